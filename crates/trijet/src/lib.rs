@@ -1,0 +1,2 @@
+//! Trijet: overlapped GPU pipelines.
+pub mod base;
