@@ -1,1 +1,11 @@
-//! Ids.
+//! The ground floor: identifiers, units, errors, the byte-range map, the vector clock and the
+//! record of operations. No I/O, no unsafe code, no other floor.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod error;
+pub mod id;
+pub mod interval;
+pub mod ledger;
+pub mod prng;
+pub mod units;

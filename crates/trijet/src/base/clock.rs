@@ -1,0 +1,118 @@
+//! The vector clock: for each lane, how far its operations are known to come before something.
+//!
+//! A clock is a set of positions that is closed downwards: `covers(lane, seq)` for a number means
+//! the same for every smaller one, because a lane executes in order (law A1). Joining two clocks
+//! takes the larger number per lane.
+#![forbid(unsafe_code)]
+
+use crate::base::id::{LaneId, Position};
+
+/// One number per lane; absent lanes count as 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VectorClock {
+    seqs: Vec<u64>,
+}
+
+impl VectorClock {
+    /// The clock that knows nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { seqs: Vec::new() }
+    }
+
+    /// The last number of `lane` that is known; 0 when none is.
+    #[must_use]
+    pub fn get(&self, lane: LaneId) -> u64 {
+        self.seqs.get(lane.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether the operation at `position`, and so everything before it in its lane, is known.
+    #[must_use]
+    pub fn covers(&self, position: Position) -> bool {
+        self.get(position.lane) >= position.seq
+    }
+
+    /// Makes `position` and everything before it in its lane known.
+    pub fn raise(&mut self, position: Position) {
+        let index = position.lane.0 as usize;
+        if index >= self.seqs.len() {
+            self.seqs.resize(index + 1, 0);
+        }
+        self.seqs[index] = self.seqs[index].max(position.seq);
+    }
+
+    /// Makes everything known that `other` knows.
+    pub fn join(&mut self, other: &Self) {
+        if other.seqs.len() > self.seqs.len() {
+            self.seqs.resize(other.seqs.len(), 0);
+        }
+        for (mine, theirs) in self.seqs.iter_mut().zip(&other.seqs) {
+            *mine = (*mine).max(*theirs);
+        }
+    }
+
+    /// Copies `other` into this clock, keeping the memory of this one.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.seqs.clear();
+        self.seqs.extend_from_slice(&other.seqs);
+    }
+
+    /// The known positions, one per lane that has any.
+    pub fn positions(&self) -> impl Iterator<Item = Position> + '_ {
+        (0u32..)
+            .zip(&self.seqs)
+            .filter(|(_, seq)| **seq > 0)
+            .map(|(lane, seq)| Position { lane: LaneId(lane), seq: *seq })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// The oracle: the explicit set of all known positions.
+    fn closure(steps: &[(u32, u64)]) -> BTreeSet<(u32, u64)> {
+        steps.iter().flat_map(|&(lane, seq)| (1..=seq).map(move |s| (lane, s))).collect()
+    }
+
+    fn clock(steps: &[(u32, u64)]) -> VectorClock {
+        let mut clock = VectorClock::new();
+        for &(lane, seq) in steps {
+            clock.raise(Position { lane: LaneId(lane), seq });
+        }
+        clock
+    }
+
+    proptest! {
+        /// The law: a clock is exactly the downward-closed set of what it was raised by, and a
+        /// join is the union of the sets.
+        #[test]
+        fn a_clock_is_a_downward_closed_set_and_join_is_union(
+            a in vec((0u32..5, 0u64..9), 0..12),
+            b in vec((0u32..5, 0u64..9), 0..12),
+        ) {
+            let mut joined = clock(&a);
+            joined.join(&clock(&b));
+            let union: BTreeSet<_> = closure(&a).union(&closure(&b)).copied().collect();
+            for lane in 0..6 {
+                for seq in 1..10 {
+                    let known = joined.covers(Position { lane: LaneId(lane), seq });
+                    prop_assert_eq!(known, union.contains(&(lane, seq)));
+                }
+            }
+            let listed: BTreeSet<_> = joined
+                .positions()
+                .flat_map(|p| (1..=p.seq).map(move |s| (p.lane.0, s)))
+                .collect();
+            prop_assert_eq!(listed, union);
+        }
+    }
+
+    #[test]
+    fn number_zero_is_known_to_every_clock() {
+        assert!(VectorClock::new().covers(Position { lane: LaneId(7), seq: 0 }));
+    }
+}

@@ -1,0 +1,187 @@
+//! The one error type. It says what was being done, to which object, on which device, and why it
+//! failed; its [`kind`](Error::kind) is what a program branches on.
+#![forbid(unsafe_code)]
+
+use crate::base::id::DeviceId;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The result of every fallible call of the crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A library, a symbol or a capability is missing.
+    Unsupported,
+    /// The device that was asked for does not exist.
+    NoDevice,
+    /// An argument is out of range or contradicts another.
+    InvalidValue,
+    /// Device or page-locked memory is used up.
+    OutOfMemory,
+    /// The source of a kernel does not compile or its image does not load.
+    Compile,
+    /// A module has no kernel of that name.
+    NotFound,
+    /// A kernel has no host twin and the device is the host device.
+    NoTwin,
+    /// A kernel faulted or could not run. The context is lost: later calls fail too.
+    Launch,
+    /// The driver reported an error that makes its context unusable (law A40).
+    ContextLost,
+    /// A call that may reach the driver was made inside a host function (law A28).
+    InCallback,
+    /// A host function panicked.
+    Panicked,
+    /// Nothing can progress any more: the wait would never end.
+    Stalled,
+    /// The object was closed before the call.
+    Closed,
+    /// The work was cancelled by its user.
+    Cancelled,
+    /// Reading or writing data outside the device failed.
+    Io,
+    /// Any other refusal of the driver; [`Error::code`] has its number.
+    Driver,
+}
+
+/// Why an operation failed.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    op: Cow<'static, str>,
+    cause: Cow<'static, str>,
+    device: Option<DeviceId>,
+    code: Option<i32>,
+    context: Vec<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind`: `op` failed because of `cause`.
+    ///
+    /// ```
+    /// use trijet::base::error::{Error, ErrorKind};
+    /// let e = Error::new(ErrorKind::InvalidValue, "copy", "4 elements into 3").context("chunk 7");
+    /// assert_eq!(e.kind(), ErrorKind::InvalidValue);
+    /// assert_eq!(e.to_string(), "chunk 7: copy: 4 elements into 3");
+    /// ```
+    #[must_use]
+    pub fn new(
+        kind: ErrorKind,
+        op: impl Into<Cow<'static, str>>,
+        cause: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            op: op.into(),
+            cause: cause.into(),
+            device: None,
+            code: None,
+            context: Vec::new(),
+            source: None,
+        }))
+    }
+
+    /// Adds what was being done around the failing operation; the outermost is printed first.
+    #[must_use]
+    pub fn context(mut self, doing: impl Into<String>) -> Self {
+        self.0.context.push(doing.into());
+        self
+    }
+
+    /// Names the device on which the operation failed.
+    #[must_use]
+    pub fn on(mut self, device: DeviceId) -> Self {
+        self.0.device = Some(device);
+        self
+    }
+
+    /// Adds the driver's own error number.
+    #[must_use]
+    pub fn with_code(mut self, code: i32) -> Self {
+        self.0.code = Some(code);
+        self
+    }
+
+    /// Keeps the error that caused this one.
+    #[must_use]
+    pub fn caused_by(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// What went wrong, for programs.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The operation that failed, for example `copy`.
+    #[must_use]
+    pub fn op(&self) -> &str {
+        &self.0.op
+    }
+
+    /// The device it failed on, when one was involved.
+    #[must_use]
+    pub fn device(&self) -> Option<DeviceId> {
+        self.0.device
+    }
+
+    /// The driver's error number (`CUresult`), when the driver refused.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        self.0.code
+    }
+
+    /// The same error again, for a second reader; a source is kept as its text.
+    pub(crate) fn again(&self) -> Self {
+        let inner = &self.0;
+        let mut copy = Self::new(inner.kind, inner.op.clone(), inner.cause.clone());
+        copy.0.device = inner.device;
+        copy.0.code = inner.code;
+        copy.0.context.clone_from(&inner.context);
+        if let Some(source) = &inner.source {
+            copy.0.source = Some(source.to_string().into());
+        }
+        copy
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        for doing in inner.context.iter().rev() {
+            write!(f, "{doing}: ")?;
+        }
+        write!(f, "{}: {}", inner.op, inner.cause)?;
+        match (inner.device, inner.code) {
+            (Some(device), Some(code)) => write!(f, " ({device}, driver code {code})"),
+            (Some(device), None) => write!(f, " ({device})"),
+            (None, Some(code)) => write!(f, " (driver code {code})"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.source {
+            Some(source) => Some(source.as_ref()),
+            None => None,
+        }
+    }
+}

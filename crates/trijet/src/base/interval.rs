@@ -1,0 +1,159 @@
+//! A map from byte ranges to values: which operation last touched which bytes.
+//!
+//! Entries are disjoint, sorted, never empty, and neighbours with equal values are merged, so the
+//! map of a buffer that is used as a whole has one entry and updating it allocates nothing.
+//! Look-up is a binary search, O(log n + k); an update moves the tail of a flat vector, which for
+//! the tens of ranges a buffer has is cheaper than a tree.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+/// Disjoint byte ranges with a value each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeMap<T> {
+    entries: Vec<(Range<u64>, T)>,
+}
+
+impl<T> Default for RangeMap<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<T: Clone + PartialEq> RangeMap<T> {
+    /// An empty map.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The entries that share at least one byte with `range`, in order. Their ranges are whole:
+    /// they may stick out of `range`.
+    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &(Range<u64>, T)> {
+        let first = self.entries.partition_point(|(r, _)| r.end <= range.start);
+        self.entries[first..].iter().take_while(move |(r, _)| r.start < range.end)
+    }
+
+    /// Applies `change` to every byte of `range`: to a mutable copy of what is there, or to
+    /// `empty()` where nothing is. An empty range changes nothing.
+    ///
+    /// # Panics
+    /// When `range.start > range.end`.
+    pub fn update(
+        &mut self,
+        range: Range<u64>,
+        empty: impl Fn() -> T,
+        mut change: impl FnMut(&mut T),
+    ) {
+        assert!(range.start <= range.end, "inverted byte range {range:?}");
+        if range.is_empty() {
+            return;
+        }
+        self.cut(range.start);
+        self.cut(range.end);
+        let first = self.entries.partition_point(|(r, _)| r.end <= range.start);
+        let mut index = first;
+        let mut at = range.start;
+        while at < range.end {
+            let gap_end = match self.entries.get(index) {
+                Some((r, _)) if r.start == at => at,
+                Some((r, _)) => r.start.min(range.end),
+                None => range.end,
+            };
+            if gap_end > at {
+                self.entries.insert(index, (at..gap_end, empty()));
+            }
+            let (r, value) = &mut self.entries[index];
+            change(value);
+            at = r.end;
+            index += 1;
+        }
+        self.merge(first.saturating_sub(1), index);
+    }
+
+    /// Removes the entries for which `keep` is false.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
+        self.entries.retain_mut(|(_, value)| keep(value));
+    }
+
+    /// All entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = &(Range<u64>, T)> {
+        self.entries.iter()
+    }
+
+    /// Splits the entry that has `at` strictly inside, so that no entry crosses it.
+    fn cut(&mut self, at: u64) {
+        let index = self.entries.partition_point(|(r, _)| r.end <= at);
+        let Some((r, value)) = self.entries.get_mut(index) else { return };
+        if r.start < at {
+            let right = (at..r.end, value.clone());
+            r.end = at;
+            self.entries.insert(index + 1, right);
+        }
+    }
+
+    /// Merges equal, touching neighbours among the entries `first..=last`.
+    fn merge(&mut self, first: usize, last: usize) {
+        let mut index = first;
+        let mut left = last.saturating_sub(first) + 1;
+        while left > 0 && index + 1 < self.entries.len() {
+            let touches = self.entries[index].0.end == self.entries[index + 1].0.start;
+            if touches && self.entries[index].1 == self.entries[index + 1].1 {
+                self.entries[index].0.end = self.entries[index + 1].0.end;
+                self.entries.remove(index + 1);
+            } else {
+                index += 1;
+            }
+            left -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const SPAN: usize = 48;
+
+    proptest! {
+        /// The law: the map agrees, byte for byte, with an array of one value per byte, and its
+        /// entries stay sorted, disjoint, non-empty and merged.
+        #[test]
+        fn range_map_equals_one_value_per_byte(
+            steps in vec((0..SPAN as u64, 0..SPAN as u64, 0u8..3), 1..40),
+        ) {
+            let mut map = RangeMap::new();
+            let mut bytes: Vec<Option<u8>> = vec![None; SPAN];
+            for (a, b, add) in steps {
+                let range = a.min(b)..a.max(b);
+                map.update(range.clone(), || 0u8, |v| *v = v.wrapping_mul(5).wrapping_add(add));
+                for byte in &mut bytes[range.start as usize..range.end as usize] {
+                    *byte = Some(byte.unwrap_or(0).wrapping_mul(5).wrapping_add(add));
+                }
+                for (index, expected) in bytes.iter().enumerate() {
+                    let at = index as u64;
+                    let found: Vec<_> = map.overlapping(at..at + 1).map(|(_, v)| *v).collect();
+                    prop_assert_eq!(found, expected.iter().copied().collect::<Vec<_>>());
+                }
+                let entries: Vec<_> = map.iter().collect();
+                for (range, _) in &entries {
+                    prop_assert!(range.start < range.end);
+                }
+                for pair in entries.windows(2) {
+                    prop_assert!(pair[0].0.end <= pair[1].0.start);
+                    let merged = pair[0].0.end < pair[1].0.start || pair[0].1 != pair[1].1;
+                    prop_assert!(merged, "neighbours {:?} not merged", pair);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_range_changes_nothing() {
+        let mut map = RangeMap::new();
+        map.update(5..5, || 0, |v| *v = 1);
+        assert_eq!(map.iter().count(), 0);
+    }
+}

@@ -1,0 +1,85 @@
+//! Bytes and nanoseconds with readable printing.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// A number of bytes. Prints with binary units: `1.50 GiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Bytes(pub u64);
+
+/// A duration or a point on a device's clock, in nanoseconds. Prints as `1.234 ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The value in seconds, for rates.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+
+    /// The nearest whole nanosecond of a duration in seconds; negative and NaN become 0.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "float casts saturate; 2^64 ns is 584 years")]
+    pub fn from_seconds(seconds: f64) -> Self {
+        Self((seconds * 1e9).round() as u64)
+    }
+}
+
+/// Bytes per second as `55.5 GB/s` (decimal, as link rates are quoted).
+///
+/// ```
+/// use trijet::base::units::{rate, Bytes, Nanos};
+/// assert_eq!(rate(Bytes(50_800_000_000), Nanos(1_000_000_000)), "50.8 GB/s");
+/// ```
+#[must_use]
+pub fn rate(bytes: Bytes, time: Nanos) -> String {
+    if time.0 == 0 {
+        return "-".to_owned();
+    }
+    let per_second = bytes.0 as f64 / time.seconds();
+    match per_second {
+        r if r >= 999.5e9 => format!("{:.2} TB/s", r / 1e12),
+        r if r >= 999.5e6 => format!("{:.1} GB/s", r / 1e9),
+        r => format!("{:.1} MB/s", r / 1e6),
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let b = self.0;
+        let (value, unit) = match b {
+            0..1024 => return f.pad(&format!("{b} B")),
+            1024..0x10_0000 => (b as f64 / 1024.0, "KiB"),
+            0x10_0000..0x4000_0000 => (b as f64 / f64::from(1 << 20), "MiB"),
+            _ => (b as f64 / f64::from(1 << 30), "GiB"),
+        };
+        let digits = if value.fract() == 0.0 { 0 } else { 2 };
+        f.pad(&format!("{value:.digits$} {unit}"))
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        match self.0 {
+            0..1_000 => f.pad(&format!("{} ns", self.0)),
+            1_000..1_000_000 => f.pad(&format!("{:.2} us", ns / 1e3)),
+            1_000_000..1_000_000_000 => f.pad(&format!("{:.2} ms", ns / 1e6)),
+            _ => f.pad(&format!("{:.3} s", ns / 1e9)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_print_with_the_unit_that_fits() {
+        assert_eq!(Bytes(1 << 20).to_string(), "1 MiB");
+        assert_eq!(Bytes(3 << 29).to_string(), "1.50 GiB");
+        assert_eq!(Nanos(21_090_000).to_string(), "21.09 ms");
+        assert_eq!(Nanos::from_seconds(f64::NAN), Nanos(0));
+    }
+}
