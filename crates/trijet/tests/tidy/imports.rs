@@ -1,0 +1,198 @@
+//! Floors: a module imports only strictly lower floors or its own folder.
+//!
+//! Paths are found as `crate::`, `super::` and `self::` in the code, `use` groups included, and
+//! resolved against the file's own module path. So `super::super::device` is seen for what it is.
+
+use crate::source::{ident_at, line_of, mask, modules, occurrences, skip_space};
+use crate::{File, Finding, demand_none, files, lines};
+
+/// Each folder of the library and its floor. Two folders of one floor never see each other.
+const FLOORS: &[(&str, u8)] = &[
+    ("base", 0),
+    ("trace", 1),
+    ("check", 1),
+    ("device", 2),
+    ("stream", 3),
+    ("memory", 4),
+    ("launch", 5),
+    ("kernels", 6),
+    ("graph", 6),
+    ("pipeline", 7),
+    ("task", 7),
+    ("comm", 7),
+    ("steal", 7),
+    ("tune", 8),
+    ("schedule", 8),
+    ("witness", 8),
+];
+
+/// Folders of one floor, inside one module, that never import each other.
+const STRANGERS: &[(&str, &str, &str)] = &[("device", "cuda", "host")];
+
+fn floor(folder: &str) -> Option<u8> {
+    FLOORS.iter().find(|(name, _)| *name == folder).map(|&(_, floor)| floor)
+}
+
+/// The module path of a file below `src/`: `device/cuda/mod.rs` is `device::cuda`.
+fn module_path(below: &str) -> Vec<&str> {
+    let stem = below.strip_suffix(".rs").unwrap_or(below);
+    let mut path: Vec<&str> = stem.split('/').collect();
+    if matches!(path.last(), Some(&("mod" | "lib"))) {
+        path.pop();
+    }
+    path
+}
+
+/// The paths that start at `at`: one, or every branch of a `use` group.
+fn branches(code: &str, at: usize) -> Vec<Vec<&str>> {
+    let mut path = Vec::new();
+    let mut at = skip_space(code, at);
+    loop {
+        if code[at..].starts_with('{') {
+            return group(code, at + 1)
+                .into_iter()
+                .map(|tail| path.iter().copied().chain(tail).collect())
+                .collect();
+        }
+        let name = ident_at(code, at);
+        if name.is_empty() {
+            return vec![path];
+        }
+        path.push(name);
+        at = skip_space(code, at + name.len());
+        if !code[at..].starts_with("::") {
+            return vec![path];
+        }
+        at = skip_space(code, at + 2);
+    }
+}
+
+/// The branches of a group whose content starts at `at`.
+fn group(code: &str, at: usize) -> Vec<Vec<&str>> {
+    let mut found = branches(code, at);
+    let mut depth = 0_usize;
+    for (n, byte) in code.bytes().enumerate().skip(at) {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 0 => break,
+            b'}' => depth -= 1,
+            b',' if depth == 0 => found.extend(branches(code, n + 1)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Every path of the code that can leave its module, as offset and absolute module path.
+fn absolute_paths<'a>(code: &'a str, below: &'a str) -> Vec<(usize, Vec<&'a str>)> {
+    let inline = modules(code);
+    let mut found = Vec::new();
+    for keyword in ["crate", "super", "self"] {
+        for at in occurrences(code, keyword) {
+            let continued = code[..at].trim_end().ends_with("::");
+            let after = skip_space(code, at + keyword.len());
+            if continued || !code[after..].starts_with("::") {
+                continue;
+            }
+            let mut base = Vec::new();
+            if keyword != "crate" {
+                base = module_path(below);
+                base.extend(inline.iter().filter_map(|module| {
+                    let (open, close) = module.body?;
+                    (open < at && at < close).then_some(module.name)
+                }));
+            }
+            for branch in branches(code, at) {
+                let mut path = base.clone();
+                for name in branch {
+                    match name {
+                        "crate" => path.clear(),
+                        "self" => {}
+                        "super" => drop(path.pop()),
+                        other => path.push(other),
+                    }
+                }
+                found.push((at, path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Why the module at `from` may not name `to`, if so.
+fn objection(from: &[&str], to: &[&str]) -> Option<String> {
+    let (Some(&home), Some(&target)) = (from.first(), to.first()) else { return None };
+    if home == target {
+        let (Some(&room), Some(&other)) = (from.get(1), to.get(1)) else { return None };
+        let strangers = STRANGERS.iter().any(|&(folder, a, b)| {
+            folder == home && ((room, other) == (a, b) || (room, other) == (b, a))
+        });
+        return strangers.then(|| format!("`{home}::{room}` imports `{home}::{other}`"));
+    }
+    let home_floor = floor(home)?;
+    match floor(target) {
+        None => Some(format!("`crate::{target}` is no floor; name the folder that owns the item")),
+        Some(floor) if floor < home_floor => None,
+        Some(floor) => {
+            Some(format!("`{home}` (floor {home_floor}) imports `{target}` (floor {floor})"))
+        }
+    }
+}
+
+fn imports(file: &File) -> Vec<Finding> {
+    let Some(below) = file.in_library() else { return Vec::new() };
+    let from = module_path(below);
+    let Some(&folder) = from.first() else { return Vec::new() };
+    if floor(folder).is_none() {
+        return vec![file.finding(1, format!("`{folder}` is on no floor: add it to FLOORS"))];
+    }
+    let code = mask(&file.text);
+    absolute_paths(&code, below)
+        .into_iter()
+        .filter_map(|(at, to)| Some(file.finding(line_of(&code, at), objection(&from, &to)?)))
+        .collect()
+}
+
+#[test]
+fn every_import_goes_to_a_lower_floor() {
+    let findings: Vec<Finding> = files().iter().flat_map(imports).collect();
+    demand_none("imports go to strictly lower floors or stay in their folder", &findings);
+}
+
+#[test]
+fn an_import_of_an_upper_floor_or_a_sibling_is_found() {
+    let text = "use crate::base::Error;\nuse crate::stream::Lane;\nuse crate::{\n    base::Id,\n    \
+                check::{Rule},\n};\nfn f() -> crate::trace::Lane { super::super::memory::x() }\n\
+                // crate::task\nmod tests {\n    use super::super::super::graph;\n}\n";
+    let bad = File::new("crates/trijet/src/trace/overlap.rs", text);
+    assert_eq!(lines(&imports(&bad)), [2, 3, 7, 10]);
+}
+
+#[test]
+fn an_import_through_the_crate_root_or_of_an_unknown_folder_is_found() {
+    let bad = File::new("crates/trijet/src/trace/mod.rs", "use crate::Error;\nuse super::util::x;");
+    assert_eq!(lines(&imports(&bad)), [1, 2]);
+    let unknown = File::new("crates/trijet/src/util/mod.rs", "");
+    assert_eq!(lines(&imports(&unknown)), [1]);
+}
+
+#[test]
+fn the_two_devices_never_import_each_other() {
+    let text = "use crate::device::driver::Driver;\nuse crate::device::host::Engine;\n";
+    let bad = File::new("crates/trijet/src/device/cuda/driver.rs", text);
+    assert_eq!(lines(&imports(&bad)), [2]);
+    let bad = File::new("crates/trijet/src/device/host/mod.rs", "use super::cuda::api;\n");
+    assert_eq!(lines(&imports(&bad)), [1]);
+    let good = File::new("crates/trijet/src/device/probe.rs", "use super::{cuda::A, host::B};\n");
+    assert_eq!(lines(&imports(&good)), [0; 0]);
+}
+
+#[test]
+fn paths_inside_the_folder_and_downwards_pass() {
+    let text = "use super::lane::Lane;\nuse self::inner::X;\nuse crate::stream::event::Event;\n\
+                use crate::{base::{clock::Clock, Error}, device};\npub(in crate::stream) fn f() {}\n\
+                mod tests {\n    use super::*;\n    use super::super::event;\n}\n";
+    let good = File::new("crates/trijet/src/stream/stream.rs", text);
+    assert_eq!(lines(&imports(&good)), [0; 0]);
+}
