@@ -1,0 +1,139 @@
+//! Bundle: everything a GPU host without Rust needs to test and measure one commit.
+//!
+//! Release binaries, the examples and the GPU test program, stripped, in `bundle/`, with the script
+//! that runs them. Cargo's own messages say which files it built, so that nothing is guessed from
+//! the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`) and lies beside the
+//! binaries; a tree with changes is marked, because its numbers belong to no commit.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// Takes no options; what is built follows from what the workspace holds.
+pub(crate) fn run(options: &[String]) -> io::Result<()> {
+    if let Some(option) = options.first() {
+        return Err(io::Error::other(format!("bundle takes no `{option}`")));
+    }
+    let root = root()?;
+    let commit = commit(&root)?;
+    let mut programs = build(
+        &root,
+        &commit,
+        &[
+            "build",
+            "-p",
+            "trijet",
+            "-p",
+            "trijet-cli",
+            "-p",
+            "trijet-bench",
+            "--bins",
+            "--examples",
+        ],
+    )?;
+    if has_gpu_tests(&root) {
+        let tests = ["test", "--no-run", "-p", "trijet", "--test", "gpu"];
+        programs.extend(build(&root, &commit, &tests)?.into_iter().filter(|p| p.kind == "test"));
+    }
+
+    let folder = root.join("bundle");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let mut total_bytes = 0;
+    for program in &programs {
+        let place = folder.join(program.place());
+        fs::create_dir_all(place.parent().unwrap_or(&folder))?;
+        fs::copy(&program.built, &place)?;
+        succeed(Command::new("strip").arg(&place))?;
+        let bytes = fs::metadata(&place)?.len();
+        println!("{:>12}  {}", bytes, program.place().display());
+        total_bytes += bytes;
+    }
+    fs::write(folder.join("COMMIT"), format!("{commit}\n"))?;
+    let script = folder.join("run.sh");
+    fs::copy(root.join("xtask/src/bundle_run.sh"), &script)?;
+    println!("{total_bytes:>12}  bytes in {} programs at {commit}", programs.len());
+    Ok(())
+}
+
+/// A program that cargo built; `kind` is cargo's word for its target.
+struct Program {
+    name: String,
+    kind: String,
+    built: PathBuf,
+}
+
+impl Program {
+    /// Where it lies in the bundle. The folder is its role: `run.sh` goes by it.
+    fn place(&self) -> PathBuf {
+        match self.kind.as_str() {
+            "example" => Path::new("examples").join(&self.name),
+            "test" => Path::new("tests").join(&self.name),
+            _ => PathBuf::from(&self.name),
+        }
+    }
+}
+
+fn root() -> io::Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    root.map(Path::to_owned).ok_or_else(|| io::Error::other("xtask lies at no repository"))
+}
+
+fn has_gpu_tests(root: &Path) -> bool {
+    let tests = root.join("crates/trijet/tests");
+    tests.join("gpu.rs").exists() || tests.join("gpu/main.rs").exists()
+}
+
+/// The commit, with `-dirty` when tracked or new files differ from it.
+fn commit(root: &Path) -> io::Result<String> {
+    let head = output(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?;
+    let status = output(Command::new("git").current_dir(root).args(["status", "--porcelain"]))?;
+    let mark = if status.trim().is_empty() { "" } else { "-dirty" };
+    Ok(format!("{}{mark}", head.trim()))
+}
+
+/// Runs cargo and lists the programs it built or found fresh.
+fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result<Vec<Program>> {
+    let messages = output(
+        Command::new(env!("CARGO"))
+            .current_dir(root)
+            .args(arguments)
+            .args(["--release", "--message-format=json-render-diagnostics"])
+            .env("TRIJET_COMMIT", commit),
+    )?;
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let message: Value = serde_json::from_str(line)?;
+        let target = &message["target"];
+        if let (Some(built), Some(name), Some(kind)) =
+            (message["executable"].as_str(), target["name"].as_str(), target["kind"][0].as_str())
+        {
+            programs.push(Program {
+                name: name.to_owned(),
+                kind: kind.to_owned(),
+                built: PathBuf::from(built),
+            });
+        }
+    }
+    Ok(programs)
+}
+
+fn output(command: &mut Command) -> io::Result<String> {
+    let output = command.stderr(Stdio::inherit()).output().map_err(|e| named(command, &e))?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{command:?} failed: {}", output.status)));
+    }
+    String::from_utf8(output.stdout).map_err(io::Error::other)
+}
+
+fn succeed(command: &mut Command) -> io::Result<()> {
+    output(command).map(drop)
+}
+
+fn named(command: &Command, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", command.get_program().display()))
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs what the bundle holds: every example, then the GPU tests.
+#
+#   run.sh [cuda:0 | host]     cuda:0 unless said otherwise: on a GPU host nothing falls back.
+#
+# Exit status 1 when anything failed. GPU tests on `host` are counted as skipped, not as passed.
+set -uo pipefail
+cd "$(dirname "$0")"
+
+device="${1:-cuda:0}"
+# An example takes seconds; one that hangs must not eat the machine's time.
+example_limit_s=120
+passed=0 failed=0 skipped=0
+
+report() { # name status seconds
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "PASS $1 (${3}s)"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $1 (status $2, ${3}s)"
+    fi
+}
+
+echo "commit $(cat COMMIT), device $device"
+for example in examples/*; do
+    [ -x "$example" ] || continue
+    start=$SECONDS
+    timeout "$example_limit_s" "$example" "$device"
+    report "$example" $? $((SECONDS - start))
+done
+for tests in tests/*; do
+    [ -x "$tests" ] || continue
+    if [ "$device" = host ]; then
+        skipped=$((skipped + 1))
+        echo "SKIP $tests (needs a GPU)"
+        continue
+    fi
+    start=$SECONDS
+    "$tests" --test-threads=1
+    report "$tests" $? $((SECONDS - start))
+done
+
+echo "size $(du -sh . | cut -f1)"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
