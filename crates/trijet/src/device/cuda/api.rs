@@ -1,0 +1,195 @@
+//! The symbols of the CUDA driver library, opened at run time. A symbol that the library does not
+//! have is `None` and becomes an `Unsupported` error when it is needed, never a panic.
+//!
+//! Types follow `cuda.h` of CUDA 12.0 and later; their layouts are checked in tests against an
+//! independent binding.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::probe::Library;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+pub(crate) type CuResult = c_int;
+pub(crate) type CuDevice = c_int;
+pub(crate) type CuPtr = u64;
+pub(crate) type Handle = *mut c_void;
+pub(crate) type HostFnPtr = unsafe extern "C" fn(*mut c_void);
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemLocation {
+    pub(crate) kind: c_int,
+    pub(crate) id: c_int,
+}
+
+/// `CUmemPoolProps`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemPoolProps {
+    pub(crate) alloc_type: c_int,
+    pub(crate) handle_types: c_int,
+    pub(crate) location: MemLocation,
+    pub(crate) security: *mut c_void,
+    pub(crate) max_size: usize,
+    pub(crate) usage: u16,
+    pub(crate) reserved: [u8; 54],
+}
+
+/// `CUlaunchAttribute`: a tag and a union of 64 bytes, of which we set the first words.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchAttribute {
+    pub(crate) id: c_int,
+    pub(crate) pad: [u8; 4],
+    pub(crate) value: [u32; 16],
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchConfig {
+    pub(crate) grid: [c_uint; 3],
+    pub(crate) block: [c_uint; 3],
+    pub(crate) shared_bytes: c_uint,
+    pub(crate) stream: Handle,
+    pub(crate) attrs: *mut LaunchAttribute,
+    pub(crate) attr_count: c_uint,
+}
+
+macro_rules! symbols {
+    ($table:ident, $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
+        /// One entry per symbol that we use.
+        #[derive(Debug)]
+        pub(crate) struct $table {
+            $(pub(crate) $field: Option<unsafe extern "C" fn($($arg),*) -> CuResult>,)*
+            /// Keeps the code mapped for as long as the pointers live.
+            _library: libloading::Library,
+        }
+
+        impl $table {
+            /// Looks every symbol up in `library`.
+            pub(crate) fn load(library: libloading::Library) -> Self {
+                Self {
+                    // SAFETY: the name is the documented symbol and the type is its documented
+                    // signature; `_library` keeps the code mapped while the table lives.
+                    $($field: unsafe { library.get($symbol) }.ok().map(|symbol| *symbol),)*
+                    _library: library,
+                }
+            }
+
+            /// The names of the symbols that the library lacks.
+            pub(crate) fn missing(&self) -> Vec<&'static str> {
+                let mut missing = Vec::new();
+                $(if self.$field.is_none() { missing.push($symbol); })*
+                missing
+            }
+        }
+    };
+}
+
+symbols! { DriverApi,
+    init = "cuInit": fn(c_uint);
+    driver_version = "cuDriverGetVersion": fn(*mut c_int);
+    error_name = "cuGetErrorName": fn(CuResult, *mut *const c_char);
+    error_string = "cuGetErrorString": fn(CuResult, *mut *const c_char);
+    device_count = "cuDeviceGetCount": fn(*mut c_int);
+    device_get = "cuDeviceGet": fn(*mut CuDevice, c_int);
+    device_name = "cuDeviceGetName": fn(*mut c_char, c_int, CuDevice);
+    device_attribute = "cuDeviceGetAttribute": fn(*mut c_int, c_int, CuDevice);
+    device_memory = "cuDeviceTotalMem_v2": fn(*mut usize, CuDevice);
+    primary_retain = "cuDevicePrimaryCtxRetain": fn(*mut Handle, CuDevice);
+    primary_release = "cuDevicePrimaryCtxRelease_v2": fn(CuDevice);
+    ctx_get = "cuCtxGetCurrent": fn(*mut Handle);
+    ctx_set = "cuCtxSetCurrent": fn(Handle);
+    ctx_synchronize = "cuCtxSynchronize": fn();
+    ctx_priorities = "cuCtxGetStreamPriorityRange": fn(*mut c_int, *mut c_int);
+    mem_info = "cuMemGetInfo_v2": fn(*mut usize, *mut usize);
+    stream_create = "cuStreamCreateWithPriority": fn(*mut Handle, c_uint, c_int);
+    stream_destroy = "cuStreamDestroy_v2": fn(Handle);
+    stream_synchronize = "cuStreamSynchronize": fn(Handle);
+    stream_query = "cuStreamQuery": fn(Handle);
+    stream_wait = "cuStreamWaitEvent": fn(Handle, Handle, c_uint);
+    event_create = "cuEventCreate": fn(*mut Handle, c_uint);
+    event_destroy = "cuEventDestroy_v2": fn(Handle);
+    event_record = "cuEventRecord": fn(Handle, Handle);
+    event_query = "cuEventQuery": fn(Handle);
+    event_synchronize = "cuEventSynchronize": fn(Handle);
+    event_elapsed = "cuEventElapsedTime": fn(*mut f32, Handle, Handle);
+    host_fn = "cuLaunchHostFunc": fn(Handle, HostFnPtr, *mut c_void);
+    pool_create = "cuMemPoolCreate": fn(*mut Handle, *const MemPoolProps);
+    pool_destroy = "cuMemPoolDestroy": fn(Handle);
+    pool_set = "cuMemPoolSetAttribute": fn(Handle, c_int, *mut c_void);
+    pool_get = "cuMemPoolGetAttribute": fn(Handle, c_int, *mut c_void);
+    pool_trim = "cuMemPoolTrimTo": fn(Handle, usize);
+    alloc = "cuMemAllocFromPoolAsync": fn(*mut CuPtr, usize, Handle, Handle);
+    free = "cuMemFreeAsync": fn(CuPtr, Handle);
+    host_alloc = "cuMemHostAlloc": fn(*mut *mut c_void, usize, c_uint);
+    host_free = "cuMemFreeHost": fn(*mut c_void);
+    copy = "cuMemcpyAsync": fn(CuPtr, CuPtr, usize, Handle);
+    copy_up = "cuMemcpyHtoDAsync_v2": fn(CuPtr, *const c_void, usize, Handle);
+    copy_down = "cuMemcpyDtoHAsync_v2": fn(*mut c_void, CuPtr, usize, Handle);
+    fill = "cuMemsetD8Async": fn(CuPtr, u8, usize, Handle);
+    module_load =
+        "cuModuleLoadDataEx": fn(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
+    module_function = "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char);
+    func_load = "cuFuncLoad": fn(Handle);
+    func_set = "cuFuncSetAttribute": fn(Handle, c_int, c_int);
+    launch = "cuLaunchKernelEx":
+        fn(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+}
+
+/// The entry of a table, or the error that names the symbol.
+pub(crate) fn need<F: Copy>(entry: Option<F>, symbol: &'static str) -> Result<F> {
+    entry.ok_or_else(|| {
+        let cause = format!("the driver library has no `{symbol}`; a newer driver has");
+        Error::new(ErrorKind::Unsupported, symbol, cause)
+    })
+}
+
+/// Opens the driver library.
+///
+/// # Errors
+/// `Unsupported`, naming what was tried.
+pub(crate) fn open_driver() -> Result<DriverApi> {
+    crate::device::probe::open(Library::Driver).map(DriverApi::load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudarc::driver::sys;
+    use std::mem::{align_of, offset_of, size_of};
+
+    #[test]
+    fn launch_config_has_the_layout_of_the_reference_binding() {
+        type Theirs = sys::CUlaunchConfig_st;
+        assert_eq!(size_of::<LaunchConfig>(), size_of::<Theirs>());
+        assert_eq!(align_of::<LaunchConfig>(), align_of::<Theirs>());
+        assert_eq!(offset_of!(LaunchConfig, grid), offset_of!(Theirs, gridDimX));
+        assert_eq!(offset_of!(LaunchConfig, block), offset_of!(Theirs, blockDimX));
+        assert_eq!(offset_of!(LaunchConfig, shared_bytes), offset_of!(Theirs, sharedMemBytes));
+        assert_eq!(offset_of!(LaunchConfig, stream), offset_of!(Theirs, hStream));
+        assert_eq!(offset_of!(LaunchConfig, attrs), offset_of!(Theirs, attrs));
+        assert_eq!(offset_of!(LaunchConfig, attr_count), offset_of!(Theirs, numAttrs));
+    }
+
+    #[test]
+    fn launch_attribute_has_the_layout_of_the_reference_binding() {
+        type Theirs = sys::CUlaunchAttribute_st;
+        assert_eq!(size_of::<LaunchAttribute>(), size_of::<Theirs>());
+        assert_eq!(offset_of!(LaunchAttribute, id), offset_of!(Theirs, id));
+        assert_eq!(offset_of!(LaunchAttribute, value), offset_of!(Theirs, value));
+    }
+
+    #[test]
+    fn pool_properties_have_the_layout_of_the_reference_binding() {
+        type Theirs = sys::CUmemPoolProps_st;
+        assert_eq!(size_of::<MemPoolProps>(), size_of::<Theirs>());
+        assert_eq!(offset_of!(MemPoolProps, alloc_type), offset_of!(Theirs, allocType));
+        assert_eq!(offset_of!(MemPoolProps, handle_types), offset_of!(Theirs, handleTypes));
+        assert_eq!(offset_of!(MemPoolProps, location), offset_of!(Theirs, location));
+        assert_eq!(offset_of!(MemPoolProps, security), offset_of!(Theirs, win32SecurityAttributes));
+        assert_eq!(offset_of!(MemPoolProps, max_size), offset_of!(Theirs, maxSize));
+        assert_eq!(offset_of!(MemPoolProps, usage), offset_of!(Theirs, usage));
+    }
+}

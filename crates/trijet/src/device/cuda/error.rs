@@ -1,0 +1,50 @@
+//! Driver result codes as errors of the crate.
+
+use super::api::{CuResult, DriverApi};
+use crate::base::error::{Error, ErrorKind, Result};
+use std::ffi::CStr;
+
+pub(crate) const NOT_READY: CuResult = 600;
+
+/// What a code means for a program (law A40 lists the codes that cost the context).
+fn kind(code: CuResult) -> ErrorKind {
+    match code {
+        1 | 101 | 200 | 201 | 400 => ErrorKind::InvalidValue,
+        2 => ErrorKind::OutOfMemory,
+        100 => ErrorKind::NoDevice,
+        // No binary for the GPU; PTX that does not compile; PTX from a newer toolkit.
+        209 | 218 | 222 | 223 => ErrorKind::Compile,
+        500 => ErrorKind::NotFound,
+        700 | 702 | 714..=719 => ErrorKind::Launch,
+        226 | 710 | 721 | 911 => ErrorKind::ContextLost,
+        801 | 803 | 804 => ErrorKind::Unsupported,
+        _ => ErrorKind::Driver,
+    }
+}
+
+/// `Ok` for success, else the error of `op` with the driver's own words.
+pub(crate) fn check(api: &DriverApi, op: &'static str, code: CuResult) -> Result<()> {
+    if code == 0 {
+        return Ok(());
+    }
+    let text = |entry: Option<
+        unsafe extern "C" fn(CuResult, *mut *const std::ffi::c_char) -> CuResult,
+    >| {
+        let function = entry?;
+        let mut words: *const std::ffi::c_char = std::ptr::null();
+        // SAFETY: the function only writes the pointer to a static string.
+        let found = unsafe { function(code, &raw mut words) };
+        if found != 0 || words.is_null() {
+            return None;
+        }
+        // SAFETY: on success the driver hands out a static, terminated string.
+        let words = unsafe { CStr::from_ptr(words) };
+        Some(words.to_string_lossy().into_owned())
+    };
+    let name = text(api.error_name).unwrap_or_else(|| "unknown error".to_owned());
+    let cause = match text(api.error_string) {
+        Some(words) => format!("{name}: {words}"),
+        None => name,
+    };
+    Err(Error::new(kind(code), op, cause).with_code(code))
+}

@@ -1,0 +1,164 @@
+//! The bytes of operations: copies, fills and kernel tiles, under range locks.
+#![forbid(unsafe_code)]
+
+use super::engine::{Kernel, Work};
+use super::mem::RangeGuard;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::Mode;
+use crate::device::memory::Span;
+use crate::device::twin::Tile;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Work smaller than this many written bytes is not worth a second thread.
+const SPLIT_BYTES: u64 = 256 * 1024;
+
+/// The number of tiles of a kernel; at least 1.
+pub(super) fn tile_count(kernel: &Kernel) -> u64 {
+    let tile = (kernel.twin.tile_elements)(&kernel.args).max(1);
+    let longest = written(kernel).map(|(span, element)| span.bytes() / element).max();
+    longest.unwrap_or(0).div_ceil(tile).max(1)
+}
+
+fn written(kernel: &Kernel) -> impl Iterator<Item = (&Span, u64)> {
+    let spans = kernel.args.spans().iter().filter(|arg| arg.mode.writes());
+    spans.map(|arg| (&arg.span, arg.element_bytes))
+}
+
+/// How many parts an operation may be cut into.
+pub(super) fn units(work: &Work) -> u64 {
+    match work {
+        Work::Copy { src, .. } => src.bytes().max(1),
+        Work::Fill { dst, .. } => dst.bytes().max(1),
+        Work::Kernel(kernel) => tile_count(kernel),
+        _ => 1,
+    }
+}
+
+/// Runs the units `part` of an operation. Host functions are the executors' business.
+///
+/// # Errors
+/// `Launch` when a twin panics or a lock is held elsewhere, which the executors exclude.
+pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
+    match work {
+        Work::Copy { dst, src } => copy(&slice(dst, &part), &slice(src, &part)),
+        Work::Fill { dst, value } => {
+            if dst.bytes() > 0 {
+                lock(&slice(dst, &part), Mode::Write, "fill")?.bytes_mut().fill(*value);
+            }
+            Ok(())
+        }
+        Work::Kernel(kernel) => tiles(kernel, part, threads),
+        Work::Wait { .. } | Work::Record { .. } | Work::Free(_) | Work::HostFn(_) => Ok(()),
+    }
+}
+
+fn slice(span: &Span, part: &Range<u64>) -> Span {
+    let base = span.range().start;
+    let end = part.end.min(span.bytes());
+    span.memory().span(base + part.start.min(end)..base + end)
+}
+
+fn lock(span: &Span, mode: Mode, what: &str) -> Result<RangeGuard> {
+    RangeGuard::try_new(span, mode).ok_or_else(|| {
+        let cause = format!("`{what}` overlaps bytes that it or another operation holds");
+        Error::new(ErrorKind::Launch, "run", cause)
+    })
+}
+
+fn copy(dst: &Span, src: &Span) -> Result<()> {
+    if src.bytes() == 0 {
+        return Ok(());
+    }
+    let from = lock(src, Mode::Read, "copy")?;
+    let mut to = lock(dst, Mode::Write, "copy")?;
+    to.bytes_mut().copy_from_slice(from.bytes());
+    Ok(())
+}
+
+/// Runs the tiles `part` of a kernel, on up to `threads` threads: tiles own disjoint bytes.
+fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
+    let tile = (kernel.twin.tile_elements)(&kernel.args).max(1);
+    let (mut read_locks, mut write_locks) = (Vec::new(), Vec::new());
+    for arg in kernel.args.spans() {
+        if arg.span.bytes() == 0 {
+            continue;
+        }
+        if arg.mode.writes() {
+            let bytes = arg.element_bytes * tile;
+            let own = slice(&arg.span, &(part.start * bytes..part.end * bytes));
+            write_locks.push((arg.index, bytes, lock(&own, arg.mode, &kernel.name)?));
+        } else {
+            read_locks.push((arg.index, lock(&arg.span, Mode::Read, &kernel.name)?));
+        }
+    }
+    let reads: Vec<(usize, &[u8])> = kernel
+        .args
+        .spans()
+        .iter()
+        .filter(|arg| !arg.mode.writes())
+        .map(|arg| {
+            let held = read_locks.iter().find(|(index, _)| *index == arg.index);
+            (arg.index, held.map_or(&[][..], |(_, guard)| guard.bytes()))
+        })
+        .collect();
+    let written_bytes: u64 = write_locks.iter().map(|(_, _, g)| g.bytes().len() as u64).sum();
+    let count = part.end - part.start;
+    let mut pieces: Vec<(u64, Vec<(usize, &mut [u8])>)> =
+        (part.start..part.end).map(|index| (index * tile, Vec::new())).collect();
+    for (index, bytes, guard) in &mut write_locks {
+        let chunk = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
+        for (piece, own) in pieces.iter_mut().zip(guard.bytes_mut().chunks_mut(chunk)) {
+            piece.1.push((*index, own));
+        }
+    }
+    let threads = if written_bytes < SPLIT_BYTES { 1 } else { threads.max(1) };
+    let share = usize::try_from(count).unwrap_or(usize::MAX).div_ceil(threads).max(1);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        if threads == 1 {
+            run_pieces(kernel, &reads, pieces);
+            return;
+        }
+        std::thread::scope(|scope| {
+            let mut rest = pieces;
+            while !rest.is_empty() {
+                let tail = rest.split_off(share.min(rest.len()));
+                let mine = std::mem::replace(&mut rest, tail);
+                let reads = &reads;
+                scope.spawn(move || run_pieces(kernel, reads, mine));
+            }
+        });
+    }));
+    outcome.map_err(|_| {
+        Error::new(ErrorKind::Launch, "kernel", format!("the twin of `{}` panicked", kernel.name))
+    })
+}
+
+fn run_pieces<'a>(
+    kernel: &'a Kernel,
+    reads: &[(usize, &'a [u8])],
+    pieces: Vec<(u64, Vec<(usize, &'a mut [u8])>)>,
+) {
+    for (first, mut writes) in pieces {
+        // A span shorter than the others has no bytes for the last tiles.
+        for arg in kernel.args.spans().iter().filter(|arg| arg.mode.writes()) {
+            if !writes.iter().any(|(index, _)| *index == arg.index) {
+                writes.push((arg.index, &mut []));
+            }
+        }
+        let mut tile = Tile { args: &kernel.args, first, reads: reads.to_vec(), writes };
+        (kernel.twin.run)(&mut tile);
+    }
+}
+
+/// The bytes an operation touches.
+pub(super) fn accesses(work: &Work) -> Vec<(Span, Mode)> {
+    match work {
+        Work::Copy { dst, src } => vec![(src.clone(), Mode::Read), (dst.clone(), Mode::Write)],
+        Work::Fill { dst, .. } => vec![(dst.clone(), Mode::Write)],
+        Work::Kernel(kernel) => {
+            kernel.args.spans().iter().map(|arg| (arg.span.clone(), arg.mode)).collect()
+        }
+        Work::Wait { .. } | Work::Record { .. } | Work::Free(_) | Work::HostFn(_) => Vec::new(),
+    }
+}

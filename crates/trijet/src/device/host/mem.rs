@@ -1,0 +1,196 @@
+//! Bytes that queued operations touch: the memory of the host device, and page-locked memory.
+//!
+//! Every access of an executor goes through a [`RangeGuard`]: a lock on a byte range, shared for
+//! reads and exclusive for writes. So a program without the edges it needs gives a wrong result,
+//! never a data race in Rust. The guards of page-locked memory that users hold take no lock: they
+//! rest on the ordering, see `memory::pinned`.
+//!
+//! Imports: `device::memory`. The only unsafe code of the host device.
+
+use crate::base::ledger::Mode;
+use crate::device::memory::{Memory, Span};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+/// A page, so that page-locked memory and vector loads are aligned as on a real device.
+const ALIGN: usize = 4096;
+
+/// A fixed run of bytes with a lock per range.
+///
+/// Invariant: `base` points to `len` initialised bytes that stay valid until this value drops.
+#[derive(Debug)]
+pub(crate) struct HostBytes {
+    base: NonNull<u8>,
+    len: usize,
+    /// The layout to give back to the allocator; `None` when a driver owns the bytes.
+    layout: Option<Layout>,
+    locks: Mutex<Vec<(Range<u64>, Mode)>>,
+}
+
+// SAFETY: the bytes are plain data owned by this value (or lent to it for its whole life), and
+// are reached only under a range lock or under the promises of `slice` and `slice_mut`.
+unsafe impl Send for HostBytes {}
+// SAFETY: as for `Send`; `locks` makes the shared use exclusive per byte range.
+unsafe impl Sync for HostBytes {}
+
+impl HostBytes {
+    /// `len` zeroed bytes, or `None` when the system has no more.
+    pub(crate) fn zeroed(len: u64) -> Option<Self> {
+        let len = usize::try_from(len).ok()?;
+        let layout = Layout::from_size_align(len.max(1), ALIGN).ok()?;
+        // SAFETY: the layout has a non-zero size by `max(1)`.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self { base, len, layout: Some(layout), locks: Mutex::default() })
+    }
+
+    /// Bytes that someone else allocated.
+    ///
+    /// # Safety
+    /// `base` points to `len` initialised bytes that stay valid until the returned value drops,
+    /// and that nothing but this value's methods and the device's own operations touches.
+    pub(in crate::device) unsafe fn lent(base: NonNull<u8>, len: usize) -> Self {
+        Self { base, len, layout: None, locks: Mutex::default() }
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> u64 {
+        self.base.as_ptr() as u64
+    }
+
+    /// The bytes of `range`, outside any lock.
+    ///
+    /// # Safety
+    /// Until the slice is dropped no operation that writes `range` runs, on any device.
+    pub(crate) unsafe fn slice(&self, range: Range<u64>) -> &[u8] {
+        let (start, len) = self.checked(&range);
+        // SAFETY: `checked` keeps the offset within the allocation.
+        let at = unsafe { self.base.as_ptr().add(start) };
+        // SAFETY: in bounds and initialised by the type's invariant; not written meanwhile by
+        // the caller's promise, which a second stream without an edge would break.
+        unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    /// The bytes of `range`, outside any lock, for writing.
+    ///
+    /// # Safety
+    /// Until the slice is dropped no operation that touches `range` runs, on any device, and no
+    /// other slice of it exists.
+    #[expect(clippy::mut_from_ref, reason = "exclusive by the caller's promise or a range lock")]
+    pub(crate) unsafe fn slice_mut(&self, range: Range<u64>) -> &mut [u8] {
+        let (start, len) = self.checked(&range);
+        // SAFETY: `checked` keeps the offset within the allocation.
+        let at = unsafe { self.base.as_ptr().add(start) };
+        // SAFETY: in bounds and initialised by the type's invariant; exclusive by the caller's
+        // promise, which a forgotten edge to an operation in flight would break.
+        unsafe { std::slice::from_raw_parts_mut(at, len) }
+    }
+
+    fn checked(&self, range: &Range<u64>) -> (usize, usize) {
+        let start = usize::try_from(range.start).expect("offsets fit the address space");
+        let end = usize::try_from(range.end).expect("offsets fit the address space");
+        assert!(start <= end && end <= self.len, "{range:?} outside {} bytes", self.len);
+        (start, end - start)
+    }
+}
+
+impl Drop for HostBytes {
+    fn drop(&mut self) {
+        if let Some(layout) = self.layout {
+            // SAFETY: `base` came from `alloc_zeroed` with this very layout, and dropping ends
+            // the type's invariant: every guard and queued operation holds a share of the token.
+            unsafe { dealloc(self.base.as_ptr(), layout) };
+        }
+    }
+}
+
+/// A locked byte range. Holds a share of the memory, so it may outlive the queue it came from.
+#[derive(Debug)]
+pub(in crate::device) struct RangeGuard {
+    memory: Memory,
+    range: Range<u64>,
+    mode: Mode,
+}
+
+impl RangeGuard {
+    /// Locks the bytes of `span`, unless an overlapping lock excludes it.
+    pub(in crate::device) fn try_new(span: &Span, mode: Mode) -> Option<Self> {
+        let range = span.range();
+        let bytes = span.memory().host()?;
+        let mut locks = bytes.locks.lock().expect("no code panics under a range lock");
+        let excluded = locks.iter().any(|(held, held_mode)| {
+            let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
+            shared_bytes && (held_mode.writes() || mode.writes())
+        });
+        if excluded {
+            return None;
+        }
+        locks.push((range.clone(), mode));
+        drop(locks);
+        Some(Self { memory: span.memory().clone(), range, mode })
+    }
+
+    /// The locked bytes.
+    pub(in crate::device) fn bytes(&self) -> &[u8] {
+        let host = self.memory.host().expect("only memory with bytes is ever locked");
+        // SAFETY: the lock excludes every writer among the executors for the guard's life; a
+        // user's guard over page-locked memory exists only while no operation on it runs.
+        unsafe { host.slice(self.range.clone()) }
+    }
+
+    /// The locked bytes for writing.
+    ///
+    /// # Panics
+    /// When the lock is only for reading.
+    pub(in crate::device) fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.mode.writes(), "a read lock gives no mutable bytes");
+        let host = self.memory.host().expect("only memory with bytes is ever locked");
+        // SAFETY: the lock is exclusive for the guard's life, and `&mut self` makes this slice
+        // the only one from this guard.
+        unsafe { host.slice_mut(self.range.clone()) }
+    }
+}
+
+impl Drop for RangeGuard {
+    fn drop(&mut self) {
+        let Some(bytes) = self.memory.host() else { return };
+        let mut locks = bytes.locks.lock().expect("no code panics under a range lock");
+        let mine = locks.iter().position(|held| held.0 == self.range && held.1 == self.mode);
+        if let Some(index) = mine {
+            locks.swap_remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::memory::Space;
+
+    fn memory(len: u64) -> Memory {
+        let bytes = HostBytes::zeroed(len).expect("a few bytes");
+        Memory::new(Space::Pinned, bytes.address(), len, Some(bytes))
+    }
+
+    #[test]
+    fn a_write_lock_excludes_overlapping_locks_only() {
+        let m = memory(64);
+        let mut writer = RangeGuard::try_new(&m.span(0..32), Mode::Write).expect("free");
+        writer.bytes_mut().fill(7);
+        assert!(RangeGuard::try_new(&m.span(31..40), Mode::Read).is_none());
+        assert!(RangeGuard::try_new(&m.span(32..40), Mode::Write).is_some());
+        drop(writer);
+        let a = RangeGuard::try_new(&m.span(0..40), Mode::Read).expect("free again");
+        let b = RangeGuard::try_new(&m.span(8..16), Mode::Read).expect("readers share");
+        assert_eq!((a.bytes()[31], a.bytes()[32], b.bytes()[0]), (7, 0, 7));
+        assert!(RangeGuard::try_new(&m.span(8..9), Mode::ReadWrite).is_none());
+    }
+
+    #[test]
+    fn an_empty_range_locks_nothing() {
+        let m = memory(8);
+        let _all = RangeGuard::try_new(&m.span(0..8), Mode::Write).expect("free");
+        assert!(RangeGuard::try_new(&m.span(4..4), Mode::Write).is_some());
+    }
+}

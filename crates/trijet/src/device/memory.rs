@@ -1,0 +1,115 @@
+//! Owning tokens for memory. The asynchronous verbs of the driver contract take these and never
+//! bare pointers: a queued operation holds a token, so the bytes it will touch stay allocated.
+#![forbid(unsafe_code)]
+
+use crate::base::id::DeviceId;
+pub(in crate::device) use crate::device::host::mem::HostBytes;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Where memory lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// On a device.
+    Device(DeviceId),
+    /// Page-locked host memory, which the copy engines reach.
+    Pinned,
+}
+
+/// One allocation. Clones share it; the driver frees it only when told to.
+#[derive(Debug, Clone)]
+pub struct Memory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    space: Space,
+    address: u64,
+    bytes: u64,
+    host: Option<HostBytes>,
+}
+
+impl Memory {
+    /// Only the drivers make tokens.
+    pub(in crate::device) fn new(
+        space: Space,
+        address: u64,
+        bytes: u64,
+        host: Option<HostBytes>,
+    ) -> Self {
+        Self(Arc::new(Inner { space, address, bytes, host }))
+    }
+
+    /// Where the memory lives.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        self.0.space
+    }
+
+    /// The address as kernels see it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.0.address
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    /// The bytes themselves, where the host can reach them.
+    pub(crate) fn host(&self) -> Option<&HostBytes> {
+        self.0.host.as_ref()
+    }
+
+    /// A part of the memory.
+    ///
+    /// # Panics
+    /// When the range does not lie within the memory: the floors above check lengths first.
+    #[must_use]
+    pub fn span(&self, range: Range<u64>) -> Span {
+        assert!(range.start <= range.end && range.end <= self.bytes(), "span {range:?} outside");
+        Span { memory: self.clone(), range }
+    }
+}
+
+/// A byte range of an allocation, with a share in its ownership.
+#[derive(Debug, Clone)]
+pub struct Span {
+    memory: Memory,
+    range: Range<u64>,
+}
+
+impl Span {
+    /// The allocation.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The bytes of the allocation it covers.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// The address of its first byte.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.memory.address() + self.range.start
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Whether the two share a byte.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.memory.0, &other.memory.0)
+            && self.range.start < other.range.end
+            && other.range.start < self.range.end
+    }
+}

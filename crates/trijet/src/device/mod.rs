@@ -1,0 +1,38 @@
+//! Devices: the driver contract and its two implementations, CUDA and the host device.
+//!
+//! [`driver::Driver`] is the contract, at the level of the CUDA driver API. `cuda` is a thin
+//! binding that opens the driver library at run time; `host` executes the same rules in software.
+//! Nothing above this floor asks which one it talks to.
+
+pub mod args;
+pub(crate) mod cuda;
+pub mod driver;
+pub mod host;
+pub mod memory;
+pub mod probe;
+pub mod twin;
+
+pub use host::cost::CostModel;
+pub use host::{Executor, HostConfig, Order};
+
+use crate::base::error::Result;
+use driver::Driver;
+use std::sync::Arc;
+
+/// Opens CUDA.
+///
+/// # Errors
+/// `Unsupported` without a usable driver; `NoDevice` without a GPU.
+pub(crate) fn open_cuda() -> Result<Arc<dyn Driver>> {
+    Ok(Arc::new(cuda::CudaDriver::open()?))
+}
+
+/// Opens host devices.
+///
+/// # Errors
+/// `Unsupported` when the system starts no more threads.
+pub(crate) fn open_host(config: HostConfig) -> Result<Arc<dyn Driver>> {
+    Ok(Arc::new(host::HostDriver::open(config)?))
+}
+
+pub(crate) use cuda::compile;

@@ -1,0 +1,144 @@
+//! What this machine has: the libraries of CUDA, opened at run time, and what is missing and why.
+//! Nothing here panics, whatever is or is not installed.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::cuda;
+use std::path::PathBuf;
+
+/// A library that is opened at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// The CUDA driver, `libcuda.so.1`. Needed for a GPU.
+    Driver,
+    /// The run-time compiler. Needed for kernels in source form.
+    Nvrtc,
+    /// The collective library. Needed for several GPUs.
+    Nccl,
+    /// The profiling interface. Better times, where it is there.
+    Cupti,
+}
+
+impl Library {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::Nccl, Self::Cupti];
+
+    /// The environment variable that names a file to be used instead of the search.
+    #[must_use]
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Driver => "TRIJET_LIBCUDA",
+            Self::Nvrtc => "TRIJET_LIBNVRTC",
+            Self::Nccl => "TRIJET_LIBNCCL",
+            Self::Cupti => "TRIJET_LIBCUPTI",
+        }
+    }
+
+    /// File names, the versioned ones first.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Driver => &["libcuda.so.1", "libcuda.so"],
+            Self::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
+            Self::Nccl => &["libnccl.so.2", "libnccl.so"],
+            Self::Cupti => &["libcupti.so.13", "libcupti.so.12", "libcupti.so"],
+        }
+    }
+
+    /// Folders of the Python wheels, below a `site-packages`.
+    fn wheel_folders(self) -> &'static [&'static str] {
+        match self {
+            Self::Driver => &[],
+            Self::Nvrtc => &["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"],
+            Self::Nccl => &["nvidia/nccl/lib"],
+            Self::Cupti => &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
+        }
+    }
+
+    /// The files to try, in order: the override alone, or plain names, then the usual toolkit
+    /// folder, then the wheels of the Python environment that is active.
+    fn candidates(self) -> Vec<PathBuf> {
+        if let Some(file) = std::env::var_os(self.variable()) {
+            return vec![file.into()];
+        }
+        let mut found: Vec<PathBuf> = self.names().iter().map(PathBuf::from).collect();
+        let toolkit = std::env::var_os("CUDA_HOME").map_or("/usr/local/cuda".into(), PathBuf::from);
+        for name in self.names() {
+            found.push(toolkit.join("lib64").join(name));
+            found.push(toolkit.join("extras/CUPTI/lib64").join(name));
+        }
+        for site in site_packages() {
+            for folder in self.wheel_folders() {
+                found.extend(self.names().iter().map(|name| site.join(folder).join(name)));
+            }
+        }
+        found.retain(|path| path.components().count() == 1 || path.exists());
+        found
+    }
+}
+
+/// The `site-packages` folders of the active virtual environment.
+fn site_packages() -> Vec<PathBuf> {
+    let Some(root) = std::env::var_os("VIRTUAL_ENV") else { return Vec::new() };
+    let Ok(versions) = std::fs::read_dir(PathBuf::from(root).join("lib")) else {
+        return Vec::new();
+    };
+    versions.flatten().map(|entry| entry.path().join("site-packages")).collect()
+}
+
+/// Opens a library.
+///
+/// # Errors
+/// `Unsupported`, with the files that were tried.
+pub(in crate::device) fn open(library: Library) -> Result<libloading::Library> {
+    let candidates = library.candidates();
+    let mut reasons = Vec::new();
+    for path in &candidates {
+        match cuda::open_library(path) {
+            Ok(opened) => return Ok(opened),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+    let cause = format!(
+        "not found (tried {}; set {} to name a file): {}",
+        tried.join(", "),
+        library.variable(),
+        reasons.first().map_or("no candidate", String::as_str),
+    );
+    Err(Error::new(ErrorKind::Unsupported, format!("open {library:?} library"), cause))
+}
+
+/// The state of one library on this machine.
+#[derive(Debug)]
+pub struct LibraryReport {
+    /// Which library.
+    pub library: Library,
+    /// `Ok` with the symbols that it lacks, or why it cannot be used.
+    pub state: Result<Vec<&'static str>>,
+}
+
+/// Looks at every library without using any.
+///
+/// ```
+/// let report = trijet::device::probe::libraries();
+/// assert_eq!(report.len(), 4);
+/// ```
+#[must_use]
+pub fn libraries() -> Vec<LibraryReport> {
+    Library::ALL
+        .into_iter()
+        .map(|library| LibraryReport { library, state: cuda::missing_symbols(library) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_an_error_that_names_it() {
+        let missing = PathBuf::from("libtrijet-no-such-library.so.1");
+        let reason = cuda::open_library(&missing).expect_err("there is no such library");
+        assert!(reason.contains("libtrijet-no-such-library.so.1"), "{reason}");
+    }
+}

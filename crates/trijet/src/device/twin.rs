@@ -1,0 +1,102 @@
+//! Host twins: what a kernel computes, written for the host device.
+//!
+//! A twin computes one *tile* at a time. Every written argument is cut into runs of
+//! `tile_elements`; a tile owns its run of each and may read every read-only argument as a whole.
+//! Tiles of one launch touch disjoint bytes, so the executor may run them in any order, or at
+//! once, and no twin can race in Rust.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::args::ArgBlock;
+use bytemuck::Pod;
+
+/// What a launch costs on the modelled GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    /// Bytes moved through device memory.
+    pub bytes: u64,
+    /// Simple integer or float operations.
+    pub ops: u64,
+}
+
+/// The host side of a kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Twin {
+    /// Elements of each written argument that one tile owns.
+    pub tile_elements: fn(&ArgBlock) -> u64,
+    /// Computes one tile.
+    pub run: fn(&mut Tile<'_>),
+    /// The cost of the whole launch, for the modelled clock.
+    pub cost: fn(&ArgBlock) -> Cost,
+}
+
+/// The arguments of a twin for one tile.
+#[derive(Debug)]
+pub struct Tile<'a> {
+    pub(in crate::device) args: &'a ArgBlock,
+    /// The first element of this tile in each written argument.
+    pub first: u64,
+    pub(in crate::device) reads: Vec<(usize, &'a [u8])>,
+    pub(in crate::device) writes: Vec<(usize, &'a mut [u8])>,
+}
+
+impl<'a> Tile<'a> {
+    /// The scalar at argument `index`, counted as the kernel counts: a span takes two places.
+    ///
+    /// # Panics
+    /// When there is no such argument: the twin contradicts its own declaration.
+    #[must_use]
+    pub fn scalar<T: Pod>(&self, index: usize) -> T {
+        scalar(self.args, index)
+    }
+
+    /// The whole read-only span whose address is argument `index`.
+    ///
+    /// # Panics
+    /// When `index` is not a read-only span of `T`.
+    #[must_use]
+    pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
+        let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
+        bytemuck::cast_slice(bytes)
+    }
+
+    /// This tile's part of the written span whose address is argument `index`. Once per tile.
+    ///
+    /// # Panics
+    /// When `index` is not a written span of `T`, or was taken before.
+    #[must_use]
+    pub fn write<T: Pod>(&mut self, index: usize) -> &'a mut [T] {
+        let at = self.writes.iter().position(|(i, _)| *i == index).expect("a written span");
+        bytemuck::cast_slice_mut(self.writes.swap_remove(at).1)
+    }
+}
+
+/// The scalar at argument `index` of `args`, for tile sizes and costs.
+///
+/// # Panics
+/// When there is no such argument.
+#[must_use]
+pub fn scalar<T: Pod>(args: &ArgBlock, index: usize) -> T {
+    *bytemuck::from_bytes(&args.bytes_at(index)[..size_of::<T>()])
+}
+
+/// Refuses a launch whose written spans overlap another of its spans: tiles would not be
+/// disjoint. Borrowed arguments never do; foreign ones might.
+///
+/// # Errors
+/// [`ErrorKind::InvalidValue`] naming the two arguments.
+pub(in crate::device) fn check_disjoint(kernel: &str, args: &ArgBlock) -> Result<()> {
+    let spans = args.spans();
+    for (i, a) in spans.iter().enumerate() {
+        for b in &spans[i + 1..] {
+            if (a.mode.writes() || b.mode.writes()) && a.span.overlaps(&b.span) {
+                return Err(Error::new(
+                    ErrorKind::InvalidValue,
+                    "launch",
+                    format!("arguments {} and {} of `{kernel}` overlap", a.index, b.index),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
