@@ -1,0 +1,104 @@
+//! Host functions: run a Rust closure when a stream reaches this point.
+//!
+//! Rules of the driver that shape this module:
+//!
+//! 1. A host function must not call the driver (law A28). A flag of the thread is up while one
+//!    runs, and every verb refuses with `InCallback` while it is.
+//! 2. After a context error the driver never runs pending functions (law A29). So the closure is
+//!    not given away: it stays in a slot that the universe also holds, and is dropped exactly
+//!    once, by the run or by `close()`.
+//! 3. A panic must not cross the driver's frames: it is caught, kept, and reported by the next
+//!    synchronisation.
+//!
+//! Imports: `base`, `device`. Imported by the lanes.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::driver::HostFn;
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Refuses a call that may reach the driver while this thread runs a host function.
+pub(crate) fn refuse(op: &'static str) -> Result<()> {
+    if inside() {
+        let cause = "called inside a host function, which must not call the driver";
+        return Err(Error::new(ErrorKind::InCallback, op, cause));
+    }
+    Ok(())
+}
+
+/// Whether this thread runs a host function at the moment.
+pub(crate) fn inside() -> bool {
+    INSIDE.get()
+}
+
+/// A closure that is either pending, or has run, or was dropped.
+#[derive(Clone)]
+struct Slot(Arc<Mutex<Option<HostFn>>>);
+
+/// The pending host functions of a universe, and the panics of those that ran.
+#[derive(Default)]
+pub(crate) struct HostFns {
+    pending: Mutex<Vec<Slot>>,
+    panics: Mutex<Vec<Error>>,
+}
+
+impl std::fmt::Debug for HostFns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostFns").finish_non_exhaustive()
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a payload that is no text".to_owned())
+}
+
+impl HostFns {
+    /// What to hand to the driver so that it runs `run` once.
+    pub(crate) fn admit(self: &Arc<Self>, run: HostFn) -> HostFn {
+        let slot = Slot(Arc::new(Mutex::new(Some(run))));
+        let mut pending = self.pending.lock().expect("no user code under this lock");
+        // Finished slots are swept when the list is long enough to pay for the pass.
+        if pending.len() == pending.capacity() {
+            pending.retain(|slot| slot.0.lock().is_ok_and(|run| run.is_some()));
+        }
+        pending.push(slot.clone());
+        drop(pending);
+        let this = Arc::clone(self);
+        Box::new(move || {
+            let run = slot.0.lock().expect("no user code under this lock").take();
+            let Some(run) = run else { return };
+            INSIDE.set(true);
+            let outcome = catch_unwind(AssertUnwindSafe(run));
+            INSIDE.set(false);
+            if let Err(panic) = outcome {
+                let cause = format!("it panicked: {}", words(&*panic));
+                let error = Error::new(ErrorKind::Panicked, "host function", cause);
+                this.panics.lock().expect("no user code under this lock").push(error);
+            }
+        })
+    }
+
+    /// The first panic that nobody has been told of.
+    pub(crate) fn take_panic(&self) -> Result<()> {
+        let mut panics = self.panics.lock().expect("no user code under this lock");
+        if panics.is_empty() { Ok(()) } else { Err(panics.remove(0)) }
+    }
+
+    /// Drops what was never called. Only when the driver can call nothing any more.
+    pub(crate) fn drop_pending(&self) {
+        let pending = std::mem::take(&mut *self.pending.lock().expect("no user code here"));
+        for slot in pending {
+            let run = slot.0.lock().map(|mut run| run.take());
+            drop(run);
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! A lane and its one door to the driver.
+//!
+//! A lane is a lock over {number of the last operation, vector clock, checkpoints}. Its own lock
+//! covers its waits, its operation, its number and its record, so that the order of numbers is
+//! the order of the driver's calls. Under it: no lock of a buffer, no second lane, no user code.
+//!
+//! *Exact waits without an event per operation.* When an operation is enqueued on a lane whose
+//! previous operation touched memory that two lanes use, that previous one is recorded first; a
+//! consumer that comes earlier records by itself. A program on one lane records nothing.
+//!
+//! Imports: `base`, `device`. Imported by everything that enqueues.
+#![forbid(unsafe_code)]
+
+use super::callback;
+use super::thread;
+use super::timing::Instant;
+use super::track::{Needs, Use};
+use super::universe::{DroppedWait, Universe};
+use crate::base::clock::VectorClock;
+use crate::base::error::Result;
+use crate::base::id::{DeviceId, LaneId, Position};
+use crate::base::ledger::{Access, Engine, Op, OpKind};
+use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Streams that may be in use at once.
+pub(crate) const LANES_MAX: u32 = 1024;
+/// Checkpoints a lane remembers. An older one is answered by the next later.
+const CHECKPOINTS_MAX: usize = 64;
+
+/// An event recorded on a lane, with what it stands for.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    driver: Arc<dyn Driver>,
+    pub(crate) event: EventHandle,
+    /// Everything that is complete when the event is.
+    pub(crate) snapshot: VectorClock,
+    pub(crate) position: Position,
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // Destroying never blocks (law A12); after a context error there is nothing to destroy.
+        drop(self.driver.event_destroy(self.event));
+    }
+}
+
+/// What an operation is, for records and errors.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) kind: OpKind,
+    pub(crate) engine: Engine,
+    pub(crate) label: &'static str,
+    pub(crate) chunk: Option<u64>,
+    pub(crate) site: &'static Location<'static>,
+}
+
+/// One entry of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    state: Mutex<State>,
+    /// The last operation that anybody has observed to be complete. For reuse only, never for
+    /// leaving out a wait: that would depend on timing.
+    pub(crate) done: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stream: Option<StreamHandle>,
+    device: Option<DeviceId>,
+    seq: u64,
+    vector: VectorClock,
+    checkpoints: VecDeque<Arc<Mark>>,
+    /// Marks to be recorded again once nobody waits for them.
+    spare: Vec<Arc<Mark>>,
+    /// The last operation touched memory that two lanes use.
+    last_shared: bool,
+    /// The end of the last timed operation, when nothing was enqueued since.
+    last_end: Option<Arc<Instant>>,
+}
+
+/// A stream's place in its universe.
+#[derive(Debug, Clone)]
+pub(crate) struct LaneRef {
+    pub(crate) universe: Arc<Universe>,
+    pub(crate) id: LaneId,
+    pub(crate) device: DeviceId,
+    pub(crate) stream: StreamHandle,
+}
+
+impl Lane {
+    pub(crate) fn open(&self, device: DeviceId, stream: StreamHandle) {
+        let mut state = self.lock();
+        state.stream = Some(stream);
+        state.device = Some(device);
+        // Events belong to a device, and the lane may have served another one before.
+        state.checkpoints.clear();
+        state.spare.clear();
+        state.last_shared = false;
+        state.last_end = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no user code runs under a lane's lock")
+    }
+}
+
+impl State {
+    /// Records an event that stands for everything enqueued so far.
+    fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
+        let (Some(stream), Some(device)) = (self.stream, self.device) else {
+            unreachable!("a lane with positions has had a stream");
+        };
+        let driver = &universe.driver;
+        if self.checkpoints.len() == CHECKPOINTS_MAX {
+            self.spare.extend(self.checkpoints.pop_front());
+        }
+        let free = self.spare.iter_mut().position(|mark| Arc::get_mut(mark).is_some());
+        let mut mark = match free {
+            Some(index) => self.spare.swap_remove(index),
+            None => Arc::new(Mark {
+                driver: Arc::clone(driver),
+                event: driver.event_create(device, Timing::Off)?,
+                snapshot: VectorClock::new(),
+                position: Position { lane, seq: 0 },
+            }),
+        };
+        let position = Position { lane, seq: self.seq };
+        driver.event_record(mark.event, stream)?;
+        if let Some(mark) = Arc::get_mut(&mut mark) {
+            mark.snapshot.copy_from(&self.vector);
+            mark.position = position;
+        }
+        universe.records.fetch_add(1, Ordering::Relaxed);
+        universe.ledger.append(|| plain(OpKind::Record { event: mark.event.0 }, device, position));
+        self.checkpoints.push_back(Arc::clone(&mark));
+        Ok(mark)
+    }
+
+    fn recorded(&self) -> u64 {
+        self.checkpoints.back().map_or(0, |mark| mark.position.seq)
+    }
+}
+
+/// A record of an event call.
+#[track_caller]
+fn plain(kind: OpKind, device: DeviceId, position: Position) -> Op {
+    Op {
+        kind,
+        engine: Engine::None,
+        device,
+        position,
+        accesses: Vec::new(),
+        label: "event",
+        chunk: None,
+        site: Location::caller(),
+        thread: thread::number(),
+        thread_known: Vec::new(),
+        times: None,
+    }
+}
+
+impl LaneRef {
+    fn lane(&self) -> &Lane {
+        self.universe.lane(self.id)
+    }
+
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.universe.driver
+    }
+
+    /// Enqueues one operation: waits for what `uses` needs of other lanes, runs `run` on the
+    /// stream, and stamps the memory. A failed operation leaves no stamp.
+    pub(crate) fn enqueue<R>(
+        &self,
+        spec: &Spec,
+        uses: &[Use<'_>],
+        run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
+    ) -> Result<(Position, R)> {
+        callback::refuse(spec.label)?;
+        let mut needs = Needs::new();
+        let mut crossed = false;
+        thread::with_known(self.universe.id, |known| {
+            for access in uses {
+                let implied = |p: Position| p.lane == self.id || known.covers(p);
+                let range = access.range.clone();
+                if spec.kind == OpKind::Free {
+                    // A free comes after every user, whoever orders the memory (law A22).
+                    access.track.users(range, access.mode, implied, &mut needs);
+                } else {
+                    access.track.needs(range, access.mode, implied, &mut needs);
+                }
+                crossed |= access.track.crossed_by(self.id);
+            }
+        });
+        let marks = self.marks(&mut needs)?;
+        let (position, result) = {
+            let mut state = self.lane().lock();
+            if state.last_shared && state.recorded() < state.seq {
+                state.record(&self.universe, self.id)?;
+            }
+            self.wait_for(&mut state, spec, &needs, &marks)?;
+            let begin = self.timed_begin(&mut state, spec)?;
+            let result = run(self.driver(), self.stream)?;
+            let end = match begin {
+                Some(_) => Some(Instant::mark(&self.universe.driver, self.device, self.stream)?),
+                None => None,
+            };
+            state.seq += 1;
+            let position = Position { lane: self.id, seq: state.seq };
+            state.vector.raise(position);
+            state.last_shared = crossed;
+            let index = self.universe.ledger.append(|| self.op(spec, uses, position));
+            if let (Some(index), Some(begin), Some(end)) = (index, begin, &end) {
+                self.universe.timings.add(index, begin, Arc::clone(end));
+            }
+            state.last_end = end;
+            (position, result)
+        };
+        for access in uses {
+            access.track.stamp(access.range.clone(), access.mode, position);
+        }
+        Ok((position, result))
+    }
+
+    /// The marks of the foreign positions that this lane does not know yet.
+    fn marks(&self, needs: &mut Needs) -> Result<SmallVec<[Arc<Mark>; 6]>> {
+        if needs.is_empty() {
+            return Ok(SmallVec::new());
+        }
+        {
+            let state = self.lane().lock();
+            needs.retain(|need| !state.vector.covers(*need));
+        }
+        needs.iter().map(|need| self.universe.mark_for(*need)).collect()
+    }
+
+    fn wait_for(
+        &self,
+        state: &mut State,
+        spec: &Spec,
+        needs: &Needs,
+        marks: &[Arc<Mark>],
+    ) -> Result<()> {
+        for (need, mark) in needs.iter().zip(marks) {
+            if state.vector.covers(*need) {
+                continue;
+            }
+            let position = Position { lane: self.id, seq: state.seq + 1 };
+            let about = || DroppedWait {
+                waiter: spec.label,
+                chunk: spec.chunk,
+                position,
+                on: mark.position,
+            };
+            if self.universe.count_wait(about) {
+                // Left out on request. The lane knows nothing more than before, so that nobody
+                // who waits for it believes that the other operation is complete.
+                continue;
+            }
+            self.driver().stream_wait(self.stream, mark.event)?;
+            let kind = OpKind::Wait { event: mark.event.0, on: mark.position };
+            self.universe.ledger.append(|| plain(kind, self.device, position));
+            state.last_end = None;
+            if mark.position.seq > need.seq {
+                self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
+            }
+            state.vector.join(&mark.snapshot);
+        }
+        Ok(())
+    }
+
+    /// The moment before a timed operation: the end of the one before, or a new event.
+    fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
+        if spec.engine == Engine::None || !self.universe.ledger.is_recording() {
+            return Ok(None);
+        }
+        match state.last_end.take() {
+            Some(end) => Ok(Some(end)),
+            None => Instant::mark(&self.universe.driver, self.device, self.stream).map(Some),
+        }
+    }
+
+    fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
+        let access =
+            |u: &Use<'_>| Access { block: u.track.id, range: u.range.clone(), mode: u.mode };
+        Op {
+            kind: spec.kind.clone(),
+            engine: spec.engine,
+            device: self.device,
+            position,
+            accesses: uses.iter().map(access).collect(),
+            label: spec.label,
+            chunk: spec.chunk,
+            site: spec.site,
+            thread: thread::number(),
+            thread_known: thread::with_known(self.universe.id, |k| k.positions().collect()),
+            times: None,
+        }
+    }
+
+    /// Makes future work of this lane wait for a user's event that stands for `snapshot`.
+    pub(crate) fn wait_event(
+        &self,
+        event: EventHandle,
+        on: Position,
+        snapshot: &VectorClock,
+    ) -> Result<()> {
+        let mut state = self.lane().lock();
+        self.driver().stream_wait(self.stream, event)?;
+        state.vector.join(snapshot);
+        state.last_end = None;
+        let position = Position { lane: self.id, seq: state.seq + 1 };
+        let kind = OpKind::Wait { event: event.0, on };
+        self.universe.ledger.append(|| plain(kind, self.device, position));
+        Ok(())
+    }
+
+    /// Runs `record`, which records a user's event on the stream, and returns what it stands for.
+    pub(crate) fn record_event(
+        &self,
+        event: EventHandle,
+        record: impl FnOnce(&dyn Driver, StreamHandle) -> Result<()>,
+    ) -> Result<(Position, VectorClock)> {
+        let state = self.lane().lock();
+        record(self.driver(), self.stream)?;
+        let position = Position { lane: self.id, seq: state.seq };
+        let kind = OpKind::Record { event: event.0 };
+        self.universe.ledger.append(|| plain(kind, self.device, position));
+        Ok((position, state.vector.clone()))
+    }
+
+    /// A mark that stands for everything enqueued so far; `None` when that is nothing.
+    pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
+        let seq = self.lane().lock().seq;
+        if seq == 0 {
+            return Ok(None);
+        }
+        self.universe.mark_for(Position { lane: self.id, seq }).map(Some)
+    }
+
+    /// What the lane has enqueued or waited for so far.
+    pub(crate) fn vector(&self) -> VectorClock {
+        self.lane().lock().vector.clone()
+    }
+
+    /// Time zero of the device, and the start of recording.
+    pub(crate) fn begin_recording(&self) -> Result<()> {
+        let state = self.lane().lock();
+        let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
+        drop(state);
+        self.universe.timings.begin(self.device, origin);
+        drop(self.universe.ledger.take());
+        self.universe.ledger.set_recording(true);
+        Ok(())
+    }
+
+    /// Gives the lane back when its stream goes.
+    pub(crate) fn retire(&self) {
+        // Without a mark (the device is lost) the lane can never be known to be free; it is then
+        // left out of circulation.
+        if let Ok(end) = self.mark() {
+            self.lane().lock().checkpoints.clear();
+            self.universe.retire(self.id, end);
+        }
+    }
+}
+
+impl Universe {
+    /// The oldest mark of the position's lane that covers it: a checkpoint, or one recorded now.
+    pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
+        let mut state = self.lane(position.lane).lock();
+        let index = state.checkpoints.partition_point(|mark| mark.position.seq < position.seq);
+        if let Some(mark) = state.checkpoints.get(index) {
+            return Ok(Arc::clone(mark));
+        }
+        state.record(self, position.lane)
+    }
+
+    /// Makes the calling thread wait for `mark`, and know it.
+    pub(crate) fn host_wait(&self, mark: &Mark) -> Result<()> {
+        self.driver.event_synchronize(mark.event)?;
+        self.learn(&mark.snapshot);
+        Ok(())
+    }
+
+    /// The calling thread has observed `snapshot` to be complete.
+    pub(crate) fn learn(&self, snapshot: &VectorClock) {
+        thread::learn(self.id, snapshot);
+        self.observe(snapshot);
+    }
+}

@@ -1,0 +1,20 @@
+//! Streams, events and host functions, and the one door to the driver: `lane.enqueue`.
+//!
+//! Every operation gets a position on its lane. From the positions alone follows which waits an
+//! operation needs, so that using a buffer on another stream is always in order, and a wait that
+//! is already implied is never issued.
+
+pub(crate) mod callback;
+pub mod device;
+pub mod event;
+pub(crate) mod lane;
+pub mod queue;
+pub(crate) mod thread;
+pub(crate) mod timing;
+pub(crate) mod track;
+pub(crate) mod universe;
+
+pub use device::{Device, Select};
+pub use event::{Event, Ticket, TimedEvent};
+pub use queue::Stream;
+pub use universe::{DroppedWait, OrderingCounts};

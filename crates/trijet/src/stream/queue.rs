@@ -1,0 +1,180 @@
+//! A stream: operations in the order in which they were enqueued (law A1).
+#![forbid(unsafe_code)]
+
+use super::callback;
+use super::device::{Device, Shared};
+use super::event::{Event, Ticket};
+use super::lane::{LaneRef, Spec};
+use crate::base::error::Result;
+use crate::base::ledger::{Engine, OpKind};
+use crate::device::driver::Readiness;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// No chunk: the operation belongs to no pipeline.
+const NO_CHUNK: u64 = u64::MAX;
+
+/// An in-order queue of operations on a device.
+///
+/// Using one buffer on several streams needs no events: the waits follow from the uses. Dropping
+/// a stream never blocks; what it holds still runs (law A12).
+///
+/// ```
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let stream = device.stream()?;
+/// let (send, receive) = std::sync::mpsc::channel();
+/// stream.host_fn(move || send.send(42).expect("the receiver waits"))?;
+/// stream.synchronize()?;
+/// assert_eq!(receive.recv().ok(), Some(42));
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Stream(Arc<Inner>);
+
+/// A stream outlives its handle while buffers that it will free exist.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    lane: LaneRef,
+    device: Arc<Shared>,
+    /// The chunk that a pipeline is enqueuing.
+    chunk: AtomicU64,
+}
+
+impl Stream {
+    pub(crate) fn new(device: &Device, priority: i32) -> Result<Self> {
+        callback::refuse("stream create")?;
+        let shared = Arc::clone(device.shared());
+        let universe = Arc::clone(&shared.universe);
+        let stream = universe.driver.stream_create(shared.id, priority)?;
+        let id = universe.adopt(shared.id, stream)?;
+        let lane = LaneRef { universe, id, device: shared.id, stream };
+        Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
+    }
+
+    /// Waits for everything enqueued so far, and reports what failed.
+    ///
+    /// # Errors
+    /// The error of work that failed, a panic of a host function, or `Stalled`.
+    pub fn synchronize(&self) -> Result<()> {
+        callback::refuse("stream synchronize")?;
+        self.0.device.run_deferred();
+        let lane = self.lane();
+        let vector = lane.vector();
+        lane.driver().stream_synchronize(lane.stream)?;
+        lane.universe.learn(&vector);
+        lane.universe.host_fns.take_panic()
+    }
+
+    /// Whether everything enqueued so far is complete. Never blocks.
+    ///
+    /// # Errors
+    /// The error of work that failed.
+    pub fn query(&self) -> Result<Readiness> {
+        callback::refuse("stream query")?;
+        let lane = self.lane();
+        let vector = lane.vector();
+        let readiness = lane.driver().stream_query(lane.stream)?;
+        if readiness == Readiness::Ready {
+            lane.universe.learn(&vector);
+        }
+        Ok(readiness)
+    }
+
+    /// Runs `run` on a thread of the driver after everything enqueued so far; later work of this
+    /// stream waits for it. It must not call this crate: every call inside returns `InCallback`.
+    /// A panic is caught and returned by the next synchronisation. It is dropped exactly once,
+    /// even when it is never called because the device was lost.
+    ///
+    /// # Errors
+    /// What the driver reports; `run` is dropped then.
+    #[track_caller]
+    pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
+        let fns = Arc::clone(&self.lane().universe.host_fns);
+        let enqueue = |driver: &dyn crate::device::driver::Driver, stream| {
+            driver.host_fn(stream, fns.admit(Box::new(run)))
+        };
+        self.lane().enqueue(&spec, &[], enqueue).map(|_| ())
+    }
+
+    /// Makes future work of this stream wait for what `event` stands for at this call (law A7).
+    /// Rarely needed: the uses of buffers order themselves.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        callback::refuse("stream wait")?;
+        event.make_wait(self.lane())
+    }
+
+    /// A ticket for everything enqueued so far, to be waited for on any thread.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn ticket(&self) -> Result<Ticket> {
+        callback::refuse("ticket")?;
+        Ok(Ticket::new(&self.lane().universe, self.lane().mark()?))
+    }
+
+    /// Waits for everything and gives the stream back; reports what dropping could not.
+    ///
+    /// # Errors
+    /// As for [`Stream::synchronize`].
+    pub fn close(self) -> Result<()> {
+        self.synchronize()
+    }
+
+    pub(crate) fn lane(&self) -> &LaneRef {
+        &self.0.lane
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.0
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Shared> {
+        &self.0.device
+    }
+
+    /// The chunk that the following operations belong to.
+    pub(crate) fn set_chunk(&self, chunk: u64) {
+        self.0.chunk.store(chunk, Ordering::Relaxed);
+    }
+
+    pub(crate) fn spec(
+        &self,
+        kind: OpKind,
+        engine: Engine,
+        label: &'static str,
+        site: &'static Location<'static>,
+    ) -> Spec {
+        let chunk = self.0.chunk.load(Ordering::Relaxed);
+        Spec { kind, engine, label, chunk: (chunk != NO_CHUNK).then_some(chunk), site }
+    }
+}
+
+impl Inner {
+    pub(crate) fn lane(&self) -> &LaneRef {
+        &self.lane
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Shared> {
+        &self.device
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if callback::inside() {
+            // A stream of a dropped buffer inside a host function: the driver must not be called
+            // here, so its handle leaks.
+            return;
+        }
+        self.lane.retire();
+        if let Err(error) = self.lane.driver().stream_destroy(self.lane.stream) {
+            self.device.keep_error(error);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The thread vector: what the calling host thread knows to be complete, per universe of lanes.
+//! Raised by this thread's own synchronisations, successful queries and ticket waits (law A11: a
+//! host sync orders the calling thread only). Work that the thread enqueues from then on begins
+//! after all of it (law A2), so no wait is needed.
+#![forbid(unsafe_code)]
+
+use crate::base::clock::VectorClock;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Universes a thread remembers. Forgetting one only costs a wait that was not needed.
+const UNIVERSES_MAX: usize = 16;
+
+thread_local! {
+    static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
+    static NUMBER: u64 = {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+/// The number of the calling thread, for the ledger.
+pub(crate) fn number() -> u64 {
+    NUMBER.with(|number| *number)
+}
+
+/// Looks at what the thread knows of `universe`.
+pub(crate) fn with_known<R>(universe: u64, look: impl FnOnce(&VectorClock) -> R) -> R {
+    static NOTHING: VectorClock = VectorClock::new();
+    KNOWN.with_borrow(|all| {
+        look(all.iter().find(|(id, _)| *id == universe).map_or(&NOTHING, |(_, clock)| clock))
+    })
+}
+
+/// The thread now knows everything in `observed` to be complete.
+pub(crate) fn learn(universe: u64, observed: &VectorClock) {
+    KNOWN.with_borrow_mut(|all| {
+        if let Some((_, clock)) = all.iter_mut().find(|(id, _)| *id == universe) {
+            clock.join(observed);
+            return;
+        }
+        if all.len() == UNIVERSES_MAX {
+            all.remove(0);
+        }
+        all.push((universe, observed.clone()));
+    });
+}

@@ -1,0 +1,82 @@
+//! Times of operations, from pairs of timed events around each.
+//!
+//! The pair measures from the moment the operation was ready (its lane's earlier work and its
+//! waits were done) to its end: not from the moment its engine took it. On a lane that has an
+//! engine for itself the two are the same.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::base::ledger::{Op, Times};
+use crate::base::units::Nanos;
+use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// A timed event that is destroyed with its last holder.
+#[derive(Debug)]
+pub(crate) struct Instant {
+    driver: Arc<dyn Driver>,
+    event: EventHandle,
+}
+
+impl Instant {
+    /// Notes the moment at which `stream` reaches this point.
+    pub(crate) fn mark(
+        driver: &Arc<dyn Driver>,
+        device: DeviceId,
+        stream: StreamHandle,
+    ) -> Result<Arc<Self>> {
+        let event = driver.event_create(device, Timing::On)?;
+        let this = Arc::new(Self { driver: Arc::clone(driver), event });
+        driver.event_record(event, stream)?;
+        Ok(this)
+    }
+}
+
+impl Drop for Instant {
+    fn drop(&mut self) {
+        // Destroying never blocks (law A12); after a context error there is nothing to destroy.
+        drop(self.driver.event_destroy(self.event));
+    }
+}
+
+/// The pairs of the operations in the ledger.
+#[derive(Debug, Default)]
+pub(crate) struct Timings {
+    origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
+    pairs: Mutex<Vec<(usize, Arc<Instant>, Arc<Instant>)>>,
+}
+
+impl Timings {
+    /// Time zero of a device. Earlier pairs are forgotten.
+    pub(crate) fn begin(&self, device: DeviceId, origin: Arc<Instant>) {
+        self.origins.lock().expect("no panic under this lock").insert(device, origin);
+        self.pairs.lock().expect("no panic under this lock").clear();
+    }
+
+    pub(crate) fn add(&self, op: usize, begin: Arc<Instant>, end: Arc<Instant>) {
+        self.pairs.lock().expect("no panic under this lock").push((op, begin, end));
+    }
+
+    /// Fills in the times of `ops`. Everything timed must be complete.
+    pub(crate) fn resolve(&self, driver: &dyn Driver, ops: &mut [Op]) -> Result<()> {
+        let origins = self.origins.lock().expect("no panic under this lock");
+        let pairs = std::mem::take(&mut *self.pairs.lock().expect("no panic under this lock"));
+        let mut cache: BTreeMap<u64, Nanos> = BTreeMap::new();
+        for (index, begin, end) in pairs {
+            let Some(op) = ops.get_mut(index) else { continue };
+            let Some(origin) = origins.get(&op.device) else { continue };
+            let mut time = |instant: &Instant| match cache.get(&instant.event.0) {
+                Some(time) => Ok(*time),
+                None => {
+                    let time = driver.event_elapsed(origin.event, instant.event)?;
+                    cache.insert(instant.event.0, time);
+                    Ok(time)
+                }
+            };
+            op.times = Some(Times { begin: time(&begin)?, end: time(&end)? });
+        }
+        Ok(())
+    }
+}

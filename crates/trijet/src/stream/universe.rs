@@ -1,0 +1,187 @@
+//! A universe of lanes: all lanes of one loaded driver, over all its devices. Positions and waits
+//! cross devices, so there is one table for all of them.
+#![forbid(unsafe_code)]
+
+use super::callback::HostFns;
+use super::lane::{LANES_MAX, Lane, Mark};
+use super::timing::Timings;
+use super::track::Track;
+use crate::base::clock::VectorClock;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{DeviceId, LaneId, Position};
+use crate::base::ledger::{Ledger, Op};
+use crate::device::driver::{Driver, Readiness, StreamHandle};
+use crate::device::memory::Memory;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What the ordering did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OrderingCounts {
+    /// Waits for another lane that were enqueued.
+    pub waits: u64,
+    /// Events recorded for such waits.
+    pub records: u64,
+    /// Waits that hold for more than was needed, because nobody could know of the consumer when
+    /// the producer was enqueued.
+    pub over_waits: u64,
+}
+
+/// A wait that was left out on request, to show what it was good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedWait {
+    /// The operation that should have waited.
+    pub waiter: &'static str,
+    /// Its chunk, in a pipeline.
+    pub chunk: Option<u64>,
+    /// Where the operation that should have waited would be.
+    pub position: Position,
+    /// What it should have waited for.
+    pub on: Position,
+}
+
+/// All lanes of a driver.
+pub(crate) struct Universe {
+    pub(crate) id: u64,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) ledger: Ledger,
+    pub(crate) timings: Timings,
+    pub(crate) host_fns: Arc<HostFns>,
+    lanes: Box<[Lane]>,
+    /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
+    retired: Mutex<Vec<(LaneId, Option<Arc<Mark>>)>>,
+    fresh: Mutex<u32>,
+    pub(crate) waits: AtomicU64,
+    pub(crate) records: AtomicU64,
+    pub(crate) over_waits: AtomicU64,
+    /// The number of the wait to be left out, counted from 1; 0 for none.
+    drop_wait: AtomicU64,
+    dropped: Mutex<Option<DroppedWait>>,
+    /// Page-locked memory that nobody holds: locking pages is dear (0.4 ms per MiB), so they are
+    /// kept. It may still be in use by operations: its track knows.
+    pub(crate) pinned: Mutex<Vec<(Memory, Track)>>,
+}
+
+impl std::fmt::Debug for Universe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Universe").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}
+
+impl Universe {
+    pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            driver,
+            ledger: Ledger::default(),
+            timings: Timings::default(),
+            host_fns: Arc::default(),
+            lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
+            retired: Mutex::default(),
+            fresh: Mutex::new(0),
+            waits: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            over_waits: AtomicU64::new(0),
+            drop_wait: AtomicU64::new(0),
+            dropped: Mutex::default(),
+            pinned: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn lane(&self, id: LaneId) -> &Lane {
+        &self.lanes[id.0 as usize]
+    }
+
+    /// Gives a new stream its lane: a retired one whose work is complete, continuing its numbers,
+    /// or a fresh one.
+    pub(crate) fn adopt(&self, device: DeviceId, stream: StreamHandle) -> Result<LaneId> {
+        let id = self.free_lane()?;
+        self.lane(id).open(device, stream);
+        Ok(id)
+    }
+
+    fn free_lane(&self) -> Result<LaneId> {
+        let mut retired = self.retired.lock().expect("no panic under this lock");
+        let complete = retired.iter().position(|(_, mark)| match mark {
+            None => true,
+            Some(mark) => matches!(self.driver.event_query(mark.event), Ok(Readiness::Ready)),
+        });
+        if let Some(index) = complete {
+            let (id, mark) = retired.swap_remove(index);
+            if let Some(mark) = mark {
+                self.observe(&mark.snapshot);
+            }
+            return Ok(id);
+        }
+        drop(retired);
+        let mut fresh = self.fresh.lock().expect("no panic under this lock");
+        if *fresh == LANES_MAX {
+            let cause = format!("{LANES_MAX} streams are in use");
+            return Err(Error::new(ErrorKind::InvalidValue, "stream create", cause));
+        }
+        *fresh += 1;
+        Ok(LaneId(*fresh - 1))
+    }
+
+    /// The stream of `id` is going; `end` stands for all its work, if it had any.
+    pub(crate) fn retire(&self, id: LaneId, end: Option<Arc<Mark>>) {
+        self.retired.lock().expect("no panic under this lock").push((id, end));
+    }
+
+    /// Anybody observed that everything in `complete` is done.
+    pub(crate) fn observe(&self, complete: &VectorClock) {
+        for position in complete.positions() {
+            self.lane(position.lane).done.fetch_max(position.seq, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether anybody has observed `position` to be complete.
+    pub(crate) fn is_done(&self, position: Position) -> bool {
+        self.lane(position.lane).done.load(Ordering::Relaxed) >= position.seq
+    }
+
+    pub(crate) fn counts(&self) -> OrderingCounts {
+        OrderingCounts {
+            waits: self.waits.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
+            over_waits: self.over_waits.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Leaves out the `number`-th wait from now on, counted from 1.
+    pub(crate) fn drop_wait(&self, number: u64) {
+        let from_now = self.waits.load(Ordering::Relaxed) + number;
+        self.drop_wait.store(from_now, Ordering::Relaxed);
+        *self.dropped.lock().expect("no panic under this lock") = None;
+    }
+
+    /// Counts a wait; whether it is the one to be left out.
+    pub(crate) fn count_wait(&self, about: impl FnOnce() -> DroppedWait) -> bool {
+        let number = self.waits.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.drop_wait.load(Ordering::Relaxed) != number {
+            return false;
+        }
+        *self.dropped.lock().expect("no panic under this lock") = Some(about());
+        true
+    }
+
+    pub(crate) fn dropped(&self) -> Option<DroppedWait> {
+        self.dropped.lock().expect("no panic under this lock").clone()
+    }
+
+    /// Takes the ledger's records with their times. The timed work must be complete.
+    pub(crate) fn take_ops(&self) -> Result<Vec<Op>> {
+        let mut ops = self.ledger.take();
+        self.timings.resolve(&*self.driver, &mut ops)?;
+        Ok(ops)
+    }
+}
+
+impl Drop for Universe {
+    fn drop(&mut self) {
+        // The last stream is gone; what the driver has not called by now it may still call on
+        // CUDA, where the slot is then found empty.
+        self.host_fns.drop_pending();
+    }
+}
