@@ -20,7 +20,10 @@ impl Nanos {
 
     /// The nearest whole nanosecond of a duration in seconds; negative and NaN become 0.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "float casts saturate; 2^64 ns is 584 years")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "float casts saturate; 2^64 ns is 584 years"
+    )]
     pub fn from_seconds(seconds: f64) -> Self {
         Self((seconds * 1e9).round() as u64)
     }

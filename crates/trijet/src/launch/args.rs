@@ -1,0 +1,175 @@
+//! The arguments of a launch, typed against the kernel's declaration: `&` reads, `&mut` writes.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::base::ledger::Mode;
+use crate::device::args::ArgBlock;
+use crate::memory::{AsView, AsViewMut, Buffer, Element, View, ViewMut};
+use crate::stream::track::Use;
+use bytemuck::NoUninit;
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+
+/// A parameter that the kernel only reads: a pointer and its length.
+#[derive(Debug)]
+pub struct In<T>(PhantomData<fn() -> T>);
+/// A parameter that the kernel only writes.
+#[derive(Debug)]
+pub struct Out<T>(PhantomData<fn() -> T>);
+/// A parameter that the kernel reads and writes.
+#[derive(Debug)]
+pub struct InOut<T>(PhantomData<fn() -> T>);
+/// The parameters of a kernel that is known only at run time; see [`Args`].
+#[derive(Debug)]
+pub struct Dynamic;
+
+/// The arguments of one launch as they are collected.
+#[derive(Debug, Default)]
+pub struct Args<'a> {
+    pub(crate) block: ArgBlock,
+    pub(crate) uses: SmallVec<[Use<'a>; 6]>,
+}
+
+impl<'a> Args<'a> {
+    /// No arguments yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A scalar.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    pub fn scalar<T: NoUninit>(mut self, value: T) -> Result<Self> {
+        self.block.push_scalar(value)?;
+        Ok(self)
+    }
+
+    /// Elements that the kernel reads: a pointer and a length.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    pub fn read<T: Element>(mut self, view: View<'a, T>) -> Result<Self> {
+        self.push_view(view)?;
+        Ok(self)
+    }
+
+    /// Elements that the kernel writes: a pointer and a length.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    pub fn write<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
+        self.push_view_mut(&view, Mode::Write)?;
+        Ok(self)
+    }
+
+    fn push_view<T: Element>(&mut self, view: View<'a, T>) -> Result<()> {
+        self.block.push_span(view.span(), Mode::Read, size_of::<T>() as u64)?;
+        self.uses.push(view.read_use());
+        Ok(())
+    }
+
+    fn push_view_mut<T: Element>(&mut self, view: &ViewMut<'a, T>, mode: Mode) -> Result<()> {
+        self.block.push_span(view.span(), mode, size_of::<T>() as u64)?;
+        self.uses.push(view.write_use(mode));
+        Ok(())
+    }
+}
+
+/// A value that can stand for the parameter `P`.
+pub trait Arg<'a, P> {
+    /// Appends it.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    fn push(self, args: &mut Args<'a>) -> Result<()>;
+}
+
+macro_rules! scalars {
+    ($($type:ty),*) => {$(
+        impl<'a> Arg<'a, $type> for $type {
+            fn push(self, args: &mut Args<'a>) -> Result<()> {
+                args.block.push_scalar(self)
+            }
+        }
+    )*};
+}
+scalars!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
+
+impl<'a, T: Element, S> Arg<'a, In<T>> for &'a Buffer<T, S> {
+    fn push(self, args: &mut Args<'a>) -> Result<()> {
+        args.push_view(self.as_view())
+    }
+}
+
+impl<'a, T: Element> Arg<'a, In<T>> for View<'a, T> {
+    fn push(self, args: &mut Args<'a>) -> Result<()> {
+        args.push_view(self)
+    }
+}
+
+macro_rules! written {
+    ($($param:ident: $mode:ident),*) => {$(
+        impl<'a, T: Element, S> Arg<'a, $param<T>> for &'a mut Buffer<T, S> {
+            fn push(self, args: &mut Args<'a>) -> Result<()> {
+                args.push_view_mut(&self.as_view_mut(), Mode::$mode)
+            }
+        }
+
+        impl<'a, T: Element> Arg<'a, $param<T>> for ViewMut<'a, T> {
+            fn push(self, args: &mut Args<'a>) -> Result<()> {
+                args.push_view_mut(&self, Mode::$mode)
+            }
+        }
+
+        impl<'a, T: Element> Arg<'a, $param<T>> for &'a mut ViewMut<'_, T> {
+            fn push(self, args: &mut Args<'a>) -> Result<()> {
+                args.push_view_mut(&self.reborrow(), Mode::$mode)
+            }
+        }
+    )*};
+}
+written!(Out: Write, InOut: ReadWrite);
+
+/// Values that can stand for all parameters `P` of a kernel.
+pub trait ArgsFor<'a, P> {
+    /// Appends them in order.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    fn push_all(self, args: &mut Args<'a>) -> Result<()>;
+}
+
+impl<'a> ArgsFor<'a, Dynamic> for Args<'a> {
+    fn push_all(self, args: &mut Args<'a>) -> Result<()> {
+        *args = self;
+        Ok(())
+    }
+}
+
+macro_rules! tuples {
+    ($(($($value:ident: $param:ident),*))*) => {$(
+        impl<'a, $($value, $param),*> ArgsFor<'a, ($($param,)*)> for ($($value,)*)
+        where
+            $($value: Arg<'a, $param>),*
+        {
+            fn push_all(self, args: &mut Args<'a>) -> Result<()> {
+                #[expect(non_snake_case, reason = "the names of the type parameters")]
+                let ($($value,)*) = self;
+                $($value.push(args)?;)*
+                Ok(())
+            }
+        }
+    )*};
+}
+tuples! {
+    (A: P)
+    (A: P, B: Q)
+    (A: P, B: Q, C: R)
+    (A: P, B: Q, C: R, D: S)
+    (A: P, B: Q, C: R, D: S, E: T)
+    (A: P, B: Q, C: R, D: S, E: T, F: U)
+    (A: P, B: Q, C: R, D: S, E: T, F: U, G: V)
+    (A: P, B: Q, C: R, D: S, E: T, F: U, G: V, H: W)
+}

@@ -1,0 +1,279 @@
+//! A kernel: declared once, loaded once per device, launched with checked arguments.
+//!
+//! The declaration is the only `unsafe` a user writes: it vouches that the code has these
+//! parameters, touches only the bytes it is given and only in the declared way, and that the twin
+//! computes the same.
+
+use super::args::{Args, ArgsFor};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::{Engine, OpKind};
+use crate::device::args::ArgBlock;
+use crate::device::driver::{FunctionHandle, Image, Launch, LaunchAttributes, ModuleHandle};
+use crate::device::twin::Twin;
+use crate::stream::callback;
+use crate::stream::device::Shared;
+use crate::stream::{Device, Stream};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The code of a kernel.
+#[derive(Debug, Clone)]
+pub enum Code {
+    /// PTX, compiled by the driver.
+    Ptx(Cow<'static, str>),
+    /// A cubin or fatbin.
+    Cubin(Cow<'static, [u8]>),
+    /// CUDA C++, compiled by the run-time compiler, which must be installed.
+    Source(Cow<'static, str>),
+}
+
+/// How exactly the kernel and its twin agree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Exactness {
+    /// Bit for bit.
+    Exact,
+    /// To this relative tolerance.
+    Relative(f64),
+}
+
+/// The shape of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block in bytes.
+    pub shared_bytes: u32,
+}
+
+/// How the shape follows from the arguments.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// One thread for `per_thread` elements of the longest written span, in blocks of 256.
+    Elements {
+        /// Elements of one thread.
+        per_thread: u32,
+    },
+    /// As the function says.
+    Computed(fn(&ArgBlock) -> Result<Grid>),
+}
+
+/// Everything a declaration says.
+#[derive(Debug, Clone)]
+pub struct KernelSpec {
+    /// The name of the entry point.
+    pub name: Cow<'static, str>,
+    /// The code.
+    pub code: Code,
+    /// How the shape follows from the arguments.
+    pub shape: Shape,
+    /// The most dynamic shared memory that a launch asks for.
+    pub shared_bytes_max: u32,
+    /// What the arguments must satisfy; the text says what they do not.
+    pub check: fn(&ArgBlock) -> std::result::Result<(), String>,
+    /// The host side, if it has one.
+    pub twin: Option<Twin>,
+    /// How exactly the two agree.
+    pub exactness: Exactness,
+}
+
+/// A kernel with parameters `P`, a tuple of scalars and [`super::In`], [`super::Out`],
+/// [`super::InOut`].
+///
+/// ```
+/// use trijet::kernels::AXPY;
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// let (mut x, mut y) = (device.pinned::<f32>(3)?, device.pinned::<f32>(3)?);
+/// x.write()?.copy_from_slice(&[1.0, 2.0, 3.0]);
+/// y.write()?.copy_from_slice(&[10.0, 20.0, 30.0]);
+/// s.launch(&AXPY, (2.0, &x, &mut y))?;
+/// assert_eq!(&*y.read()?, &[12.0, 24.0, 36.0]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub struct Kernel<P> {
+    spec: KernelSpec,
+    number: OnceLock<u64>,
+    params: PhantomData<fn(P)>,
+}
+
+impl<P> fmt::Debug for Kernel<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("name", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+/// Accepts any arguments.
+///
+/// # Errors
+/// Never.
+pub fn any_lengths(_: &ArgBlock) -> std::result::Result<(), String> {
+    Ok(())
+}
+
+/// Accepts arguments whose spans all have the same number of elements.
+///
+/// # Errors
+/// The two lengths that differ.
+pub fn equal_lengths(args: &ArgBlock) -> std::result::Result<(), String> {
+    let mut lengths = args.spans().iter().map(|arg| arg.span.bytes() / arg.element_bytes);
+    let Some(first) = lengths.next() else { return Ok(()) };
+    match lengths.find(|length| *length != first) {
+        Some(other) => Err(format!("spans of {first} and {other} elements; equal ones are needed")),
+        None => Ok(()),
+    }
+}
+
+impl<P> Kernel<P> {
+    /// Declares a kernel.
+    ///
+    /// # Safety
+    /// The entry point has exactly the parameters `P`, each span as a pointer followed by a
+    /// 64-bit length in elements; it touches no bytes outside its spans, writes none of an
+    /// [`super::In`], and is correct for every launch that `check` and `shape` let through.
+    #[must_use]
+    pub const unsafe fn declare(spec: KernelSpec) -> Self {
+        Self { spec, number: OnceLock::new(), params: PhantomData }
+    }
+
+    /// The name of the entry point.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// How exactly the kernel and its twin agree.
+    #[must_use]
+    pub fn exactness(&self) -> Exactness {
+        self.spec.exactness
+    }
+
+    /// Whether it can run on the host device.
+    #[must_use]
+    pub fn has_twin(&self) -> bool {
+        self.spec.twin.is_some()
+    }
+
+    fn number(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        *self.number.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn loaded(&self, device: &Shared) -> Result<FunctionHandle> {
+        let number = self.number();
+        let kernels = device.kernels.read().expect("no panic under this lock");
+        if let Some(function) = kernels.get(&number) {
+            return Ok(*function);
+        }
+        drop(kernels);
+        let module = self.module(device)?;
+        let spec = &self.spec;
+        let function =
+            device.universe.driver.function(module, &spec.name, spec.shared_bytes_max, spec.twin)?;
+        let mut kernels = device.kernels.write().expect("no panic under this lock");
+        kernels.insert(number, function);
+        Ok(function)
+    }
+
+    /// The module of the code; kernels that share a static text share it.
+    fn module(&self, device: &Shared) -> Result<ModuleHandle> {
+        let key = match &self.spec.code {
+            Code::Ptx(Cow::Borrowed(text)) => text.as_ptr() as u64,
+            // Addresses are far above the numbers of kernels.
+            _ => self.number(),
+        };
+        let mut modules = device.modules.lock().expect("no panic under this lock");
+        if let Some(module) = modules.get(&key) {
+            return Ok(*module);
+        }
+        let label = format!("module of `{}`", self.spec.name);
+        let load = |image| device.universe.driver.module_load(device.id, &label, image);
+        let module = match &self.spec.code {
+            Code::Ptx(text) => load(Image::Ptx(text))?,
+            Code::Cubin(bytes) => load(Image::Cubin(bytes))?,
+            Code::Source(source) if device.info.compute.0 > 0 => {
+                let name = format!("{}.cu", self.spec.name);
+                load(Image::Ptx(&crate::device::compile(source, &name, device.info.compute)?))?
+            }
+            // Only its twin, if any, runs on the host device.
+            Code::Source(source) => load(Image::Ptx(source))?,
+        };
+        modules.insert(key, module);
+        Ok(module)
+    }
+
+    fn grid(&self, args: &ArgBlock) -> Result<Grid> {
+        const THREADS: u32 = 256;
+        let Shape::Elements { per_thread } = self.spec.shape else {
+            let Shape::Computed(shape) = self.spec.shape else { unreachable!("two kinds") };
+            return shape(args);
+        };
+        let written = args.spans().iter().filter(|arg| arg.mode.writes());
+        let longest = written.map(|arg| arg.span.bytes() / arg.element_bytes).max().unwrap_or(0);
+        let blocks = longest.div_ceil(u64::from(THREADS) * u64::from(per_thread.max(1)));
+        let blocks = u32::try_from(blocks).ok().filter(|b| *b <= i32::MAX.cast_unsigned());
+        let blocks = blocks.ok_or_else(|| {
+            let cause = format!("`{}` over {longest} elements has too many blocks", self.name());
+            Error::new(ErrorKind::InvalidValue, "launch", cause)
+        })?;
+        Ok(Grid { grid: [blocks, 1, 1], block: [THREADS, 1, 1], shared_bytes: 0 })
+    }
+}
+
+impl Device {
+    /// Loads a kernel now. The first use of one can hold back every stream until running work
+    /// ends (law A42), so load before a pipeline starts.
+    ///
+    /// # Errors
+    /// `Compile`, `NotFound`, `NoTwin`, or `Unsupported` without a compiler.
+    pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<()> {
+        callback::refuse("load")?;
+        kernel.loaded(self.shared()).map(|_| ())
+    }
+}
+
+impl Stream {
+    /// Launches a kernel. The shape follows from the arguments; a launch over no elements does
+    /// nothing.
+    ///
+    /// # Errors
+    /// `InvalidValue` for arguments that the kernel's declaration refuses, by name, before the
+    /// driver is called; `NoTwin` on the host device; what the driver reports.
+    #[track_caller]
+    pub fn launch<'a, P, A: ArgsFor<'a, P>>(&self, kernel: &Kernel<P>, args: A) -> Result<()> {
+        callback::refuse("launch")?;
+        let site = Location::caller();
+        let mut collected = Args::new();
+        args.push_all(&mut collected)?;
+        (kernel.spec.check)(&collected.block).map_err(|why| {
+            Error::new(ErrorKind::InvalidValue, "launch", format!("`{}`: {why}", kernel.name()))
+        })?;
+        let function = kernel.loaded(self.device())?;
+        let shape = kernel.grid(&collected.block)?;
+        if shape.grid.contains(&0) {
+            return Ok(());
+        }
+        let launch = Launch {
+            function,
+            name: kernel.name(),
+            grid: shape.grid,
+            block: shape.block,
+            shared_bytes: shape.shared_bytes,
+            attributes: LaunchAttributes::default(),
+            args: &collected.block,
+        };
+        let label = match &kernel.spec.name {
+            Cow::Borrowed(name) => name,
+            Cow::Owned(_) => "user kernel",
+        };
+        let spec = self.spec(OpKind::Kernel, Engine::Compute, label, site);
+        let run = |driver: &dyn crate::device::driver::Driver, s| driver.launch(s, &launch);
+        self.lane().enqueue(&spec, &collected.uses, run).map(|_| ())
+    }
+}

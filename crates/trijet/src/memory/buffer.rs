@@ -1,0 +1,351 @@
+//! Typed buffers and views of them. A buffer owns a share of its block; a view borrows one.
+//!
+//! Borrows state accesses: a verb reads through `&` and writes through `&mut`. The borrow covers
+//! the call; the block carries the memory's life and its stamps beyond it.
+#![forbid(unsafe_code)]
+
+use super::block::Block;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::Mode;
+use crate::base::units::Bytes;
+use crate::device::memory::Span;
+use crate::stream::Stream;
+use crate::stream::track::Use;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeBounds};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A type whose every bit pattern is a value, so that any bytes may come back from a device.
+pub trait Element: bytemuck::Pod + Send + Sync {}
+impl<T: bytemuck::Pod + Send + Sync> Element for T {}
+
+/// Marks a buffer in device memory.
+#[derive(Debug, Clone, Copy)]
+pub struct OnDevice;
+/// Marks a buffer in page-locked host memory.
+#[derive(Debug, Clone, Copy)]
+pub struct PageLocked;
+
+/// Elements in device memory, or in page-locked host memory ([`super::PinnedBuffer`]).
+///
+/// ```
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// let mut h = device.pinned::<u32>(4)?;
+/// h.write()?.copy_from_slice(&[1, 2, 3, 4]);
+/// let mut x = s.alloc::<u32>(4)?;
+/// s.copy(&h, &mut x)?;
+/// let (left, right) = x.split(1);
+/// let mut back = device.pinned::<u32>(3)?;
+/// device.stream()?.copy(&right, &mut back)?; // another stream: the wait is inserted
+/// assert_eq!(&*back.read()?, &[2, 3, 4]);
+/// assert_eq!(left.len(), 1);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub struct Buffer<T, S = OnDevice> {
+    pub(crate) block: Arc<Block>,
+    /// The first byte within the block.
+    pub(crate) start: u64,
+    /// The number of elements.
+    pub(crate) len: u64,
+    types: PhantomData<(fn() -> T, S)>,
+}
+
+/// Elements of a buffer, to be read.
+pub struct View<'a, T> {
+    block: &'a Arc<Block>,
+    start: u64,
+    len: u64,
+    types: PhantomData<fn() -> T>,
+}
+
+/// Elements of a buffer, to be written; nobody else can name them meanwhile.
+pub struct ViewMut<'a, T> {
+    block: &'a Arc<Block>,
+    start: u64,
+    len: u64,
+    types: PhantomData<fn() -> T>,
+}
+
+/// The size of `len` elements in bytes.
+pub(crate) fn bytes_of<T>(op: &'static str, len: u64) -> Result<Bytes> {
+    let size = size_of::<T>() as u64;
+    len.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok()).map(Bytes).ok_or_else(
+        || {
+            let cause = format!("{len} elements of {size} bytes are more than memory can hold");
+            Error::new(ErrorKind::InvalidValue, op, cause)
+        },
+    )
+}
+
+/// The elements `range` of `len`.
+///
+/// # Panics
+/// When the range does not lie within: as for a slice.
+fn within(range: impl RangeBounds<u64>, len: u64) -> Range<u64> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => start + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => end + 1,
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => len,
+    };
+    assert!(start <= end && end <= len, "elements {start}..{end} of {len}");
+    start..end
+}
+
+impl<T: Element, S> Buffer<T, S> {
+    pub(crate) fn new(block: Block, len: u64) -> Self {
+        Self { block: Arc::new(block), start: 0, len, types: PhantomData }
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All of it, to be read.
+    #[must_use]
+    pub fn view(&self) -> View<'_, T> {
+        View { block: &self.block, start: self.start, len: self.len, types: PhantomData }
+    }
+
+    /// All of it, to be written.
+    #[must_use]
+    pub fn view_mut(&mut self) -> ViewMut<'_, T> {
+        ViewMut { block: &self.block, start: self.start, len: self.len, types: PhantomData }
+    }
+
+    /// The elements `range`, to be read.
+    ///
+    /// # Panics
+    /// When the range does not lie within the buffer, as for a slice.
+    #[must_use]
+    pub fn slice(&self, range: impl RangeBounds<u64>) -> View<'_, T> {
+        self.view().slice(range)
+    }
+
+    /// The elements `range`, to be written.
+    ///
+    /// # Panics
+    /// When the range does not lie within the buffer, as for a slice.
+    #[must_use]
+    pub fn slice_mut(&mut self, range: impl RangeBounds<u64>) -> ViewMut<'_, T> {
+        self.view_mut().slice(range)
+    }
+
+    /// Two buffers that own the elements before and from `at`. They may be used on different
+    /// streams without waiting for each other.
+    ///
+    /// # Panics
+    /// When `at` is beyond the end.
+    #[must_use]
+    pub fn split(self, at: u64) -> (Self, Self) {
+        assert!(at <= self.len, "split at {at} of {}", self.len);
+        let start = self.start + at * size_of::<T>() as u64;
+        let right =
+            Self { block: Arc::clone(&self.block), start, len: self.len - at, types: PhantomData };
+        (Self { len: at, ..self }, right)
+    }
+}
+
+impl<'a, T: Element> View<'a, T> {
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements `range` of the view.
+    ///
+    /// # Panics
+    /// When the range does not lie within the view, as for a slice.
+    #[must_use]
+    pub fn slice(&self, range: impl RangeBounds<u64>) -> View<'a, T> {
+        let range = within(range, self.len);
+        let start = self.start + range.start * size_of::<T>() as u64;
+        View { block: self.block, start, len: range.end - range.start, types: PhantomData }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.block.memory.span(self.range())
+    }
+
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start..self.start + self.len * size_of::<T>() as u64
+    }
+
+    pub(crate) fn read_use(&self) -> Use<'a> {
+        Use { track: &self.block.track, range: self.range(), mode: Mode::Read }
+    }
+
+    /// The same bytes as elements of another type of the same size.
+    pub(crate) fn from_bytes(bytes: &View<'a, u8>) -> Self {
+        let len = bytes.len / size_of::<T>() as u64;
+        View { block: bytes.block, start: bytes.start, len, types: PhantomData }
+    }
+}
+
+impl<'a, T: Element> ViewMut<'a, T> {
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements `range` of the view.
+    ///
+    /// # Panics
+    /// When the range does not lie within the view, as for a slice.
+    #[must_use]
+    pub fn slice(self, range: impl RangeBounds<u64>) -> ViewMut<'a, T> {
+        let range = within(range, self.len);
+        let start = self.start + range.start * size_of::<T>() as u64;
+        ViewMut { block: self.block, start, len: range.end - range.start, types: PhantomData }
+    }
+
+    /// Two views, before and from `at`.
+    ///
+    /// # Panics
+    /// When `at` is beyond the end.
+    #[must_use]
+    pub fn split_at(self, at: u64) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
+        let (block, start, len) = (self.block, self.start, self.len);
+        let left = self.slice(..at);
+        let rest = start + at * size_of::<T>() as u64;
+        (left, ViewMut { block, start: rest, len: len - at, types: PhantomData })
+    }
+
+    /// The same elements, for one call.
+    #[must_use]
+    pub fn reborrow(&mut self) -> ViewMut<'_, T> {
+        ViewMut { block: self.block, start: self.start, len: self.len, types: PhantomData }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.block.memory.span(self.range())
+    }
+
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start..self.start + self.len * size_of::<T>() as u64
+    }
+
+    pub(crate) fn write_use(&self, mode: Mode) -> Use<'a> {
+        Use { track: &self.block.track, range: self.range(), mode }
+    }
+
+    /// The same bytes as elements of another type of the same size.
+    pub(crate) fn from_bytes(bytes: ViewMut<'a, u8>) -> Self {
+        let len = bytes.len / size_of::<T>() as u64;
+        ViewMut { block: bytes.block, start: bytes.start, len, types: PhantomData }
+    }
+}
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for View<'_, T> {}
+
+/// What a verb can read: buffers and views of any kind of memory.
+pub trait AsView {
+    /// The element type.
+    type Element: Element;
+    /// The elements.
+    fn as_view(&self) -> View<'_, Self::Element>;
+}
+
+/// What a verb can write: buffers and mutable views of any kind of memory.
+pub trait AsViewMut {
+    /// The element type.
+    type Element: Element;
+    /// The elements.
+    fn as_view_mut(&mut self) -> ViewMut<'_, Self::Element>;
+}
+
+impl<T: Element, S> AsView for Buffer<T, S> {
+    type Element = T;
+    fn as_view(&self) -> View<'_, T> {
+        self.view()
+    }
+}
+
+impl<T: Element> AsView for View<'_, T> {
+    type Element = T;
+    fn as_view(&self) -> View<'_, T> {
+        *self
+    }
+}
+
+impl<T: Element, S> AsViewMut for Buffer<T, S> {
+    type Element = T;
+    fn as_view_mut(&mut self) -> ViewMut<'_, T> {
+        self.view_mut()
+    }
+}
+
+impl<T: Element> AsViewMut for ViewMut<'_, T> {
+    type Element = T;
+    fn as_view_mut(&mut self) -> ViewMut<'_, T> {
+        self.reborrow()
+    }
+}
+
+impl<T, S> fmt::Debug for Buffer<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "buffer of {} elements of {}", self.len, std::any::type_name::<T>())
+    }
+}
+
+impl<T> fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "view of {} elements of {}", self.len, std::any::type_name::<T>())
+    }
+}
+
+impl<T> fmt::Debug for ViewMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mutable view of {} elements of {}", self.len, std::any::type_name::<T>())
+    }
+}
+
+impl Stream {
+    /// Allocates `len` elements of device memory in stream order; their values are arbitrary.
+    /// Dropping the buffer frees it in stream order, after every user on every stream.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with what was wanted and what was free; `InvalidValue` when the size
+    /// overflows.
+    #[track_caller]
+    pub fn alloc<T: Element>(&self, len: u64) -> Result<Buffer<T>> {
+        let bytes = bytes_of::<T>("alloc", len)?;
+        let block = Block::on_stream(self, bytes, Location::caller())?;
+        Ok(Buffer::new(block, len))
+    }
+}

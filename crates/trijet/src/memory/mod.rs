@@ -1,0 +1,16 @@
+//! Memory: buffers on the device and in page-locked host memory.
+//!
+//! A buffer is a byte range of a block. Blocks keep the stamps of the operations that use them,
+//! so that using a buffer on another stream waits for exactly what it must, and dropping one is a
+//! free in stream order, after every user on every stream.
+
+pub(crate) mod block;
+pub mod buffer;
+pub mod copy;
+mod manual;
+pub mod pinned;
+pub mod scope;
+
+pub use buffer::{AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, View, ViewMut};
+pub use pinned::{PinnedBuffer, ReadGuard, WriteGuard};
+pub use scope::Scope;
