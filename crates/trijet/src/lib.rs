@@ -1,2 +1,3 @@
 //! Trijet: overlapped GPU pipelines.
 pub mod base;
+mod kernels;

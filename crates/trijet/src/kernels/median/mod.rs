@@ -12,9 +12,6 @@ mod histogram;
 pub(crate) mod host;
 pub(crate) mod plan;
 
-pub(crate) use host::{Geometry, Pixel};
-pub(crate) use plan::{Element, Plan, plan};
-
 /// The device code, generated from `median.cu`.
 pub(crate) const PTX: &str = include_str!("median.ptx");
 
