@@ -31,6 +31,20 @@ mod tests {
     }
 
     #[test]
+    fn the_device_source_gives_the_same_words() {
+        // From mix.cu, compiled for a CPU and run as one thread.
+        let mut y = [5, 0, u64::MAX, 7];
+        mix(3, &[0, 1, u64::MAX, 1 << 63], &mut y);
+        let expected = [
+            0xec5d_3796_bed3_ce33,
+            0x3edf_fcdc_1f87_7be0,
+            0x40e0_3477_6dc6_68fa,
+            0x684c_c203_7a59_53f2,
+        ];
+        assert_eq!(y, expected);
+    }
+
+    #[test]
     fn order_input_salt_and_repetition_all_show() {
         let after = |steps: &[(u64, u64)]| {
             let mut y = [7];

@@ -39,6 +39,14 @@ mod tests {
     }
 
     #[test]
+    fn the_device_source_gives_the_same_words() {
+        // From work.cu, compiled for a CPU and run as one thread.
+        let mut y = [0; 4];
+        work(10, &[0, 1, u32::MAX, 1 << 31], &mut y);
+        assert_eq!(y, [0x326c_9373, 0x9815_2b6f, 0xa112_ee85, 0x5c0c_7cb3]);
+    }
+
+    #[test]
     fn one_round_by_hand() {
         // xorshift32 of 1 is 270369 (Marsaglia 2003).
         let mut y = [0];
