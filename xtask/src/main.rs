@@ -1,19 +1,27 @@
 //! Tasks of the project that cargo alone does not do: `cargo xtask <task>`.
 
 mod bundle;
+mod lint;
+mod nvrtc;
+mod ptx;
+mod tools;
 
-use std::io;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
-  bundle    build a self-contained folder for a GPU host without Rust";
+  bundle       build a self-contained folder for a GPU host without Rust
+  ptx          generate the .ptx next to every kernel source
+  ptx --check  generate again and compare, assemble and lint; writes nothing";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match args.first().map(String::as_str) {
-        Some("bundle") => bundle::run(&args[1..]),
-        _ => Err(io::Error::other(USAGE)),
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
+        ["ptx"] => ptx::generate(),
+        ["ptx", "--check"] => ptx::check(),
+        _ => Err(USAGE.into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,8 @@
 
 pub mod base;
 pub mod device;
+pub mod kernels;
+pub mod launch;
 pub mod memory;
 pub mod stream;
 

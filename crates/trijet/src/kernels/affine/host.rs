@@ -1,0 +1,101 @@
+//! `affine` over slices.
+#![forbid(unsafe_code)]
+
+use crate::kernels::device_float;
+
+/// An element type of the affine map.
+pub(crate) trait Element: Copy {
+    /// The element as a number; exact.
+    fn widen(self) -> f32;
+
+    /// The nearest element, ties to even, held to the type's range; NaN gives 0 in integers.
+    fn narrow(v: f32) -> Self;
+}
+
+impl Element for u8 {
+    fn widen(self) -> f32 {
+        f32::from(self)
+    }
+
+    fn narrow(v: f32) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the cast saturates and NaN gives 0")]
+        #[expect(clippy::cast_sign_loss, reason = "the cast saturates")]
+        let held = v.round_ties_even() as u8;
+        held
+    }
+}
+
+impl Element for u16 {
+    fn widen(self) -> f32 {
+        f32::from(self)
+    }
+
+    fn narrow(v: f32) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "the cast saturates and NaN gives 0")]
+        #[expect(clippy::cast_sign_loss, reason = "the cast saturates")]
+        let held = v.round_ties_even() as u16;
+        held
+    }
+}
+
+impl Element for f32 {
+    fn widen(self) -> f32 {
+        self
+    }
+
+    fn narrow(v: f32) -> Self {
+        device_float(v)
+    }
+}
+
+/// `y[i] = scale * x[i] + offset` over the shorter of `x` and `y`, rounded after the product and
+/// after the sum.
+pub(crate) fn affine<T: Element>(scale: f32, offset: f32, x: &[T], y: &mut [T]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = T::narrow(scale * x.widen() + offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::affine;
+
+    fn one_u8(scale: f32, offset: f32, x: u8) -> u8 {
+        let mut y = [77];
+        affine(scale, offset, &[x], &mut y);
+        y[0]
+    }
+
+    #[test]
+    fn ties_go_to_even() {
+        assert_eq!([1, 3, 5].map(|x| one_u8(0.5, 0.0, x)), [0, 2, 2]);
+    }
+
+    #[test]
+    fn values_beyond_the_range_are_held_to_it() {
+        assert_eq!(one_u8(2.0, 0.0, 200), 255);
+        assert_eq!(one_u8(1.0, 254.6, 0), 255);
+        assert_eq!(one_u8(-1.0, 0.0, 1), 0);
+        assert_eq!(one_u8(f32::INFINITY, 0.0, 1), 255);
+        assert_eq!(one_u8(f32::NEG_INFINITY, 0.0, 1), 0);
+        let mut wide = [0_u16; 2];
+        affine(1.0, 65_534.0, &[1, 2], &mut wide);
+        assert_eq!(wide, [65_535, 65_535]);
+    }
+
+    #[test]
+    fn nan_is_zero_in_integers_and_the_nan_of_the_device_in_floats() {
+        assert_eq!(one_u8(f32::INFINITY, 0.0, 0), 0);
+        let mut y = [0.0_f32];
+        affine(f32::INFINITY, 0.0, &[0.0], &mut y);
+        assert_eq!(y[0].to_bits(), 0x7fff_ffff);
+    }
+
+    #[test]
+    fn the_product_is_rounded_before_the_sum() {
+        let a = 1.0 + f32::EPSILON;
+        let mut y = [1.0_f32];
+        affine(a, -(1.0 + 2.0 * f32::EPSILON), &[a], &mut y);
+        assert_eq!(y, [0.0]);
+    }
+}

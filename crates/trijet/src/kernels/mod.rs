@@ -1,0 +1,27 @@
+//! The kernels that come with the library: for each one the device source, its PTX and the same
+//! function over slices for the host device.
+//!
+//! `<name>/<name>.cu` is CUDA C++ without any header; `<name>/<name>.ptx` is generated from it by
+//! `cargo xtask ptx` and carries the hash of its source. `<name>/host.rs` computes one tile of the
+//! output with the same arithmetic in the same order, so both devices agree bit for bit: the
+//! device sources are built with `--fmad=false`, integers wrap, and floats are rounded after every
+//! operation.
+//!
+//! Every pointer parameter of an entry is followed by its length in elements, and no entry reads
+//! or writes outside the lengths it was given.
+//!
+//! Imports: none. Imported by: `pipeline`.
+#![forbid(unsafe_code)]
+
+pub(crate) mod affine;
+pub(crate) mod axpy;
+pub(crate) mod fill;
+pub(crate) mod median;
+pub(crate) mod mix;
+pub(crate) mod work;
+
+/// The result of a float operation as the device writes it: the bits of a NaN are always the
+/// same there (CUDA C++ Programming Guide, "Floating-Point Standard"), while a CPU keeps a payload.
+fn device_float(v: f32) -> f32 {
+    if v.is_nan() { f32::from_bits(0x7fff_ffff) } else { v }
+}

@@ -1,0 +1,203 @@
+//! `ptx` and `ptx --check`: the PTX of every kernel source.
+//!
+//! The text is a function of the source and of the pinned compiler alone. Its first line names the
+//! hash of the source, so that a stale file is found without the compiler. Assembling it for three
+//! architectures proves that it uses nothing newer than its `.target`, and shows spills.
+#![forbid(unsafe_code)]
+
+use std::ffi::{CStr, OsStr};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::lint;
+use crate::nvrtc::Nvrtc;
+use crate::tools::{self, Result};
+
+/// Virtual architecture of the text: the oldest we run on. Exact arithmetic: no fused multiply-add.
+const OPTIONS: [&CStr; 3] = [c"--gpu-architecture=compute_80", c"--std=c++17", c"--fmad=false"];
+
+/// Lines that the text must have: drivers from 525 on take PTX 8.0.
+const STAMPS: [&str; 2] = [".version 8.0", ".target sm_80"];
+
+/// What the text is assembled for: Ampere, Hopper, Blackwell.
+const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100a"];
+
+/// Writes the `.ptx` next to every `.cu`.
+pub(crate) fn generate() -> Result<()> {
+    let nvrtc = Nvrtc::open(&tools::nvrtc_folder()?)?;
+    for source in sources()? {
+        let target = source.with_extension("ptx");
+        fs::write(&target, compiled(&nvrtc, &source)?)?;
+        println!("wrote {}", shown(&target));
+    }
+    Ok(())
+}
+
+/// Generates again and compares, assembles, lints. Every fault is printed.
+pub(crate) fn check() -> Result<()> {
+    let nvrtc = Nvrtc::open(&tools::nvrtc_folder()?)?;
+    let ptxas = tools::ptxas()?;
+    let mut faults = 0_usize;
+    let mut fault = |message: String| {
+        eprintln!("error: {message}");
+        faults += 1;
+    };
+    for source in sources()? {
+        let target = source.with_extension("ptx");
+        let name = shown(&target);
+        let fresh = compiled(&nvrtc, &source)?;
+        if fs::read_to_string(&target).ok().as_deref() != Some(&fresh) {
+            fault(format!("{name} is not what its source gives; run `cargo xtask ptx`"));
+            continue;
+        }
+        for found in lint::findings(&fresh) {
+            fault(format!("{name}: {}: {}", found.entry, found.message));
+        }
+        for architecture in ARCHITECTURES {
+            for entry in assemble(&ptxas, &target, architecture)? {
+                println!("{architecture:8} {:16} {}", entry.name, entry.usage);
+                if entry.spills {
+                    fault(format!("{name}: {} spills on {architecture}", entry.name));
+                }
+            }
+        }
+    }
+    if faults == 0 { Ok(()) } else { Err(format!("ptx --check: {faults} faults").into()) }
+}
+
+/// The kernel sources, sorted.
+fn sources() -> Result<Vec<PathBuf>> {
+    let kernels = tools::root().join("crates/trijet/src/kernels");
+    let mut found = Vec::new();
+    for folder in fs::read_dir(kernels)? {
+        let folder = folder?.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(folder)? {
+            let path = file?.path();
+            if path.extension() == Some(OsStr::new("cu")) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The file name, for messages.
+fn shown(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The first line of the text that belongs to a source.
+fn hash_line(source: &[u8]) -> String {
+    // FNV-1a, 64 bit: against stale files, not against forgers.
+    let hash = source.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("// source fnv1a64 {hash:016x}\n")
+}
+
+fn compiled(nvrtc: &Nvrtc, source: &Path) -> Result<String> {
+    let name = shown(source);
+    let text = fs::read_to_string(source)?;
+    let ptx = nvrtc.compile(&name, &text, &OPTIONS)?;
+    for stamp in STAMPS {
+        if !ptx.lines().any(|line| line == stamp) {
+            return Err(format!("{name}: the PTX has no line `{stamp}`").into());
+        }
+    }
+    Ok(format!("{}{}\n", hash_line(text.as_bytes()), ptx.trim_end()))
+}
+
+/// What the assembler says about one entry.
+#[derive(Debug, PartialEq, Eq)]
+struct Assembled {
+    name: String,
+    usage: String,
+    spills: bool,
+}
+
+fn assemble(ptxas: &Path, ptx: &Path, architecture: &str) -> Result<Vec<Assembled>> {
+    let cubin = tools::scratch()?.join("check.cubin");
+    let output = Command::new(ptxas)
+        .args(["--verbose", "--gpu-name", architecture, "--output-file"])
+        .arg(cubin)
+        .arg(ptx)
+        .output()
+        .map_err(|error| format!("{}: {error}", ptxas.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("{}: ptxas for {architecture}:\n{said}", shown(ptx)).into());
+    }
+    Ok(report(&said))
+}
+
+/// Reads the verbose output: three lines per entry (name, spills, registers and shared memory).
+fn report(said: &str) -> Vec<Assembled> {
+    let mut entries: Vec<Assembled> = Vec::new();
+    for line in said.lines() {
+        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            let name = rest.split('\'').next().unwrap_or_default().to_owned();
+            entries.push(Assembled { name, usage: String::new(), spills: true });
+        } else if let Some(entry) = entries.last_mut() {
+            if line.contains("spill stores") {
+                entry.spills = !line.contains("0 bytes stack frame, 0 bytes spill stores");
+            } else if let Some((_, usage)) = line.split_once("Used ") {
+                let spills = if entry.spills { "spills" } else { "no spills" };
+                usage.clone_into(&mut entry.usage);
+                entry.usage.push_str(", ");
+                entry.usage.push_str(spills);
+            }
+        }
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hash_line, report, shown, sources};
+    use std::fs;
+
+    #[test]
+    fn the_hash_is_fnv1a() {
+        // Test vectors of the FNV reference.
+        assert_eq!(hash_line(b""), "// source fnv1a64 cbf29ce484222325\n");
+        assert_eq!(hash_line(b"foobar"), "// source fnv1a64 85944171f73967e8\n");
+    }
+
+    #[test]
+    fn every_ptx_names_the_hash_of_its_source() {
+        let sources = sources().unwrap();
+        assert!(!sources.is_empty());
+        for source in sources {
+            let ptx = fs::read_to_string(source.with_extension("ptx")).unwrap();
+            let line = hash_line(&fs::read(&source).unwrap());
+            assert!(ptx.starts_with(&line), "{}: run `cargo xtask ptx`", shown(&source));
+        }
+    }
+
+    #[test]
+    fn spills_and_usage_are_read_from_the_assembler() {
+        let said = "\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'b' for 'sm_90a'
+ptxas info    : Function properties for b
+    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads
+ptxas info    : Used 64 registers, used 1 barriers
+ptxas info    : Compiling entry function 'a' for 'sm_90a'
+ptxas info    : Function properties for a
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 12 registers, used 0 barriers
+";
+        let seen: Vec<_> = report(said).into_iter().map(|e| (e.name, e.usage, e.spills)).collect();
+        let expected = [
+            ("a", "12 registers, used 0 barriers, no spills", false),
+            ("b", "64 registers, used 1 barriers, spills", true),
+        ];
+        assert_eq!(seen, expected.map(|(n, u, s)| (n.to_owned(), u.to_owned(), s)));
+    }
+}

@@ -1,0 +1,99 @@
+//! NVIDIA's compilers from their wheels on PyPI, unpacked under `target/tools`.
+//!
+//! The wheels need no toolkit, no driver and no GPU, and their versions are pinned here, so that
+//! every machine generates the same text. The network is used once per version.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What every task returns.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A wheel, pinned.
+struct Wheel {
+    package: &'static str,
+    version: &'static str,
+}
+
+/// The last NVRTC that writes PTX 8.0, which drivers from 525 on accept.
+const NVRTC: Wheel = Wheel { package: "nvidia-cuda-nvrtc-cu12", version: "12.0.140" };
+
+/// An assembler that knows every architecture up to Blackwell.
+const PTXAS: Wheel = Wheel { package: "nvidia-cuda-nvcc", version: "13.0.88" };
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The folder that holds `libnvrtc` and its builtins.
+pub(crate) fn nvrtc_folder() -> Result<PathBuf> {
+    Ok(unpacked(&NVRTC)?.join("nvidia/cuda_nvrtc/lib"))
+}
+
+/// The assembler.
+pub(crate) fn ptxas() -> Result<PathBuf> {
+    let path = unpacked(&PTXAS)?.join("nvidia/cu13/bin/ptxas");
+    // Python's zipfile drops the mode bits.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
+}
+
+/// A folder for throw-away outputs.
+pub(crate) fn scratch() -> Result<PathBuf> {
+    let folder = root().join("target/tools/scratch");
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// The folder of an unpacked wheel; downloads it first when it is not there.
+fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
+    let tools = root().join("target/tools");
+    let name = format!("{}-{}", wheel.package, wheel.version);
+    let folder = tools.join(&name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let download = tools.join(format!("{name}.wheel"));
+    fs::create_dir_all(&download)?;
+    let requirement = format!("{}=={}", wheel.package, wheel.version);
+    let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"];
+    python(pip.map(OsStr::new).into_iter().chain([download.as_os_str(), requirement.as_ref()]))?;
+    let file = wheel_in(&download)?;
+    // Unpacked beside its place and moved there whole: a broken run leaves no half folder behind.
+    let partial = tools.join(format!("{name}.partial"));
+    let unzip = ["-m", "zipfile", "-e"].map(OsStr::new);
+    python(unzip.into_iter().chain([file.as_os_str(), partial.as_os_str()]))?;
+    fs::rename(&partial, &folder)?;
+    fs::remove_dir_all(&download)?;
+    Ok(folder)
+}
+
+/// The one wheel in `folder`.
+fn wheel_in(folder: &Path) -> Result<PathBuf> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension() == Some(OsStr::new("whl")) {
+            return Ok(path);
+        }
+    }
+    Err(format!("pip left no wheel in {}", folder.display()).into())
+}
+
+fn python<'a>(arguments: impl Iterator<Item = &'a OsStr>) -> Result<()> {
+    let arguments: Vec<&OsStr> = arguments.collect();
+    let status = Command::new("python3")
+        .args(&arguments)
+        .status()
+        .map_err(|error| format!("python3: {error}"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("python3 {arguments:?}: {status}").into())
+}
