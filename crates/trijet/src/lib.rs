@@ -5,6 +5,7 @@ pub mod device;
 pub mod kernels;
 pub mod launch;
 pub mod memory;
+pub mod pipeline;
 pub mod stream;
 
 pub use base::error::{Error, ErrorKind, Result};

@@ -122,14 +122,14 @@ mod tests {
         /// entries stay sorted, disjoint, non-empty and merged.
         #[test]
         fn range_map_equals_one_value_per_byte(
-            steps in vec((0..SPAN as u64, 0..SPAN as u64, 0u8..3), 1..40),
+            steps in vec((0..SPAN, 0..SPAN, 0u8..3), 1..40),
         ) {
             let mut map = RangeMap::new();
             let mut bytes: Vec<Option<u8>> = vec![None; SPAN];
             for (a, b, add) in steps {
-                let range = a.min(b)..a.max(b);
+                let range = a.min(b) as u64..a.max(b) as u64;
                 map.update(range.clone(), || 0u8, |v| *v = v.wrapping_mul(5).wrapping_add(add));
-                for byte in &mut bytes[range.start as usize..range.end as usize] {
+                for byte in &mut bytes[a.min(b)..a.max(b)] {
                     *byte = Some(byte.unwrap_or(0).wrapping_mul(5).wrapping_add(add));
                 }
                 for (index, expected) in bytes.iter().enumerate() {

@@ -9,16 +9,20 @@
 //!
 //! Every pointer parameter of an entry is followed by its length in elements, and no entry reads
 //! or writes outside the lengths it was given.
-//!
-//! Imports: none. Imported by: `pipeline`.
-#![forbid(unsafe_code)]
 
-pub(crate) mod affine;
-pub(crate) mod axpy;
-pub(crate) mod fill;
-pub(crate) mod median;
-pub(crate) mod mix;
-pub(crate) mod work;
+mod affine;
+mod axpy;
+mod elementwise;
+mod fill;
+pub mod median;
+mod mix;
+mod work;
+
+pub use affine::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
+pub use axpy::AXPY;
+pub use fill::{FILL_F32, FILL_U8, FILL_U32};
+pub use mix::MIX;
+pub use work::WORK;
 
 /// The result of a float operation as the device writes it: the bits of a NaN are always the
 /// same there (CUDA C++ Programming Guide, "Floating-Point Standard"), while a CPU keeps a payload.

@@ -174,8 +174,12 @@ impl<P> Kernel<P> {
         drop(kernels);
         let module = self.module(device)?;
         let spec = &self.spec;
-        let function =
-            device.universe.driver.function(module, &spec.name, spec.shared_bytes_max, spec.twin)?;
+        let function = device.universe.driver.function(
+            module,
+            &spec.name,
+            spec.shared_bytes_max,
+            spec.twin,
+        )?;
         let mut kernels = device.kernels.write().expect("no panic under this lock");
         kernels.insert(number, function);
         Ok(function)

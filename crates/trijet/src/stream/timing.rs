@@ -41,11 +41,14 @@ impl Drop for Instant {
     }
 }
 
+/// An operation's index in the ledger, and the moments around it.
+type Pair = (usize, Arc<Instant>, Arc<Instant>);
+
 /// The pairs of the operations in the ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Timings {
     origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
-    pairs: Mutex<Vec<(usize, Arc<Instant>, Arc<Instant>)>>,
+    pairs: Mutex<Vec<Pair>>,
 }
 
 impl Timings {

@@ -32,6 +32,7 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("stream/callback.rs", Licence::Holds, "a closure passes through a C pointer"),
     ("memory/pinned.rs", Licence::Holds, "page-locked bytes as a slice"),
     ("launch/args.rs", Licence::Holds, "the argument block of a launch"),
+    ("launch/kernel.rs", Licence::Declares, "declaring a kernel is unsafe: its author vouches"),
     ("stream/", Licence::Declares, "verbs of the Manual mode are unsafe to call"),
     ("memory/", Licence::Declares, "verbs of the Manual mode are unsafe to call"),
 ];

@@ -55,8 +55,8 @@ pub(super) fn device_of(handle: u64) -> DeviceId {
 macro_rules! cu {
     ($self:ident, $op:literal, $entry:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
         let function = need($self.api.$entry, stringify!($entry))?;
-        // SAFETY: the signature is that of the documented symbol. What it is given here:
-        #[doc = $why]
+        // SAFETY: the signature is that of the documented symbol; `$why` says for each call what
+        // it is given and who keeps it alive.
         let code = unsafe { function($($arg),*) };
         check(&$self.api, $op, code)
     }};

@@ -233,10 +233,10 @@ impl Engine {
     /// What an event stands for (law A8); `None` is the empty set of law A5.
     pub(super) fn snapshot(&self, event: EventHandle) -> Result<Option<(StreamHandle, u64)>> {
         let found = self.events.get(&event.0).ok_or_else(|| unknown("event", "event"))?;
-        if let Some((stream, _)) = found.snapshot {
-            if let Ok(device) = self.device_of(stream) {
-                self.check_lost(device)?;
-            }
+        if let Some((stream, _)) = found.snapshot
+            && let Ok(device) = self.device_of(stream)
+        {
+            self.check_lost(device)?;
         }
         Ok(found.snapshot)
     }
@@ -299,10 +299,10 @@ impl Engine {
         let clock = stream.clock;
         match entry.work {
             Work::Record { event, generation } => {
-                if let Some(event) = self.events.get_mut(&event.0) {
-                    if event.generation == generation {
-                        event.time = Some(clock);
-                    }
+                if let Some(event) = self.events.get_mut(&event.0)
+                    && event.generation == generation
+                {
+                    event.time = Some(clock);
                 }
             }
             Work::Free(memory) => self.freed.push(memory),

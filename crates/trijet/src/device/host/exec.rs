@@ -104,7 +104,7 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
         .collect();
     let written_bytes: u64 = write_locks.iter().map(|(_, _, g)| g.bytes().len() as u64).sum();
     let count = part.end - part.start;
-    let mut pieces: Vec<(u64, Vec<(usize, &mut [u8])>)> =
+    let mut pieces: Vec<Piece<'_>> =
         (part.start..part.end).map(|index| (index * tile, Vec::new())).collect();
     for (index, bytes, guard) in &mut write_locks {
         let chunk = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
@@ -134,11 +134,10 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     })
 }
 
-fn run_pieces<'a>(
-    kernel: &'a Kernel,
-    reads: &[(usize, &'a [u8])],
-    pieces: Vec<(u64, Vec<(usize, &'a mut [u8])>)>,
-) {
+/// The first element of a tile, and its part of each written argument.
+type Piece<'a> = (u64, Vec<(usize, &'a mut [u8])>);
+
+fn run_pieces<'a>(kernel: &'a Kernel, reads: &[(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {
     for (first, mut writes) in pieces {
         // A span shorter than the others has no bytes for the last tiles.
         for arg in kernel.args.spans().iter().filter(|arg| arg.mode.writes()) {

@@ -184,10 +184,10 @@ impl Simulation {
             self.running.swap_remove(index);
             return Ok(Step::Moved);
         };
-        if let Work::HostFn(function) = &mut entry.work {
-            if let Some(function) = function.take() {
-                return Ok(Step::Call(stream, function));
-            }
+        if let Work::HostFn(function) = &mut entry.work
+            && let Some(function) = function.take()
+        {
+            return Ok(Step::Call(stream, function));
         }
         let range: Range<u64> = part * units / parts..(part + 1) * units / parts;
         if let Err(error) = exec::run(&entry.work, range, self.threads) {

@@ -4,16 +4,218 @@
 //! row `g` belongs to image `g / height`. Work is cut by whole output rows, at any row; the window
 //! of a row never leaves its image. A chunk therefore needs a halo of up to `radius` rows on each
 //! side, and neither device needs to know where the images of other chunks lie.
-//!
-//! Imports: none.
-#![forbid(unsafe_code)]
 
 mod histogram;
 pub(crate) mod host;
 pub(crate) mod plan;
 
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::args::ArgBlock;
+use crate::device::twin::{Cost, Tile, Twin, scalar};
+use crate::launch::{Code, Exactness, Grid, In, Kernel, KernelSpec, Out, Shape};
+use crate::memory::{Element, View, ViewMut};
+use crate::stream::{Device, Stream};
+use host::{Geometry, Pixel};
+use std::borrow::Cow;
+
 /// The device code, generated from `median.cu`.
 pub(crate) const PTX: &str = include_str!("median.ptx");
 
 /// The largest radius of the filter, in pixels.
-pub(crate) const RADIUS_MAX: u32 = 7;
+pub const RADIUS_MAX: u32 = 7;
+
+/// Output rows of one tile of the twin.
+const TILE_ROWS: u64 = 16;
+
+/// The parameters: `(width, height, first_out_row, first_in_row, x, y)`.
+pub type Params<T> = (u32, u32, u64, u64, In<T>, Out<T>);
+
+/// Where the pixels of a call lie in their stack of images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    /// Pixels of a row.
+    pub width: u32,
+    /// Rows of an image.
+    pub height: u32,
+    /// The first row to be written, counted over the whole stack.
+    pub first_out: u64,
+    /// The first row of the input, counted over the whole stack.
+    pub first_in: u64,
+}
+
+/// A pixel type that the filter knows: `u8` and `u16`.
+pub trait MedianPixel: Element {
+    /// The kernel of a radius from 1 to 7.
+    ///
+    /// # Errors
+    /// `InvalidValue` for another radius.
+    fn kernel(radius: u32) -> Result<&'static Kernel<Params<Self>>>;
+}
+
+fn pick<T>(
+    kernels: &'static [Kernel<Params<T>>],
+    radius: u32,
+) -> Result<&'static Kernel<Params<T>>> {
+    let index = (radius as usize).wrapping_sub(1);
+    kernels.get(index).ok_or_else(|| {
+        let cause = format!("radius {radius}; 1 to {RADIUS_MAX} are possible");
+        Error::new(ErrorKind::InvalidValue, "median", cause)
+    })
+}
+
+impl MedianPixel for u8 {
+    fn kernel(radius: u32) -> Result<&'static Kernel<Params<Self>>> {
+        pick(&MEDIAN_U8, radius)
+    }
+}
+
+impl MedianPixel for u16 {
+    fn kernel(radius: u32) -> Result<&'static Kernel<Params<Self>>> {
+        pick(&MEDIAN_U16, radius)
+    }
+}
+
+/// Enqueues the median filter of `x` into `y`: each pixel becomes the middle one of the
+/// `(2 * radius + 1)` squared pixels around it, rows and columns clamped to its image. `x` holds
+/// the rows of `y` and those that their windows reach.
+///
+/// ```
+/// use trijet::kernels::median::{median, Rows};
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// let (mut x, mut y) = (device.pinned::<u8>(9)?, device.pinned::<u8>(9)?);
+/// x.write()?.copy_from_slice(&[1, 1, 1, 1, 255, 1, 1, 1, 1]);
+/// let rows = Rows { width: 3, height: 3, first_out: 0, first_in: 0 };
+/// median(&s, 1, rows, x.view(), y.view_mut())?;
+/// assert_eq!(&*y.read()?, &[1; 9]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// # Errors
+/// `InvalidValue` for a radius outside 1 to 7, spans that are not whole rows, or an input that
+/// lacks rows.
+#[track_caller]
+pub fn median<T: MedianPixel>(
+    stream: &Stream,
+    radius: u32,
+    rows: Rows,
+    x: View<'_, T>,
+    y: ViewMut<'_, T>,
+) -> Result<()> {
+    let Rows { width, height, first_out, first_in } = rows;
+    stream.launch(T::kernel(radius)?, (width, height, first_out, first_in, x, y))
+}
+
+/// Loads the filter of a radius, so that its first use does not hold the device up (law A42).
+///
+/// # Errors
+/// `InvalidValue` for a radius outside 1 to 7; what loading reports.
+pub fn load<T: MedianPixel>(device: &Device, radius: u32) -> Result<()> {
+    device.load(T::kernel(radius)?)
+}
+
+/// What the declaration demands of the arguments.
+fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
+    let (width, height) = (scalar::<u32>(args, 0), scalar::<u32>(args, 1));
+    let (first_out, first_in) = (scalar::<u64>(args, 2), scalar::<u64>(args, 3));
+    if width == 0 || height == 0 {
+        return Err(format!("images of {width} x {height} pixels"));
+    }
+    let rows = |index: usize| {
+        let arg = &args.spans()[index];
+        let pixels = arg.span.bytes() / arg.element_bytes;
+        if pixels.is_multiple_of(u64::from(width)) {
+            Ok(pixels / u64::from(width))
+        } else {
+            Err(format!("{pixels} pixels are no whole rows of {width}"))
+        }
+    };
+    let (in_rows, out_rows) = (rows(0)?, rows(1)?);
+    let geometry = Geometry { width, height, first_in_row: first_in };
+    let end = first_out.checked_add(out_rows).ok_or("the row numbers overflow")?;
+    let needed = geometry.in_rows(R, first_out..end);
+    let held = first_in..first_in.checked_add(in_rows).ok_or("the row numbers overflow")?;
+    if out_rows > 0 && (needed.start < held.start || needed.end > held.end) {
+        return Err(format!("rows {needed:?} are needed and {held:?} are given"));
+    }
+    Ok(())
+}
+
+fn shape<T: Pixel, const R: u32>(args: &ArgBlock) -> Result<Grid> {
+    let element = if T::BITS == 8 { plan::Element::U8 } else { plan::Element::U16 };
+    let width = scalar::<u32>(args, 0);
+    let arg = &args.spans()[1];
+    let rows = arg.span.bytes() / arg.element_bytes / u64::from(width);
+    let plan = plan::plan(R, element);
+    let grid = if rows == 0 { [0; 3] } else { plan.grid(width, rows) };
+    Ok(Grid { grid, block: plan.block, shared_bytes: plan.shared_bytes })
+}
+
+fn tile_elements(args: &ArgBlock) -> u64 {
+    u64::from(scalar::<u32>(args, 0)) * TILE_ROWS
+}
+
+fn tile<T: Pixel + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
+    let (width, height) = (tile.scalar::<u32>(0), tile.scalar::<u32>(1));
+    let geometry = Geometry { width, height, first_in_row: tile.scalar(3) };
+    let y = tile.write::<T>(6);
+    let first = tile.scalar::<u64>(2) + tile.first / u64::from(width);
+    let rows = y.len() as u64 / u64::from(width);
+    host::median(&geometry, R, tile.read(4), first..first + rows, y);
+}
+
+/// Instructions per pixel and bit as disassembled for radius 1, 2 and 7 and estimated between.
+fn cost<T: Pixel, const R: u32>(args: &ArgBlock) -> Cost {
+    let bytes: u64 = args.spans().iter().map(|arg| arg.span.bytes()).sum();
+    let pixels = args.spans()[1].span.bytes() * 8 / u64::from(T::BITS);
+    let bits = u64::from(T::BITS);
+    let per_pixel = match R {
+        1 => 2 * bits,
+        2 => 8 * bits,
+        r => (28 + 11 * (u64::from(r) - 3)) * bits,
+    };
+    Cost { bytes, ops: pixels * per_pixel }
+}
+
+macro_rules! declared {
+    ($type:ty, $radius:literal, $name:literal) => {
+        // SAFETY: each `median_r<radius>_<type>` takes (u32, u32, u64, u64, const T*, u64, T*,
+        // u64), clamps its reads to `x_len`, writes only `y[..y_len]`, and wants blocks of 256.
+        unsafe {
+            Kernel::declare(KernelSpec {
+                name: Cow::Borrowed($name),
+                code: Code::Ptx(Cow::Borrowed(PTX)),
+                shape: Shape::Computed(shape::<$type, $radius>),
+                shared_bytes_max: 0,
+                check: check::<$radius>,
+                twin: Some(Twin {
+                    tile_elements,
+                    run: tile::<$type, $radius>,
+                    cost: cost::<$type, $radius>,
+                }),
+                exactness: Exactness::Exact,
+            })
+        }
+    };
+}
+
+static MEDIAN_U8: [Kernel<Params<u8>>; 7] = [
+    declared!(u8, 1, "median_r1_u8"),
+    declared!(u8, 2, "median_r2_u8"),
+    declared!(u8, 3, "median_r3_u8"),
+    declared!(u8, 4, "median_r4_u8"),
+    declared!(u8, 5, "median_r5_u8"),
+    declared!(u8, 6, "median_r6_u8"),
+    declared!(u8, 7, "median_r7_u8"),
+];
+
+static MEDIAN_U16: [Kernel<Params<u16>>; 7] = [
+    declared!(u16, 1, "median_r1_u16"),
+    declared!(u16, 2, "median_r2_u16"),
+    declared!(u16, 3, "median_r3_u16"),
+    declared!(u16, 4, "median_r4_u16"),
+    declared!(u16, 5, "median_r5_u16"),
+    declared!(u16, 6, "median_r6_u16"),
+    declared!(u16, 7, "median_r7_u16"),
+];

@@ -1,9 +1,33 @@
 //! `y[i] = hash(y[i], x[i], salt)`, in which order and number of applications show: `mix_u64`.
-//!
-//! Imports: none.
-#![forbid(unsafe_code)]
 
 pub(crate) mod host;
 
+use super::elementwise::{beside, twin};
+use crate::device::twin::Tile;
+use crate::launch::kernel::equal_lengths;
+use crate::launch::{Code, Exactness, In, InOut, Kernel, KernelSpec, Shape};
+use std::borrow::Cow;
+
 /// The device code, generated from `mix.cu`.
 pub(crate) const PTX: &str = include_str!("mix.ptx");
+
+fn tile(tile: &mut Tile<'_>) {
+    let y = tile.write::<u64>(3);
+    host::mix(tile.scalar(0), beside(tile, 1, y.len()), y);
+}
+
+/// Hashes `x` into `y`: `(salt, &x, &mut y)`, equal lengths. Two applications in the other order
+/// give another result, which is what tests of ordering need.
+pub static MIX: Kernel<(u64, In<u64>, InOut<u64>)> =
+    // SAFETY: `mix_u64` takes (u64, const u64*, u64, u64*, u64) and stays within both lengths.
+    unsafe {
+        Kernel::declare(KernelSpec {
+            name: Cow::Borrowed("mix_u64"),
+            code: Code::Ptx(Cow::Borrowed(PTX)),
+            shape: Shape::Elements { per_thread: 1 },
+            shared_bytes_max: 0,
+            check: equal_lengths,
+            twin: Some(twin(tile)),
+            exactness: Exactness::Exact,
+        })
+    };

@@ -1,9 +1,45 @@
 //! `y[i]` = `rounds` rounds of an integer hash of `x[i]`, the dial of arithmetic cost: `work_u32`.
-//!
-//! Imports: none.
-#![forbid(unsafe_code)]
 
 pub(crate) mod host;
 
+use super::elementwise::{beside, twin};
+use crate::device::args::ArgBlock;
+use crate::device::twin::{Cost, Tile, Twin, scalar};
+use crate::launch::kernel::equal_lengths;
+use crate::launch::{Code, Exactness, In, Kernel, KernelSpec, Out, Shape};
+use std::borrow::Cow;
+
 /// The device code, generated from `work.cu`.
 pub(crate) const PTX: &str = include_str!("work.ptx");
+
+/// Instructions of one round, from the loop in `work.cu`: three shifts, three xors, one
+/// multiply-add.
+const OPS_PER_ROUND: u64 = 7;
+
+fn tile(tile: &mut Tile<'_>) {
+    let y = tile.write::<u32>(3);
+    host::work(tile.scalar(0), beside(tile, 1, y.len()), y);
+}
+
+fn cost(args: &ArgBlock) -> Cost {
+    let moved = (TWIN.cost)(args);
+    let elements = moved.bytes / 8;
+    Cost { ops: elements * OPS_PER_ROUND * u64::from(scalar::<u32>(args, 0)), ..moved }
+}
+
+const TWIN: Twin = twin(tile);
+
+/// `rounds` rounds of a hash of each element: `(rounds, &x, &mut y)`, equal lengths. 0 rounds copy.
+pub static WORK: Kernel<(u32, In<u32>, Out<u32>)> =
+    // SAFETY: `work_u32` takes (u32, const u32*, u64, u32*, u64) and stays within both lengths.
+    unsafe {
+        Kernel::declare(KernelSpec {
+            name: Cow::Borrowed("work_u32"),
+            code: Code::Ptx(Cow::Borrowed(PTX)),
+            shape: Shape::Elements { per_thread: 1 },
+            shared_bytes_max: 0,
+            check: equal_lengths,
+            twin: Some(Twin { cost, ..TWIN }),
+            exactness: Exactness::Exact,
+        })
+    };
