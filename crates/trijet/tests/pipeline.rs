@@ -84,14 +84,14 @@ impl Sink for Collect<'_> {
         {
             cancel.cancel();
         }
-        let mut landed = self.landed.lock().unwrap();
+        let mut landed = self.landed.lock().expect("no test panics with this lock");
         landed.bytes.extend_from_slice(bytes);
         landed.rows.push(rows);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.landed.lock().unwrap().finished = true;
+        self.landed.lock().expect("no test panics with this lock").finished = true;
         Ok(())
     }
 }
@@ -166,7 +166,7 @@ impl Job {
             .run()
             .expect("a run without faults");
         assert_eq!(report.rows * u64::from(width), self.pixels.len() as u64);
-        let landed = landed.into_inner().unwrap();
+        let landed = landed.into_inner().expect("no test panics with this lock");
         assert!(landed.finished);
         landed.bytes.chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect()
     }
@@ -206,13 +206,17 @@ fn chunks_arrive_in_order_and_once_with_host_threads() {
             .sink(Collect::new(&landed))
             .schedule(schedule)
             .chunk(Bytes(1700))
-            .on_progress(|p| seen.lock().unwrap().push(p.rows_done))
+            .on_progress(|p| seen.lock().expect("no test panics with this lock").push(p.rows_done))
             .run()
             .expect("a run without faults");
-        let landed = landed.into_inner().unwrap();
+        let landed = landed.into_inner().expect("no test panics with this lock");
         assert_eq!(landed.bytes, bytes);
         let ends: Vec<_> = landed.rows.iter().map(|r| r.end).collect();
-        assert_eq!(seen.into_inner().unwrap(), ends, "progress follows the rows");
+        assert_eq!(
+            seen.into_inner().expect("no test panics with this lock"),
+            ends,
+            "progress follows the rows"
+        );
         assert!(landed.rows.windows(2).all(|w| w[0].end == w[1].start));
     }
 }
@@ -231,7 +235,7 @@ fn only_the_wanted_rows_are_produced() {
         .expect("a run without faults");
     let all = noise(3, 1000);
     let expected = [&all[30..100], &all[500..510], &all[900..1000]].concat();
-    assert_eq!(landed.into_inner().unwrap().bytes, expected);
+    assert_eq!(landed.into_inner().expect("no test panics with this lock").bytes, expected);
 }
 
 /// Runs 100 rows of 10 bytes with faults, in both kinds of host work.
@@ -254,7 +258,7 @@ fn faulty(
             .host_work(host_work)
             .run()
             .expect_err("the run must fail");
-        check(error, landed.into_inner().unwrap());
+        check(error, landed.into_inner().expect("no test panics with this lock"));
     }
 }
 
@@ -349,7 +353,7 @@ fn too_little_memory_means_smaller_chunks() {
         .chunk(Bytes(50_000))
         .run()
         .expect("smaller chunks fit");
-    assert_eq!(landed.into_inner().unwrap().bytes, bytes);
+    assert_eq!(landed.into_inner().expect("no test panics with this lock").bytes, bytes);
     assert!(report.plan.chunk_rows < 500, "{} rows", report.plan.chunk_rows);
 }
 
@@ -393,7 +397,7 @@ fn no_rows_make_an_empty_result() {
         .run()
         .expect("nothing to do");
     assert_eq!(report.rows, 0);
-    assert!(landed.into_inner().unwrap().finished);
+    assert!(landed.into_inner().expect("no test panics with this lock").finished);
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Report {
         }
         let copies = calibration.map(|c| c.bound(report.bytes_in, report.bytes_out));
         let kernels = report.engine("compute").map(EngineReport::work);
-        report.bound = copies.map(|copies| copies.max(kernels.unwrap_or_default()));
+        report.bound = copies.map(|copies| copies.max(kernels.unwrap_or(Nanos(0))));
         report
     }
 
