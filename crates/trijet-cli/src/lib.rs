@@ -2,7 +2,10 @@
 //! behind. The command itself is the binary of this crate.
 #![forbid(unsafe_code)]
 
+pub mod digest;
 mod fault;
 pub mod format;
 pub mod journal;
+pub mod micrograph;
 pub mod output;
+pub mod picture;
