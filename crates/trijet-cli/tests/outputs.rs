@@ -279,6 +279,11 @@ fn a_journal_and_a_partial_output_count_only_together() {
     assert_eq!(desk.resume(&target).missing(), only(0..4), "a partial output of another size");
     stop();
     assert_eq!(desk.resume(&target).missing(), only(2..4), "both");
+    let mut other = fs::read(&partial).unwrap();
+    other[9] ^= 1;
+    fs::write(&partial, other).unwrap();
+    assert_eq!(desk.resume(&target).missing(), only(0..4), "a partial output of another header");
+    stop();
     assert_eq!(
         desk.begin(&target, "copy", Start::Over).unwrap().missing(),
         only(0..4),
@@ -300,6 +305,21 @@ fn a_lost_image_is_not_taken_for_done() {
     drop(output);
     fs::remove_file(desk.path("images.partial").join("000001.png")).unwrap();
     assert_eq!(desk.resume(&target).missing(), only(0..4));
+}
+
+#[test]
+fn rows_that_found_no_space_are_not_noted() {
+    let desk = Desk::new();
+    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+    let target = Target::new(&desk.path("images"), array, &desk.input).unwrap();
+    let mut output = desk.begin(&target, "copy", Start::Over).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    // A disk that is full from the third image on.
+    symlink("/dev/full", desk.path("images.partial").join("000002.png")).unwrap();
+    let full = output.write(1..3, &DATA[4..12]);
+    demand(full, ErrorKind::Io, "images.partial/000002.png", &["write", "no space left"]);
+    drop(output);
+    assert_eq!(desk.resume(&target).missing(), only(1..4));
 }
 
 #[test]

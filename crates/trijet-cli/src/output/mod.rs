@@ -176,6 +176,28 @@ pub enum Start {
 }
 
 /// An output being written.
+///
+/// ```
+/// use trijet::pipeline::Sink;
+/// use trijet_cli::format::{self, Array, Dtype};
+/// use trijet_cli::journal::Fingerprint;
+/// use trijet_cli::output::{Output, Start, Target};
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("in.raw"), [1, 2, 3, 4])?;
+/// let array = Array::new(Dtype::U8, vec![2, 2])?;
+/// let input = format::open(&folder.path().join("in.raw"), Some(array.clone()))?;
+/// let target = Target::new(&folder.path().join("out.raw"), array, &input)?;
+/// let run = Fingerprint::new(&input, "copy", &target);
+/// let mut output = Output::open(&target, &run, Start::Over)?;
+/// output.write(0..1, &[1, 2])?;
+/// drop(output);
+/// let mut output = Output::open(&target, &run, Start::Resume)?;
+/// assert_eq!(output.missing(), [1..2]);
+/// output.write(1..2, &[3, 4])?;
+/// output.finish()?;
+/// assert_eq!(std::fs::read(target.path())?, [1, 2, 3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Output {
     target: Target,
