@@ -363,8 +363,9 @@ impl LaneRef {
     pub(crate) fn retire(&self) {
         // Without a mark (the device is lost) the lane can never be known to be free; it is then
         // left out of circulation.
+        // Its checkpoints stay until the next stream opens it: who still needs its work cannot
+        // record on a stream that is gone, and the last checkpoint covers everything.
         if let Ok(end) = self.mark() {
-            self.lane().lock().checkpoints.clear();
             self.universe.retire(self.id, end);
         }
     }
