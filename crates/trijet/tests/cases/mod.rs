@@ -5,9 +5,10 @@ pub(crate) mod copies;
 pub(crate) mod host;
 pub(crate) mod ordering;
 pub(crate) mod pool;
+mod reference;
 
+pub(crate) use reference::{mix, words};
 use std::sync::mpsc;
-use trijet::base::prng::Prng;
 use trijet::device::driver::Clock;
 use trijet::kernels::{MIX, WORK};
 use trijet::{AsView, Buffer, Device, Element, Result, Stream};
@@ -64,26 +65,6 @@ pub(crate) fn check(device: Device, case: fn(&Device) -> Result<()>) {
     device.synchronize().expect("nothing failed");
     assert_eq!(device.pool_stats().expect("the device answers").used.0, 0, "memory leaked");
     device.close().expect("no drop had an error to keep");
-}
-
-/// `len` words that repeat for the same seed.
-pub(crate) fn words(seed: u64, len: u64) -> Vec<u64> {
-    let mut prng = Prng::new(seed);
-    (0..len).map(|_| prng.next_u64()).collect()
-}
-
-/// What `MIX` computes, from its documentation: the finaliser of splitmix64 as a keyed hash.
-pub(crate) fn mix(salt: u64, x: &[u64], y: &mut [u64]) {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    let finalise = |z: u64| {
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
-    let offset = (salt.wrapping_add(1)).wrapping_mul(GOLDEN);
-    for (y, x) in y.iter_mut().zip(x) {
-        *y = finalise((*y ^ finalise(x.wrapping_add(offset))).wrapping_add(GOLDEN));
-    }
 }
 
 /// A device buffer that holds `values`.
