@@ -139,6 +139,31 @@ pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
     Ok(())
 }
 
+/// A lane is given to the next stream when its work is complete. A stream that was dropped with
+/// nothing but a pending wait looked complete, and its successor believed to have waited: a copy
+/// there overtook the write.
+pub(crate) fn a_stream_knows_nothing_of_the_waits_of_one_that_was_dropped(
+    device: &Device,
+) -> Result<()> {
+    let a = device.stream()?;
+    let event = device.event()?;
+    let mut x = upload(device, &a, &words(9, 32))?;
+    let mut landed = device.pinned::<u64>(32)?;
+    let gate = Gate::on(device, &a)?;
+    a.fill_bytes(&mut x, 7)?;
+    event.record(&a)?;
+    let waiting = device.stream()?;
+    waiting.wait(&event)?;
+    drop(waiting);
+    let next = device.stream()?;
+    let before = device.ordering().waits;
+    next.copy(&x, &mut landed)?;
+    assert_eq!(device.ordering().waits, before + 1, "this stream has not waited yet");
+    gate.open();
+    assert_eq!(&*landed.read()?, &[0x0707_0707_0707_0707; 32]);
+    Ok(())
+}
+
 pub(crate) fn a_scope_lands_its_downloads(device: &Device) -> Result<()> {
     let streams = [device.stream()?, device.stream()?];
     let sources: Vec<Vec<u64>> = (0..6).map(|n| words(n, 10 * n + 1)).collect();

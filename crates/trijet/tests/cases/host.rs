@@ -171,6 +171,23 @@ pub(crate) fn a_ticket_orders_the_thread_that_waits(device: &Device) -> Result<(
     Ok(())
 }
 
+/// A ticket stands for all that a synchronisation would wait for, also a wait without work after.
+pub(crate) fn a_ticket_stands_for_waits_too(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    let mut x = upload(device, &b, &words(16, 32))?;
+    b.ticket()?.wait()?;
+    let gate = Gate::on(device, &a)?;
+    event.record(&a)?;
+    b.wait(&event)?;
+    let ticket = b.ticket()?;
+    assert_eq!(ticket.query()?, Readiness::NotReady, "the event is still to come");
+    gate.open();
+    ticket.wait()?;
+    assert_eq!(event.query()?, Readiness::Ready);
+    a.fill_bytes(&mut x, 0)
+}
+
 /// Law A9: another thread waits, so that this one knows by its query alone.
 pub(crate) fn a_successful_query_is_as_good_as_a_wait(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);

@@ -35,6 +35,7 @@ macro_rules! for_each_case {
             copies::dropping_a_buffer_waits_for_its_users_on_other_streams
             copies::dropping_a_stream_with_pending_work_still_delivers
             copies::work_of_a_dropped_stream_is_ordered_before_its_successors
+            copies::a_stream_knows_nothing_of_the_waits_of_one_that_was_dropped
             copies::a_scope_lands_its_downloads
             host::a_host_function_runs_after_prior_and_before_later_work
             host::a_panic_of_a_host_function_is_returned_once
@@ -42,6 +43,7 @@ macro_rules! for_each_case {
             host::a_buffer_dropped_inside_a_host_function_is_freed_later
             host::every_host_function_is_dropped_exactly_once
             host::a_ticket_orders_the_thread_that_waits
+            host::a_ticket_stands_for_waits_too
             host::a_successful_query_is_as_good_as_a_wait
             host::timed_events_measure_ordered_times
             host::pinned_guards_wait_for_the_users_of_their_range_only
