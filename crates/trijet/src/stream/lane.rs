@@ -334,13 +334,18 @@ impl LaneRef {
         Ok((position, state.vector.clone()))
     }
 
-    /// A mark that stands for everything enqueued so far; `None` when that is nothing.
+    /// A mark that stands for everything enqueued so far, waits included; `None` when that is
+    /// nothing.
     pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
-        let seq = self.lane().lock().seq;
-        if seq == 0 {
+        let mut state = self.lane().lock();
+        if state.vector == VectorClock::new() {
             return Ok(None);
         }
-        self.universe.mark_for(Position { lane: self.id, seq }).map(Some)
+        match state.checkpoints.back() {
+            // A checkpoint of the last operation does not stand for a wait after it.
+            Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
+            _ => state.record(&self.universe, self.id).map(Some),
+        }
     }
 
     /// What the lane has enqueued or waited for so far.
