@@ -35,52 +35,60 @@ fn seeds(all: Range<u64>) -> Range<u64> {
     }
 }
 
-fn open(executor: Executor) -> Device {
-    let config = HostConfig { executor, ..HostConfig::default() };
-    Device::host(config).expect("the machine starts a few threads").remove(0)
+/// One device for even seeds, two for odd ones.
+fn open(executor: Executor, seed: u64) -> Vec<Device> {
+    let devices = if seed.is_multiple_of(2) { 1 } else { 2 };
+    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    Device::host(config).expect("the machine starts a few threads")
 }
 
-fn seeded(seed: u64) -> Device {
-    open(Executor::Virtual(Order::Seeded(seed)))
+fn seeded(seed: u64) -> Vec<Device> {
+    open(Executor::Virtual(Order::Seeded(seed)), seed)
+}
+
+fn close(devices: Vec<Device>) {
+    for device in devices {
+        device.close().expect("no drop failed");
+    }
 }
 
 #[test]
 fn programs_compute_what_they_compute_serially_in_every_order() {
-    for seed in seeds(0..300) {
+    for seed in seeds(0..2000) {
         let _seed = Seed(seed);
         let program = Program::random(seed);
         let expected = program.serial();
         for order in 0..3 {
-            let device = seeded(seed + 1000 * order);
-            let found = run(&device, &program, false).expect("no call fails");
+            let devices = seeded(seed + 1000 * order);
+            let found = run(&devices, &program, false).expect("no call fails");
             assert_eq!(found, expected, "order {order} of {program:?}");
-            device.close().expect("no drop failed");
+            close(devices);
         }
     }
 }
 
 #[test]
 fn programs_compute_what_they_compute_serially_on_threads() {
-    for seed in seeds(0..300) {
+    for seed in seeds(0..2000) {
         let _seed = Seed(seed);
         let program = Program::random(seed);
-        let device = open(Executor::Threads);
-        let found = run(&device, &program, false).expect("no call fails");
+        let devices = open(Executor::Threads, seed);
+        let found = run(&devices, &program, false).expect("no call fails");
         assert_eq!(found, program.serial(), "{program:?}");
-        device.close().expect("no drop failed");
+        close(devices);
     }
 }
 
 #[test]
 fn every_conflict_is_ordered_and_no_wait_is_idle() {
     let (mut conflicts, mut waits) = (0, 0);
-    for seed in seeds(0..300) {
+    for seed in seeds(0..2000) {
         let _seed = Seed(seed);
         let program = Program::random(seed);
-        let device = seeded(seed);
-        run(&device, &program, true).expect("no call fails");
-        let counts = device.ordering();
-        let ops = device.take_record().expect("everything is complete");
+        let devices = seeded(seed);
+        run(&devices, &program, true).expect("no call fails");
+        let counts = devices[0].ordering();
+        let ops = devices[0].take_record().expect("everything is complete");
         let seen = closure::check(&ops, program.events).unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(seen.waits as u64, counts.waits, "the ledger has every wait that was counted");
         conflicts += seen.conflicts;
@@ -94,17 +102,17 @@ fn every_conflict_is_ordered_and_no_wait_is_idle() {
 #[test]
 fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
     let (mut left_out, mut shown) = (0, 0);
-    for seed in seeds(0..40) {
+    for seed in seeds(0..100) {
         let _seed = Seed(seed);
         let program = Program::random(seed);
         let expected = program.serial();
         let whole = seeded(seed);
         run(&whole, &program, false).expect("no call fails");
-        for number in 1..=whole.ordering().waits {
-            let device = seeded(seed);
-            device.drop_wait(number);
-            let found = run(&device, &program, false).expect("no call fails");
-            assert!(device.dropped_wait().is_some(), "wait {number} was left out");
+        for number in 1..=whole[0].ordering().waits {
+            let devices = seeded(seed);
+            devices[0].drop_wait(number);
+            let found = run(&devices, &program, false).expect("no call fails");
+            assert!(devices[0].dropped_wait().is_some(), "wait {number} was left out");
             left_out += 1;
             shown += u64::from(found != expected);
         }
@@ -118,12 +126,12 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_closure() {
     let program = Program::one_crossing();
     let expected = program.serial();
     let damaged = |seed: &u64| {
-        let device = seeded(*seed);
-        device.drop_wait(1);
-        let found = run(&device, &program, true).expect("no call fails");
-        let dropped = device.dropped_wait().expect("there is one wait");
+        let devices = seeded(*seed);
+        devices[0].drop_wait(1);
+        let found = run(&devices, &program, true).expect("no call fails");
+        let dropped = devices[0].dropped_wait().expect("there is one wait");
         assert_eq!(dropped.waiter, "mix_u64");
-        let ops = device.take_record().expect("everything is complete");
+        let ops = devices[0].take_record().expect("everything is complete");
         closure::check(&ops, program.events).expect_err("the two launches race");
         found != expected
     };

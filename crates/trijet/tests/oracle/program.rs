@@ -83,7 +83,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Program {
     streams: usize,
-    /// The last one is that of `Step::Replace`.
+    /// The last two are those of `Step::Replace`, for streams of even and of odd number.
     pub(crate) events: usize,
     buffers: Vec<(Kind, u64)>,
     steps: Vec<Step>,
@@ -133,7 +133,7 @@ impl Draw {
 
     fn step(&mut self) -> Step {
         let stream = self.below(self.streams);
-        let event = self.below(self.events - 1);
+        let event = self.below(self.events - 2);
         let buffer = self.below(self.buffers.len());
         let value = self.prng.next_u64().to_le_bytes()[0];
         match self.below(24) {
@@ -176,7 +176,7 @@ impl Draw {
 
 impl Program {
     pub(crate) fn random(seed: u64) -> Self {
-        let mut draw = Draw { prng: Prng::new(seed), streams: 0, events: 3, buffers: Vec::new() };
+        let mut draw = Draw { prng: Prng::new(seed), streams: 0, events: 4, buffers: Vec::new() };
         draw.streams = 2 + draw.below(4);
         for _ in 0..2 + draw.below(4) {
             let kind = if draw.below(3) == 0 { Kind::Pinned } else { Kind::Device };
@@ -304,9 +304,9 @@ impl Held {
     }
 }
 
-/// A program that runs on a device.
+/// A program that runs on devices. Streams and events are dealt to them in turn.
 struct Run<'a> {
-    device: &'a Device,
+    devices: &'a [Device],
     streams: Vec<Stream>,
     events: Vec<Event>,
     buffers: Vec<Held>,
@@ -322,6 +322,11 @@ fn both<'a>(buffers: &'a mut [Held], from: &Part, to: &Part) -> (View<'a, u64>, 
 }
 
 impl Run<'_> {
+    /// The device of a stream or an event.
+    fn device(&self, number: usize) -> &Device {
+        &self.devices[number % self.devices.len()]
+    }
+
     fn step(&mut self, number: usize, step: &Step) -> Result<()> {
         match step {
             Step::Copy { stream, from, to } => {
@@ -359,7 +364,11 @@ impl Run<'_> {
                 let note = move || notes.lock().expect("no note panics")[lane].push(number);
                 self.streams[lane].host_fn(note)
             }
-            Step::Record { event, stream } => self.events[*event].record(&self.streams[*stream]),
+            // Law A6: only where both are of one device.
+            Step::Record { event, stream } => match (event + stream) % self.devices.len() {
+                0 => self.events[*event].record(&self.streams[*stream]),
+                _ => Ok(()),
+            },
             Step::Wait { event, stream } => self.streams[*stream].wait(&self.events[*event]),
             Step::Synchronize { stream } => self.streams[*stream].synchronize(),
             Step::Replace { stream } => self.replace(*stream),
@@ -370,15 +379,15 @@ impl Run<'_> {
         let held = self.buffers.remove(buffer);
         let (kind, len) = (held.kind(), held.view().len());
         drop(held);
-        let held = Held::new(self.device, &self.streams[stream], kind, len)?;
+        let held = Held::new(self.device(stream), &self.streams[stream], kind, len)?;
         self.buffers.insert(buffer, held);
         self.streams[stream].fill_bytes(&mut self.buffers[buffer].view_mut(), value)
     }
 
     /// The old stream's host functions still come first: in notes, the two are one stream.
     fn replace(&mut self, stream: usize) -> Result<()> {
-        let new = self.device.stream()?;
-        let end = self.events.last().expect("one for this");
+        let new = self.device(stream).stream()?;
+        let end = &self.events[self.events.len() - 2 + stream % 2];
         end.record(&self.streams[stream])?;
         new.wait(end)?;
         self.streams[stream] = new;
@@ -389,9 +398,9 @@ impl Run<'_> {
         for (seed, (number, (kind, len))) in (0..).zip(program.buffers.iter().enumerate()) {
             let words = words(seed, *len);
             let stream = &self.streams[number % self.streams.len()];
-            let mut staged = self.device.pinned::<u64>(*len)?;
+            let mut staged = self.devices[0].pinned::<u64>(*len)?;
             staged.write()?.copy_from_slice(&words);
-            let mut held = Held::new(self.device, stream, *kind, *len)?;
+            let mut held = Held::new(&self.devices[0], stream, *kind, *len)?;
             match &mut held {
                 Held::Device(buffer) => stream.copy(&staged, buffer)?,
                 Held::Pinned(buffer) => buffer.write()?.copy_from_slice(&words),
@@ -405,35 +414,36 @@ impl Run<'_> {
     fn end(mut self) -> Result<Outcome> {
         for (number, held) in self.buffers.iter().enumerate() {
             let stream = &self.streams[number % self.streams.len()];
-            let mut landed = self.device.pinned::<u64>(held.view().len())?;
+            let mut landed = self.devices[0].pinned::<u64>(held.view().len())?;
             stream.copy(&held.view(), &mut landed)?;
             self.reads.push(landed.read()?.to_vec());
         }
         self.buffers.clear();
         self.streams.clear();
-        self.device.synchronize()?;
+        self.devices.iter().try_for_each(Device::synchronize)?;
         let notes = std::mem::take(&mut *self.notes.lock().expect("no note panics"));
         Ok(Outcome { reads: self.reads, notes })
     }
 }
 
-/// Runs `program` on `device`; everything is complete afterwards. `recorded` starts a record,
+/// Runs `program` on `devices`; everything is complete afterwards. `recorded` starts a record,
 /// whose first entries are the records of the program's events, so that they can be told from
 /// those of the ordering.
-pub(crate) fn run(device: &Device, program: &Program, recorded: bool) -> Result<Outcome> {
+pub(crate) fn run(devices: &[Device], program: &Program, recorded: bool) -> Result<Outcome> {
+    let of = |number: usize| &devices[number % devices.len()];
     let mut run = Run {
-        device,
-        streams: (0..program.streams).map(|_| device.stream()).collect::<Result<_>>()?,
-        events: (0..program.events).map(|_| device.event()).collect::<Result<_>>()?,
+        devices,
+        streams: (0..program.streams).map(|n| of(n).stream()).collect::<Result<_>>()?,
+        events: (0..program.events).map(|n| of(n).event()).collect::<Result<_>>()?,
         buffers: Vec::new(),
         reads: Vec::new(),
         notes: Arc::new(Mutex::new(vec![Vec::new(); program.streams])),
     };
     if recorded {
-        device.record(&run.streams[0])?;
+        devices[0].record(&run.streams[0])?;
     }
-    for event in &run.events {
-        event.record(&run.streams[0])?;
+    for (number, event) in run.events.iter().enumerate() {
+        event.record(&run.streams[number % devices.len()])?;
     }
     run.begin(program)?;
     for (number, step) in program.steps.iter().enumerate() {
