@@ -359,13 +359,18 @@ impl LaneRef {
         Ok((position, state.vector.clone()))
     }
 
-    /// A mark that stands for everything enqueued so far; `None` when that is nothing.
+    /// A mark that stands for everything enqueued so far, waits included; `None` when that is
+    /// nothing.
     pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
-        let seq = self.lane().lock().seq;
-        if seq == 0 {
+        let mut state = self.lane().lock();
+        if state.vector == VectorClock::new() {
             return Ok(None);
         }
-        self.universe.mark_for(Position { lane: self.id, seq }).map(Some)
+        match state.checkpoints.back() {
+            // A checkpoint of the last operation does not stand for a wait after it.
+            Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
+            _ => state.record(&self.universe, self.id).map(Some),
+        }
     }
 
     /// What the lane has enqueued or waited for so far.
@@ -393,6 +398,8 @@ impl LaneRef {
         // The last checkpoint stays and answers for the lane's positions when the stream is gone.
         // Without one (the device is lost) the lane can never be known to be free; it is then
         // left out of circulation.
+        // Its checkpoints stay until the next stream opens it: who still needs its work cannot
+        // record on a stream that is gone, and the last checkpoint covers everything.
         if let Ok(end) = self.mark() {
             self.universe.retire(self.id, end);
         }

@@ -237,7 +237,7 @@ impl HostDriver {
         };
         let step = simulation.step(&mut state.engine, limit);
         state.account_freed();
-        match step? {
+        match step {
             Step::Moved => Ok((guard, true)),
             Step::Quiet => Ok((guard, false)),
             Step::Idle if limit < Nanos(u64::MAX) => Ok((guard, false)),

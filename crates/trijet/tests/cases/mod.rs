@@ -1,0 +1,125 @@
+//! The laws as functions of a device, so that the same cases run on every executor of the host
+//! device and on CUDA. `for_each_case` lists them; a case asserts what a user can observe.
+
+pub(crate) mod copies;
+pub(crate) mod host;
+pub(crate) mod ordering;
+pub(crate) mod pool;
+mod reference;
+
+pub(crate) use reference::{mix, words};
+use std::sync::mpsc;
+use trijet::device::driver::Clock;
+use trijet::kernels::{MIX, WORK};
+use trijet::{AsView, Buffer, Device, Element, Result, Stream};
+
+/// Hands the list of all cases to a macro that makes tests of them.
+macro_rules! for_each_case {
+    ($make:ident) => {
+        $make! {
+            ordering::wait_before_record_is_noop
+            ordering::event_stands_for_the_work_at_its_record
+            ordering::a_wait_keeps_the_snapshot_of_its_call
+            ordering::a_wait_holds_future_work_only
+            ordering::stream_order_is_enqueue_order
+            ordering::a_writer_waits_for_the_readers_of_two_streams
+            ordering::disjoint_halves_on_two_streams_insert_no_wait
+            ordering::one_lane_records_nothing
+            ordering::a_wait_already_implied_is_not_issued_again
+            ordering::a_wait_is_not_needed_after_a_host_sync
+            ordering::over_waits_of_a_first_crossing_are_counted
+            ordering::eight_threads_share_a_buffer_that_is_only_read
+            copies::copies_are_byte_exact_in_every_direction
+            copies::a_copy_of_nothing_does_nothing
+            copies::lengths_that_differ_are_refused
+            copies::dropping_a_buffer_waits_for_its_users_on_other_streams
+            copies::dropping_a_stream_with_pending_work_still_delivers
+            copies::work_of_a_dropped_stream_is_ordered_before_its_successors
+            copies::a_stream_knows_nothing_of_the_waits_of_one_that_was_dropped
+            copies::a_scope_lands_its_downloads
+            host::a_host_function_runs_after_prior_and_before_later_work
+            host::a_panic_of_a_host_function_is_returned_once
+            host::the_api_refuses_calls_inside_a_host_function
+            host::a_buffer_dropped_inside_a_host_function_is_freed_later
+            host::every_host_function_is_dropped_exactly_once
+            host::a_ticket_orders_the_thread_that_waits
+            host::a_ticket_stands_for_waits_too
+            host::a_successful_query_is_as_good_as_a_wait
+            host::timed_events_measure_ordered_times
+            host::pinned_guards_wait_for_the_users_of_their_range_only
+            pool::used_memory_follows_alloc_and_free
+            pool::memory_above_the_threshold_goes_at_a_synchronisation
+            pool::trimming_keeps_what_is_in_use
+            pool::empty_allocations_can_be_had_and_freed
+            pool::a_kernel_refuses_unequal_lengths
+            pool::a_launch_over_nothing_does_nothing
+        }
+    };
+}
+pub(crate) use for_each_case;
+
+/// Runs `case` on a fresh `device`, then demands that nothing leaked and no drop failed.
+pub(crate) fn check(device: Device, case: fn(&Device) -> Result<()>) {
+    let outcome = case(&device);
+    outcome.expect("the case sees no error that it does not expect");
+    // Twice: the first wait may run host functions that put frees off to the second.
+    device.synchronize().expect("nothing failed");
+    device.synchronize().expect("nothing failed");
+    assert_eq!(device.pool_stats().expect("the device answers").used.0, 0, "memory leaked");
+    device.close().expect("no drop had an error to keep");
+}
+
+/// A device buffer that holds `values`.
+pub(crate) fn upload<T: Element>(
+    device: &Device,
+    stream: &Stream,
+    values: &[T],
+) -> Result<Buffer<T>> {
+    let mut staged = device.pinned::<T>(values.len() as u64)?;
+    staged.write()?.copy_from_slice(values);
+    let mut buffer = stream.alloc::<T>(values.len() as u64)?;
+    stream.copy(&staged, &mut buffer)?;
+    Ok(buffer)
+}
+
+/// The values of a buffer or a view, once everything that writes them is complete.
+pub(crate) fn download<R: AsView>(
+    device: &Device,
+    stream: &Stream,
+    source: &R,
+) -> Result<Vec<R::Element>> {
+    let mut landed = device.pinned::<R::Element>(source.as_view().len())?;
+    stream.copy(source, &mut landed)?;
+    Ok(landed.read()?.to_vec())
+}
+
+/// Holds a stream back until it is opened or dropped. One at a time: host functions may be
+/// serialised (law A28).
+///
+/// With real time it is a host function that waits. In the virtual executor whoever waits for the
+/// device runs its host functions, so one that waits for that thread would never end; a copy
+/// between host buffers that takes long on the model's clock does the same there, and takes no
+/// engine that the cases use.
+pub(crate) struct Gate(Option<mpsc::Sender<()>>);
+
+impl Gate {
+    pub(crate) fn on(device: &Device, stream: &Stream) -> Result<Self> {
+        const HELD_BYTES: u64 = 1 << 20;
+        // Law A42: loading a kernel later would wait for the gate.
+        device.load(&MIX)?;
+        device.load(&WORK)?;
+        if device.info().clock == Clock::Model {
+            let (a, mut b) = (device.pinned::<u8>(HELD_BYTES)?, device.pinned::<u8>(HELD_BYTES)?);
+            stream.copy(&a, &mut b)?;
+            return Ok(Self(None));
+        }
+        let (send, receive) = mpsc::channel();
+        // A gate that is dropped is open.
+        stream.host_fn(move || receive.recv().unwrap_or(()))?;
+        Ok(Self(Some(send)))
+    }
+
+    pub(crate) fn open(self) {
+        drop(self.0);
+    }
+}

@@ -1,0 +1,260 @@
+//! Streams and events (laws A1 to A9), and the waits that buffers insert by themselves.
+
+use super::{Gate, download, mix, upload, words};
+use std::thread;
+use trijet::kernels::MIX;
+use trijet::{Device, Readiness, Result};
+
+/// Law A5.
+pub(crate) fn wait_before_record_is_noop(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    assert_eq!(event.query()?, Readiness::Ready);
+    event.synchronize()?;
+    b.wait(&event)?;
+    let gate = Gate::on(device, &a)?;
+    event.record(&a)?;
+    let x = upload(device, &b, &words(1, 32))?;
+    b.synchronize()?;
+    assert_eq!(a.query()?, Readiness::NotReady, "the gate was held throughout");
+    gate.open();
+    assert_eq!(download(device, &b, &x)?, words(1, 32));
+    Ok(())
+}
+
+/// Law A4: later work is not included, and a second record overwrites the first.
+pub(crate) fn event_stands_for_the_work_at_its_record(device: &Device) -> Result<()> {
+    let stream = device.stream()?;
+    let event = device.event()?;
+    let x = upload(device, &stream, &words(2, 32))?;
+    event.record(&stream)?;
+    let gate = Gate::on(device, &stream)?;
+    event.synchronize()?;
+    assert_eq!(event.query()?, Readiness::Ready);
+    assert_eq!(stream.query()?, Readiness::NotReady, "later work is not included");
+    event.record(&stream)?;
+    assert_eq!(event.query()?, Readiness::NotReady, "the second record stands for the gate too");
+    gate.open();
+    event.synchronize()?;
+    assert_eq!(event.query()?, Readiness::Ready);
+    assert_eq!(stream.query()?, Readiness::Ready);
+    assert_eq!(download(device, &stream, &x)?, words(2, 32));
+    Ok(())
+}
+
+/// Law A7: a record after the wait does not change what the wait holds for.
+pub(crate) fn a_wait_keeps_the_snapshot_of_its_call(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    event.record(&a)?;
+    b.wait(&event)?;
+    let gate = Gate::on(device, &a)?;
+    event.record(&a)?;
+    let x = upload(device, &b, &words(3, 32))?;
+    b.synchronize()?;
+    assert_eq!(a.query()?, Readiness::NotReady, "only the old snapshot was waited for");
+    b.wait(&event)?;
+    b.host_fn(|| ())?;
+    assert_eq!(b.query()?, Readiness::NotReady, "the new snapshot is waited for");
+    gate.open();
+    assert_eq!(download(device, &b, &x)?, words(3, 32));
+    assert_eq!(event.query()?, Readiness::Ready, "what follows the wait follows the event");
+    Ok(())
+}
+
+/// Law A7: nothing that was enqueued before the wait is held back by it.
+pub(crate) fn a_wait_holds_future_work_only(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    let gate = Gate::on(device, &a)?;
+    event.record(&a)?;
+    let x = upload(device, &b, &words(4, 32))?;
+    let before = b.ticket()?;
+    b.wait(&event)?;
+    before.wait()?;
+    assert_eq!(event.query()?, Readiness::NotReady, "the gate was held throughout");
+    gate.open();
+    assert_eq!(download(device, &b, &x)?, words(4, 32));
+    Ok(())
+}
+
+/// Law A1, with a kernel whose applications do not commute.
+pub(crate) fn stream_order_is_enqueue_order(device: &Device) -> Result<()> {
+    const LEN: u64 = 700;
+    let stream = device.stream()?;
+    let (first, second, mut expected) = (words(5, LEN), words(6, LEN), words(7, LEN));
+    let (x, z) = (upload(device, &stream, &first)?, upload(device, &stream, &second)?);
+    let mut y = upload(device, &stream, &expected)?;
+    for salt in 0..60 {
+        let (from, values) = if salt % 3 == 0 { (&x, &first) } else { (&z, &second) };
+        stream.launch(&MIX, (salt, from, &mut y))?;
+        mix(salt, values, &mut expected);
+        if salt % 17 == 0 {
+            stream.fill_bytes(&mut y.slice_mut(10..20), 3)?;
+            expected[10..20].fill(0x0303_0303_0303_0303);
+        }
+    }
+    assert_eq!(download(device, &stream, &y)?, expected);
+    Ok(())
+}
+
+/// The last reader alone does not stand for the others: a write waits for every stream that reads.
+/// Some automatic orderings keep one reader only and let the write overtake the rest.
+pub(crate) fn a_writer_waits_for_the_readers_of_two_streams(device: &Device) -> Result<()> {
+    const LEN: u64 = 2048;
+    let streams = [device.stream()?, device.stream()?, device.stream()?];
+    for round in 0..12 {
+        let source = words(round, LEN);
+        let mut x = upload(device, &streams[2], &source)?;
+        let mut results = Vec::new();
+        for (reader, launches) in [(0, 9), (1, 2)] {
+            let mut values = words(round + 100, LEN);
+            let mut y = upload(device, &streams[reader], &values)?;
+            for salt in 0..launches {
+                streams[reader].launch(&MIX, (salt, &x, &mut y))?;
+                mix(salt, &source, &mut values);
+            }
+            results.push((y, values));
+        }
+        streams[2].fill_bytes(&mut x, 0xff)?;
+        for (reader, (y, values)) in results.iter().enumerate() {
+            let found = download(device, &streams[reader], y)?;
+            assert_eq!(&found, values, "reader {reader} of round {round}");
+        }
+        assert_eq!(download(device, &streams[2], &x)?, vec![u64::MAX; 2048]);
+    }
+    Ok(())
+}
+
+pub(crate) fn disjoint_halves_on_two_streams_insert_no_wait(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let whole = upload(device, &a, &words(8, 64))?;
+    let x = upload(device, &a, &words(9, 32))?;
+    a.synchronize()?;
+    let (mut left, mut right) = whole.split(32);
+    let before = device.ordering();
+    for salt in 0..5 {
+        a.launch(&MIX, (salt, &x, &mut left))?;
+        b.launch(&MIX, (salt, &x, &mut right))?;
+    }
+    let after = device.ordering();
+    assert_eq!((after.waits, after.over_waits), (before.waits, before.over_waits));
+    let (mut low, mut high) = (words(8, 64), words(8, 64).split_off(32));
+    low.truncate(32);
+    for salt in 0..5 {
+        mix(salt, &words(9, 32), &mut low);
+        mix(salt, &words(9, 32), &mut high);
+    }
+    assert_eq!(download(device, &a, &left)?, low);
+    assert_eq!(download(device, &b, &right)?, high);
+    Ok(())
+}
+
+pub(crate) fn one_lane_records_nothing(device: &Device) -> Result<()> {
+    let stream = device.stream()?;
+    let mut staged = device.pinned::<u64>(64)?;
+    let mut landed = device.pinned::<u64>(64)?;
+    staged.write()?.copy_from_slice(&words(10, 64));
+    let before = device.ordering();
+    for salt in 0..10 {
+        let mut x = stream.alloc::<u64>(64)?;
+        let mut y = stream.alloc::<u64>(64)?;
+        stream.copy(&staged, &mut x)?;
+        stream.fill_bytes(&mut y, 0)?;
+        stream.launch(&MIX, (salt, &x, &mut y))?;
+        stream.copy(&y, &mut landed)?;
+        drop(x);
+    }
+    stream.synchronize()?;
+    assert_eq!(device.ordering(), before);
+    let mut expected = vec![0; 64];
+    mix(9, &words(10, 64), &mut expected);
+    assert_eq!(&*landed.read()?, &expected);
+    assert_eq!(device.ordering(), before, "and reading after a synchronisation asks nobody");
+    Ok(())
+}
+
+/// Neither a second wait for the same, nor one that follows from another stream's waits.
+pub(crate) fn a_wait_already_implied_is_not_issued_again(device: &Device) -> Result<()> {
+    let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
+    let x = upload(device, &a, &words(11, 32))?;
+    let mut y = b.alloc::<u64>(32)?;
+    let mut z = c.alloc::<u64>(32)?;
+    let waits = || device.ordering().waits;
+    let start = waits();
+    b.launch(&MIX, (1, &x, &mut y))?;
+    assert_eq!(waits(), start + 1, "another stream wrote x");
+    b.launch(&MIX, (2, &x, &mut y))?;
+    assert_eq!(waits(), start + 1, "b has waited for that already");
+    c.launch(&MIX, (3, &y, &mut z))?;
+    assert_eq!(waits(), start + 2, "another stream wrote y");
+    c.launch(&MIX, (4, &x, &mut z))?;
+    assert_eq!(waits(), start + 2, "y comes after x");
+    device.synchronize()
+}
+
+/// Laws A2 and A9: what this thread knows to be complete needs no wait.
+pub(crate) fn a_wait_is_not_needed_after_a_host_sync(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    let mut y = b.alloc::<u64>(32)?;
+    let x = upload(device, &a, &words(12, 32))?;
+    let z = upload(device, &a, &words(13, 32))?;
+    event.record(&a)?;
+    let w = upload(device, &a, &words(14, 32))?;
+    event.synchronize()?;
+    let start = device.ordering().waits;
+    b.launch(&MIX, (1, &x, &mut y))?;
+    b.launch(&MIX, (2, &z, &mut y))?;
+    assert_eq!(device.ordering().waits, start, "x and z come before the event");
+    b.launch(&MIX, (3, &w, &mut y))?;
+    assert_eq!(device.ordering().waits, start + 1, "w does not");
+    let v = upload(device, &a, &words(15, 32))?;
+    a.synchronize()?;
+    let start = device.ordering().waits;
+    b.launch(&MIX, (4, &v, &mut y))?;
+    assert_eq!(device.ordering().waits, start);
+    device.synchronize()
+}
+
+pub(crate) fn over_waits_of_a_first_crossing_are_counted(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let (mut x, mut other) = (a.alloc::<u64>(32)?, a.alloc::<u64>(32)?);
+    let mut y = b.alloc::<u64>(32)?;
+    a.fill_bytes(&mut x, 1)?;
+    a.fill_bytes(&mut other, 2)?;
+    let start = device.ordering();
+    b.launch(&MIX, (1, &x, &mut y))?;
+    let crossed = device.ordering();
+    assert_eq!(crossed.waits, start.waits + 1);
+    assert_eq!(crossed.over_waits, start.over_waits + 1, "b waits for `other` too");
+    a.fill_bytes(&mut x, 1)?;
+    a.fill_bytes(&mut other, 2)?;
+    b.launch(&MIX, (2, &x, &mut y))?;
+    let exact = device.ordering();
+    assert_eq!(exact.waits, crossed.waits + 2, "a for the reader, b for the writer");
+    assert_eq!(exact.over_waits, crossed.over_waits, "now the consumer was expected");
+    device.synchronize()
+}
+
+pub(crate) fn eight_threads_share_a_buffer_that_is_only_read(device: &Device) -> Result<()> {
+    const LEN: u64 = 256;
+    let stream = device.stream()?;
+    let source = words(18, LEN);
+    let x = upload(device, &stream, &source)?;
+    let work = |number: u64| -> Result<()> {
+        let own = device.stream()?;
+        let mut expected = words(number, LEN);
+        let mut y = upload(device, &own, &expected)?;
+        for salt in 0..30 {
+            own.launch(&MIX, (salt + number, &x, &mut y))?;
+            mix(salt + number, &source, &mut expected);
+        }
+        assert_eq!(download(device, &own, &y)?, expected, "thread {number}");
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|number| scope.spawn(move || work(number))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("the thread asserts"))
+    })
+}

@@ -1,0 +1,260 @@
+//! What only a host device can be made to do: run out of memory at will, hang, lose its context,
+//! be several devices.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use trijet::device::args::ArgBlock;
+use trijet::device::twin::{Cost, Tile, Twin};
+use trijet::kernels::{MIX, WORK};
+use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
+use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result};
+
+const EXECUTORS: [Executor; 5] = [
+    Executor::Threads,
+    Executor::Virtual(Order::Greedy),
+    Executor::Virtual(Order::Seeded(1)),
+    Executor::Virtual(Order::Seeded(2)),
+    Executor::Virtual(Order::Seeded(3)),
+];
+
+fn open(config: HostConfig) -> Device {
+    Device::host(config).expect("the machine starts a few threads").remove(0)
+}
+
+fn filled(device: &Device, value: u64, len: u64) -> Result<PinnedBuffer<u64>> {
+    let mut host = device.pinned(len)?;
+    host.write()?.fill(value);
+    Ok(host)
+}
+
+/// Law: an allocation that fails changes nothing.
+#[test]
+fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<()> {
+    for executor in EXECUTORS {
+        let memory = Bytes(1 << 20);
+        let device = open(HostConfig { executor, memory, ..HostConfig::default() });
+        let stream = device.stream()?;
+        let half = stream.alloc::<u8>(512 << 10)?;
+        let error = stream.alloc::<u8>(768 << 10).expect_err("768 KiB of the 512 KiB left");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        let text = error.to_string();
+        assert!(text.contains("768 KiB wanted") && text.contains("512 KiB of 1 MiB"), "{text}");
+        assert_eq!(device.pool_stats()?.used, Bytes(512 << 10));
+        drop(half);
+        stream.synchronize()?;
+        let mut most = stream.alloc::<u64>(96 << 10)?;
+        stream.fill_bytes(&mut most, 7)?;
+        let mut landed = device.pinned::<u64>(96 << 10)?;
+        stream.copy(&most, &mut landed)?;
+        assert!(landed.read()?.iter().all(|word| *word == 0x0707_0707_0707_0707));
+        drop(most);
+        drop(stream);
+        device.close()?;
+    }
+    Ok(())
+}
+
+/// Positions and waits cross devices, so a buffer of one may be used from a stream of another.
+#[test]
+fn copies_between_devices_are_ordered() -> Result<()> {
+    for executor in EXECUTORS {
+        let devices = Device::host(HostConfig { executor, devices: 3, ..HostConfig::default() })?;
+        let streams: Vec<_> = devices.iter().map(Device::stream).collect::<Result<_>>()?;
+        let host = filled(&devices[0], 5, 300)?;
+        let mut ring = Vec::new();
+        for stream in &streams {
+            ring.push(stream.alloc::<u64>(300)?);
+        }
+        streams[0].copy(&host, &mut ring[0])?;
+        let mut expected = 5;
+        for step in 0..9 {
+            let (from, to) = (step % 3, (step + 1) % 3);
+            let mut target = streams[to].alloc::<u64>(300)?;
+            streams[to].copy(&ring[from], &mut target)?;
+            ring[to] = target;
+            let salt = filled(&devices[to], expected, 300)?;
+            streams[to].launch(&MIX, (step as u64, &salt, &mut ring[to]))?;
+            let mut landed = devices[to].pinned::<u64>(300)?;
+            streams[from].copy(&ring[to], &mut landed)?;
+            let landed = landed.read()?;
+            assert_ne!(landed[0], expected, "every step changes the words");
+            assert!(landed.iter().all(|word| *word == landed[0]), "all words in the same way");
+            expected = landed[0];
+        }
+    }
+    Ok(())
+}
+
+fn assert_stalled(executor: Executor, what: &str, error: &Error, chained: bool) {
+    assert_eq!(error.kind(), ErrorKind::Stalled, "{executor:?}, {what}: {error}");
+    let text = error.to_string();
+    assert!(text.contains("kernel `work_u32`"), "{executor:?}, {what}: {text}");
+    assert_eq!(text.contains("waits for stream"), chained, "{executor:?}, {what}: {text}");
+}
+
+#[test]
+fn waiting_for_a_hung_kernel_reports_it_and_who_waits_for_it() -> Result<()> {
+    for executor in EXECUTORS {
+        let never_ends = Some("work_u32".to_owned());
+        let device = open(HostConfig { executor, never_ends, ..HostConfig::default() });
+        let (hung, other, free) = (device.stream()?, device.stream()?, device.stream()?);
+        let x = hung.alloc::<u32>(64)?;
+        let mut y = hung.alloc::<u32>(64)?;
+        let mut landed = device.pinned::<u32>(64)?;
+        let event = device.event()?;
+        hung.launch(&WORK, (1, &x, &mut y))?;
+        other.copy(&y, &mut landed)?;
+        event.record(&other)?;
+        let ticket = other.ticket()?;
+        let tell = |what, error: Result<()>, chained| {
+            let error = error.expect_err("the kernel never ends");
+            assert_stalled(executor, what, &error, chained);
+        };
+        tell("its stream", hung.synchronize(), false);
+        tell("a stream behind it", other.synchronize(), true);
+        tell("an event behind it", event.synchronize(), true);
+        tell("a ticket behind it", ticket.wait(), true);
+        tell("reading what it feeds", landed.read().map(|_| ()), true);
+        tell("writing there", landed.write().map(|_| ()), true);
+        let mut apart = device.pinned::<u32>(8)?;
+        free.fill_bytes(&mut apart, 0)?;
+        free.synchronize()?;
+        assert_eq!(&*apart.read()?, &[0; 8], "a stream that needs nothing of it goes on");
+        let error = device.close().expect_err("the kernel never ends");
+        assert_eq!(error.kind(), ErrorKind::Stalled);
+    }
+    Ok(())
+}
+
+fn any(_: &ArgBlock) -> std::result::Result<(), String> {
+    Ok(())
+}
+
+/// A kernel for tests of what a launch reports; its code is never compiled by a host device.
+const fn spec(name: &'static str, twin: Option<Twin>) -> KernelSpec {
+    KernelSpec {
+        name: std::borrow::Cow::Borrowed(name),
+        code: Code::Ptx(std::borrow::Cow::Borrowed("")),
+        shape: Shape::Elements { per_thread: 1 },
+        shared_bytes_max: 0,
+        check: any,
+        twin,
+        exactness: Exactness::Exact,
+    }
+}
+
+static GPU_ONLY: Kernel<(InOut<u64>,)> =
+    // SAFETY: it has no twin, so the host device, which alone is tested here, runs nothing.
+    unsafe { Kernel::declare(spec("gpu_only", None)) };
+
+static FAULTY: Kernel<(InOut<u64>,)> =
+    // SAFETY: its twin panics before it touches anything.
+    unsafe {
+        Kernel::declare(spec(
+            "faulty",
+            Some(Twin {
+                tile_elements: |_| 16,
+                run: |_: &mut Tile<'_>| resume_unwind(Box::new("a fault")),
+                cost: |_| Cost { bytes: 0, ops: 0 },
+            }),
+        ))
+    };
+
+#[test]
+fn a_kernel_without_a_twin_is_refused_by_name() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(HostConfig { executor, ..HostConfig::default() });
+        let stream = device.stream()?;
+        let mut x = stream.alloc::<u64>(8)?;
+        let launched = stream.launch(&GPU_ONLY, (&mut x,)).expect_err("it has no twin");
+        let loaded = device.load(&GPU_ONLY).expect_err("it has no twin");
+        for error in [launched, loaded] {
+            assert_eq!(error.kind(), ErrorKind::NoTwin);
+            assert!(error.to_string().contains("gpu_only"), "{error}");
+        }
+        stream.synchronize()?;
+    }
+    Ok(())
+}
+
+/// Counts itself when dropped.
+struct Counted(Arc<AtomicU64>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Laws A29 and A40: a fault loses the context, and nothing hangs or is lost with it.
+#[test]
+fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(HostConfig { executor, ..HostConfig::default() });
+        let (stream, other) = (device.stream()?, device.stream()?);
+        let mut x = stream.alloc::<u64>(64)?;
+        let mut landed = device.pinned::<u64>(64)?;
+        let event = device.event()?;
+        let (ran, dropped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let mut admitted = 0;
+        // On threads the fault may surface while this is still enqueuing.
+        let mut first = stream.launch(&FAULTY, (&mut x.slice_mut(..),)).err();
+        for _ in 0..10 {
+            let (ran, counted) = (Arc::clone(&ran), Counted(Arc::clone(&dropped)));
+            let refused = stream.host_fn(move || {
+                let _held = counted;
+                ran.fetch_add(1, Ordering::Relaxed);
+            });
+            admitted += 1;
+            first = first.or(refused.err());
+        }
+        let tail = other.copy(&x, &mut landed).and_then(|()| event.record(&other));
+        let tail = tail.and_then(|()| other.synchronize());
+        let first = first.or(tail.err()).expect("the twin panicked");
+        assert_eq!(first.kind(), ErrorKind::Launch, "{executor:?}: {first}");
+        assert!(first.to_string().contains("faulty"), "{first}");
+        let later = [
+            stream.synchronize(),
+            device.synchronize(),
+            other.query().map(|_| ()),
+            stream.launch(&MIX, (1, &filled(&device, 1, 64)?, &mut x)),
+            stream.fill_bytes(&mut x, 0),
+            stream.alloc::<u64>(8).map(|_| ()),
+            device.stream().map(|_| ()),
+            landed.read().map(|_| ()),
+        ];
+        for outcome in later {
+            let error = outcome.expect_err("the context is lost");
+            assert_eq!(error.to_string(), first.to_string(), "{executor:?}");
+        }
+        assert_eq!(ran.load(Ordering::Relaxed), 0, "after a fault none is called");
+        drop((x, landed, event, stream, other));
+        let error = device.close().expect_err("the context is lost");
+        assert_eq!(error.kind(), ErrorKind::Launch);
+        assert_eq!(dropped.load(Ordering::Relaxed), admitted, "{executor:?}");
+    }
+    Ok(())
+}
+
+/// Law A10: what happens on one device is not reported to who waits for another.
+#[test]
+fn a_fault_stays_on_its_device() -> Result<()> {
+    for executor in EXECUTORS {
+        let devices = Device::host(HostConfig { executor, devices: 2, ..HostConfig::default() })?;
+        let (bad, good) = (devices[0].stream()?, devices[1].stream()?);
+        let mut x = bad.alloc::<u64>(64)?;
+        let mut y = good.alloc::<u64>(64)?;
+        let z = filled(&devices[1], 3, 64)?;
+        bad.launch(&FAULTY, (&mut x,))?;
+        for salt in 0..20 {
+            good.launch(&MIX, (salt, &z, &mut y))?;
+        }
+        good.synchronize()?;
+        devices[1].synchronize()?;
+        let error = devices[0].synchronize().expect_err("the twin panicked");
+        assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
+        good.synchronize()?;
+    }
+    Ok(())
+}
