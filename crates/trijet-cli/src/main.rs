@@ -1,2 +1,36 @@
-//! Placeholder.
-fn main() {}
+//! The `trijet` command.
+
+mod args;
+mod cmd;
+
+use args::{Command, Options};
+use clap::Parser;
+use std::process::ExitCode;
+use trijet::ErrorKind;
+
+/// Stopped by Ctrl-C, as shells count: 128 and the number of the signal.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let outcome = match Options::parse().command {
+        Command::Devices(options) => cmd::devices::run(&options),
+        Command::Map(options) => cmd::map::run(&options),
+        Command::Overlap(options) => cmd::overlap::run(&options),
+        Command::Bench(options) => cmd::bench::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                eprintln!("  caused by: {cause}");
+                source = cause.source();
+            }
+            match error.kind() {
+                ErrorKind::Cancelled => ExitCode::from(INTERRUPTED),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}

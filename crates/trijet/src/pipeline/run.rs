@@ -204,6 +204,9 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     begin.record(first)?;
     let steady = Instant::now();
     let spans = (Spans::new(steady), Spans::new(steady));
+    if let Some(number) = pipeline.drop_wait {
+        device.drop_wait(number);
+    }
     let outcome = drive(&mut pipeline, &mut resources, &sizes, layout, &spans);
     let ends = finish(&device, &resources.lanes, &outcome);
     resources.lanes.0.iter().for_each(|s| s.lane().end_recording(&recorder));

@@ -124,6 +124,7 @@ pub struct Pipeline<'a> {
     pub(super) progress: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
     pub(super) calibration: Option<Calibration>,
     pub(super) record: bool,
+    pub(super) drop_wait: Option<u64>,
 }
 
 impl fmt::Debug for Pipeline<'_> {
@@ -154,6 +155,7 @@ impl<'a> Pipeline<'a> {
             progress: None,
             calibration: None,
             record: true,
+            drop_wait: None,
         }
     }
 
@@ -279,6 +281,14 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn unrecorded(mut self) -> Self {
         self.record = false;
+        self
+    }
+
+    /// Leaves out the `number`-th wait between streams of the run, counted from 1, to show what it
+    /// is good for; see [`Device::drop_wait`].
+    #[must_use]
+    pub fn drop_wait(mut self, number: u64) -> Self {
+        self.drop_wait = Some(number);
         self
     }
 

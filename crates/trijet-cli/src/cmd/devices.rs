@@ -1,0 +1,90 @@
+//! `trijet devices`: what this machine has, and what is missing for more.
+#![forbid(unsafe_code)]
+
+use crate::args::DevicesOptions;
+use serde_json::{Value, json};
+use trijet::device::probe::{LibraryReport, libraries};
+use trijet::{Device, DeviceInfo, Result, Select};
+
+pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
+    let cuda = Device::cuda_devices();
+    let host = Device::open(Select::Host(0))?;
+    let libraries = libraries();
+    if options.json {
+        let list = cuda.as_ref().map(|list| list.iter().map(device_json).collect::<Vec<_>>());
+        let value = json!({
+            "cuda": list.as_deref().unwrap_or(&[]),
+            "cuda_missing": cuda.as_ref().err().map(ToString::to_string),
+            "host": device_json(host.info()),
+            "libraries": libraries.iter().map(library_json).collect::<Vec<_>>(),
+        });
+        println!("{value:#}");
+        return Ok(());
+    }
+    match &cuda {
+        Ok(list) if list.is_empty() => println!("cuda: the driver knows no device"),
+        Ok(list) => {
+            for (ordinal, info) in list.iter().enumerate() {
+                print_device(&format!("cuda:{ordinal}"), info);
+            }
+        }
+        Err(error) => println!("cuda: none. {error}"),
+    }
+    print_device("host", host.info());
+    println!();
+    for library in &libraries {
+        let name = format!("{:?}", library.library).to_lowercase();
+        match &library.state {
+            Ok(missing) if missing.is_empty() => println!("{name:>7}: found"),
+            Ok(missing) => println!("{name:>7}: found, without {}", missing.join(", ")),
+            Err(error) => println!("{name:>7}: {error}"),
+        }
+    }
+    Ok(())
+}
+
+fn print_device(name: &str, info: &DeviceInfo) {
+    println!("{name:>7}: {}", info.name);
+    if info.compute.0 == 0 {
+        println!("         {} CPU threads, {} at most", info.multiprocessors, info.memory);
+        return;
+    }
+    let (major, minor) = info.compute;
+    println!(
+        "         compute capability {major}.{minor}, {} multiprocessors, {}, {} copy engines",
+        info.multiprocessors, info.memory, info.copy_engines
+    );
+    println!(
+        "         stream priorities {} to {}, {} threads and {} KiB of shared memory a block",
+        info.priorities.0,
+        info.priorities.1,
+        info.block_threads_max,
+        info.shared_bytes_optin >> 10
+    );
+    let driver = info.driver_version;
+    println!("         driver for CUDA {}.{}", driver / 1000, driver % 1000 / 10);
+}
+
+fn device_json(info: &DeviceInfo) -> Value {
+    json!({
+        "name": info.name,
+        "compute_capability": [info.compute.0, info.compute.1],
+        "multiprocessors": info.multiprocessors,
+        "copy_engines": info.copy_engines,
+        "memory_bytes": info.memory.0,
+        "stream_priorities": [info.priorities.0, info.priorities.1],
+        "block_threads_max": info.block_threads_max,
+        "shared_bytes": info.shared_bytes,
+        "shared_bytes_optin": info.shared_bytes_optin,
+        "driver_version": info.driver_version,
+    })
+}
+
+fn library_json(report: &LibraryReport) -> Value {
+    json!({
+        "library": format!("{:?}", report.library).to_lowercase(),
+        "found": report.state.is_ok(),
+        "missing_symbols": report.state.as_ref().ok(),
+        "why": report.state.as_ref().err().map(ToString::to_string),
+    })
+}

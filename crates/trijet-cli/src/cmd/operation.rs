@@ -1,0 +1,127 @@
+//! What a job computes, as a stage of a pipeline.
+#![forbid(unsafe_code)]
+
+use super::user_kernel::UserKernel;
+use crate::args::{MapOptions, Op};
+use trijet::kernels::median::{MedianPixel, RADIUS_MAX, Rows, load, median};
+use trijet::kernels::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
+use trijet::pipeline::{Layout, Pipeline, StageCx};
+use trijet::{Device, Element, Error, ErrorKind, Result, View, ViewMut};
+use trijet_cli::format::{Array, Dtype};
+
+/// An operation over the rows of an array.
+#[derive(Debug)]
+pub(super) enum Operation {
+    Median { radius: u32, width: u32, height: u32 },
+    Affine { scale: f32, offset: f32 },
+    User { kernel: UserKernel, halo: Option<u64>, row_len: u64 },
+}
+
+fn refused(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "map", cause)
+}
+
+/// The median of the images of an array.
+pub(super) fn median_of(array: &Array, radius: u32) -> Result<Operation> {
+    if array.dtype() == Dtype::F32 {
+        return Err(refused("the median takes u8 and u16, and the input is f32".to_owned()));
+    }
+    if !(1..=RADIUS_MAX).contains(&radius) {
+        return Err(refused(format!("radius {radius}; 1 to {RADIUS_MAX} are possible")));
+    }
+    let Some((width, height, _)) = array.image() else {
+        return Err(refused(format!("{array} is no image and no stack of images")));
+    };
+    let side = |pixels: u64| {
+        u32::try_from(pixels).map_err(|_| refused(format!("a side of {pixels} pixels is too long")))
+    };
+    Ok(Operation::Median { radius, width: side(width)?, height: side(height)? })
+}
+
+impl Operation {
+    pub(super) fn new(options: &MapOptions, array: &Array) -> Result<Self> {
+        if let (Some(path), Some(entry)) = (&options.kernel, &options.entry) {
+            let kernel = UserKernel::read(path, entry, &options.args)?;
+            let row_len = array.layout().row_bytes / array.dtype().bytes();
+            return Ok(Self::User { kernel, halo: options.halo, row_len });
+        }
+        match options.op {
+            Some(Op::Affine) => Ok(Self::Affine { scale: options.scale, offset: options.offset }),
+            Some(Op::Median) | None => median_of(array, options.radius),
+        }
+    }
+
+    /// Everything that the bytes of the result depend on, in words.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Median { radius, .. } => format!("median radius={radius}"),
+            Self::Affine { scale, offset } => format!("affine scale={scale} offset={offset}"),
+            Self::User { kernel, halo, .. } => format!("{} halo={halo:?}", kernel.words),
+        }
+    }
+
+    /// Loads the kernel, so that what is wrong with it shows before anything is written.
+    pub(super) fn load(&self, device: &Device, dtype: Dtype) -> Result<()> {
+        match (self, dtype) {
+            (Self::Median { radius, .. }, Dtype::U8) => load::<u8>(device, *radius),
+            (Self::Median { radius, .. }, _) => load::<u16>(device, *radius),
+            (Self::Affine { .. }, Dtype::U8) => device.load(&AFFINE_U8),
+            (Self::Affine { .. }, Dtype::U16) => device.load(&AFFINE_U16),
+            (Self::Affine { .. }, Dtype::F32) => device.load(&AFFINE_F32),
+            (Self::User { kernel, .. }, _) => kernel.load(device),
+        }
+    }
+
+    /// Rows that a chunk reads beyond its own. Whole images need none around them.
+    fn halo(&self, layout: Layout) -> u64 {
+        match self {
+            Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,
+            Self::Median { radius, .. } => u64::from(*radius),
+            Self::Affine { .. } => 0,
+            Self::User { halo, .. } => halo.unwrap_or(0),
+        }
+    }
+
+    /// Appends the stage.
+    pub(super) fn stage<'a>(
+        &'a self,
+        pipeline: Pipeline<'a>,
+        dtype: Dtype,
+        layout: Layout,
+    ) -> Pipeline<'a> {
+        let pipeline = pipeline.halo(self.halo(layout));
+        match dtype {
+            Dtype::U8 => pipeline.stage::<u8, u8>(|s, x, y| match self {
+                Self::Affine { scale, offset } => s.launch(&AFFINE_U8, (*scale, *offset, x, y)),
+                _ => self.run(s, x, y),
+            }),
+            Dtype::U16 => pipeline.stage::<u16, u16>(|s, x, y| match self {
+                Self::Affine { scale, offset } => s.launch(&AFFINE_U16, (*scale, *offset, x, y)),
+                _ => self.run(s, x, y),
+            }),
+            Dtype::F32 => pipeline.stage::<f32, f32>(|s, x, y| match self {
+                Self::Affine { scale, offset } => s.launch(&AFFINE_F32, (*scale, *offset, x, y)),
+                _ => self.user(s, x, y),
+            }),
+        }
+    }
+
+    fn run<T: MedianPixel>(
+        &self,
+        s: &StageCx<'_>,
+        x: View<'_, T>,
+        y: ViewMut<'_, T>,
+    ) -> Result<()> {
+        let Self::Median { radius, width, height } = *self else { return self.user(s, x, y) };
+        let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
+        median(s, radius, Rows { width, height, first_out, first_in }, x, y)
+    }
+
+    fn user<T: Element>(&self, s: &StageCx<'_>, x: View<'_, T>, y: ViewMut<'_, T>) -> Result<()> {
+        let Self::User { kernel, halo, row_len } = self else {
+            return Err(refused("the median takes u8 and u16".to_owned()));
+        };
+        let before = s.chunk().rows.start - s.chunk().input.start;
+        kernel.launch(s, x, y, halo.map(|_| (*row_len, before)))
+    }
+}

@@ -1,0 +1,209 @@
+//! `trijet overlap`: one job under four schedules, with what each reaches of the bound.
+//!
+//! The job cleans a stack of images: the median of each pixel's surroundings into scratch from the
+//! stream-ordered pool, then a stretch of the contrast. Data lie in page-locked memory, so that
+//! only upload, kernels and download count. All four results must be equal.
+#![forbid(unsafe_code)]
+
+mod damage;
+mod show;
+mod stack;
+
+use super::report;
+use crate::args::{DeviceName, OverlapOptions};
+use show::Line;
+use stack::{Pixel, Stack};
+use trijet::kernels::median::{Rows, load, median};
+use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
+use trijet::{
+    Bytes, Device, Error, ErrorKind, Executor, HostConfig, Nanos, Order, PinnedBuffer, Result,
+    Select, Stream, View, ViewMut,
+};
+use trijet_cli::digest::Digest;
+use trijet_cli::format::{self, Dtype};
+
+/// The chunk size of the schedules that do not choose their own, where there is enough data.
+const CHUNK: Bytes = Bytes(16 << 20);
+const DEPTH: usize = 3;
+/// What the link is measured with at most.
+const CALIBRATION_MAX: u64 = 1 << 30;
+
+/// What is run, how often, and on what.
+struct Job<T> {
+    device: Device,
+    stack: Stack<T>,
+    result: PinnedBuffer<T>,
+    radius: u32,
+    chunk: Bytes,
+    depth: usize,
+    calibration: Calibration,
+}
+
+/// A GPU if there is one; otherwise a modelled one, whose times mean something.
+fn open(name: DeviceName) -> Result<Device> {
+    let modelled = || {
+        let executor = Executor::Virtual(Order::Greedy);
+        Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
+    };
+    match name {
+        DeviceName::Cuda(ordinal) => Device::open(Select::Cuda(ordinal)),
+        DeviceName::Host => modelled(),
+        DeviceName::Auto => match Device::open(Select::Cuda(0)) {
+            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) => {
+                modelled()
+            }
+            other => other,
+        },
+    }
+}
+
+pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
+    let device = open(options.device)?;
+    let on_gpu = device.info().compute.0 > 0;
+    let Some(path) = &options.input else {
+        let size = match (options.size, on_gpu, options.drop_wait) {
+            (Some(size), ..) => size,
+            (None, true, None) => Bytes(4 << 30),
+            (None, true, Some(_)) => Bytes(256 << 20),
+            (None, false, _) => Bytes(32 << 20),
+        };
+        return show_off(options, &device, Stack::<u16>::generate(&device, size)?);
+    };
+    let input = format::open(path, None)?;
+    match input.array().dtype() {
+        Dtype::U8 => show_off(options, &device, Stack::<u8>::read(&device, &input)?),
+        Dtype::U16 => show_off(options, &device, Stack::<u16>::read(&device, &input)?),
+        Dtype::F32 => {
+            let cause = format!("{}: images of u8 or u16 are needed", path.display());
+            Err(Error::new(ErrorKind::InvalidValue, "overlap", cause))
+        }
+    }
+}
+
+fn show_off<T: Pixel>(options: &OverlapOptions, device: &Device, stack: Stack<T>) -> Result<()> {
+    let bytes = Bytes(stack.data.len() * size_of::<T>() as u64);
+    load::<T>(device, options.radius)?;
+    device.load(T::stretch())?;
+    let eighth = Bytes((bytes.0 / 16).clamp(64 << 10, CHUNK.0));
+    let mut job = Job {
+        device: device.clone(),
+        result: device.pinned(stack.data.len())?,
+        radius: options.radius,
+        chunk: options.chunk.unwrap_or(eighth),
+        depth: options.depth.unwrap_or(DEPTH),
+        calibration: Calibration::measure(device, Bytes(bytes.0.min(CALIBRATION_MAX)))?,
+        stack,
+    };
+    if let Some(number) = options.drop_wait {
+        return damage::run(&mut job, number, options);
+    }
+    let lines = job.compare(options.repeats)?;
+    if options.json {
+        let schedules: Vec<_> = lines.iter().map(|line| report::json(&line.report)).collect();
+        let hashes: Vec<_> = lines.iter().map(|line| line.hash.to_string()).collect();
+        let pool = device.pool_stats()?;
+        let value = serde_json::json!({
+            "job": job.words(),
+            "link": job.calibration.to_string(),
+            "schedules": schedules,
+            "hashes": hashes,
+            "scratch_reserved_bytes": pool.reserved.0,
+            "scratch_used_high_bytes": pool.used_high.0,
+        });
+        println!("{value:#}");
+    } else {
+        show::print(&job.words(), &job.calibration, device, &lines)?;
+    }
+    let first = lines.first().map(|line| line.hash.value());
+    if lines.iter().any(|line| Some(line.hash.value()) != first) {
+        let cause = "the schedules gave different results";
+        return Err(Error::new(ErrorKind::InvalidValue, "overlap", cause));
+    }
+    device.clone().close()
+}
+
+/// The work on one chunk.
+fn clean<T: Pixel>(
+    s: &Stream,
+    radius: u32,
+    rows: Rows,
+    x: View<'_, T>,
+    y: ViewMut<'_, T>,
+) -> Result<()> {
+    let mut scratch = s.alloc::<T>(y.len())?;
+    median(s, radius, rows, x, scratch.view_mut())?;
+    let (scale, offset) = T::CONTRAST;
+    s.launch(T::stretch(), (scale, offset, &scratch, y))
+}
+
+impl<T: Pixel> Job<T> {
+    fn words(&self) -> String {
+        let s = &self.stack;
+        format!(
+            "{}: median of radius {} and contrast, {} images of {} x {} ({} bit), {}",
+            s.name,
+            self.radius,
+            s.count,
+            s.width,
+            s.height,
+            size_of::<T>() * 8,
+            Bytes(s.data.len() * size_of::<T>() as u64),
+        )
+    }
+
+    fn run(&mut self, schedule: Schedule, drop_wait: Option<u64>) -> Result<Report> {
+        let (width, height, radius) = (self.stack.width, self.stack.height, self.radius);
+        let mut pipeline = Pipeline::on(&self.device)
+            .pinned_source(&self.stack.data, u64::from(width))
+            .halo(u64::from(radius))
+            .stage::<T, T>(move |s, x, y| {
+                let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
+                clean(s, radius, Rows { width, height, first_out, first_in }, x, y)
+            })
+            .pinned_sink(&mut self.result)
+            .schedule(schedule)
+            .calibrated(&self.calibration);
+        if schedule != Schedule::Tuned {
+            let depth = if schedule == Schedule::OneStream { 1 } else { self.depth };
+            pipeline = pipeline.chunk(self.chunk).depth(depth);
+        }
+        if let Some(number) = drop_wait {
+            pipeline = pipeline.drop_wait(number);
+        }
+        pipeline.run()
+    }
+
+    /// Runs once into spoilt memory and digests the result.
+    fn verified(&mut self, schedule: Schedule) -> Result<Digest> {
+        self.result.write()?.fill(T::SPOILT);
+        self.run(schedule, None)?;
+        Ok(Digest::of(bytemuck::cast_slice(&self.result.read()?)))
+    }
+
+    /// Each schedule `repeats` times, in turn; the run of the median time counts.
+    fn compare(&mut self, repeats: u32) -> Result<Vec<Line>> {
+        let schedules =
+            [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
+        let hashes: Vec<Digest> =
+            schedules.into_iter().map(|s| self.verified(s)).collect::<Result<_>>()?;
+        let mut runs: Vec<Vec<Report>> = schedules.iter().map(|_| Vec::new()).collect();
+        for _ in 0..repeats {
+            for (schedule, runs) in schedules.into_iter().zip(&mut runs) {
+                runs.push(self.run(schedule, None)?);
+            }
+        }
+        let mut medians: Vec<Report> = runs
+            .into_iter()
+            .map(|mut runs| {
+                runs.sort_by_key(|report| report.elapsed);
+                runs.swap_remove(runs.len() / 2)
+            })
+            .collect();
+        let alone = medians[0].engine("compute").map_or(Nanos(0), |engine| engine.work());
+        for report in &mut medians {
+            *report = report.clone().with_kernels_alone(alone, &self.calibration);
+        }
+        let lines = medians.into_iter().zip(hashes);
+        Ok(lines.map(|(report, hash)| Line { report, hash }).collect())
+    }
+}

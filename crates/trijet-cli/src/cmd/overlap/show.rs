@@ -1,0 +1,95 @@
+//! The table and the staircase.
+#![forbid(unsafe_code)]
+
+use trijet::base::units::rate;
+use trijet::pipeline::{Calibration, Report};
+use trijet::trace::timeline::{extent, staircase};
+use trijet::{Bytes, Device, Result};
+use trijet_cli::digest::Digest;
+
+/// Columns of the drawing.
+const WIDTH: usize = 72;
+/// Chunks that the drawing shows, so that each is wide enough to be seen.
+const CHUNKS: u64 = 12;
+
+/// One schedule.
+pub(super) struct Line {
+    pub(super) report: Report,
+    pub(super) hash: Digest,
+}
+
+pub(super) fn print(
+    job: &str,
+    calibration: &Calibration,
+    device: &Device,
+    lines: &[Line],
+) -> Result<()> {
+    println!("{job}");
+    let Some(first) = lines.first() else { return Ok(()) };
+    println!("{}: {}", first.report.device, first.report.clock_words());
+    println!("{calibration}");
+    let report = &first.report;
+    let copies = calibration.bound(report.bytes_in, report.bytes_out);
+    if let (Some(bound), Some(kernels)) = (report.bound, report.engine("compute")) {
+        let kernels = kernels.work();
+        println!("bound {bound}: copies both ways {copies}, kernels alone {kernels}");
+    }
+    println!();
+    println!(
+        "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}  result",
+        "schedule", "chunk", "slots", "elapsed", "in", "of bound", "overlap"
+    );
+    for Line { report, hash } in lines {
+        println!("{}  {hash}", line(report));
+    }
+    println!();
+    if let Some(best) = lines.last().map(|line| &line.report) {
+        print_timeline(best);
+        if let Some(limiting) = best.limiting() {
+            let e = &best.exposed;
+            println!(
+                "limited by {}; it idled {} to fill, {} to drain, {} waiting, {} for the host",
+                limiting.name, e.fill, e.drain, e.dependency, e.host
+            );
+        }
+        if best.ordering.over_waits > 0 {
+            println!("{} waits held for more than they had to", best.ordering.over_waits);
+        }
+    }
+    let pool = device.pool_stats()?;
+    println!(
+        "scratch and slots from the stream-ordered pool: {} reserved, {} used at most",
+        pool.reserved, pool.used_high
+    );
+    Ok(())
+}
+
+fn line(report: &Report) -> String {
+    let plan = &report.plan;
+    let rows = report.rows.max(1);
+    let chunk = Bytes(plan.chunk_rows * (report.bytes_out.0 / rows));
+    let share = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.3}"));
+    format!(
+        "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}",
+        plan.schedule.name(),
+        chunk.to_string(),
+        plan.depth,
+        report.elapsed.to_string(),
+        rate(report.bytes_in, report.elapsed),
+        share(report.efficiency()),
+        share(report.overlap()),
+    )
+}
+
+fn print_timeline(report: &Report) {
+    let first: Vec<_> = report
+        .ops
+        .iter()
+        .filter(|op| op.chunk.is_some_and(|chunk| chunk < CHUNKS))
+        .cloned()
+        .collect();
+    let Some(window) = extent(&first) else { return };
+    let shown = CHUNKS.min(report.plan.chunks.len() as u64);
+    println!("{}, the first {shown} chunks, a symbol each:", report.plan.schedule.name());
+    print!("{}", staircase(&first, window, WIDTH));
+}

@@ -1,0 +1,90 @@
+//! A user's own kernel: its file, its entry point, its arguments.
+//!
+//! The only unsafe code of the command. Whoever names a kernel on the command line vouches for it,
+//! as for any program that they run.
+
+use crate::args::{KernelArg, Scalar};
+use std::borrow::Cow;
+use std::path::Path;
+use trijet::launch::kernel::any_lengths;
+use trijet::launch::{Args, Code, Dynamic, Exactness, Kernel, KernelSpec, Shape};
+use trijet::{Element, Error, ErrorKind, Result, Stream, View, ViewMut};
+use trijet_cli::digest::Digest;
+
+/// A kernel from a file.
+#[derive(Debug)]
+pub(super) struct UserKernel {
+    kernel: Kernel<Dynamic>,
+    args: Vec<KernelArg>,
+    /// All that the result depends on, for the journal.
+    pub(super) words: String,
+}
+
+impl UserKernel {
+    pub(super) fn read(path: &Path, entry: &str, args: &[KernelArg]) -> Result<Self> {
+        let name = path.display();
+        let bytes = std::fs::read(path).map_err(|e| {
+            Error::new(ErrorKind::Io, "kernel", format!("{name}: {e}")).caused_by(e)
+        })?;
+        let digest = Digest::of(&bytes).value();
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes)
+                .map(Cow::Owned)
+                .map_err(|_| Error::new(ErrorKind::Compile, "kernel", format!("{name} is no text")))
+        };
+        let code = match path.extension().and_then(|e| e.to_str()) {
+            Some("cu") => Code::Source(text(bytes)?),
+            Some("ptx") => Code::Ptx(text(bytes)?),
+            Some("cubin") => Code::Cubin(Cow::Owned(bytes)),
+            _ => {
+                let cause = format!("{name}: a .cu, .ptx or .cubin file is needed");
+                return Err(Error::new(ErrorKind::InvalidValue, "kernel", cause));
+            }
+        };
+        let spec = KernelSpec {
+            name: Cow::Owned(entry.to_owned()),
+            code,
+            shape: Shape::Elements { per_thread: 1 },
+            shared_bytes_max: 0,
+            check: any_lengths,
+            twin: None,
+            exactness: Exactness::Exact,
+        };
+        // SAFETY: the user vouches that the kernel has the parameters that the help describes and
+        // stays within its lengths; a kernel that does not faults or damages this run's buffers.
+        let kernel = unsafe { Kernel::declare(spec) };
+        let listed: Vec<_> = args.iter().map(|a| format!("{}={:?}", a.name, a.value)).collect();
+        let words = format!("kernel {entry} {digest:016x} {}", listed.join(" "));
+        Ok(Self { kernel, args: args.to_vec(), words })
+    }
+
+    /// Loads it, so that what is wrong with it shows before anything is written.
+    pub(super) fn load(&self, device: &trijet::Device) -> Result<()> {
+        device.load(&self.kernel)
+    }
+
+    /// Enqueues it over one chunk. `frame` is the row length and the rows before, with a halo.
+    pub(super) fn launch<T: Element>(
+        &self,
+        stream: &Stream,
+        x: View<'_, T>,
+        y: ViewMut<'_, T>,
+        frame: Option<(u64, u64)>,
+    ) -> Result<()> {
+        let mut args = Args::new().read(x)?.write(y)?;
+        if let Some((row_len, rows_before)) = frame {
+            args = args.scalar(row_len)?.scalar(rows_before)?;
+        }
+        for arg in &self.args {
+            args = match arg.value {
+                Scalar::F32(v) => args.scalar(v)?,
+                Scalar::F64(v) => args.scalar(v)?,
+                Scalar::I32(v) => args.scalar(v)?,
+                Scalar::I64(v) => args.scalar(v)?,
+                Scalar::U32(v) => args.scalar(v)?,
+                Scalar::U64(v) => args.scalar(v)?,
+            };
+        }
+        stream.launch(&self.kernel, args)
+    }
+}
