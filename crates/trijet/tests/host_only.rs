@@ -198,6 +198,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
         let event = device.event()?;
         let (ran, dropped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut admitted = 0;
+        other.copy(&x, &mut landed)?;
         // On threads the fault may surface while this is still enqueuing.
         let mut first = stream.launch(&FAULTY, (&mut x.slice_mut(..),)).err();
         for _ in 0..10 {
@@ -209,8 +210,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
             admitted += 1;
             first = first.or(refused.err());
         }
-        let tail = other.copy(&x, &mut landed).and_then(|()| event.record(&other));
-        let tail = tail.and_then(|()| other.synchronize());
+        let tail = event.record(&other).and_then(|()| stream.synchronize());
         let first = first.or(tail.err()).expect("the twin panicked");
         assert_eq!(first.kind(), ErrorKind::Launch, "{executor:?}: {first}");
         assert!(first.to_string().contains("faulty"), "{first}");
