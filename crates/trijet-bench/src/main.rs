@@ -1,2 +1,31 @@
-//! Placeholder.
-fn main() {}
+//! Runs a benchmark and prints its record, which goes to `record/<gpu>/<date>-<bench>.csv`.
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use std::process::ExitCode;
+use trijet::{Device, Select};
+
+/// Benchmarks of trijet. The record goes to standard output.
+#[derive(Debug, Parser)]
+struct Options {
+    /// The benchmark: overlap or enqueue.
+    name: String,
+    /// The CUDA device.
+    #[arg(long, default_value_t = 0)]
+    device: u32,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let device = Device::open(Select::Cuda(options.device));
+    match device.and_then(|device| trijet_bench::run(&options.name, &device)) {
+        Ok(record) => {
+            print!("{record}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

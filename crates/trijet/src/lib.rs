@@ -7,6 +7,7 @@ pub mod launch;
 pub mod memory;
 pub mod pipeline;
 pub mod stream;
+pub mod trace;
 
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::units::{Bytes, Nanos};

@@ -71,11 +71,6 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.merge(first.saturating_sub(1), index);
     }
 
-    /// Removes the entries for which `keep` is false.
-    pub fn retain(&mut self, mut keep: impl FnMut(&mut T) -> bool) {
-        self.entries.retain_mut(|(_, value)| keep(value));
-    }
-
     /// All entries in order.
     pub fn iter(&self) -> impl Iterator<Item = &(Range<u64>, T)> {
         self.entries.iter()

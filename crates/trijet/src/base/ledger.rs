@@ -2,15 +2,14 @@
 //!
 //! Lanes append to it and nobody above them does; the timeline and the checker read it. It is the
 //! log of the *driver calls*, not of what the ordering meant to do, so that an error in the
-//! ordering cannot hide itself. While nobody asked for a record, appending costs one branch.
+//! ordering cannot hide itself. A lane that nobody records pays one branch per operation.
 #![forbid(unsafe_code)]
 
-use crate::base::id::{BlockId, DeviceId, LaneId, Position};
+use crate::base::id::{BlockId, DeviceId, Position};
 use crate::base::units::Nanos;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The hardware queue that executes an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -128,46 +127,27 @@ pub struct Op {
     pub times: Option<Times>,
 }
 
-/// The records of one universe of lanes, in the order of their driver calls per lane.
+/// Records, in the order of the driver's calls of each lane.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    on: AtomicBool,
-    ops: Mutex<Vec<Op>>,
-}
+pub struct Ledger(Mutex<Vec<Op>>);
 
 impl Ledger {
-    /// Starts or stops recording.
-    pub fn set_recording(&self, on: bool) {
-        self.on.store(on, Ordering::Relaxed);
-    }
-
-    /// Whether records are kept.
-    #[must_use]
-    pub fn is_recording(&self) -> bool {
-        self.on.load(Ordering::Relaxed)
-    }
-
-    /// Appends what `op` builds, and returns its index, when recording is on.
-    pub fn append(&self, op: impl FnOnce() -> Op) -> Option<usize> {
-        if !self.is_recording() {
-            return None;
-        }
-        let op = op();
-        let mut ops = self.ops.lock().expect("no code panics under the ledger's lock");
+    /// Appends a record and returns its index.
+    ///
+    /// # Panics
+    /// Never: no code panics under the ledger's lock.
+    pub fn append(&self, op: Op) -> usize {
+        let mut ops = self.0.lock().expect("no code panics under the ledger's lock");
         ops.push(op);
-        Some(ops.len() - 1)
+        ops.len() - 1
     }
 
     /// Takes all records out, leaving the ledger empty.
+    ///
+    /// # Panics
+    /// Never: no code panics under the ledger's lock.
     #[must_use]
     pub fn take(&self) -> Vec<Op> {
-        std::mem::take(&mut *self.ops.lock().expect("no code panics under the ledger's lock"))
-    }
-
-    /// The positions enqueued on `lane`, for tests and reports.
-    #[must_use]
-    pub fn of_lane(&self, lane: LaneId) -> Vec<Op> {
-        let ops = self.ops.lock().expect("no code panics under the ledger's lock");
-        ops.iter().filter(|op| op.position.lane == lane).cloned().collect()
+        std::mem::take(&mut *self.0.lock().expect("no code panics under the ledger's lock"))
     }
 }

@@ -148,6 +148,12 @@ impl<P> Kernel<P> {
         &self.spec.name
     }
 
+    /// Its code, for other programs that want to launch it.
+    #[must_use]
+    pub fn code(&self) -> &Code {
+        &self.spec.code
+    }
+
     /// How exactly the kernel and its twin agree.
     #[must_use]
     pub fn exactness(&self) -> Exactness {

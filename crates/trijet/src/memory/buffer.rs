@@ -101,6 +101,16 @@ fn within(range: impl RangeBounds<u64>, len: u64) -> Range<u64> {
 }
 
 impl<T: Element, S> Buffer<T, S> {
+    /// Says that other streams will use it: each operation on it is recorded exactly, and so is
+    /// its allocation, if it was allocated in a stream.
+    pub(crate) fn expect_crossing(self, home: Option<&Stream>) -> Result<Self> {
+        self.block.track.set_shared();
+        if let Some(stream) = home {
+            stream.lane().mark()?;
+        }
+        Ok(self)
+    }
+
     pub(crate) fn new(block: Block, len: u64) -> Self {
         Self { block: Arc::new(block), start: 0, len, types: PhantomData }
     }
@@ -198,7 +208,12 @@ impl<'a, T: Element> View<'a, T> {
         Use { track: &self.block.track, range: self.range(), mode: Mode::Read }
     }
 
-    /// The same bytes as elements of another type of the same size.
+    pub(crate) fn as_bytes(&self) -> View<'a, u8> {
+        let len = self.len * size_of::<T>() as u64;
+        View { block: self.block, start: self.start, len, types: PhantomData }
+    }
+
+    /// The same bytes as elements of another type.
     pub(crate) fn from_bytes(bytes: &View<'a, u8>) -> Self {
         let len = bytes.len / size_of::<T>() as u64;
         View { block: bytes.block, start: bytes.start, len, types: PhantomData }
@@ -259,7 +274,12 @@ impl<'a, T: Element> ViewMut<'a, T> {
         Use { track: &self.block.track, range: self.range(), mode }
     }
 
-    /// The same bytes as elements of another type of the same size.
+    pub(crate) fn into_bytes(self) -> ViewMut<'a, u8> {
+        let len = self.len * size_of::<T>() as u64;
+        ViewMut { block: self.block, start: self.start, len, types: PhantomData }
+    }
+
+    /// The same bytes as elements of another type.
     pub(crate) fn from_bytes(bytes: ViewMut<'a, u8>) -> Self {
         let len = bytes.len / size_of::<T>() as u64;
         ViewMut { block: bytes.block, start: bytes.start, len, types: PhantomData }

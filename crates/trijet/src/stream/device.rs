@@ -269,22 +269,24 @@ impl Device {
         self.0.universe.counts()
     }
 
-    /// Starts keeping a record of every operation, with times. `stream` gives time zero.
+    /// Starts keeping a record of every operation on every stream of the device's driver, with
+    /// times. `stream` gives time zero.
     ///
     /// # Errors
     /// What the driver reports.
     pub fn record(&self, stream: &Stream) -> Result<()> {
-        stream.lane().begin_recording()
+        callback::refuse("record")?;
+        self.0.universe.record_all(stream.lane())
     }
 
-    /// Stops recording and takes the records, in the order of the driver's calls. Everything
-    /// enqueued must be complete.
+    /// Stops recording and takes the records, in the order of the driver's calls of each stream.
+    /// Everything enqueued must be complete.
     ///
     /// # Errors
     /// What the driver reports when times are read.
     pub fn take_record(&self) -> Result<Vec<Op>> {
-        self.0.universe.ledger.set_recording(false);
-        self.0.universe.take_ops()
+        callback::refuse("take record")?;
+        self.0.universe.take_record()
     }
 
     /// Leaves out the `number`-th wait between streams from now on, counted from 1, to show what

@@ -13,7 +13,7 @@
 
 use super::callback;
 use super::thread;
-use super::timing::Instant;
+use super::timing::{Instant, Recorder};
 use super::track::{Needs, Use};
 use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
@@ -81,6 +81,8 @@ struct State {
     last_shared: bool,
     /// The end of the last timed operation, when nothing was enqueued since.
     last_end: Option<Arc<Instant>>,
+    /// Who records this lane; mostly nobody.
+    recorders: SmallVec<[Arc<Recorder>; 1]>,
 }
 
 /// A stream's place in its universe.
@@ -93,7 +95,12 @@ pub(crate) struct LaneRef {
 }
 
 impl Lane {
-    pub(crate) fn open(&self, device: DeviceId, stream: StreamHandle) {
+    pub(crate) fn open(
+        &self,
+        device: DeviceId,
+        stream: StreamHandle,
+        recorder: Option<Arc<Recorder>>,
+    ) {
         let mut state = self.lock();
         state.stream = Some(stream);
         state.device = Some(device);
@@ -102,6 +109,15 @@ impl Lane {
         state.spare.clear();
         state.last_shared = false;
         state.last_end = None;
+        state.recorders = recorder.into_iter().collect();
+    }
+
+    pub(crate) fn attach(&self, recorder: &Arc<Recorder>) {
+        self.lock().recorders.push(Arc::clone(recorder));
+    }
+
+    pub(crate) fn detach(&self, recorder: &Arc<Recorder>) {
+        self.lock().recorders.retain(|other| !Arc::ptr_eq(other, recorder));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -136,9 +152,16 @@ impl State {
             mark.position = position;
         }
         universe.records.fetch_add(1, Ordering::Relaxed);
-        universe.ledger.append(|| plain(OpKind::Record { event: mark.event.0 }, device, position));
+        self.note(|| plain(OpKind::Record { event: mark.event.0 }, device, position));
         self.checkpoints.push_back(Arc::clone(&mark));
         Ok(mark)
+    }
+
+    /// Appends to the records of this lane, if there are any.
+    fn note(&self, op: impl Fn() -> Op) {
+        for recorder in &self.recorders {
+            recorder.ledger.append(op());
+        }
     }
 
     fn recorded(&self) -> u64 {
@@ -214,9 +237,11 @@ impl LaneRef {
             let position = Position { lane: self.id, seq: state.seq };
             state.vector.raise(position);
             state.last_shared = crossed;
-            let index = self.universe.ledger.append(|| self.op(spec, uses, position));
-            if let (Some(index), Some(begin), Some(end)) = (index, begin, &end) {
-                self.universe.timings.add(index, begin, Arc::clone(end));
+            for recorder in &state.recorders {
+                let index = recorder.ledger.append(self.op(spec, uses, position));
+                if let (Some(begin), Some(end)) = (&begin, &end) {
+                    recorder.time(index, begin, end);
+                }
             }
             state.last_end = end;
             (position, result, left_out)
@@ -268,7 +293,7 @@ impl LaneRef {
             }
             self.driver().stream_wait(self.stream, mark.event)?;
             let kind = OpKind::Wait { event: mark.event.0, on: mark.position };
-            self.universe.ledger.append(|| plain(kind, self.device, position));
+            state.note(|| plain(kind.clone(), self.device, position));
             state.last_end = None;
             if mark.position.seq > need.seq {
                 self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
@@ -280,7 +305,7 @@ impl LaneRef {
 
     /// The moment before a timed operation: the end of the one before, or a new event.
     fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
-        if spec.engine == Engine::None || !self.universe.ledger.is_recording() {
+        if spec.engine == Engine::None || state.recorders.is_empty() {
             return Ok(None);
         }
         match state.last_end.take() {
@@ -320,7 +345,7 @@ impl LaneRef {
         state.last_end = None;
         let position = Position { lane: self.id, seq: state.seq + 1 };
         let kind = OpKind::Wait { event: event.0, on };
-        self.universe.ledger.append(|| plain(kind, self.device, position));
+        state.note(|| plain(kind.clone(), self.device, position));
         Ok(())
     }
 
@@ -334,7 +359,7 @@ impl LaneRef {
         record(self.driver(), self.stream)?;
         let position = Position { lane: self.id, seq: state.seq };
         let kind = OpKind::Record { event: event.0 };
-        self.universe.ledger.append(|| plain(kind, self.device, position));
+        state.note(|| plain(kind.clone(), self.device, position));
         Ok((position, state.vector.clone()))
     }
 
@@ -357,20 +382,25 @@ impl LaneRef {
         self.lane().lock().vector.clone()
     }
 
-    /// Time zero of the device, and the start of recording.
-    pub(crate) fn begin_recording(&self) -> Result<()> {
+    /// Records this lane from now on. It gives time zero of its device, if nobody did.
+    pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
         let state = self.lane().lock();
         let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
         drop(state);
-        self.universe.timings.begin(self.device, origin);
-        drop(self.universe.ledger.take());
-        self.universe.ledger.set_recording(true);
+        recorder.begin(self.device, &origin);
+        self.lane().attach(recorder);
         Ok(())
+    }
+
+    /// Ends a recording of this lane.
+    pub(crate) fn end_recording(&self, recorder: &Arc<Recorder>) {
+        self.lane().detach(recorder);
     }
 
     /// Gives the lane back when its stream goes.
     pub(crate) fn retire(&self) {
-        // Without a mark (the device is lost) the lane can never be known to be free; it is then
+        // The last checkpoint stays and answers for the lane's positions when the stream is gone.
+        // Without one (the device is lost) the lane can never be known to be free; it is then
         // left out of circulation.
         // Its checkpoints stay until the next stream opens it: who still needs its work cannot
         // record on a stream that is gone, and the last checkpoint covers everything.

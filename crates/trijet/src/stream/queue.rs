@@ -138,9 +138,9 @@ impl Stream {
         &self.0.device
     }
 
-    /// The chunk that the following operations belong to.
-    pub(crate) fn set_chunk(&self, chunk: u64) {
-        self.0.chunk.store(chunk, Ordering::Relaxed);
+    /// The chunk that the following operations belong to, for the records.
+    pub(crate) fn set_chunk(&self, chunk: Option<u64>) {
+        self.0.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
     }
 
     pub(crate) fn spec(

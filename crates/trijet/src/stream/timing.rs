@@ -1,4 +1,5 @@
-//! Times of operations, from pairs of timed events around each.
+//! A recorder: the ledger of some lanes with the times of its operations, from pairs of timed
+//! events around each.
 //!
 //! The pair measures from the moment the operation was ready (its lane's earlier work and its
 //! waits were done) to its end: not from the moment its engine took it. On a lane that has an
@@ -7,7 +8,7 @@
 
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Op, Times};
+use crate::base::ledger::{Ledger, Op, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use std::collections::BTreeMap;
@@ -44,26 +45,30 @@ impl Drop for Instant {
 /// An operation's index in the ledger, and the moments around it.
 type Pair = (usize, Arc<Instant>, Arc<Instant>);
 
-/// The pairs of the operations in the ledger.
+/// The records of the lanes that it is attached to.
 #[derive(Debug, Default)]
-pub(crate) struct Timings {
+pub(crate) struct Recorder {
+    pub(crate) ledger: Ledger,
+    /// Time zero of each device.
     origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
     pairs: Mutex<Vec<Pair>>,
 }
 
-impl Timings {
-    /// Time zero of a device. Earlier pairs are forgotten.
-    pub(crate) fn begin(&self, device: DeviceId, origin: Arc<Instant>) {
-        self.origins.lock().expect("no panic under this lock").insert(device, origin);
-        self.pairs.lock().expect("no panic under this lock").clear();
+impl Recorder {
+    /// Makes `origin` time zero of the device, unless it has one.
+    pub(crate) fn begin(&self, device: DeviceId, origin: &Arc<Instant>) {
+        let mut origins = self.origins.lock().expect("no panic under this lock");
+        origins.entry(device).or_insert_with(|| Arc::clone(origin));
     }
 
-    pub(crate) fn add(&self, op: usize, begin: Arc<Instant>, end: Arc<Instant>) {
-        self.pairs.lock().expect("no panic under this lock").push((op, begin, end));
+    pub(crate) fn time(&self, op: usize, begin: &Arc<Instant>, end: &Arc<Instant>) {
+        let pair = (op, Arc::clone(begin), Arc::clone(end));
+        self.pairs.lock().expect("no panic under this lock").push(pair);
     }
 
-    /// Fills in the times of `ops`. Everything timed must be complete.
-    pub(crate) fn resolve(&self, driver: &dyn Driver, ops: &mut [Op]) -> Result<()> {
+    /// Takes the records with their times. Everything recorded must be complete.
+    pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Vec<Op>> {
+        let mut ops = self.ledger.take();
         let origins = self.origins.lock().expect("no panic under this lock");
         let pairs = std::mem::take(&mut *self.pairs.lock().expect("no panic under this lock"));
         let mut cache: BTreeMap<u64, Nanos> = BTreeMap::new();
@@ -80,6 +85,6 @@ impl Timings {
             };
             op.times = Some(Times { begin: time(&begin)?, end: time(&end)? });
         }
-        Ok(())
+        Ok(ops)
     }
 }

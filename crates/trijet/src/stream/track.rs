@@ -169,19 +169,6 @@ impl Track {
             }
         });
     }
-
-    /// Forgets accesses that are complete, by the host's own order. The map stays small however
-    /// long the allocation lives.
-    pub(crate) fn forget(&self, complete: impl Fn(Position) -> bool) {
-        let mut stamps = self.stamps.lock().expect("no code panics under the stamps");
-        stamps.retain(|stamp| {
-            stamp.reads.retain(|read| !complete(*read));
-            if stamp.write.is_some_and(&complete) {
-                stamp.write = None;
-            }
-            stamp.write.is_some() || !stamp.reads.is_empty()
-        });
-    }
 }
 
 #[cfg(test)]

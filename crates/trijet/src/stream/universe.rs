@@ -3,13 +3,13 @@
 #![forbid(unsafe_code)]
 
 use super::callback::HostFns;
-use super::lane::{LANES_MAX, Lane, Mark};
-use super::timing::Timings;
+use super::lane::{LANES_MAX, Lane, LaneRef, Mark};
+use super::timing::Recorder;
 use super::track::Track;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Ledger, Op};
+use crate::base::ledger::Op;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,8 +44,8 @@ pub struct DroppedWait {
 pub(crate) struct Universe {
     pub(crate) id: u64,
     pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) ledger: Ledger,
-    pub(crate) timings: Timings,
+    /// Records every lane, while somebody asked for it.
+    recorder: Mutex<Option<Arc<Recorder>>>,
     pub(crate) host_fns: Arc<HostFns>,
     lanes: Box<[Lane]>,
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
@@ -74,8 +74,7 @@ impl Universe {
         Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             driver,
-            ledger: Ledger::default(),
-            timings: Timings::default(),
+            recorder: Mutex::default(),
             host_fns: Arc::default(),
             lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
             retired: Mutex::default(),
@@ -97,7 +96,8 @@ impl Universe {
     /// or a fresh one.
     pub(crate) fn adopt(&self, device: DeviceId, stream: StreamHandle) -> Result<LaneId> {
         let id = self.free_lane()?;
-        self.lane(id).open(device, stream);
+        let recorder = self.recorder.lock().expect("no panic under this lock").clone();
+        self.lane(id).open(device, stream, recorder);
         Ok(id)
     }
 
@@ -170,11 +170,28 @@ impl Universe {
         self.dropped.lock().expect("no panic under this lock").clone()
     }
 
-    /// Takes the ledger's records with their times. The timed work must be complete.
-    pub(crate) fn take_ops(&self) -> Result<Vec<Op>> {
-        let mut ops = self.ledger.take();
-        self.timings.resolve(&*self.driver, &mut ops)?;
-        Ok(ops)
+    /// Records every lane of the universe from now on, `origin` being time zero of its device.
+    pub(crate) fn record_all(&self, origin: &LaneRef) -> Result<()> {
+        let recorder = Arc::new(Recorder::default());
+        origin.begin_recording(&recorder)?;
+        let fresh = *self.fresh.lock().expect("no panic under this lock");
+        for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
+            self.lane(id).attach(&recorder);
+        }
+        *self.recorder.lock().expect("no panic under this lock") = Some(recorder);
+        Ok(())
+    }
+
+    /// Ends the recording of every lane and takes the records with their times. What was recorded
+    /// must be complete.
+    pub(crate) fn take_record(&self) -> Result<Vec<Op>> {
+        let recorder = self.recorder.lock().expect("no panic under this lock").take();
+        let Some(recorder) = recorder else { return Ok(Vec::new()) };
+        let fresh = *self.fresh.lock().expect("no panic under this lock");
+        for id in (0..fresh).map(LaneId) {
+            self.lane(id).detach(&recorder);
+        }
+        recorder.take(&*self.driver)
     }
 }
 

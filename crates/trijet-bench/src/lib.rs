@@ -1,0 +1,27 @@
+//! Benchmarks: a definition says what runs and what must come out; the harness verifies the
+//! result, warms up, alternates what is compared, and writes a record with median and spread.
+
+mod bare;
+pub mod enqueue;
+pub mod overlap;
+pub mod record;
+pub mod stats;
+
+/// The names of the benchmarks.
+pub const NAMES: [&str; 2] = ["overlap", "enqueue"];
+
+/// Runs a benchmark by its name.
+///
+/// # Errors
+/// `InvalidValue` for an unknown name or a wrong result; what the device reports.
+pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<record::Record> {
+    match name {
+        "overlap" => overlap::run(device),
+        "enqueue" => enqueue::run(device),
+        _ => Err(trijet::Error::new(
+            trijet::ErrorKind::InvalidValue,
+            "bench",
+            format!("no benchmark `{name}`; there are {}", NAMES.join(", ")),
+        )),
+    }
+}

@@ -1,0 +1,191 @@
+//! Upload, kernel, download of one array: every schedule, chunk size and number of slots, beside
+//! the duplex bound of the same run. Times are the device's, from the first operation to the last.
+#![forbid(unsafe_code)]
+
+use crate::record::Record;
+use crate::stats::Samples;
+use serde::Deserialize;
+use trijet::kernels::WORK;
+use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
+use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Result};
+
+const ROW: u64 = 1024;
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    bytes: u64,
+    repeats: usize,
+    chunks_mib: Vec<u64>,
+    slots: Vec<usize>,
+    heavy: f64,
+    heavy_chunks_mib: Vec<u64>,
+    heavy_slots: Vec<usize>,
+}
+
+/// What is run: one line of the record.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    schedule: Schedule,
+    chunk: Option<u64>,
+    slots: Option<usize>,
+    rounds: u32,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let mut name = self.schedule.name().replace(' ', "-");
+        if let Some(chunk) = self.chunk {
+            name += &format!(" chunk={}MiB", chunk >> 20);
+        }
+        if let Some(slots) = self.slots {
+            name += &format!(" slots={slots}");
+        }
+        name + &format!(" rounds={}", self.rounds)
+    }
+}
+
+struct Bench<'a> {
+    device: &'a Device,
+    x: PinnedBuffer<u32>,
+    y: PinnedBuffer<u32>,
+}
+
+impl Bench<'_> {
+    fn run(&mut self, case: Case) -> Result<Report> {
+        let rounds = case.rounds;
+        let mut pipeline = Pipeline::on(self.device)
+            .pinned_source(&self.x, ROW)
+            .stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (rounds, x, y)))
+            .pinned_sink(&mut self.y)
+            .schedule(case.schedule);
+        if let Some(chunk) = case.chunk {
+            pipeline = pipeline.chunk(Bytes(chunk));
+        }
+        if let Some(slots) = case.slots {
+            pipeline = pipeline.depth(slots);
+        }
+        // One stream is where the kernel is measured alone.
+        if case.schedule != Schedule::OneStream {
+            pipeline = pipeline.unrecorded();
+        }
+        pipeline.run()
+    }
+
+    /// Runs once with a spoilt target and compares all of it.
+    fn verify(&mut self, case: Case) -> Result<Report> {
+        self.y.write()?.fill(0xdead_beef);
+        let report = self.run(case)?;
+        let (x, y) = (self.x.read()?, self.y.read()?);
+        let wrong = x.iter().zip(y.iter()).position(|(x, y)| hash(case.rounds, *x) != *y);
+        match wrong {
+            None => Ok(report),
+            Some(at) => Err(Error::new(
+                ErrorKind::InvalidValue,
+                "bench overlap",
+                format!("{}: element {at} is wrong", case.name()),
+            )),
+        }
+    }
+}
+
+/// What the kernel computes, written anew.
+fn hash(rounds: u32, x: u32) -> u32 {
+    (0..rounds).fold(x, |v, _| {
+        let v = v ^ (v << 13);
+        let v = v ^ (v >> 17);
+        let v = v ^ (v << 5);
+        v.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15)
+    })
+}
+
+fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for rounds in [0, heavy_rounds] {
+        let (chunks, slots) = if rounds == 0 {
+            (&definition.chunks_mib, &definition.slots)
+        } else {
+            (&definition.heavy_chunks_mib, &definition.heavy_slots)
+        };
+        cases.push(Case { schedule: Schedule::Tuned, chunk: None, slots: None, rounds });
+        for chunk in chunks {
+            let chunk = Some(chunk << 20);
+            let one = Schedule::OneStream;
+            cases.push(Case { schedule: one, chunk, slots: Some(1), rounds });
+            for slots in slots {
+                for schedule in [Schedule::SlotStreams, Schedule::RoleStreams] {
+                    cases.push(Case { schedule, chunk, slots: Some(*slots), rounds });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `OutOfMemory`; what the device reports.
+pub fn run(device: &Device) -> Result<Record> {
+    let text = include_str!("../definitions/overlap.toml");
+    let definition: Definition = toml::from_str(text)
+        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
+    let elements = definition.bytes / 4;
+    let mut bench = Bench { device, x: device.pinned(elements)?, y: device.pinned(elements)? };
+    for (x, value) in bench.x.write()?.iter_mut().zip(1u32..) {
+        *x = hash(1, value);
+    }
+    let bytes = Bytes(definition.bytes);
+    let calibration = Calibration::measure(device, bytes)?;
+    let bound = calibration.bound(bytes, bytes).seconds() * 1e3;
+    let probe =
+        Case { schedule: Schedule::OneStream, chunk: Some(64 << 20), slots: Some(1), rounds: 256 };
+    let alone = |report: &Report| report.engine("compute").map_or(0.0, |e| e.work().seconds());
+    let per_round = alone(&bench.run(probe)?) / 256.0 * 1e3;
+    let heavy_rounds = (0..1 << 20).find(|r| f64::from(*r) * per_round >= definition.heavy * bound);
+    let cases = cases(&definition, heavy_rounds.unwrap_or(0));
+    let mut samples = vec![Samples::default(); cases.len()];
+    let mut kernels = vec![None; cases.len()];
+    for (case, kernel) in cases.iter().zip(&mut kernels) {
+        let report = bench.verify(*case)?;
+        *kernel = report.engine("compute").map(|e| e.work().seconds() * 1e3);
+    }
+    for _ in 0..definition.repeats {
+        for (case, samples) in cases.iter().zip(&mut samples) {
+            samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
+        }
+    }
+    let mut record = Record::new("overlap", device, "every element of every case, once");
+    let one = |value: f64| {
+        let mut samples = Samples::default();
+        samples.push(value);
+        samples
+    };
+    for (what, time) in [
+        ("upload alone (best)", calibration.upload),
+        ("download alone (best)", calibration.download),
+        ("both directions (best)", calibration.duplex),
+    ] {
+        record.push(what, "ms", one(time.seconds() * 1e3), None);
+    }
+    for ((case, samples), kernel) in cases.iter().zip(samples).zip(kernels) {
+        record.push(case.name(), "ms", samples, Some(bound));
+        if let Some(kernel) = kernel {
+            record.push(format!("kernel alone, {}", case.name()), "ms", one(kernel), None);
+        }
+    }
+    Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_has_every_schedule_and_size() {
+        let text = include_str!("../definitions/overlap.toml");
+        let definition: Definition = toml::from_str(text).expect("the definition parses");
+        let cases = cases(&definition, 9);
+        assert_eq!(cases.len(), 1 + 4 * 9 + 1 + 3);
+        assert!(cases.iter().any(|c| c.name() == "role-streams chunk=16MiB slots=3 rounds=9"));
+    }
+}

@@ -1,0 +1,164 @@
+//! What an array is: its element type and its shape.
+
+use std::fmt;
+use std::str::FromStr;
+use trijet::pipeline::Layout;
+use trijet::{Error, ErrorKind, Result};
+
+/// More axes than numpy itself allows (64 since numpy 2.0, `NPY_MAXDIMS`) are refused.
+const AXES_MAX: usize = 64;
+/// Offsets in a file are signed 64-bit numbers, and a header lies before the data.
+const BYTES_MAX: u64 = i64::MAX as u64 - 65_536;
+
+/// The type of an element, little endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// 8-bit unsigned.
+    U8,
+    /// 16-bit unsigned.
+    U16,
+    /// 32-bit floating point.
+    F32,
+}
+
+impl Dtype {
+    /// The size of an element.
+    ///
+    /// ```
+    /// assert_eq!(trijet_cli::format::Dtype::U16.bytes(), 2);
+    /// ```
+    #[must_use]
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::U8 => 1,
+            Self::U16 => 2,
+            Self::F32 => 4,
+        }
+    }
+
+    /// The name on the command line: `u8`, `u16` or `f32`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::F32 => "f32",
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Dtype {
+    type Err = Error;
+
+    /// Takes numpy's names too.
+    ///
+    /// ```
+    /// use trijet_cli::format::Dtype;
+    /// assert_eq!("uint16".parse::<Dtype>().unwrap(), Dtype::U16);
+    /// assert!("i16".parse::<Dtype>().is_err());
+    /// ```
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "u8" | "uint8" => Ok(Self::U8),
+            "u16" | "uint16" => Ok(Self::U16),
+            "f32" | "float32" => Ok(Self::F32),
+            _ => {
+                let cause = format!("`{name}` is not supported: u8, u16 and f32 are");
+                Err(Error::new(ErrorKind::InvalidValue, "dtype", cause))
+            }
+        }
+    }
+}
+
+/// An array in C order. Its size in bytes fits in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array {
+    dtype: Dtype,
+    shape: Vec<u64>,
+}
+
+impl Array {
+    /// An array of `shape`, slowest axis first.
+    ///
+    /// ```
+    /// use trijet_cli::format::{Array, Dtype};
+    /// let stack = Array::new(Dtype::U16, vec![10, 480, 640])?;
+    /// assert_eq!(stack.image(), Some((640, 480, 10)));
+    /// assert_eq!((stack.layout().rows, stack.layout().row_bytes), (4800, 1280));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for no axis at all, for too many, and for more bytes than a file can hold.
+    pub fn new(dtype: Dtype, shape: Vec<u64>) -> Result<Self> {
+        let refuse = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "shape", cause));
+        if shape.is_empty() {
+            return refuse("an array without axes holds one value: nothing to cut".to_owned());
+        }
+        if shape.len() > AXES_MAX {
+            return refuse(format!("{} axes, at most {AXES_MAX}", shape.len()));
+        }
+        let bytes = product(&shape).and_then(|elements| elements.checked_mul(dtype.bytes()));
+        if bytes.is_none_or(|bytes| bytes > BYTES_MAX) {
+            return refuse(format!("the size of {dtype} {shape:?} overflows"));
+        }
+        Ok(Self { dtype, shape })
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Its axes, slowest first.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// All bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        product(&self.shape).map_or(0, |elements| elements * self.dtype.bytes())
+    }
+
+    /// Its rows: along the first axis of a list or an image, and the rows of all images of a stack
+    /// one after the other, so that a chunk may begin anywhere. Without elements there are none.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let width = if self.shape.len() == 1 { 1 } else { self.shape[self.shape.len() - 1] };
+        let row_bytes = width.max(1) * self.dtype.bytes();
+        Layout { rows: self.bytes() / row_bytes, row_bytes, granule: 1 }
+    }
+
+    /// The width, height and count of its images: one for two axes, many for three.
+    #[must_use]
+    pub fn image(&self) -> Option<(u64, u64, u64)> {
+        match self.shape[..] {
+            [height, width] => Some((width, height, 1)),
+            [count, height, width] => Some((width, height, count)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.dtype, self.shape)
+    }
+}
+
+/// A zero anywhere makes the product zero, whatever the other axes are.
+fn product(shape: &[u64]) -> Option<u64> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1_u64, |all, &axis| all.checked_mul(axis))
+}

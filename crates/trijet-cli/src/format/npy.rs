@@ -1,0 +1,213 @@
+//! The header of an `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0).
+//!
+//! The header is a Python literal. Only what numpy itself writes is read: a dictionary of `descr`,
+//! `fortran_order` and `shape`. Our own parser, because the `npyz` crate multiplies the axes
+//! unchecked and believes a length field of up to 4 GiB before it has seen the file's size.
+
+use super::array::{Array, Dtype};
+use crate::fault;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use trijet::Result;
+
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// As much as version 1.0 can say; numpy itself reads at most 10,000 bytes.
+const TEXT_BYTES_MAX: u64 = 65_535;
+/// Data begin at a multiple of this (the format's specification).
+const ALIGN_BYTES: usize = 64;
+
+/// Reads the header of `file`: the array, and where its data begin.
+pub(super) fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)> {
+    let mut start = [0; 12];
+    let known = usize::try_from(file_bytes.min(12)).expect("at most 12");
+    file.read_exact_at(&mut start[..known], 0).map_err(|error| fault::io("open", path, error))?;
+    if !start[..known].starts_with(MAGIC) {
+        return Err(fault::damaged("open", path, "no .npy file: the magic bytes are missing"));
+    }
+    let cut = || fault::damaged("open", path, "the header is cut off");
+    let [major, minor] = [start[6], start[7]];
+    let (prefix, text_bytes) = match major {
+        1 => (10, u64::from(u16::from_le_bytes([start[8], start[9]]))),
+        2 | 3 => (12, u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))),
+        _ if known < 8 => return Err(cut()),
+        _ => {
+            let cause = format!("version {major}.{minor} of the .npy format is not known");
+            return Err(fault::refused("open", path, cause));
+        }
+    };
+    let offset = prefix + text_bytes;
+    if file_bytes < offset {
+        return Err(cut());
+    }
+    if text_bytes > TEXT_BYTES_MAX {
+        let cause = format!("a header of {text_bytes} bytes, at most {TEXT_BYTES_MAX}");
+        return Err(fault::refused("open", path, cause));
+    }
+    let mut text = vec![0; usize::try_from(text_bytes).expect("at most 65,535")];
+    file.read_exact_at(&mut text, prefix).map_err(|error| fault::io("open", path, error))?;
+    let header = Parser { text: &text, at: 0 }.header().map_err(|what| {
+        fault::damaged("open", path, format!("the header does not parse: {what}"))
+    })?;
+    let dtype = dtype_of(&header.descr).map_err(|cause| fault::refused("open", path, cause))?;
+    if header.fortran_order {
+        let cause = "Fortran order is not supported: save it with numpy.ascontiguousarray";
+        return Err(fault::refused("open", path, cause));
+    }
+    let array = Array::new(dtype, header.shape)
+        .map_err(|error| error.context(format!("open {}", path.display())))?;
+    Ok((array, offset))
+}
+
+/// The bytes before the data, as numpy writes them.
+pub(crate) fn header_bytes(array: &Array) -> Vec<u8> {
+    let descr = match array.dtype() {
+        Dtype::U8 => "|u1",
+        Dtype::U16 => "<u2",
+        Dtype::F32 => "<f4",
+    };
+    let axes: Vec<String> = array.shape().iter().map(u64::to_string).collect();
+    let comma = if axes.len() == 1 { "," } else { "" };
+    let mut text = format!(
+        "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+        axes.join(", ")
+    );
+    let whole = (10 + text.len() + 1).next_multiple_of(ALIGN_BYTES);
+    text.extend(std::iter::repeat_n(' ', whole - 10 - text.len() - 1));
+    text.push('\n');
+    let length = u16::try_from(text.len()).expect("64 axes of 20 digits are 1,400 bytes");
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0]);
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+/// Says which type `descr` is, or why it is refused.
+fn dtype_of(descr: &str) -> std::result::Result<Dtype, String> {
+    match descr {
+        "|u1" | "<u1" | ">u1" | "u1" => Ok(Dtype::U8),
+        "<u2" => Ok(Dtype::U16),
+        "<f4" => Ok(Dtype::F32),
+        _ if descr.contains('O') => Err(format!("dtype '{descr}' holds Python objects")),
+        ">u2" | ">f4" => Err(format!(
+            "dtype '{descr}' is big-endian: save it little-endian ('<{}')",
+            &descr[1..]
+        )),
+        _ => Err(format!("dtype '{descr}' is not supported: u8, u16 and f32 are")),
+    }
+}
+
+struct Header {
+    descr: String,
+    fortran_order: bool,
+    shape: Vec<u64>,
+}
+
+/// Reads the literal from left to right; it never goes back and never recurses.
+struct Parser<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+type Parsed<T> = std::result::Result<T, String>;
+
+impl Parser<'_> {
+    fn header(mut self) -> Parsed<Header> {
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        self.expect(b'{')?;
+        while self.peek() != Some(b'}') {
+            let key = self.string()?;
+            self.expect(b':')?;
+            match key.as_str() {
+                "descr" if self.peek() == Some(b'[') => {
+                    return Err("a structured dtype is not supported".to_owned());
+                }
+                "descr" => descr = Some(self.string()?),
+                "fortran_order" => fortran_order = Some(self.boolean()?),
+                "shape" => shape = Some(self.tuple()?),
+                _ => return Err(format!("unknown key '{key}'")),
+            }
+            if self.peek() != Some(b'}') {
+                self.expect(b',')?;
+            }
+        }
+        self.expect(b'}')?;
+        if self.peek().is_some() {
+            return Err(format!("text after the dictionary at byte {}", self.at));
+        }
+        let missing = |key: &str| format!("'{key}' is missing");
+        Ok(Header {
+            descr: descr.ok_or_else(|| missing("descr"))?,
+            fortran_order: fortran_order.ok_or_else(|| missing("fortran_order"))?,
+            shape: shape.ok_or_else(|| missing("shape"))?,
+        })
+    }
+
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+        self.text.get(self.at).copied()
+    }
+
+    fn expect(&mut self, byte: u8) -> Parsed<()> {
+        if self.peek() != Some(byte) {
+            return Err(format!("no `{}` at byte {}", char::from(byte), self.at));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn string(&mut self) -> Parsed<String> {
+        let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
+        let quote = quote.ok_or_else(|| format!("no string at byte {}", self.at))?;
+        let rest = &self.text[self.at + 1..];
+        let length = rest
+            .iter()
+            .position(|&byte| byte == quote)
+            .ok_or_else(|| format!("no end of the string at byte {}", self.at))?;
+        self.at += length + 2;
+        Ok(String::from_utf8_lossy(&rest[..length]).into_owned())
+    }
+
+    fn boolean(&mut self) -> Parsed<bool> {
+        self.peek();
+        for (word, value) in [("True", true), ("False", false)] {
+            if self.text[self.at..].starts_with(word.as_bytes()) {
+                self.at += word.len();
+                return Ok(value);
+            }
+        }
+        Err(format!("neither True nor False at byte {}", self.at))
+    }
+
+    fn tuple(&mut self) -> Parsed<Vec<u64>> {
+        let mut axes = Vec::new();
+        self.expect(b'(')?;
+        while self.peek() != Some(b')') {
+            axes.push(self.number()?);
+            if self.peek() != Some(b')') {
+                self.expect(b',')?;
+            }
+        }
+        self.expect(b')')?;
+        Ok(axes)
+    }
+
+    fn number(&mut self) -> Parsed<u64> {
+        self.peek();
+        let start = self.at;
+        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        let digits = String::from_utf8_lossy(&self.text[start..self.at]);
+        let number = digits.parse().map_err(|_| format!("no axis at byte {start}"))?;
+        // Python 2 wrote long integers with a suffix.
+        if self.text.get(self.at) == Some(&b'L') {
+            self.at += 1;
+        }
+        Ok(number)
+    }
+}

@@ -1,0 +1,196 @@
+//! A noisy micrograph stack: what a median filter is for.
+//!
+//! A lattice of atoms on slow blobs, with shot noise and a few dead and hot pixels. A pixel depends
+//! on the seed, its row and its column only, so that threads may fill any rows of a stack.
+//!
+//! The smooth part and the strength of its noise come from a small tile. One hash per pixel gives
+//! the rest: four of its bytes add up to nearly a normal distribution (Irwin-Hall), and sixteen of
+//! its bits choose the damaged pixels.
+
+use std::f32::consts::TAU;
+use std::fmt;
+use std::ops::Range;
+
+/// The side of the tile. Its content repeats, but images and rows of tiles begin elsewhere in it.
+const SIDE: usize = 256;
+/// Atoms along a side of the tile.
+const ATOMS: f32 = 16.0;
+/// Of 65,536 pixels, as many are dead, and as many are hot: 0.2 %.
+const DAMAGED: u64 = 131;
+/// The standard deviation of the sum of four bytes: sqrt(4 * (256^2 - 1) / 12).
+const BYTES_DEVIATION: f32 = 147.8;
+
+/// A stack of images of one size, which is computed where it is asked for.
+///
+/// ```
+/// use trijet_cli::micrograph::Micrograph;
+/// let stack = Micrograph::new(64, 32, 7);
+/// let (mut whole, mut part) = (vec![0; 64 * 40], vec![0; 64 * 3]);
+/// stack.fill(0..40, &mut whole);
+/// stack.fill(30..33, &mut part);
+/// assert_eq!(part, whole[64 * 30..64 * 33]);
+/// ```
+pub struct Micrograph {
+    width: usize,
+    height: u64,
+    seed: u64,
+    tile: Vec<Smooth>,
+}
+
+/// A pixel without noise, and how strong its noise is: 256ths per unit of the sum of four bytes.
+#[derive(Clone, Copy)]
+struct Smooth {
+    signal: i32,
+    noise: i32,
+}
+
+impl fmt::Debug for Micrograph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Micrograph({}x{}, seed {})", self.width, self.height, self.seed)
+    }
+}
+
+impl Micrograph {
+    /// Images of `width` by `height` pixels. Stacks of different seeds differ in every row.
+    ///
+    /// # Panics
+    /// When a side is zero.
+    #[must_use]
+    pub fn new(width: usize, height: u64, seed: u64) -> Self {
+        assert!(width > 0 && height > 0, "an image has pixels");
+        Self { width, height, seed, tile: tile() }
+    }
+
+    /// The pixels of `rows`, counted through all images, with 16 bits.
+    ///
+    /// # Panics
+    /// When `into` is not as long as the rows are.
+    pub fn fill(&self, rows: Range<u64>, into: &mut [u16]) {
+        self.each_row(rows, into, |pixel| pixel);
+    }
+
+    /// The same pixels with 8 bits: the upper half of the 16.
+    ///
+    /// # Panics
+    /// When `into` is not as long as the rows are.
+    pub fn fill_u8(&self, rows: Range<u64>, into: &mut [u8]) {
+        self.each_row(rows, into, |pixel| pixel.to_be_bytes()[0]);
+    }
+
+    fn each_row<T>(&self, rows: Range<u64>, into: &mut [T], from: impl Fn(u16) -> T) {
+        let pixels = (rows.end - rows.start) * self.width as u64;
+        assert_eq!(into.len() as u64, pixels, "the buffer is as long as the rows");
+        for (row, into) in rows.zip(into.chunks_exact_mut(self.width)) {
+            // Each image shows another part of the sample.
+            let shift = hash(self.seed ^ (row / self.height).rotate_left(32));
+            let y = at((row % self.height).wrapping_add(shift >> 8));
+            let line = &self.tile[y * SIDE..(y + 1) * SIDE];
+            let key = hash(self.seed.wrapping_add(hash(row)));
+            let mut x = at(shift);
+            for (column, into) in into.iter_mut().enumerate() {
+                *into = from(pixel(line[x], hash(key.wrapping_add(column as u64))));
+                x = (x + 1) % SIDE;
+            }
+        }
+    }
+}
+
+fn at(value: u64) -> usize {
+    usize::from(value.to_le_bytes()[0])
+}
+
+/// The pixel that chance makes of a smooth one.
+#[inline]
+fn pixel(smooth: Smooth, chance: u64) -> u16 {
+    let pairs = (chance & 0x00ff_00ff) + ((chance >> 8) & 0x00ff_00ff);
+    let sum = ((pairs & 0xffff) + (pairs >> 16)).cast_signed() - 510;
+    let value = i64::from(smooth.signal) + ((sum * i64::from(smooth.noise)) >> 8);
+    let value = u16::try_from(value.clamp(0, 65_535)).expect("clamped");
+    let choice = chance >> 48;
+    let value = if choice < DAMAGED { 0 } else { value };
+    if choice >= 65_536 - DAMAGED { u16::MAX } else { value }
+}
+
+/// The finalizer of MurmurHash3 (public domain, A. Appleby).
+#[inline]
+fn hash(value: u64) -> u64 {
+    let value = (value ^ (value >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let value = (value ^ (value >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    value ^ (value >> 33)
+}
+
+fn tile() -> Vec<Smooth> {
+    let side = f32::from(u16::try_from(SIDE).expect("a small number"));
+    let position = |n: usize| f32::from(u16::try_from(n).expect("below the side")) / side;
+    let mut tile = Vec::with_capacity(SIDE * SIDE);
+    for row in 0..SIDE {
+        for column in 0..SIDE {
+            let (x, y) = (position(column), position(row));
+            let blobs = (TAU * (x + 2.0 * y)).sin() + (TAU * (2.0 * x - y)).cos();
+            let atom = (TAU * ATOMS * x).cos() + (TAU * ATOMS * (y + x * 0.5)).cos();
+            let peak = (atom - 2.0).exp();
+            let signal = 9_000.0 + 1_500.0 * blobs + 22_000.0 * peak;
+            // Shot noise: its variance grows with the signal; here 16 units per electron.
+            let deviation = (16.0 * signal).sqrt();
+            tile.push(Smooth {
+                signal: whole(signal),
+                noise: whole(deviation * 256.0 / BYTES_DEVIATION),
+            });
+        }
+    }
+    tile
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the tile's values are far below 2^31")]
+fn whole(value: f32) -> i32 {
+    value.round() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(seed: u64) -> Vec<u16> {
+        let mut pixels = vec![0; 512 * 512];
+        Micrograph::new(512, 512, seed).fill(0..512, &mut pixels);
+        pixels
+    }
+
+    #[test]
+    fn damaged_pixels_are_as_frequent_as_said() {
+        let pixels = image(1);
+        for value in [0, u16::MAX] {
+            let share = pixels.iter().filter(|&&pixel| pixel == value).count();
+            // 524 of 262,144 are expected; five standard deviations are 115.
+            assert!((409..=639).contains(&share), "{share} pixels of {value}");
+        }
+    }
+
+    #[test]
+    fn a_seed_repeats_and_another_differs() {
+        assert_eq!(image(3), image(3));
+        let (a, b) = (image(3), image(4));
+        let same = a.iter().zip(&b).filter(|(a, b)| a == b).count();
+        assert!(same < a.len() / 100, "{same} pixels are equal");
+    }
+
+    #[test]
+    fn neighbours_in_a_stack_have_independent_noise() {
+        let stack = Micrograph::new(256, 16, 5);
+        let mut pixels = vec![0; 256 * 64];
+        stack.fill(0..64, &mut pixels);
+        for rows in pixels.chunks_exact(256).collect::<Vec<_>>().windows(2) {
+            let same = rows[0].iter().zip(rows[1]).filter(|(a, b)| a == b).count();
+            assert!(same < 16, "{same} of 256 pixels repeat in the next row");
+        }
+    }
+
+    #[test]
+    fn eight_bits_are_the_upper_half() {
+        let stack = Micrograph::new(100, 10, 9);
+        let (mut wide, mut narrow) = (vec![0_u16; 2_500], vec![0_u8; 2_500]);
+        stack.fill(3..28, &mut wide);
+        stack.fill_u8(3..28, &mut narrow);
+        assert!(wide.iter().zip(&narrow).all(|(wide, narrow)| wide >> 8 == u16::from(*narrow)));
+    }
+}

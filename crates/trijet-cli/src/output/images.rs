@@ -1,0 +1,100 @@
+//! A stack that is written as a folder of PNG images, one file per image.
+
+use crate::fault;
+use crate::format::Dtype;
+use crate::format::images::swap_bytes;
+use png::{BitDepth, ColorType, Compression, Encoder, EncodingError};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use trijet::Result;
+
+/// Gray images of one size; PNG stores the sides as 32-bit numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) depth: BitDepth,
+}
+
+impl Form {
+    pub(super) fn image_bytes(self) -> u64 {
+        let sample = if self.depth == BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
+        u64::from(self.width) * u64::from(self.height) * sample.bytes()
+    }
+
+    /// A PNG file of `pixels`, whose samples are little-endian.
+    pub(crate) fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
+        let mut file = Vec::new();
+        let mut encoder = Encoder::new(&mut file, self.width, self.height);
+        encoder.set_color(ColorType::Grayscale);
+        encoder.set_depth(self.depth);
+        // Noise does not compress: time is worth more than the last percent.
+        encoder.set_compression(Compression::Fast);
+        let mut writer = encoder.write_header()?;
+        if self.depth == BitDepth::Sixteen {
+            let mut swapped = pixels.to_vec();
+            swap_bytes(&mut swapped);
+            writer.write_image_data(&swapped)?;
+        } else {
+            writer.write_image_data(pixels)?;
+        }
+        writer.finish()?;
+        Ok(file)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Images {
+    folder: PathBuf,
+    names: Vec<OsString>,
+    form: Form,
+}
+
+impl Images {
+    /// A new folder. Of an old one only images are deleted: anything else is not ours.
+    pub(super) fn create(folder: &Path, names: &[OsString], form: Form) -> Result<Self> {
+        let io = |error| fault::io("create", folder, error);
+        match fs::read_dir(folder) {
+            Ok(entries) => {
+                for entry in entries {
+                    let path = entry.map_err(io)?.path();
+                    if path.extension().is_none_or(|kind| !kind.eq_ignore_ascii_case("png")) {
+                        let cause = "is no image of a stopped run: move it away";
+                        return Err(fault::refused("create", &path, cause));
+                    }
+                    fs::remove_file(&path).map_err(|error| fault::io("create", &path, error))?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir(folder).map_err(io)?;
+            }
+            Err(error) => return Err(io(error)),
+        }
+        Ok(Self { folder: folder.to_owned(), names: names.to_vec(), form })
+    }
+
+    /// The folder of a stopped run, unless it is missing.
+    pub(super) fn reopen(folder: &Path, names: &[OsString], form: Form) -> Option<Self> {
+        let images = Self { folder: folder.to_owned(), names: names.to_vec(), form };
+        folder.is_dir().then_some(images)
+    }
+
+    /// Whether the file of image `index` exists.
+    pub(super) fn has(&self, index: usize) -> bool {
+        self.folder.join(&self.names[index]).is_file()
+    }
+
+    /// Writes whole images, the first of which is number `index`.
+    pub(super) fn write(&self, index: usize, bytes: &[u8]) -> Result<()> {
+        let image_bytes = usize::try_from(self.form.image_bytes()).expect("`bytes` holds one");
+        for (name, image) in self.names[index..].iter().zip(bytes.chunks_exact(image_bytes)) {
+            let path = self.folder.join(name);
+            let file =
+                self.form.encode(image).map_err(|error| fault::damaged("write", &path, error))?;
+            fs::write(&path, file).map_err(|error| fault::io("write", &path, error))?;
+        }
+        Ok(())
+    }
+}

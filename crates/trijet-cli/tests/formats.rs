@@ -1,0 +1,351 @@
+//! Reading: every format gives the bytes it holds, and every bad input is refused in words.
+#![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
+
+mod common;
+
+use common::{GRAY8, GRAY16, demand, dictionary, npy, png};
+use png::{BitDepth, ColorType};
+use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use trijet::ErrorKind;
+use trijet::pipeline::Source;
+use trijet_cli::format::{self, Array, Dtype, Input, Kind};
+
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    }
+}
+
+fn whole(input: &Input) -> Vec<u8> {
+    let layout = input.layout();
+    let mut bytes = vec![0; usize::try_from(layout.bytes().unwrap()).unwrap()];
+    input.read(0..layout.rows, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn npy_of_every_dtype_and_version_is_read() {
+    let desk = Desk::new();
+    let data: Vec<u8> = (0..24).collect();
+    for (descr, dtype, shape, image) in [
+        ("|u1", Dtype::U8, "(2, 3, 4)", Some((4, 3, 2))),
+        ("<u2", Dtype::U16, "(3, 4)", Some((4, 3, 1))),
+        ("<f4", Dtype::F32, "(6,)", None),
+        ("<f4", Dtype::F32, "(3L, 1L, 2L, 1L)", None),
+    ] {
+        let input = format::open(
+            &desk.file("a.npy", &npy(&dictionary(descr, "False", shape), &data)),
+            None,
+        )
+        .unwrap();
+        assert_eq!((input.array().dtype(), input.kind()), (dtype, Kind::Npy));
+        assert_eq!(input.array().image(), image);
+        assert_eq!(input.layout().bytes().unwrap(), 24);
+        assert_eq!(whole(&input), data, "{descr} {shape}");
+    }
+    for version in [2, 3] {
+        // Keys in another order, double quotes, and a length of 32 bits.
+        let text = "{\"shape\":(24,),\"descr\":\"|u1\",\"fortran_order\":False}";
+        let mut file = b"\x93NUMPY".to_vec();
+        file.extend([version, 0]);
+        file.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+        file.extend(text.as_bytes());
+        file.extend(&data);
+        assert_eq!(whole(&format::open(&desk.file("b.NPY", &file), None).unwrap()), data);
+    }
+}
+
+#[test]
+fn a_stack_has_the_rows_of_all_its_images() {
+    let desk = Desk::new();
+    let header = dictionary("<u2", "False", "(2, 3, 4)");
+    let input = format::open(&desk.file("a.npy", &npy(&header, &[7; 48])), None).unwrap();
+    let layout = input.layout();
+    assert_eq!((layout.rows, layout.row_bytes, layout.granule), (6, 8, 1));
+    let layout = input.cut_at(3).layout();
+    assert_eq!((layout.rows, layout.row_bytes, layout.granule), (6, 8, 3));
+}
+
+#[test]
+fn an_array_without_elements_has_no_rows() {
+    let desk = Desk::new();
+    for shape in ["(0,)", "(0, 4)", "(4, 0)", "(18446744073709551615, 18446744073709551615, 0)"] {
+        let header = dictionary("<u2", "False", shape);
+        let input = format::open(&desk.file("empty.npy", &npy(&header, &[])), None).unwrap();
+        assert_eq!(input.layout().rows, 0, "{shape}");
+        assert!(input.layout().row_bytes >= 2, "{shape}");
+        input.read(0..0, &mut []).unwrap();
+    }
+}
+
+#[test]
+fn a_damaged_npy_file_is_refused() {
+    let desk = Desk::new();
+    let good = npy(&dictionary("<u2", "False", "(3,)"), &[0; 6]);
+    let damaged = |bytes: &[u8], words: &[&str]| {
+        demand(format::open(&desk.file("bad.npy", bytes), None), ErrorKind::Io, "bad.npy", words);
+    };
+    damaged(b"", &["magic"]);
+    damaged(b"\x93NUMPZ\x01\x00", &["magic"]);
+    damaged(&good[..7], &["header is cut off"]);
+    damaged(&good[..9], &["header is cut off"]);
+    damaged(&good[..30], &["header is cut off"]);
+    damaged(&good[..good.len() - 1], &["cut off", "6 bytes", "found 5"]);
+    damaged(&[good.as_slice(), &[0]].concat(), &["longer than the header says", "found 7"]);
+    for text in [
+        "",
+        "{",
+        "{'descr'}",
+        "{'descr': '<u2, }",
+        "{'descr': '<u2'}",
+        "{'descr': '<u2', 'fortran_order': 0, 'shape': (3,)}",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (-3,)}",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (3 4)}",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (3,)} x",
+        "{'descr': '<u2', 'fortran_order': False, 'shape': (3,), 'more': 1}",
+        "((((((((((((((((((((((((((((((((",
+        "{'descr': [('x', '<u2')], 'fortran_order': False, 'shape': (3,)}",
+    ] {
+        damaged(&npy(text, &[0; 6]), &["header does not parse"]);
+    }
+    let mut huge = b"\x93NUMPY\x02\x00".to_vec();
+    huge.extend(u32::MAX.to_le_bytes());
+    damaged(&huge, &["header is cut off"]);
+}
+
+#[test]
+fn a_sound_npy_file_that_is_not_taken_says_why() {
+    let desk = Desk::new();
+    for (descr, fortran, shape, words) in [
+        ("<u2", "True", "(3,)", ["Fortran order", ""]),
+        (">u2", "False", "(3,)", ["big-endian", "'>u2'"]),
+        (">f4", "False", "(3,)", ["big-endian", "'>f4'"]),
+        ("|O", "False", "(3,)", ["objects", "'|O'"]),
+        ("<i8", "False", "(3,)", ["'<i8'", "u8, u16 and f32"]),
+        ("|b1", "False", "(3,)", ["'|b1'", "not supported"]),
+        ("<u2", "False", "()", ["without axes", ""]),
+        ("<u2", "False", "(4294967296, 4294967296)", ["overflows", "4294967296"]),
+        ("|u1", "False", "(9223372036854775807,)", ["overflows", ""]),
+    ] {
+        let path = desk.file("odd.npy", &npy(&dictionary(descr, fortran, shape), &[0; 6]));
+        demand(format::open(&path, None), ErrorKind::InvalidValue, "odd.npy", &words);
+    }
+    let mut new = npy("", &[]);
+    new[6] = 9;
+    let path = desk.file("new.npy", &new);
+    demand(format::open(&path, None), ErrorKind::InvalidValue, "new.npy", &["version 9.0"]);
+    let many = format!("({})", "1, ".repeat(65));
+    let path = desk.file("many.npy", &npy(&dictionary("|u1", "False", &many), &[0]));
+    demand(format::open(&path, None), ErrorKind::InvalidValue, "many.npy", &["65 axes"]);
+}
+
+#[test]
+fn a_file_that_shrinks_after_it_was_opened_is_an_error_at_the_read() {
+    let desk = Desk::new();
+    let path = desk.file("a.npy", &npy(&dictionary("<u2", "False", "(3,)"), &[0; 6]));
+    let input = format::open(&path, None).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(70).unwrap();
+    demand(input.read(0..3, &mut [0; 6]), ErrorKind::Io, "a.npy", &["read", "ends early"]);
+}
+
+#[test]
+fn a_raw_file_needs_its_array_and_exactly_its_size() {
+    let desk = Desk::new();
+    let path = desk.file("scan.raw", &[1, 2, 3, 4, 5, 6]);
+    let array = |shape: &[u64]| Some(Array::new(Dtype::U16, shape.to_vec()).unwrap());
+    let input = format::open(&path, array(&[3, 1])).unwrap();
+    assert_eq!((input.kind(), whole(&input)), (Kind::Raw, vec![1, 2, 3, 4, 5, 6]));
+    let refused = |raw, words: &[&str]| {
+        demand(format::open(&path, raw), ErrorKind::InvalidValue, "scan.raw", words);
+    };
+    refused(None, &["--shape", "--dtype"]);
+    refused(array(&[4]), &["8 bytes", "found 6"]);
+    refused(array(&[2]), &["4 bytes", "found 6"]);
+    let path = desk.file("a.npy", &npy(&dictionary("|u1", "False", "(1,)"), &[0]));
+    let both = format::open(&path, array(&[1]));
+    demand(both, ErrorKind::InvalidValue, "a.npy", &["leave --shape and --dtype out"]);
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let desk = Desk::new();
+    let missing = desk.0.path().join("missing.npy");
+    demand(format::open(&missing, None), ErrorKind::Io, "missing.npy", &["no such file"]);
+    let folder = desk.folder("folder.npy");
+    demand(format::open(&folder, None), ErrorKind::InvalidValue, "folder.npy", &["no .png file"]);
+    let raw = Some(Array::new(Dtype::U8, vec![1]).unwrap());
+    let device = format::open("/dev/zero".as_ref(), raw);
+    demand(device, ErrorKind::InvalidValue, "/dev/zero", &["not a regular file"]);
+}
+
+#[test]
+fn a_folder_of_images_is_a_stack_in_the_order_of_the_names() {
+    let desk = Desk::new();
+    let folder = desk.folder("stack");
+    fs::write(folder.join("notes.txt"), "no image").unwrap();
+    png(&folder.join("b.png"), [3, 2], GRAY16, &[0, 7, 0, 8, 0, 9, 1, 0, 1, 1, 1, 2]);
+    png(&folder.join("a.png"), [3, 2], GRAY16, &[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6]);
+    let input = format::open(&folder, None).unwrap();
+    assert_eq!(input.kind(), Kind::Images);
+    assert_eq!(input.names(), ["a.png", "b.png"]);
+    assert_eq!(input.array(), &Array::new(Dtype::U16, vec![2, 2, 3]).unwrap());
+    assert_eq!(input.layout().granule, 2);
+    let little: Vec<u8> = (1_u16..=9).chain(256..=258).flat_map(u16::to_le_bytes).collect();
+    assert_eq!(whole(&input), little);
+    let mut second = [0; 12];
+    input.read(2..4, &mut second).unwrap();
+    assert_eq!(second, little[12..]);
+    input.read(4..4, &mut []).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "whole images")]
+fn half_an_image_is_a_bug_of_the_caller() {
+    let desk = Desk::new();
+    let folder = desk.folder("stack");
+    png(&folder.join("a.png"), [1, 2], GRAY8, &[1, 2]);
+    let input = format::open(&folder, None).unwrap();
+    assert!(input.read(0..1, &mut [0]).is_err(), "unreachable");
+}
+
+#[test]
+fn images_that_do_not_fit_are_refused_by_name() {
+    let desk = Desk::new();
+    let colours = [
+        (ColorType::Rgb, BitDepth::Eight, vec![0; 3], "colour"),
+        (ColorType::Rgba, BitDepth::Eight, vec![0; 4], "colour"),
+        (ColorType::GrayscaleAlpha, BitDepth::Eight, vec![0; 2], "transparency"),
+        (ColorType::Indexed, BitDepth::Eight, vec![0; 1], "palette"),
+        (ColorType::Grayscale, BitDepth::One, vec![0; 1], "1 bits"),
+        (ColorType::Grayscale, BitDepth::Four, vec![0; 1], "4 bits"),
+    ];
+    for (n, (colour, depth, pixels, words)) in colours.into_iter().enumerate() {
+        let folder = desk.folder(&n.to_string());
+        png(&folder.join("x.png"), [1, 1], (colour, depth), &pixels);
+        demand(format::open(&folder, None), ErrorKind::InvalidValue, "x.png", &[words]);
+    }
+    let folder = desk.folder("sizes");
+    png(&folder.join("a.png"), [2, 1], GRAY8, &[0; 2]);
+    png(&folder.join("b.png"), [1, 2], GRAY8, &[0; 2]);
+    let sizes = ["a.png", "2x1", "1x2"];
+    demand(format::open(&folder, None), ErrorKind::InvalidValue, "b.png", &sizes);
+    let folder = desk.folder("depths");
+    png(&folder.join("a.png"), [2, 1], GRAY8, &[0; 2]);
+    png(&folder.join("b.png"), [2, 1], GRAY16, &[0; 4]);
+    let depths = ["a.png", "u8", "u16"];
+    demand(format::open(&folder, None), ErrorKind::InvalidValue, "b.png", &depths);
+}
+
+#[test]
+fn a_damaged_image_is_found_at_open_or_at_the_read() {
+    let desk = Desk::new();
+    let folder = desk.folder("stack");
+    let (a, b) = (folder.join("a.png"), folder.join("b.png"));
+    png(&a, [4, 4], GRAY8, &[9; 16]);
+    png(&b, [4, 4], GRAY8, &[7; 16]);
+    let good = fs::read(&b).unwrap();
+    fs::write(&b, &good[..20]).unwrap();
+    demand(format::open(&folder, None), ErrorKind::Io, "b.png", &["open"]);
+    fs::write(&b, b"GIF89a, surely not a PNG file").unwrap();
+    demand(format::open(&folder, None), ErrorKind::Io, "b.png", &["damaged PNG"]);
+    fs::remove_file(&b).unwrap();
+    fs::create_dir(&b).unwrap();
+    demand(format::open(&folder, None), ErrorKind::InvalidValue, "b.png", &["is a folder"]);
+    fs::remove_dir(&b).unwrap();
+    // Signature 8, IHDR 25, then the data and 12 bytes of IEND.
+    for length in [45, good.len() - 14, good.len() - 12, good.len() - 5, good.len() - 4] {
+        fs::write(&b, &good[..length]).unwrap();
+        let input = format::open(&folder, None).unwrap();
+        let mut rows = [0; 32];
+        demand(input.read(0..8, &mut rows), ErrorKind::Io, "b.png", &["read"]);
+        input.read(0..4, &mut rows[..16]).expect("the first image is whole");
+        assert_eq!(rows[..16], [9; 16]);
+    }
+    let mut flipped = good.clone();
+    flipped[45] ^= 0x40;
+    fs::write(&b, &flipped).unwrap();
+    let input = format::open(&folder, None).unwrap();
+    demand(input.read(4..8, &mut [0; 16]), ErrorKind::Io, "b.png", &["damaged PNG"]);
+    png(&b, [2, 8], GRAY8, &[7; 16]);
+    demand(input.read(4..8, &mut [0; 16]), ErrorKind::Io, "b.png", &["changed", "4x4"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn ragged_chunks_are_the_whole(
+        data in prop::collection::vec(any::<u8>(), 0..300),
+        columns in 1..7_usize,
+        cuts in prop::collection::vec(0..40_u64, 0..6),
+    ) {
+        let desk = Desk::new();
+        let rows = data.len() / (2 * columns);
+        let data = &data[..rows * 2 * columns];
+        let header = dictionary("<u2", "False", &format!("({rows}, {columns})"));
+        let input = format::open(&desk.file("a.npy", &npy(&header, data)), None).unwrap();
+        let layout = input.layout();
+        assert_eq!(layout.rows, rows as u64);
+        let mut cuts: Vec<u64> = cuts.into_iter().filter(|&cut| cut < layout.rows).collect();
+        cuts.extend([0, layout.rows]);
+        cuts.sort_unstable();
+        let mut read = Vec::new();
+        for pair in cuts.windows(2) {
+            let mut chunk = vec![0; usize::try_from((pair[1] - pair[0]) * layout.row_bytes).unwrap()];
+            input.read(pair[0]..pair[1], &mut chunk).unwrap();
+            read.extend(chunk);
+        }
+        assert_eq!(read, data);
+    }
+
+    #[test]
+    fn no_header_makes_the_parser_panic(
+        text in "[{}(),:'0-9a-z <|_FTL]{0,60}",
+        cut in 0..80_usize,
+    ) {
+        let desk = Desk::new();
+        let mut file = npy(&text, &[]);
+        file.truncate(cut.max(8));
+        let opened = format::open(&desk.file("a.npy", &file), None);
+        assert!(opened.is_err(), "{text}");
+    }
+}
+
+#[test]
+fn threads_read_one_input_at_once() {
+    let desk = Desk::new();
+    let data: Vec<u8> = (0..=255).cycle().take(64 * 64).collect();
+    let header = dictionary("|u1", "False", "(64, 64)");
+    let input = format::open(&desk.file("a.npy", &npy(&header, &data)), None).unwrap();
+    std::thread::scope(|scope| {
+        for first in 0..4 {
+            let (input, data) = (&input, &data);
+            scope.spawn(move || {
+                for row in (first..64).step_by(4) {
+                    let mut bytes = [0; 64];
+                    input.read(row..row + 1, &mut bytes).unwrap();
+                    let start = usize::try_from(row).unwrap() * 64;
+                    assert_eq!(bytes, data[start..start + 64]);
+                }
+            });
+        }
+    });
+}

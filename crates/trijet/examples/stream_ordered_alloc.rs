@@ -1,0 +1,55 @@
+//! Scratch memory of the size that each batch needs, from the stream-ordered pool.
+//!
+//! Allocation and free are operations of the stream (laws A21, A22). A pool may give surplus
+//! memory back at every synchronisation (law A25); `pool_keep` sets how much it keeps. So after the
+//! first round of sizes nothing new is reserved, and at the end nothing is used.
+
+mod common;
+
+use common::{Outcome, run, sample, verify};
+use std::process::ExitCode;
+use trijet::kernels::{AFFINE_F32, AXPY};
+use trijet::{Bytes, Device, Stream};
+
+/// Elements of the batches, in turn: the longest, as ever in a running service, comes early.
+const LENGTHS: [usize; 4] = [70_001, 262_144, 1, 131_072];
+const ROUNDS: usize = 5;
+
+/// `2 * (3 * x + 1) + x`, with the bracket in scratch memory.
+fn batch(device: &Device, s: &Stream, len: usize) -> Outcome<()> {
+    let mut h = device.pinned::<f32>(len as u64)?;
+    h.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(i));
+    let mut y = s.alloc(len as u64)?;
+    s.copy(&h, &mut y)?;
+    let mut scratch = s.alloc(len as u64)?;
+    s.launch(&AFFINE_F32, (3.0, 1.0, &y, &mut scratch))?;
+    s.launch(&AXPY, (2.0, &scratch, &mut y))?;
+    s.copy(&y, &mut h)?;
+    drop((scratch, y)); // enqueues the frees; blocks on nothing
+    s.synchronize()?; // where a pool that keeps nothing would give everything back
+    verify("batch", &h.read()?, |i| 2.0 * (3.0 * sample(i) + 1.0) + sample(i))
+}
+
+fn example(device: &Device) -> Outcome<String> {
+    device.pool_keep(Bytes(u64::MAX))?;
+    let s = device.stream()?;
+    let mut reserved = Vec::new();
+    for _ in 0..ROUNDS {
+        for len in LENGTHS {
+            batch(device, &s, len)?;
+        }
+        reserved.push(device.pool_stats()?.reserved);
+    }
+    verify("reserved after round", &reserved, |_| reserved[0])?;
+    let full = device.pool_stats()?;
+    device.pool_trim(Bytes(0))?;
+    let trimmed = device.pool_stats()?;
+    verify("used, then reserved after the trim", &[full.used, trimmed.reserved], |_| Bytes(0))?;
+    let batches = ROUNDS * LENGTHS.len();
+    let (kept, high) = (full.reserved, full.used_high);
+    Ok(format!("{batches} batches, {kept} reserved in every round, {high} used at most, then 0 B"))
+}
+
+fn main() -> ExitCode {
+    run(example)
+}

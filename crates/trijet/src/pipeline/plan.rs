@@ -1,0 +1,222 @@
+//! The plan of a run: which rows make which chunk, and how chunks share streams. Pure: the same
+//! input gives the same plan.
+//!
+//! How large chunks should be is the business of `tune`; here they are cut.
+#![forbid(unsafe_code)]
+
+use super::io::Layout;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
+use std::ops::Range;
+
+/// The largest chunk that is chosen unasked: where copies reach 99 % of the link on an H200.
+pub(super) const CHUNK_MAX: Bytes = Bytes(32 << 20);
+/// No chunk is made smaller than this unasked: below, the fixed cost of a copy shows.
+pub(super) const CHUNK_MIN: Bytes = Bytes(256 << 10);
+/// Chunks in flight: one in each of upload, compute and download.
+const DEPTH: usize = 3;
+/// The first chunk of a ramp is the full size divided by two this many times.
+const RAMP_STEPS: u32 = 4;
+
+/// How chunks share streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schedule {
+    /// Everything in one stream: nothing overlaps.
+    OneStream,
+    /// A stream per slot, each with upload, kernels and download of its chunks in turn.
+    SlotStreams,
+    /// A stream per engine: upload, compute, download.
+    RoleStreams,
+    /// A stream per engine, and chunk sizes chosen from a measurement of the first chunks.
+    #[default]
+    Tuned,
+}
+
+impl Schedule {
+    /// A word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OneStream => "one stream",
+            Self::SlotStreams => "slot streams",
+            Self::RoleStreams => "role streams",
+            Self::Tuned => "tuned",
+        }
+    }
+}
+
+/// One chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its number in the run.
+    pub index: u64,
+    /// The rows it produces.
+    pub rows: Range<u64>,
+    /// The rows it reads: those and the halo, as far as there are any.
+    pub input: Range<u64>,
+}
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// How chunks share streams.
+    pub schedule: Schedule,
+    /// Slots: chunks in flight.
+    pub depth: usize,
+    /// The largest chunk in rows.
+    pub chunk_rows: u64,
+    /// The chunks in order.
+    pub chunks: Vec<Chunk>,
+}
+
+/// Whether the first and last chunks are smaller than the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Ramp {
+    /// All are of one size, but for a ragged last one.
+    #[default]
+    Flat,
+    /// Sizes double from a sixteenth up and halve again at the end. For a pipeline that one engine
+    /// limits: it starts earlier and the others end sooner after it.
+    Both,
+}
+
+/// What a plan is made from.
+#[derive(Debug, Clone)]
+pub(crate) struct Wishes {
+    pub(crate) schedule: Schedule,
+    pub(crate) chunk: Option<Bytes>,
+    pub(crate) ramp: Ramp,
+    pub(crate) depth: Option<usize>,
+    pub(crate) halo: u64,
+    /// The rows to produce, sorted and disjoint.
+    pub(crate) todo: Vec<Range<u64>>,
+}
+
+impl Plan {
+    /// Plans a run over `layout`, with chunks of at most `rows_max` rows.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a depth of 0, empty rows or a size that overflows.
+    pub(crate) fn new(layout: Layout, wishes: &Wishes, rows_max: u64) -> Result<Self> {
+        let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
+        let total = layout.bytes()?;
+        if layout.row_bytes == 0 || layout.granule == 0 {
+            return Err(invalid("a row has no bytes, or the granule no rows"));
+        }
+        let depth = wishes.depth.unwrap_or(DEPTH);
+        if depth == 0 {
+            return Err(invalid("a depth of 0 slots"));
+        }
+        let granule = layout.granule;
+        let guess = Bytes((total / 32).clamp(CHUNK_MIN.0, CHUNK_MAX.0 / 2));
+        let wanted = wishes.chunk.unwrap_or(guess);
+        let whole = |rows: u64| (rows / granule * granule).max(granule);
+        let full = whole((wanted.0 / layout.row_bytes).min(rows_max));
+        let mut chunks = Vec::new();
+        for range in &wishes.todo {
+            let rows = range.end.min(layout.rows).saturating_sub(range.start);
+            let sizes = match wishes.ramp {
+                Ramp::Both => ramp(rows, full, granule),
+                Ramp::Flat => even(rows, full),
+            };
+            let mut start = range.start;
+            for size in sizes {
+                let rows = start..start + size;
+                let first = rows.start.saturating_sub(wishes.halo) / granule * granule;
+                let last = (rows.end + wishes.halo).next_multiple_of(granule).min(layout.rows);
+                let index = chunks.len() as u64;
+                chunks.push(Chunk { index, input: first..last, rows });
+                start += size;
+            }
+        }
+        Ok(Self { schedule: wishes.schedule, depth, chunk_rows: full, chunks })
+    }
+
+    /// The most rows that any chunk reads.
+    #[must_use]
+    pub fn input_rows_max(&self) -> u64 {
+        self.chunks.iter().map(|c| c.input.end - c.input.start).max().unwrap_or(0)
+    }
+
+    /// The most rows that any chunk produces.
+    #[must_use]
+    pub fn rows_max(&self) -> u64 {
+        self.chunks.iter().map(|c| c.rows.end - c.rows.start).max().unwrap_or(0)
+    }
+}
+
+/// Chunks of `full` rows and a ragged last one.
+pub(super) fn even(rows: u64, full: u64) -> Vec<u64> {
+    let mut sizes = vec![full; usize::try_from(rows / full).unwrap_or(usize::MAX)];
+    if !rows.is_multiple_of(full) {
+        sizes.push(rows % full);
+    }
+    sizes
+}
+
+/// Chunks that double up to `full` rows and halve again at the end.
+pub(super) fn ramp(rows: u64, full: u64, granule: u64) -> Vec<u64> {
+    let step = |n: u32| ((full >> n) / granule * granule).max(granule);
+    let mut up: Vec<u64> = (1..=RAMP_STEPS).rev().map(step).collect();
+    let both = 2 * up.iter().sum::<u64>();
+    if rows < both + full {
+        // Too little for two ramps: equal chunks, enough of them to overlap.
+        let size = (rows / 8 / granule * granule).max(granule).min(full);
+        return even(rows, size);
+    }
+    let down: Vec<u64> = up.iter().rev().copied().collect();
+    up.extend(even(rows - both, full));
+    up.extend(down);
+    up
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn wishes(ramp: Ramp, chunk: u64, halo: u64, todo: Range<u64>) -> Wishes {
+        let chunk = Some(Bytes(chunk));
+        let schedule = Schedule::RoleStreams;
+        let todo = std::iter::once(todo).collect();
+        Wishes { schedule, chunk, ramp, depth: None, halo, todo }
+    }
+
+    proptest! {
+        /// The law: the chunks produce every wanted row once and in order, begin at granules, and
+        /// read their halo as far as rows exist.
+        #[test]
+        fn chunks_cover_every_row_once_in_order(
+            images in 0u64..90, granule in 1u64..5, row_bytes in 1u64..9, chunk in 1u64..200,
+            halo in 0u64..9, ramped in any::<bool>(), from in 0u64..40,
+        ) {
+            let rows = images * granule;
+            let layout = Layout { rows, row_bytes, granule };
+            let shape = if ramped { Ramp::Both } else { Ramp::Flat };
+            let start = (from * granule).min(rows);
+            let plan = Plan::new(layout, &wishes(shape, chunk, halo, start..rows), u64::MAX)?;
+            let mut at = start;
+            for chunk in &plan.chunks {
+                prop_assert_eq!(chunk.rows.start, at);
+                prop_assert!(chunk.rows.start < chunk.rows.end);
+                prop_assert!(chunk.rows.start.is_multiple_of(granule));
+                prop_assert!(chunk.input.start <= chunk.rows.start.saturating_sub(halo));
+                prop_assert!(chunk.input.end >= (chunk.rows.end + halo).min(rows));
+                prop_assert!(chunk.input.end <= rows);
+                at = chunk.rows.end;
+            }
+            prop_assert_eq!(at, rows);
+        }
+    }
+
+    #[test]
+    fn a_ramp_doubles_up_and_halves_down() {
+        let layout = Layout { rows: 1024, row_bytes: 1 << 20, granule: 1 };
+        let plan = Plan::new(layout, &wishes(Ramp::Both, 16 << 20, 0, 0..1024), u64::MAX);
+        let plan = plan.expect("a plain plan");
+        let sizes: Vec<_> = plan.chunks.iter().map(|c| c.rows.end - c.rows.start).collect();
+        assert_eq!(sizes[..5], [1, 2, 4, 8, 16]);
+        assert_eq!(sizes[sizes.len() - 4..], [8, 4, 2, 1]);
+        assert_eq!(plan.chunk_rows, 16);
+    }
+}

@@ -1,0 +1,316 @@
+//! What a user says of a pipeline.
+#![forbid(unsafe_code)]
+
+use super::calibrate::Calibration;
+use super::host_work::HostWork;
+use super::io::{Layout, Sink, Source};
+use super::plan::{Chunk, Plan, Ramp, Schedule, Wishes};
+use super::report::Report;
+use super::run;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
+use crate::memory::{Buffer, Element, PinnedBuffer, View, ViewMut};
+use crate::stream::{Device, Stream};
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Stops a run between two chunks, from any thread. Clones stop the same run.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A run that is not stopped.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the run: what is in flight is finished and written, nothing new begins.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was stopped.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Rows that are finished, those of earlier runs included.
+    pub rows_done: u64,
+    /// All rows.
+    pub rows: u64,
+}
+
+/// The stream on which a stage enqueues, and the chunk it works on.
+#[derive(Debug)]
+pub struct StageCx<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) chunk: &'a Chunk,
+}
+
+impl StageCx<'_> {
+    /// The chunk. A stage is also called once with an empty one, before the first, so that its
+    /// kernels are loaded (law A42).
+    #[must_use]
+    pub fn chunk(&self) -> &Chunk {
+        self.chunk
+    }
+}
+
+impl Deref for StageCx<'_> {
+    type Target = Stream;
+    fn deref(&self) -> &Stream {
+        self.stream
+    }
+}
+
+pub(super) type StageFn<'a> =
+    Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Result<()> + 'a>;
+
+/// A stage with its element sizes in bytes.
+pub(super) struct Stage<'a> {
+    pub(super) run: StageFn<'a>,
+    pub(super) element_in: u64,
+    pub(super) element_out: u64,
+}
+
+pub(super) enum Input<'a> {
+    Source(Box<dyn Source + 'a>),
+    Pinned { bytes: View<'a, u8>, layout: Layout },
+}
+
+pub(super) enum Output<'a> {
+    Sink(Box<dyn Sink + 'a>),
+    Pinned(ViewMut<'a, u8>),
+}
+
+/// A pipeline: source, stages, sink.
+///
+/// ```
+/// use trijet::kernels::AXPY;
+/// use trijet::pipeline::Pipeline;
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let mut x = device.pinned::<f32>(6000)?;
+/// x.write()?.fill(2.0);
+/// let mut y = device.pinned::<f32>(6000)?;
+/// let report = Pipeline::on(&device)
+///     .pinned_source(&x, 10)
+///     .stage(|s, x, mut y| {
+///         s.fill_bytes(&mut y, 0)?;
+///         s.launch(&AXPY, (1.5f32, x, y))
+///     })
+///     .pinned_sink(&mut y)
+///     .run()?;
+/// assert!(y.read()?.iter().all(|v| *v == 3.0));
+/// assert_eq!(report.rows, 600);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub struct Pipeline<'a> {
+    pub(super) device: Device,
+    pub(super) input: Option<Input<'a>>,
+    pub(super) output: Option<Output<'a>>,
+    pub(super) stages: Vec<Stage<'a>>,
+    pub(super) wishes: Wishes,
+    pub(super) host_work: HostWork,
+    pub(super) cancel: Cancel,
+    pub(super) progress: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
+    pub(super) calibration: Option<Calibration>,
+    pub(super) record: bool,
+}
+
+impl fmt::Debug for Pipeline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("wishes", &self.wishes).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Pipeline<'a> {
+    /// A pipeline on a device.
+    #[must_use]
+    pub fn on(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            input: None,
+            output: None,
+            stages: Vec::new(),
+            wishes: Wishes {
+                schedule: Schedule::default(),
+                chunk: None,
+                ramp: Ramp::Flat,
+                depth: None,
+                halo: 0,
+                todo: std::iter::once(0..u64::MAX).collect(),
+            },
+            host_work: HostWork::default(),
+            cancel: Cancel::default(),
+            progress: None,
+            calibration: None,
+            record: true,
+        }
+    }
+
+    /// Where the data come from.
+    #[must_use]
+    pub fn source(mut self, source: impl Source + 'a) -> Self {
+        self.input = Some(Input::Source(Box::new(source)));
+        self
+    }
+
+    /// Data that are already in page-locked memory, as rows of `row_len` elements. They are
+    /// uploaded from where they are.
+    #[must_use]
+    pub fn pinned_source<T: Element>(mut self, data: &'a PinnedBuffer<T>, row_len: u64) -> Self {
+        let row_bytes = row_len * size_of::<T>() as u64;
+        let bytes = data.view().as_bytes();
+        let rows = bytes.len().checked_div(row_bytes).unwrap_or(0);
+        let layout = Layout { rows, row_bytes, granule: 1 };
+        self.input = Some(Input::Pinned { bytes, layout });
+        self
+    }
+
+    /// Rows beyond each chunk's own that its first stage reads, on both sides.
+    #[must_use]
+    pub fn halo(mut self, rows: u64) -> Self {
+        self.wishes.halo = rows;
+        self
+    }
+
+    /// Appends a stage: it enqueues kernels that compute `y` from `x`. `y` has the rows of the
+    /// chunk, as many elements in each as `x`; the `x` of the first stage has the halo around
+    /// them. The closure is also called once with an empty chunk before the first, so that its
+    /// kernels are loaded.
+    #[must_use]
+    pub fn stage<T: Element, U: Element>(
+        mut self,
+        run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
+    ) -> Self {
+        let run: StageFn<'a> =
+            Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
+        let (element_in, element_out) = (size_of::<T>() as u64, size_of::<U>() as u64);
+        self.stages.push(Stage { run, element_in, element_out });
+        self
+    }
+
+    /// Where the results go.
+    #[must_use]
+    pub fn sink(mut self, sink: impl Sink + 'a) -> Self {
+        self.output = Some(Output::Sink(Box::new(sink)));
+        self
+    }
+
+    /// Page-locked memory that takes the results.
+    #[must_use]
+    pub fn pinned_sink<T: Element>(
+        mut self,
+        data: &'a mut Buffer<T, crate::memory::PageLocked>,
+    ) -> Self {
+        self.output = Some(Output::Pinned(data.view_mut().into_bytes()));
+        self
+    }
+
+    /// How chunks share streams; tuned by default.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.wishes.schedule = schedule;
+        self
+    }
+
+    /// The size of a chunk's input. It is rounded to whole rows, and halved when the device has
+    /// too little memory.
+    #[must_use]
+    pub fn chunk(mut self, bytes: Bytes) -> Self {
+        self.wishes.chunk = Some(bytes);
+        self
+    }
+
+    /// Slots: chunks in flight.
+    #[must_use]
+    pub fn depth(mut self, slots: usize) -> Self {
+        self.wishes.depth = Some(slots);
+        self
+    }
+
+    /// Produces only these rows, sorted and disjoint: what an earlier run left undone.
+    #[must_use]
+    pub fn rows(mut self, todo: Vec<Range<u64>>) -> Self {
+        self.wishes.todo = todo;
+        self
+    }
+
+    /// Where source and sink are called; on threads of their own by default.
+    #[must_use]
+    pub fn host_work(mut self, host_work: HostWork) -> Self {
+        self.host_work = host_work;
+        self
+    }
+
+    /// Lets the run be stopped between two chunks.
+    #[must_use]
+    pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
+        self.cancel = cancel.clone();
+        self
+    }
+
+    /// Calls `progress` after each chunk that is finished, in order.
+    #[must_use]
+    pub fn on_progress(mut self, progress: impl Fn(Progress) + Sync + 'a) -> Self {
+        self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// The link's rates, so that the report can state the bound. Without them it says that the
+    /// bound is unknown.
+    #[must_use]
+    pub fn calibrated(mut self, calibration: &Calibration) -> Self {
+        self.calibration = Some(calibration.clone());
+        self
+    }
+
+    /// Leaves the times of the single operations out: two events fewer for each of them. The
+    /// report then has the elapsed time and no engines.
+    #[must_use]
+    pub fn unrecorded(mut self) -> Self {
+        self.record = false;
+        self
+    }
+
+    /// The plan that a run would follow, if memory suffices.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a source, stages and sink that do not fit together.
+    pub fn plan(&self) -> Result<Plan> {
+        Plan::new(self.layout()?, &self.wishes, u64::MAX)
+    }
+
+    pub(super) fn layout(&self) -> Result<Layout> {
+        match &self.input {
+            Some(Input::Source(source)) => Ok(source.layout()),
+            Some(Input::Pinned { layout, bytes }) => {
+                if layout.row_bytes == 0 || layout.bytes()? != bytes.len() {
+                    let cause = format!("{} bytes are no whole rows", bytes.len());
+                    return Err(Error::new(ErrorKind::InvalidValue, "pipeline", cause));
+                }
+                Ok(*layout)
+            }
+            None => Err(Error::new(ErrorKind::InvalidValue, "pipeline", "it has no source")),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` when not even the
+    /// smallest chunk fits; `Cancelled`; the error of a source, stage or sink, with its chunk.
+    /// After an error nothing more is enqueued, and everything enqueued has ended.
+    pub fn run(self) -> Result<Report> {
+        run::run(self)
+    }
+}

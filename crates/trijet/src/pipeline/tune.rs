@@ -1,0 +1,197 @@
+//! Choosing chunk sizes: measure the first chunks alone, then compare plans in a model.
+//!
+//! Two things pull apart. Each chunk has fixed costs, so large chunks are cheap; but nothing
+//! overlaps with the upload of the first and the download of the last, so small ones are. With
+//! both directions equally busy and n bytes at rate r, T = n/r + c/r + (n/c) g is least at
+//! c = sqrt(n g r), and ramps are useless: a chunk twice as long as the one before leaves the
+//! download idle for the difference. When one engine limits, small first and last chunks do help.
+//! The recurrences of a three-lane pipeline cover all of this, so each candidate is simply run
+//! through them.
+#![forbid(unsafe_code)]
+
+use super::io::Layout;
+use super::plan::{CHUNK_MAX, CHUNK_MIN, Plan, Ramp, Schedule, even, ramp};
+use super::run::{Resources, load, submit};
+use super::spec::{Input, Pipeline};
+use crate::base::error::{ErrorKind, Result};
+use crate::base::ledger::Engine;
+use crate::base::units::Bytes;
+use crate::stream::timing::Recorder;
+use crate::trace::overlap::work;
+use std::sync::Arc;
+
+/// The sizes of the two probes. Both are timed alone; the line through them is the cost.
+const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
+/// Below this a run is over before measuring pays.
+const WORTH_TUNING: Bytes = Bytes(32 << 20);
+/// How much slower a direction of the link is while the other is busy (an H200: 55.5 to 50.8).
+const DUPLEX: f64 = 1.09;
+/// Time between two dependent operations of a lane that the probes, alone in one, do not see.
+const GAP_NS: f64 = 3_000.0;
+
+/// Cost of one engine: nanoseconds per chunk, and per row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Line {
+    fixed: f64,
+    row: f64,
+}
+
+impl Line {
+    /// Through two measurements of (rows, nanoseconds).
+    fn through(a: (u64, u64), b: (u64, u64)) -> Self {
+        let rows = (b.0 as f64 - a.0 as f64).max(1.0);
+        let row = ((b.1 as f64 - a.1 as f64) / rows).max(0.0);
+        Self { fixed: (a.1 as f64 - row * a.0 as f64).max(0.0), row }
+    }
+
+    fn time(self, rows: u64) -> f64 {
+        self.fixed + GAP_NS + self.row * rows as f64
+    }
+}
+
+/// The model of a run: upload, compute, download.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Model([Line; 3]);
+
+impl Model {
+    /// The time of chunks of these rows with `depth` slots, in nanoseconds: each chunk waits for
+    /// the one before it on its lane, for its own earlier stage, and for its slot.
+    fn time(&self, sizes: &[u64], depth: usize) -> f64 {
+        let mut ends = vec![[0.0f64; 3]; sizes.len()];
+        for (k, rows) in sizes.iter().enumerate() {
+            let last = if k > 0 { ends[k - 1] } else { [0.0; 3] };
+            let slot = if k >= depth { ends[k - depth] } else { [0.0; 3] };
+            let [up, compute, down] = self.0.map(|line| line.time(*rows));
+            let up = last[0].max(slot[1]) + up;
+            let compute = last[1].max(up).max(slot[2]) + compute;
+            let down = last[2].max(compute) + down;
+            ends[k] = [up, compute, down];
+        }
+        ends.last().map_or(0.0, |end| end[2])
+    }
+
+    /// The best candidate for `rows` rows: the rows of a full chunk, and whether to ramp.
+    fn choose(&self, rows: u64, layout: Layout, depth: usize) -> (Bytes, Ramp) {
+        let mut best = (f64::INFINITY, CHUNK_MIN, Ramp::Flat);
+        let mut bytes = CHUNK_MIN.0;
+        while bytes <= CHUNK_MAX.0 {
+            let granule = layout.granule;
+            let full = (bytes / layout.row_bytes / granule * granule).max(granule);
+            for shape in [Ramp::Flat, Ramp::Both] {
+                let sizes = match shape {
+                    Ramp::Flat => even(rows, full),
+                    Ramp::Both => ramp(rows, full, granule),
+                };
+                let time = self.time(&sizes, depth);
+                if time < best.0 {
+                    best = (time, Bytes(bytes), shape);
+                }
+            }
+            // Quarter steps of a power of two.
+            bytes += (bytes.next_power_of_two() / 4).max(CHUNK_MIN.0 / 4);
+        }
+        (best.1, best.2)
+    }
+}
+
+/// Chooses the chunk size of a pipeline that leaves it open.
+pub(super) fn tune(pipeline: &mut Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<()> {
+    let wishes = &pipeline.wishes;
+    let open = wishes.schedule == Schedule::Tuned && wishes.chunk.is_none();
+    if !open || layout.bytes()? < WORTH_TUNING.0 {
+        return Ok(());
+    }
+    let Some(model) = measure(pipeline, layout, sizes)? else { return Ok(()) };
+    let depth = pipeline.plan()?.depth;
+    let rows = pipeline.wishes.todo.iter().map(|r| r.end.min(layout.rows).saturating_sub(r.start));
+    let (chunk, shape) = model.choose(rows.sum(), layout, depth);
+    pipeline.wishes.chunk = Some(chunk);
+    pipeline.wishes.ramp = shape;
+    Ok(())
+}
+
+/// Times the probes, each engine alone. `None` when the device has no room for them.
+fn measure(pipeline: &Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<Option<Model>> {
+    let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
+    for probe in PROBES {
+        let mut wishes = pipeline.wishes.clone();
+        wishes.schedule = Schedule::OneStream;
+        wishes.chunk = Some(probe);
+        wishes.depth = Some(1);
+        let mut plan = Plan::new(layout, &wishes, u64::MAX)?;
+        plan.chunks.truncate(1);
+        let Some(chunk) = plan.chunks.first().cloned() else { return Ok(None) };
+        let mut resources = match Resources::try_allocate(pipeline, plan, sizes) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => return Ok(None),
+            other => other?,
+        };
+        load(&mut resources, &pipeline.stages)?;
+        let device = &pipeline.device;
+        let in_bytes = (chunk.input.end - chunk.input.start) * sizes[0];
+        let rows = chunk.rows.end - chunk.rows.start;
+        let out_bytes = rows * sizes.last().copied().unwrap_or(0);
+        let mut landing = device.pinned::<u8>(out_bytes)?;
+        let mut staged = device.pinned::<u8>(in_bytes)?;
+        if let Some(Input::Source(source)) = &pipeline.input {
+            source.read(chunk.input.clone(), &mut staged.write()?)?;
+        }
+        let recorder = Arc::new(Recorder::default());
+        // The first pass is the warm-up.
+        for pass in 0..2 {
+            if pass == 1 {
+                resources.lanes.0[0].lane().begin_recording(&recorder)?;
+            }
+            let lanes = resources.lanes.of(&resources.plan, &chunk);
+            let input = match &pipeline.input {
+                Some(Input::Pinned { bytes, .. }) => {
+                    let first = chunk.input.start * sizes[0];
+                    bytes.slice(first..first + in_bytes)
+                }
+                _ => staged.view(),
+            };
+            let slot = &mut resources.slots[0];
+            submit(&chunk, &lanes, slot, &pipeline.stages, sizes, input, landing.view_mut())?;
+            resources.lanes.0[0].synchronize()?;
+        }
+        let ops = recorder.take(resources.lanes.0[0].lane().driver())?;
+        let time = |engine| (rows, work(&ops, engine).0);
+        measured.push([Engine::Upload, Engine::Compute, Engine::Download].map(time));
+    }
+    let line = |engine: usize| Line::through(measured[0][engine], measured[1][engine]);
+    let mut lines = [line(0), line(1), line(2)];
+    lines[0].row *= DUPLEX;
+    lines[2].row *= DUPLEX;
+    Ok(Some(Model(lines)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: Layout = Layout { rows: 1 << 18, row_bytes: 4096, granule: 1 };
+
+    fn model(up: f64, compute: f64, down: f64) -> Model {
+        Model([up, compute, down].map(|row| Line { fixed: 1_000.0, row }))
+    }
+
+    #[test]
+    fn the_recurrences_give_fill_steady_state_and_drain() {
+        let model = Model([10.0, 20.0, 5.0].map(|row| Line { fixed: -GAP_NS, row }));
+        assert_eq!(model.time(&[1, 1, 1, 1], 3), 10.0 + 4.0 * 20.0 + 5.0);
+        assert_eq!(model.time(&[1, 1], 1), 2.0 * 35.0 - 5.0, "one slot of input and of output");
+    }
+
+    #[test]
+    fn balanced_directions_want_flat_chunks_near_the_root_of_all() {
+        // 80 ns a row of 4 KiB is 51 GB/s; sqrt(1 GiB * 4 us * 51 GB/s) is 14 MiB.
+        let (chunk, shape) = model(80.0, 3.0, 80.0).choose(LAYOUT.rows, LAYOUT, 3);
+        assert_eq!(shape, Ramp::Flat);
+        assert!((10 << 20..20 << 20).contains(&chunk.0), "{chunk}");
+    }
+
+    #[test]
+    fn a_limiting_engine_wants_small_chunks_at_both_ends() {
+        let (_, shape) = model(80.0, 400.0, 80.0).choose(LAYOUT.rows, LAYOUT, 3);
+        assert_eq!(shape, Ramp::Both);
+    }
+}

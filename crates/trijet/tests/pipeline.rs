@@ -1,0 +1,452 @@
+//! Pipelines: every byte arrives once and in order, whatever the schedule, the order the device
+//! chooses, or what fails on the way.
+
+use std::ops::Range;
+use std::sync::Mutex;
+use trijet::base::prng::Prng;
+use trijet::kernels::WORK;
+use trijet::kernels::median::{Rows, median};
+use trijet::pipeline::{Cancel, HostWork, Layout, Pipeline, Schedule, Sink, Source};
+use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, Result, Select};
+
+const SCHEDULES: [Schedule; 4] =
+    [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
+
+fn threads() -> Device {
+    Device::open(Select::Host(0)).expect("the host device is always there")
+}
+
+fn host(config: HostConfig) -> Device {
+    Device::host(config).expect("a host device").remove(0)
+}
+
+fn simulated(order: Order) -> Device {
+    host(HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() })
+}
+
+/// Rows in memory, which fail when a given row is read.
+struct Memory {
+    bytes: Vec<u8>,
+    layout: Layout,
+    fails_at: Option<u64>,
+}
+
+impl Memory {
+    fn new(bytes: Vec<u8>, row_bytes: u64) -> Self {
+        let rows = bytes.len() as u64 / row_bytes;
+        Self { bytes, layout: Layout { rows, row_bytes, granule: 1 }, fails_at: None }
+    }
+}
+
+impl Source for Memory {
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        if self.fails_at.is_some_and(|row| rows.contains(&row)) {
+            return Err(Error::new(ErrorKind::Io, "read", "scan.raw: the disk is gone"));
+        }
+        let row = self.layout.row_bytes;
+        let from = usize::try_from(rows.start * row).expect("a small test");
+        into.copy_from_slice(&self.bytes[from..from + into.len()]);
+        Ok(())
+    }
+}
+
+/// What a sink was given, shared with the test.
+#[derive(Default)]
+struct Landed {
+    bytes: Vec<u8>,
+    rows: Vec<Range<u64>>,
+    finished: bool,
+}
+
+struct Collect<'a> {
+    landed: &'a Mutex<Landed>,
+    fails_at: Option<u64>,
+    cancel: Option<(u64, Cancel)>,
+}
+
+impl<'a> Collect<'a> {
+    fn new(landed: &'a Mutex<Landed>) -> Self {
+        Self { landed, fails_at: None, cancel: None }
+    }
+}
+
+impl Sink for Collect<'_> {
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        if self.fails_at.is_some_and(|row| rows.contains(&row)) {
+            return Err(Error::new(ErrorKind::Io, "write", "out.raw: no space left"));
+        }
+        if let Some((row, cancel)) = &self.cancel
+            && rows.contains(row)
+        {
+            cancel.cancel();
+        }
+        let mut landed = self.landed.lock().expect("no test panics with this lock");
+        landed.bytes.extend_from_slice(bytes);
+        landed.rows.push(rows);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.landed.lock().expect("no test panics with this lock").finished = true;
+        Ok(())
+    }
+}
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut prng = Prng::new(seed);
+    (0..len).map(|_| prng.next_u64().to_le_bytes()[0]).collect()
+}
+
+/// The independent reference: sort the window of every pixel.
+fn median_by_sorting(pixels: &[u16], width: usize, height: usize, radius: usize) -> Vec<u16> {
+    let images = pixels.len() / (width * height);
+    let mut out = Vec::with_capacity(pixels.len());
+    for image in 0..images {
+        let base = image * width * height;
+        for y in 0..height {
+            for x in 0..width {
+                let mut window = Vec::new();
+                for dy in 0..=2 * radius {
+                    for dx in 0..=2 * radius {
+                        let yy = (y + dy).saturating_sub(radius).min(height - 1);
+                        let xx = (x + dx).saturating_sub(radius).min(width - 1);
+                        window.push(pixels[base + yy * width + xx]);
+                    }
+                }
+                window.sort_unstable();
+                out.push(window[window.len() / 2]);
+            }
+        }
+    }
+    out
+}
+
+/// What a run of the median over a stack is made of.
+struct Job {
+    pixels: Vec<u16>,
+    width: u32,
+    height: u32,
+    radius: u32,
+}
+
+impl Job {
+    fn small() -> Self {
+        let (width, height, images) = (13, 17, 3);
+        let bytes = noise(5, 2 * width * height * images);
+        let pixels = bytes.chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
+        Self { pixels, width: 13, height: 17, radius: 2 }
+    }
+
+    fn expected(&self) -> Vec<u16> {
+        let (w, h) = (self.width as usize, self.height as usize);
+        median_by_sorting(&self.pixels, w, h, self.radius as usize)
+    }
+
+    fn run(&self, device: &Device, schedule: Schedule, chunk: u64, depth: usize) -> Vec<u16> {
+        let bytes = self.pixels.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
+        let source = Memory::new(bytes, u64::from(self.width) * 2);
+        let landed = Mutex::default();
+        let (width, height, radius) = (self.width, self.height, self.radius);
+        let report = Pipeline::on(device)
+            .source(source)
+            .halo(u64::from(radius))
+            .stage(move |s, x, y| {
+                let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
+                median::<u16>(s, radius, Rows { width, height, first_out, first_in }, x, y)
+            })
+            .sink(Collect::new(&landed))
+            .schedule(schedule)
+            .chunk(Bytes(chunk))
+            .depth(depth)
+            .host_work(HostWork::Inline)
+            .run()
+            .expect("a run without faults");
+        assert_eq!(report.rows * u64::from(width), self.pixels.len() as u64);
+        let landed = landed.into_inner().expect("no test panics with this lock");
+        assert!(landed.finished);
+        landed.bytes.chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect()
+    }
+}
+
+#[test]
+fn the_median_equals_sorting_on_threads_for_every_schedule() {
+    let (job, device) = (Job::small(), threads());
+    for schedule in SCHEDULES {
+        for (chunk, depth) in [(1, 1), (26 * 5, 2), (26 * 16, 3), (1 << 20, 4)] {
+            let found = job.run(&device, schedule, chunk, depth);
+            assert_eq!(found, job.expected(), "{schedule:?}, {chunk} bytes, {depth} slots");
+        }
+    }
+}
+
+#[test]
+fn the_median_is_the_same_under_a_thousand_orders() {
+    let job = Job::small();
+    let expected = job.expected();
+    for (seed, schedule) in (0..1000).zip(SCHEDULES.into_iter().cycle()) {
+        let found = job.run(&simulated(Order::Seeded(seed)), schedule, 26 * 6, 3);
+        assert!(found == expected, "seed {seed}, {schedule:?}");
+    }
+}
+
+#[test]
+fn chunks_arrive_in_order_and_once_with_host_threads() {
+    let device = threads();
+    let bytes = noise(9, 40_000);
+    for schedule in SCHEDULES {
+        let landed = Mutex::default();
+        let seen = Mutex::new(Vec::new());
+        Pipeline::on(&device)
+            .source(Memory::new(bytes.clone(), 40))
+            .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)))
+            .sink(Collect::new(&landed))
+            .schedule(schedule)
+            .chunk(Bytes(1700))
+            .on_progress(|p| seen.lock().expect("no test panics with this lock").push(p.rows_done))
+            .run()
+            .expect("a run without faults");
+        let landed = landed.into_inner().expect("no test panics with this lock");
+        assert_eq!(landed.bytes, bytes);
+        let ends: Vec<_> = landed.rows.iter().map(|r| r.end).collect();
+        assert_eq!(
+            seen.into_inner().expect("no test panics with this lock"),
+            ends,
+            "progress follows the rows"
+        );
+        assert!(landed.rows.windows(2).all(|w| w[0].end == w[1].start));
+    }
+}
+
+#[test]
+fn only_the_wanted_rows_are_produced() {
+    let device = threads();
+    let landed = Mutex::default();
+    Pipeline::on(&device)
+        .source(Memory::new(noise(3, 1000), 10))
+        .stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y))
+        .sink(Collect::new(&landed))
+        .rows(vec![3..10, 50..51, 90..100])
+        .chunk(Bytes(40))
+        .run()
+        .expect("a run without faults");
+    let all = noise(3, 1000);
+    let expected = [&all[30..100], &all[500..510], &all[900..1000]].concat();
+    assert_eq!(landed.into_inner().expect("no test panics with this lock").bytes, expected);
+}
+
+/// Runs 100 rows of 10 bytes with faults, in both kinds of host work.
+fn faulty(
+    make: impl Fn(&Mutex<Landed>) -> (Memory, Option<u64>, Option<(u64, Cancel)>),
+    check: impl Fn(Error, Landed),
+) {
+    for host_work in [HostWork::Threads, HostWork::Inline] {
+        let landed = Mutex::default();
+        let (source, sink_fails, cancel) = make(&landed);
+        let token = cancel.as_ref().map_or_else(Cancel::new, |(_, token)| token.clone());
+        let sink = Collect { fails_at: sink_fails, cancel, ..Collect::new(&landed) };
+        let error = Pipeline::on(&threads())
+            .source(source)
+            .stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y))
+            .sink(sink)
+            .schedule(Schedule::RoleStreams)
+            .chunk(Bytes(70))
+            .cancel_with(&token)
+            .host_work(host_work)
+            .run()
+            .expect_err("the run must fail");
+        check(error, landed.into_inner().expect("no test panics with this lock"));
+    }
+}
+
+#[test]
+fn a_source_error_names_its_chunk_and_what_came_before_is_written() {
+    let make = |_: &Mutex<Landed>| {
+        let source = Memory { fails_at: Some(45), ..Memory::new(noise(1, 1000), 10) };
+        (source, None, None)
+    };
+    faulty(make, |error, landed| {
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let words = error.to_string();
+        assert!(words.contains("chunk 6 (rows 42..49), source"), "{words}");
+        assert!(words.contains("the disk is gone"), "{words}");
+        assert!(!landed.finished);
+        assert_eq!(landed.bytes, noise(1, 1000)[..420], "the chunks before it");
+    });
+}
+
+#[test]
+fn a_sink_error_names_its_chunk_and_nothing_is_finished() {
+    let make = |_: &Mutex<Landed>| (Memory::new(noise(1, 1000), 10), Some(20), None);
+    faulty(make, |error, landed| {
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let words = error.to_string();
+        assert!(words.contains("chunk 2 (rows 14..21), sink"), "{words}");
+        assert!(!landed.finished);
+        assert_eq!(landed.bytes.len(), 140);
+    });
+}
+
+#[test]
+fn a_cancelled_run_keeps_what_is_done_and_finishes_nothing() {
+    let make =
+        |_: &Mutex<Landed>| (Memory::new(noise(1, 1000), 10), None, Some((20, Cancel::new())));
+    faulty(make, |error, landed| {
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert!(!landed.finished);
+        let len = landed.bytes.len();
+        assert!((210..1000).contains(&len), "{len} bytes");
+        assert_eq!(landed.bytes, noise(1, 1000)[..len]);
+    });
+}
+
+#[test]
+fn a_stage_error_names_chunk_and_stage() {
+    let landed = Mutex::default();
+    let error = Pipeline::on(&threads())
+        .source(Memory::new(noise(1, 1000), 10))
+        .stage::<u8, u8>(|s, x, mut y| {
+            let half = if s.chunk().index == 3 { x.len() / 2 } else { x.len() };
+            s.copy(&x.slice(..half), &mut y)
+        })
+        .sink(Collect::new(&landed))
+        .chunk(Bytes(70))
+        .run()
+        .expect_err("lengths differ in chunk 3");
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    assert!(error.to_string().contains("chunk 3"), "{error}");
+    assert!(error.to_string().contains("stage 0"), "{error}");
+}
+
+#[test]
+fn a_panicking_source_is_an_error_and_not_a_hang() {
+    struct Panics;
+    impl Source for Panics {
+        fn layout(&self) -> Layout {
+            Layout { rows: 10, row_bytes: 4, granule: 1 }
+        }
+        fn read(&self, _: Range<u64>, _: &mut [u8]) -> Result<()> {
+            panic!("the source is broken")
+        }
+    }
+    let landed = Mutex::default();
+    let error = Pipeline::on(&threads())
+        .source(Panics)
+        .sink(Collect::new(&landed))
+        .run()
+        .expect_err("the source panics");
+    assert_eq!(error.kind(), ErrorKind::Panicked);
+}
+
+#[test]
+fn too_little_memory_means_smaller_chunks() {
+    let device = host(HostConfig { memory: Bytes(64 << 10), ..HostConfig::default() });
+    let bytes = noise(2, 200_000);
+    let landed = Mutex::default();
+    let report = Pipeline::on(&device)
+        .source(Memory::new(bytes.clone(), 100))
+        .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)))
+        .sink(Collect::new(&landed))
+        .chunk(Bytes(50_000))
+        .run()
+        .expect("smaller chunks fit");
+    assert_eq!(landed.into_inner().expect("no test panics with this lock").bytes, bytes);
+    assert!(report.plan.chunk_rows < 500, "{} rows", report.plan.chunk_rows);
+}
+
+#[test]
+fn far_too_little_memory_says_what_was_wanted() {
+    let device = host(HostConfig { memory: Bytes(1024), ..HostConfig::default() });
+    let landed = Mutex::default();
+    let error = Pipeline::on(&device)
+        .source(Memory::new(noise(2, 200_000), 100_000))
+        .stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y))
+        .sink(Collect::new(&landed))
+        .run()
+        .expect_err("a row does not fit");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert!(error.to_string().contains("even chunks of 97.66 KiB do not fit"), "{error}");
+    assert!(error.to_string().contains("wanted"), "{error}");
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let device = threads();
+    let no_sink = Pipeline::on(&device).source(Memory::new(noise(1, 100), 10)).run();
+    assert_eq!(no_sink.expect_err("no sink").kind(), ErrorKind::InvalidValue);
+    let landed = Mutex::default();
+    let odd = Pipeline::on(&device)
+        .source(Memory::new(noise(1, 100), 10))
+        .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)))
+        .sink(Collect::new(&landed))
+        .run();
+    let error = odd.expect_err("10 bytes hold no whole u32");
+    assert!(error.to_string().contains("whole elements of 4 bytes"), "{error}");
+}
+
+#[test]
+fn no_rows_make_an_empty_result() {
+    let landed = Mutex::default();
+    let report = Pipeline::on(&threads())
+        .source(Memory::new(Vec::new(), 10))
+        .stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y))
+        .sink(Collect::new(&landed))
+        .run()
+        .expect("nothing to do");
+    assert_eq!(report.rows, 0);
+    assert!(landed.into_inner().expect("no test panics with this lock").finished);
+}
+
+#[test]
+fn a_dropped_wait_shows_in_some_order_and_never_hangs() {
+    let job = Job::small();
+    let expected = job.expected();
+    let mut damaged = 0;
+    for number in 1..=12 {
+        for seed in 0..8 {
+            let device = simulated(Order::Seeded(seed));
+            device.drop_wait(number);
+            let found = job.run(&device, Schedule::RoleStreams, 26 * 6, 2);
+            damaged += usize::from(found != expected);
+        }
+    }
+    assert!(damaged > 0, "no wait that was left out made a difference");
+}
+
+#[test]
+fn overlap_is_seen_and_bounded_in_the_model() {
+    use trijet::pipeline::Calibration;
+    let device = simulated(Order::Greedy);
+    let calibration = Calibration::measure(&device, Bytes(64 << 20)).expect("a calibration");
+    let mut x = device.pinned::<u32>(16 << 20).expect("memory");
+    x.write().expect("idle").fill(7);
+    let mut y = device.pinned::<u32>(16 << 20).expect("memory");
+    let mut run = |schedule, chunk: Option<Bytes>| {
+        let pipeline = Pipeline::on(&device)
+            .pinned_source(&x, 1024)
+            .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)))
+            .pinned_sink(&mut y)
+            .schedule(schedule)
+            .calibrated(&calibration);
+        let pipeline = match chunk {
+            Some(bytes) => pipeline.chunk(bytes),
+            None => pipeline,
+        };
+        pipeline.run().expect("a run without faults")
+    };
+    let serial = run(Schedule::OneStream, Some(Bytes(4 << 20)));
+    let roles = run(Schedule::RoleStreams, Some(Bytes(1 << 20)));
+    let tuned = run(Schedule::Tuned, None);
+    assert!(roles.elapsed < serial.elapsed, "{serial}\n{roles}");
+    assert!(tuned.elapsed < roles.elapsed, "{roles}\n{tuned}");
+    for report in [&serial, &roles, &tuned] {
+        let efficiency = report.efficiency().expect("calibrated");
+        assert!(efficiency <= 1.01, "{report}");
+        assert!(report.exposed.total() < report.elapsed, "{report}");
+    }
+    assert!(tuned.efficiency().expect("calibrated") > 0.9, "{tuned}");
+    assert_eq!(tuned.ordering.over_waits, 0, "a pipeline records exactly: {tuned}");
+}
