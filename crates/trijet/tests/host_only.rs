@@ -8,7 +8,9 @@ use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::{MIX, WORK};
 use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
-use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result};
+use trijet::{
+    Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
+};
 
 const EXECUTORS: [Executor; 5] = [
     Executor::Threads,
@@ -198,6 +200,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
         let event = device.event()?;
         let (ran, dropped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut admitted = 0;
+        other.copy(&x, &mut landed)?;
         // On threads the fault may surface while this is still enqueuing.
         let mut first = stream.launch(&FAULTY, (&mut x.slice_mut(..),)).err();
         for _ in 0..10 {
@@ -209,8 +212,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
             admitted += 1;
             first = first.or(refused.err());
         }
-        let tail = other.copy(&x, &mut landed).and_then(|()| event.record(&other));
-        let tail = tail.and_then(|()| other.synchronize());
+        let tail = event.record(&other).and_then(|()| stream.synchronize());
         let first = first.or(tail.err()).expect("the twin panicked");
         assert_eq!(first.kind(), ErrorKind::Launch, "{executor:?}: {first}");
         assert!(first.to_string().contains("faulty"), "{first}");
@@ -255,6 +257,37 @@ fn a_fault_stays_on_its_device() -> Result<()> {
         let error = devices[0].synchronize().expect_err("the twin panicked");
         assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
         good.synchronize()?;
+    }
+    Ok(())
+}
+
+/// A wait left out on request damages results, and never the host's own memory: a guard lent
+/// while an operation still writes the bytes would be a data race in safe code.
+#[test]
+fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
+    for seed in 0..40 {
+        let executor = Executor::Virtual(Order::Seeded(seed));
+        let device = open(HostConfig { executor, ..HostConfig::default() });
+        let (slow, other) = (device.stream()?, device.stream()?);
+        let mut busy = device.pinned::<u8>(1 << 20)?;
+        let mut x = device.pinned::<u8>(1 << 12)?;
+        slow.fill_bytes(&mut busy, 1)?;
+        slow.fill_bytes(&mut x, 1)?;
+        device.drop_wait(1);
+        other.fill_bytes(&mut x, 2)?;
+        assert!(device.dropped_wait().is_some());
+        assert!(x.read()?.iter().all(|byte| [1, 2].contains(byte)));
+        assert_eq!(slow.query()?, Readiness::Ready, "seed {seed}");
+        // Nor are the bytes handed to the next user before all are done.
+        slow.fill_bytes(&mut busy, 1)?;
+        slow.fill_bytes(&mut x, 1)?;
+        device.drop_wait(1);
+        other.fill_bytes(&mut x, 2)?;
+        drop(x);
+        let mut next = device.pinned::<u8>(1 << 12)?;
+        next.write()?.fill(3);
+        device.synchronize()?;
+        assert!(next.read()?.iter().all(|byte| *byte == 3), "seed {seed}");
     }
     Ok(())
 }

@@ -221,12 +221,12 @@ impl LaneRef {
             }
         });
         let marks = self.marks(&mut needs)?;
-        let (position, result) = {
+        let (position, result, left_out) = {
             let mut state = self.lane().lock();
             if state.last_shared && state.recorded() < state.seq {
                 state.record(&self.universe, self.id)?;
             }
-            self.wait_for(&mut state, spec, &needs, &marks)?;
+            let left_out = self.wait_for(&mut state, spec, &needs, &marks)?;
             let begin = self.timed_begin(&mut state, spec)?;
             let result = run(self.driver(), self.stream)?;
             let end = match begin {
@@ -244,9 +244,10 @@ impl LaneRef {
                 }
             }
             state.last_end = end;
-            (position, result)
+            (position, result, left_out)
         };
         for access in uses {
+            access.track.leave_out(&left_out);
             access.track.stamp(access.range.clone(), access.mode, position);
         }
         Ok((position, result))
@@ -264,13 +265,15 @@ impl LaneRef {
         needs.iter().map(|need| self.universe.mark_for(*need)).collect()
     }
 
+    /// Enqueues the waits, and returns what was left out on request.
     fn wait_for(
         &self,
         state: &mut State,
         spec: &Spec,
         needs: &Needs,
         marks: &[Arc<Mark>],
-    ) -> Result<()> {
+    ) -> Result<Needs> {
+        let mut left_out = Needs::new();
         for (need, mark) in needs.iter().zip(marks) {
             if state.vector.covers(*need) {
                 continue;
@@ -285,6 +288,7 @@ impl LaneRef {
             if self.universe.count_wait(about) {
                 // Left out on request. The lane knows nothing more than before, so that nobody
                 // who waits for it believes that the other operation is complete.
+                left_out.push(*need);
                 continue;
             }
             self.driver().stream_wait(self.stream, mark.event)?;
@@ -296,7 +300,7 @@ impl LaneRef {
             }
             state.vector.join(&mark.snapshot);
         }
-        Ok(())
+        Ok(left_out)
     }
 
     /// The moment before a timed operation: the end of the one before, or a new event.

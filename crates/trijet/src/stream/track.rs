@@ -42,6 +42,9 @@ pub(crate) struct Track {
     shared: AtomicBool,
     /// The user orders it (`Manual`): no waits are inserted.
     manual: AtomicBool,
+    /// Users that a later one should have waited for, and did not on request: its stamp hides
+    /// them. The host must not touch the bytes before they are done.
+    left_out: Mutex<Needs>,
 }
 
 /// One access of an operation to a tracked allocation.
@@ -60,6 +63,7 @@ impl Track {
             first_lane: AtomicU32::new(0),
             shared: AtomicBool::new(false),
             manual: AtomicBool::new(false),
+            left_out: Mutex::default(),
         }
     }
 
@@ -119,6 +123,34 @@ impl Track {
                     add_need(needs, *position);
                 }
             }
+        }
+    }
+
+    /// What an access by the host must come after: the users, and those that are hidden because
+    /// a wait was left out.
+    pub(crate) fn host_needs(
+        &self,
+        range: Range<u64>,
+        mode: Mode,
+        implied: impl Fn(Position) -> bool,
+        needs: &mut Needs,
+    ) {
+        for position in self.left_out.lock().expect("no code panics under this lock").iter() {
+            if !implied(*position) {
+                add_need(needs, *position);
+            }
+        }
+        self.users(range, mode, implied, needs);
+    }
+
+    /// Notes users that an access did not wait for, on request.
+    pub(crate) fn leave_out(&self, positions: &[Position]) {
+        if positions.is_empty() {
+            return;
+        }
+        let mut left_out = self.left_out.lock().expect("no code panics under this lock");
+        for position in positions {
+            add_need(&mut left_out, *position);
         }
     }
 
