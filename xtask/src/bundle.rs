@@ -109,14 +109,15 @@ fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result<Vec<Progra
     for line in messages.lines() {
         let message: Value = serde_json::from_str(line)?;
         let target = &message["target"];
+        let kind = target["kind"][0].as_str();
+        // The driver of empty functions is a library that a benchmark opens.
+        let library = kind == Some("cdylib");
+        let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =
-            (message["executable"].as_str(), target["name"].as_str(), target["kind"][0].as_str())
+            (built.as_str(), target["name"].as_str(), kind)
         {
-            programs.push(Program {
-                name: name.to_owned(),
-                kind: kind.to_owned(),
-                built: PathBuf::from(built),
-            });
+            let name = if library { format!("lib{name}.so") } else { name.to_owned() };
+            programs.push(Program { name, kind: kind.to_owned(), built: PathBuf::from(built) });
         }
     }
     Ok(programs)

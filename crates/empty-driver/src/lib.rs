@@ -18,36 +18,25 @@ macro_rules! nothing {
     )*};
 }
 
-macro_rules! numbers {
-    ($($name:ident = $value:expr;)*) => {$(
-        /// Writes a fixed number.
+macro_rules! writes {
+    ($($name:ident($($out:ident: $type:ty = $value:expr),*);)*) => {$(
+        /// Writes fixed values.
         ///
         /// # Safety
-        /// `out` points to a writable `int`.
+        /// Every argument points to a writable value of its type.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(out: *mut c_int) -> c_int {
+        pub unsafe extern "C" fn $name($($out: *mut $type),*) -> c_int {
             // SAFETY: by the caller's promise.
-            unsafe { out.write($value) };
+            $(unsafe { $out.write($value) };)*
             0
         }
     )*};
 }
 
-macro_rules! handles {
-    ($($name:ident)*) => {$(
-        /// Writes a handle that differs each time.
-        ///
-        /// # Safety
-        /// `out` points to a writable pointer.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(out: *mut usize) -> c_int {
-            static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
-            let handle = NEXT.fetch_add(0x1000_0000, Ordering::Relaxed);
-            // SAFETY: by the caller's promise.
-            unsafe { out.write(handle) };
-            0
-        }
-    )*};
+/// A handle that differs each time.
+fn handle() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
+    NEXT.fetch_add(0x1000_0000, Ordering::Relaxed)
 }
 
 nothing! {
@@ -63,101 +52,28 @@ nothing! {
     cuGetErrorString
 }
 
-numbers! {
-    cuDriverGetVersion = 13_000;
-    cuDeviceGetCount = 1;
-    cuDeviceGet = 0;
-    cuDeviceGetAttribute = 9;
+writes! {
+    cuDriverGetVersion(out: c_int = 13_000);
+    cuDeviceGetCount(out: c_int = 1);
+    cuDeviceGet(out: c_int = 0);
+    cuDeviceGetAttribute(out: c_int = 9);
+    cuDeviceTotalMem_v2(out: usize = 1 << 37);
+    cuMemGetInfo_v2(free: usize = 1 << 37, total: usize = 1 << 37);
+    cuCtxGetStreamPriorityRange(low: c_int = 0, high: c_int = -5);
+    cuEventElapsedTime(out: f32 = 0.0);
+    cuDevicePrimaryCtxRetain(out: usize = CONTEXT);
+    cuCtxGetCurrent(out: usize = CONTEXT);
+    cuDeviceGetName(out: [u8; 13] = *b"empty driver\0");
+    cuStreamCreateWithPriority(out: usize = handle());
+    cuEventCreate(out: usize = handle());
+    cuMemPoolCreate(out: usize = handle());
+    cuMemAllocFromPoolAsync(out: usize = handle());
+    cuModuleLoadDataEx(out: usize = handle());
+    cuModuleGetFunction(out: usize = handle());
 }
 
-handles! {
-    cuStreamCreateWithPriority cuEventCreate cuMemPoolCreate cuMemAllocFromPoolAsync
-    cuModuleLoadDataEx cuModuleGetFunction
-}
-
-static CONTEXT: usize = 0x42_0000;
-
-/// Writes the one context.
-///
-/// # Safety
-/// `out` points to a writable pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(out: *mut usize) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe { out.write(CONTEXT) };
-    0
-}
-
-/// Writes the one context.
-///
-/// # Safety
-/// `out` points to a writable pointer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxGetCurrent(out: *mut usize) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe { out.write(CONTEXT) };
-    0
-}
-
-/// Writes a name that says what this is.
-///
-/// # Safety
-/// `out` points to at least 13 writable bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetName(out: *mut u8) -> c_int {
-    let name = b"empty driver\0";
-    // SAFETY: by the caller's promise; the two do not overlap.
-    unsafe { out.copy_from_nonoverlapping(name.as_ptr(), name.len()) };
-    0
-}
-
-/// Writes a size.
-///
-/// # Safety
-/// `out` points to a writable `size_t`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceTotalMem_v2(out: *mut usize) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe { out.write(1 << 37) };
-    0
-}
-
-/// Writes two sizes.
-///
-/// # Safety
-/// Both point to a writable `size_t`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe { free.write(1 << 37) };
-    // SAFETY: by the caller's promise.
-    unsafe { total.write(1 << 37) };
-    0
-}
-
-/// Writes two priorities.
-///
-/// # Safety
-/// Both point to a writable `int`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(low: *mut c_int, high: *mut c_int) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe { low.write(0) };
-    // SAFETY: by the caller's promise.
-    unsafe { high.write(-5) };
-    0
-}
-
-/// Writes no time at all.
-///
-/// # Safety
-/// `out` points to a writable `float`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuEventElapsedTime(out: *mut f32) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe { out.write(0.0) };
-    0
-}
+/// The one context.
+const CONTEXT: usize = 0x42_0000;
 
 /// Allocates zeroed memory, which is never freed.
 ///
@@ -166,7 +82,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(out: *mut f32) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize) -> c_int {
     let pages = vec![0u64; bytes.div_ceil(8)].leak();
-    // SAFETY: by the caller's promise.
+    // SAFETY: `out` is writable by the caller's promise, and the pages live for ever.
     unsafe { out.write(pages.as_mut_ptr().cast()) };
     0
 }

@@ -14,7 +14,7 @@ use trijet_cli::format::{Array, Dtype};
 pub(super) enum Operation {
     Median { radius: u32, width: u32, height: u32 },
     Affine { scale: f32, offset: f32 },
-    User { kernel: UserKernel, halo: Option<u64>, row_len: u64 },
+    User { kernel: Box<UserKernel>, halo: Option<u64>, row_len: u64 },
 }
 
 fn refused(cause: String) -> Error {
@@ -41,7 +41,7 @@ pub(super) fn median_of(array: &Array, radius: u32) -> Result<Operation> {
 impl Operation {
     pub(super) fn new(options: &MapOptions, array: &Array) -> Result<Self> {
         if let (Some(path), Some(entry)) = (&options.kernel, &options.entry) {
-            let kernel = UserKernel::read(path, entry, &options.args)?;
+            let kernel = Box::new(UserKernel::read(path, entry, &options.args)?);
             let row_len = array.layout().row_bytes / array.dtype().bytes();
             return Ok(Self::User { kernel, halo: options.halo, row_len });
         }

@@ -94,6 +94,9 @@ fn show_off<T: Pixel>(options: &OverlapOptions, device: &Device, stack: Stack<T>
         calibration: Calibration::measure(device, Bytes(bytes.0.min(CALIBRATION_MAX)))?,
         stack,
     };
+    // What the calibration needed is not the job's.
+    device.pool_trim(Bytes(0))?;
+    device.pool_reset_high()?;
     if let Some(number) = options.drop_wait {
         return damage::run(&mut job, number, options);
     }

@@ -119,7 +119,7 @@ fn is_idle(universe: &Arc<Universe>, track: &Track) -> Result<bool> {
         if universe.driver.event_query(mark.event)? == Readiness::NotReady {
             return Ok(false);
         }
-        universe.learn(&mark.snapshot);
+        universe.observe(&mark.snapshot);
     }
     Ok(true)
 }

@@ -132,13 +132,14 @@ impl Universe {
     /// Anybody observed that everything in `complete` is done.
     pub(crate) fn observe(&self, complete: &VectorClock) {
         for position in complete.positions() {
-            self.lane(position.lane).done.fetch_max(position.seq, Ordering::Relaxed);
+            // Releases what this thread saw to whoever reuses memory because of it.
+            self.lane(position.lane).done.fetch_max(position.seq, Ordering::Release);
         }
     }
 
     /// Whether anybody has observed `position` to be complete.
     pub(crate) fn is_done(&self, position: Position) -> bool {
-        self.lane(position.lane).done.load(Ordering::Relaxed) >= position.seq
+        self.lane(position.lane).done.load(Ordering::Acquire) >= position.seq
     }
 
     pub(crate) fn counts(&self) -> OrderingCounts {

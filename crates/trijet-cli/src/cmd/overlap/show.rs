@@ -68,7 +68,9 @@ fn line(report: &Report) -> String {
     let plan = &report.plan;
     let rows = report.rows.max(1);
     let chunk = Bytes(plan.chunk_rows * (report.bytes_out.0 / rows));
-    let share = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.3}"));
+    let share = |value: Option<f64>| {
+        value.map_or("-".to_owned(), |v| format!("{:.3}", (v * 1e3).round() / 1e3 + 0.0))
+    };
     format!(
         "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}",
         plan.schedule.name(),

@@ -1,0 +1,52 @@
+"""1 GiB through upload, a small kernel and download in PyTorch, with slot streams: the peer of
+`trijet bench overlap`. Prints CSV rows in milliseconds: median, min, max of the repeats."""
+import statistics
+import sys
+
+import torch
+
+TOTAL = 1 << 30
+REPEATS = 20
+
+
+def once(x, y, slots, streams, chunk):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    begin.record(streams[0])
+    for stream in streams[1:]:
+        stream.wait_event(begin)
+    for index, at in enumerate(range(0, x.numel(), chunk)):
+        lane = index % len(streams)
+        with torch.cuda.stream(streams[lane]):
+            slots[lane].copy_(x[at:at + chunk], non_blocking=True)
+            slots[lane].bitwise_xor_(1)
+            y[at:at + chunk].copy_(slots[lane], non_blocking=True)
+    for stream in streams[1:]:
+        done = torch.cuda.Event()
+        done.record(stream)
+        streams[0].wait_event(done)
+    end.record(streams[0])
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end)
+
+
+def main():
+    x = torch.randint(0, 1 << 30, (TOTAL // 4,), dtype=torch.int32).pin_memory()
+    y = torch.empty_like(x).pin_memory()
+    print(f"# pytorch {torch.__version__}, {torch.cuda.get_device_name(0)}")
+    print("what,unit,median,min,max,samples")
+    for mib in (1, 4, 16, 64):
+        for lanes in (1, 2, 3, 4):
+            chunk = (mib << 20) // 4
+            streams = [torch.cuda.Stream() for _ in range(lanes)]
+            slots = [torch.empty(chunk, dtype=torch.int32, device="cuda") for _ in streams]
+            y.zero_()
+            once(x, y, slots, streams, chunk)
+            if not torch.equal(y, x ^ 1):
+                sys.exit(f"wrong result at {mib} MiB, {lanes} streams")
+            times = [once(x, y, slots, streams, chunk) for _ in range(REPEATS)]
+            print(f"pytorch slot-streams chunk={mib}MiB slots={lanes},ms,"
+                  f"{statistics.median(times):.3f},{min(times):.3f},{max(times):.3f},{REPEATS}")
+
+
+main()
