@@ -34,6 +34,7 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
             "--examples",
         ],
     )?;
+    programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
     if has_gpu_tests(&root) {
         let tests = ["test", "--no-run", "-p", "trijet", "--test", "gpu"];
         programs.extend(build(&root, &commit, &tests)?.into_iter().filter(|p| p.kind == "test"));
