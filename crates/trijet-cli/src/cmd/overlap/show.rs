@@ -4,7 +4,7 @@
 use trijet::base::units::rate;
 use trijet::pipeline::{Calibration, Report};
 use trijet::trace::timeline::{extent, staircase};
-use trijet::{Bytes, Device, Result};
+use trijet::{Bytes, Device, Nanos, Result};
 use trijet_cli::digest::Digest;
 
 /// Columns of the drawing.
@@ -15,6 +15,8 @@ const CHUNKS: u64 = 12;
 /// One schedule.
 pub(super) struct Line {
     pub(super) report: Report,
+    /// The elapsed time of the run that the engines and the timeline come from.
+    pub(super) recorded: Nanos,
     pub(super) hash: Digest,
 }
 
@@ -39,11 +41,12 @@ pub(super) fn print(
         "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}  result",
         "schedule", "chunk", "slots", "elapsed", "in", "of bound", "overlap"
     );
-    for Line { report, hash } in lines {
+    for Line { report, hash, .. } in lines {
         println!("{}  {hash}", line(report));
     }
     println!();
-    if let Some(best) = lines.last().map(|line| &line.report) {
+    if let Some(Line { report: best, recorded, .. }) = lines.last() {
+        println!("one run with the times of every operation, {recorded}:");
         print_timeline(best);
         if let Some(limiting) = best.limiting() {
             let e = &best.exposed;
