@@ -19,15 +19,16 @@ head_lines() { # what
     echo "# commit: $(cat "$bundle/COMMIT")"
 }
 
-timeout 200 "$bundle/trijet" bench overlap --device cuda:0 >"$out/overlap.csv"
 {
-    head_lines "overlap, peer in the same hold"
+    timeout 150 "$bundle/trijet" bench overlap --device cuda:0
+    echo "# peer in the same hold of the machine:"
     timeout 60 python3 "$peers/overlap_torch.py" || echo "# peer failed: status $?"
-} >"$out/overlap-torch.csv" 2>&1
+} >"$out/overlap.csv" 2>&1
 
-timeout 60 "$bundle/trijet" bench enqueue --device cuda:0 >"$out/enqueue.csv"
-TRIJET_LIBCUDA="$bundle/libempty_cuda.so" timeout 60 "$bundle/trijet" bench enqueue --device cuda:0 \
-    >"$out/enqueue-empty-driver.csv"
+{
+    timeout 60 "$bundle/trijet" bench enqueue --device cuda:0
+    TRIJET_LIBCUDA="$bundle/libempty_cuda.so" timeout 60 "$bundle/trijet" bench enqueue --device cuda:0
+} >"$out/enqueue.csv" 2>&1
 
 for radius in 1 3 7; do
     {
@@ -63,6 +64,8 @@ done
         echo "# WRONG: the outputs differ"
     fi
 } >"$out/cold-start.csv" 2>&1
+
+"$bundle/trijet" overlap --device cuda:0 --drop-wait 1 --picture "$out/damaged.png"
 
 {
     head_lines "GPU tests and examples"

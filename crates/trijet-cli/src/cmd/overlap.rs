@@ -14,7 +14,7 @@ use crate::args::{DeviceName, OverlapOptions};
 use show::Line;
 use stack::{Pixel, Stack};
 use trijet::kernels::median::{Rows, load, median};
-use trijet::pipeline::{Calibration, Pipeline, Schedule};
+use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
 use trijet::{
     Bytes, Device, Error, ErrorKind, Executor, HostConfig, Nanos, Order, PinnedBuffer, Result,
     Select, Stream, View, ViewMut,
@@ -24,6 +24,8 @@ use trijet_cli::format::{self, Dtype};
 
 /// The chunk size of the schedules that do not choose their own, where there is enough data.
 const CHUNK: Bytes = Bytes(16 << 20);
+/// Chunks so large that the kernels' fixed costs do not count.
+const LARGE_CHUNK: Bytes = Bytes(256 << 20);
 const DEPTH: usize = 3;
 /// What the link is measured with at most.
 const CALIBRATION_MAX: u64 = 1 << 30;
@@ -180,6 +182,16 @@ impl<T: Pixel> Job<T> {
         Ok(Digest::of(bytemuck::cast_slice(&self.result.read()?)))
     }
 
+    /// The kernels' time in one stream, where nothing runs beside them: with the chunks of the
+    /// comparison or with large ones, whichever is less, since a bound is asked for.
+    fn kernels_alone(&mut self, report: &Report) -> Result<Nanos> {
+        let chunk = std::mem::replace(&mut self.chunk, LARGE_CHUNK);
+        let large = self.pipeline(Schedule::OneStream).run();
+        self.chunk = chunk;
+        let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
+        Ok(work(report).min(work(&large?)))
+    }
+
     /// Times each schedule `repeats` times, in turn, without records; the median counts. One more
     /// run of each with records gives its engines and its timeline.
     fn compare(&mut self, repeats: u32) -> Result<Vec<Line>> {
@@ -198,7 +210,7 @@ impl<T: Pixel> Job<T> {
         for ((schedule, mut times), hash) in schedules.into_iter().zip(times).zip(hashes) {
             let mut report = self.pipeline(schedule).run()?;
             if schedule == Schedule::OneStream {
-                alone = report.engine("compute").map_or(alone, |engine| engine.work());
+                alone = self.kernels_alone(&report)?;
             }
             times.sort_unstable();
             let recorded = std::mem::replace(&mut report.elapsed, times[times.len() / 2]);
