@@ -70,5 +70,12 @@ done
 {
     head_lines "GPU tests and examples"
     timeout 200 bash "$bundle/run.sh" cuda:0 2>&1
+    echo "the same job on the GPU and on the host device, 32 MiB, four schedules each:"
+    for radius in 1 2 3 4 5 6 7; do
+        digests=$(for device in cuda:0 host; do
+            "$bundle/trijet" overlap --device "$device" --size 32MiB --radius "$radius" --repeats 1 --json
+        done | grep -A4 '"hashes"' | grep -o '"[0-9a-f]\{16\}"' | sort | uniq -c | tr -s ' ')
+        echo "radius $radius: results by digest$digests"
+    done
 } >"$out/gpu-tests.txt"
 tail -n 3 "$out/gpu-tests.txt"
