@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use trijet::Bytes;
@@ -134,6 +135,19 @@ pub(crate) enum Scalar {
     I64(i64),
     U32(u32),
     U64(u64),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::F32(v) => write!(f, "{v}f32"),
+            Self::F64(v) => write!(f, "{v}f64"),
+            Self::I32(v) => write!(f, "{v}i32"),
+            Self::I64(v) => write!(f, "{v}i64"),
+            Self::U32(v) => write!(f, "{v}u32"),
+            Self::U64(v) => write!(f, "{v}u64"),
+        }
+    }
 }
 
 impl FromStr for KernelArg {

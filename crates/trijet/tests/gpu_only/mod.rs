@@ -17,12 +17,15 @@ fn cuda() -> Device {
     Device::open(Select::Cuda(0)).expect("a CUDA device")
 }
 
+/// Work from `x` to `y`.
+type Job<T, U> = dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()>;
+
 /// Runs `job` on a device over `x` and a copy of `y`, and returns what `y` became.
 fn on<T: Element, U: Element>(
     device: &Device,
     x: &[T],
     y: &[U],
-    job: &dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()>,
+    job: &Job<T, U>,
 ) -> Result<Vec<u8>> {
     let s = device.stream()?;
     let mut result = y.to_vec();
@@ -36,12 +39,7 @@ fn on<T: Element, U: Element>(
     Ok(bytemuck::cast_slice(&result).to_vec())
 }
 
-fn same<T: Element, U: Element>(
-    what: &str,
-    x: &[T],
-    y: &[U],
-    job: &dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()>,
-) {
+fn same<T: Element, U: Element>(what: &str, x: &[T], y: &[U], job: &Job<T, U>) {
     let host = Device::open(Select::Host(0)).expect("the host device");
     let expected = on(&host, x, y, job).expect("the host device computes it");
     let found = on(&cuda(), x, y, job).expect("the GPU computes it");
@@ -49,9 +47,13 @@ fn same<T: Element, U: Element>(
     assert_eq!(differ, None, "{what}: the first byte that differs");
 }
 
-fn cast<T: Element>(words: &[u64], len: usize) -> Vec<T> {
+fn count(len: u64) -> usize {
+    usize::try_from(len).expect("a small test")
+}
+
+fn cast<T: Element>(words: &[u64], len: u64) -> Vec<T> {
     let bytes: &[u8] = bytemuck::cast_slice(words);
-    bytes.chunks_exact(size_of::<T>()).take(len).map(bytemuck::pod_read_unaligned).collect()
+    bytes.chunks_exact(size_of::<T>()).take(count(len)).map(bytemuck::pod_read_unaligned).collect()
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn medians<T: MedianPixel>(bits: u32) {
             let last = draw(first, rows) + 1;
             let first_in = first.saturating_sub(u64::from(radius) + draw(0, 3));
             let last_in = (last + u64::from(radius) + draw(0, 3)).min(rows);
-            let len = |rows: u64| usize::try_from(width * rows).expect("a small test");
+            let len = |rows: u64| width * rows;
             let noise = words(draw(0, 1 << 40), len(last_in - first_in));
             let x = cast::<T>(&noise, len(last_in - first_in));
             let y = cast::<T>(&noise, len(last - first));
