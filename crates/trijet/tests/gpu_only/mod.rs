@@ -18,14 +18,14 @@ fn cuda() -> Device {
 }
 
 /// Work from `x` to `y`.
-type Job<T, U> = dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()>;
+type Job<'a, T, U> = dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a;
 
 /// Runs `job` on a device over `x` and a copy of `y`, and returns what `y` became.
 fn on<T: Element, U: Element>(
     device: &Device,
     x: &[T],
     y: &[U],
-    job: &Job<T, U>,
+    job: &Job<'_, T, U>,
 ) -> Result<Vec<u8>> {
     let s = device.stream()?;
     let mut result = y.to_vec();
@@ -39,7 +39,7 @@ fn on<T: Element, U: Element>(
     Ok(bytemuck::cast_slice(&result).to_vec())
 }
 
-fn same<T: Element, U: Element>(what: &str, x: &[T], y: &[U], job: &Job<T, U>) {
+fn same<T: Element, U: Element>(what: &str, x: &[T], y: &[U], job: &Job<'_, T, U>) {
     let host = Device::open(Select::Host(0)).expect("the host device");
     let expected = on(&host, x, y, job).expect("the host device computes it");
     let found = on(&cuda(), x, y, job).expect("the GPU computes it");
