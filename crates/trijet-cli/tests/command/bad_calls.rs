@@ -109,3 +109,27 @@ fn a_help_that_was_asked_for_is_no_error() {
     assert!(desk.trijet(&["--version"]).done().starts_with("trijet "));
     assert_eq!(fs::read_dir(desk.path(".")).unwrap().count(), 0);
 }
+
+/// Options that no part of the run reads were once ignored without a word.
+#[test]
+fn an_option_of_another_operation_is_refused() {
+    let desk = desk();
+    for option in [&["--entry", "k"][..], &["--arg", "x=1"], &["--halo", "1"]] {
+        refused(&desk, 2, &[&["--op", "median"], option].concat(), &[option[0], "--op"]);
+    }
+    refused(&desk, 2, &["--op", "affine", "--radius", "1"], &["--radius", "--op median"]);
+    refused(&desk, 2, &["--op", "median", "--scale", "1"], &["--scale", "--op affine"]);
+    refused(&desk, 2, &["--op", "median", "--offset=-1"], &["--offset", "--op affine"]);
+    let kernel = ["--kernel", "k.cu", "--entry", "k"];
+    refused(&desk, 2, &[&kernel[..], &["--scale", "2"]].concat(), &["--scale", "--op affine"]);
+    refused(&desk, 2, &[&kernel[..], &["--radius", "2"]].concat(), &["--radius", "--op median"]);
+}
+
+/// The plan refused it, but only after a partial output and a journal were there.
+#[test]
+fn a_depth_of_nothing_is_refused() {
+    for depth in ["--depth=0", "--depth=-1", "--depth=many"] {
+        refused(&desk(), 2, &["--op", "median", depth], &["--depth"]);
+        desk().trijet(&["overlap", "--device", "host", depth]).refused(2, &["--depth"]);
+    }
+}

@@ -36,7 +36,13 @@ impl Running {
     /// Starts the run and waits until its journal has `wanted` lines.
     #[track_caller]
     fn until(desk: &Desk, wanted: usize, more: &[&str]) -> Self {
-        let mut child = desk.command(&[&RUN[..], &SLOWLY, more].concat()).spawn().unwrap();
+        Self::of(desk.command(&[&RUN[..], &SLOWLY, more].concat()), desk, wanted)
+    }
+
+    /// The same for a command of the caller's.
+    #[track_caller]
+    fn of(mut command: Command, desk: &Desk, wanted: usize) -> Self {
+        let mut child = command.spawn().unwrap();
         for _ in 0..LOOKS_MAX {
             if lines(desk) >= wanted {
                 return Self(Some(child));
@@ -108,6 +114,20 @@ fn ctrl_c_ends_with_130_and_resume_goes_on() {
     stopped(&desk);
     finished(&desk, &SLOWLY);
     right(&desk, &data);
+}
+
+/// The terminal is gone: the words of the handler find no reader, and the run stops all the same.
+#[test]
+fn ctrl_c_without_a_terminal_stops_the_run_too() {
+    let (desk, _) = desk();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = desk.command(&[&RUN[..], &SLOWLY].concat());
+    command.stderr(writer);
+    let run = Running::of(command, &desk, 3);
+    run.signal("INT");
+    assert_eq!(run.end().code, Some(130));
+    stopped(&desk);
 }
 
 #[test]

@@ -13,4 +13,5 @@ mod files;
 mod interruption;
 mod map;
 mod overlap;
+mod printing;
 mod reference;

@@ -1,6 +1,6 @@
 //! `trijet overlap`: four schedules, one result; and what a missing wait does to it.
 
-use crate::desk::{Desk, bytes_of, decode, noise, numbers_of};
+use crate::desk::{Desk, Images, bytes_of, decode, noise, numbers_of};
 use serde_json::Value;
 
 const SMALL: [&str; 6] = ["overlap", "--device", "host", "--radius", "1", "--repeats=1"];
@@ -131,4 +131,23 @@ fn a_wait_that_does_not_exist_is_an_error_with_their_number() {
     desk.trijet(&far).refused(1, &["waits", "number 100000"]);
     desk.trijet(&[&SMALL[..], &["--drop-wait", "0"]].concat()).refused(2, &["--drop-wait"]);
     assert_eq!(desk.names(), ["in.npy"]);
+}
+
+/// The picture was once written over whatever its name said.
+#[test]
+fn the_picture_of_the_damage_spares_the_input() {
+    let desk = Desk::new();
+    let stack = noise(64 * 64 * 8, 5);
+    desk.npy("in.npy", "|u1", &[8, 64, 64], &stack);
+    desk.images("in", [64, 64], &Images::U8(&stack));
+    std::os::unix::fs::symlink("in.npy", desk.path("soft.png")).unwrap();
+    let before = (desk.read("in.npy"), desk.read("in/0.png"));
+    for (input, picture) in
+        [("in.npy", "in.npy"), ("in.npy", "soft.png"), ("in", "in/0.png"), ("in", "in/new.png")]
+    {
+        let more = [input, "--drop-wait", "1", "--chunk", "4KiB", "--picture", picture];
+        desk.trijet(&[&SMALL[..], &more].concat()).refused(1, &[picture, "the input", input]);
+    }
+    assert!(before == (desk.read("in.npy"), desk.read("in/0.png")), "an input was damaged");
+    assert!(!desk.exists("in/new.png"));
 }
