@@ -21,10 +21,10 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            cmd::tell(format_args!("error: {error}"));
             let mut source = std::error::Error::source(&error);
             while let Some(cause) = source {
-                eprintln!("  caused by: {cause}");
+                cmd::tell(format_args!("  caused by: {cause}"));
                 source = cause.source();
             }
             match error.kind() {

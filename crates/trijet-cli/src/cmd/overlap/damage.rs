@@ -1,8 +1,8 @@
 //! What one wait is good for: the same job without it, and the result as a picture.
 #![forbid(unsafe_code)]
 
-use super::Job;
 use super::stack::Pixel;
+use super::{Job, print};
 use crate::args::OverlapOptions;
 use std::path::Path;
 use trijet::base::id::Position;
@@ -43,20 +43,23 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
             "pixels_wrong": differ,
             "picture": picture,
         });
-        println!("{value:#}");
+        print(format_args!("{value:#}"))?;
         return Ok(());
     }
-    println!("{}", job.words());
-    println!("{}: {}", report.device, report.clock_words());
-    println!(
+    print(job.words())?;
+    print(format_args!("{}: {}", report.device, report.clock_words()))?;
+    print(format_args!(
         "wait {number} of {} left out: {waiter} does not wait for {awaited}",
         report.ordering.waits
-    );
+    ))?;
     match picture {
         Some(path) => {
-            println!("{differ} of {} pixels are wrong; {path} shows them bright", right.len());
+            print(format_args!(
+                "{differ} of {} pixels are wrong; {path} shows them bright",
+                right.len()
+            ))?;
         }
-        None => println!("no pixel is wrong: this time the order held by luck"),
+        None => print("no pixel is wrong: this time the order held by luck")?,
     }
     Ok(())
 }
