@@ -4,6 +4,7 @@
 use super::stack::Pixel;
 use super::{Job, print};
 use crate::args::OverlapOptions;
+use std::fs;
 use std::path::Path;
 use trijet::base::id::Position;
 use trijet::pipeline::{Report, Schedule};
@@ -14,6 +15,9 @@ use trijet_cli::picture::{Crop, write_difference};
 const SIDE: usize = 512;
 
 pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOptions) -> Result<()> {
+    if let Some(input) = &options.input {
+        spare(input, &options.picture)?;
+    }
     job.result.write()?.fill(T::SPOILT);
     job.run(Schedule::OneStream, None)?;
     let right = job.result.read()?.to_vec();
@@ -60,6 +64,21 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
             ))?;
         }
         None => print("no pixel is wrong: this time the order held by luck")?,
+    }
+    Ok(())
+}
+
+/// Refuses a picture that would replace the input or join its images.
+fn spare(input: &Path, picture: &Path) -> Result<()> {
+    let source = fs::canonicalize(input).ok();
+    let inside = |path: &Path| {
+        let path = fs::canonicalize(path).ok();
+        path.zip(source.as_ref()).is_some_and(|(path, source)| path.starts_with(source))
+    };
+    if inside(picture) || picture.parent().is_some_and(inside) {
+        let (picture, input) = (picture.display(), input.display());
+        let cause = format!("{picture}: the picture would change the input {input}");
+        return Err(Error::new(ErrorKind::InvalidValue, "picture", cause));
     }
     Ok(())
 }
