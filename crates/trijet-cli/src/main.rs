@@ -4,7 +4,6 @@ mod args;
 mod cmd;
 
 use args::{Command, Options};
-use clap::Parser;
 use std::process::ExitCode;
 use trijet::ErrorKind;
 
@@ -12,7 +11,7 @@ use trijet::ErrorKind;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let outcome = match Options::parse().command {
+    let outcome = match Options::of_this_process().command {
         Command::Devices(options) => cmd::devices::run(&options),
         Command::Map(options) => cmd::map::run(&options),
         Command::Overlap(options) => cmd::overlap::run(&options),
