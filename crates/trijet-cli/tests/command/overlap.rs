@@ -1,6 +1,6 @@
 //! `trijet overlap`: four schedules, one result; and what a missing wait does to it.
 
-use crate::desk::{Desk, Images, bytes_of, decode, noise, numbers_of};
+use crate::desk::{Desk, Images, Ran, bytes_of, decode, noise, numbers_of};
 use serde_json::Value;
 
 const SMALL: [&str; 6] = ["overlap", "--device", "host", "--radius", "1", "--repeats=1"];
@@ -148,6 +148,10 @@ fn the_picture_of_the_damage_spares_the_input() {
         let more = [input, "--drop-wait", "1", "--chunk", "4KiB", "--picture", picture];
         desk.trijet(&[&SMALL[..], &more].concat()).refused(1, &[picture, "the input", input]);
     }
+    let inside = ["overlap", ".", "--device", "host", "--drop-wait", "1"];
+    let ran = desk.command(&inside).current_dir(desk.path("in")).output().unwrap();
+    Ran::from(ran).refused(1, &["damaged.png", "the input"]);
+    assert!(!desk.exists("in/damaged.png"));
     assert!(before == (desk.read("in.npy"), desk.read("in/0.png")), "an input was damaged");
     assert!(!desk.exists("in/new.png"));
 }

@@ -75,7 +75,11 @@ fn spare(input: &Path, picture: &Path) -> Result<()> {
         let path = fs::canonicalize(path).ok();
         path.zip(source.as_ref()).is_some_and(|(path, source)| path.starts_with(source))
     };
-    if inside(picture) || picture.parent().is_some_and(inside) {
+    let folder = match picture.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if inside(picture) || inside(folder) {
         let (picture, input) = (picture.display(), input.display());
         let cause = format!("{picture}: the picture would change the input {input}");
         return Err(Error::new(ErrorKind::InvalidValue, "picture", cause));
