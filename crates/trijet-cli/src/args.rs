@@ -267,7 +267,7 @@ pub(crate) struct OverlapOptions {
     /// auto, cuda:N or host. Without a GPU the times are a model's.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
-    /// How much to generate: 4GiB on a GPU by default, 32MiB without one.
+    /// How much to generate, in whole images of 8MiB: 4GiB on a GPU by default, 32MiB without one.
     #[arg(long, value_parser = bytes, conflicts_with = "input")]
     pub(crate) size: Option<Bytes>,
     /// The chunk size of the first three schedules; the fourth chooses its own.

@@ -21,8 +21,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             cmd::tell(format_args!("error: {error}"));
+            let said = error.to_string();
             let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
+            while let Some(cause) = source.filter(|cause| !said.ends_with(&cause.to_string())) {
                 cmd::tell(format_args!("  caused by: {cause}"));
                 source = cause.source();
             }

@@ -97,6 +97,6 @@ fn explain(error: Error, target: &Target) -> Error {
     let out = target.path().display();
     match error.kind() {
         ErrorKind::Cancelled => error.context(format!("{out} is not finished; --resume goes on")),
-        _ => error.context(format!("{out} was not written")),
+        _ => error.context(format!("{out} was not written; what is finished is kept for --resume")),
     }
 }

@@ -50,7 +50,8 @@ impl Operation {
                 scale: options.scale.unwrap_or(1.0),
                 offset: options.offset.unwrap_or(0.0),
             }),
-            Some(Op::Median) | None => median_of(array, options.radius.unwrap_or(1)),
+            Some(Op::Median) | None => median_of(array, options.radius.unwrap_or(1))
+                .map_err(|error| error.context(options.input.display().to_string())),
         }
     }
 

@@ -44,11 +44,11 @@ fn the_median_takes_images_of_u8_and_u16() {
     let desk = Desk::new();
     let op = ["--op", "median"];
     desk.npy("in.npy", "<f4", &[2, 2], &[0; 16]);
-    refused(&desk, 1, &op, &["u8 and u16", "f32"]);
+    refused(&desk, 1, &op, &["in.npy", "u8 and u16", "f32"]);
     desk.npy("in.npy", "|u1", &[12], &[0; 12]);
-    refused(&desk, 1, &op, &["u8 [12] is no image"]);
+    refused(&desk, 1, &op, &["in.npy", "u8 [12] is no image"]);
     desk.npy("in.npy", "|u1", &[1, 2, 3, 2], &[0; 12]);
-    refused(&desk, 1, &op, &["u8 [1, 2, 3, 2] is no image"]);
+    refused(&desk, 1, &op, &["in.npy", "u8 [1, 2, 3, 2] is no image"]);
 }
 
 #[test]

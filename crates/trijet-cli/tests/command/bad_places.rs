@@ -107,7 +107,7 @@ fn a_disk_that_fills_in_the_middle_keeps_what_is_written_for_resume() {
     stack[last..].copy_from_slice(&noise(256 * 256, 4));
     desk.images("in", [256, 256], &Images::U8(&stack));
     let args = ["map", "in", "-o", "out", "--op", "affine", "--device", "host", "--chunk", "64KiB"];
-    cramped(&desk, &args).refused(1, &["out.partial/5.png", "File too large"]);
+    cramped(&desk, &args).refused(1, &["out.partial/5.png", "File too large", "--resume"]);
     assert_eq!(desk.names(), ["in", "out.journal", "out.partial"]);
     let kept = fs::metadata(desk.path("out.partial/0.png")).unwrap().modified().unwrap();
     desk.trijet(&[&args[..], &["--resume"]].concat()).done();

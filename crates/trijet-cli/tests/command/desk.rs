@@ -45,6 +45,11 @@ impl Ran {
     pub(crate) fn refused(self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
         assert_eq!(self.out, "");
+        let causes: Vec<&str> = self.err.lines().collect();
+        let twice = causes.windows(2).any(|pair| {
+            pair[1].strip_prefix("  caused by: ").is_some_and(|cause| pair[0].ends_with(cause))
+        });
+        assert!(!twice, "`{}` says its cause twice", self.err);
         for word in words {
             assert!(self.err.contains(word), "`{}` does not say `{word}`", self.err);
         }
