@@ -10,6 +10,8 @@ use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Result};
 
 const ROW: u64 = 1024;
+/// Up to this many rounds the host recomputes every element.
+const CHEAP_ROUNDS: u32 = 8;
 
 #[derive(Debug, Deserialize)]
 struct Definition {
@@ -76,13 +78,16 @@ impl Bench<'_> {
         self.y.write()?.fill(0xdead_beef);
         let report = self.run(case)?;
         let (x, y) = (self.x.read()?, self.y.read()?);
-        let wrong = x.iter().zip(y.iter()).position(|(x, y)| hash(case.rounds, *x) != *y);
+        // Recomputing many rounds of everything takes the host minutes: there, every 1021st.
+        let step = if case.rounds > CHEAP_ROUNDS { 1021 } else { 1 };
+        let pairs = x.iter().zip(y.iter()).step_by(step);
+        let wrong = pairs.into_iter().position(|(x, y)| hash(case.rounds, *x) != *y);
         match wrong {
             None => Ok(report),
             Some(at) => Err(Error::new(
                 ErrorKind::InvalidValue,
                 "bench overlap",
-                format!("{}: element {at} is wrong", case.name()),
+                format!("{}: element {} is wrong", case.name(), at * step),
             )),
         }
     }
@@ -154,7 +159,11 @@ pub fn run(device: &Device) -> Result<Record> {
             samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
         }
     }
-    let mut record = Record::new("overlap", device, "every element of every case, once");
+    let mut record = Record::new(
+        "overlap",
+        device,
+        "every case once: all elements without rounds, every 1021st with many",
+    );
     let one = |value: f64| {
         let mut samples = Samples::default();
         samples.push(value);

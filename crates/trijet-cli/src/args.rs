@@ -4,6 +4,7 @@
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use trijet::Bytes;
@@ -150,6 +151,19 @@ pub(crate) enum Scalar {
     I64(i64),
     U32(u32),
     U64(u64),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::F32(v) => write!(f, "{v}f32"),
+            Self::F64(v) => write!(f, "{v}f64"),
+            Self::I32(v) => write!(f, "{v}i32"),
+            Self::I64(v) => write!(f, "{v}i64"),
+            Self::U32(v) => write!(f, "{v}u32"),
+            Self::U64(v) => write!(f, "{v}u64"),
+        }
+    }
 }
 
 impl FromStr for KernelArg {

@@ -1,4 +1,31 @@
 //! Trijet: overlapped GPU pipelines.
+//!
+//! Buffers order themselves across streams, pipelines keep upload, compute and download busy at
+//! once, and every run says how close it came to its bound. On a machine without a GPU the same
+//! program runs under the same ordering rules.
+//!
+//! ```
+//! use trijet::kernels::AXPY;
+//! use trijet::{Device, Select};
+//!
+//! let device = Device::open(Select::Auto)?;
+//! let (a, b) = (device.stream()?, device.stream()?);
+//! let mut h = device.pinned::<f32>(1000)?;
+//! h.write()?.fill(1.0);
+//! let (mut x, mut y) = (a.alloc(1000)?, a.alloc(1000)?);
+//! a.copy(&h, &mut x)?;
+//! a.copy(&h, &mut y)?;
+//! b.launch(&AXPY, (2.0f32, &x, &mut y))?; // another stream: the waits are inserted
+//! a.copy(&y, &mut h)?;
+//! assert!(h.read()?.iter().all(|v| *v == 3.0));
+//! # Ok::<(), trijet::Error>(())
+//! ```
+//!
+//! - [`Device`], [`Stream`], [`Event`]: where work goes and in which order.
+//! - [`Buffer`], [`PinnedBuffer`]: memory whose use orders itself.
+//! - [`launch`], [`kernels`]: kernels, your own and those that come along.
+//! - [`pipeline`]: source, stages, sink over chunks, with a report.
+//! - [`trace`]: what the records of a run say.
 
 pub mod base;
 pub mod device;
@@ -17,3 +44,8 @@ pub use memory::{
     AsView, AsViewMut, Buffer, Element, PinnedBuffer, ReadGuard, Scope, View, ViewMut, WriteGuard,
 };
 pub use stream::{Device, Event, Select, Stream, Ticket, TimedEvent};
+
+/// The program of the README, kept honest.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

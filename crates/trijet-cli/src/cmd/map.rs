@@ -6,14 +6,16 @@ use super::{print, report, tell};
 use crate::args::MapOptions;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use trijet::pipeline::{Calibration, Cancel, Pipeline, Source};
+use trijet::pipeline::{Calibration, Cancel, Layout, Pipeline, Source};
 use trijet::{Bytes, Error, ErrorKind, Result};
 use trijet_cli::format::{self, Array};
 use trijet_cli::journal::Fingerprint;
 use trijet_cli::output::{Output, Start, Target};
 
 /// What the link is measured with before a run: enough for a stable rate, little beside the run.
-const CALIBRATION: Bytes = Bytes(64 << 20);
+fn calibration_bytes(layout: Layout) -> Result<Bytes> {
+    Ok(Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20)))
+}
 
 /// The first Ctrl-C ends the run between two chunks, the second one at once.
 fn cancel_on_interrupt() -> Result<Cancel> {
@@ -65,7 +67,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<()> {
     let output = Output::open(&target, &fingerprint, start)?;
     let todo = output.missing();
     let bar = progress_bar(layout.rows);
-    let calibration = Calibration::measure(&device, CALIBRATION)?;
+    let calibration = Calibration::measure(&device, calibration_bytes(layout)?)?;
     let pipeline = Pipeline::on(&device).source(input);
     let mut pipeline = operation
         .stage(pipeline, array.dtype(), layout)

@@ -60,7 +60,10 @@ impl Operation {
         match self {
             Self::Median { radius, .. } => format!("median radius={radius}"),
             Self::Affine { scale, offset } => format!("affine scale={scale} offset={offset}"),
-            Self::User { kernel, halo, .. } => format!("{} halo={halo:?}", kernel.words),
+            Self::User { kernel, halo, .. } => match halo {
+                Some(rows) => format!("{} halo={rows}", kernel.words),
+                None => kernel.words.clone(),
+            },
         }
     }
 

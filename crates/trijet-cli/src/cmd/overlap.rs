@@ -24,6 +24,8 @@ use trijet_cli::format::{self, Dtype};
 
 /// The chunk size of the schedules that do not choose their own, where there is enough data.
 const CHUNK: Bytes = Bytes(16 << 20);
+/// Chunks so large that the kernels' fixed costs do not count.
+const LARGE_CHUNK: Bytes = Bytes(256 << 20);
 const DEPTH: usize = 3;
 /// What the link is measured with at most.
 const CALIBRATION_MAX: u64 = 1 << 30;
@@ -154,7 +156,7 @@ impl<T: Pixel> Job<T> {
         )
     }
 
-    fn run(&mut self, schedule: Schedule, drop_wait: Option<u64>) -> Result<Report> {
+    fn pipeline(&mut self, schedule: Schedule) -> Pipeline<'_> {
         let (width, height, radius) = (self.stack.width, self.stack.height, self.radius);
         let mut pipeline = Pipeline::on(&self.device)
             .pinned_source(&self.stack.data, u64::from(width))
@@ -170,43 +172,51 @@ impl<T: Pixel> Job<T> {
             let depth = if schedule == Schedule::OneStream { 1 } else { self.depth };
             pipeline = pipeline.chunk(self.chunk).depth(depth);
         }
-        if let Some(number) = drop_wait {
-            pipeline = pipeline.drop_wait(number);
-        }
-        pipeline.run()
+        pipeline
     }
 
     /// Runs once into spoilt memory and digests the result.
     fn verified(&mut self, schedule: Schedule) -> Result<Digest> {
         self.result.write()?.fill(T::SPOILT);
-        self.run(schedule, None)?;
+        self.pipeline(schedule).unrecorded().run()?;
         Ok(Digest::of(bytemuck::cast_slice(&self.result.read()?)))
     }
 
-    /// Each schedule `repeats` times, in turn; the run of the median time counts.
+    /// The kernels' time in one stream, where nothing runs beside them: with the chunks of the
+    /// comparison or with large ones, whichever is less, since a bound is asked for.
+    fn kernels_alone(&mut self, report: &Report) -> Result<Nanos> {
+        let chunk = std::mem::replace(&mut self.chunk, LARGE_CHUNK);
+        let large = self.pipeline(Schedule::OneStream).run();
+        self.chunk = chunk;
+        let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
+        Ok(work(report).min(work(&large?)))
+    }
+
+    /// Times each schedule `repeats` times, in turn, without records; the median counts. One more
+    /// run of each with records gives its engines and its timeline.
     fn compare(&mut self, repeats: u32) -> Result<Vec<Line>> {
         let schedules =
             [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
         let hashes: Vec<Digest> =
             schedules.into_iter().map(|s| self.verified(s)).collect::<Result<_>>()?;
-        let mut runs: Vec<Vec<Report>> = schedules.iter().map(|_| Vec::new()).collect();
+        let mut times: Vec<Vec<Nanos>> = schedules.iter().map(|_| Vec::new()).collect();
         for _ in 0..repeats {
-            for (schedule, runs) in schedules.into_iter().zip(&mut runs) {
-                runs.push(self.run(schedule, None)?);
+            for (schedule, times) in schedules.into_iter().zip(&mut times) {
+                times.push(self.pipeline(schedule).unrecorded().run()?.elapsed);
             }
         }
-        let mut medians: Vec<Report> = runs
-            .into_iter()
-            .map(|mut runs| {
-                runs.sort_by_key(|report| report.elapsed);
-                runs.swap_remove(runs.len() / 2)
-            })
-            .collect();
-        let alone = medians[0].engine("compute").map_or(Nanos(0), |engine| engine.work());
-        for report in &mut medians {
-            *report = report.clone().with_kernels_alone(alone, &self.calibration);
+        let mut lines = Vec::new();
+        let mut alone = Nanos(0);
+        for ((schedule, mut times), hash) in schedules.into_iter().zip(times).zip(hashes) {
+            let mut report = self.pipeline(schedule).run()?;
+            if schedule == Schedule::OneStream {
+                alone = self.kernels_alone(&report)?;
+            }
+            times.sort_unstable();
+            let recorded = std::mem::replace(&mut report.elapsed, times[times.len() / 2]);
+            report = report.with_kernels_alone(alone, &self.calibration);
+            lines.push(Line { report, recorded, hash });
         }
-        let lines = medians.into_iter().zip(hashes);
-        Ok(lines.map(|(report, hash)| Line { report, hash }).collect())
+        Ok(lines)
     }
 }

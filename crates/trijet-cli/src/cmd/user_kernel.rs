@@ -53,8 +53,9 @@ impl UserKernel {
         // SAFETY: the user vouches that the kernel has the parameters that the help describes and
         // stays within its lengths; a kernel that does not faults or damages this run's buffers.
         let kernel = unsafe { Kernel::declare(spec) };
-        let listed: Vec<_> = args.iter().map(|a| format!("{}={:?}", a.name, a.value)).collect();
-        let words = format!("kernel {entry} {digest:016x} {}", listed.join(" "));
+        let listed: Vec<_> = args.iter().map(|a| format!("{}={}", a.name, a.value)).collect();
+        let words =
+            format!("kernel {entry} {digest:016x} {}", listed.join(" ")).trim_end().to_owned();
         Ok(Self { kernel, args: args.to_vec(), words })
     }
 

@@ -49,6 +49,13 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         if range.is_empty() {
             return;
         }
+        // A buffer that is used as a whole: the one entry changes in place.
+        if let [(only, value)] = &mut self.entries[..]
+            && *only == range
+        {
+            change(value);
+            return;
+        }
         self.cut(range.start);
         self.cut(range.end);
         let first = self.entries.partition_point(|(r, _)| r.end <= range.start);

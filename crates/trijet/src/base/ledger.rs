@@ -85,10 +85,6 @@ pub enum OpKind {
         /// The position whose completion the event stands for.
         on: Position,
     },
-    /// The calling thread waited for the lane up to the record's position.
-    HostSync,
-    /// The host read or wrote page-locked memory.
-    HostAccess,
 }
 
 /// When an operation ran, on the device's clock.

@@ -172,9 +172,9 @@ impl<P> Kernel<P> {
     }
 
     fn loaded(&self, device: &Shared) -> Result<FunctionHandle> {
-        let number = self.number();
+        let number = usize::try_from(self.number()).unwrap_or(usize::MAX);
         let kernels = device.kernels.read().expect("no panic under this lock");
-        if let Some(function) = kernels.get(&number) {
+        if let Some(Some(function)) = kernels.get(number) {
             return Ok(*function);
         }
         drop(kernels);
@@ -187,7 +187,10 @@ impl<P> Kernel<P> {
             spec.twin,
         )?;
         let mut kernels = device.kernels.write().expect("no panic under this lock");
-        kernels.insert(number, function);
+        if kernels.len() <= number {
+            kernels.resize(number + 1, None);
+        }
+        kernels[number] = Some(function);
         Ok(function)
     }
 

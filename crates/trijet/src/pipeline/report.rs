@@ -240,7 +240,9 @@ impl fmt::Display for Report {
         } else {
             write!(f, ", bound not measured")?;
         }
-        if let Some(overlap) = self.overlap() {
+        // Where reading or writing limits, the engines had little to overlap with.
+        let device_bound = self.limiting().is_some_and(|e| e.name != "read" && e.name != "write");
+        if let Some(overlap) = self.overlap().filter(|_| device_bound) {
             write!(f, ", overlap {overlap:.3}")?;
         }
         writeln!(f)?;

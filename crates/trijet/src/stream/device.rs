@@ -47,8 +47,8 @@ pub(crate) struct Shared {
     pub(crate) pool: PoolHandle,
     /// Loaded modules by the address of their text; the text is static or owned by the kernel.
     pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
-    /// Loaded kernels by number.
-    pub(crate) kernels: RwLock<HashMap<u64, FunctionHandle>>,
+    /// Loaded kernels by number. Numbers are small and dense, and every launch looks here.
+    pub(crate) kernels: RwLock<Vec<Option<FunctionHandle>>>,
     deferred: Mutex<Vec<Deferred>>,
     /// Errors that nobody could be told of when they happened, as in a drop.
     errors: Mutex<Vec<Error>>,

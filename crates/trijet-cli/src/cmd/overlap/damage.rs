@@ -19,10 +19,10 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
         spare(input, &options.picture)?;
     }
     job.result.write()?.fill(T::SPOILT);
-    job.run(Schedule::OneStream, None)?;
+    job.pipeline(Schedule::OneStream).unrecorded().run()?;
     let right = job.result.read()?.to_vec();
     job.result.write()?.fill(T::SPOILT);
-    let report = job.run(Schedule::RoleStreams, Some(number))?;
+    let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?;
     let Some(dropped) = job.device.dropped_wait() else {
         let waits = report.ordering.waits;
         let cause = format!("the run has {waits} waits, and number {number} was asked for");

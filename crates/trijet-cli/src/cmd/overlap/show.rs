@@ -5,7 +5,7 @@ use super::super::print;
 use trijet::base::units::rate;
 use trijet::pipeline::{Calibration, Report};
 use trijet::trace::timeline::{extent, staircase};
-use trijet::{Bytes, Device, Result};
+use trijet::{Bytes, Device, Nanos, Result};
 use trijet_cli::digest::Digest;
 
 /// Columns of the drawing.
@@ -16,6 +16,8 @@ const CHUNKS: u64 = 12;
 /// One schedule.
 pub(super) struct Line {
     pub(super) report: Report,
+    /// The elapsed time of the run that the engines and the timeline come from.
+    pub(super) recorded: Nanos,
     pub(super) hash: Digest,
 }
 
@@ -40,11 +42,12 @@ pub(super) fn table(
         "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}  result",
         "schedule", "chunk", "slots", "elapsed", "in", "of bound", "overlap"
     ))?;
-    for Line { report, hash } in lines {
+    for Line { report, hash, .. } in lines {
         print(format_args!("{}  {hash}", line(report)))?;
     }
     print("")?;
-    if let Some(best) = lines.last().map(|line| &line.report) {
+    if let Some(Line { report: best, recorded, .. }) = lines.last() {
+        print(format_args!("one run with the times of every operation, {recorded}:"))?;
         print_timeline(best)?;
         if let Some(limiting) = best.limiting() {
             let e = &best.exposed;

@@ -23,10 +23,13 @@ fn kind(code: CuResult) -> ErrorKind {
 }
 
 /// `Ok` for success, else the error of `op` with the driver's own words.
+#[inline]
 pub(crate) fn check(api: &DriverApi, op: &'static str, code: CuResult) -> Result<()> {
-    if code == 0 {
-        return Ok(());
-    }
+    if code == 0 { Ok(()) } else { Err(failed(api, op, code)) }
+}
+
+#[cold]
+fn failed(api: &DriverApi, op: &'static str, code: CuResult) -> Error {
     let text = |entry: Option<
         unsafe extern "C" fn(CuResult, *mut *const std::ffi::c_char) -> CuResult,
     >| {
@@ -46,5 +49,5 @@ pub(crate) fn check(api: &DriverApi, op: &'static str, code: CuResult) -> Result
         Some(words) => format!("{name}: {words}"),
         None => name,
     };
-    Err(Error::new(kind(code), op, cause).with_code(code))
+    Error::new(kind(code), op, cause).with_code(code)
 }

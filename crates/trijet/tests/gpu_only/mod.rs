@@ -1,0 +1,195 @@
+//! What only a GPU can show: that each kernel computes what its twin computes, bit for bit, and
+//! what becomes of kernels that users bring.
+
+use crate::cases::words;
+use std::borrow::Cow;
+use std::process::Command;
+use trijet::base::prng::Prng;
+use trijet::kernels::median::{MedianPixel, Rows, median};
+use trijet::kernels::{
+    AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, FILL_F32, FILL_U8, FILL_U32, MIX, WORK,
+};
+use trijet::launch::kernel::any_lengths;
+use trijet::launch::{Args, Code, Dynamic, Exactness, Kernel, KernelSpec, Shape};
+use trijet::{Device, Element, ErrorKind, Result, Select, Stream, View, ViewMut};
+
+fn cuda() -> Device {
+    Device::open(Select::Cuda(0)).expect("a CUDA device")
+}
+
+/// Work from `x` to `y`.
+type Job<T, U> = dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()>;
+
+/// Runs `job` on a device over `x` and a copy of `y`, and returns what `y` became.
+fn on<T: Element, U: Element>(
+    device: &Device,
+    x: &[T],
+    y: &[U],
+    job: &Job<T, U>,
+) -> Result<Vec<u8>> {
+    let s = device.stream()?;
+    let mut result = y.to_vec();
+    device.scope(|scope| {
+        let (mut dx, mut dy) = (s.alloc::<T>(x.len() as u64)?, s.alloc::<U>(y.len() as u64)?);
+        scope.upload(&s, x, &mut dx)?;
+        scope.upload(&s, y, &mut dy)?;
+        job(&s, dx.view(), dy.view_mut())?;
+        scope.download(&s, &dy, &mut result)
+    })?;
+    Ok(bytemuck::cast_slice(&result).to_vec())
+}
+
+fn same<T: Element, U: Element>(what: &str, x: &[T], y: &[U], job: &Job<T, U>) {
+    let host = Device::open(Select::Host(0)).expect("the host device");
+    let expected = on(&host, x, y, job).expect("the host device computes it");
+    let found = on(&cuda(), x, y, job).expect("the GPU computes it");
+    let differ = found.iter().zip(&expected).position(|(a, b)| a != b);
+    assert_eq!(differ, None, "{what}: the first byte that differs");
+}
+
+fn count(len: u64) -> usize {
+    usize::try_from(len).expect("a small test")
+}
+
+fn cast<T: Element>(words: &[u64], len: u64) -> Vec<T> {
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    bytes.chunks_exact(size_of::<T>()).take(count(len)).map(bytemuck::pod_read_unaligned).collect()
+}
+
+#[test]
+fn the_elementwise_kernels_equal_their_twins() {
+    for (seed, len) in [(1, 0), (2, 1), (3, 255), (4, 256), (5, 100_003)] {
+        let (a, b) = (words(seed, len), words(seed + 100, len));
+        same("mix", &a, &b, &|s, x, y| s.launch(&MIX, (seed, x, y)));
+        let (x, y) = (cast::<u32>(&a, len), cast::<u32>(&b, len));
+        same("work", &x, &y, &|s, x, y| s.launch(&WORK, (37, x, y)));
+        same("fill u32", &x, &y, &|s, _, y| s.launch(&FILL_U32, (0x0102_0304u32, y)));
+        // Any bits are floats: NaN, infinities and subnormals among them.
+        let (x, y) = (cast::<f32>(&a, len), cast::<f32>(&b, len));
+        same("axpy", &x, &y, &|s, x, y| s.launch(&AXPY, (1.7f32, x, y)));
+        same("affine f32", &x, &y, &|s, x, y| s.launch(&AFFINE_F32, (0.3f32, -2.5f32, x, y)));
+        same("fill f32", &x, &y, &|s, _, y| s.launch(&FILL_F32, (0.1f32, y)));
+        let (x, y) = (cast::<u8>(&a, len), cast::<u8>(&b, len));
+        same("affine u8", &x, &y, &|s, x, y| s.launch(&AFFINE_U8, (1.5f32, -3.25f32, x, y)));
+        same("fill u8", &x, &y, &|s, _, y| s.launch(&FILL_U8, (7u8, y)));
+        let (x, y) = (cast::<u16>(&a, len), cast::<u16>(&b, len));
+        same("affine u16", &x, &y, &|s, x, y| s.launch(&AFFINE_U16, (-0.5f32, 6e4f32, x, y)));
+    }
+}
+
+fn medians<T: MedianPixel>(bits: u32) {
+    let mut prng = Prng::new(u64::from(bits));
+    let mut draw = |from: u64, to: u64| from + prng.below(to - from);
+    for radius in 1..=7u32 {
+        for _ in 0..24 {
+            let (width, height, images) = (draw(1, 400), draw(1, 90), draw(1, 4));
+            let rows = height * images;
+            let first = draw(0, rows);
+            let last = draw(first, rows) + 1;
+            let first_in = first.saturating_sub(u64::from(radius) + draw(0, 3));
+            let last_in = (last + u64::from(radius) + draw(0, 3)).min(rows);
+            let len = |rows: u64| width * rows;
+            let noise = words(draw(0, 1 << 40), len(last_in - first_in));
+            let x = cast::<T>(&noise, len(last_in - first_in));
+            let y = cast::<T>(&noise, len(last - first));
+            let side = |pixels: u64| u32::try_from(pixels).expect("a small test");
+            let (width, height) = (side(width), side(height));
+            let at = Rows { width, height, first_out: first, first_in };
+            let what = format!("median {bits} bit, radius {radius}, {at:?}");
+            same(&what, &x, &y, &|s, x, y| median(s, radius, at, x, y));
+        }
+    }
+}
+
+#[test]
+fn the_median_of_u8_equals_its_twin() {
+    medians::<u8>(8);
+}
+
+#[test]
+fn the_median_of_u16_equals_its_twin() {
+    medians::<u16>(16);
+}
+
+fn user(name: &'static str, code: &'static str) -> Kernel<Dynamic> {
+    let spec = KernelSpec {
+        name: Cow::Borrowed(name),
+        code: Code::Source(Cow::Borrowed(code)),
+        shape: Shape::Elements { per_thread: 1 },
+        shared_bytes_max: 0,
+        check: any_lengths,
+        twin: None,
+        exactness: Exactness::Exact,
+    };
+    // SAFETY: each test's source has the parameters that the test passes; the one that faults
+    // does so in a process of its own.
+    unsafe { Kernel::declare(spec) }
+}
+
+const GAIN: &str = r#"extern "C" __global__ void gain(const float* x, unsigned long long n, float* y,
+        unsigned long long m, float k) {
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i < n && i < m) y[i] = k * x[i];
+}"#;
+
+#[test]
+fn a_users_source_is_compiled_and_runs() {
+    let kernel = user("gain", GAIN);
+    let (x, y) = (vec![1.5f32; 1000], vec![0f32; 1000]);
+    let run = |s: &Stream, x: View<'_, f32>, y: ViewMut<'_, f32>| {
+        s.launch(&kernel, Args::new().read(x)?.write(y)?.scalar(2.0f32)?)
+    };
+    let found = on(&cuda(), &x, &y, &run).expect("the run-time compiler is installed");
+    assert_eq!(bytemuck::cast_slice::<u8, f32>(&found), [3.0; 1000]);
+}
+
+#[test]
+fn a_source_that_does_not_compile_shows_the_compilers_words_and_the_line() {
+    let broken = "extern \"C\" __global__ void gain() {\n    int y = nowhere;\n}";
+    let error = cuda().load(&user("gain", broken)).expect_err("it does not compile");
+    assert_eq!(error.kind(), ErrorKind::Compile);
+    let words = error.to_string();
+    assert!(words.contains("gain.cu(2)") && words.contains("nowhere"), "{words}");
+}
+
+#[test]
+fn a_module_without_the_entry_is_refused_by_name() {
+    let error = cuda().load(&user("loss", GAIN)).expect_err("there is no such kernel");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("`loss`"), "{error}");
+}
+
+/// The child's part of the next test. A fault costs the process its context.
+#[test]
+#[ignore = "faults on purpose; run by a_fault_is_reported_and_nothing_hangs in a child"]
+fn fault_in_a_child() {
+    let source = r#"extern "C" __global__ void fault(float* y, unsigned long long n) {
+        *(volatile int*)16 = 1;
+    }"#;
+    let (kernel, device) = (user("fault", source), cuda());
+    let s = device.stream().expect("a stream");
+    let mut y = s.alloc::<f32>(64).expect("memory");
+    let dropped = std::sync::Arc::new(());
+    let held = std::sync::Arc::clone(&dropped);
+    let args = Args::new().write(y.view_mut()).expect("one argument");
+    s.launch(&kernel, args).expect("the launch itself succeeds");
+    // Law A29: after the fault it is never called; it must still be dropped.
+    s.host_fn(move || drop(held)).expect("enqueued");
+    let error = s.synchronize().expect_err("the kernel faults");
+    assert_eq!(error.kind(), ErrorKind::Launch, "{error}");
+    let again = s.fill_bytes(&mut y, 0).expect_err("the context is lost");
+    assert_eq!(again.kind(), ErrorKind::Launch, "{again}");
+    drop((y, s));
+    assert!(device.close().is_err(), "closing tells as well");
+    assert_eq!(std::sync::Arc::strong_count(&dropped), 1, "the closure was dropped");
+}
+
+#[test]
+fn a_fault_is_reported_and_nothing_hangs() {
+    let this = std::env::current_exe().expect("the path of this program");
+    let arguments = ["--exact", "gpu_only::fault_in_a_child", "--ignored", "--nocapture"];
+    let child = Command::new(this).args(arguments).output().expect("the child runs");
+    let words = String::from_utf8_lossy(&child.stdout).into_owned()
+        + &String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && words.contains("1 passed"), "{words}");
+}
