@@ -1,7 +1,9 @@
 //! The command line: what can be said, and what it means.
 #![forbid(unsafe_code)]
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,6 +19,20 @@ use trijet_cli::format::Dtype;
 pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Options {
+    /// What the command line says. Ends the process, with words, when it cannot be meant.
+    pub(crate) fn of_this_process() -> Self {
+        let options = Self::parse();
+        if let Command::Map(map) = &options.command
+            && let Some((option, operator)) = map.stray()
+        {
+            let words = format!("{option} belongs to {operator}, which is not asked for");
+            Self::command().error(ErrorKind::ArgumentConflict, words).exit();
+        }
+        options
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -193,26 +209,26 @@ pub(crate) struct MapOptions {
     /// The operator.
     #[arg(long, value_enum, conflicts_with = "kernel", required_unless_present = "kernel")]
     pub(crate) op: Option<Op>,
-    /// The radius of the median filter, 1 to 7.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) radius: u32,
-    /// The factor of affine.
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
-    pub(crate) scale: f32,
-    /// The summand of affine.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
-    pub(crate) offset: f32,
+    /// The radius of the median filter, 1 to 7; 1 by default.
+    #[arg(long)]
+    pub(crate) radius: Option<u32>,
+    /// The factor of affine; 1 by default.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) scale: Option<f32>,
+    /// The summand of affine; 0 by default.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) offset: Option<f32>,
     /// A kernel of your own: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin).
     #[arg(long, requires = "entry")]
     pub(crate) kernel: Option<PathBuf>,
     /// The name of your kernel.
-    #[arg(long, requires = "kernel")]
+    #[arg(long, requires = "kernel", conflicts_with = "op")]
     pub(crate) entry: Option<String>,
     /// An argument of your kernel, in order: NAME=VALUE; 2.5 is a float, 3 an int, 3u64 as it says.
-    #[arg(long = "arg", requires = "kernel")]
+    #[arg(long = "arg", requires = "kernel", conflicts_with = "op")]
     pub(crate) args: Vec<KernelArg>,
     /// Rows around each chunk that your kernel reads.
-    #[arg(long, requires = "kernel")]
+    #[arg(long, requires = "kernel", conflicts_with = "op")]
     pub(crate) halo: Option<u64>,
     /// The shape of a raw input, slowest dimension first: 100x512x512.
     #[arg(long, value_parser = shape, requires = "dtype")]
@@ -227,7 +243,7 @@ pub(crate) struct MapOptions {
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,
     /// Chunks in flight.
-    #[arg(long)]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
     /// Print the report as JSON.
     #[arg(long)]
@@ -235,6 +251,19 @@ pub(crate) struct MapOptions {
     /// Go on where an interrupted run stopped. The output is the same byte for byte.
     #[arg(long)]
     pub(crate) resume: bool,
+}
+
+impl MapOptions {
+    /// An option that the run would not read, and the operator that reads it.
+    fn stray(&self) -> Option<(&'static str, &'static str)> {
+        let (median, affine) = ("--op median", "--op affine");
+        let given = [
+            ("--radius", median, self.radius.is_some() && self.op != Some(Op::Median)),
+            ("--scale", affine, self.scale.is_some() && self.op != Some(Op::Affine)),
+            ("--offset", affine, self.offset.is_some() && self.op != Some(Op::Affine)),
+        ];
+        given.into_iter().find(|given| given.2).map(|(option, operator, _)| (option, operator))
+    }
 }
 
 /// Examples:
@@ -252,14 +281,14 @@ pub(crate) struct OverlapOptions {
     /// auto, cuda:N or host. Without a GPU the times are a model's.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
-    /// How much to generate: 4GiB on a GPU by default, 32MiB without one.
+    /// How much to generate, in whole images of 8MiB: 4GiB on a GPU by default, 32MiB without one.
     #[arg(long, value_parser = bytes, conflicts_with = "input")]
     pub(crate) size: Option<Bytes>,
     /// The chunk size of the first three schedules; the fourth chooses its own.
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,
     /// Chunks in flight.
-    #[arg(long)]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
     /// Runs of each schedule; the median counts.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

@@ -4,7 +4,6 @@ mod args;
 mod cmd;
 
 use args::{Command, Options};
-use clap::Parser;
 use std::process::ExitCode;
 use trijet::ErrorKind;
 
@@ -12,7 +11,7 @@ use trijet::ErrorKind;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let outcome = match Options::parse().command {
+    let outcome = match Options::of_this_process().command {
         Command::Devices(options) => cmd::devices::run(&options),
         Command::Map(options) => cmd::map::run(&options),
         Command::Overlap(options) => cmd::overlap::run(&options),
@@ -21,10 +20,11 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            cmd::tell(format_args!("error: {error}"));
+            let said = error.to_string();
             let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
-                eprintln!("  caused by: {cause}");
+            while let Some(cause) = source.filter(|cause| !said.ends_with(&cause.to_string())) {
+                cmd::tell(format_args!("  caused by: {cause}"));
                 source = cause.source();
             }
             match error.kind() {

@@ -7,6 +7,6 @@ use trijet::Result;
 pub(crate) fn run(options: &BenchOptions) -> Result<()> {
     let device = super::open(options.device)?;
     let record = trijet_bench::run(&options.name, &device)?;
-    print!("{record}");
+    super::print(record.to_string().trim_end())?;
     device.close()
 }

@@ -1,6 +1,7 @@
 //! `trijet devices`: what this machine has, and what is missing for more.
 #![forbid(unsafe_code)]
 
+use super::print;
 use crate::args::DevicesOptions;
 use serde_json::{Value, json};
 use trijet::device::probe::{LibraryReport, libraries};
@@ -18,51 +19,54 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
             "host": device_json(host.info()),
             "libraries": libraries.iter().map(library_json).collect::<Vec<_>>(),
         });
-        println!("{value:#}");
+        print(format_args!("{value:#}"))?;
         return Ok(());
     }
     match &cuda {
-        Ok(list) if list.is_empty() => println!("cuda: the driver knows no device"),
+        Ok(list) if list.is_empty() => print("cuda: the driver knows no device")?,
         Ok(list) => {
             for (ordinal, info) in list.iter().enumerate() {
-                print_device(&format!("cuda:{ordinal}"), info);
+                print_device(&format!("cuda:{ordinal}"), info)?;
             }
         }
-        Err(error) => println!("cuda: none. {error}"),
+        Err(error) => print(format_args!("cuda: none. {error}"))?,
     }
-    print_device("host", host.info());
-    println!();
+    print_device("host", host.info())?;
+    print("")?;
     for library in &libraries {
         let name = format!("{:?}", library.library).to_lowercase();
         match &library.state {
-            Ok(missing) if missing.is_empty() => println!("{name:>7}: found"),
-            Ok(missing) => println!("{name:>7}: found, without {}", missing.join(", ")),
-            Err(error) => println!("{name:>7}: {error}"),
+            Ok(missing) if missing.is_empty() => print(format_args!("{name:>7}: found"))?,
+            Ok(missing) => print(format_args!("{name:>7}: found, without {}", missing.join(", ")))?,
+            Err(error) => print(format_args!("{name:>7}: {error}"))?,
         }
     }
     Ok(())
 }
 
-fn print_device(name: &str, info: &DeviceInfo) {
-    println!("{name:>7}: {}", info.name);
+fn print_device(name: &str, info: &DeviceInfo) -> Result<()> {
+    print(format_args!("{name:>7}: {}", info.name))?;
     if info.compute.0 == 0 {
-        println!("         {} CPU threads, {} at most", info.multiprocessors, info.memory);
-        return;
+        print(format_args!(
+            "         {} CPU threads, {} at most",
+            info.multiprocessors, info.memory
+        ))?;
+        return Ok(());
     }
     let (major, minor) = info.compute;
-    println!(
+    print(format_args!(
         "         compute capability {major}.{minor}, {} multiprocessors, {}, {} copy engines",
         info.multiprocessors, info.memory, info.copy_engines
-    );
-    println!(
+    ))?;
+    print(format_args!(
         "         stream priorities {} to {}, {} threads and {} KiB of shared memory a block",
         info.priorities.0,
         info.priorities.1,
         info.block_threads_max,
         info.shared_bytes_optin >> 10
-    );
+    ))?;
     let driver = info.driver_version;
-    println!("         driver for CUDA {}.{}", driver / 1000, driver % 1000 / 10);
+    print(format_args!("         driver for CUDA {}.{}", driver / 1000, driver % 1000 / 10))
 }
 
 fn device_json(info: &DeviceInfo) -> Value {

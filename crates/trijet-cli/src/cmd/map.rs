@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::operation::Operation;
-use super::report;
+use super::{print, report, tell};
 use crate::args::MapOptions;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -25,7 +25,7 @@ fn cancel_on_interrupt() -> Result<Cancel> {
         if pressed.is_cancelled() {
             std::process::exit(130);
         }
-        eprintln!("\nstopping after the chunks in flight; once more to stop at once");
+        tell("\nstopping after the chunks in flight; once more to stop at once");
         pressed.cancel();
     };
     ctrlc::set_handler(handler).map_err(|e| {
@@ -86,10 +86,10 @@ pub(crate) fn run(options: &MapOptions) -> Result<()> {
     bar.finish_and_clear();
     let report = outcome.map_err(|error| explain(error, &target))?;
     if options.json {
-        println!("{:#}", report::json(&report));
+        print(format_args!("{:#}", report::json(&report)))?;
     } else {
-        println!("{}: {array}, {}", target.path().display(), operation.words());
-        println!("{report}");
+        print(format_args!("{}: {array}, {}", target.path().display(), operation.words()))?;
+        print(&report)?;
     }
     device.close()
 }
@@ -99,6 +99,6 @@ fn explain(error: Error, target: &Target) -> Error {
     let out = target.path().display();
     match error.kind() {
         ErrorKind::Cancelled => error.context(format!("{out} is not finished; --resume goes on")),
-        _ => error.context(format!("{out} was not written")),
+        _ => error.context(format!("{out} was not written; what is finished is kept for --resume")),
     }
 }

@@ -9,7 +9,9 @@ mod report;
 mod user_kernel;
 
 use crate::args::DeviceName;
-use trijet::{Device, Result, Select};
+use std::fmt::Display;
+use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use trijet::{Device, Error, ErrorKind, Result, Select};
 
 /// Opens the device that was asked for; CPU threads stand in for `auto` only.
 fn open(name: DeviceName) -> Result<Device> {
@@ -18,4 +20,21 @@ fn open(name: DeviceName) -> Result<Device> {
         DeviceName::Cuda(ordinal) => Select::Cuda(ordinal),
         DeviceName::Host => Select::Host(0),
     })
+}
+
+/// Prints a line. A reader that hung up has seen enough, which is no error.
+fn print(line: impl Display) -> Result<()> {
+    let mut out = stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != Io::BrokenPipe => {
+            let cause = format!("standard output: {error}");
+            Err(Error::new(ErrorKind::Io, "print", cause).caused_by(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line for people beside the output. Nothing depends on whether somebody reads it.
+pub(crate) fn tell(line: impl Display) {
+    drop(writeln!(stderr(), "{line}"));
 }

@@ -46,8 +46,12 @@ impl Operation {
             return Ok(Self::User { kernel, halo: options.halo, row_len });
         }
         match options.op {
-            Some(Op::Affine) => Ok(Self::Affine { scale: options.scale, offset: options.offset }),
-            Some(Op::Median) | None => median_of(array, options.radius),
+            Some(Op::Affine) => Ok(Self::Affine {
+                scale: options.scale.unwrap_or(1.0),
+                offset: options.offset.unwrap_or(0.0),
+            }),
+            Some(Op::Median) | None => median_of(array, options.radius.unwrap_or(1))
+                .map_err(|error| error.context(options.input.display().to_string())),
         }
     }
 

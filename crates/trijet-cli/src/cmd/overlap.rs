@@ -9,7 +9,7 @@ mod damage;
 mod show;
 mod stack;
 
-use super::report;
+use super::{print, report};
 use crate::args::{DeviceName, OverlapOptions};
 use show::Line;
 use stack::{Pixel, Stack};
@@ -115,9 +115,9 @@ fn show_off<T: Pixel>(options: &OverlapOptions, device: &Device, stack: Stack<T>
             "scratch_reserved_bytes": pool.reserved.0,
             "scratch_used_high_bytes": pool.used_high.0,
         });
-        println!("{value:#}");
+        print(format_args!("{value:#}"))?;
     } else {
-        show::print(&job.words(), &job.calibration, device, &lines)?;
+        show::table(&job.words(), &job.calibration, device, &lines)?;
     }
     let first = lines.first().map(|line| line.hash.value());
     if lines.iter().any(|line| Some(line.hash.value()) != first) {

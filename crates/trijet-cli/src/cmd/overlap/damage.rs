@@ -1,9 +1,10 @@
 //! What one wait is good for: the same job without it, and the result as a picture.
 #![forbid(unsafe_code)]
 
-use super::Job;
 use super::stack::Pixel;
+use super::{Job, print};
 use crate::args::OverlapOptions;
+use std::fs;
 use std::path::Path;
 use trijet::base::id::Position;
 use trijet::pipeline::{Report, Schedule};
@@ -14,6 +15,9 @@ use trijet_cli::picture::{Crop, write_difference};
 const SIDE: usize = 512;
 
 pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOptions) -> Result<()> {
+    if let Some(input) = &options.input {
+        spare(input, &options.picture)?;
+    }
     job.result.write()?.fill(T::SPOILT);
     job.pipeline(Schedule::OneStream).unrecorded().run()?;
     let right = job.result.read()?.to_vec();
@@ -43,20 +47,42 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
             "pixels_wrong": differ,
             "picture": picture,
         });
-        println!("{value:#}");
+        print(format_args!("{value:#}"))?;
         return Ok(());
     }
-    println!("{}", job.words());
-    println!("{}: {}", report.device, report.clock_words());
-    println!(
+    print(job.words())?;
+    print(format_args!("{}: {}", report.device, report.clock_words()))?;
+    print(format_args!(
         "wait {number} of {} left out: {waiter} does not wait for {awaited}",
         report.ordering.waits
-    );
+    ))?;
     match picture {
         Some(path) => {
-            println!("{differ} of {} pixels are wrong; {path} shows them bright", right.len());
+            print(format_args!(
+                "{differ} of {} pixels are wrong; {path} shows them bright",
+                right.len()
+            ))?;
         }
-        None => println!("no pixel is wrong: this time the order held by luck"),
+        None => print("no pixel is wrong: this time the order held by luck")?,
+    }
+    Ok(())
+}
+
+/// Refuses a picture that would replace the input or join its images.
+fn spare(input: &Path, picture: &Path) -> Result<()> {
+    let source = fs::canonicalize(input).ok();
+    let inside = |path: &Path| {
+        let path = fs::canonicalize(path).ok();
+        path.zip(source.as_ref()).is_some_and(|(path, source)| path.starts_with(source))
+    };
+    let folder = match picture.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if inside(picture) || inside(folder) {
+        let (picture, input) = (picture.display(), input.display());
+        let cause = format!("{picture}: the picture would change the input {input}");
+        return Err(Error::new(ErrorKind::InvalidValue, "picture", cause));
     }
     Ok(())
 }

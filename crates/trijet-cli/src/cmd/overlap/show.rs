@@ -1,6 +1,7 @@
 //! The table and the staircase.
 #![forbid(unsafe_code)]
 
+use super::super::print;
 use trijet::base::units::rate;
 use trijet::pipeline::{Calibration, Report};
 use trijet::trace::timeline::{extent, staircase};
@@ -20,51 +21,53 @@ pub(super) struct Line {
     pub(super) hash: Digest,
 }
 
-pub(super) fn print(
+pub(super) fn table(
     job: &str,
     calibration: &Calibration,
     device: &Device,
     lines: &[Line],
 ) -> Result<()> {
-    println!("{job}");
+    print(job)?;
     let Some(first) = lines.first() else { return Ok(()) };
-    println!("{}: {}", first.report.device, first.report.clock_words());
-    println!("{calibration}");
+    print(format_args!("{}: {}", first.report.device, first.report.clock_words()))?;
+    print(calibration)?;
     let report = &first.report;
     let copies = calibration.bound(report.bytes_in, report.bytes_out);
     if let (Some(bound), Some(kernels)) = (report.bound, report.engine("compute")) {
         let kernels = kernels.work();
-        println!("bound {bound}: copies both ways {copies}, kernels alone {kernels}");
+        print(format_args!("bound {bound}: copies both ways {copies}, kernels alone {kernels}"))?;
     }
-    println!();
-    println!(
+    print("")?;
+    print(format_args!(
         "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}  result",
         "schedule", "chunk", "slots", "elapsed", "in", "of bound", "overlap"
-    );
+    ))?;
     for Line { report, hash, .. } in lines {
-        println!("{}  {hash}", line(report));
+        print(format_args!("{}  {hash}", line(report)))?;
     }
-    println!();
+    print("")?;
     if let Some(Line { report: best, recorded, .. }) = lines.last() {
-        println!("one run with the times of every operation, {recorded}:");
-        print_timeline(best);
+        print(format_args!("one run with the times of every operation, {recorded}:"))?;
+        print_timeline(best)?;
         if let Some(limiting) = best.limiting() {
             let e = &best.exposed;
-            println!(
+            print(format_args!(
                 "limited by {}; it idled {} to fill, {} to drain, {} waiting, {} for the host",
                 limiting.name, e.fill, e.drain, e.dependency, e.host
-            );
+            ))?;
         }
         if best.ordering.over_waits > 0 {
-            println!("{} waits held for more than they had to", best.ordering.over_waits);
+            print(format_args!(
+                "{} waits held for more than they had to",
+                best.ordering.over_waits
+            ))?;
         }
     }
     let pool = device.pool_stats()?;
-    println!(
+    print(format_args!(
         "scratch and slots from the stream-ordered pool: {} reserved, {} used at most",
         pool.reserved, pool.used_high
-    );
-    Ok(())
+    ))
 }
 
 fn line(report: &Report) -> String {
@@ -86,15 +89,18 @@ fn line(report: &Report) -> String {
     )
 }
 
-fn print_timeline(report: &Report) {
+fn print_timeline(report: &Report) -> Result<()> {
     let first: Vec<_> = report
         .ops
         .iter()
         .filter(|op| op.chunk.is_some_and(|chunk| chunk < CHUNKS))
         .cloned()
         .collect();
-    let Some(window) = extent(&first) else { return };
+    let Some(window) = extent(&first) else { return Ok(()) };
     let shown = CHUNKS.min(report.plan.chunks.len() as u64);
-    println!("{}, the first {shown} chunks, a symbol each:", report.plan.schedule.name());
-    print!("{}", staircase(&first, window, WIDTH));
+    print(format_args!(
+        "{}, the first {shown} chunks, a symbol each:",
+        report.plan.schedule.name()
+    ))?;
+    print(staircase(&first, window, WIDTH).trim_end())
 }

@@ -1,0 +1,157 @@
+//! `trijet overlap`: four schedules, one result; and what a missing wait does to it.
+
+use crate::desk::{Desk, Images, Ran, bytes_of, decode, noise, numbers_of};
+use serde_json::Value;
+
+const SMALL: [&str; 6] = ["overlap", "--device", "host", "--radius", "1", "--repeats=1"];
+const SCHEDULES: [&str; 4] = ["one stream", "slot streams", "role streams", "tuned"];
+
+#[test]
+fn four_schedules_give_one_result_and_a_staircase() {
+    let desk = Desk::new();
+    let said = desk.trijet(&["overlap", "--device", "host", "--size", "2MiB", "--repeats", "1"]);
+    let said = said.done();
+    let row = |name: &str| said.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+    let hashes: Vec<String> = SCHEDULES
+        .iter()
+        .map(|name| row(name).unwrap_or_else(|| panic!("no {name} in {said}")))
+        .map(|line| line.split_whitespace().last().unwrap().to_owned())
+        .collect();
+    assert_eq!(hashes[0].len(), 16, "{said}");
+    assert!(u64::from_str_radix(&hashes[0], 16).is_ok(), "{said}");
+    assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+    for lane in ["   upload 0", "  compute .", " download ."] {
+        let stair = row(lane).unwrap_or_else(|| panic!("no `{lane}` in {said}"));
+        assert!(stair.contains("012") || stair.contains("00011"), "{stair}");
+    }
+    assert!(said.contains("times from a model of an H200"), "{said}");
+}
+
+#[test]
+fn the_comparison_as_json_has_four_schedules_of_one_result() {
+    let desk = Desk::new();
+    let value = desk.trijet(&[&SMALL[..], &["--size", "2MiB", "--json"]].concat()).json();
+    let schedules = value["schedules"].as_array().unwrap();
+    let names: Vec<_> = schedules.iter().map(|s| s["schedule"].as_str().unwrap()).collect();
+    assert_eq!(names, SCHEDULES);
+    let hashes: Vec<_> = value["hashes"].as_array().unwrap().iter().map(Value::as_str).collect();
+    assert!(hashes.len() == 4 && hashes.iter().all(|h| h.is_some() && *h == hashes[0]));
+    for schedule in schedules {
+        assert!(schedule["clock"].as_str().unwrap().contains("model"), "{schedule:#}");
+        assert!(schedule["wall_ns"].is_null(), "a model has no wall clock: {schedule:#}");
+        assert!(schedule["elapsed_ns"].as_u64() >= schedule["bound_ns"].as_u64());
+        assert!(schedule["efficiency"].as_f64().unwrap() <= 1.0);
+    }
+    for field in ["job", "link", "scratch_reserved_bytes", "scratch_used_high_bytes"] {
+        assert!(value.get(field).is_some(), "{field} is missing");
+    }
+}
+
+#[test]
+fn a_stack_from_a_file_is_compared_too() {
+    let desk = Desk::new();
+    desk.npy("narrow.npy", "|u1", &[3, 40, 50], &noise(6000, 1));
+    desk.npy("wide.npy", "<u2", &[40, 50], &noise(4000, 2));
+    for (name, job) in [
+        ("narrow.npy", "3 images of 50 x 40 (8 bit)"),
+        ("wide.npy", "1 images of 50 x 40 (16 bit)"),
+    ] {
+        let said = desk.trijet(&[&SMALL[..], &[name]].concat()).done();
+        assert!(said.starts_with(name) && said.contains(job), "{said}");
+        assert!(SCHEDULES.iter().all(|name| said.contains(name)), "{said}");
+    }
+    assert_eq!(desk.names(), ["narrow.npy", "wide.npy"]);
+}
+
+#[test]
+fn what_is_no_stack_of_images_is_not_compared() {
+    let desk = Desk::new();
+    desk.npy("list.npy", "|u1", &[12], &[0; 12]);
+    desk.npy("float.npy", "<f4", &[2, 2], &[0; 16]);
+    desk.npy("empty.npy", "|u1", &[0, 4, 4], &[]);
+    desk.npy("image.npy", "|u1", &[4, 4], &[0; 16]);
+    for (name, words) in [
+        ("list.npy", "u8 [12] is no stack of images"),
+        ("float.npy", "u8 or u16"),
+        ("empty.npy", "no pixels"),
+        ("missing.npy", "no such file"),
+    ] {
+        desk.trijet(&[&SMALL[..], &[name]].concat()).refused(1, &[name, words]);
+    }
+    for radius in ["0", "8"] {
+        let args = ["overlap", "--device", "host", "image.npy", "--radius", radius];
+        desk.trijet(&args).refused(1, &[&format!("radius {radius}"), "1 to 7"]);
+    }
+    let both = [&SMALL[..], &["image.npy", "--size", "2MiB"]].concat();
+    desk.trijet(&both).refused(2, &["--size", "cannot be used"]);
+}
+
+/// Each of the first waits is left out once. Some of them hold by luck; not all of them do.
+#[test]
+fn a_wait_left_out_damages_the_picture_or_the_order_held() {
+    let desk = Desk::new();
+    let mut damaged = 0;
+    for number in 1..=6 {
+        let (number, picture) = (number.to_string(), format!("{number}.png"));
+        let more = ["--size", "2MiB", "--drop-wait", &number, "--picture", &picture];
+        let said = desk.trijet(&[&SMALL[..], &more].concat()).done();
+        assert!(said.contains(&format!("wait {number} of ")), "{said}");
+        assert!(said.contains("does not wait for"), "{said}");
+        if desk.exists(&picture) {
+            assert!(said.contains("pixels are wrong") && said.contains(&picture), "{said}");
+            assert_eq!(decode(&desk.path(&picture)).len(), 512 * 512);
+            damaged += 1;
+        } else {
+            assert!(said.contains("the order held"), "{said}");
+        }
+    }
+    assert!(damaged > 0, "no wait was needed");
+}
+
+#[test]
+fn damage_as_json_counts_the_wrong_pixels() {
+    let desk = Desk::new();
+    let stack = numbers_of(&noise(64 * 64 * 2 * 8, 3));
+    desk.npy("in.npy", "<u2", &[8, 64, 64], &bytes_of(&stack));
+    let more = ["in.npy", "--drop-wait", "1", "--chunk", "8KiB", "--json"];
+    let value = desk.trijet(&[&SMALL[..], &more].concat()).json();
+    assert_eq!(value["wait"].as_u64(), Some(1));
+    assert!(value["waits"].as_u64().unwrap() > 1);
+    let wrong = value["pixels_wrong"].as_u64().unwrap();
+    assert!(wrong > 0, "a median that does not wait for its upload: {value:#}");
+    assert_eq!(value["picture"].as_str(), Some("damaged.png"));
+    assert_eq!(decode(&desk.path("damaged.png")).len(), 64 * 512, "as wide as the stack");
+}
+
+#[test]
+fn a_wait_that_does_not_exist_is_an_error_with_their_number() {
+    let desk = Desk::new();
+    desk.npy("in.npy", "|u1", &[4, 16, 16], &noise(1024, 4));
+    let far = [&SMALL[..], &["in.npy", "--drop-wait", "100000"]].concat();
+    desk.trijet(&far).refused(1, &["waits", "number 100000"]);
+    desk.trijet(&[&SMALL[..], &["--drop-wait", "0"]].concat()).refused(2, &["--drop-wait"]);
+    assert_eq!(desk.names(), ["in.npy"]);
+}
+
+/// The picture was once written over whatever its name said.
+#[test]
+fn the_picture_of_the_damage_spares_the_input() {
+    let desk = Desk::new();
+    let stack = noise(64 * 64 * 8, 5);
+    desk.npy("in.npy", "|u1", &[8, 64, 64], &stack);
+    desk.images("in", [64, 64], &Images::U8(&stack));
+    std::os::unix::fs::symlink("in.npy", desk.path("soft.png")).unwrap();
+    let before = (desk.read("in.npy"), desk.read("in/0.png"));
+    for (input, picture) in
+        [("in.npy", "in.npy"), ("in.npy", "soft.png"), ("in", "in/0.png"), ("in", "in/new.png")]
+    {
+        let more = [input, "--drop-wait", "1", "--chunk", "4KiB", "--picture", picture];
+        desk.trijet(&[&SMALL[..], &more].concat()).refused(1, &[picture, "the input", input]);
+    }
+    let inside = ["overlap", ".", "--device", "host", "--drop-wait", "1"];
+    let ran = desk.command(&inside).current_dir(desk.path("in")).output().unwrap();
+    Ran::from(ran).refused(1, &["damaged.png", "the input"]);
+    assert!(!desk.exists("in/damaged.png"));
+    assert!(before == (desk.read("in.npy"), desk.read("in/0.png")), "an input was damaged");
+    assert!(!desk.exists("in/new.png"));
+}
