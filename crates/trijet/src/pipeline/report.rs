@@ -16,6 +16,9 @@ use std::ops::Range;
 const ENGINES: [(Engine, &str); 3] =
     [(Engine::Upload, "upload"), (Engine::Compute, "compute"), (Engine::Download, "download")];
 
+/// Shorter times make no ratio: event pairs resolve half a microsecond.
+const RATIO_MIN: Nanos = Nanos(10_000);
+
 /// What a run measured.
 pub(super) struct Measured {
     pub(super) ops: Vec<Op>,
@@ -59,7 +62,7 @@ impl EngineReport {
     #[must_use]
     pub fn contention(&self) -> Option<f64> {
         let isolated = self.isolated?.0;
-        (isolated > 0).then(|| self.busy.0 as f64 / isolated as f64)
+        (isolated >= RATIO_MIN.0).then(|| self.busy.0 as f64 / isolated as f64)
     }
 }
 
@@ -227,7 +230,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}: {}", self.device, self.clock_words())?;
         writeln!(
             f,
-            "{} in, {} out; {}, {} chunks, {} slots",
+            "{} in, {} out; {}, chunks: {}, slots: {}",
             self.bytes_in,
             self.bytes_out,
             plan.schedule.name(),

@@ -146,7 +146,8 @@ pub fn exposed(window: Range<u64>, mine: &Union, others: &Union) -> Exposed {
 }
 
 /// Achieved overlap: 0 for a serial run, 1 for a perfect one. `None` when the work of all engines
-/// is no more than the bound, so that there is nothing to overlap.
+/// exceeds the bound by less than a hundredth of the elapsed time: there is nothing to overlap, and
+/// the quotient would only magnify noise.
 ///
 /// ```
 /// use trijet::base::units::Nanos;
@@ -156,10 +157,10 @@ pub fn exposed(window: Range<u64>, mine: &Union, others: &Union) -> Exposed {
 /// ```
 #[must_use]
 pub fn achieved(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64> {
-    if work <= bound {
+    let (work, elapsed, bound) = (work.0 as f64, elapsed.0 as f64, bound.0 as f64);
+    if work - bound < elapsed / 100.0 {
         return None;
     }
-    let (work, elapsed, bound) = (work.0 as f64, elapsed.0 as f64, bound.0 as f64);
     Some((work - elapsed) / (work - bound))
 }
 
