@@ -273,9 +273,10 @@ impl Device {
     /// times. `stream` gives time zero.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// `InvalidValue` for a stream of another driver; what the driver reports.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         callback::refuse("record")?;
+        self.0.universe.own("record", stream.lane().universe.id)?;
         self.0.universe.record_all(stream.lane())
     }
 

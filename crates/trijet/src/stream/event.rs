@@ -68,6 +68,7 @@ impl Recorded {
 
     fn record(&self, stream: &Stream) -> Result<()> {
         callback::refuse("event record")?;
+        stream.lane().universe.own("event record", self.device.universe.id)?;
         let mut snapshot = self.snapshot.lock().expect("no panic under this lock");
         let record = |driver: &dyn crate::device::driver::Driver, stream| {
             driver.event_record(self.event, stream)
@@ -119,7 +120,7 @@ macro_rules! event_verbs {
             /// overwrites the first; waits already enqueued keep what they had.
             ///
             /// # Errors
-            /// `InvalidValue` when the stream is of another device.
+            /// `InvalidValue` when the stream is of another device or driver.
             pub fn record(&self, stream: &Stream) -> Result<()> {
                 self.0.record(stream)
             }
@@ -148,6 +149,7 @@ event_verbs!(TimedEvent);
 
 impl Event {
     pub(crate) fn make_wait(&self, lane: &LaneRef) -> Result<()> {
+        lane.universe.own("stream wait", self.0.device.universe.id)?;
         let snapshot = self.0.snapshot.lock().expect("no panic under this lock");
         match &*snapshot {
             Some((on, clock)) => lane.wait_event(self.0.event, *on, clock),
@@ -161,9 +163,10 @@ impl TimedEvent {
     /// The time from `earlier` to this event. Both are complete.
     ///
     /// # Errors
-    /// `InvalidValue` when one of them was never recorded.
+    /// `InvalidValue` when one of them was never recorded, or they are of two drivers.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Nanos> {
         callback::refuse("event elapsed")?;
+        self.0.device.universe.own("event elapsed", earlier.0.device.universe.id)?;
         self.0.device.universe.driver.event_elapsed(earlier.0.event, self.0.event)
     }
 }

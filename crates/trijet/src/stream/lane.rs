@@ -205,6 +205,7 @@ impl LaneRef {
         run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
+        uses.iter().try_for_each(|u| self.universe.own(spec.label, u.track.universe))?;
         let mut needs = Needs::new();
         let mut crossed = false;
         thread::with_known(self.universe.id, |known| {

@@ -103,7 +103,7 @@ impl Stream {
     /// Rarely needed: the uses of buffers order themselves.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// `InvalidValue` for an event of another driver; what the driver reports.
     pub fn wait(&self, event: &Event) -> Result<()> {
         callback::refuse("stream wait")?;
         event.make_wait(self.lane())

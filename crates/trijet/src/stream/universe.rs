@@ -88,6 +88,15 @@ impl Universe {
         })
     }
 
+    /// Refuses an object of another universe: its positions and handles mean something else here.
+    pub(crate) fn own(&self, op: &'static str, universe: u64) -> Result<()> {
+        if universe == self.id {
+            return Ok(());
+        }
+        let cause = "used on a stream of another driver than its own";
+        Err(Error::new(ErrorKind::InvalidValue, op, cause))
+    }
+
     pub(crate) fn lane(&self, id: LaneId) -> &Lane {
         &self.lanes[id.0 as usize]
     }

@@ -1,0 +1,54 @@
+//! Programs in safe Rust that try to trip the library up: foreign objects, drops in awkward
+//! places, calls that race. They get an error or the right bytes, never a race, a hang or an
+//! abort.
+
+use trijet::kernels::MIX;
+use trijet::{Device, ErrorKind, Executor, HostConfig, Order, Result};
+
+const EXECUTORS: [Executor; 3] =
+    [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];
+
+fn open(executor: Executor) -> Device {
+    open_all(executor, 1).remove(0)
+}
+
+fn open_all(executor: Executor, devices: u32) -> Vec<Device> {
+    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    Device::host(config).expect("the machine starts a few threads")
+}
+
+/// Lanes are numbered per driver. A buffer of another one would be ordered by numbers that mean
+/// something else here, and its guard could be lent while this driver still writes the bytes.
+#[test]
+fn objects_of_two_drivers_do_not_mix() -> Result<()> {
+    for executor in EXECUTORS {
+        let (ours, theirs) = (open(executor), open(executor));
+        let (s, foreign) = (ours.stream()?, theirs.stream()?);
+        let mut h = ours.pinned::<u64>(64)?;
+        let mut x = s.alloc::<u64>(64)?;
+        let mut y = foreign.alloc::<u64>(64)?;
+        let event = ours.event()?;
+        event.record(&s)?;
+        let (begin, end) = (ours.timed_event()?, theirs.timed_event()?);
+        begin.record(&s)?;
+        end.record(&foreign)?;
+        end.synchronize()?;
+        begin.synchronize()?;
+        let outcomes = [
+            foreign.copy(&h, &mut y),
+            foreign.copy(&y, &mut h),
+            foreign.fill_bytes(&mut x, 1),
+            foreign.launch(&MIX, (1, &x, &mut y)),
+            foreign.wait(&event),
+            event.record(&foreign),
+            ours.record(&foreign),
+            end.elapsed_since(&begin).map(|_| ()),
+        ];
+        for (index, outcome) in outcomes.into_iter().enumerate() {
+            let error = outcome.expect_err("the two have different drivers");
+            assert_eq!(error.kind(), ErrorKind::InvalidValue, "{executor:?}, call {index}");
+        }
+        assert_eq!(h.write()?.len(), 64);
+    }
+    Ok(())
+}
