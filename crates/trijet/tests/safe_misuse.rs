@@ -2,6 +2,7 @@
 //! places, calls that race. They get an error or the right bytes, never a race, a hang or an
 //! abort.
 
+use std::sync::mpsc::channel;
 use trijet::kernels::MIX;
 use trijet::{Device, ErrorKind, Executor, HostConfig, Order, Result};
 
@@ -50,5 +51,37 @@ fn objects_of_two_drivers_do_not_mix() -> Result<()> {
         }
         assert_eq!(h.write()?.len(), 64);
     }
+    Ok(())
+}
+
+/// A thread waits for an event; before it returns, another one records the event again, for work
+/// that is not complete. The first knows nothing of that work. It once believed that it was.
+#[test]
+fn a_wait_teaches_nothing_of_a_record_made_meanwhile() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let (a, b) = (device.stream()?, device.stream()?);
+    let (event, x) = (device.event()?, device.pinned::<u8>(4096)?);
+    let (waiting, go) = channel();
+    let (recorded, resume) = channel();
+    // Nothing runs on this executor until somebody waits: the function runs inside `synchronize`.
+    a.host_fn(move || {
+        waiting.send(()).expect("the other thread waits");
+        resume.recv().expect("the other thread answers");
+    })?;
+    event.record(&a)?;
+    let x = std::thread::scope(|scope| {
+        let (event, b) = (&event, &b);
+        let other = scope.spawn(move || {
+            go.recv().expect("the function runs");
+            let mut x = x;
+            b.fill_bytes(&mut x, 7).expect("memory at hand");
+            event.record(b).expect("a stream of its device");
+            recorded.send(()).expect("the function waits");
+            x
+        });
+        event.synchronize().expect("nothing fails");
+        other.join().expect("it does not panic")
+    });
+    assert!(x.read()?.iter().all(|byte| *byte == 7), "the guard waits for the other stream");
     Ok(())
 }
