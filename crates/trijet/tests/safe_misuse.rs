@@ -2,9 +2,13 @@
 //! places, calls that race. They get an error or the right bytes, never a race, a hang or an
 //! abort.
 
+use std::panic::resume_unwind;
 use std::sync::mpsc::channel;
+use trijet::device::args::ArgBlock;
+use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::MIX;
-use trijet::{Device, ErrorKind, Executor, HostConfig, Order, Result};
+use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
+use trijet::{Device, ErrorKind, Executor, HostConfig, Order, Result, Stream};
 
 const EXECUTORS: [Executor; 3] =
     [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];
@@ -16,6 +20,44 @@ fn open(executor: Executor) -> Device {
 fn open_all(executor: Executor, devices: u32) -> Vec<Device> {
     let config = HostConfig { executor, devices, ..HostConfig::default() };
     Device::host(config).expect("the machine starts a few threads")
+}
+
+const fn declared(name: &'static str, twin: Twin) -> KernelSpec {
+    fn any(_: &ArgBlock) -> std::result::Result<(), String> {
+        Ok(())
+    }
+    KernelSpec {
+        name: std::borrow::Cow::Borrowed(name),
+        code: Code::Ptx(std::borrow::Cow::Borrowed("")),
+        shape: Shape::Elements { per_thread: 1 },
+        shared_bytes_max: 0,
+        check: any,
+        twin: Some(twin),
+        exactness: Exactness::Exact,
+    }
+}
+
+fn add_one(tile: &mut Tile<'_>) {
+    tile.write::<u64>(0).iter_mut().for_each(|word| *word += 1);
+}
+
+const PLAIN: Twin =
+    Twin { tile_elements: |_| 16, run: add_one, cost: |_| Cost { bytes: 0, ops: 0 } };
+
+static FAULTY: Kernel<(InOut<u64>,)> =
+    // SAFETY: its twin panics before it touches anything.
+    unsafe {
+        let run = |_: &mut Tile<'_>| resume_unwind(Box::new("a fault"));
+        Kernel::declare(declared("faulty", Twin { run, ..PLAIN }))
+    };
+
+/// Loses the context of the device of `stream`.
+fn fault(stream: &Stream) -> Result<()> {
+    let mut x = stream.alloc::<u64>(64)?;
+    stream.launch(&FAULTY, (&mut x,))?;
+    let error = stream.synchronize().expect_err("the twin panicked");
+    assert_eq!(error.kind(), ErrorKind::Launch);
+    Ok(())
 }
 
 /// Lanes are numbered per driver. A buffer of another one would be ordered by numbers that mean
@@ -83,5 +125,26 @@ fn a_wait_teaches_nothing_of_a_record_made_meanwhile() -> Result<()> {
         other.join().expect("it does not panic")
     });
     assert!(x.read()?.iter().all(|byte| *byte == 7), "the guard waits for the other stream");
+    Ok(())
+}
+
+/// After a fault some worker may still be busy with bytes of the lost device. Whoever asks for
+/// them is told of the loss, also when the stream of the work is gone.
+#[test]
+fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let (stream, bad) = (device.stream()?, device.stream()?);
+        let mut h = device.pinned::<u64>(64)?;
+        stream.fill_bytes(&mut h, 1)?;
+        let ticket = stream.ticket()?;
+        fault(&bad)?;
+        drop(stream);
+        for outcome in [h.read().map(|_| ()), ticket.wait(), ticket.query().map(|_| ())] {
+            let error = outcome.expect_err("the context is lost");
+            assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
+        }
+        assert_eq!(h.write().expect_err("the context is lost").kind(), ErrorKind::Launch);
+    }
     Ok(())
 }

@@ -233,10 +233,9 @@ impl Engine {
     /// What an event stands for (law A8); `None` is the empty set of law A5.
     pub(super) fn snapshot(&self, event: EventHandle) -> Result<Option<(StreamHandle, u64)>> {
         let found = self.events.get(&event.0).ok_or_else(|| unknown("event", "event"))?;
-        if let Some((stream, _)) = found.snapshot
-            && let Ok(device) = self.device_of(stream)
-        {
-            self.check_lost(device)?;
+        // By the event's device: the stream may be gone, and a worker still busy with its bytes.
+        if found.snapshot.is_some() {
+            self.check_lost(found.device)?;
         }
         Ok(found.snapshot)
     }
