@@ -162,3 +162,106 @@ impl Drop for Block {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::{Error, ErrorKind, Result};
+    use crate::base::id::DeviceId;
+    use crate::base::units::{Bytes, Nanos};
+    use crate::device::driver::{
+        DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch, ModuleHandle,
+        PoolHandle, PoolStats, Readiness, StreamHandle, Timing,
+    };
+    use crate::device::memory::{Memory, Span};
+    use crate::device::twin::Twin;
+    use crate::device::{Executor, HostConfig, Order, open_host};
+    use crate::stream::device::Device;
+    use crate::stream::universe::Universe;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    /// A driver that makes only so many events more.
+    #[derive(Debug)]
+    struct Scarce {
+        inner: Arc<dyn Driver>,
+        events_left: AtomicI64,
+    }
+
+    macro_rules! pass_on {
+        ($($verb:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
+            $(fn $verb(&self, $($arg: $type),*) -> $out { self.inner.$verb($($arg),*) })*
+        };
+    }
+
+    impl Driver for Scarce {
+        fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
+            if self.events_left.fetch_sub(1, Ordering::Relaxed) > 0 {
+                return self.inner.event_create(device, timing);
+            }
+            Err(Error::new(ErrorKind::OutOfMemory, "event create", "no event is left"))
+        }
+
+        pass_on! {
+            device_count() -> Result<u32>;
+            device_info(device: DeviceId) -> Result<DeviceInfo>;
+            memory_info(device: DeviceId) -> Result<(Bytes, Bytes)>;
+            synchronize(device: DeviceId) -> Result<()>;
+            stream_create(device: DeviceId, priority: i32) -> Result<StreamHandle>;
+            stream_synchronize(stream: StreamHandle) -> Result<()>;
+            stream_query(stream: StreamHandle) -> Result<Readiness>;
+            stream_wait(stream: StreamHandle, event: EventHandle) -> Result<()>;
+            stream_destroy(stream: StreamHandle) -> Result<()>;
+            event_record(event: EventHandle, stream: StreamHandle) -> Result<()>;
+            event_destroy(event: EventHandle) -> Result<()>;
+            event_query(event: EventHandle) -> Result<Readiness>;
+            event_synchronize(event: EventHandle) -> Result<()>;
+            event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
+            host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;
+            pool_create(device: DeviceId) -> Result<PoolHandle>;
+            pool_destroy(pool: PoolHandle) -> Result<()>;
+            pool_set_threshold(pool: PoolHandle, keep: Bytes) -> Result<()>;
+            pool_stats(pool: PoolHandle) -> Result<PoolStats>;
+            pool_reset_high(pool: PoolHandle) -> Result<()>;
+            pool_trim(pool: PoolHandle, keep: Bytes) -> Result<()>;
+            alloc(stream: StreamHandle, pool: PoolHandle, bytes: Bytes) -> Result<Memory>;
+            free(stream: StreamHandle, memory: &Memory) -> Result<()>;
+            pinned_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
+            pinned_free(memory: &Memory) -> Result<()>;
+            copy(stream: StreamHandle, dst: &Span, src: &Span) -> Result<()>;
+            fill(stream: StreamHandle, dst: &Span, value: u8) -> Result<()>;
+            module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
+            function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
+                -> Result<FunctionHandle>;
+            launch(stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
+        }
+    }
+
+    fn scarce() -> (Arc<Scarce>, Device) {
+        let executor = Executor::Virtual(Order::Greedy);
+        let inner = open_host(HostConfig { executor, ..HostConfig::default() });
+        let driver = Arc::new(Scarce {
+            inner: inner.expect("a host device"),
+            events_left: AtomicI64::new(i64::MAX),
+        });
+        let universe = Universe::new(Arc::clone(&driver) as Arc<dyn Driver>);
+        (driver, Device::of(&universe, DeviceId(0)).expect("its first device"))
+    }
+
+    /// The operation was enqueued, and only then its time could not be noted. The call once
+    /// failed, so that no stamp told of the operation and its bytes were lent at once.
+    #[test]
+    fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
+        let (driver, device) = scarce();
+        let stream = device.stream()?;
+        let mut h = device.pinned::<u8>(64)?;
+        device.record(&stream)?;
+        // One for the moment before the operation, none for the moment after.
+        driver.events_left.store(1, Ordering::Relaxed);
+        stream.fill_bytes(&mut h, 7)?;
+        driver.events_left.store(i64::MAX, Ordering::Relaxed);
+        assert_eq!(&*h.read()?, &[7; 64]);
+        let error = device.take_record().expect_err("one time is missing");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        device.close()
+    }
+}

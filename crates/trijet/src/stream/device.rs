@@ -137,7 +137,7 @@ impl Device {
         (0..count).map(|id| universe.driver.device_info(DeviceId(id))).collect()
     }
 
-    fn of(universe: &Arc<Universe>, id: DeviceId) -> Result<Self> {
+    pub(crate) fn of(universe: &Arc<Universe>, id: DeviceId) -> Result<Self> {
         let driver = &universe.driver;
         let info = driver.device_info(id)?;
         let pool = driver.pool_create(id)?;

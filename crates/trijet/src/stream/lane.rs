@@ -230,10 +230,8 @@ impl LaneRef {
             let left_out = self.wait_for(&mut state, spec, &needs, &marks)?;
             let begin = self.timed_begin(&mut state, spec)?;
             let result = run(self.driver(), self.stream)?;
-            let end = match begin {
-                Some(_) => Some(Instant::mark(&self.universe.driver, self.device, self.stream)?),
-                None => None,
-            };
+            // It is enqueued: whatever fails from here on, the memory is stamped.
+            let end = begin.as_ref().and_then(|_| self.timed_end(&state));
             state.seq += 1;
             let position = Position { lane: self.id, seq: state.seq };
             state.vector.raise(position);
@@ -312,6 +310,18 @@ impl LaneRef {
         match state.last_end.take() {
             Some(end) => Ok(Some(end)),
             None => Instant::mark(&self.universe.driver, self.device, self.stream).map(Some),
+        }
+    }
+
+    /// The moment after a timed operation. That one is enqueued, so a failure here is none of
+    /// its own: the recorders keep it for who takes the times.
+    fn timed_end(&self, state: &State) -> Option<Arc<Instant>> {
+        match Instant::mark(&self.universe.driver, self.device, self.stream) {
+            Ok(end) => Some(end),
+            Err(error) => {
+                state.recorders.iter().for_each(|recorder| recorder.fail(&error));
+                None
+            }
         }
     }
 
