@@ -177,14 +177,16 @@ mod tests {
     use crate::device::{Executor, HostConfig, Order, open_host};
     use crate::stream::device::Device;
     use crate::stream::universe::Universe;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::{Arc, Mutex};
 
-    /// A driver that makes only so many events more.
+    /// A driver that makes only so many events more, and notes the use of what was destroyed.
     #[derive(Debug)]
     struct Scarce {
         inner: Arc<dyn Driver>,
         events_left: AtomicI64,
+        destroyed: Mutex<Vec<StreamHandle>>,
+        misused: Mutex<Vec<StreamHandle>>,
     }
 
     macro_rules! pass_on {
@@ -201,6 +203,18 @@ mod tests {
             Err(Error::new(ErrorKind::OutOfMemory, "event create", "no event is left"))
         }
 
+        fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
+            if self.destroyed.lock().expect("no panic here").contains(&stream) {
+                self.misused.lock().expect("no panic here").push(stream);
+            }
+            self.inner.event_record(event, stream)
+        }
+
+        fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
+            self.destroyed.lock().expect("no panic here").push(stream);
+            self.inner.stream_destroy(stream)
+        }
+
         pass_on! {
             device_count() -> Result<u32>;
             device_info(device: DeviceId) -> Result<DeviceInfo>;
@@ -210,8 +224,6 @@ mod tests {
             stream_synchronize(stream: StreamHandle) -> Result<()>;
             stream_query(stream: StreamHandle) -> Result<Readiness>;
             stream_wait(stream: StreamHandle, event: EventHandle) -> Result<()>;
-            stream_destroy(stream: StreamHandle) -> Result<()>;
-            event_record(event: EventHandle, stream: StreamHandle) -> Result<()>;
             event_destroy(event: EventHandle) -> Result<()>;
             event_query(event: EventHandle) -> Result<Readiness>;
             event_synchronize(event: EventHandle) -> Result<()>;
@@ -242,6 +254,8 @@ mod tests {
         let driver = Arc::new(Scarce {
             inner: inner.expect("a host device"),
             events_left: AtomicI64::new(i64::MAX),
+            destroyed: Mutex::default(),
+            misused: Mutex::default(),
         });
         let universe = Universe::new(Arc::clone(&driver) as Arc<dyn Driver>);
         (driver, Device::of(&universe, DeviceId(0)).expect("its first device"))
@@ -263,5 +277,27 @@ mod tests {
         let error = device.take_record().expect_err("one time is missing");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         device.close()
+    }
+
+    /// The end of a stream could not be recorded when it was dropped. Who needs its work later
+    /// gets an error, and the driver is never handed the stream that is gone.
+    #[test]
+    fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
+        let (driver, device) = scarce();
+        let (stream, other) = (device.stream()?, device.stream()?);
+        let (mut h, mut x) = (device.pinned::<u8>(64)?, other.alloc::<u8>(64)?);
+        other.synchronize()?;
+        stream.fill_bytes(&mut h, 7)?;
+        driver.events_left.store(0, Ordering::Relaxed);
+        drop(stream);
+        driver.events_left.store(i64::MAX, Ordering::Relaxed);
+        let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
+        for error in errors {
+            assert_eq!(error.expect_err("nobody can tell").kind(), ErrorKind::Closed);
+        }
+        assert!(driver.misused.lock().expect("no panic here").is_empty());
+        let error = device.close().expect_err("dropping the stream failed");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        Ok(())
     }
 }

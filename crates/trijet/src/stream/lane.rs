@@ -17,7 +17,7 @@ use super::timing::{Instant, Recorder};
 use super::track::{Needs, Use};
 use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Access, Engine, Op, OpKind};
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
@@ -129,7 +129,8 @@ impl State {
     /// Records an event that stands for everything enqueued so far.
     fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
         let (Some(stream), Some(device)) = (self.stream, self.device) else {
-            unreachable!("a lane with positions has had a stream");
+            let cause = "the stream is gone, and its end could not be recorded";
+            return Err(Error::new(ErrorKind::Closed, "event record", cause));
         };
         let driver = &universe.driver;
         if self.checkpoints.len() == CHECKPOINTS_MAX {
@@ -409,15 +410,16 @@ impl LaneRef {
     }
 
     /// Gives the lane back when its stream goes.
-    pub(crate) fn retire(&self) {
+    pub(crate) fn retire(&self) -> Result<()> {
         // The last checkpoint stays and answers for the lane's positions when the stream is gone.
         // Without one (the device is lost) the lane can never be known to be free; it is then
-        // left out of circulation.
+        // left out of circulation, and who needs its work gets an error.
         // Its checkpoints stay until the next stream opens it: who still needs its work cannot
         // record on a stream that is gone, and the last checkpoint covers everything.
-        if let Ok(end) = self.mark() {
-            self.universe.retire(self.id, end);
-        }
+        let end = self.mark();
+        self.lane().lock().stream = None;
+        self.universe.retire(self.id, end?);
+        Ok(())
     }
 }
 

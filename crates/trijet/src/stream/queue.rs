@@ -172,8 +172,8 @@ impl Drop for Inner {
             // here, so its handle leaks.
             return;
         }
-        self.lane.retire();
-        if let Err(error) = self.lane.driver().stream_destroy(self.lane.stream) {
+        let outcomes = [self.lane.retire(), self.lane.driver().stream_destroy(self.lane.stream)];
+        for error in outcomes.into_iter().filter_map(Result::err) {
             self.device.keep_error(error);
         }
     }
