@@ -4,6 +4,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::MIX;
@@ -12,6 +13,9 @@ use trijet::{Device, ErrorKind, Executor, HostConfig, Order, Result, Stream};
 
 const EXECUTORS: [Executor; 3] =
     [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];
+
+/// Longer than anything here takes: who has not answered by then never will.
+const HUNG: Duration = Duration::from_secs(20);
 
 fn open(executor: Executor) -> Device {
     open_all(executor, 1).remove(0)
@@ -147,4 +151,45 @@ fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
         assert_eq!(h.write().expect_err("the context is lost").kind(), ErrorKind::Launch);
     }
     Ok(())
+}
+
+/// Kept page-locked memory that a lost device used is not handed out, and does not hinder others.
+#[test]
+fn a_lost_device_does_not_keep_others_from_page_locked_memory() -> Result<()> {
+    for executor in EXECUTORS {
+        let devices = open_all(executor, 2);
+        let bad = devices[0].stream()?;
+        let mut h = devices[0].pinned::<u64>(512)?;
+        bad.fill_bytes(&mut h, 1)?;
+        fault(&bad)?;
+        drop(h);
+        let mut other = devices[1].pinned::<u64>(512)?;
+        assert_eq!(other.write()?.len(), 512, "{executor:?}");
+    }
+    Ok(())
+}
+
+/// Asking for page-locked memory asks the driver whether kept memory is idle, and on the
+/// simulated device that may run a host function, which may drop such memory itself.
+#[test]
+fn page_locked_memory_may_be_dropped_while_some_is_asked_for() -> Result<()> {
+    let (done, answer) = channel();
+    std::thread::spawn(move || {
+        let case = || -> Result<()> {
+            let device = open(Executor::Virtual(Order::Greedy));
+            let (s, other) = (device.stream()?, device.stream()?);
+            let mut kept = device.pinned::<u8>(4096)?;
+            let held = device.pinned::<u8>(4096)?;
+            other.host_fn(move || drop(held))?;
+            for value in 0..20 {
+                s.fill_bytes(&mut kept, value)?;
+            }
+            drop(kept);
+            let next = device.pinned::<u8>(4096)?;
+            assert_eq!(next.len(), 4096);
+            device.synchronize()
+        };
+        drop(done.send(case()));
+    });
+    answer.recv_timeout(HUNG).expect("it does not hang")
 }

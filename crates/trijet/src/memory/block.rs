@@ -61,7 +61,7 @@ impl Block {
     pub(crate) fn pinned(device: &Device, bytes: Bytes) -> Result<Self> {
         callback::refuse("pinned")?;
         let shared = Arc::clone(device.shared());
-        let memory = match reuse(&shared.universe, bytes)? {
+        let memory = match reuse(&shared.universe, bytes) {
             Some(memory) => memory,
             None => {
                 let size = bytes.0.checked_next_multiple_of(PAGE).ok_or_else(|| {
@@ -97,18 +97,26 @@ impl Block {
 }
 
 /// The smallest kept memory that fits without wasting more than half, and that no operation uses.
-fn reuse(universe: &Arc<Universe>, bytes: Bytes) -> Result<Option<Memory>> {
-    let mut kept = universe.pinned.lock().expect("no panic under this lock");
+///
+/// The list is not locked while the driver is asked: that may run a host function here, which may
+/// drop page-locked memory into it.
+fn reuse(universe: &Arc<Universe>, bytes: Bytes) -> Option<Memory> {
     let fits = |size: u64| size >= bytes.0 && size / 2 <= bytes.0.max(PAGE);
-    let mut order: Vec<usize> =
-        (0..kept.len()).filter(|index| fits(kept[*index].0.bytes())).collect();
-    order.sort_unstable_by_key(|index| kept[*index].0.bytes());
-    for index in order {
-        if is_idle(universe, &kept[index].1)? {
-            return Ok(Some(kept.swap_remove(index).0));
+    let mut busy = Vec::new();
+    let found = loop {
+        let mut kept = universe.pinned.lock().expect("no panic under this lock");
+        let fitting = (0..kept.len()).filter(|index| fits(kept[*index].0.bytes()));
+        let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
+        let (memory, track) = kept.swap_remove(index);
+        drop(kept);
+        // Memory whose users a lost device can tell nothing of is as good as busy.
+        if is_idle(universe, &track).unwrap_or(false) {
+            break Some(memory);
         }
-    }
-    Ok(None)
+        busy.push((memory, track));
+    };
+    universe.pinned.lock().expect("no panic under this lock").extend(busy);
+    found
 }
 
 /// Whether every operation that used the memory is complete, asking the driver without waiting.
