@@ -3,6 +3,8 @@
 //! abort.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use trijet::device::args::ArgBlock;
@@ -192,4 +194,23 @@ fn page_locked_memory_may_be_dropped_while_some_is_asked_for() -> Result<()> {
         drop(done.send(case()));
     });
     answer.recv_timeout(HUNG).expect("it does not hang")
+}
+
+/// Closing one device says nothing about the pending host functions of another.
+#[test]
+fn closing_a_device_leaves_the_host_functions_of_others_alone() -> Result<()> {
+    for executor in EXECUTORS {
+        let mut devices = open_all(executor, 2);
+        let stream = devices[1].stream()?;
+        let (open_gate, gate) = channel::<()>();
+        let ran = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&ran);
+        stream.host_fn(move || gate.recv().unwrap_or(()))?;
+        stream.host_fn(move || count.store(1, Ordering::Relaxed))?;
+        devices.remove(0).close()?;
+        drop(open_gate);
+        stream.synchronize()?;
+        assert_eq!(ran.load(Ordering::Relaxed), 1, "{executor:?}");
+    }
+    Ok(())
 }

@@ -212,10 +212,15 @@ impl Device {
     /// # Errors
     /// As for [`Device::synchronize`], and the first error that a drop had to keep to itself.
     pub fn close(self) -> Result<()> {
-        let outcome = self.synchronize();
-        // Nothing runs any more, or the context is lost and nothing ever will.
-        self.0.universe.host_fns.drop_pending();
+        callback::refuse("close")?;
+        self.run_deferred();
+        let outcome = self.0.universe.driver.synchronize(self.0.id);
+        if outcome.is_err() {
+            // The context is lost, or hangs: what is pending there is never called.
+            self.0.universe.host_fns.drop_pending(Some(self.0.id));
+        }
         outcome?;
+        self.0.universe.host_fns.take_panic()?;
         let mut errors = self.0.errors.lock().expect("no panic under this lock");
         if errors.is_empty() {
             return Ok(());

@@ -92,9 +92,9 @@ impl Stream {
     #[track_caller]
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
-        let fns = Arc::clone(&self.lane().universe.host_fns);
+        let (fns, device) = (Arc::clone(&self.lane().universe.host_fns), self.lane().device);
         let enqueue = |driver: &dyn crate::device::driver::Driver, stream| {
-            driver.host_fn(stream, fns.admit(Box::new(run)))
+            driver.host_fn(stream, fns.admit(device, Box::new(run)))
         };
         self.lane().enqueue(&spec, &[], enqueue).map(|_| ())
     }

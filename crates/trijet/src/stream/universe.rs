@@ -209,6 +209,6 @@ impl Drop for Universe {
     fn drop(&mut self) {
         // The last stream is gone; what the driver has not called by now it may still call on
         // CUDA, where the slot is then found empty.
-        self.host_fns.drop_pending();
+        self.host_fns.drop_pending(None);
     }
 }
