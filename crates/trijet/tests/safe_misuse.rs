@@ -214,3 +214,19 @@ fn closing_a_device_leaves_the_host_functions_of_others_alone() -> Result<()> {
     }
     Ok(())
 }
+
+/// Who waits for what a closure holds, as the other end of its channel, must not wait for ever.
+#[test]
+fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let stream = device.stream()?;
+        fault(&stream)?;
+        let (held, other_end) = channel::<()>();
+        let refused = stream.host_fn(move || drop(held));
+        assert_eq!(refused.expect_err("the context is lost").kind(), ErrorKind::Launch);
+        let heard = other_end.recv_timeout(HUNG);
+        assert_eq!(heard, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "{executor:?}");
+    }
+    Ok(())
+}

@@ -41,7 +41,15 @@ pub(crate) fn inside() -> bool {
 
 /// A closure that is either pending, or has run, or was dropped.
 #[derive(Clone)]
-struct Slot(Arc<Mutex<Option<HostFn>>>);
+pub(crate) struct Slot(Arc<Mutex<Option<HostFn>>>);
+
+impl Slot {
+    /// Drops the closure, unless it has been called.
+    pub(crate) fn empty(&self) {
+        let run = self.0.lock().map(|mut run| run.take());
+        drop(run);
+    }
+}
 
 /// The pending host functions of a universe, and the panics of those that ran.
 #[derive(Default)]
@@ -63,8 +71,9 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 impl HostFns {
-    /// What to hand to the driver of `device` so that it runs `run` once.
-    pub(crate) fn admit(self: &Arc<Self>, device: DeviceId, run: HostFn) -> HostFn {
+    /// What to hand to the driver of `device` so that it runs `run` once, and the slot to empty
+    /// if the driver refuses.
+    pub(crate) fn admit(self: &Arc<Self>, device: DeviceId, run: HostFn) -> (Slot, HostFn) {
         let slot = Slot(Arc::new(Mutex::new(Some(run))));
         let mut pending = self.pending.lock().expect("no user code under this lock");
         // Finished slots are swept when the list is long enough to pay for the pass.
@@ -73,9 +82,9 @@ impl HostFns {
         }
         pending.push((device, slot.clone()));
         drop(pending);
-        let this = Arc::clone(self);
-        Box::new(move || {
-            let run = slot.0.lock().expect("no user code under this lock").take();
+        let (this, called) = (Arc::clone(self), slot.clone());
+        let call = move || {
+            let run = called.0.lock().expect("no user code under this lock").take();
             let Some(run) = run else { return };
             INSIDE.set(true);
             let outcome = catch_unwind(AssertUnwindSafe(run));
@@ -85,7 +94,8 @@ impl HostFns {
                 let error = Error::new(ErrorKind::Panicked, "host function", cause);
                 this.panics.lock().expect("no user code under this lock").push(error);
             }
-        })
+        };
+        (slot, Box::new(call))
     }
 
     /// The first panic that nobody has been told of.
@@ -104,8 +114,7 @@ impl HostFns {
         *pending = kept;
         drop(pending);
         for (_, slot) in gone {
-            let run = slot.0.lock().map(|mut run| run.take());
-            drop(run);
+            slot.empty();
         }
     }
 }

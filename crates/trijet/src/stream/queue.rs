@@ -92,11 +92,11 @@ impl Stream {
     #[track_caller]
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
-        let (fns, device) = (Arc::clone(&self.lane().universe.host_fns), self.lane().device);
-        let enqueue = |driver: &dyn crate::device::driver::Driver, stream| {
-            driver.host_fn(stream, fns.admit(device, Box::new(run)))
-        };
-        self.lane().enqueue(&spec, &[], enqueue).map(|_| ())
+        let fns = &self.lane().universe.host_fns;
+        let (slot, call) = fns.admit(self.lane().device, Box::new(run));
+        let enqueue =
+            |driver: &dyn crate::device::driver::Driver, stream| driver.host_fn(stream, call);
+        self.lane().enqueue(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }
 
     /// Makes future work of this stream wait for what `event` stands for at this call (law A7).
