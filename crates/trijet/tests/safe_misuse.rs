@@ -230,3 +230,50 @@ fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
     }
     Ok(())
 }
+
+static BAD_TILE: Kernel<(InOut<u64>,)> =
+    // SAFETY: it cannot say how its tiles are cut, so it never runs.
+    unsafe {
+        let tile_elements = |_: &ArgBlock| -> u64 { resume_unwind(Box::new("no tile")) };
+        Kernel::declare(declared("bad_tile", Twin { tile_elements, ..PLAIN }))
+    };
+
+static BAD_COST: Kernel<(InOut<u64>,)> =
+    // SAFETY: it cannot say what it costs, so it never runs.
+    unsafe {
+        let cost = |_: &ArgBlock| -> Cost { resume_unwind(Box::new("no cost")) };
+        Kernel::declare(declared("bad_cost", Twin { cost, ..PLAIN }))
+    };
+
+static ONE_TILE: Kernel<(InOut<u64>,)> =
+    // SAFETY: it adds one to each word of its argument.
+    unsafe {
+        Kernel::declare(declared("one_tile", Twin { tile_elements: |_| u64::MAX, ..PLAIN }))
+    };
+
+/// All functions of a twin are a user's: a panic in any of them is an error of the launch.
+#[test]
+fn a_twin_that_cannot_say_its_tiles_or_cost_is_refused() -> Result<()> {
+    for executor in EXECUTORS {
+        let (done, answer) = channel();
+        std::thread::spawn(move || {
+            let case = || -> Result<()> {
+                let device = open(executor);
+                let stream = device.stream()?;
+                let mut x = device.pinned::<u64>(64)?;
+                for kernel in [&BAD_TILE, &BAD_COST] {
+                    let error = stream.launch(kernel, (&mut x,)).expect_err("its twin panics");
+                    assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
+                    assert!(error.to_string().contains(kernel.name()), "{error}");
+                }
+                x.write()?.fill(1);
+                stream.launch(&ONE_TILE, (&mut x,))?;
+                assert_eq!(&*x.read()?, &[2; 64], "{executor:?}");
+                Ok(())
+            };
+            drop(done.send(case()));
+        });
+        answer.recv_timeout(HUNG).expect("it neither hangs nor panics")?;
+    }
+    Ok(())
+}

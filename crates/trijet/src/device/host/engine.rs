@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, Timing};
 use crate::device::memory::{Memory, Space, Span};
-use crate::device::twin::Twin;
+use crate::device::twin::{Cost, Twin};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -20,6 +20,9 @@ pub(super) struct Kernel {
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
     pub(super) args: ArgBlock,
+    /// What the twin said of these arguments at the launch.
+    pub(super) tile_elements: u64,
+    pub(super) cost: Cost,
 }
 
 /// What a queue entry does.
