@@ -2,6 +2,7 @@
 //! places, calls that race. They get an error or the right bytes, never a race, a hang or an
 //! abort.
 
+use std::cell::RefCell;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::MIX;
 use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
-use trijet::{Device, ErrorKind, Executor, HostConfig, Order, Result, Stream};
+use trijet::{Buffer, Bytes, Device, ErrorKind, Executor, HostConfig, Order, Result, Stream};
 
 const EXECUTORS: [Executor; 3] =
     [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];
@@ -275,5 +276,28 @@ fn a_twin_that_cannot_say_its_tiles_or_cost_is_refused() -> Result<()> {
         });
         answer.recv_timeout(HUNG).expect("it neither hangs nor panics")?;
     }
+    Ok(())
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Buffer<u64>>> = const { RefCell::new(None) };
+}
+
+/// Thread-local values are destroyed in an order that nobody chooses: what the thread knew of
+/// complete work may go before the buffer that asks for it.
+#[test]
+fn a_buffer_may_outlive_its_thread_s_other_values() -> Result<()> {
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            KEPT.with_borrow_mut(|kept| {
+                *kept = Some(stream.alloc::<u64>(64).expect("memory"));
+                stream.synchronize().expect("nothing fails");
+            });
+        });
+    });
+    device.synchronize()?;
+    assert_eq!(device.pool_stats()?.used, Bytes(0));
     Ok(())
 }
