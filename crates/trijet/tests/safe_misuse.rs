@@ -301,3 +301,35 @@ fn a_buffer_may_outlive_its_thread_s_other_values() -> Result<()> {
     assert_eq!(device.pool_stats()?.used, Bytes(0));
     Ok(())
 }
+
+/// Dropping never blocks: not for a host function that waits for the dropping thread, and not
+/// for the one that drops the device itself.
+#[test]
+fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    let (open_gate, gate) = channel::<()>();
+    let (dropped, answer) = channel();
+    stream.host_fn(move || gate.recv().unwrap_or(()))?;
+    std::thread::spawn(move || {
+        drop((stream, device));
+        dropped.send(()).expect("the test waits");
+    });
+    answer.recv_timeout(HUNG).expect("dropping does not wait");
+    drop(open_gate);
+
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    let (open_gate, gate) = channel::<()>();
+    let (dropped, answer) = channel();
+    let last = device.clone();
+    stream.host_fn(move || {
+        gate.recv().unwrap_or(());
+        drop(last);
+        dropped.send(()).expect("the test waits");
+    })?;
+    drop((stream, device));
+    drop(open_gate);
+    answer.recv_timeout(HUNG).expect("the function returns without a panic");
+    Ok(())
+}

@@ -338,6 +338,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if callback::inside() {
+            // The driver must not be called here (law A28): what was put off and the pool leak.
+            return;
+        }
         self.run_deferred();
         // Destroying a pool never blocks; its memory goes with its last allocation (law A26).
         if let Err(error) = self.universe.driver.pool_destroy(self.pool) {
