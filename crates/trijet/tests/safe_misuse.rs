@@ -333,3 +333,21 @@ fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
     answer.recv_timeout(HUNG).expect("the function returns without a panic");
     Ok(())
 }
+
+/// 1024 streams may be in use at once; those dropped inside a host function are not.
+#[test]
+fn streams_dropped_inside_host_functions_are_given_back() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let stream = device.stream()?;
+        for _ in 0..1100 {
+            let other = device.stream()?;
+            stream.host_fn(move || drop(other))?;
+            stream.synchronize()?;
+        }
+        stream.synchronize()?;
+        drop(stream);
+        device.close()?;
+    }
+    Ok(())
+}

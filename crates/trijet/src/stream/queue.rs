@@ -48,7 +48,10 @@ impl Stream {
         let shared = Arc::clone(device.shared());
         let universe = Arc::clone(&shared.universe);
         let stream = universe.driver.stream_create(shared.id, priority)?;
-        let id = universe.adopt(shared.id, stream)?;
+        let id = universe.adopt(shared.id, stream).inspect_err(|_| {
+            // The error at hand says more than one of giving back what nobody used.
+            drop(universe.driver.stream_destroy(stream));
+        })?;
         let lane = LaneRef { universe, id, device: shared.id, stream };
         Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
     }
@@ -165,15 +168,19 @@ impl Inner {
     }
 }
 
+fn give_back(lane: &LaneRef) -> [Result<()>; 2] {
+    [lane.retire(), lane.driver().stream_destroy(lane.stream)]
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         if callback::inside() {
-            // A stream of a dropped buffer inside a host function: the driver must not be called
-            // here, so its handle leaks.
+            // Inside a host function the driver must not be called.
+            let lane = self.lane.clone();
+            self.device.defer(Box::new(move || drop(give_back(&lane))));
             return;
         }
-        let outcomes = [self.lane.retire(), self.lane.driver().stream_destroy(self.lane.stream)];
-        for error in outcomes.into_iter().filter_map(Result::err) {
+        for error in give_back(&self.lane).into_iter().filter_map(Result::err) {
             self.device.keep_error(error);
         }
     }
