@@ -12,7 +12,9 @@ use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::MIX;
 use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
-use trijet::{Buffer, Bytes, Device, ErrorKind, Executor, HostConfig, Order, Result, Stream};
+use trijet::{
+    Buffer, Bytes, Device, ErrorKind, Executor, HostConfig, Order, Readiness, Result, Stream,
+};
 
 const EXECUTORS: [Executor; 3] =
     [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];
@@ -350,4 +352,27 @@ fn streams_dropped_inside_host_functions_are_given_back() -> Result<()> {
         device.close()?;
     }
     Ok(())
+}
+
+/// A query answers, whatever another thread's wait is busy with. A host function may wait for
+/// the thread that asks.
+#[test]
+fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let stream = device.stream()?;
+    let (started, go) = channel();
+    let (answered, resume) = channel();
+    stream.host_fn(move || {
+        started.send(()).expect("the test waits");
+        resume.recv_timeout(HUNG).expect("the query answers");
+    })?;
+    std::thread::scope(|scope| {
+        let stream = &stream;
+        scope.spawn(move || {
+            go.recv().expect("the function runs");
+            assert_eq!(stream.query().expect("nothing fails"), Readiness::NotReady);
+            answered.send(()).expect("the function waits");
+        });
+        stream.synchronize()
+    })
 }

@@ -200,13 +200,15 @@ impl HostDriver {
         };
         let event_call = simulation.cost().event_call;
         let limit = simulation.host_call(event_call);
-        loop {
+        // A query never blocks: it does not wait for the host function that another thread calls.
+        while !state.calling {
             let (next, moved) = self.progress("query", state, StreamHandle(0), limit)?;
             state = next;
             if !moved {
-                return Ok(state);
+                break;
             }
         }
+        Ok(state)
     }
 
     /// One step of the simulation, or a wait for the worker threads. False when a simulation has
