@@ -376,3 +376,30 @@ fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
         stream.synchronize()
     })
 }
+
+/// A wait left out on request damages results. Memory that is freed too early damages others'.
+#[test]
+fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let (home, a, b) = (device.stream()?, device.stream()?, device.stream()?);
+        let mut x = home.alloc::<u64>(64)?;
+        a.fill_bytes(&mut x, 1)?;
+        device.drop_wait(1);
+        b.fill_bytes(&mut x, 2)?;
+        assert!(device.dropped_wait().is_some(), "the second writer did not wait");
+        let before = device.ordering().waits;
+        drop(x);
+        assert_eq!(device.ordering().waits - before, 2, "the free waits for both writers");
+
+        let mut y = home.alloc::<u64>(64)?;
+        a.fill_bytes(&mut y, 1)?;
+        device.drop_wait(1);
+        drop(y);
+        assert_eq!(device.dropped_wait(), None, "the wait of a free is not left out");
+        let mut z = home.alloc::<u64>(64)?;
+        b.fill_bytes(&mut z, 1)?;
+        assert_eq!(device.dropped_wait().expect("the next one is").waiter, "fill");
+    }
+    Ok(())
+}

@@ -296,8 +296,8 @@ impl Device {
     }
 
     /// Leaves out the `number`-th wait between streams from now on, counted from 1, to show what
-    /// it is good for: the result may be wrong, and nothing else is. Waits of the host are never
-    /// left out.
+    /// it is good for: the result may be wrong, and nothing else is. Waits of the host and of
+    /// frees are never left out: the next one is instead.
     pub fn drop_wait(&self, number: u64) {
         self.0.universe.drop_wait(number);
     }

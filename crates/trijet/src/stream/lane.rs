@@ -214,8 +214,9 @@ impl LaneRef {
                 let implied = |p: Position| p.lane == self.id || known.covers(p);
                 let range = access.range.clone();
                 if spec.kind == OpKind::Free {
-                    // A free comes after every user, whoever orders the memory (law A22).
-                    access.track.users(range, access.mode, implied, &mut needs);
+                    // A free comes after every user, whoever orders the memory (law A22), and
+                    // after those that a later one did not wait for.
+                    access.track.all_users(range, access.mode, implied, &mut needs);
                 } else {
                     access.track.needs(range, access.mode, implied, &mut needs);
                 }
@@ -285,7 +286,9 @@ impl LaneRef {
                 position,
                 on: mark.position,
             };
-            if self.universe.count_wait(about) {
+            // A free that comes too early would damage others' memory: its waits stay.
+            let droppable = spec.kind != OpKind::Free;
+            if self.universe.count_wait(droppable, about) {
                 // Left out on request. The lane knows nothing more than before, so that nobody
                 // who waits for it believes that the other operation is complete.
                 left_out.push(*need);

@@ -129,9 +129,9 @@ impl Track {
         }
     }
 
-    /// What an access by the host must come after: the users, and those that are hidden because
-    /// a wait was left out.
-    pub(crate) fn host_needs(
+    /// What an access by the host, a free or the next owner must come after: the users, and those
+    /// that are hidden because a wait was left out.
+    pub(crate) fn all_users(
         &self,
         range: Range<u64>,
         mode: Mode,

@@ -166,10 +166,15 @@ impl Universe {
         *self.dropped.lock().expect("no panic under this lock") = None;
     }
 
-    /// Counts a wait; whether it is the one to be left out.
-    pub(crate) fn count_wait(&self, about: impl FnOnce() -> DroppedWait) -> bool {
+    /// Counts a wait; whether it is the one to be left out. If that one cannot be spared, the
+    /// next takes its place.
+    pub(crate) fn count_wait(&self, droppable: bool, about: impl FnOnce() -> DroppedWait) -> bool {
         let number = self.waits.fetch_add(1, Ordering::Relaxed) + 1;
         if self.drop_wait.load(Ordering::Relaxed) != number {
+            return false;
+        }
+        if !droppable {
+            self.drop_wait.store(number + 1, Ordering::Relaxed);
             return false;
         }
         *self.dropped.lock().expect("no panic under this lock") = Some(about());
