@@ -450,3 +450,18 @@ fn overlap_is_seen_and_bounded_in_the_model() {
     assert!(tuned.efficiency().expect("calibrated") > 0.9, "{tuned}");
     assert_eq!(tuned.ordering.over_waits, 0, "a pipeline records exactly: {tuned}");
 }
+
+#[test]
+fn page_locked_memory_too_short_for_the_results_is_refused() {
+    let device = threads();
+    let x = device.pinned::<u8>(100).expect("memory");
+    let mut y = device.pinned::<u32>(99).expect("memory");
+    let run = Pipeline::on(&device)
+        .pinned_source(&x, 10)
+        .stage::<u8, u32>(|_, _, _| Ok(()))
+        .pinned_sink(&mut y)
+        .run();
+    let error = run.expect_err("100 elements into 99");
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    assert!(error.to_string().contains("400 B into 396 B"), "{error}");
+}
