@@ -465,3 +465,35 @@ fn page_locked_memory_too_short_for_the_results_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
     assert!(error.to_string().contains("400 B into 396 B"), "{error}");
 }
+
+/// Sizes that no machine has are refused, or cut to what there is: nothing wraps around.
+#[test]
+fn sizes_beyond_all_bounds_are_refused() {
+    struct Huge(Layout);
+    impl Source for Huge {
+        fn layout(&self) -> Layout {
+            self.0
+        }
+        fn read(&self, _: Range<u64>, _: &mut [u8]) -> Result<()> {
+            Err(Error::new(ErrorKind::Io, "read", "there is no such data"))
+        }
+    }
+    let device = threads();
+    let of = |rows, row_bytes, granule| {
+        Pipeline::on(&device).source(Huge(Layout { rows, row_bytes, granule }))
+    };
+    let landed = Mutex::default();
+    let kind = |pipeline: Pipeline<'_>| pipeline.run().expect_err("too much").kind();
+    let plan = of(100, 10, 1).halo(u64::MAX).plan().expect("all rows are read");
+    assert!(plan.chunks.iter().all(|chunk| chunk.input == (0..100)));
+    let plan = of((1 << 63) + 5, 1, 1 << 63).chunk(Bytes(1 << 63)).plan().expect("two chunks");
+    assert_eq!(plan.chunks.len(), 2);
+    let tiny = of(1 << 50, 1, 1).chunk(Bytes(1));
+    assert_eq!(tiny.plan().expect_err("too many chunks").kind(), ErrorKind::InvalidValue);
+    let wide = of(1, 1 << 62, 1).stage::<u8, u64>(|_, _, _| Ok(())).sink(Collect::new(&landed));
+    assert_eq!(kind(wide), ErrorKind::InvalidValue);
+    let long = of(1 << 62, 1, 1).stage::<u8, u64>(|_, _, _| Ok(())).sink(Collect::new(&landed));
+    assert_eq!(kind(long.chunk(Bytes(u64::MAX))), ErrorKind::InvalidValue);
+    let none = of(10, 8, 1).stage::<u8, ()>(|_, _, _| Ok(())).sink(Collect::new(&landed));
+    assert_eq!(kind(none), ErrorKind::InvalidValue);
+}
