@@ -497,3 +497,33 @@ fn sizes_beyond_all_bounds_are_refused() {
     let none = of(10, 8, 1).stage::<u8, ()>(|_, _, _| Ok(())).sink(Collect::new(&landed));
     assert_eq!(kind(none), ErrorKind::InvalidValue);
 }
+
+/// A user may cancel at any moment; one of them is when the reader is between two chunks and the
+/// run already waits for the next. The run once took that for a source that had broken off.
+#[test]
+fn a_run_cancelled_at_any_moment_says_so() {
+    let device = threads();
+    for round in 0..300u64 {
+        let (landed, cancel) = (Mutex::default(), Cancel::new());
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut spins = Prng::new(round).below(40_000);
+                while spins > 0 {
+                    std::hint::spin_loop();
+                    spins -= 1;
+                }
+                cancel.cancel();
+            });
+            Pipeline::on(&device)
+                .source(Memory::new(noise(1, 4000), 10))
+                .sink(Collect::new(&landed))
+                .schedule(Schedule::RoleStreams)
+                .chunk(Bytes(10))
+                .cancel_with(&cancel)
+                .run()
+        });
+        if let Err(error) = outcome {
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "round {round}: {error}");
+        }
+    }
+}

@@ -348,8 +348,7 @@ fn drive(
     let buffers_in = std::mem::take(&mut resources.pinned_in);
     let buffers_out = std::mem::take(&mut resources.pinned_out);
     std::thread::scope(|scope| {
-        let start_reader =
-            |s| Reader::start(scope, work, s, &plan.chunks, buffers_in, &spans.0, cancel);
+        let start_reader = |s| Reader::start(scope, work, s, &plan.chunks, buffers_in, &spans.0);
         let reader = source.map(start_reader);
         let (writer, pinned_out) = match output {
             Output::Sink(sink) => {
