@@ -403,3 +403,17 @@ fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn an_allocation_that_the_system_refuses_changes_nothing() -> Result<()> {
+    for executor in EXECUTORS {
+        let memory = Bytes(1 << 61);
+        let config = HostConfig { executor, memory, ..HostConfig::default() };
+        let device = Device::host(config)?.remove(0);
+        let stream = device.stream()?;
+        let error = stream.alloc::<u8>(1 << 60).expect_err("no address space is that large");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert_eq!(device.pool_stats()?.used, Bytes(0), "{executor:?}");
+    }
+    Ok(())
+}

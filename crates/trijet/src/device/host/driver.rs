@@ -192,6 +192,7 @@ impl Driver for HostDriver {
         state.engine.check_lost(device)?;
         let size = state.pools.take(pool, bytes)?;
         let Some(host) = HostBytes::zeroed(bytes.0) else {
+            state.pools.give_up(pool, size);
             return Err(Self::no_bytes("alloc", bytes).on(device));
         };
         let address = host.address();
