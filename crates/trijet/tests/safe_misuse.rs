@@ -417,3 +417,23 @@ fn an_allocation_that_the_system_refuses_changes_nothing() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn elements_without_bytes_are_refused() -> Result<()> {
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    let errors = [
+        stream.alloc::<[u64; 0]>(8).map(|_| ()).expect_err("no bytes"),
+        device.pinned::<()>(8).map(|_| ()).expect_err("no bytes"),
+    ];
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::InvalidValue));
+    Ok(())
+}
+
+#[test]
+#[should_panic(expected = "elements 0..")]
+fn a_slice_up_to_the_last_number_is_out_of_range() {
+    let device = open(Executor::Threads);
+    let h = device.pinned::<u8>(8).expect("memory");
+    let _too_long = h.slice(..=u64::MAX);
+}
