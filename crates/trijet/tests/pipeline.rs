@@ -450,3 +450,80 @@ fn overlap_is_seen_and_bounded_in_the_model() {
     assert!(tuned.efficiency().expect("calibrated") > 0.9, "{tuned}");
     assert_eq!(tuned.ordering.over_waits, 0, "a pipeline records exactly: {tuned}");
 }
+
+#[test]
+fn page_locked_memory_too_short_for_the_results_is_refused() {
+    let device = threads();
+    let x = device.pinned::<u8>(100).expect("memory");
+    let mut y = device.pinned::<u32>(99).expect("memory");
+    let run = Pipeline::on(&device)
+        .pinned_source(&x, 10)
+        .stage::<u8, u32>(|_, _, _| Ok(()))
+        .pinned_sink(&mut y)
+        .run();
+    let error = run.expect_err("100 elements into 99");
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    assert!(error.to_string().contains("400 B into 396 B"), "{error}");
+}
+
+/// Sizes that no machine has are refused, or cut to what there is: nothing wraps around.
+#[test]
+fn sizes_beyond_all_bounds_are_refused() {
+    struct Huge(Layout);
+    impl Source for Huge {
+        fn layout(&self) -> Layout {
+            self.0
+        }
+        fn read(&self, _: Range<u64>, _: &mut [u8]) -> Result<()> {
+            Err(Error::new(ErrorKind::Io, "read", "there is no such data"))
+        }
+    }
+    let device = threads();
+    let of = |rows, row_bytes, granule| {
+        Pipeline::on(&device).source(Huge(Layout { rows, row_bytes, granule }))
+    };
+    let landed = Mutex::default();
+    let kind = |pipeline: Pipeline<'_>| pipeline.run().expect_err("too much").kind();
+    let plan = of(100, 10, 1).halo(u64::MAX).plan().expect("all rows are read");
+    assert!(plan.chunks.iter().all(|chunk| chunk.input == (0..100)));
+    let plan = of((1 << 63) + 5, 1, 1 << 63).chunk(Bytes(1 << 63)).plan().expect("two chunks");
+    assert_eq!(plan.chunks.len(), 2);
+    let tiny = of(1 << 50, 1, 1).chunk(Bytes(1));
+    assert_eq!(tiny.plan().expect_err("too many chunks").kind(), ErrorKind::InvalidValue);
+    let wide = of(1, 1 << 62, 1).stage::<u8, u64>(|_, _, _| Ok(())).sink(Collect::new(&landed));
+    assert_eq!(kind(wide), ErrorKind::InvalidValue);
+    let long = of(1 << 62, 1, 1).stage::<u8, u64>(|_, _, _| Ok(())).sink(Collect::new(&landed));
+    assert_eq!(kind(long.chunk(Bytes(u64::MAX))), ErrorKind::InvalidValue);
+    let none = of(10, 8, 1).stage::<u8, ()>(|_, _, _| Ok(())).sink(Collect::new(&landed));
+    assert_eq!(kind(none), ErrorKind::InvalidValue);
+}
+
+/// A user may cancel at any moment; one of them is when the reader is between two chunks and the
+/// run already waits for the next. The run once took that for a source that had broken off.
+#[test]
+fn a_run_cancelled_at_any_moment_says_so() {
+    let device = threads();
+    for round in 0..300u64 {
+        let (landed, cancel) = (Mutex::default(), Cancel::new());
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut spins = Prng::new(round).below(40_000);
+                while spins > 0 {
+                    std::hint::spin_loop();
+                    spins -= 1;
+                }
+                cancel.cancel();
+            });
+            Pipeline::on(&device)
+                .source(Memory::new(noise(1, 4000), 10))
+                .sink(Collect::new(&landed))
+                .schedule(Schedule::RoleStreams)
+                .chunk(Bytes(10))
+                .cancel_with(&cancel)
+                .run()
+        });
+        if let Err(error) = outcome {
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "round {round}: {error}");
+        }
+    }
+}

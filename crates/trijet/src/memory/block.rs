@@ -47,7 +47,7 @@ impl Block {
         site: &'static Location<'static>,
     ) -> Result<Self> {
         stream.device().run_deferred();
-        let track = Track::new();
+        let track = Track::new(stream.lane().universe.id);
         let spec = stream.spec(OpKind::Alloc, Engine::None, "alloc", site);
         let pool = stream.device().pool;
         let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
@@ -61,7 +61,7 @@ impl Block {
     pub(crate) fn pinned(device: &Device, bytes: Bytes) -> Result<Self> {
         callback::refuse("pinned")?;
         let shared = Arc::clone(device.shared());
-        let memory = match reuse(&shared.universe, bytes)? {
+        let memory = match reuse(&shared.universe, bytes) {
             Some(memory) => memory,
             None => {
                 let size = bytes.0.checked_next_multiple_of(PAGE).ok_or_else(|| {
@@ -70,7 +70,8 @@ impl Block {
                 shared.universe.driver.pinned_alloc(shared.id, Bytes(size.max(PAGE)))?
             }
         };
-        Ok(Self { memory, track: Track::new(), home: Home::Pinned(shared) })
+        let track = Track::new(shared.universe.id);
+        Ok(Self { memory, track, home: Home::Pinned(shared) })
     }
 
     pub(crate) fn universe(&self) -> &Arc<Universe> {
@@ -85,7 +86,7 @@ impl Block {
         let universe = self.universe();
         let mut needs = Needs::new();
         crate::stream::thread::with_known(universe.id, |known| {
-            self.track.host_needs(range, mode, |p| known.covers(p), &mut needs);
+            self.track.all_users(range, mode, |p| known.covers(p), &mut needs);
         });
         for need in needs {
             let mark = universe.mark_for(need)?;
@@ -96,24 +97,32 @@ impl Block {
 }
 
 /// The smallest kept memory that fits without wasting more than half, and that no operation uses.
-fn reuse(universe: &Arc<Universe>, bytes: Bytes) -> Result<Option<Memory>> {
-    let mut kept = universe.pinned.lock().expect("no panic under this lock");
+///
+/// The list is not locked while the driver is asked: that may run a host function here, which may
+/// drop page-locked memory into it.
+fn reuse(universe: &Arc<Universe>, bytes: Bytes) -> Option<Memory> {
     let fits = |size: u64| size >= bytes.0 && size / 2 <= bytes.0.max(PAGE);
-    let mut order: Vec<usize> =
-        (0..kept.len()).filter(|index| fits(kept[*index].0.bytes())).collect();
-    order.sort_unstable_by_key(|index| kept[*index].0.bytes());
-    for index in order {
-        if is_idle(universe, &kept[index].1)? {
-            return Ok(Some(kept.swap_remove(index).0));
+    let mut busy = Vec::new();
+    let found = loop {
+        let mut kept = universe.pinned.lock().expect("no panic under this lock");
+        let fitting = (0..kept.len()).filter(|index| fits(kept[*index].0.bytes()));
+        let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
+        let (memory, track) = kept.swap_remove(index);
+        drop(kept);
+        // Memory whose users a lost device can tell nothing of is as good as busy.
+        if is_idle(universe, &track).unwrap_or(false) {
+            break Some(memory);
         }
-    }
-    Ok(None)
+        busy.push((memory, track));
+    };
+    universe.pinned.lock().expect("no panic under this lock").extend(busy);
+    found
 }
 
 /// Whether every operation that used the memory is complete, asking the driver without waiting.
 fn is_idle(universe: &Arc<Universe>, track: &Track) -> Result<bool> {
     let mut needs = Needs::new();
-    track.host_needs(0..u64::MAX, Mode::Write, |p| universe.is_done(p), &mut needs);
+    track.all_users(0..u64::MAX, Mode::Write, |p| universe.is_done(p), &mut needs);
     for need in needs {
         let mark = universe.mark_for(need)?;
         if universe.driver.event_query(mark.event)? == Readiness::NotReady {
@@ -150,7 +159,8 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let track = std::mem::replace(&mut self.track, Track::new());
+        let nothing = Track::new(self.universe().id);
+        let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => free(self.memory.clone(), track, Arc::clone(stream)),
             Home::Pinned(shared) => {
@@ -158,5 +168,144 @@ impl Drop for Block {
                 kept.push((self.memory.clone(), track));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::{Error, ErrorKind, Result};
+    use crate::base::id::DeviceId;
+    use crate::base::units::{Bytes, Nanos};
+    use crate::device::driver::{
+        DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch, ModuleHandle,
+        PoolHandle, PoolStats, Readiness, StreamHandle, Timing,
+    };
+    use crate::device::memory::{Memory, Span};
+    use crate::device::twin::Twin;
+    use crate::device::{Executor, HostConfig, Order, open_host};
+    use crate::stream::device::Device;
+    use crate::stream::universe::Universe;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    /// A driver that makes only so many events more, and notes the use of what was destroyed.
+    #[derive(Debug)]
+    struct Scarce {
+        inner: Arc<dyn Driver>,
+        events_left: AtomicI64,
+        destroyed: Mutex<Vec<StreamHandle>>,
+        misused: Mutex<Vec<StreamHandle>>,
+    }
+
+    macro_rules! pass_on {
+        ($($verb:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
+            $(fn $verb(&self, $($arg: $type),*) -> $out { self.inner.$verb($($arg),*) })*
+        };
+    }
+
+    impl Driver for Scarce {
+        fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
+            if self.events_left.fetch_sub(1, Ordering::Relaxed) > 0 {
+                return self.inner.event_create(device, timing);
+            }
+            Err(Error::new(ErrorKind::OutOfMemory, "event create", "no event is left"))
+        }
+
+        fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
+            if self.destroyed.lock().expect("no panic here").contains(&stream) {
+                self.misused.lock().expect("no panic here").push(stream);
+            }
+            self.inner.event_record(event, stream)
+        }
+
+        fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
+            self.destroyed.lock().expect("no panic here").push(stream);
+            self.inner.stream_destroy(stream)
+        }
+
+        pass_on! {
+            device_count() -> Result<u32>;
+            device_info(device: DeviceId) -> Result<DeviceInfo>;
+            memory_info(device: DeviceId) -> Result<(Bytes, Bytes)>;
+            synchronize(device: DeviceId) -> Result<()>;
+            stream_create(device: DeviceId, priority: i32) -> Result<StreamHandle>;
+            stream_synchronize(stream: StreamHandle) -> Result<()>;
+            stream_query(stream: StreamHandle) -> Result<Readiness>;
+            stream_wait(stream: StreamHandle, event: EventHandle) -> Result<()>;
+            event_destroy(event: EventHandle) -> Result<()>;
+            event_query(event: EventHandle) -> Result<Readiness>;
+            event_synchronize(event: EventHandle) -> Result<()>;
+            event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
+            host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;
+            pool_create(device: DeviceId) -> Result<PoolHandle>;
+            pool_destroy(pool: PoolHandle) -> Result<()>;
+            pool_set_threshold(pool: PoolHandle, keep: Bytes) -> Result<()>;
+            pool_stats(pool: PoolHandle) -> Result<PoolStats>;
+            pool_reset_high(pool: PoolHandle) -> Result<()>;
+            pool_trim(pool: PoolHandle, keep: Bytes) -> Result<()>;
+            alloc(stream: StreamHandle, pool: PoolHandle, bytes: Bytes) -> Result<Memory>;
+            free(stream: StreamHandle, memory: &Memory) -> Result<()>;
+            pinned_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
+            pinned_free(memory: &Memory) -> Result<()>;
+            copy(stream: StreamHandle, dst: &Span, src: &Span) -> Result<()>;
+            fill(stream: StreamHandle, dst: &Span, value: u8) -> Result<()>;
+            module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
+            function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
+                -> Result<FunctionHandle>;
+            launch(stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
+        }
+    }
+
+    fn scarce() -> (Arc<Scarce>, Device) {
+        let executor = Executor::Virtual(Order::Greedy);
+        let inner = open_host(HostConfig { executor, ..HostConfig::default() });
+        let driver = Arc::new(Scarce {
+            inner: inner.expect("a host device"),
+            events_left: AtomicI64::new(i64::MAX),
+            destroyed: Mutex::default(),
+            misused: Mutex::default(),
+        });
+        let universe = Universe::new(Arc::clone(&driver) as Arc<dyn Driver>);
+        (driver, Device::of(&universe, DeviceId(0)).expect("its first device"))
+    }
+
+    /// The operation was enqueued, and only then its time could not be noted. The call once
+    /// failed, so that no stamp told of the operation and its bytes were lent at once.
+    #[test]
+    fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
+        let (driver, device) = scarce();
+        let stream = device.stream()?;
+        let mut h = device.pinned::<u8>(64)?;
+        device.record(&stream)?;
+        // One for the moment before the operation, none for the moment after.
+        driver.events_left.store(1, Ordering::Relaxed);
+        stream.fill_bytes(&mut h, 7)?;
+        driver.events_left.store(i64::MAX, Ordering::Relaxed);
+        assert_eq!(&*h.read()?, &[7; 64]);
+        let error = device.take_record().expect_err("one time is missing");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        device.close()
+    }
+
+    /// The end of a stream could not be recorded when it was dropped. Who needs its work later
+    /// gets an error, and the driver is never handed the stream that is gone.
+    #[test]
+    fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
+        let (driver, device) = scarce();
+        let (stream, other) = (device.stream()?, device.stream()?);
+        let (mut h, mut x) = (device.pinned::<u8>(64)?, other.alloc::<u8>(64)?);
+        other.synchronize()?;
+        stream.fill_bytes(&mut h, 7)?;
+        driver.events_left.store(0, Ordering::Relaxed);
+        drop(stream);
+        driver.events_left.store(i64::MAX, Ordering::Relaxed);
+        let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
+        for error in errors {
+            assert_eq!(error.expect_err("nobody can tell").kind(), ErrorKind::Closed);
+        }
+        assert!(driver.misused.lock().expect("no panic here").is_empty());
+        let error = device.close().expect_err("dropping the stream failed");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        Ok(())
     }
 }

@@ -73,6 +73,9 @@ pub struct ViewMut<'a, T> {
 /// The size of `len` elements in bytes.
 pub(crate) fn bytes_of<T>(op: &'static str, len: u64) -> Result<Bytes> {
     let size = size_of::<T>() as u64;
+    if size == 0 {
+        return Err(Error::new(ErrorKind::InvalidValue, op, "its elements have no bytes"));
+    }
     len.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok()).map(Bytes).ok_or_else(
         || {
             let cause = format!("{len} elements of {size} bytes are more than memory can hold");
@@ -88,11 +91,11 @@ pub(crate) fn bytes_of<T>(op: &'static str, len: u64) -> Result<Bytes> {
 fn within(range: impl RangeBounds<u64>, len: u64) -> Range<u64> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
-        Bound::Excluded(start) => start + 1,
+        Bound::Excluded(start) => start.saturating_add(1),
         Bound::Unbounded => 0,
     };
     let end = match range.end_bound() {
-        Bound::Included(end) => end + 1,
+        Bound::Included(end) => end.saturating_add(1),
         Bound::Excluded(end) => *end,
         Bound::Unbounded => len,
     };
@@ -361,7 +364,7 @@ impl Stream {
     ///
     /// # Errors
     /// `OutOfMemory`, with what was wanted and what was free; `InvalidValue` when the size
-    /// overflows.
+    /// overflows or an element has no bytes.
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: u64) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("alloc", len)?;

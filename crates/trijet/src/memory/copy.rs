@@ -23,7 +23,8 @@ impl Stream {
     /// Copies `src` to `dst` asynchronously, in any direction. Both have the same length.
     ///
     /// # Errors
-    /// `InvalidValue` when the lengths differ or the two overlap; what the driver reports.
+    /// `InvalidValue` when the lengths differ, the two overlap, or one is of another driver than
+    /// the stream; what the driver reports.
     #[track_caller]
     pub fn copy<R, W>(&self, src: &R, dst: &mut W) -> Result<()>
     where

@@ -39,7 +39,8 @@ impl Device {
     /// pool, because locking pages costs about 0.4 ms per MiB.
     ///
     /// # Errors
-    /// `OutOfMemory` when the system locks no more; `InvalidValue` when the size overflows.
+    /// `OutOfMemory` when the system locks no more; `InvalidValue` when the size overflows or an
+    /// element has no bytes.
     pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
         let block = Block::pinned(self, bytes_of::<T>("pinned", len)?)?;
         Ok(Buffer::new(block, len))

@@ -15,6 +15,8 @@ pub(super) const CHUNK_MAX: Bytes = Bytes(32 << 20);
 pub(super) const CHUNK_MIN: Bytes = Bytes(256 << 10);
 /// Chunks in flight: one in each of upload, compute and download.
 const DEPTH: usize = 3;
+/// The most chunks of a plan: enough for 256 TiB in chunks of 16 MiB.
+const CHUNKS_MAX: u64 = 1 << 24;
 /// The first chunk of a ramp is the full size divided by two this many times.
 const RAMP_STEPS: u32 = 4;
 
@@ -96,7 +98,7 @@ impl Plan {
     /// Plans a run over `layout`, with chunks of at most `rows_max` rows.
     ///
     /// # Errors
-    /// `InvalidValue` for a depth of 0, empty rows or a size that overflows.
+    /// `InvalidValue` for a depth of 0, empty rows, a size that overflows, or too many chunks.
     pub(crate) fn new(layout: Layout, wishes: &Wishes, rows_max: u64) -> Result<Self> {
         let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
         let total = layout.bytes()?;
@@ -117,6 +119,9 @@ impl Plan {
         let mut chunks = Vec::new();
         for range in &wishes.todo {
             let rows = range.end.min(layout.rows).saturating_sub(range.start);
+            if rows / full >= CHUNKS_MAX - chunks.len() as u64 {
+                return Err(invalid("more than 16,777,216 chunks"));
+            }
             let sizes = match wishes.ramp {
                 Ramp::Both => ramp(rows, full, granule),
                 Ramp::Flat => even(rows, full),
@@ -125,7 +130,9 @@ impl Plan {
             for size in sizes {
                 let rows = start..start + size;
                 let first = rows.start.saturating_sub(wishes.halo) / granule * granule;
-                let last = (rows.end + wishes.halo).next_multiple_of(granule).min(layout.rows);
+                let last = rows.end.saturating_add(wishes.halo).min(layout.rows);
+                let last = last.checked_next_multiple_of(granule).unwrap_or(u64::MAX);
+                let last = last.min(layout.rows);
                 let index = chunks.len() as u64;
                 chunks.push(Chunk { index, input: first..last, rows });
                 start += size;

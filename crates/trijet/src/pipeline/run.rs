@@ -69,7 +69,14 @@ fn row_bytes(layout: Layout, stages: &[Stage<'_>]) -> Result<Vec<u64>> {
             );
             return Err(Error::new(ErrorKind::InvalidValue, "pipeline", cause));
         }
-        sizes.push(bytes / stage.element_in * stage.element_out);
+        let out = (bytes / stage.element_in).checked_mul(stage.element_out);
+        sizes.push(out.filter(|_| stage.element_out > 0).ok_or_else(|| {
+            let cause = format!(
+                "rows of {bytes} bytes cannot become elements of {} bytes (stage {index})",
+                stage.element_out
+            );
+            Error::new(ErrorKind::InvalidValue, "pipeline", cause)
+        })?);
     }
     Ok(sizes)
 }
@@ -98,7 +105,7 @@ impl Resources {
                     rows_max = chunk_rows / 2;
                 }
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-                    let bytes = Bytes(chunk_rows * layout.row_bytes);
+                    let bytes = Bytes(chunk_rows.saturating_mul(layout.row_bytes));
                     return Err(error.context(format!("even chunks of {bytes} do not fit")));
                 }
                 done => return done,
@@ -116,7 +123,7 @@ impl Resources {
             let stream = &lanes.0[index % lanes.0.len()];
             let buffer = |(place, row): (usize, &u64)| {
                 let rows = if place == 0 { rows_in } else { rows_out };
-                stream.alloc::<u8>(rows * row)?.expect_crossing(Some(stream))
+                stream.alloc::<u8>(rows.saturating_mul(*row))?.expect_crossing(Some(stream))
             };
             slots.push(Slot(sizes.iter().enumerate().map(buffer).collect::<Result<_>>()?));
         }
@@ -128,8 +135,8 @@ impl Resources {
         let reads = matches!(pipeline.input, Some(Input::Source(_)));
         let writes = matches!(pipeline.output, Some(Output::Sink(_)));
         let last = sizes.last().copied().unwrap_or(0);
-        let pinned_in = pinned(reads, rows_in * sizes[0])?;
-        let pinned_out = pinned(writes, rows_out * last)?;
+        let pinned_in = pinned(reads, rows_in.saturating_mul(sizes[0]))?;
+        let pinned_out = pinned(writes, rows_out.saturating_mul(last))?;
         Ok(Self { plan, lanes, slots, pinned_in, pinned_out })
     }
 }
@@ -187,6 +194,13 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let (Some(input), Some(output)) = (pipeline.input.take(), pipeline.output.take()) else {
         return Err(Error::new(ErrorKind::InvalidValue, "pipeline", "it has no source or no sink"));
     };
+    if let Output::Pinned(target) = &output {
+        let results = Layout { row_bytes: out_row, ..layout }.bytes()?;
+        if target.len() < results {
+            let cause = format!("results of {results} B into {} B", target.len());
+            return Err(Error::new(ErrorKind::InvalidValue, "pipeline", cause));
+        }
+    }
     pipeline.input = Some(input);
     pipeline.output = Some(output);
     tune::tune(&mut pipeline, layout, &sizes)?;
@@ -334,8 +348,7 @@ fn drive(
     let buffers_in = std::mem::take(&mut resources.pinned_in);
     let buffers_out = std::mem::take(&mut resources.pinned_out);
     std::thread::scope(|scope| {
-        let start_reader =
-            |s| Reader::start(scope, work, s, &plan.chunks, buffers_in, &spans.0, cancel);
+        let start_reader = |s| Reader::start(scope, work, s, &plan.chunks, buffers_in, &spans.0);
         let reader = source.map(start_reader);
         let (writer, pinned_out) = match output {
             Output::Sink(sink) => {

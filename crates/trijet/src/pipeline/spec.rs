@@ -208,7 +208,7 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Page-locked memory that takes the results.
+    /// Page-locked memory that takes the results, at least as long as they are.
     #[must_use]
     pub fn pinned_sink<T: Element>(
         mut self,

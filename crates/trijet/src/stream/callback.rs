@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
 use crate::device::driver::HostFn;
 use std::any::Any;
 use std::cell::Cell;
@@ -40,12 +41,20 @@ pub(crate) fn inside() -> bool {
 
 /// A closure that is either pending, or has run, or was dropped.
 #[derive(Clone)]
-struct Slot(Arc<Mutex<Option<HostFn>>>);
+pub(crate) struct Slot(Arc<Mutex<Option<HostFn>>>);
+
+impl Slot {
+    /// Drops the closure, unless it has been called.
+    pub(crate) fn empty(&self) {
+        let run = self.0.lock().map(|mut run| run.take());
+        drop(run);
+    }
+}
 
 /// The pending host functions of a universe, and the panics of those that ran.
 #[derive(Default)]
 pub(crate) struct HostFns {
-    pending: Mutex<Vec<Slot>>,
+    pending: Mutex<Vec<(DeviceId, Slot)>>,
     panics: Mutex<Vec<Error>>,
 }
 
@@ -62,19 +71,20 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 impl HostFns {
-    /// What to hand to the driver so that it runs `run` once.
-    pub(crate) fn admit(self: &Arc<Self>, run: HostFn) -> HostFn {
+    /// What to hand to the driver of `device` so that it runs `run` once, and the slot to empty
+    /// if the driver refuses.
+    pub(crate) fn admit(self: &Arc<Self>, device: DeviceId, run: HostFn) -> (Slot, HostFn) {
         let slot = Slot(Arc::new(Mutex::new(Some(run))));
         let mut pending = self.pending.lock().expect("no user code under this lock");
         // Finished slots are swept when the list is long enough to pay for the pass.
         if pending.len() == pending.capacity() {
-            pending.retain(|slot| slot.0.lock().is_ok_and(|run| run.is_some()));
+            pending.retain(|(_, slot)| slot.0.lock().is_ok_and(|run| run.is_some()));
         }
-        pending.push(slot.clone());
+        pending.push((device, slot.clone()));
         drop(pending);
-        let this = Arc::clone(self);
-        Box::new(move || {
-            let run = slot.0.lock().expect("no user code under this lock").take();
+        let (this, called) = (Arc::clone(self), slot.clone());
+        let call = move || {
+            let run = called.0.lock().expect("no user code under this lock").take();
             let Some(run) = run else { return };
             INSIDE.set(true);
             let outcome = catch_unwind(AssertUnwindSafe(run));
@@ -84,7 +94,8 @@ impl HostFns {
                 let error = Error::new(ErrorKind::Panicked, "host function", cause);
                 this.panics.lock().expect("no user code under this lock").push(error);
             }
-        })
+        };
+        (slot, Box::new(call))
     }
 
     /// The first panic that nobody has been told of.
@@ -93,12 +104,17 @@ impl HostFns {
         if panics.is_empty() { Ok(()) } else { Err(panics.remove(0)) }
     }
 
-    /// Drops what was never called. Only when the driver can call nothing any more.
-    pub(crate) fn drop_pending(&self) {
-        let pending = std::mem::take(&mut *self.pending.lock().expect("no user code here"));
-        for slot in pending {
-            let run = slot.0.lock().map(|mut run| run.take());
-            drop(run);
+    /// Drops what was never called. Only when the driver can call nothing of `device` any more,
+    /// or of any device when that is `None`.
+    pub(crate) fn drop_pending(&self, device: Option<DeviceId>) {
+        let mut pending = self.pending.lock().expect("no user code here");
+        let (gone, kept) = std::mem::take(&mut *pending)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(of, _)| device.is_none_or(|device| device == *of));
+        *pending = kept;
+        drop(pending);
+        for (_, slot) in gone {
+            slot.empty();
         }
     }
 }

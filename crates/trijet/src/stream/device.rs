@@ -137,7 +137,7 @@ impl Device {
         (0..count).map(|id| universe.driver.device_info(DeviceId(id))).collect()
     }
 
-    fn of(universe: &Arc<Universe>, id: DeviceId) -> Result<Self> {
+    pub(crate) fn of(universe: &Arc<Universe>, id: DeviceId) -> Result<Self> {
         let driver = &universe.driver;
         let info = driver.device_info(id)?;
         let pool = driver.pool_create(id)?;
@@ -212,10 +212,15 @@ impl Device {
     /// # Errors
     /// As for [`Device::synchronize`], and the first error that a drop had to keep to itself.
     pub fn close(self) -> Result<()> {
-        let outcome = self.synchronize();
-        // Nothing runs any more, or the context is lost and nothing ever will.
-        self.0.universe.host_fns.drop_pending();
+        callback::refuse("close")?;
+        self.run_deferred();
+        let outcome = self.0.universe.driver.synchronize(self.0.id);
+        if outcome.is_err() {
+            // The context is lost, or hangs: what is pending there is never called.
+            self.0.universe.host_fns.drop_pending(Some(self.0.id));
+        }
         outcome?;
+        self.0.universe.host_fns.take_panic()?;
         let mut errors = self.0.errors.lock().expect("no panic under this lock");
         if errors.is_empty() {
             return Ok(());
@@ -273,9 +278,10 @@ impl Device {
     /// times. `stream` gives time zero.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// `InvalidValue` for a stream of another driver; what the driver reports.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         callback::refuse("record")?;
+        self.0.universe.own("record", stream.lane().universe.id)?;
         self.0.universe.record_all(stream.lane())
     }
 
@@ -290,8 +296,8 @@ impl Device {
     }
 
     /// Leaves out the `number`-th wait between streams from now on, counted from 1, to show what
-    /// it is good for: the result may be wrong, and nothing else is. Waits of the host are never
-    /// left out.
+    /// it is good for: the result may be wrong, and nothing else is. Waits of the host and of
+    /// frees are never left out: the next one is instead.
     pub fn drop_wait(&self, number: u64) {
         self.0.universe.drop_wait(number);
     }
@@ -332,6 +338,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if callback::inside() {
+            // The driver must not be called here (law A28): what was put off and the pool leak.
+            return;
+        }
         self.run_deferred();
         // Destroying a pool never blocks; its memory goes with its last allocation (law A26).
         if let Err(error) = self.universe.driver.pool_destroy(self.pool) {

@@ -54,8 +54,17 @@ struct Recorded {
     device: Arc<Shared>,
     event: EventHandle,
     /// What the event stands for since its last record. The lock is held across the driver's
-    /// call, so that the two always agree.
-    snapshot: Mutex<Option<(Position, VectorClock)>>,
+    /// call that records or waits in a stream, so that the two always agree.
+    last: Mutex<Last>,
+}
+
+/// The last record of an event.
+#[derive(Debug, Default)]
+struct Last {
+    /// Counts records. A wait of the host runs without the lock, and teaches something only if
+    /// nobody recorded the event meanwhile: else it may have waited for either record.
+    number: u64,
+    stands_for: Option<(Position, VectorClock)>,
 }
 
 impl Recorded {
@@ -63,38 +72,49 @@ impl Recorded {
         callback::refuse("event create")?;
         let shared = Arc::clone(device.shared());
         let event = shared.universe.driver.event_create(shared.id, timing)?;
-        Ok(Self { device: shared, event, snapshot: Mutex::default() })
+        Ok(Self { device: shared, event, last: Mutex::default() })
     }
 
     fn record(&self, stream: &Stream) -> Result<()> {
         callback::refuse("event record")?;
-        let mut snapshot = self.snapshot.lock().expect("no panic under this lock");
+        stream.lane().universe.own("event record", self.device.universe.id)?;
+        let mut last = self.last.lock().expect("no panic under this lock");
         let record = |driver: &dyn crate::device::driver::Driver, stream| {
             driver.event_record(self.event, stream)
         };
-        *snapshot = Some(stream.lane().record_event(self.event, record)?);
+        last.number += 1;
+        last.stands_for = Some(stream.lane().record_event(self.event, record)?);
         Ok(())
     }
 
-    fn learn(&self) {
-        let snapshot = self.snapshot.lock().expect("no panic under this lock");
-        if let Some((_, clock)) = &*snapshot {
+    fn number(&self) -> u64 {
+        self.last.lock().expect("no panic under this lock").number
+    }
+
+    /// The record with this number, if it still is the last one, is complete.
+    fn learn(&self, number: u64) {
+        let last = self.last.lock().expect("no panic under this lock");
+        if last.number == number
+            && let Some((_, clock)) = &last.stands_for
+        {
             self.device.universe.learn(clock);
         }
     }
 
     fn synchronize(&self) -> Result<()> {
         callback::refuse("event synchronize")?;
+        let number = self.number();
         self.device.universe.driver.event_synchronize(self.event)?;
-        self.learn();
+        self.learn(number);
         Ok(())
     }
 
     fn query(&self) -> Result<Readiness> {
         callback::refuse("event query")?;
+        let number = self.number();
         let readiness = self.device.universe.driver.event_query(self.event)?;
         if readiness == Readiness::Ready {
-            self.learn();
+            self.learn(number);
         }
         Ok(readiness)
     }
@@ -119,7 +139,7 @@ macro_rules! event_verbs {
             /// overwrites the first; waits already enqueued keep what they had.
             ///
             /// # Errors
-            /// `InvalidValue` when the stream is of another device.
+            /// `InvalidValue` when the stream is of another device or driver.
             pub fn record(&self, stream: &Stream) -> Result<()> {
                 self.0.record(stream)
             }
@@ -148,8 +168,9 @@ event_verbs!(TimedEvent);
 
 impl Event {
     pub(crate) fn make_wait(&self, lane: &LaneRef) -> Result<()> {
-        let snapshot = self.0.snapshot.lock().expect("no panic under this lock");
-        match &*snapshot {
+        lane.universe.own("stream wait", self.0.device.universe.id)?;
+        let last = self.0.last.lock().expect("no panic under this lock");
+        match &last.stands_for {
             Some((on, clock)) => lane.wait_event(self.0.event, *on, clock),
             // Law A5: nothing was recorded, so there is nothing to wait for.
             None => Ok(()),
@@ -161,9 +182,10 @@ impl TimedEvent {
     /// The time from `earlier` to this event. Both are complete.
     ///
     /// # Errors
-    /// `InvalidValue` when one of them was never recorded.
+    /// `InvalidValue` when one of them was never recorded, or they are of two drivers.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Nanos> {
         callback::refuse("event elapsed")?;
+        self.0.device.universe.own("event elapsed", earlier.0.device.universe.id)?;
         self.0.device.universe.driver.event_elapsed(earlier.0.event, self.0.event)
     }
 }

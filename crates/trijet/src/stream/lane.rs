@@ -17,7 +17,7 @@ use super::timing::{Instant, Recorder};
 use super::track::{Needs, Use};
 use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Access, Engine, Op, OpKind};
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
@@ -129,7 +129,8 @@ impl State {
     /// Records an event that stands for everything enqueued so far.
     fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
         let (Some(stream), Some(device)) = (self.stream, self.device) else {
-            unreachable!("a lane with positions has had a stream");
+            let cause = "the stream is gone, and its end could not be recorded";
+            return Err(Error::new(ErrorKind::Closed, "event record", cause));
         };
         let driver = &universe.driver;
         if self.checkpoints.len() == CHECKPOINTS_MAX {
@@ -205,6 +206,7 @@ impl LaneRef {
         run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
+        uses.iter().try_for_each(|u| self.universe.own(spec.label, u.track.universe))?;
         let mut needs = Needs::new();
         let mut crossed = false;
         thread::with_known(self.universe.id, |known| {
@@ -212,8 +214,9 @@ impl LaneRef {
                 let implied = |p: Position| p.lane == self.id || known.covers(p);
                 let range = access.range.clone();
                 if spec.kind == OpKind::Free {
-                    // A free comes after every user, whoever orders the memory (law A22).
-                    access.track.users(range, access.mode, implied, &mut needs);
+                    // A free comes after every user, whoever orders the memory (law A22), and
+                    // after those that a later one did not wait for.
+                    access.track.all_users(range, access.mode, implied, &mut needs);
                 } else {
                     access.track.needs(range, access.mode, implied, &mut needs);
                 }
@@ -229,10 +232,8 @@ impl LaneRef {
             let left_out = self.wait_for(&mut state, spec, &needs, &marks)?;
             let begin = self.timed_begin(&mut state, spec)?;
             let result = run(self.driver(), self.stream)?;
-            let end = match begin {
-                Some(_) => Some(Instant::mark(&self.universe.driver, self.device, self.stream)?),
-                None => None,
-            };
+            // It is enqueued: whatever fails from here on, the memory is stamped.
+            let end = begin.as_ref().and_then(|_| self.timed_end(&state));
             state.seq += 1;
             let position = Position { lane: self.id, seq: state.seq };
             state.vector.raise(position);
@@ -285,7 +286,9 @@ impl LaneRef {
                 position,
                 on: mark.position,
             };
-            if self.universe.count_wait(about) {
+            // A free that comes too early would damage others' memory: its waits stay.
+            let droppable = spec.kind != OpKind::Free;
+            if self.universe.count_wait(droppable, about) {
                 // Left out on request. The lane knows nothing more than before, so that nobody
                 // who waits for it believes that the other operation is complete.
                 left_out.push(*need);
@@ -311,6 +314,18 @@ impl LaneRef {
         match state.last_end.take() {
             Some(end) => Ok(Some(end)),
             None => Instant::mark(&self.universe.driver, self.device, self.stream).map(Some),
+        }
+    }
+
+    /// The moment after a timed operation. That one is enqueued, so a failure here is none of
+    /// its own: the recorders keep it for who takes the times.
+    fn timed_end(&self, state: &State) -> Option<Arc<Instant>> {
+        match Instant::mark(&self.universe.driver, self.device, self.stream) {
+            Ok(end) => Some(end),
+            Err(error) => {
+                state.recorders.iter().for_each(|recorder| recorder.fail(&error));
+                None
+            }
         }
     }
 
@@ -398,15 +413,16 @@ impl LaneRef {
     }
 
     /// Gives the lane back when its stream goes.
-    pub(crate) fn retire(&self) {
+    pub(crate) fn retire(&self) -> Result<()> {
         // The last checkpoint stays and answers for the lane's positions when the stream is gone.
         // Without one (the device is lost) the lane can never be known to be free; it is then
-        // left out of circulation.
+        // left out of circulation, and who needs its work gets an error.
         // Its checkpoints stay until the next stream opens it: who still needs its work cannot
         // record on a stream that is gone, and the last checkpoint covers everything.
-        if let Ok(end) = self.mark() {
-            self.universe.retire(self.id, end);
-        }
+        let end = self.mark();
+        self.lane().lock().stream = None;
+        self.universe.retire(self.id, end?);
+        Ok(())
     }
 }
 

@@ -48,7 +48,10 @@ impl Stream {
         let shared = Arc::clone(device.shared());
         let universe = Arc::clone(&shared.universe);
         let stream = universe.driver.stream_create(shared.id, priority)?;
-        let id = universe.adopt(shared.id, stream)?;
+        let id = universe.adopt(shared.id, stream).inspect_err(|_| {
+            // The error at hand says more than one of giving back what nobody used.
+            drop(universe.driver.stream_destroy(stream));
+        })?;
         let lane = LaneRef { universe, id, device: shared.id, stream };
         Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
     }
@@ -92,18 +95,18 @@ impl Stream {
     #[track_caller]
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
-        let fns = Arc::clone(&self.lane().universe.host_fns);
-        let enqueue = |driver: &dyn crate::device::driver::Driver, stream| {
-            driver.host_fn(stream, fns.admit(Box::new(run)))
-        };
-        self.lane().enqueue(&spec, &[], enqueue).map(|_| ())
+        let fns = &self.lane().universe.host_fns;
+        let (slot, call) = fns.admit(self.lane().device, Box::new(run));
+        let enqueue =
+            |driver: &dyn crate::device::driver::Driver, stream| driver.host_fn(stream, call);
+        self.lane().enqueue(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }
 
     /// Makes future work of this stream wait for what `event` stands for at this call (law A7).
     /// Rarely needed: the uses of buffers order themselves.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// `InvalidValue` for an event of another driver; what the driver reports.
     pub fn wait(&self, event: &Event) -> Result<()> {
         callback::refuse("stream wait")?;
         event.make_wait(self.lane())
@@ -165,15 +168,19 @@ impl Inner {
     }
 }
 
+fn give_back(lane: &LaneRef) -> [Result<()>; 2] {
+    [lane.retire(), lane.driver().stream_destroy(lane.stream)]
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         if callback::inside() {
-            // A stream of a dropped buffer inside a host function: the driver must not be called
-            // here, so its handle leaks.
+            // Inside a host function the driver must not be called.
+            let lane = self.lane.clone();
+            self.device.defer(Box::new(move || drop(give_back(&lane))));
             return;
         }
-        self.lane.retire();
-        if let Err(error) = self.lane.driver().stream_destroy(self.lane.stream) {
+        for error in give_back(&self.lane).into_iter().filter_map(Result::err) {
             self.device.keep_error(error);
         }
     }

@@ -27,21 +27,30 @@ pub(crate) fn number() -> u64 {
 /// Looks at what the thread knows of `universe`.
 pub(crate) fn with_known<R>(universe: u64, look: impl FnOnce(&VectorClock) -> R) -> R {
     static NOTHING: VectorClock = VectorClock::new();
-    KNOWN.with_borrow(|all| {
-        look(all.iter().find(|(id, _)| *id == universe).map_or(&NOTHING, |(_, clock)| clock))
-    })
+    let mut look = Some(look);
+    let mut once = |known: &VectorClock| look.take().map(|look| look(known));
+    // A buffer may be dropped by the destructor of another thread-local value, after this one.
+    let seen = KNOWN.try_with(|all| {
+        let all = all.borrow();
+        once(all.iter().find(|(id, _)| *id == universe).map_or(&NOTHING, |(_, clock)| clock))
+    });
+    seen.unwrap_or_else(|_| once(&NOTHING)).expect("called once: an error means it was not called")
 }
 
 /// The thread now knows everything in `observed` to be complete.
 pub(crate) fn learn(universe: u64, observed: &VectorClock) {
-    KNOWN.with_borrow_mut(|all| {
-        if let Some((_, clock)) = all.iter_mut().find(|(id, _)| *id == universe) {
-            clock.join(observed);
-            return;
-        }
-        if all.len() == UNIVERSES_MAX {
-            all.remove(0);
-        }
-        all.push((universe, observed.clone()));
-    });
+    // A thread that ends needs to know nothing more.
+    KNOWN
+        .try_with(|all| {
+            let mut all = all.borrow_mut();
+            if let Some((_, clock)) = all.iter_mut().find(|(id, _)| *id == universe) {
+                clock.join(observed);
+                return;
+            }
+            if all.len() == UNIVERSES_MAX {
+                all.remove(0);
+            }
+            all.push((universe, observed.clone()));
+        })
+        .unwrap_or(());
 }

@@ -6,7 +6,7 @@
 //! engine for itself the two are the same.
 #![forbid(unsafe_code)]
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Ledger, Op, Times};
 use crate::base::units::Nanos;
@@ -52,6 +52,8 @@ pub(crate) struct Recorder {
     /// Time zero of each device.
     origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
     pairs: Mutex<Vec<Pair>>,
+    /// Why an operation has no time: the first failure.
+    failed: Mutex<Option<Error>>,
 }
 
 impl Recorder {
@@ -66,8 +68,17 @@ impl Recorder {
         self.pairs.lock().expect("no panic under this lock").push(pair);
     }
 
+    /// An operation was enqueued, and the moment of its end could not be noted.
+    pub(crate) fn fail(&self, error: &Error) {
+        let mut failed = self.failed.lock().expect("no panic under this lock");
+        failed.get_or_insert_with(|| error.again());
+    }
+
     /// Takes the records with their times. Everything recorded must be complete.
     pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Vec<Op>> {
+        if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
+            return Err(error);
+        }
         let mut ops = self.ledger.take();
         let origins = self.origins.lock().expect("no panic under this lock");
         let pairs = std::mem::take(&mut *self.pairs.lock().expect("no panic under this lock"));

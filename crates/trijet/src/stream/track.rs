@@ -35,6 +35,8 @@ struct Stamp {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) id: BlockId,
+    /// The universe whose lanes the stamps speak of.
+    pub(crate) universe: u64,
     stamps: Mutex<RangeMap<Stamp>>,
     /// The first lane that used it, plus one; 0 while none has.
     first_lane: AtomicU32,
@@ -56,9 +58,10 @@ pub(crate) struct Use<'a> {
 }
 
 impl Track {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(universe: u64) -> Self {
         Self {
             id: BlockId::fresh(),
+            universe,
             stamps: Mutex::default(),
             first_lane: AtomicU32::new(0),
             shared: AtomicBool::new(false),
@@ -126,9 +129,9 @@ impl Track {
         }
     }
 
-    /// What an access by the host must come after: the users, and those that are hidden because
-    /// a wait was left out.
-    pub(crate) fn host_needs(
+    /// What an access by the host, a free or the next owner must come after: the users, and those
+    /// that are hidden because a wait was left out.
+    pub(crate) fn all_users(
         &self,
         range: Range<u64>,
         mode: Mode,
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_writer_waits_for_every_reader_and_the_last_write() {
-        let track = Track::new();
+        let track = Track::new(0);
         track.stamp(0..64, Mode::Write, at(0, 1));
         track.stamp(0..64, Mode::Read, at(1, 4));
         track.stamp(0..64, Mode::Read, at(2, 7));
@@ -199,7 +202,7 @@ mod tests {
 
     #[test]
     fn disjoint_ranges_need_nothing_of_each_other() {
-        let track = Track::new();
+        let track = Track::new(0);
         track.stamp(0..32, Mode::Write, at(0, 1));
         track.stamp(32..64, Mode::Write, at(1, 1));
         assert_eq!(needs(&track, 0..32, Mode::ReadWrite), [at(0, 1)]);

@@ -88,6 +88,15 @@ impl Universe {
         })
     }
 
+    /// Refuses an object of another universe: its positions and handles mean something else here.
+    pub(crate) fn own(&self, op: &'static str, universe: u64) -> Result<()> {
+        if universe == self.id {
+            return Ok(());
+        }
+        let cause = "used on a stream of another driver than its own";
+        Err(Error::new(ErrorKind::InvalidValue, op, cause))
+    }
+
     pub(crate) fn lane(&self, id: LaneId) -> &Lane {
         &self.lanes[id.0 as usize]
     }
@@ -157,10 +166,15 @@ impl Universe {
         *self.dropped.lock().expect("no panic under this lock") = None;
     }
 
-    /// Counts a wait; whether it is the one to be left out.
-    pub(crate) fn count_wait(&self, about: impl FnOnce() -> DroppedWait) -> bool {
+    /// Counts a wait; whether it is the one to be left out. If that one cannot be spared, the
+    /// next takes its place.
+    pub(crate) fn count_wait(&self, droppable: bool, about: impl FnOnce() -> DroppedWait) -> bool {
         let number = self.waits.fetch_add(1, Ordering::Relaxed) + 1;
         if self.drop_wait.load(Ordering::Relaxed) != number {
+            return false;
+        }
+        if !droppable {
+            self.drop_wait.store(number + 1, Ordering::Relaxed);
             return false;
         }
         *self.dropped.lock().expect("no panic under this lock") = Some(about());
@@ -200,6 +214,6 @@ impl Drop for Universe {
     fn drop(&mut self) {
         // The last stream is gone; what the driver has not called by now it may still call on
         // CUDA, where the slot is then found empty.
-        self.host_fns.drop_pending();
+        self.host_fns.drop_pending(None);
     }
 }

@@ -112,8 +112,8 @@ fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
             let devices = seeded(seed);
             devices[0].drop_wait(number);
             let found = run(&devices, &program, false).expect("no call fails");
-            assert!(devices[0].dropped_wait().is_some(), "wait {number} was left out");
-            left_out += 1;
+            // The waits of frees are never left out, and after these there may be no other.
+            left_out += u64::from(devices[0].dropped_wait().is_some());
             shown += u64::from(found != expected);
         }
     }

@@ -13,6 +13,7 @@ use crate::device::driver::{
 };
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Twin, check_disjoint};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Host devices accept what a GPU accepts, so that a shape that works here works there.
@@ -191,6 +192,7 @@ impl Driver for HostDriver {
         state.engine.check_lost(device)?;
         let size = state.pools.take(pool, bytes)?;
         let Some(host) = HostBytes::zeroed(bytes.0) else {
+            state.pools.give_up(pool, size);
             return Err(Self::no_bytes("alloc", bytes).on(device));
         };
         let address = host.address();
@@ -269,12 +271,15 @@ impl Driver for HostDriver {
         check_disjoint(launch.name, launch.args)?;
         let state = self.shared.lock();
         let function = Self::function_of(&state, launch.function)?;
-        let kernel = Kernel {
-            name: Arc::clone(&function.name),
-            twin: function.twin,
-            args: launch.args.clone(),
-        };
+        let (name, twin) = (Arc::clone(&function.name), function.twin);
         drop(state);
+        // A user's functions: asked here, where no lock of the driver is held.
+        let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
+        let (tile_elements, cost) = catch_unwind(AssertUnwindSafe(ask)).map_err(|_| {
+            let cause = format!("the twin of `{name}` panicked when asked for tiles and cost");
+            Error::new(ErrorKind::Launch, "launch", cause)
+        })?;
+        let kernel = Kernel { name, twin, args: launch.args.clone(), tile_elements, cost };
         self.push("launch", stream, Work::Kernel(Arc::new(kernel)))
     }
 }

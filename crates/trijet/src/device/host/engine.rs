@@ -10,7 +10,7 @@ use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, Timing};
 use crate::device::memory::{Memory, Space, Span};
-use crate::device::twin::Twin;
+use crate::device::twin::{Cost, Twin};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -20,6 +20,9 @@ pub(super) struct Kernel {
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
     pub(super) args: ArgBlock,
+    /// What the twin said of these arguments at the launch.
+    pub(super) tile_elements: u64,
+    pub(super) cost: Cost,
 }
 
 /// What a queue entry does.
@@ -233,10 +236,9 @@ impl Engine {
     /// What an event stands for (law A8); `None` is the empty set of law A5.
     pub(super) fn snapshot(&self, event: EventHandle) -> Result<Option<(StreamHandle, u64)>> {
         let found = self.events.get(&event.0).ok_or_else(|| unknown("event", "event"))?;
-        if let Some((stream, _)) = found.snapshot
-            && let Ok(device) = self.device_of(stream)
-        {
-            self.check_lost(device)?;
+        // By the event's device: the stream may be gone, and a worker still busy with its bytes.
+        if found.snapshot.is_some() {
+            self.check_lost(found.device)?;
         }
         Ok(found.snapshot)
     }

@@ -15,7 +15,7 @@ const SPLIT_BYTES: u64 = 256 * 1024;
 
 /// The number of tiles of a kernel; at least 1.
 pub(super) fn tile_count(kernel: &Kernel) -> u64 {
-    let tile = (kernel.twin.tile_elements)(&kernel.args).max(1);
+    let tile = kernel.tile_elements.max(1);
     let longest = written(kernel).map(|(span, element)| span.bytes() / element).max();
     longest.unwrap_or(0).div_ceil(tile).max(1)
 }
@@ -78,15 +78,16 @@ fn copy(dst: &Span, src: &Span) -> Result<()> {
 
 /// Runs the tiles `part` of a kernel, on up to `threads` threads: tiles own disjoint bytes.
 fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
-    let tile = (kernel.twin.tile_elements)(&kernel.args).max(1);
+    let tile = kernel.tile_elements.max(1);
     let (mut read_locks, mut write_locks) = (Vec::new(), Vec::new());
     for arg in kernel.args.spans() {
         if arg.span.bytes() == 0 {
             continue;
         }
         if arg.mode.writes() {
-            let bytes = arg.element_bytes * tile;
-            let own = slice(&arg.span, &(part.start * bytes..part.end * bytes));
+            let bytes = arg.element_bytes.saturating_mul(tile);
+            let own = part.start.saturating_mul(bytes)..part.end.saturating_mul(bytes);
+            let own = slice(&arg.span, &own);
             write_locks.push((arg.index, bytes, lock(&own, arg.mode, &kernel.name)?));
         } else {
             read_locks.push((arg.index, lock(&arg.span, Mode::Read, &kernel.name)?));

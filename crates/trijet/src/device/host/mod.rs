@@ -30,7 +30,6 @@ use simulate::{Simulation, Step};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 use threads::WallClock;
 
 /// How the host device runs operations.
@@ -74,7 +73,6 @@ impl Default for HostConfig {
 pub(crate) struct HostDriver {
     config: HostConfig,
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
 }
 
 impl fmt::Debug for HostDriver {
@@ -160,14 +158,14 @@ impl HostDriver {
             clock: WallClock::start(),
             threads,
         });
-        let workers = match config.executor {
-            Executor::Virtual(_) => Vec::new(),
-            Executor::Threads => threads::spawn(&shared).map_err(|e| {
+        let driver = Self { config, shared };
+        if driver.config.executor == Executor::Threads {
+            threads::spawn(&driver.shared).map_err(|e| {
                 Error::new(ErrorKind::Unsupported, "open", "no thread for the host device")
                     .caused_by(e)
-            })?,
-        };
-        Ok(Self { config, shared, workers })
+            })?;
+        }
+        Ok(driver)
     }
 
     /// The enqueue time of a call that takes the host `time`.
@@ -202,13 +200,15 @@ impl HostDriver {
         };
         let event_call = simulation.cost().event_call;
         let limit = simulation.host_call(event_call);
-        loop {
+        // A query never blocks: it does not wait for the host function that another thread calls.
+        while !state.calling {
             let (next, moved) = self.progress("query", state, StreamHandle(0), limit)?;
             state = next;
             if !moved {
-                return Ok(state);
+                break;
             }
         }
+        Ok(state)
     }
 
     /// One step of the simulation, or a wait for the worker threads. False when a simulation has
@@ -281,13 +281,10 @@ impl HostDriver {
 }
 
 impl Drop for HostDriver {
-    /// Ends the workers. What is still queued is dropped, as when a process ends.
+    /// Tells the workers to end. What is still queued is dropped, as when a process ends. Nobody
+    /// waits: a host function may wait for this thread, or be what drops the driver.
     fn drop(&mut self) {
         self.shared.lock().shutdown = true;
         self.shared.changed.notify_all();
-        for worker in self.workers.drain(..) {
-            // A worker panics only on a broken invariant of its own, which has been printed.
-            drop(worker.join());
-        }
     }
 }

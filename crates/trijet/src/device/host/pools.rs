@@ -111,6 +111,13 @@ impl Pools {
         self.live.insert(address, (pool, size));
     }
 
+    /// The bytes of an allocation could not be had after all.
+    pub(super) fn give_up(&mut self, pool: PoolHandle, size: u64) {
+        if let Some(found) = self.pools.get_mut(&pool.0) {
+            found.stats.used.0 -= size;
+        }
+    }
+
     /// A free has been reached in stream order.
     pub(super) fn release(&mut self, memory: &Memory) {
         let Some((pool, size)) = self.live.remove(&memory.address()) else { return };

@@ -162,9 +162,7 @@ impl Simulation {
             (_, Role::Upload) => self.cost.link(units / parts, busy(Role::Download)),
             (_, Role::Download) => self.cost.link(units / parts, busy(Role::Upload)),
             (_, Role::Peer) => self.cost.link(units / parts, false),
-            (Work::Kernel(kernel), _) => {
-                Nanos(self.cost.kernel((kernel.twin.cost)(&kernel.args)).0 / parts)
-            }
+            (Work::Kernel(kernel), _) => Nanos(self.cost.kernel(kernel.cost).0 / parts),
             (Work::HostFn(_), _) => Nanos(1_800),
             _ => Nanos(self.cost.on_device(units).0 / parts),
         }

@@ -8,7 +8,6 @@ use crate::base::ledger::Engine as Role;
 use crate::base::units::Nanos;
 use crate::device::driver::StreamHandle;
 use std::sync::{Arc, MutexGuard};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// The roles that a worker serves. Copies between host devices share a thread with uploads.
@@ -29,20 +28,19 @@ impl WallClock {
     }
 }
 
-/// Starts one worker per role. They end when the driver drops.
+/// Starts one worker per role. They own a share of the queues and end by themselves, after what
+/// they run at the moment, when the driver drops.
 ///
 /// # Errors
 /// When the system starts no more threads.
-pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
+pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<()> {
     let names = ["trijet-upload", "trijet-download", "trijet-compute", "trijet-host-fn"];
-    ROLES
-        .iter()
-        .zip(names)
-        .map(|(roles, name)| {
-            let shared = Arc::clone(shared);
-            std::thread::Builder::new().name(name.to_owned()).spawn(move || worker(&shared, roles))
-        })
-        .collect()
+    for (roles, name) in ROLES.iter().zip(names) {
+        let shared = Arc::clone(shared);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || worker(&shared, roles))?;
+    }
+    Ok(())
 }
 
 fn worker(shared: &Shared, roles: &[Role]) {

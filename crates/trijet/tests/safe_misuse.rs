@@ -1,0 +1,439 @@
+//! Programs in safe Rust that try to trip the library up: foreign objects, drops in awkward
+//! places, calls that race. They get an error or the right bytes, never a race, a hang or an
+//! abort.
+
+use std::cell::RefCell;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use trijet::device::args::ArgBlock;
+use trijet::device::twin::{Cost, Tile, Twin};
+use trijet::kernels::MIX;
+use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
+use trijet::{
+    Buffer, Bytes, Device, ErrorKind, Executor, HostConfig, Order, Readiness, Result, Stream,
+};
+
+const EXECUTORS: [Executor; 3] =
+    [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];
+
+/// Longer than anything here takes: who has not answered by then never will.
+const HUNG: Duration = Duration::from_secs(20);
+
+fn open(executor: Executor) -> Device {
+    open_all(executor, 1).remove(0)
+}
+
+fn open_all(executor: Executor, devices: u32) -> Vec<Device> {
+    let config = HostConfig { executor, devices, ..HostConfig::default() };
+    Device::host(config).expect("the machine starts a few threads")
+}
+
+const fn declared(name: &'static str, twin: Twin) -> KernelSpec {
+    fn any(_: &ArgBlock) -> std::result::Result<(), String> {
+        Ok(())
+    }
+    KernelSpec {
+        name: std::borrow::Cow::Borrowed(name),
+        code: Code::Ptx(std::borrow::Cow::Borrowed("")),
+        shape: Shape::Elements { per_thread: 1 },
+        shared_bytes_max: 0,
+        check: any,
+        twin: Some(twin),
+        exactness: Exactness::Exact,
+    }
+}
+
+fn add_one(tile: &mut Tile<'_>) {
+    tile.write::<u64>(0).iter_mut().for_each(|word| *word += 1);
+}
+
+const PLAIN: Twin =
+    Twin { tile_elements: |_| 16, run: add_one, cost: |_| Cost { bytes: 0, ops: 0 } };
+
+static FAULTY: Kernel<(InOut<u64>,)> =
+    // SAFETY: its twin panics before it touches anything.
+    unsafe {
+        let run = |_: &mut Tile<'_>| resume_unwind(Box::new("a fault"));
+        Kernel::declare(declared("faulty", Twin { run, ..PLAIN }))
+    };
+
+/// Loses the context of the device of `stream`.
+fn fault(stream: &Stream) -> Result<()> {
+    let mut x = stream.alloc::<u64>(64)?;
+    stream.launch(&FAULTY, (&mut x,))?;
+    let error = stream.synchronize().expect_err("the twin panicked");
+    assert_eq!(error.kind(), ErrorKind::Launch);
+    Ok(())
+}
+
+/// Lanes are numbered per driver. A buffer of another one would be ordered by numbers that mean
+/// something else here, and its guard could be lent while this driver still writes the bytes.
+#[test]
+fn objects_of_two_drivers_do_not_mix() -> Result<()> {
+    for executor in EXECUTORS {
+        let (ours, theirs) = (open(executor), open(executor));
+        let (s, foreign) = (ours.stream()?, theirs.stream()?);
+        let mut h = ours.pinned::<u64>(64)?;
+        let mut x = s.alloc::<u64>(64)?;
+        let mut y = foreign.alloc::<u64>(64)?;
+        let event = ours.event()?;
+        event.record(&s)?;
+        let (begin, end) = (ours.timed_event()?, theirs.timed_event()?);
+        begin.record(&s)?;
+        end.record(&foreign)?;
+        end.synchronize()?;
+        begin.synchronize()?;
+        let outcomes = [
+            foreign.copy(&h, &mut y),
+            foreign.copy(&y, &mut h),
+            foreign.fill_bytes(&mut x, 1),
+            foreign.launch(&MIX, (1, &x, &mut y)),
+            foreign.wait(&event),
+            event.record(&foreign),
+            ours.record(&foreign),
+            end.elapsed_since(&begin).map(|_| ()),
+        ];
+        for (index, outcome) in outcomes.into_iter().enumerate() {
+            let error = outcome.expect_err("the two have different drivers");
+            assert_eq!(error.kind(), ErrorKind::InvalidValue, "{executor:?}, call {index}");
+        }
+        assert_eq!(h.write()?.len(), 64);
+    }
+    Ok(())
+}
+
+/// A thread waits for an event; before it returns, another one records the event again, for work
+/// that is not complete. The first knows nothing of that work. It once believed that it was.
+#[test]
+fn a_wait_teaches_nothing_of_a_record_made_meanwhile() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let (a, b) = (device.stream()?, device.stream()?);
+    let (event, x) = (device.event()?, device.pinned::<u8>(4096)?);
+    let (waiting, go) = channel();
+    let (recorded, resume) = channel();
+    // Nothing runs on this executor until somebody waits: the function runs inside `synchronize`.
+    a.host_fn(move || {
+        waiting.send(()).expect("the other thread waits");
+        resume.recv().expect("the other thread answers");
+    })?;
+    event.record(&a)?;
+    let x = std::thread::scope(|scope| {
+        let (event, b) = (&event, &b);
+        let other = scope.spawn(move || {
+            go.recv().expect("the function runs");
+            let mut x = x;
+            b.fill_bytes(&mut x, 7).expect("memory at hand");
+            event.record(b).expect("a stream of its device");
+            recorded.send(()).expect("the function waits");
+            x
+        });
+        event.synchronize().expect("nothing fails");
+        other.join().expect("it does not panic")
+    });
+    assert!(x.read()?.iter().all(|byte| *byte == 7), "the guard waits for the other stream");
+    Ok(())
+}
+
+/// After a fault some worker may still be busy with bytes of the lost device. Whoever asks for
+/// them is told of the loss, also when the stream of the work is gone.
+#[test]
+fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let (stream, bad) = (device.stream()?, device.stream()?);
+        let mut h = device.pinned::<u64>(64)?;
+        stream.fill_bytes(&mut h, 1)?;
+        let ticket = stream.ticket()?;
+        fault(&bad)?;
+        drop(stream);
+        for outcome in [h.read().map(|_| ()), ticket.wait(), ticket.query().map(|_| ())] {
+            let error = outcome.expect_err("the context is lost");
+            assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
+        }
+        assert_eq!(h.write().expect_err("the context is lost").kind(), ErrorKind::Launch);
+    }
+    Ok(())
+}
+
+/// Kept page-locked memory that a lost device used is not handed out, and does not hinder others.
+#[test]
+fn a_lost_device_does_not_keep_others_from_page_locked_memory() -> Result<()> {
+    for executor in EXECUTORS {
+        let devices = open_all(executor, 2);
+        let bad = devices[0].stream()?;
+        let mut h = devices[0].pinned::<u64>(512)?;
+        bad.fill_bytes(&mut h, 1)?;
+        fault(&bad)?;
+        drop(h);
+        let mut other = devices[1].pinned::<u64>(512)?;
+        assert_eq!(other.write()?.len(), 512, "{executor:?}");
+    }
+    Ok(())
+}
+
+/// Asking for page-locked memory asks the driver whether kept memory is idle, and on the
+/// simulated device that may run a host function, which may drop such memory itself.
+#[test]
+fn page_locked_memory_may_be_dropped_while_some_is_asked_for() -> Result<()> {
+    let (done, answer) = channel();
+    std::thread::spawn(move || {
+        let case = || -> Result<()> {
+            let device = open(Executor::Virtual(Order::Greedy));
+            let (s, other) = (device.stream()?, device.stream()?);
+            let mut kept = device.pinned::<u8>(4096)?;
+            let held = device.pinned::<u8>(4096)?;
+            other.host_fn(move || drop(held))?;
+            for value in 0..20 {
+                s.fill_bytes(&mut kept, value)?;
+            }
+            drop(kept);
+            let next = device.pinned::<u8>(4096)?;
+            assert_eq!(next.len(), 4096);
+            device.synchronize()
+        };
+        drop(done.send(case()));
+    });
+    answer.recv_timeout(HUNG).expect("it does not hang")
+}
+
+/// Closing one device says nothing about the pending host functions of another.
+#[test]
+fn closing_a_device_leaves_the_host_functions_of_others_alone() -> Result<()> {
+    for executor in EXECUTORS {
+        let mut devices = open_all(executor, 2);
+        let stream = devices[1].stream()?;
+        let (open_gate, gate) = channel::<()>();
+        let ran = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&ran);
+        stream.host_fn(move || gate.recv().unwrap_or(()))?;
+        stream.host_fn(move || count.store(1, Ordering::Relaxed))?;
+        devices.remove(0).close()?;
+        drop(open_gate);
+        stream.synchronize()?;
+        assert_eq!(ran.load(Ordering::Relaxed), 1, "{executor:?}");
+    }
+    Ok(())
+}
+
+/// Who waits for what a closure holds, as the other end of its channel, must not wait for ever.
+#[test]
+fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let stream = device.stream()?;
+        fault(&stream)?;
+        let (held, other_end) = channel::<()>();
+        let refused = stream.host_fn(move || drop(held));
+        assert_eq!(refused.expect_err("the context is lost").kind(), ErrorKind::Launch);
+        let heard = other_end.recv_timeout(HUNG);
+        assert_eq!(heard, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "{executor:?}");
+    }
+    Ok(())
+}
+
+static BAD_TILE: Kernel<(InOut<u64>,)> =
+    // SAFETY: it cannot say how its tiles are cut, so it never runs.
+    unsafe {
+        let tile_elements = |_: &ArgBlock| -> u64 { resume_unwind(Box::new("no tile")) };
+        Kernel::declare(declared("bad_tile", Twin { tile_elements, ..PLAIN }))
+    };
+
+static BAD_COST: Kernel<(InOut<u64>,)> =
+    // SAFETY: it cannot say what it costs, so it never runs.
+    unsafe {
+        let cost = |_: &ArgBlock| -> Cost { resume_unwind(Box::new("no cost")) };
+        Kernel::declare(declared("bad_cost", Twin { cost, ..PLAIN }))
+    };
+
+static ONE_TILE: Kernel<(InOut<u64>,)> =
+    // SAFETY: it adds one to each word of its argument.
+    unsafe {
+        Kernel::declare(declared("one_tile", Twin { tile_elements: |_| u64::MAX, ..PLAIN }))
+    };
+
+/// All functions of a twin are a user's: a panic in any of them is an error of the launch.
+#[test]
+fn a_twin_that_cannot_say_its_tiles_or_cost_is_refused() -> Result<()> {
+    for executor in EXECUTORS {
+        let (done, answer) = channel();
+        std::thread::spawn(move || {
+            let case = || -> Result<()> {
+                let device = open(executor);
+                let stream = device.stream()?;
+                let mut x = device.pinned::<u64>(64)?;
+                for kernel in [&BAD_TILE, &BAD_COST] {
+                    let error = stream.launch(kernel, (&mut x,)).expect_err("its twin panics");
+                    assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
+                    assert!(error.to_string().contains(kernel.name()), "{error}");
+                }
+                x.write()?.fill(1);
+                stream.launch(&ONE_TILE, (&mut x,))?;
+                assert_eq!(&*x.read()?, &[2; 64], "{executor:?}");
+                Ok(())
+            };
+            drop(done.send(case()));
+        });
+        answer.recv_timeout(HUNG).expect("it neither hangs nor panics")?;
+    }
+    Ok(())
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Buffer<u64>>> = const { RefCell::new(None) };
+}
+
+/// Thread-local values are destroyed in an order that nobody chooses: what the thread knew of
+/// complete work may go before the buffer that asks for it.
+#[test]
+fn a_buffer_may_outlive_its_thread_s_other_values() -> Result<()> {
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            KEPT.with_borrow_mut(|kept| {
+                *kept = Some(stream.alloc::<u64>(64).expect("memory"));
+                stream.synchronize().expect("nothing fails");
+            });
+        });
+    });
+    device.synchronize()?;
+    assert_eq!(device.pool_stats()?.used, Bytes(0));
+    Ok(())
+}
+
+/// Dropping never blocks: not for a host function that waits for the dropping thread, and not
+/// for the one that drops the device itself.
+#[test]
+fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    let (open_gate, gate) = channel::<()>();
+    let (dropped, answer) = channel();
+    stream.host_fn(move || gate.recv().unwrap_or(()))?;
+    std::thread::spawn(move || {
+        drop((stream, device));
+        dropped.send(()).expect("the test waits");
+    });
+    answer.recv_timeout(HUNG).expect("dropping does not wait");
+    drop(open_gate);
+
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    let (open_gate, gate) = channel::<()>();
+    let (dropped, answer) = channel();
+    let last = device.clone();
+    stream.host_fn(move || {
+        gate.recv().unwrap_or(());
+        drop(last);
+        dropped.send(()).expect("the test waits");
+    })?;
+    drop((stream, device));
+    drop(open_gate);
+    answer.recv_timeout(HUNG).expect("the function returns without a panic");
+    Ok(())
+}
+
+/// 1024 streams may be in use at once; those dropped inside a host function are not.
+#[test]
+fn streams_dropped_inside_host_functions_are_given_back() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let stream = device.stream()?;
+        for _ in 0..1100 {
+            let other = device.stream()?;
+            stream.host_fn(move || drop(other))?;
+            stream.synchronize()?;
+        }
+        stream.synchronize()?;
+        drop(stream);
+        device.close()?;
+    }
+    Ok(())
+}
+
+/// A query answers, whatever another thread's wait is busy with. A host function may wait for
+/// the thread that asks.
+#[test]
+fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
+    let device = open(Executor::Virtual(Order::Greedy));
+    let stream = device.stream()?;
+    let (started, go) = channel();
+    let (answered, resume) = channel();
+    stream.host_fn(move || {
+        started.send(()).expect("the test waits");
+        resume.recv_timeout(HUNG).expect("the query answers");
+    })?;
+    std::thread::scope(|scope| {
+        let stream = &stream;
+        scope.spawn(move || {
+            go.recv().expect("the function runs");
+            assert_eq!(stream.query().expect("nothing fails"), Readiness::NotReady);
+            answered.send(()).expect("the function waits");
+        });
+        stream.synchronize()
+    })
+}
+
+/// A wait left out on request damages results. Memory that is freed too early damages others'.
+#[test]
+fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(executor);
+        let (home, a, b) = (device.stream()?, device.stream()?, device.stream()?);
+        let mut x = home.alloc::<u64>(64)?;
+        a.fill_bytes(&mut x, 1)?;
+        device.drop_wait(1);
+        b.fill_bytes(&mut x, 2)?;
+        assert!(device.dropped_wait().is_some(), "the second writer did not wait");
+        let before = device.ordering().waits;
+        drop(x);
+        assert_eq!(device.ordering().waits - before, 2, "the free waits for both writers");
+
+        let mut y = home.alloc::<u64>(64)?;
+        a.fill_bytes(&mut y, 1)?;
+        device.drop_wait(1);
+        drop(y);
+        assert_eq!(device.dropped_wait(), None, "the wait of a free is not left out");
+        let mut z = home.alloc::<u64>(64)?;
+        b.fill_bytes(&mut z, 1)?;
+        assert_eq!(device.dropped_wait().expect("the next one is").waiter, "fill");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_allocation_that_the_system_refuses_changes_nothing() -> Result<()> {
+    for executor in EXECUTORS {
+        let memory = Bytes(1 << 61);
+        let config = HostConfig { executor, memory, ..HostConfig::default() };
+        let device = Device::host(config)?.remove(0);
+        let stream = device.stream()?;
+        let error = stream.alloc::<u8>(1 << 60).expect_err("no address space is that large");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert_eq!(device.pool_stats()?.used, Bytes(0), "{executor:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn elements_without_bytes_are_refused() -> Result<()> {
+    let device = open(Executor::Threads);
+    let stream = device.stream()?;
+    let errors = [
+        stream.alloc::<[u64; 0]>(8).map(|_| ()).expect_err("no bytes"),
+        device.pinned::<()>(8).map(|_| ()).expect_err("no bytes"),
+    ];
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::InvalidValue));
+    Ok(())
+}
+
+#[test]
+#[should_panic(expected = "elements 0..")]
+fn a_slice_up_to_the_last_number_is_out_of_range() {
+    let device = open(Executor::Threads);
+    let h = device.pinned::<u8>(8).expect("memory");
+    let _too_long = h.slice(..=u64::MAX);
+}
