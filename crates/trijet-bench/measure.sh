@@ -70,6 +70,15 @@ done
 {
     head_lines "GPU tests and examples"
     timeout 200 bash "$bundle/run.sh" cuda:0 2>&1
+    echo "map --op median of one random file on the GPU and on the host device:"
+    head -c 67108864 /dev/urandom >"$work/noise.raw"
+    for radius in 1 2 5; do
+        for device in cuda:0 host; do
+            "$bundle/trijet" map "$work/noise.raw" -o "$work/$device-$radius.raw" --shape 8x2048x2048 \
+                --dtype u16 --op median --radius "$radius" --device "$device" >/dev/null
+        done
+        cmp "$work/cuda:0-$radius.raw" "$work/host-$radius.raw" && echo "radius $radius: equal bytes"
+    done
     echo "the same job on the GPU and on the host device, 32 MiB, four schedules each:"
     for radius in 1 2 3 4 5 6 7; do
         digests=$(for device in cuda:0 host; do

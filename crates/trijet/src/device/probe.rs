@@ -4,7 +4,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::cuda;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A library that is opened at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,9 @@ pub(in crate::device) fn open(library: Library) -> Result<libloading::Library> {
     let candidates = library.candidates();
     let mut reasons = Vec::new();
     for path in &candidates {
+        if library == Library::Nvrtc {
+            preload_builtins(path);
+        }
         match cuda::open_library(path) {
             Ok(opened) => return Ok(opened),
             Err(reason) => reasons.push(reason),
@@ -106,6 +109,25 @@ pub(in crate::device) fn open(library: Library) -> Result<libloading::Library> {
         reasons.first().map_or("no candidate", String::as_str),
     );
     Err(Error::new(ErrorKind::Unsupported, format!("open {library:?} library"), cause))
+}
+
+/// The run-time compiler opens its built-ins by a bare name, which the loader finds outside of its
+/// own folders only when they are open already.
+fn preload_builtins(compiler: &Path) {
+    let Some(folder) = compiler.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return;
+    };
+    let Ok(files) = std::fs::read_dir(folder) else { return };
+    let named = |path: &PathBuf| {
+        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("libnvrtc-builtins.so."))
+    };
+    for path in files.flatten().map(|entry| entry.path()).filter(named) {
+        // One that does not open leaves the compiler to say what it lacks. It stays open for the
+        // rest of the process, as the compiler does.
+        if let Ok(builtins) = cuda::open_library(&path) {
+            std::mem::forget(builtins);
+        }
+    }
 }
 
 /// The state of one library on this machine.

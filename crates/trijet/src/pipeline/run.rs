@@ -33,7 +33,7 @@ impl Lanes {
     fn new(device: &Device, plan: &Plan) -> Result<Self> {
         let count = match plan.schedule {
             Schedule::OneStream => 1,
-            Schedule::SlotStreams => plan.depth,
+            Schedule::SlotStreams => plan.depth.min(plan.chunks.len().max(1)),
             Schedule::RoleStreams | Schedule::Tuned => 3,
         };
         (0..count).map(|_| device.stream()).collect::<Result<_>>().map(Self)

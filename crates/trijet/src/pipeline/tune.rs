@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 /// The sizes of the two probes. Both are timed alone; the line through them is the cost.
 const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
+/// The most chunks of a candidate that the model is asked about.
+const CANDIDATE_CHUNKS_MAX: u64 = 1 << 16;
 /// Below this a run is over before measuring pays.
 const WORTH_TUNING: Bytes = Bytes(32 << 20);
 /// How much slower a direction of the link is while the other is busy (an H200: 55.5 to 50.8).
@@ -77,7 +79,9 @@ impl Model {
         while bytes <= CHUNK_MAX.0 {
             let granule = layout.granule;
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
-            for shape in [Ramp::Flat, Ramp::Both] {
+            // Far more chunks than this are never best, and the model would take seconds.
+            let sensible = rows / full <= CANDIDATE_CHUNKS_MAX || bytes >= CHUNK_MAX.0;
+            for shape in [Ramp::Flat, Ramp::Both].into_iter().filter(|_| sensible) {
                 let sizes = match shape {
                     Ramp::Flat => even(rows, full),
                     Ramp::Both => ramp(rows, full, granule),
