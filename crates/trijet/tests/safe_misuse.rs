@@ -292,12 +292,14 @@ fn a_buffer_may_outlive_its_thread_s_other_values() -> Result<()> {
     let device = open(Executor::Threads);
     let stream = device.stream()?;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let thread = scope.spawn(|| {
             KEPT.with_borrow_mut(|kept| {
                 *kept = Some(stream.alloc::<u64>(64).expect("memory"));
                 stream.synchronize().expect("nothing fails");
             });
         });
+        // The end of a scope does not wait for the destructors of thread-local values; a join does.
+        thread.join().expect("the thread ends without a panic");
     });
     device.synchronize()?;
     assert_eq!(device.pool_stats()?.used, Bytes(0));

@@ -188,6 +188,9 @@ impl<T: Pixel> Job<T> {
         let chunk = std::mem::replace(&mut self.chunk, LARGE_CHUNK);
         let large = self.pipeline(Schedule::OneStream).run();
         self.chunk = chunk;
+        // What the large chunks needed is not the job's.
+        self.device.pool_trim(Bytes(0))?;
+        self.device.pool_reset_high()?;
         let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
         Ok(work(report).min(work(&large?)))
     }
