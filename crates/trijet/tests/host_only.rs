@@ -189,6 +189,22 @@ impl Drop for Counted {
     }
 }
 
+/// A kernel of one device that is given another device's memory would fault there, which costs the
+/// context; it is refused before the driver is called. Copies cross devices.
+#[test]
+fn memory_of_another_device_is_out_of_reach_of_kernels_and_fills() -> Result<()> {
+    let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
+    let (here, there) = (devices[0].stream()?, devices[1].stream()?);
+    let (x, mut y) = (here.alloc::<u64>(8)?, there.alloc::<u64>(8)?);
+    let launch = here.launch(&MIX, (1u64, &x, &mut y)).expect_err("y is far away");
+    assert_eq!(launch.kind(), ErrorKind::InvalidValue);
+    assert!(launch.to_string().contains("memory of device 1"), "{launch}");
+    let fill = here.fill_bytes(&mut y, 0).expect_err("y is far away");
+    assert_eq!(fill.kind(), ErrorKind::InvalidValue);
+    here.copy(&x, &mut y)?;
+    here.synchronize()
+}
+
 /// Laws A29 and A40: a fault loses the context, and nothing hangs or is lost with it.
 #[test]
 fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> Result<()> {

@@ -4,6 +4,7 @@
 
 use crate::base::id::DeviceId;
 pub(in crate::device) use crate::device::host::mem::HostBytes;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -105,11 +106,30 @@ impl Span {
         self.range.end - self.range.start
     }
 
+    /// Whether a kernel or fill of `device` reaches the bytes: its own memory, and page-locked
+    /// memory. Another device's memory is reached by copies.
+    #[must_use]
+    pub fn is_reached_by(&self, device: DeviceId) -> bool {
+        match self.memory.space() {
+            Space::Device(home) => home == device,
+            Space::Pinned => true,
+        }
+    }
+
     /// Whether the two share a byte.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.memory.0, &other.memory.0)
             && self.range.start < other.range.end
             && other.range.start < self.range.end
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.memory.space() {
+            Space::Device(home) => write!(f, "memory of {home}"),
+            Space::Pinned => write!(f, "page-locked memory"),
+        }
     }
 }

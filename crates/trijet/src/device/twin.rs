@@ -77,7 +77,7 @@ impl<'a> Tile<'a> {
 /// When there is no such argument.
 #[must_use]
 pub fn scalar<T: Pod>(args: &ArgBlock, index: usize) -> T {
-    *bytemuck::from_bytes(&args.bytes_at(index)[..size_of::<T>()])
+    bytemuck::pod_read_unaligned(&args.bytes_at(index)[..size_of::<T>()])
 }
 
 /// Refuses a launch whose written spans overlap another of its spans: tiles would not be

@@ -267,6 +267,11 @@ impl Stream {
         (kernel.spec.check)(&collected.block).map_err(|why| {
             Error::new(ErrorKind::InvalidValue, "launch", format!("`{}`: {why}", kernel.name()))
         })?;
+        let device = self.lane().device;
+        if let Some(arg) = collected.block.spans().iter().find(|a| !a.span.is_reached_by(device)) {
+            let cause = format!("`{}`: {} is out of reach of {device}", kernel.name(), arg.span);
+            return Err(Error::new(ErrorKind::InvalidValue, "launch", cause));
+        }
         let function = kernel.loaded(self.device())?;
         let shape = kernel.grid(&collected.block)?;
         if shape.grid.contains(&0) {

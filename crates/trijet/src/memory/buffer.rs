@@ -333,6 +333,13 @@ impl<T: Element, S> AsViewMut for Buffer<T, S> {
     }
 }
 
+impl<T: Element> AsView for ViewMut<'_, T> {
+    type Element = T;
+    fn as_view(&self) -> View<'_, T> {
+        View { block: self.block, start: self.start, len: self.len, types: PhantomData }
+    }
+}
+
 impl<T: Element> AsViewMut for ViewMut<'_, T> {
     type Element = T;
     fn as_view_mut(&mut self) -> ViewMut<'_, T> {

@@ -58,7 +58,7 @@ impl Stream {
     /// Sets every byte of `dst` asynchronously.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// `InvalidValue` for memory of another device; what the driver reports.
     #[track_caller]
     pub fn fill_bytes<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: u8) -> Result<()> {
         let dst = dst.as_view_mut();
@@ -66,6 +66,10 @@ impl Stream {
             return Ok(());
         }
         let span = dst.span();
+        if !span.is_reached_by(self.lane().device) {
+            let cause = format!("{span} is out of reach of {}", self.lane().device);
+            return Err(Error::new(ErrorKind::InvalidValue, "fill", cause));
+        }
         let spec = self.spec(OpKind::Fill, Engine::Compute, "fill", Location::caller());
         let uses = [dst.write_use(Mode::Write)];
         self.lane().enqueue(&spec, &uses, |driver, s| driver.fill(s, &span, value)).map(|_| ())

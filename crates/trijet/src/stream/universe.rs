@@ -189,9 +189,14 @@ impl Universe {
     pub(crate) fn record_all(&self, origin: &LaneRef) -> Result<()> {
         let recorder = Arc::new(Recorder::default());
         origin.begin_recording(&recorder)?;
+        let earlier = self.recorder.lock().expect("no panic under this lock").take();
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
             self.lane(id).attach(&recorder);
+        }
+        // A recording that nobody took ends here.
+        if let Some(earlier) = earlier {
+            (0..fresh).map(LaneId).for_each(|id| self.lane(id).detach(&earlier));
         }
         *self.recorder.lock().expect("no panic under this lock") = Some(recorder);
         Ok(())

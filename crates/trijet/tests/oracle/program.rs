@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use trijet::base::prng::Prng;
 use trijet::kernels::MIX;
-use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream, View, ViewMut};
+use trijet::{Buffer, Device, Error, Event, PinnedBuffer, Result, Stream, View, ViewMut};
 
 /// Some words of a buffer.
 #[derive(Debug, Clone)]
@@ -321,6 +321,35 @@ fn both<'a>(buffers: &'a mut [Held], from: &Part, to: &Part) -> (View<'a, u64>, 
     (source.view().slice(from.range.clone()), target.view_mut().slice(to.range.clone()))
 }
 
+/// Whether an operation was refused because its memory is another device's.
+fn is_far(error: &Error) -> bool {
+    error.to_string().contains("out of reach")
+}
+
+/// Mixes where the stream is: what lies on another device comes near by copies and goes back.
+fn mix_near(s: &Stream, salt: u64, x: View<'_, u64>, mut y: ViewMut<'_, u64>) -> Result<()> {
+    match s.launch(&MIX, (salt, x, &mut y)) {
+        Err(error) if is_far(&error) => {}
+        done => return done,
+    }
+    let (mut near_x, mut near_y) = (s.alloc(x.len())?, s.alloc(y.len())?);
+    s.copy(&x, &mut near_x)?;
+    s.copy(&y, &mut near_y)?;
+    s.launch(&MIX, (salt, &near_x, &mut near_y))?;
+    s.copy(&near_y, &mut y)
+}
+
+/// Fills where the stream is.
+fn fill_near(s: &Stream, target: &mut ViewMut<'_, u64>, value: u8) -> Result<()> {
+    match s.fill_bytes(target, value) {
+        Err(error) if is_far(&error) => {}
+        done => return done,
+    }
+    let mut near = s.alloc::<u64>(target.len())?;
+    s.fill_bytes(&mut near, value)?;
+    s.copy(&near, target)
+}
+
 impl Run<'_> {
     /// The device of a stream or an event.
     fn device(&self, number: usize) -> &Device {
@@ -335,11 +364,11 @@ impl Run<'_> {
             }
             Step::Mix { stream, salt, x, y } => {
                 let (x, y) = both(&mut self.buffers, x, y);
-                self.streams[*stream].launch(&MIX, (*salt, x, y))
+                mix_near(&self.streams[*stream], *salt, x, y)
             }
             Step::Fill { stream, to, value } => {
                 let mut target = self.buffers[to.buffer].view_mut().slice(to.range.clone());
-                self.streams[*stream].fill_bytes(&mut target, *value)
+                fill_near(&self.streams[*stream], &mut target, *value)
             }
             Step::Write { buffer, seed } => {
                 let mut guard = self.buffers[*buffer].pinned().write()?;
@@ -381,7 +410,7 @@ impl Run<'_> {
         drop(held);
         let held = Held::new(self.device(stream), &self.streams[stream], kind, len)?;
         self.buffers.insert(buffer, held);
-        self.streams[stream].fill_bytes(&mut self.buffers[buffer].view_mut(), value)
+        fill_near(&self.streams[stream], &mut self.buffers[buffer].view_mut(), value)
     }
 
     /// The old stream's host functions still come first: in notes, the two are one stream.
