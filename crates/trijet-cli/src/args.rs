@@ -195,7 +195,7 @@ impl FromStr for KernelArg {
 ///   trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
 ///
 /// A kernel of yours has the parameters (const T* x, unsigned long long x_len, T* y, unsigned long
-/// long y_len, then each --arg in order), and computes y[i] for i < y_len in blocks of 256 threads.
+/// long y_len, then each --arg in order), and computes element i of y for i < y_len, in blocks of 256 threads.
 /// With --halo R it gets (unsigned long long row_len, unsigned long long rows_before) after y_len:
 /// x then has rows_before rows in front of those of y, R or as many as there are.
 #[derive(Debug, Args)]
