@@ -1,8 +1,10 @@
-//! What the elementwise kernels share: tiles of equal size and a cost by the byte.
+//! What the elementwise kernels share: their shape, tiles of equal size, and a cost by the byte.
 #![forbid(unsafe_code)]
 
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
+use crate::launch::{Code, Exactness, KernelSpec, Shape};
+use std::borrow::Cow;
 
 /// Elements of a tile: large enough to be worth a call, small enough to cut a chunk in parts.
 const TILE: u64 = 16 * 1024;
@@ -23,6 +25,24 @@ fn moved(args: &ArgBlock) -> Cost {
 /// A twin that runs tile by tile and costs its bytes.
 pub(super) const fn twin(run: fn(&mut Tile<'_>)) -> Twin {
     Twin { tile_elements: tile, run, cost: moved }
+}
+
+/// What an elementwise kernel declares: a thread per element, and its twin bit for bit.
+pub(super) const fn declaration(
+    name: &'static str,
+    ptx: &'static str,
+    check: fn(&ArgBlock) -> Result<(), String>,
+    twin: Twin,
+) -> KernelSpec {
+    KernelSpec {
+        name: Cow::Borrowed(name),
+        code: Code::Ptx(Cow::Borrowed(ptx)),
+        shape: Shape::Elements { per_thread: 1 },
+        shared_bytes_max: 0,
+        check,
+        twin: Some(twin),
+        exactness: Exactness::Exact,
+    }
 }
 
 /// The elements of a read-only span that stand beside a tile.

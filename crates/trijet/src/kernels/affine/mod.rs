@@ -2,11 +2,10 @@
 
 pub(crate) mod host;
 
-use super::elementwise::{beside, twin};
+use super::elementwise::{beside, declaration, twin};
 use crate::device::twin::Tile;
 use crate::launch::kernel::equal_lengths;
-use crate::launch::{Code, Exactness, In, Kernel, KernelSpec, Out, Shape};
-use std::borrow::Cow;
+use crate::launch::{In, Kernel, Out};
 
 /// The device code, generated from `affine.cu`.
 pub(crate) const PTX: &str = include_str!("affine.ptx");
@@ -20,32 +19,14 @@ fn tile<T: host::Element + bytemuck::Pod>(tile: &mut Tile<'_>) {
 /// `(scale, offset, &x, &mut y)`, equal lengths.
 pub static AFFINE_U8: Kernel<(f32, f32, In<u8>, Out<u8>)> =
     // SAFETY: `affine_u8` takes (float, float, const u8*, u64, u8*, u64) and stays within both lengths.
-    unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("affine_u8"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: equal_lengths,
-            twin: Some(twin(tile::<u8>)),
-            exactness: Exactness::Exact,
-        })
-    };
+    unsafe { Kernel::declare(declaration("affine_u8", PTX, equal_lengths, twin(tile::<u8>))) };
 
 /// `y = scale * x + offset` in single precision, rounded to even and saturated:
 /// `(scale, offset, &x, &mut y)`, equal lengths.
 pub static AFFINE_U16: Kernel<(f32, f32, In<u16>, Out<u16>)> =
     // SAFETY: `affine_u16` takes (float, float, const u16*, u64, u16*, u64) and stays within both lengths.
     unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("affine_u16"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: equal_lengths,
-            twin: Some(twin(tile::<u16>)),
-            exactness: Exactness::Exact,
-        })
+        Kernel::declare(declaration("affine_u16", PTX, equal_lengths, twin(tile::<u16>)))
     };
 
 /// `y = scale * x + offset` in single precision, product and sum rounded:
@@ -53,13 +34,5 @@ pub static AFFINE_U16: Kernel<(f32, f32, In<u16>, Out<u16>)> =
 pub static AFFINE_F32: Kernel<(f32, f32, In<f32>, Out<f32>)> =
     // SAFETY: `affine_f32` takes (float, float, const f32*, u64, f32*, u64) and stays within both lengths.
     unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("affine_f32"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: equal_lengths,
-            twin: Some(twin(tile::<f32>)),
-            exactness: Exactness::Exact,
-        })
+        Kernel::declare(declaration("affine_f32", PTX, equal_lengths, twin(tile::<f32>)))
     };

@@ -2,11 +2,10 @@
 
 pub(crate) mod host;
 
-use super::elementwise::twin;
+use super::elementwise::{declaration, twin};
 use crate::device::twin::Tile;
 use crate::launch::kernel::any_lengths;
-use crate::launch::{Code, Exactness, Kernel, KernelSpec, Out, Shape};
-use std::borrow::Cow;
+use crate::launch::{Kernel, Out};
 
 /// The device code, generated from `fill.cu`.
 pub(crate) const PTX: &str = include_str!("fill.ptx");
@@ -18,44 +17,14 @@ fn tile<T: bytemuck::Pod>(tile: &mut Tile<'_>) {
 /// Sets every `f32` of a span: `(value, &mut y)`.
 pub static FILL_F32: Kernel<(f32, Out<f32>)> =
     // SAFETY: `fill_f32` takes (f32, f32*, u64) and writes only `y[..y_len]`.
-    unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("fill_f32"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: any_lengths,
-            twin: Some(twin(tile::<f32>)),
-            exactness: Exactness::Exact,
-        })
-    };
+    unsafe { Kernel::declare(declaration("fill_f32", PTX, any_lengths, twin(tile::<f32>))) };
 
 /// Sets every `u8` of a span: `(value, &mut y)`.
 pub static FILL_U8: Kernel<(u8, Out<u8>)> =
     // SAFETY: `fill_u8` takes (u8, u8*, u64) and writes only `y[..y_len]`.
-    unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("fill_u8"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: any_lengths,
-            twin: Some(twin(tile::<u8>)),
-            exactness: Exactness::Exact,
-        })
-    };
+    unsafe { Kernel::declare(declaration("fill_u8", PTX, any_lengths, twin(tile::<u8>))) };
 
 /// Sets every `u32` of a span: `(value, &mut y)`.
 pub static FILL_U32: Kernel<(u32, Out<u32>)> =
     // SAFETY: `fill_u32` takes (u32, u32*, u64) and writes only `y[..y_len]`.
-    unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("fill_u32"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: any_lengths,
-            twin: Some(twin(tile::<u32>)),
-            exactness: Exactness::Exact,
-        })
-    };
+    unsafe { Kernel::declare(declaration("fill_u32", PTX, any_lengths, twin(tile::<u32>))) };

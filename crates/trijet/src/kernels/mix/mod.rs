@@ -2,11 +2,10 @@
 
 pub(crate) mod host;
 
-use super::elementwise::{beside, twin};
+use super::elementwise::{beside, declaration, twin};
 use crate::device::twin::Tile;
 use crate::launch::kernel::equal_lengths;
-use crate::launch::{Code, Exactness, In, InOut, Kernel, KernelSpec, Shape};
-use std::borrow::Cow;
+use crate::launch::{In, InOut, Kernel};
 
 /// The device code, generated from `mix.cu`.
 pub(crate) const PTX: &str = include_str!("mix.ptx");
@@ -20,14 +19,4 @@ fn tile(tile: &mut Tile<'_>) {
 /// give another result, which is what tests of ordering need.
 pub static MIX: Kernel<(u64, In<u64>, InOut<u64>)> =
     // SAFETY: `mix_u64` takes (u64, const u64*, u64, u64*, u64) and stays within both lengths.
-    unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("mix_u64"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: equal_lengths,
-            twin: Some(twin(tile)),
-            exactness: Exactness::Exact,
-        })
-    };
+    unsafe { Kernel::declare(declaration("mix_u64", PTX, equal_lengths, twin(tile))) };

@@ -2,12 +2,11 @@
 
 pub(crate) mod host;
 
-use super::elementwise::{beside, twin};
+use super::elementwise::{beside, declaration, twin};
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin, scalar};
 use crate::launch::kernel::equal_lengths;
-use crate::launch::{Code, Exactness, In, Kernel, KernelSpec, Out, Shape};
-use std::borrow::Cow;
+use crate::launch::{In, Kernel, Out};
 
 /// The device code, generated from `work.cu`.
 pub(crate) const PTX: &str = include_str!("work.ptx");
@@ -33,13 +32,5 @@ const TWIN: Twin = twin(tile);
 pub static WORK: Kernel<(u32, In<u32>, Out<u32>)> =
     // SAFETY: `work_u32` takes (u32, const u32*, u64, u32*, u64) and stays within both lengths.
     unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("work_u32"),
-            code: Code::Ptx(Cow::Borrowed(PTX)),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: equal_lengths,
-            twin: Some(Twin { cost, ..TWIN }),
-            exactness: Exactness::Exact,
-        })
+        Kernel::declare(declaration("work_u32", PTX, equal_lengths, Twin { cost, ..TWIN }))
     };
