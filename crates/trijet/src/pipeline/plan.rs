@@ -29,7 +29,8 @@ pub enum Schedule {
     SlotStreams,
     /// A stream per engine: upload, compute, download.
     RoleStreams,
-    /// A stream per engine, and chunk sizes chosen from a measurement of the first chunks.
+    /// A stream per copy engine, two for kernels in turn, and chunk sizes chosen from a measurement
+    /// of the first chunks.
     #[default]
     Tuned,
 }

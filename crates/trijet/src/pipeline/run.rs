@@ -19,6 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+/// Streams for kernels in the tuned schedule: the last blocks of one chunk's kernels leave
+/// multiprocessors idle, which the first blocks of the next chunk's then fill.
+const COMPUTE_LANES: usize = 2;
+
 /// The streams of a run, by the schedule.
 pub(super) struct Lanes(pub(super) Vec<Stream>);
 
@@ -34,7 +38,8 @@ impl Lanes {
         let count = match plan.schedule {
             Schedule::OneStream => 1,
             Schedule::SlotStreams => plan.depth.min(plan.chunks.len().max(1)),
-            Schedule::RoleStreams | Schedule::Tuned => 3,
+            Schedule::RoleStreams => 3,
+            Schedule::Tuned => 2 + COMPUTE_LANES,
         };
         (0..count).map(|_| device.stream()).collect::<Result<_>>().map(Self)
     }
@@ -45,7 +50,11 @@ impl Lanes {
         let (upload, compute, download) = match plan.schedule {
             Schedule::OneStream => (lane(0), lane(0), lane(0)),
             Schedule::SlotStreams => (lane(slot), lane(slot), lane(slot)),
-            Schedule::RoleStreams | Schedule::Tuned => (lane(0), lane(1), lane(2)),
+            Schedule::RoleStreams => (lane(0), lane(1), lane(2)),
+            Schedule::Tuned => {
+                let turn = usize::try_from(chunk.index).unwrap_or(0) % COMPUTE_LANES;
+                (lane(0), lane(2 + turn), lane(1))
+            }
         };
         for stream in [upload, compute, download] {
             stream.set_chunk(Some(chunk.index));
