@@ -68,3 +68,27 @@ fn a_name_that_is_no_device_is_a_wrong_call() {
         desk.trijet(&map).refused(2, &["--device", "auto, cuda:N and host"]);
     }
 }
+
+/// The output of `devices` with another file in place of the driver library.
+fn devices_with_driver(desk: &Desk, library: &str) -> String {
+    let mut command = desk.command(&["devices"]);
+    let ran = crate::desk::Ran::from(command.env("TRIJET_LIBCUDA", library).output().unwrap());
+    ran.done()
+}
+
+/// As with a stub or a driver far too old: the file opens, and what it should hold is not there.
+#[test]
+fn a_library_without_the_drivers_symbols_is_said_to_lack_them() {
+    let said = devices_with_driver(&Desk::new(), "libm.so.6");
+    assert!(said.contains("cuda: none") && said.contains("no `cuInit`"), "{said}");
+    assert!(said.contains("found, without cuInit"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_no_library_is_said_to_be_none() {
+    let desk = Desk::new();
+    std::fs::write(desk.path("libcuda.so.1"), b"not a library").unwrap();
+    let path = desk.path("libcuda.so.1");
+    let said = devices_with_driver(&desk, path.to_str().unwrap());
+    assert!(said.contains("cuda: none") && said.contains(path.to_str().unwrap()), "{said}");
+}

@@ -54,7 +54,7 @@ pub(super) fn device_of(handle: u64) -> DeviceId {
 /// Calls one driver function and checks its code.
 macro_rules! cu {
     ($self:ident, $op:literal, $entry:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
-        let function = need($self.api.$entry, stringify!($entry))?;
+        let function = need($self.api.$entry, $op)?;
         // SAFETY: the signature is that of the documented symbol; `$why` says for each call what
         // it is given and who keeps it alive.
         let code = unsafe { function($($arg),*) };
