@@ -260,18 +260,22 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
 }
 
 /// Waits for everything, also after an error: no operation may outlive its buffers' host side.
+///
+/// All ends are recorded before the first wait: an end that is recorded on a lane which is done
+/// already stands for the moment of the call, and that would be late by the waits before it.
 fn finish(device: &Device, lanes: &Lanes, outcome: &Result<()>) -> Result<Vec<TimedEvent>> {
-    let mut ends = Vec::new();
-    for lane in &lanes.0 {
+    let mark = |lane: &Stream| {
         lane.set_chunk(None);
         let end = device.timed_event()?;
-        let recorded = end.record(lane).and_then(|()| lane.synchronize());
-        if outcome.is_ok() {
-            recorded?;
-        }
-        ends.push(end);
+        end.record(lane)?;
+        Ok(end)
+    };
+    let ends: Result<Vec<_>> = lanes.0.iter().map(mark).collect();
+    let waits: Vec<_> = lanes.0.iter().map(Stream::synchronize).collect();
+    if outcome.is_ok() {
+        waits.into_iter().collect::<Result<()>>()?;
     }
-    Ok(ends)
+    ends
 }
 
 /// The state of a run between two chunks.
