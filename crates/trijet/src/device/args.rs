@@ -49,13 +49,6 @@ impl Default for ArgBlock {
 }
 
 impl ArgBlock {
-    /// Empties the block and keeps its memory.
-    pub fn clear(&mut self) {
-        self.len = 0;
-        self.count = 0;
-        self.spans.clear();
-    }
-
     /// Appends a scalar, aligned to its own size as the kernel ABI wants it.
     ///
     /// # Errors

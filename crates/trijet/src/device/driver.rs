@@ -97,15 +97,6 @@ pub enum Image<'a> {
     Cubin(&'a [u8]),
 }
 
-/// The attributes of a launch beyond its shape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LaunchAttributes {
-    /// The priority of the kernel, when it differs from its stream's.
-    pub priority: Option<i32>,
-    /// Launch all blocks at once or refuse.
-    pub cooperative: bool,
-}
-
 /// One launch.
 #[derive(Debug)]
 pub struct Launch<'a> {
@@ -119,8 +110,6 @@ pub struct Launch<'a> {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
-    /// Further attributes.
-    pub attributes: LaunchAttributes,
     /// The arguments with their accesses.
     pub args: &'a ArgBlock,
 }

@@ -8,7 +8,7 @@ use super::args::{Args, ArgsFor};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Engine, OpKind};
 use crate::device::args::ArgBlock;
-use crate::device::driver::{FunctionHandle, Image, Launch, LaunchAttributes, ModuleHandle};
+use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle};
 use crate::device::twin::Twin;
 use crate::stream::callback;
 use crate::stream::device::Shared;
@@ -160,12 +160,6 @@ impl<P> Kernel<P> {
         self.spec.exactness
     }
 
-    /// Whether it can run on the host device.
-    #[must_use]
-    pub fn has_twin(&self) -> bool {
-        self.spec.twin.is_some()
-    }
-
     fn number(&self) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         *self.number.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
@@ -283,7 +277,6 @@ impl Stream {
             grid: shape.grid,
             block: shape.block,
             shared_bytes: shape.shared_bytes,
-            attributes: LaunchAttributes::default(),
             args: &collected.block,
         };
         let label = match &kernel.spec.name {

@@ -247,18 +247,6 @@ impl<'a, T: Element> ViewMut<'a, T> {
         ViewMut { block: self.block, start, len: range.end - range.start, types: PhantomData }
     }
 
-    /// Two views, before and from `at`.
-    ///
-    /// # Panics
-    /// When `at` is beyond the end.
-    #[must_use]
-    pub fn split_at(self, at: u64) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
-        let (block, start, len) = (self.block, self.start, self.len);
-        let left = self.slice(..at);
-        let rest = start + at * size_of::<T>() as u64;
-        (left, ViewMut { block, start: rest, len: len - at, types: PhantomData })
-    }
-
     /// The same elements, for one call.
     #[must_use]
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {

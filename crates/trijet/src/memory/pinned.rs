@@ -36,7 +36,7 @@ pub struct WriteGuard<'a, T>(&'a mut [T]);
 
 impl Device {
     /// Page-locked host memory for `len` elements; their values are arbitrary. It comes from a
-    /// pool, because locking pages costs about 0.4 ms per MiB.
+    /// pool, because locking pages costs far more than copying them.
     ///
     /// # Errors
     /// `OutOfMemory` when the system locks no more; `InvalidValue` when the size overflows or an

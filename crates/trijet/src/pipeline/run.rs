@@ -200,18 +200,16 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
         let cause = "a halo without a stage that reads it";
         return Err(Error::new(ErrorKind::InvalidValue, "pipeline", cause));
     }
-    let (Some(input), Some(output)) = (pipeline.input.take(), pipeline.output.take()) else {
+    let (Some(_), Some(output)) = (&pipeline.input, &pipeline.output) else {
         return Err(Error::new(ErrorKind::InvalidValue, "pipeline", "it has no source or no sink"));
     };
-    if let Output::Pinned(target) = &output {
+    if let Output::Pinned(target) = output {
         let results = Layout { row_bytes: out_row, ..layout }.bytes()?;
         if target.len() < results {
             let cause = format!("results of {results} B into {} B", target.len());
             return Err(Error::new(ErrorKind::InvalidValue, "pipeline", cause));
         }
     }
-    pipeline.input = Some(input);
-    pipeline.output = Some(output);
     tune::tune(&mut pipeline, layout, &sizes)?;
     let mut resources = Resources::allocate(&pipeline, &sizes)?;
     load(&mut resources, &pipeline.stages)?;

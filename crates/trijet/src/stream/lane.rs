@@ -417,11 +417,9 @@ impl LaneRef {
 
     /// Gives the lane back when its stream goes.
     pub(crate) fn retire(&self) -> Result<()> {
-        // The last checkpoint stays and answers for the lane's positions when the stream is gone.
-        // Without one (the device is lost) the lane can never be known to be free; it is then
-        // left out of circulation, and who needs its work gets an error.
-        // Its checkpoints stay until the next stream opens it: who still needs its work cannot
-        // record on a stream that is gone, and the last checkpoint covers everything.
+        // The checkpoints stay until the next stream opens the lane, and the last one answers for
+        // everything when the stream is gone. Without one (the device is lost) the lane can never
+        // be known to be free: it is left out of circulation, and who needs its work gets an error.
         let end = self.mark();
         self.lane().lock().stream = None;
         self.universe.retire(self.id, end?);

@@ -57,7 +57,7 @@ pub(crate) struct Universe {
     /// The number of the wait to be left out, counted from 1; 0 for none.
     drop_wait: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
-    /// Page-locked memory that nobody holds: locking pages is dear (0.4 ms per MiB), so they are
+    /// Page-locked memory that nobody holds: locking pages is dear, so they are
     /// kept. It may still be in use by operations: its track knows.
     pub(crate) pinned: Mutex<Vec<(Memory, Track)>>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Every verb that names a stream first makes that stream's context current in the thread.
 
-use super::api::{LaunchAttribute, LaunchConfig, MemLocation, MemPoolProps, need};
+use super::api::{LaunchConfig, MemLocation, MemPoolProps, need};
 use super::context::{CudaDriver, cu, pack, raw};
 use super::error::check;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -23,8 +23,6 @@ const STREAM_NON_BLOCKING: c_uint = 1;
 const EVENT_DISABLE_TIMING: c_uint = 2;
 const HOST_ALLOC_PORTABLE: c_uint = 1;
 const MAX_DYNAMIC_SHARED: c_int = 8;
-const ATTRIBUTE_COOPERATIVE: c_int = 2;
-const ATTRIBUTE_PRIORITY: c_int = 8;
 const POOL_THRESHOLD: c_int = 4;
 const POOL_RESERVED: c_int = 5;
 const POOL_RESERVED_HIGH: c_int = 6;
@@ -426,25 +424,13 @@ impl Driver for CudaDriver {
 
     fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
         self.enter_of("launch", stream.0)?;
-        let mut attrs = [LaunchAttribute { id: 0, pad: [0; 4], value: [0; 16] }; 2];
-        let mut count = 0;
-        if launch.attributes.cooperative {
-            attrs[count].id = ATTRIBUTE_COOPERATIVE;
-            attrs[count].value[0] = 1;
-            count += 1;
-        }
-        if let Some(priority) = launch.attributes.priority {
-            attrs[count].id = ATTRIBUTE_PRIORITY;
-            attrs[count].value[0] = priority.cast_unsigned();
-            count += 1;
-        }
         let config = LaunchConfig {
             grid: launch.grid,
             block: launch.block,
             shared_bytes: launch.shared_bytes,
             stream: raw(stream.0),
-            attrs: attrs.as_mut_ptr(),
-            attr_count: if count == 0 { 0 } else { c_uint::try_from(count).unwrap_or(0) },
+            attrs: null_mut(),
+            attr_count: 0,
         };
         let mut params: [*mut c_void; ARGS_MAX] = [null_mut(); ARGS_MAX];
         for (index, param) in params.iter_mut().enumerate().take(launch.args.count()) {
