@@ -32,6 +32,18 @@ pub struct FunctionHandle(pub u64);
 /// A function that a stream runs on a thread of the driver.
 pub type HostFn = Box<dyn FnOnce() + Send + 'static>;
 
+/// A host thread of a script: see [`Driver::script`].
+pub type Script<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// How a stream relates to the legacy default stream of its device (laws A13 and A15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StreamKind {
+    /// Work of the legacy stream waits for it, and it waits for the legacy stream's.
+    Blocking,
+    /// It has nothing to do with the legacy stream.
+    NonBlocking,
+}
+
 /// Whether an event keeps the time at which it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Timing {
@@ -48,6 +60,17 @@ pub enum Readiness {
     Ready,
     /// Some of it is not.
     NotReady,
+}
+
+/// The answer to a poll: [`Driver::event_poll`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The work is complete, and its effects are visible to the caller.
+    Ready,
+    /// It is not; time passes by itself, so ask again later.
+    Later,
+    /// It is not; time passes only while somebody asks, so ask again at once.
+    Again,
 }
 
 /// What a device says of itself.
@@ -127,6 +150,61 @@ pub struct PoolStats {
     pub used_high: Bytes,
 }
 
+/// An attribute of a pool, by its number in `cuda.h` (`CUmemPool_attribute`). A number that the
+/// driver does not know is refused with `InvalidValue`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PoolAttribute(pub i32);
+
+impl PoolAttribute {
+    /// Reuse memory freed in another stream that the allocating one is ordered after (law A23).
+    pub const REUSE_FOLLOW_EVENTS: Self = Self(1);
+    /// Reuse memory whose free happens to be complete already (law A23).
+    pub const REUSE_OPPORTUNISTIC: Self = Self(2);
+    /// Reuse memory by making the allocating stream wait for the free (law A23).
+    pub const REUSE_INTERNAL: Self = Self(3);
+    /// How many freed bytes survive a synchronisation (law A25).
+    pub const THRESHOLD: Self = Self(4);
+    /// Bytes the pool holds from the device.
+    pub const RESERVED: Self = Self(5);
+    /// The most it held; can be set to 0, and takes the current value.
+    pub const RESERVED_HIGH: Self = Self(6);
+    /// Bytes not available for reuse.
+    pub const USED: Self = Self(7);
+    /// The most of them; can be set to 0, and takes the current value.
+    pub const USED_HIGH: Self = Self(8);
+}
+
+/// What a device may do with the memory of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PoolAccess {
+    /// Nothing.
+    None,
+    /// Read only.
+    Read,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// When the sources of a batch of copies may be read (law A19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SourceOrder {
+    /// In stream order.
+    Stream,
+    /// Before the call returns: the sources are free then.
+    DuringCall,
+    /// At any time, even after the call and out of stream order.
+    Any,
+}
+
+/// One copy of a batch.
+#[derive(Debug, Clone)]
+pub struct CopySpans {
+    /// Where to.
+    pub dst: Span,
+    /// Where from, equally long.
+    pub src: Span,
+}
+
 /// A driver: one per process for CUDA, any number of host ones.
 pub trait Driver: Debug + Send + Sync {
     /// The number of devices.
@@ -153,11 +231,30 @@ pub trait Driver: Debug + Send + Sync {
     /// An error of work that failed, or `Stalled`.
     fn synchronize(&self, device: DeviceId) -> Result<()>;
 
-    /// Creates a non-blocking stream: it never waits for the legacy stream (law A13).
+    /// Creates a stream. A priority out of range is clamped, as CUDA does.
     ///
     /// # Errors
-    /// What the driver reports. A priority out of range is clamped, as CUDA does.
-    fn stream_create(&self, device: DeviceId, priority: i32) -> Result<StreamHandle>;
+    /// What the driver reports.
+    fn stream_create(
+        &self,
+        device: DeviceId,
+        kind: StreamKind,
+        priority: i32,
+    ) -> Result<StreamHandle>;
+
+    /// The legacy default stream of a device: whatever is enqueued in it waits for all blocking
+    /// streams of the device, which wait for it in turn (law A13). It cannot be destroyed.
+    ///
+    /// # Errors
+    /// `NoDevice` when there is no such device.
+    fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle>;
+
+    /// The per-thread default stream of a device: one blocking stream per host thread (law A15).
+    /// The handle means the stream of whichever thread uses it.
+    ///
+    /// # Errors
+    /// `NoDevice` when there is no such device.
+    fn stream_per_thread(&self, device: DeviceId) -> Result<StreamHandle>;
 
     /// Gives a stream back. Work pending in it still runs (law A12).
     ///
@@ -207,6 +304,13 @@ pub trait Driver: Debug + Send + Sync {
     /// An error of work that failed.
     fn event_query(&self, event: EventHandle) -> Result<Readiness>;
 
+    /// Like [`Driver::event_query`], for who asks again until it is ready: where time is
+    /// simulated, some of it passes.
+    ///
+    /// # Errors
+    /// An error of work that failed, or `Stalled`.
+    fn event_poll(&self, event: EventHandle) -> Result<Progress>;
+
     /// Waits for the work the event stands for (law A8).
     ///
     /// # Errors
@@ -227,35 +331,49 @@ pub trait Driver: Debug + Send + Sync {
     /// What the driver reports; `run` is dropped then.
     fn host_fn(&self, stream: StreamHandle, run: HostFn) -> Result<()>;
 
-    /// Creates a pool of stream-ordered memory with the default attributes.
+    /// Creates a pool of stream-ordered memory with the default attributes, of at most `max`
+    /// bytes; 0 is the system's own limit.
     ///
     /// # Errors
     /// What the driver reports.
-    fn pool_create(&self, device: DeviceId) -> Result<PoolHandle>;
+    fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle>;
 
-    /// Gives a pool back; its resources go when its last allocation is freed (law A26).
+    /// Gives a pool back; its resources go when its last allocation is freed (law A26). When it
+    /// is the current pool of its device, the default pool takes its place.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// `InvalidValue` for a default pool.
     fn pool_destroy(&self, pool: PoolHandle) -> Result<()>;
 
-    /// Sets how much freed memory the pool keeps at a synchronisation (law A25).
+    /// The default pool of a device.
     ///
     /// # Errors
-    /// What the driver reports.
-    fn pool_set_threshold(&self, pool: PoolHandle, keep: Bytes) -> Result<()>;
+    /// `NoDevice` when there is no such device.
+    fn pool_default(&self, device: DeviceId) -> Result<PoolHandle>;
 
-    /// The statistics of a pool.
+    /// The pool that allocations of the device take from when they name none.
     ///
     /// # Errors
-    /// What the driver reports.
-    fn pool_stats(&self, pool: PoolHandle) -> Result<PoolStats>;
+    /// `NoDevice` when there is no such device.
+    fn pool_current(&self, device: DeviceId) -> Result<PoolHandle>;
 
-    /// Sets the high-water marks to the current values.
+    /// Makes `pool` the current pool of `device`.
     ///
     /// # Errors
-    /// What the driver reports.
-    fn pool_reset_high(&self, pool: PoolHandle) -> Result<()>;
+    /// `InvalidValue` for a pool of another device.
+    fn pool_set_current(&self, device: DeviceId, pool: PoolHandle) -> Result<()>;
+
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    /// `InvalidValue` for an attribute that the driver does not know.
+    fn pool_get(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64>;
+
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    /// `InvalidValue` for an attribute that cannot be set, or not to this value.
+    fn pool_set(&self, pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()>;
 
     /// Returns memory to the device until at most `keep` is reserved or nothing more can go.
     ///
@@ -263,18 +381,74 @@ pub trait Driver: Debug + Send + Sync {
     /// What the driver reports.
     fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()>;
 
-    /// Allocates in stream order: usable in `stream` from here on, elsewhere only after an edge
-    /// (law A21).
+    /// Lets another device use all memory of the pool, past and future (law A39).
     ///
     /// # Errors
-    /// `OutOfMemory`, with what was asked and what was free.
-    fn alloc(&self, stream: StreamHandle, pool: PoolHandle, bytes: Bytes) -> Result<Memory>;
+    /// `InvalidValue` when the pool's own device is to lose access; what the driver reports for
+    /// a device that cannot reach it.
+    fn pool_set_access(
+        &self,
+        pool: PoolHandle,
+        device: DeviceId,
+        access: PoolAccess,
+    ) -> Result<()>;
 
-    /// Frees in stream order: every access must come before (law A22).
+    /// What a device may do with the memory of the pool.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess>;
+
+    /// Allocates in stream order from `pool`, or from the current pool of the stream's device:
+    /// usable in `stream` from here on, elsewhere only after an edge (law A21).
+    ///
+    /// # Errors
+    /// `InvalidValue` for no bytes; `OutOfMemory`, with what was asked and what was free.
+    fn alloc(
+        &self,
+        stream: StreamHandle,
+        pool: Option<PoolHandle>,
+        bytes: Bytes,
+    ) -> Result<Memory>;
+
+    /// Frees in stream order: every access must come before (law A22). Takes memory of
+    /// [`Driver::device_alloc`] as well.
     ///
     /// # Errors
     /// What the driver reports.
     fn free(&self, stream: StreamHandle, memory: &Memory) -> Result<()>;
+
+    /// Allocates device memory that belongs to no stream.
+    ///
+    /// # Errors
+    /// `InvalidValue` for no bytes; `OutOfMemory`.
+    fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
+
+    /// Frees device memory at once. For memory of [`Driver::alloc`] all accesses are taken to be
+    /// complete; for other memory it may wait for the device (law A24).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn device_free(&self, memory: &Memory) -> Result<()>;
+
+    /// Whether `device` can reach the memory of `peer`.
+    ///
+    /// # Errors
+    /// `NoDevice` when one does not exist.
+    fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool>;
+
+    /// Lets `device` use the memory of `peer` that [`Driver::device_alloc`] gave, in this
+    /// direction only (law A39).
+    ///
+    /// # Errors
+    /// `Driver` when it is enabled already or not possible.
+    fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
+
+    /// Takes the access back.
+    ///
+    /// # Errors
+    /// `Driver` when it is not enabled.
+    fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
 
     /// Allocates page-locked host memory.
     ///
@@ -288,12 +462,38 @@ pub trait Driver: Debug + Send + Sync {
     /// What the driver reports.
     fn pinned_free(&self, memory: &Memory) -> Result<()>;
 
-    /// Copies `src` to `dst` asynchronously; both are equally long and page-locked or on a device
-    /// (law A16).
+    /// Copies `src` to `dst`, equally long. With page-locked and device memory the call returns at
+    /// once (law A16); with pageable memory it may wait for the copy or for part of it, and
+    /// between two places of the host it does (law A17).
     ///
     /// # Errors
     /// What the driver reports.
     fn copy(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()>;
+
+    /// Copies all of `copies` as one operation of the stream, without any order among them
+    /// (law A19).
+    ///
+    /// # Errors
+    /// `InvalidValue` for an empty batch; `Unsupported` by drivers older than CUDA 12.8.
+    fn copy_batch(
+        &self,
+        stream: StreamHandle,
+        copies: &[CopySpans],
+        order: SourceOrder,
+    ) -> Result<()>;
+
+    /// Copies `src` to `dst` in the legacy stream and waits as law A18 says: until the copy is
+    /// done; for pageable sources until it is staged; for copies within a device not at all.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn copy_now(&self, device: DeviceId, dst: &Span, src: &Span) -> Result<()>;
+
+    /// Sets every byte of `dst` in the legacy stream; waits only for page-locked memory (law A18).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn fill_now(&self, device: DeviceId, dst: &Span, value: u8) -> Result<()>;
 
     /// Sets every byte of `dst`.
     ///
@@ -325,4 +525,9 @@ pub trait Driver: Debug + Send + Sync {
     /// # Errors
     /// `InvalidValue` for a shape the device refuses, or what the driver reports.
     fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
+
+    /// Runs host threads to their ends. Where time is simulated only one of them runs at any
+    /// moment, and the order policy says at each call whose turn it is, so that a run can be
+    /// repeated; the threads must then wait for each other by events only. Else they run freely.
+    fn script(&self, threads: Vec<Script<'_>>);
 }
