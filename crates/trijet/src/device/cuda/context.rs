@@ -8,8 +8,7 @@ use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
 use super::error::{NOT_READY, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::units::Bytes;
-use crate::device::driver::{PoolHandle, Readiness};
+use crate::device::driver::Readiness;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -146,31 +145,6 @@ impl CudaDriver {
             return Ok(Readiness::NotReady);
         }
         check(&self.api, op, code).map(|()| Readiness::Ready)
-    }
-
-    pub(super) fn pool_value(&self, pool: PoolHandle, which: c_int) -> Result<Bytes> {
-        let mut value = 0u64;
-        cu!(
-            self,
-            "cuMemPoolGetAttribute",
-            pool_get(raw(pool.0), which, (&raw mut value).cast()),
-            "a pool of this driver and an attribute whose value has 64 bits"
-        )?;
-        Ok(Bytes(value))
-    }
-
-    pub(super) fn pool_set_value(
-        &self,
-        pool: PoolHandle,
-        which: c_int,
-        mut value: u64,
-    ) -> Result<()> {
-        cu!(
-            self,
-            "cuMemPoolSetAttribute",
-            pool_set(raw(pool.0), which, (&raw mut value).cast()),
-            "a pool of this driver and an attribute whose value has 64 bits"
-        )
     }
 }
 
