@@ -2,7 +2,9 @@
 //! bare pointers: a queued operation holds a token, so the bytes it will touch stay allocated.
 #![forbid(unsafe_code)]
 
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
+use crate::base::units::Bytes;
 pub(in crate::device) use crate::device::host::mem::HostBytes;
 use std::fmt;
 use std::ops::Range;
@@ -15,6 +17,8 @@ pub enum Space {
     Device(DeviceId),
     /// Page-locked host memory, which the copy engines reach.
     Pinned,
+    /// Ordinary host memory, which copies reach by way of page-locked memory of the driver's.
+    Pageable,
 }
 
 /// One allocation. Clones share it; the driver frees it only when told to.
@@ -38,6 +42,19 @@ impl Memory {
         host: Option<HostBytes>,
     ) -> Self {
         Self(Arc::new(Inner { space, address, bytes, host }))
+    }
+
+    /// Zeroed ordinary host memory, which no driver knows of. The bytes go with the last token:
+    /// whoever hands one to an asynchronous copy keeps a token until the copy is complete.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the system has no more.
+    pub(crate) fn pageable(bytes: Bytes) -> Result<Self> {
+        let host = HostBytes::zeroed(bytes.0).ok_or_else(|| {
+            let cause = format!("the system has no {bytes} left");
+            Error::new(ErrorKind::OutOfMemory, "pageable memory", cause)
+        })?;
+        Ok(Self::new(Space::Pageable, host.address(), bytes.0, Some(host)))
     }
 
     /// Where the memory lives.
@@ -113,6 +130,7 @@ impl Span {
         match self.memory.space() {
             Space::Device(home) => home == device,
             Space::Pinned => true,
+            Space::Pageable => false,
         }
     }
 
@@ -130,6 +148,7 @@ impl fmt::Display for Span {
         match self.memory.space() {
             Space::Device(home) => write!(f, "memory of {home}"),
             Space::Pinned => write!(f, "page-locked memory"),
+            Space::Pageable => write!(f, "pageable memory"),
         }
     }
 }

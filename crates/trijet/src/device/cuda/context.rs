@@ -5,7 +5,7 @@
 //! Handles are made in this folder only; the crate never invents one.
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
-use super::error::{NOT_READY, check};
+use super::error::{INVALID_DEVICE, NOT_READY, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::Readiness;
@@ -20,7 +20,7 @@ const DEVICE_SHIFT: u32 = 56;
 /// A retained primary context.
 #[derive(Debug)]
 pub(super) struct Context {
-    raw: Handle,
+    pub(super) raw: Handle,
     pub(super) ordinal: CuDevice,
 }
 
@@ -93,7 +93,9 @@ impl CudaDriver {
     pub(super) fn context(&self, op: &'static str, device: DeviceId) -> Result<&Context> {
         let Some(slot) = self.contexts.get(device.0 as usize) else {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());
-            return Err(Error::new(ErrorKind::NoDevice, op, cause).on(device));
+            return Err(Error::new(ErrorKind::NoDevice, op, cause)
+                .with_code(INVALID_DEVICE)
+                .on(device));
         };
         if let Some(context) = slot.get() {
             return Ok(context);
@@ -127,6 +129,17 @@ impl CudaDriver {
         let device = device_of(handle);
         self.enter(op, device)?;
         Ok(device)
+    }
+
+    /// Makes some context current, if none is: for memory that belongs to no one device.
+    pub(super) fn enter_any(&self, op: &'static str) -> Result<()> {
+        let mut current = null_mut();
+        cu!(self, "cuCtxGetCurrent", ctx_get(&raw mut current), "room for the current context")?;
+        if !current.is_null() {
+            return Ok(());
+        }
+        let used = self.contexts.iter().position(|slot| slot.get().is_some()).unwrap_or(0);
+        self.enter(op, DeviceId(u32::try_from(used).unwrap_or(u32::MAX)))
     }
 
     pub(super) fn attribute(&self, ordinal: CuDevice, which: c_int) -> Result<u32> {

@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod modules;
 mod nvrtc;
+mod peers;
 mod pools;
 mod streams;
 

@@ -2,14 +2,18 @@
 
 use super::api::need;
 use super::context::{CudaDriver, cu, pack, raw};
-use super::error::check;
+use super::error::{INVALID_HANDLE, check, refused};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
-use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle};
+use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, StreamKind};
 use std::ffi::{c_uint, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null_mut, without_provenance_mut};
 
 const STREAM_NON_BLOCKING: c_uint = 1;
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: numbers in place of pointers, which mean a
+/// stream of the current context.
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
 
 /// Runs the closure behind `data`, which `host_fn` boxed.
 ///
@@ -25,20 +29,43 @@ unsafe extern "C" fn trampoline(data: *mut c_void) {
 }
 
 impl CudaDriver {
-    pub(super) fn stream_create(&self, device: DeviceId, priority: i32) -> Result<StreamHandle> {
+    pub(super) fn stream_create(
+        &self,
+        device: DeviceId,
+        kind: StreamKind,
+        priority: i32,
+    ) -> Result<StreamHandle> {
         self.enter("stream create", device)?;
+        let flags = match kind {
+            StreamKind::Blocking => 0,
+            StreamKind::NonBlocking => STREAM_NON_BLOCKING,
+        };
         let mut stream = null_mut();
         cu!(
             self,
             "cuStreamCreateWithPriority",
-            stream_create(&raw mut stream, STREAM_NON_BLOCKING, priority),
+            stream_create(&raw mut stream, flags, priority),
             "one pointer to write; a priority out of range is clamped by the driver"
         )?;
         Ok(StreamHandle(pack(device, stream)))
     }
 
+    pub(super) fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle> {
+        self.context("legacy stream", device)?;
+        Ok(StreamHandle(pack(device, without_provenance_mut(LEGACY))))
+    }
+
+    pub(super) fn stream_per_thread(&self, device: DeviceId) -> Result<StreamHandle> {
+        self.context("per-thread stream", device)?;
+        Ok(StreamHandle(pack(device, without_provenance_mut(PER_THREAD))))
+    }
+
     pub(super) fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         self.enter_of("stream destroy", stream.0)?;
+        if raw(stream.0) as usize <= PER_THREAD {
+            let cause = "a default stream lives as long as its device";
+            return Err(refused("cuStreamDestroy", INVALID_HANDLE, cause));
+        }
         cu!(self, "cuStreamDestroy", stream_destroy(raw(stream.0)), "a stream its owner gives up")
     }
 
