@@ -57,12 +57,12 @@ impl Memory {
     ///
     /// # Errors
     /// `OutOfMemory` when the system has no more.
-    pub(crate) fn pageable(bytes: u64) -> Result<Self> {
-        let host = HostBytes::zeroed(bytes).ok_or_else(|| {
-            let cause = format!("the system has no {} left", Bytes(bytes));
+    pub(crate) fn pageable(bytes: Bytes) -> Result<Self> {
+        let host = HostBytes::zeroed(bytes.0).ok_or_else(|| {
+            let cause = format!("the system has no {bytes} left");
             Error::new(ErrorKind::OutOfMemory, "pageable", cause)
         })?;
-        Ok(Self::new(Space::Pageable, host.address(), bytes, Some(host)))
+        Ok(Self::new(Space::Pageable, host.address(), bytes.0, Some(host)))
     }
 
     /// Where the memory lives.

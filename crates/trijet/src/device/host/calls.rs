@@ -13,7 +13,7 @@ use super::{HostDriver, Run, State};
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::units::Nanos;
+use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{CopySpans, Readiness, SourceOrder, StreamHandle, StreamKind};
 use crate::device::memory::{Memory, Space, Span};
 
@@ -188,7 +188,7 @@ impl HostDriver {
         src: &Span,
     ) -> Result<(Guard<'a>, NodeId)> {
         let (op, slot, struck) = (call.op, call.slot, call.struck);
-        let staged = Memory::pageable(src.bytes())?.span(0..src.bytes());
+        let staged = Memory::pageable(Bytes(src.bytes()))?.span(0..src.bytes());
         let read = Work::Copy { dst: staged.clone(), src: src.clone() };
         let (state, _) = self.push(Call { struck: None, ..call }, read, &[])?;
         let state = self.wait_slot(op, state, slot)?;
@@ -247,7 +247,7 @@ impl HostDriver {
         let mut staged = Vec::with_capacity(copies.len());
         let mut reads = Vec::with_capacity(copies.len());
         for copy in copies {
-            let place = Memory::pageable(copy.src.bytes())?.span(0..copy.src.bytes());
+            let place = Memory::pageable(Bytes(copy.src.bytes()))?.span(0..copy.src.bytes());
             staged.push(CopySpans { dst: copy.dst.clone(), src: place.clone() });
             reads.push(CopySpans { dst: place, src: copy.src.clone() });
         }
