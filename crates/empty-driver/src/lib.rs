@@ -67,6 +67,7 @@ writes! {
     cuStreamCreateWithPriority(out: usize = handle());
     cuEventCreate(out: usize = handle());
     cuMemPoolCreate(out: usize = handle());
+    cuMemAlloc_v2(out: usize = handle());
     cuMemAllocFromPoolAsync(out: usize = handle());
     cuModuleLoadDataEx(out: usize = handle());
     cuModuleGetFunction(out: usize = handle());
