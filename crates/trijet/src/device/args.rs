@@ -22,16 +22,23 @@ pub struct SpanArg {
     pub span: Span,
     /// What the kernel does with it.
     pub mode: Mode,
+    /// Its length in elements: kept, because dividing costs more than the rest of an argument.
+    pub elements: u64,
     /// The size of one element in bytes.
     pub element_bytes: u64,
 }
 
+/// The bytes of the arguments. Aligned as the widest one, so that an offset says how it is aligned.
+#[derive(Debug, Clone)]
+#[repr(align(16))]
+struct Data([u8; BYTES_MAX]);
+
 /// The arguments of one launch.
 #[derive(Debug, Clone)]
 pub struct ArgBlock {
-    data: [u8; BYTES_MAX],
+    data: Data,
     len: usize,
-    offsets: [u16; ARGS_MAX],
+    offsets: [u8; ARGS_MAX],
     count: usize,
     spans: SmallVec<[SpanArg; 6]>,
 }
@@ -39,7 +46,7 @@ pub struct ArgBlock {
 impl Default for ArgBlock {
     fn default() -> Self {
         Self {
-            data: [0; BYTES_MAX],
+            data: Data([0; BYTES_MAX]),
             len: 0,
             offsets: [0; ARGS_MAX],
             count: 0,
@@ -48,55 +55,70 @@ impl Default for ArgBlock {
     }
 }
 
+#[cold]
+fn full() -> Error {
+    let cause = format!("more than {ARGS_MAX} arguments or {BYTES_MAX} bytes of them");
+    Error::new(ErrorKind::InvalidValue, "launch", cause)
+}
+
 impl ArgBlock {
     /// Appends a scalar, aligned to its own size as the kernel ABI wants it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
+    #[inline]
     pub fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
-        let size = size_of::<T>();
         let at = self.len.next_multiple_of(align_of::<T>().max(1));
-        if at + size > BYTES_MAX || self.count == ARGS_MAX {
-            return Err(Error::new(
-                ErrorKind::InvalidValue,
-                "launch",
-                format!("more than {ARGS_MAX} arguments or {BYTES_MAX} bytes of them"),
-            ));
-        }
-        self.data[at..at + size].copy_from_slice(bytemuck::bytes_of(&value));
-        self.offsets[self.count] = u16::try_from(at).unwrap_or(u16::MAX);
+        let end = at + size_of::<T>();
+        let (Some(bytes), Some(offset), Ok(start)) =
+            (self.data.0.get_mut(at..end), self.offsets.get_mut(self.count), u8::try_from(at))
+        else {
+            return Err(full());
+        };
+        bytes.copy_from_slice(bytemuck::bytes_of(&value));
+        *offset = start;
         self.count += 1;
-        self.len = at + size;
+        self.len = end;
         Ok(())
     }
 
-    /// Appends the address of `span` and its length in elements: pointers travel with lengths.
+    /// Appends the address of `span` and its length in elements of `element_bytes`: pointers
+    /// travel with lengths.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
-    pub fn push_span(&mut self, span: Span, mode: Mode, element_bytes: u64) -> Result<()> {
+    #[inline]
+    pub fn push_span(
+        &mut self,
+        span: Span,
+        mode: Mode,
+        elements: u64,
+        element_bytes: u64,
+    ) -> Result<()> {
         let index = self.count;
-        let elements = span.bytes() / element_bytes;
         self.push_scalar(span.address())?;
         self.push_scalar(elements)?;
-        self.spans.push(SpanArg { index, span, mode, element_bytes });
+        self.spans.push(SpanArg { index, span, mode, elements, element_bytes });
         Ok(())
     }
 
     /// The number of arguments as the kernel counts them.
     #[must_use]
+    #[inline]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// The bytes from argument `index` on.
     #[must_use]
+    #[inline]
     pub fn bytes_at(&self, index: usize) -> &[u8] {
-        &self.data[usize::from(self.offsets[index])..self.len]
+        &self.data.0[usize::from(self.offsets[index])..self.len]
     }
 
     /// The spans in argument order.
     #[must_use]
+    #[inline]
     pub fn spans(&self) -> &[SpanArg] {
         &self.spans
     }

@@ -17,16 +17,14 @@ pub enum Space {
     Pinned,
 }
 
-/// One allocation. Clones share it; the driver frees it only when told to.
+/// One allocation. Clones share it; the driver frees it only when told to. Where the host cannot
+/// reach the bytes a clone is a plain copy: every launch makes some.
 #[derive(Debug, Clone)]
-pub struct Memory(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct Memory {
     space: Space,
     address: u64,
     bytes: u64,
-    host: Option<HostBytes>,
+    host: Option<Arc<HostBytes>>,
 }
 
 impl Memory {
@@ -37,30 +35,30 @@ impl Memory {
         bytes: u64,
         host: Option<HostBytes>,
     ) -> Self {
-        Self(Arc::new(Inner { space, address, bytes, host }))
+        Self { space, address, bytes, host: host.map(Arc::new) }
     }
 
     /// Where the memory lives.
     #[must_use]
     pub fn space(&self) -> Space {
-        self.0.space
+        self.space
     }
 
     /// The address as kernels see it.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.0.address
+        self.address
     }
 
     /// The size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.0.bytes
+        self.bytes
     }
 
     /// The bytes themselves, where the host can reach them.
     pub(crate) fn host(&self) -> Option<&HostBytes> {
-        self.0.host.as_ref()
+        self.host.as_deref()
     }
 
     /// A part of the memory.
@@ -116,12 +114,11 @@ impl Span {
         }
     }
 
-    /// Whether the two share a byte.
+    /// Whether the two share a byte. All memory of a driver has one address space.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.memory.0, &other.memory.0)
-            && self.range.start < other.range.end
-            && other.range.start < self.range.end
+        self.address().max(other.address())
+            < (self.address() + self.bytes()).min(other.address() + other.bytes())
     }
 }
 
