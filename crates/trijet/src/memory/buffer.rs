@@ -168,6 +168,7 @@ impl<T: Element, S> Buffer<T, S> {
     #[must_use]
     pub fn split(self, at: u64) -> (Self, Self) {
         assert!(at <= self.len, "split at {at} of {}", self.len);
+        self.block.track.set_parts();
         let start = self.start + at * size_of::<T>() as u64;
         let right =
             Self { block: Arc::clone(&self.block), start, len: self.len - at, types: PhantomData };
