@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 pub const BYTES_MAX: usize = 256;
 /// The most arguments, a span counting twice (address and length).
 pub const ARGS_MAX: usize = 32;
+const WORDS_MAX: usize = BYTES_MAX / 8;
 
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
@@ -28,31 +29,16 @@ pub struct SpanArg {
     pub element_bytes: u64,
 }
 
-/// The bytes of the arguments. Aligned as the widest one, so that an offset says how it is aligned.
-#[derive(Debug, Clone)]
-#[repr(align(16))]
-struct Data([u8; BYTES_MAX]);
-
-/// The arguments of one launch.
-#[derive(Debug, Clone)]
+/// The arguments of one launch. Every argument begins a word of its own, which aligns it.
+#[derive(Debug, Clone, Default)]
 pub struct ArgBlock {
-    data: Data,
+    words: [u64; WORDS_MAX],
+    /// The word at which each argument begins.
+    begins: [u8; ARGS_MAX],
+    /// Words that are taken.
     len: usize,
-    offsets: [u8; ARGS_MAX],
     count: usize,
     spans: SmallVec<[SpanArg; 6]>,
-}
-
-impl Default for ArgBlock {
-    fn default() -> Self {
-        Self {
-            data: Data([0; BYTES_MAX]),
-            len: 0,
-            offsets: [0; ARGS_MAX],
-            count: 0,
-            spans: SmallVec::new(),
-        }
-    }
 }
 
 #[cold]
@@ -61,22 +47,24 @@ fn full() -> Error {
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
+// What appends is compiled into the launch: there the places of all arguments are constants.
 impl ArgBlock {
-    /// Appends a scalar, aligned to its own size as the kernel ABI wants it.
+    /// Appends a scalar, aligned as the kernel ABI wants it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
-    #[inline]
+    #[inline(always)]
     pub fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
-        let at = self.len.next_multiple_of(align_of::<T>().max(1));
-        let end = at + size_of::<T>();
-        let (Some(bytes), Some(offset), Ok(start)) =
-            (self.data.0.get_mut(at..end), self.offsets.get_mut(self.count), u8::try_from(at))
+        const { assert!(align_of::<T>() <= 8, "a word aligns its argument") };
+        let (begin, end) = (self.len, self.len + size_of::<T>().div_ceil(8));
+        let (Some(words), Some(place), Ok(first)) =
+            (self.words.get_mut(begin..end), self.begins.get_mut(self.count), u8::try_from(begin))
         else {
             return Err(full());
         };
-        bytes.copy_from_slice(bytemuck::bytes_of(&value));
-        *offset = start;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        *place = first;
         self.count += 1;
         self.len = end;
         Ok(())
@@ -87,7 +75,7 @@ impl ArgBlock {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
-    #[inline]
+    #[inline(always)]
     pub fn push_span(
         &mut self,
         span: Span,
@@ -110,10 +98,19 @@ impl ArgBlock {
     }
 
     /// The bytes from argument `index` on.
+    ///
+    /// # Panics
+    /// When there is no such argument.
     #[must_use]
     #[inline]
     pub fn bytes_at(&self, index: usize) -> &[u8] {
-        &self.data.0[usize::from(self.offsets[index])..self.len]
+        bytemuck::cast_slice(&self.words[usize::from(self.begins[..self.count][index])..])
+    }
+
+    /// The words at which the arguments begin, in order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &u64> {
+        self.begins[..self.count].iter().map(|begin| &self.words[usize::from(*begin)])
     }
 
     /// The spans in argument order.

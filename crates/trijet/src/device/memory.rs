@@ -40,18 +40,21 @@ impl Memory {
 
     /// Where the memory lives.
     #[must_use]
+    #[inline]
     pub fn space(&self) -> Space {
         self.space
     }
 
     /// The address as kernels see it.
     #[must_use]
+    #[inline]
     pub fn address(&self) -> u64 {
         self.address
     }
 
     /// The size in bytes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -66,8 +69,9 @@ impl Memory {
     /// # Panics
     /// When the range does not lie within the memory: the floors above check lengths first.
     #[must_use]
+    #[inline]
     pub fn span(&self, range: Range<u64>) -> Span {
-        assert!(range.start <= range.end && range.end <= self.bytes(), "span {range:?} outside");
+        assert!(range.start <= range.end && range.end <= self.bytes, "span {range:?} outside");
         Span { memory: self.clone(), range }
     }
 }
@@ -82,24 +86,28 @@ pub struct Span {
 impl Span {
     /// The allocation.
     #[must_use]
+    #[inline]
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// The bytes of the allocation it covers.
     #[must_use]
+    #[inline]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
     /// The address of its first byte.
     #[must_use]
+    #[inline]
     pub fn address(&self) -> u64 {
         self.memory.address() + self.range.start
     }
 
     /// Its length in bytes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
@@ -107,6 +115,7 @@ impl Span {
     /// Whether a kernel or fill of `device` reaches the bytes: its own memory, and page-locked
     /// memory. Another device's memory is reached by copies.
     #[must_use]
+    #[inline]
     pub fn is_reached_by(&self, device: DeviceId) -> bool {
         match self.memory.space() {
             Space::Device(home) => home == device,
@@ -116,6 +125,7 @@ impl Span {
 
     /// Whether the two share a byte. All memory of a driver has one address space.
     #[must_use]
+    #[inline]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.address().max(other.address())
             < (self.address() + self.bytes()).min(other.address() + other.bytes())

@@ -123,6 +123,7 @@ impl Lane {
         self.lock().recorders.retain(|other| !Arc::ptr_eq(other, recorder));
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no user code runs under a lane's lock")
     }
@@ -235,6 +236,7 @@ fn plain(kind: OpKind, device: DeviceId, position: Position) -> Op {
 }
 
 impl LaneRef {
+    #[inline]
     fn lane(&self) -> &Lane {
         self.universe.lane(self.id)
     }
@@ -292,7 +294,7 @@ impl LaneRef {
         for access in uses {
             self.universe.own(spec.label, access.track.universe)?;
             let range = access.range.clone();
-            if spec.kind == OpKind::Free {
+            if matches!(spec.kind, OpKind::Free) {
                 // A free comes after every user, whoever orders the memory (law A22), and
                 // after those that a later one did not wait for.
                 access.track.all_users(range, access.mode, implied, needs);

@@ -55,9 +55,13 @@ impl Stamp {
 struct Slots([AtomicU64; SLOTS]);
 
 impl Slots {
-    fn iter(&self) -> impl Iterator<Item = Position> {
-        let packed = self.0.iter().map(|slot| slot.load(Ordering::Relaxed));
-        packed.map_while(Position::unpack)
+    /// Calls `each` with what is held.
+    #[inline(always)]
+    fn each(&self, mut each: impl FnMut(Position)) {
+        for slot in &self.0 {
+            let Some(position) = Position::unpack(slot.load(Ordering::Relaxed)) else { break };
+            each(position);
+        }
     }
 
     /// Notes the latest position of its lane; whether there was room. Called under the lock of
@@ -167,6 +171,7 @@ impl Track {
         }
     }
 
+    #[inline]
     fn is_whole(&self, range: &Range<u64>) -> bool {
         range.start == 0 && range.end >= self.bytes
     }
@@ -229,9 +234,9 @@ impl Track {
                 add_need(needs, position);
             }
         };
-        self.writes.iter().for_each(&mut add);
+        self.writes.each(&mut add);
         if mode.writes() {
-            self.reads.iter().for_each(&mut add);
+            self.reads.each(&mut add);
         }
         if self.ranged.load(Ordering::Relaxed) {
             self.ranged_users(range, mode, &mut add);
@@ -326,15 +331,17 @@ impl Track {
 
     /// Moves the stamps of the whole into the map. Only for who has the allocation for itself.
     fn fold(&self, stamps: &mut RangeMap<Stamp>) {
-        let (write, mut reads) = (self.writes.iter().last(), self.reads.iter().peekable());
-        if write.is_none() && reads.peek().is_none() {
+        let (mut write, mut reads) = (None, Needs::new());
+        self.writes.each(|position| write = Some(position));
+        self.reads.each(|position| reads.push(position));
+        if write.is_none() && reads.is_empty() {
             return;
         }
         stamps.update(0..self.bytes, Stamp::default, |stamp| {
             // A write of the whole empties the map, and one of a part comes here first: so where
             // the whole has a write, the map has readers only.
             stamp.write = write.or(stamp.write);
-            self.reads.iter().for_each(|position| stamp.read(position));
+            reads.iter().for_each(|position| stamp.read(*position));
         });
         self.writes.clear();
         self.reads.clear();
