@@ -181,7 +181,7 @@ impl State {
 }
 
 /// Marks to wait for.
-type Marks = SmallVec<[Arc<Mark>; 6]>;
+type Marks = SmallVec<[Arc<Mark>; 10]>;
 
 /// What an operation has beside itself, mostly nothing.
 #[derive(Default)]
@@ -298,10 +298,10 @@ impl LaneRef {
                 // A free comes after every user, whoever orders the memory (law A22), and
                 // after those that a later one did not wait for.
                 access.track.all_users(range, access.mode, implied, needs);
-            } else {
-                access.track.needs(range, access.mode, implied, needs);
+            } else if !access.track.is_manual() {
+                access.track.users(range, access.mode, implied, needs);
+                crossed |= access.track.crossed_by(self.id);
             }
-            crossed |= access.track.crossed_by(self.id);
         }
         if !needs.is_empty() {
             thread::with_known(self.universe.id, |known| needs.retain(|p| !known.covers(*p)));

@@ -10,6 +10,9 @@
 //! after it on another thread has been handed the borrow, which orders the two. So only readers
 //! meet, and a reader writes the slot of its lane under the lock of its lane. Accesses of parts go
 //! to a map of byte ranges behind a lock; an allocation that was split keeps everything there.
+//!
+//! *Manual memory.* Nothing is known of the order of its users, so none stands for another: the
+//! last one of each lane is kept, as writer and as reader, whatever bytes it used.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, LaneId, Position};
@@ -21,10 +24,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// Lanes whose last access of the whole is kept in a slot; what others read goes to the map.
-const SLOTS: usize = 4;
+const SLOTS: usize = 8;
 
-/// Positions to wait for, the latest per lane.
-pub(crate) type Needs = SmallVec<[Position; 6]>;
+/// Positions to wait for, the latest per lane: all that slots hold without the heap.
+pub(crate) type Needs = SmallVec<[Position; SLOTS + 2]>;
 
 /// Adds `position`, keeping only the latest of its lane.
 pub(crate) fn add_need(needs: &mut Needs, position: Position) {
@@ -106,7 +109,7 @@ pub(crate) struct Track {
     pub(crate) universe: u64,
     /// The bytes that make the whole.
     bytes: u64,
-    /// The last write of the whole.
+    /// The last write of the whole; of manual memory, the last write in each lane.
     writes: Slots,
     /// Readers of the whole since then.
     reads: Slots,
@@ -122,7 +125,8 @@ pub(crate) struct Track {
     /// The user orders it (`Manual`): no waits are inserted.
     manual: AtomicBool,
     /// Users that a later one should have waited for, and did not on request: its stamp hides
-    /// them. The host must not touch the bytes before they are done.
+    /// them. Users of manual memory that had no slot. The host must not touch the bytes before
+    /// they are done.
     left_out: Mutex<Needs>,
 }
 
@@ -158,6 +162,13 @@ impl Track {
         self.manual.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the user orders it: then its uses wait for nothing, and nobody waits for a record
+    /// of them but frees and the host.
+    #[inline]
+    pub(crate) fn is_manual(&self) -> bool {
+        self.manual.load(Ordering::Relaxed)
+    }
+
     /// Its consumers are known to be on other lanes: every operation on it is recorded exactly.
     pub(crate) fn set_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
@@ -165,10 +176,10 @@ impl Track {
 
     /// From now on it has several owners, who use parts of it at once. Called by its only owner.
     pub(crate) fn set_parts(&self) {
-        if !self.parts.load(Ordering::Relaxed) {
+        if !self.parts.load(Ordering::Relaxed) && !self.is_manual() {
             self.fold(&mut self.lock());
-            self.parts.store(true, Ordering::Relaxed);
         }
+        self.parts.store(true, Ordering::Relaxed);
     }
 
     #[inline]
@@ -203,21 +214,6 @@ impl Track {
 
     /// Adds to `needs` what an access must come after: the last write, and for a write every
     /// reader. `implied` says which positions need no wait.
-    #[inline]
-    pub(crate) fn needs(
-        &self,
-        range: Range<u64>,
-        mode: Mode,
-        implied: impl Fn(Position) -> bool,
-        needs: &mut Needs,
-    ) {
-        if !self.manual.load(Ordering::Relaxed) {
-            self.users(range, mode, implied, needs);
-        }
-    }
-
-    /// Like [`Self::needs`], also for memory whose ordering is the user's: for what must hold
-    /// whoever orders, as freeing.
     #[inline]
     pub(crate) fn users(
         &self,
@@ -283,6 +279,10 @@ impl Track {
         if range.is_empty() {
             return true;
         }
+        if self.is_manual() {
+            let slots = if mode.writes() { &self.writes } else { &self.reads };
+            return slots.note(position);
+        }
         if !self.is_whole(range) || self.parts.load(Ordering::Relaxed) {
             return false;
         }
@@ -307,6 +307,10 @@ impl Track {
     /// Notes an access that has been enqueued, under no other lock.
     #[cold]
     pub(crate) fn stamp_ranged(&self, range: &Range<u64>, mode: Mode, position: Position) {
+        if self.is_manual() {
+            self.leave_out(&[position]);
+            return;
+        }
         let parts = self.parts.load(Ordering::Relaxed);
         let mut stamps = self.lock();
         if mode.writes() && !parts {
@@ -372,7 +376,7 @@ mod tests {
 
     fn needs(track: &Track, range: Range<u64>, mode: Mode) -> Vec<Position> {
         let mut found = Needs::new();
-        track.needs(range, mode, |_| false, &mut found);
+        track.all_users(range, mode, |_| false, &mut found);
         found.sort_unstable();
         found.to_vec()
     }
@@ -395,6 +399,29 @@ mod tests {
         stamp(&track, 32..64, Mode::Write, at(1, 1));
         assert_eq!(needs(&track, 0..32, Mode::ReadWrite), [at(0, 1)]);
         assert_eq!(needs(&track, 31..33, Mode::Read), [at(0, 1), at(1, 1)]);
+    }
+
+    /// Whoever orders it: the free and the host come after the last user of every lane.
+    #[test]
+    fn manual_memory_keeps_the_last_user_of_every_lane() {
+        let track = track();
+        stamp(&track, 0..64, Mode::Write, at(0, 1));
+        track.set_manual();
+        for lane in 1..12 {
+            stamp(&track, 0..32, Mode::Write, at(lane, 2));
+            stamp(&track, 32..64, Mode::Write, at(lane, 3));
+        }
+        stamp(&track, 0..64, Mode::Read, at(0, 4));
+        let writers = (1..12).map(|lane| at(lane, 3));
+        assert_eq!(
+            needs(&track, 0..64, Mode::Read),
+            [at(0, 1)].into_iter().chain(writers.clone()).collect::<Vec<_>>()
+        );
+        track.set_parts();
+        assert_eq!(
+            needs(&track, 0..64, Mode::Write),
+            [at(0, 4)].into_iter().chain(writers).collect::<Vec<_>>()
+        );
     }
 
     /// One stamp per byte, as the rule says it.
@@ -431,7 +458,7 @@ mod tests {
         /// for more lanes than there are slots.
         #[test]
         fn the_stamps_equal_one_stamp_per_byte(
-            steps in vec((0u32..7, any::<bool>(), prop_oneof![Just((0, 64)), (0usize..64, 0usize..64)]), 1..60),
+            steps in vec((0u32..11, any::<bool>(), prop_oneof![Just((0, 64)), (0usize..64, 0usize..64)]), 1..60),
             split_after in 0usize..120,
         ) {
             let track = track();
@@ -459,17 +486,17 @@ mod tests {
     fn readers_of_many_threads_are_all_kept() {
         for round in 0..200 {
             let track = track();
-            stamp(&track, 0..64, Mode::Write, at(9, 1));
+            stamp(&track, 0..64, Mode::Write, at(19, 1));
             std::thread::scope(|scope| {
-                for lane in 0..6 {
+                for lane in 0..10 {
                     let track = &track;
                     scope.spawn(move || {
                         (1..=3).for_each(|seq| stamp(track, 0..64, Mode::Read, at(lane, seq)));
                     });
                 }
             });
-            let mut expected: Vec<_> = (0..6).map(|lane| at(lane, 3)).collect();
-            expected.push(at(9, 1));
+            let mut expected: Vec<_> = (0..10).map(|lane| at(lane, 3)).collect();
+            expected.push(at(19, 1));
             assert_eq!(needs(&track, 0..64, Mode::Write), expected, "round {round}");
         }
     }
