@@ -47,7 +47,7 @@ impl Block {
         site: &'static Location<'static>,
     ) -> Result<Self> {
         stream.device().run_deferred();
-        let track = Track::new(stream.lane().universe.id);
+        let track = Track::new(stream.lane().universe.id, bytes.0);
         let spec = stream.spec(OpKind::Alloc, Engine::None, "alloc", site);
         let pool = stream.device().pool;
         let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
@@ -70,7 +70,7 @@ impl Block {
                 shared.universe.driver.pinned_alloc(shared.id, Bytes(size.max(PAGE)))?
             }
         };
-        let track = Track::new(shared.universe.id);
+        let track = Track::new(shared.universe.id, bytes.0);
         Ok(Self { memory, track, home: Home::Pinned(shared) })
     }
 
@@ -159,7 +159,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let nothing = Track::new(self.universe().id);
+        let nothing = Track::new(self.universe().id, 0);
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => free(self.memory.clone(), track, Arc::clone(stream)),

@@ -29,6 +29,7 @@ macro_rules! for_each_case {
             ordering::a_wait_is_not_needed_after_a_host_sync
             ordering::over_waits_of_a_first_crossing_are_counted
             ordering::eight_threads_share_a_buffer_that_is_only_read
+            ordering::manual_memory_is_ordered_by_its_user_alone
             copies::copies_are_byte_exact_in_every_direction
             copies::a_copy_of_nothing_does_nothing
             copies::lengths_that_differ_are_refused
