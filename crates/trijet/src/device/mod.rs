@@ -5,6 +5,7 @@
 //! Nothing above this floor asks which one it talks to.
 
 pub mod args;
+pub mod conform;
 pub(crate) mod cuda;
 pub mod driver;
 pub mod host;
