@@ -18,7 +18,7 @@ fn host(executor: Executor, devices: u32) -> String {
 
 fn check(executor: Executor) {
     let golden = golden();
-    let found = Transcript::parse(&host(executor, golden.devices()));
+    let found = Transcript::parse(&host(executor.clone(), golden.devices()));
     compare(&golden, &found).demand_none(&format!("{executor:?}"));
 }
 
@@ -42,7 +42,7 @@ fn devices_of_cpu_threads_answer_as_the_gpu_did() {
 #[test]
 fn a_simulated_transcript_can_be_repeated() {
     let executor = Executor::Virtual(Order::Seeded(7));
-    assert_eq!(host(executor, 2), host(executor, 2));
+    assert_eq!(host(executor.clone(), 2), host(executor.clone(), 2));
 }
 
 fn compared(golden: &str, found: &str) -> Comparison {

@@ -46,15 +46,9 @@ pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
 pub type PageableBuffer<T> = Buffer<T, Pageable>;
 
 /// Marks memory that the host reaches: page-locked or pageable.
-pub trait OnHost: sealed::Sealed {}
+pub trait OnHost {}
 impl OnHost for PageLocked {}
 impl OnHost for Pageable {}
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::PageLocked {}
-    impl Sealed for super::Pageable {}
-}
 
 /// Elements that the host reads.
 #[derive(Debug)]

@@ -47,7 +47,7 @@ pub(crate) struct LegacyOrder {
 
 /// Held while a call is made, so that the order of calls is the driver's.
 pub(crate) enum Turn<'a> {
-    Member(RwLockReadGuard<'a, Blocking>),
+    Member { _around: RwLockReadGuard<'a, Blocking> },
     Legacy(RwLockWriteGuard<'a, Blocking>),
 }
 
@@ -98,7 +98,7 @@ impl LegacyOrder {
         }
         let around = self.around.read().unwrap_or_else(PoisonError::into_inner);
         lane.universe.lane(lane.id).see_barrier(around.version, &around.barrier);
-        Turn::Member(around)
+        Turn::Member { _around: around }
     }
 }
 

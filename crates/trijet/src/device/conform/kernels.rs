@@ -182,10 +182,11 @@ impl Machine<'_> {
         let span = self.span_named(words.word()?)?;
         let elements = span.bytes() / 4;
         if is_mask {
-            args.push_span(span, Mode::Read, 4)?;
-            args.push_span(self.span_named(words.word()?)?, Mode::Write, 4)?;
+            args.push_span(span.clone(), Mode::Read, span.bytes() / 4, 4)?;
+            let written = self.span_named(words.word()?)?;
+            args.push_span(written.clone(), Mode::Write, written.bytes() / 4, 4)?;
         } else {
-            args.push_span(span, Mode::ReadWrite, 4)?;
+            args.push_span(span.clone(), Mode::ReadWrite, span.bytes() / 4, 4)?;
         }
         args.push_scalar(words.small::<u32>()?)?;
         let options = words.rest();
