@@ -69,9 +69,9 @@ unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F> {
 /// Calls one function once, by name.
 macro_rules! call {
     ($library:ident, $name:literal: fn($($type:ty),*), $($arg:expr),*) => {{
+        type Function = unsafe extern "C" fn($($type),*) -> c_int;
         // SAFETY: the type is that of the documented function.
-        let function: unsafe extern "C" fn($($type),*) -> c_int =
-            unsafe { symbol($library, $name) }?;
+        let function: Function = unsafe { symbol($library, $name) }?;
         // SAFETY: the pointers are to live values of the documented types, the handles were made
         // by this driver in this function, and nothing is destroyed: the process is a benchmark.
         check($name, unsafe { function($($arg),*) })?;
@@ -95,10 +95,21 @@ impl Bare {
         let (mut device, mut context) = (0, null_mut());
         call!(library, "cuInit": fn(c_uint), 0);
         call!(library, "cuDeviceGet": fn(*mut c_int, c_int), &raw mut device, 0);
-        call!(library, "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int), &raw mut context, device);
+        call!(
+            library,
+            "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int),
+            &raw mut context,
+            device
+        );
         call!(library, "cuCtxSetCurrent": fn(Handle), context);
         let (mut stream, mut event) = (null_mut(), null_mut());
-        call!(library, "cuStreamCreateWithPriority": fn(*mut Handle, c_uint, c_int), &raw mut stream, 1, 0);
+        call!(
+            library,
+            "cuStreamCreateWithPriority": fn(*mut Handle, c_uint, c_int),
+            &raw mut stream,
+            1,
+            0
+        );
         call!(library, "cuEventCreate": fn(*mut Handle, c_uint), &raw mut event, 2);
         let (mut module, mut function) = (null_mut(), null_mut());
         call!(
@@ -110,7 +121,13 @@ impl Bare {
             null_mut(),
             null_mut()
         );
-        call!(library, "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char), &raw mut function, module, name.as_ptr());
+        call!(
+            library,
+            "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char),
+            &raw mut function,
+            module,
+            name.as_ptr()
+        );
         let (mut host, mut x, mut y) = (null_mut(), 0, 0);
         call!(library, "cuMemHostAlloc": fn(*mut Handle, usize, c_uint), &raw mut host, bytes, 1);
         call!(library, "cuMemAlloc_v2": fn(*mut u64, usize), &raw mut x, bytes);

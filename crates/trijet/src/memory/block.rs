@@ -123,7 +123,7 @@ fn reuse(universe: &Arc<Universe>, bytes: Bytes, space: Space) -> Option<Memory>
 /// Whether every operation that used the memory is complete, asking the driver without waiting.
 fn is_idle(universe: &Arc<Universe>, track: &Track) -> Result<bool> {
     let mut needs = Needs::new();
-    track.all_users(0..u64::MAX, Mode::Write, |p| universe.is_done(p), &mut needs);
+    track.all_users(&(0..u64::MAX), Mode::Write, |p| universe.is_done(p), &mut needs);
     for need in needs {
         let mark = universe.mark_for(need)?;
         if universe.driver.event_query(mark.event)? == Readiness::NotReady {

@@ -234,7 +234,8 @@ struct Aside {
     begin: Option<Arc<Instant>>,
 }
 
-/// Stamps the memory of an operation as far as that needs no lock; the others as bits.
+/// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
+/// an operation has at most 32 arguments.
 #[inline]
 fn stamp(uses: &[Use<'_>], position: Position) -> u64 {
     let mut late = 0;
@@ -349,15 +350,19 @@ impl LaneRef {
         let mut crossed = false;
         let implied = |p: Position| p.lane == self.id;
         for access in uses {
-            self.universe.own(spec.label, access.track.universe)?;
-            let range = access.range.clone();
-            if matches!(spec.kind, OpKind::Free) {
-                // A free comes after every user, whoever orders the memory (law A22), and
-                // after those that a later one did not wait for.
-                access.track.all_users(range, access.mode, implied, needs);
-            } else if !access.track.is_manual() {
-                access.track.users(range, access.mode, implied, needs);
-                crossed |= access.track.crossed_by(self.id);
+            let track = access.track;
+            self.universe.own(spec.label, track.universe)?;
+            if track.is_manual() {
+                continue;
+            }
+            track.users(&access.range, access.mode, implied, needs);
+            crossed |= track.crossed_by(self.id);
+        }
+        if matches!(spec.kind, OpKind::Free) {
+            // A free comes after every user, whoever orders the memory (law A22), and after
+            // those that a later one did not wait for.
+            for access in uses {
+                access.track.all_users(&access.range, access.mode, implied, needs);
             }
         }
         if !needs.is_empty() {
@@ -626,7 +631,7 @@ impl Universe {
     ) -> Result<()> {
         let mut needs = Needs::new();
         thread::with_known(self.id, |known| {
-            track.all_users(range, mode, |p| known.covers(p), &mut needs);
+            track.all_users(&range, mode, |p| known.covers(p), &mut needs);
         });
         for need in needs {
             let mark = self.mark_for(need)?;

@@ -217,7 +217,7 @@ impl Track {
     #[inline]
     pub(crate) fn users(
         &self,
-        range: Range<u64>,
+        range: &Range<u64>,
         mode: Mode,
         implied: impl Fn(Position) -> bool,
         needs: &mut Needs,
@@ -240,8 +240,8 @@ impl Track {
     }
 
     #[inline(never)]
-    fn ranged_users(&self, range: Range<u64>, mode: Mode, add: &mut dyn FnMut(Position)) {
-        for (_, stamp) in self.lock().overlapping(range) {
+    fn ranged_users(&self, range: &Range<u64>, mode: Mode, add: &mut dyn FnMut(Position)) {
+        for (_, stamp) in self.lock().overlapping(range.clone()) {
             let reads: &[Position] = if mode.writes() { &stamp.reads } else { &[] };
             stamp.write.iter().chain(reads).copied().for_each(&mut *add);
         }
@@ -251,7 +251,7 @@ impl Track {
     /// that are hidden because a wait was left out.
     pub(crate) fn all_users(
         &self,
-        range: Range<u64>,
+        range: &Range<u64>,
         mode: Mode,
         implied: impl Fn(Position) -> bool,
         needs: &mut Needs,
@@ -376,7 +376,7 @@ mod tests {
 
     fn needs(track: &Track, range: Range<u64>, mode: Mode) -> Vec<Position> {
         let mut found = Needs::new();
-        track.all_users(range, mode, |_| false, &mut found);
+        track.all_users(&range, mode, |_| false, &mut found);
         found.sort_unstable();
         found.to_vec()
     }
@@ -458,7 +458,10 @@ mod tests {
         /// for more lanes than there are slots.
         #[test]
         fn the_stamps_equal_one_stamp_per_byte(
-            steps in vec((0u32..11, any::<bool>(), prop_oneof![Just((0, 64)), (0usize..64, 0usize..64)]), 1..60),
+            steps in vec(
+                (0u32..11, any::<bool>(), prop_oneof![Just((0, 64)), (0usize..64, 0usize..64)]),
+                1..60,
+            ),
             split_after in 0usize..120,
         ) {
             let track = track();
