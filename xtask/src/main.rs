@@ -3,6 +3,7 @@
 mod bundle;
 mod fuzz;
 mod lint;
+mod loom;
 mod miri;
 mod nvrtc;
 mod ptx;
@@ -15,6 +16,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   bundle       build a self-contained folder for a GPU host without Rust
   fuzz [SECONDS [TARGET]]
                run the fuzz targets, or one, for a minute or SECONDS each
+  loom         try every order of the steps of what threads share without a lock
   miri         run the tests of unsafe code under Miri, where the nightly compiler has it
   ptx          generate the .ptx next to every kernel source
   ptx --check  generate again and compare, assemble and lint; writes nothing";
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
         ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["loom"] => loom::run(),
         ["miri"] => miri::run(),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
