@@ -6,13 +6,14 @@ use trijet_cli::format::{self, Array, Dtype};
 use trijet_cli::journal::{Fingerprint, Journal, Rows};
 use trijet_cli::output::Target;
 
+/// The length of the file below.
 const ROWS: u64 = 16;
 
 /// A run over a file of `ROWS` bytes, which is the same run in every check of this thread.
 fn fingerprint() -> Fingerprint {
     let path = desk::path("in.raw");
     if !path.exists() {
-        desk::file("in.raw", &[7; ROWS as usize]);
+        desk::file("in.raw", &[7; 16]);
     }
     let array = Array::new(Dtype::U8, vec![ROWS]).expect("a small array");
     let input = format::open(&path, Some(array.clone())).expect("a sound file");
