@@ -1,7 +1,10 @@
 //! Tasks of the project that cargo alone does not do: `cargo xtask <task>`.
 
 mod bundle;
+mod fuzz;
 mod lint;
+mod loom;
+mod miri;
 mod nvrtc;
 mod ptx;
 mod tools;
@@ -11,6 +14,10 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <task>
 
   bundle       build a self-contained folder for a GPU host without Rust
+  fuzz [SECONDS [TARGET]]
+               run the fuzz targets, or one, for a minute or SECONDS each
+  loom         try every order of the steps of what threads share without a lock
+  miri         run the tests of unsafe code under Miri, where the nightly compiler has it
   ptx          generate the .ptx next to every kernel source
   ptx --check  generate again and compare, assemble and lint; writes nothing";
 
@@ -19,6 +26,9 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["loom"] => loom::run(),
+        ["miri"] => miri::run(),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
         _ => Err(USAGE.into()),

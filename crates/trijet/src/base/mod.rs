@@ -2,6 +2,7 @@
 //! record of operations. No I/O, no unsafe code, no other floor.
 #![forbid(unsafe_code)]
 
+pub(crate) mod atomic;
 pub mod clock;
 pub mod error;
 pub mod id;

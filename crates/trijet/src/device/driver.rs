@@ -400,10 +400,11 @@ pub trait Driver: Debug + Send + Sync {
     fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess>;
 
     /// Allocates in stream order from `pool`, or from the current pool of the stream's device:
-    /// usable in `stream` from here on, elsewhere only after an edge (law A21).
+    /// usable in `stream` from here on, elsewhere only after an edge (law A21). No bytes are an
+    /// allocation as well.
     ///
     /// # Errors
-    /// `InvalidValue` for no bytes; `OutOfMemory`, with what was asked and what was free.
+    /// `OutOfMemory`, with what was asked and what was free.
     fn alloc(
         &self,
         stream: StreamHandle,
@@ -474,7 +475,8 @@ pub trait Driver: Debug + Send + Sync {
     /// (law A19).
     ///
     /// # Errors
-    /// `InvalidValue` for an empty batch; `Unsupported` by drivers older than CUDA 12.8.
+    /// `InvalidValue` for an empty batch, a copy of nothing in it, and in the legacy stream;
+    /// `Unsupported` by drivers older than CUDA 12.8.
     fn copy_batch(
         &self,
         stream: StreamHandle,

@@ -17,6 +17,7 @@ use super::thread;
 use super::timing::{Instant, Recorder};
 use super::track::{Needs, Track, Use};
 use super::universe::{DroppedWait, Universe};
+use crate::base::atomic::Watermark;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
@@ -26,7 +27,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Streams that may be in use at once.
@@ -70,7 +71,7 @@ pub(crate) struct Lane {
     state: Mutex<State>,
     /// The last operation that anybody has observed to be complete. For reuse only, never for
     /// leaving out a wait: that would depend on timing.
-    pub(crate) done: AtomicU64,
+    pub(crate) done: Watermark,
 }
 
 #[derive(Debug, Default)]

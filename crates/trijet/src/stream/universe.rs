@@ -7,6 +7,7 @@ use super::default::Blocking;
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::timing::Recorder;
 use super::track::Track;
+use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
@@ -55,11 +56,10 @@ pub(crate) struct Universe {
     fresh: Mutex<u32>,
     /// Per device, the blocking lanes and what the legacy stream holds back.
     around: Mutex<BTreeMap<DeviceId, Arc<RwLock<Blocking>>>>,
-    pub(crate) waits: AtomicU64,
+    /// The waits between lanes, one of which may be left out.
+    waits: Pick,
     pub(crate) records: AtomicU64,
     pub(crate) over_waits: AtomicU64,
-    /// The number of the wait to be left out, counted from 1; 0 for none.
-    drop_wait: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
     /// Memory of the host that nobody holds: locking pages is dear, so it is kept. It may still be
     /// in use by operations: its track knows.
@@ -90,10 +90,9 @@ impl Universe {
             retired: Mutex::default(),
             fresh: Mutex::new(0),
             around: Mutex::default(),
-            waits: AtomicU64::new(0),
+            waits: Pick::default(),
             records: AtomicU64::new(0),
             over_waits: AtomicU64::new(0),
-            drop_wait: AtomicU64::new(0),
             dropped: Mutex::default(),
             kept: Mutex::default(),
         })
@@ -161,19 +160,18 @@ impl Universe {
     /// Anybody observed that everything in `complete` is done.
     pub(crate) fn observe(&self, complete: &VectorClock) {
         for position in complete.positions() {
-            // Releases what this thread saw to whoever reuses memory because of it.
-            self.lane(position.lane).done.fetch_max(position.seq, Ordering::Release);
+            self.lane(position.lane).done.raise(position.seq);
         }
     }
 
     /// Whether anybody has observed `position` to be complete.
     pub(crate) fn is_done(&self, position: Position) -> bool {
-        self.lane(position.lane).done.load(Ordering::Acquire) >= position.seq
+        self.lane(position.lane).done.covers(position.seq)
     }
 
     pub(crate) fn counts(&self) -> OrderingCounts {
         OrderingCounts {
-            waits: self.waits.load(Ordering::Relaxed),
+            waits: self.waits.count(),
             records: self.records.load(Ordering::Relaxed),
             over_waits: self.over_waits.load(Ordering::Relaxed),
         }
@@ -181,20 +179,14 @@ impl Universe {
 
     /// Leaves out the `number`-th wait from now on, counted from 1.
     pub(crate) fn drop_wait(&self, number: u64) {
-        let from_now = self.waits.load(Ordering::Relaxed) + number;
-        self.drop_wait.store(from_now, Ordering::Relaxed);
+        self.waits.choose(number);
         *self.dropped.lock().expect("no panic under this lock") = None;
     }
 
     /// Counts a wait; whether it is the one to be left out. If that one cannot be spared, the
     /// next takes its place.
     pub(crate) fn count_wait(&self, droppable: bool, about: impl FnOnce() -> DroppedWait) -> bool {
-        let number = self.waits.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.drop_wait.load(Ordering::Relaxed) != number {
-            return false;
-        }
-        if !droppable {
-            self.drop_wait.store(number + 1, Ordering::Relaxed);
+        if !self.waits.take(droppable) {
             return false;
         }
         *self.dropped.lock().expect("no panic under this lock") = Some(about());

@@ -5,9 +5,12 @@
 //! `TRIJET_SEED=7 cargo test --test oracle` runs one program again.
 
 mod closure;
+mod fuzzed;
 mod program;
 #[path = "../cases/reference.rs"]
 mod reference;
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
 
 use program::{Program, run};
 use std::ops::Range;
@@ -77,6 +80,12 @@ fn programs_compute_what_they_compute_serially_on_threads() {
         assert_eq!(found, program.serial(), "{program:?}");
         close(devices);
     }
+}
+
+/// A fuzzer finds programs that no seed draws: `cargo xtask fuzz`.
+#[test]
+fn programs_that_bytes_choose_compute_what_they_compute_serially() {
+    replay::replay("program", 3000, fuzzed::check);
 }
 
 #[test]

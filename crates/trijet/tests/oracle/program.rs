@@ -98,21 +98,52 @@ pub(crate) struct Outcome {
     notes: Vec<Vec<usize>>,
 }
 
+/// Where the choices of a program come from.
+enum Dice<'a> {
+    Seed(Prng),
+    /// As many as are left, then zeros.
+    Bytes(&'a [u8]),
+}
+
+impl Dice<'_> {
+    fn byte(bytes: &mut &[u8]) -> u64 {
+        bytes.split_off_first().map_or(0, |byte| u64::from(*byte))
+    }
+
+    /// A number in `0..bound`; as few bytes as can say it, so that a changed byte is one choice.
+    fn below(&mut self, bound: u64) -> u64 {
+        match self {
+            Self::Seed(prng) => prng.below(bound),
+            Self::Bytes(_) if bound <= 1 => 0,
+            Self::Bytes(bytes) if bound <= 256 => Self::byte(bytes) % bound,
+            Self::Bytes(bytes) => (Self::byte(bytes) << 8 | Self::byte(bytes)) % bound,
+        }
+    }
+
+    /// Any number; nothing depends on which one.
+    fn any(&mut self) -> u64 {
+        match self {
+            Self::Seed(prng) => prng.next_u64(),
+            Self::Bytes(bytes) => Self::byte(bytes),
+        }
+    }
+}
+
 /// Draws a program step by step.
-struct Draw {
-    prng: Prng,
+struct Draw<'a> {
+    dice: Dice<'a>,
     streams: usize,
     events: usize,
     buffers: Vec<(Kind, u64)>,
 }
 
-impl Draw {
+impl Draw<'_> {
     fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.prng.below(bound as u64)).expect("below a usize")
+        usize::try_from(self.dice.below(bound as u64)).expect("below a usize")
     }
 
     fn part(&mut self, buffer: usize, len: u64) -> Part {
-        let start = self.prng.below(self.buffers[buffer].1 - len + 1);
+        let start = self.dice.below(self.buffers[buffer].1 - len + 1);
         Part { buffer, range: start..start + len }
     }
 
@@ -121,7 +152,7 @@ impl Draw {
         let a = self.below(self.buffers.len());
         let b = (a + 1 + self.below(self.buffers.len() - 1)) % self.buffers.len();
         let most = self.buffers[a].1.min(self.buffers[b].1);
-        let len = if self.below(2) == 0 { most } else { 1 + self.prng.below(most) };
+        let len = if self.below(2) == 0 { most } else { 1 + self.dice.below(most) };
         (self.part(a, len), self.part(b, len))
     }
 
@@ -135,7 +166,7 @@ impl Draw {
         let stream = self.below(self.streams);
         let event = self.below(self.events - 2);
         let buffer = self.below(self.buffers.len());
-        let value = self.prng.next_u64().to_le_bytes()[0];
+        let value = self.dice.any().to_le_bytes()[0];
         match self.below(24) {
             0..6 => {
                 let (from, to) = self.pair();
@@ -143,14 +174,14 @@ impl Draw {
             }
             6..13 => {
                 let (x, y) = self.pair();
-                Step::Mix { stream, salt: self.prng.next_u64(), x, y }
+                Step::Mix { stream, salt: self.dice.any(), x, y }
             }
             13 => {
-                let len = 1 + self.prng.below(self.buffers[buffer].1);
+                let len = 1 + self.dice.below(self.buffers[buffer].1);
                 Step::Fill { stream, to: self.part(buffer, len), value }
             }
             14 => match self.pinned() {
-                Some(buffer) => Step::Write { buffer, seed: self.prng.next_u64() },
+                Some(buffer) => Step::Write { buffer, seed: self.dice.any() },
                 None => Step::Synchronize { stream },
             },
             15 => match self.pinned() {
@@ -160,7 +191,7 @@ impl Draw {
             16 | 17 => Step::Renew { buffer, stream, value },
             18 if self.buffers[buffer].1 >= 8 && self.buffers.len() < 9 => {
                 let (kind, len) = self.buffers[buffer];
-                let at = 1 + self.prng.below(len - 1);
+                let at = 1 + self.dice.below(len - 1);
                 self.buffers[buffer].1 = at;
                 self.buffers.push((kind, len - at));
                 Step::Split { buffer, at }
@@ -176,11 +207,20 @@ impl Draw {
 
 impl Program {
     pub(crate) fn random(seed: u64) -> Self {
-        let mut draw = Draw { prng: Prng::new(seed), streams: 0, events: 4, buffers: Vec::new() };
+        Self::drawn(Dice::Seed(Prng::new(seed)))
+    }
+
+    /// The program that `bytes` choose; any bytes choose one.
+    pub(crate) fn chosen(bytes: &[u8]) -> Self {
+        Self::drawn(Dice::Bytes(bytes))
+    }
+
+    fn drawn(dice: Dice<'_>) -> Self {
+        let mut draw = Draw { dice, streams: 0, events: 4, buffers: Vec::new() };
         draw.streams = 2 + draw.below(4);
         for _ in 0..2 + draw.below(4) {
             let kind = if draw.below(3) == 0 { Kind::Pinned } else { Kind::Device };
-            let len = 64 + draw.prng.below(449);
+            let len = 64 + draw.dice.below(449);
             draw.buffers.push((kind, len));
         }
         let buffers = draw.buffers.clone();

@@ -27,6 +27,11 @@ use std::sync::Arc;
 /// Host devices accept what a GPU accepts, so that a shape that works here works there.
 const BLOCK_THREADS_MAX: u32 = 1024;
 
+/// The most threads of a block, and blocks of a grid, in x, y and z.
+const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
+const GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+/// Shared memory a block gets without asking.
+const SHARED_BYTES: u32 = 48 << 10;
 /// Shared memory a block may ask for.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
@@ -49,7 +54,7 @@ impl Driver for HostDriver {
             memory: self.config.memory,
             priorities: (0, -5),
             block_threads_max: BLOCK_THREADS_MAX,
-            shared_bytes: 48 << 10,
+            shared_bytes: SHARED_BYTES,
             shared_bytes_optin: SHARED_BYTES_OPTIN,
             driver_version: 0,
             clock,
@@ -195,7 +200,11 @@ impl Driver for HostDriver {
     fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos> {
         let state = self.turn();
         let state = self.catch_up(state)?;
-        let (from, to) = (state.engine.event_time(from)?, state.engine.event_time(to)?);
+        let ((home, from), (other, to)) =
+            (state.engine.event_time(from)?, state.engine.event_time(to)?);
+        if home != other {
+            return Err(refuse::handle("event elapsed", "the events are of two devices"));
+        }
         Ok(Nanos(to.0.saturating_sub(from.0)))
     }
 
@@ -275,7 +284,6 @@ impl Driver for HostDriver {
     }
 
     fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
-        self.check_device("pool access", device)?;
         let mut state = self.turn();
         state.touch(Object::Pools, false);
         state.pools.access(pool, device)
@@ -372,14 +380,15 @@ impl Driver for HostDriver {
         drop(state);
         let host = HostBytes::zeroed(bytes.0)
             .ok_or_else(|| refuse::memory("pinned", format!("the system has no {bytes} left")))?;
+        self.shared.lock().pools.pin(host.address());
         Ok(Memory::new(Space::Pinned, host.address(), bytes.0, Some(host)))
     }
 
     fn pinned_free(&self, memory: &Memory) -> Result<()> {
-        if memory.space() != Space::Pinned {
+        let mut state = self.turn();
+        if memory.space() != Space::Pinned || !state.pools.unpin(memory.address()) {
             return Err(refuse::value("pinned free", "the memory is not page-locked"));
         }
-        let mut state = self.turn();
         if state.may(May::FreeWaits) {
             for device in (0..self.config.devices).map(DeviceId) {
                 state = self.wait_device("pinned free", state, device, Switch::Never)?;
@@ -401,6 +410,10 @@ impl Driver for HostDriver {
         order: SourceOrder,
     ) -> Result<()> {
         copies.iter().try_for_each(|copy| check_spans(&copy.dst, &copy.src))?;
+        if Engine::is_legacy(stream) || copies.iter().any(|copy| copy.src.bytes() == 0) {
+            let cause = "a batch in the legacy stream, or with a copy of nothing";
+            return Err(refuse::value("copy batch", cause));
+        }
         self.copy_many(stream, copies, order)
     }
 
@@ -429,7 +442,7 @@ impl Driver for HostDriver {
         &self,
         module: ModuleHandle,
         entry: &str,
-        _shared_bytes: u32,
+        shared_bytes: u32,
         twin: Option<Twin>,
     ) -> Result<FunctionHandle> {
         let mut state = self.turn();
@@ -439,34 +452,44 @@ impl Driver for HostDriver {
             let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
             return Err(Error::new(ErrorKind::NoTwin, "function", cause));
         };
+        if shared_bytes > SHARED_BYTES_OPTIN {
+            let cause = format!("`{entry}` may not ask for {shared_bytes} bytes of shared memory");
+            return Err(refuse::value("function", cause));
+        }
         let device = *device;
         if state.may(May::LoadWaits) {
             state = self.wait_device("function", state, device, Switch::Never)?;
         }
-        let function = Function { device, name: entry.into(), twin };
+        let shared_bytes = shared_bytes.max(SHARED_BYTES);
+        let function = Function { device, name: entry.into(), twin, shared_bytes };
         Ok(FunctionHandle(state.functions.insert(function)))
     }
 
     fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
         let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
         let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
-        if threads == 0 || threads > u64::from(BLOCK_THREADS_MAX) || blocks == 0 {
+        let within = |sizes: [u32; 3], most: [u32; 3]| {
+            sizes.iter().zip(most).all(|(size, most)| *size <= most)
+        };
+        let possible = within(launch.block, BLOCK_MAX) && within(launch.grid, GRID_MAX);
+        if threads == 0 || threads > u64::from(BLOCK_THREADS_MAX) || blocks == 0 || !possible {
             let cause = format!(
                 "`{}` with {blocks} blocks of {threads} threads; 1 to {BLOCK_THREADS_MAX} threads \
-                 and at least one block are possible",
+                 and at least one block are possible, blocks up to {BLOCK_MAX:?} and grids up to \
+                 {GRID_MAX:?}",
                 launch.name
             );
-            return Err(refuse::value("launch", cause));
-        }
-        if launch.shared_bytes > SHARED_BYTES_OPTIN {
-            let asked = Bytes(u64::from(launch.shared_bytes));
-            let cause = format!("`{}` with {asked} of shared memory", launch.name);
             return Err(refuse::value("launch", cause));
         }
         check_disjoint(launch.name, launch.args)?;
         let state = self.shared.lock();
         let function = Self::function_of(&state, launch.function)?;
         let (name, twin, home) = (Arc::clone(&function.name), function.twin, function.device);
+        if launch.shared_bytes > function.shared_bytes {
+            let (asked, most) = (launch.shared_bytes, function.shared_bytes);
+            let cause = format!("`{name}` with {asked} bytes of shared memory, {most} possible");
+            return Err(refuse::value("launch", cause));
+        }
         drop(state);
         // A user's functions: asked here, where no lock of the driver is held.
         let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));

@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// Law A5: no time without timing, or before a record. Not ready before completion.
-    pub(super) fn event_time(&self, event: EventHandle) -> Result<Nanos> {
+    pub(super) fn event_time(&self, event: EventHandle) -> Result<(DeviceId, Nanos)> {
         let op = "event elapsed";
         let found = self.event(op, event)?;
         if found.timing == Timing::Off {
@@ -146,7 +146,8 @@ impl Engine {
         if found.stands_for.is_none() {
             return Err(refuse::handle(op, "the event was never recorded"));
         }
-        found.time.ok_or_else(|| refuse::other(op, 600, "the event is not complete"))
+        let time = found.time.map(|time| (found.device, time));
+        time.ok_or_else(|| refuse::other(op, 600, "the event is not complete"))
     }
 
     pub(super) fn note_time(&mut self, event: EventHandle, generation: u64, now: Nanos) {

@@ -111,6 +111,8 @@ struct Function {
     device: DeviceId,
     name: Arc<str>,
     twin: Twin,
+    /// The most shared memory of a launch.
+    shared_bytes: u32,
 }
 
 /// What runs the operations.

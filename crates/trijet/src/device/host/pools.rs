@@ -15,7 +15,7 @@ use crate::base::units::Bytes;
 use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::memory::{Memory, Space};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sizes are rounded up to this, as a real driver does (512 bytes measured).
 const GRANULE: u64 = 512;
@@ -46,11 +46,22 @@ pub(super) struct Pools {
     defaults: Vec<PoolHandle>,
     current: Vec<PoolHandle>,
     /// Live stream-ordered allocations by address.
-    live: BTreeMap<u64, (PoolHandle, Place)>,
+    live: BTreeMap<u64, Live>,
+    /// Page-locked allocations by address.
+    pinned: BTreeSet<u64>,
     /// Device memory that belongs to no stream, by address.
     plain: BTreeMap<u64, (DeviceId, u64)>,
     /// Who may reach whose plain memory (law A39).
     peers: Vec<(DeviceId, DeviceId)>,
+}
+
+/// A live stream-ordered allocation.
+#[derive(Debug)]
+struct Live {
+    pool: PoolHandle,
+    place: Place,
+    /// What was asked for: the statistics count this (measured).
+    bytes: u64,
 }
 
 /// What an allocation found.
@@ -141,6 +152,11 @@ impl Pool {
 /// A block that may be handed out, why, and what it comes after.
 type Candidate = (Reuse, Place, After);
 
+/// Whether a driver that reads 32 bits finds a number that is not negative.
+fn is_int(value: u64) -> bool {
+    value & 0x8000_0000 == 0
+}
+
 impl Pools {
     pub(super) fn new(capacity: Bytes, devices: u32) -> Self {
         let mut pools = Table::default();
@@ -152,6 +168,7 @@ impl Pools {
             current: defaults.clone(),
             defaults,
             live: BTreeMap::new(),
+            pinned: BTreeSet::new(),
             plain: BTreeMap::new(),
             peers: Vec::new(),
         }
@@ -186,7 +203,8 @@ impl Pools {
     }
 
     fn drop_empty(&mut self, pool: PoolHandle) {
-        if self.pools.get(pool.0).is_some_and(|p| p.destroyed && p.used == 0) {
+        let lives = self.live.values().any(|live| live.pool == pool);
+        if !lives && self.pools.get(pool.0).is_some_and(|p| p.destroyed) {
             self.pools.remove(pool.0);
         }
     }
@@ -236,9 +254,12 @@ impl Pools {
         let op = "pool attribute";
         let found = self.get(op, pool)?;
         match what {
-            PoolAttribute::REUSE_FOLLOW_EVENTS => found.follow = value != 0,
-            PoolAttribute::REUSE_OPPORTUNISTIC => found.opportunistic = value != 0,
-            PoolAttribute::REUSE_INTERNAL => found.internal = value != 0,
+            // The driver reads an `int`, and takes no negative one.
+            PoolAttribute::REUSE_FOLLOW_EVENTS if is_int(value) => found.follow = value != 0,
+            PoolAttribute::REUSE_OPPORTUNISTIC if is_int(value) => {
+                found.opportunistic = value != 0;
+            }
+            PoolAttribute::REUSE_INTERNAL if is_int(value) => found.internal = value != 0,
             PoolAttribute::THRESHOLD => found.threshold = value,
             PoolAttribute::RESERVED_HIGH if value == 0 => found.reserved_high = found.heap.reserved,
             PoolAttribute::USED_HIGH if value == 0 => found.used_high = found.used,
@@ -277,10 +298,8 @@ impl Pools {
         mut may: impl FnMut(May) -> bool,
     ) -> Result<Found> {
         let device = self.get("alloc", pool)?.device;
-        if bytes.0 == 0 {
-            return Err(refuse::value("alloc", "no bytes are asked for"));
-        }
-        let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        // An allocation of nothing is one all the same (measured).
+        let size = bytes.0.max(1).checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
         let mut grown = self.growth(pool, size)?;
         if grown.is_none() {
             // What lies in pieces and is idle goes back to the device first.
@@ -321,10 +340,10 @@ impl Pools {
         let Some(host) = found.heap.take(place) else {
             return Err(refuse::memory("alloc", "the block is gone"));
         };
-        found.used += place.size;
+        found.used += bytes.0;
         found.used_high = found.used_high.max(found.used);
         let address = host.address();
-        self.live.insert(address, (pool, place));
+        self.live.insert(address, Live { pool, place, bytes: bytes.0 });
         let memory = Memory::new(Space::Device(device), address, bytes.0, Some(host));
         Ok(Found { memory, looked, waits })
     }
@@ -332,9 +351,9 @@ impl Pools {
     /// Law A22: from the call on, the block may be handed out after the free at `point`; `None`
     /// when it is free at once (law A24).
     pub(super) fn release(&mut self, memory: &Memory, point: Option<Point>) {
-        if let Some((pool, place)) = self.live.remove(&memory.address()) {
+        if let Some(Live { pool, place, bytes }) = self.live.remove(&memory.address()) {
             if let Some(found) = self.pools.get_mut(pool.0) {
-                found.used -= place.size;
+                found.used -= bytes;
                 found.heap.give_back(place, point);
             }
             self.drop_empty(pool);
@@ -357,6 +376,15 @@ impl Pools {
     /// Whether the address is device memory that belongs to no stream.
     pub(super) fn holds_plain(&self, memory: &Memory) -> bool {
         self.plain.contains_key(&memory.address())
+    }
+
+    pub(super) fn pin(&mut self, address: u64) {
+        self.pinned.insert(address);
+    }
+
+    /// Whether there was page-locked memory at the address.
+    pub(super) fn unpin(&mut self, address: u64) -> bool {
+        self.pinned.remove(&address)
     }
 
     pub(super) fn plain_alloc(&mut self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
@@ -413,16 +441,25 @@ impl Pools {
         }
         let found = self.get(op, pool)?;
         if found.device == device {
-            if access == PoolAccess::ReadWrite {
-                return Ok(());
-            }
-            return Err(refuse::value(op, "a device keeps the access to its own pools"));
+            return match access {
+                PoolAccess::ReadWrite => Ok(()),
+                PoolAccess::None => {
+                    Err(refuse::device(op, "a device keeps the access to its own pools"))
+                }
+                PoolAccess::Read => Err(refuse::unsupported(op, "memory is not read only")),
+            };
+        }
+        if access == PoolAccess::Read {
+            return Err(refuse::unsupported(op, "memory is not read only"));
         }
         found.access.insert(device, access);
         Ok(())
     }
 
     pub(super) fn access(&mut self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
+        if device.0 as usize >= self.defaults.len() {
+            return Err(refuse::value("pool access", format!("there is no {device}")));
+        }
         let found = self.get("pool access", pool)?;
         if found.device == device {
             return Ok(PoolAccess::ReadWrite);
@@ -433,7 +470,7 @@ impl Pools {
     pub(super) fn peer_enable(&mut self, device: DeviceId, peer: DeviceId) -> Result<()> {
         let op = "peer enable";
         if device == peer {
-            return Err(refuse::device(op, "a device is no peer of itself"));
+            return Err(refuse::other(op, 217, "a device is no peer of itself"));
         }
         if self.peers.contains(&(device, peer)) {
             return Err(refuse::other(op, 704, "the access is enabled already"));
@@ -457,7 +494,7 @@ impl Pools {
             return true;
         }
         match self.live.get(&memory.address()) {
-            Some((pool, _)) => self.pools.get(pool.0).is_some_and(|pool| {
+            Some(live) => self.pools.get(live.pool.0).is_some_and(|pool| {
                 !matches!(pool.access.get(&device), None | Some(PoolAccess::None))
             }),
             None => self.peers.contains(&(device, home)),

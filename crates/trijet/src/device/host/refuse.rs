@@ -24,6 +24,11 @@ pub(super) fn device(op: &'static str, cause: impl Into<Cow<'static, str>>) -> E
     Error::new(ErrorKind::InvalidValue, op, cause).with_code(101)
 }
 
+/// `CUDA_ERROR_NOT_SUPPORTED`.
+pub(super) fn unsupported(op: &'static str, cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Unsupported, op, cause).with_code(801)
+}
+
 /// A refusal that only its number tells from others.
 pub(super) fn other(op: &'static str, code: i32, cause: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Driver, op, cause).with_code(code)

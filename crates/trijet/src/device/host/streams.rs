@@ -112,6 +112,10 @@ impl Engine {
         StreamHandle(LEGACY | u64::from(device.0))
     }
 
+    pub(super) fn is_legacy(stream: StreamHandle) -> bool {
+        stream.0 & LEGACY != 0
+    }
+
     /// Law A15: a handle for the stream of whichever thread uses it.
     pub(super) fn per_thread(device: DeviceId) -> StreamHandle {
         StreamHandle(PER_THREAD | u64::from(device.0))

@@ -1,0 +1,26 @@
+//! What reads bytes of strangers, over the seeds of the fuzz targets and mutations of them. The
+//! modules are the bodies of the targets in `fuzz/`; `cargo xtask fuzz` runs those.
+
+mod desk;
+mod images;
+mod journal;
+mod npy;
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+use replay::replay;
+
+#[test]
+fn any_bytes_are_an_npy_file_or_refused() {
+    replay("npy", 4000, npy::check);
+}
+
+#[test]
+fn any_bytes_are_a_folder_of_images_or_refused() {
+    replay("images", 4000, images::check);
+}
+
+#[test]
+fn any_bytes_are_a_journal_or_refused() {
+    replay("journal", 4000, journal::check);
+}

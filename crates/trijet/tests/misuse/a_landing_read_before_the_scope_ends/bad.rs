@@ -1,0 +1,17 @@
+//! Before the scope ends, the bytes of a download are not there.
+
+use trijet::{Device, Select};
+
+fn main() -> trijet::Result<()> {
+    let device = Device::open(Select::Host(0))?;
+    let s = device.stream()?;
+    let mut x = s.alloc::<u16>(3)?;
+    s.fill_bytes(&mut x, 1)?;
+    let mut target = [0u16; 3];
+    device.scope(|scope| {
+        scope.download(&s, &x, &mut target)?;
+        assert_eq!(target, [0x0101; 3]);
+        Ok(())
+    })?;
+    Ok(())
+}

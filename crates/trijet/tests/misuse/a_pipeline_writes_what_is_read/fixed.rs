@@ -1,0 +1,17 @@
+//! A pipeline holds its target until it has run.
+
+use trijet::pipeline::Pipeline;
+use trijet::{Device, Select};
+
+fn main() -> trijet::Result<()> {
+    let device = Device::open(Select::Host(0))?;
+    let (x, mut y) = (device.pinned::<u8>(64)?, device.pinned::<u8>(64)?);
+    let pipeline = Pipeline::on(&device)
+        .pinned_source(&x, 1)
+        .stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y))
+        .pinned_sink(&mut y);
+    pipeline.run()?;
+    let seen = y.read()?;
+    assert_eq!(seen.len(), 64);
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! A scope kept for later would land its downloads nowhere.
+
+use trijet::{Device, Select};
+
+fn main() -> trijet::Result<()> {
+    let device = Device::open(Select::Host(0))?;
+    let mut kept = None;
+    device.scope(|scope| {
+        kept = Some(scope);
+        Ok(())
+    })?;
+    assert!(kept.is_some());
+    Ok(())
+}

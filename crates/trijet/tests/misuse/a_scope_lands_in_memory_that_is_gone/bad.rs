@@ -1,0 +1,15 @@
+//! A download lands when the scope ends; memory of the closure is gone by then.
+
+use trijet::{Device, Select};
+
+fn main() -> trijet::Result<()> {
+    let device = Device::open(Select::Host(0))?;
+    let s = device.stream()?;
+    let mut x = s.alloc::<u16>(3)?;
+    s.fill_bytes(&mut x, 1)?;
+    device.scope(|scope| {
+        let mut target = [0u16; 3];
+        scope.download(&s, &x, &mut target)
+    })?;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! A view is returned from where its buffer ends.
+
+use trijet::{Device, Select};
+
+fn main() -> trijet::Result<()> {
+    let device = Device::open(Select::Host(0))?;
+    let s = device.stream()?;
+    let mut y = s.alloc::<u64>(8)?;
+    let x = s.alloc::<u64>(8)?;
+    let view = { x.slice(0..8) };
+    s.copy(&view, &mut y)?;
+    Ok(())
+}

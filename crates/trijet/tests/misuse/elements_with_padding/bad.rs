@@ -1,0 +1,19 @@
+//! Padding is no value: bytes that nobody wrote would be read.
+
+use bytemuck::{Pod, Zeroable};
+use trijet::{Device, Select};
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Pair {
+    small: u8,
+    large: u32,
+}
+
+fn main() -> trijet::Result<()> {
+    let device = Device::open(Select::Host(0))?;
+    let s = device.stream()?;
+    let x = s.alloc::<Pair>(4)?;
+    drop(x);
+    Ok(())
+}

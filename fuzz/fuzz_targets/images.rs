@@ -1,0 +1,9 @@
+//! A folder of PNG images of any bytes is read, or refused.
+#![no_main]
+
+#[path = "../../crates/trijet-cli/tests/fuzzed/desk.rs"]
+mod desk;
+#[path = "../../crates/trijet-cli/tests/fuzzed/images.rs"]
+mod images;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| images::check(bytes));

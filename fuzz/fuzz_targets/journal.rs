@@ -1,0 +1,9 @@
+//! A journal of any bytes is continued, or refused.
+#![no_main]
+
+#[path = "../../crates/trijet-cli/tests/fuzzed/desk.rs"]
+mod desk;
+#[path = "../../crates/trijet-cli/tests/fuzzed/journal.rs"]
+mod journal;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| journal::check(bytes));

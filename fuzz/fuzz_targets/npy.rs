@@ -1,0 +1,9 @@
+//! An .npy file of any bytes is read as it is, or refused.
+#![no_main]
+
+#[path = "../../crates/trijet-cli/tests/fuzzed/desk.rs"]
+mod desk;
+#[path = "../../crates/trijet-cli/tests/fuzzed/npy.rs"]
+mod npy;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| npy::check(bytes));
