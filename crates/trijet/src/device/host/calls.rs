@@ -329,13 +329,15 @@ impl State {
 }
 
 impl super::engine::Engine {
-    /// The last operations of the blocking streams of a device.
+    /// The last operations of the blocking streams of a device and of its legacy stream.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
-        let blocking = &self.devices[device.0 as usize].blocking;
-        blocking.iter().filter_map(|slot| self.last_of(*slot)).collect()
+        let queues = &self.devices[device.0 as usize];
+        let streams = queues.blocking.iter().chain(&queues.legacy);
+        streams.filter_map(|slot| self.last_of(*slot)).collect()
     }
 
-    /// Law A38: blocking streams of `device` wait for this operation of another one.
+    /// Law A38: blocking streams of `device` and its legacy stream wait for this operation of
+    /// another one.
     fn hold_back(&mut self, device: DeviceId, slot: SlotId, id: NodeId) {
         let clock = self.snapshot_clock(slot);
         let version = self.barrier_of(device).version + 1;

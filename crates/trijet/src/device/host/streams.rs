@@ -193,6 +193,8 @@ impl Engine {
             }
             Kind::Legacy => {
                 let blocking = queues.blocking.clone();
+                // The barrier is the stream's own, or a copy between devices (law A38).
+                before.extend(queues.barrier.last);
                 before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
                 for other in blocking {
                     self.learn(on, &self.snapshot_clock(other));
