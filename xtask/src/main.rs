@@ -1,6 +1,7 @@
 //! Tasks of the project that cargo alone does not do: `cargo xtask <task>`.
 
 mod bundle;
+mod explore;
 mod lint;
 mod nvrtc;
 mod ptx;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <task>
 
   bundle       build a self-contained folder for a GPU host without Rust
+  explore      run random programs: --programs N from --seed S on
   ptx          generate the .ptx next to every kernel source
   ptx --check  generate again and compare, assemble and lint; writes nothing";
 
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
+        ["explore", ..] => explore::run(&args[1..]),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
         _ => Err(USAGE.into()),
