@@ -49,7 +49,10 @@ nothing! {
     cuMemcpyDtoHAsync_v2 cuMemsetD8Async cuFuncLoad
     cuFuncSetAttribute cuLaunchKernelEx cuLaunchHostFunc
     cuDevicePrimaryCtxRelease_v2 cuMemPoolGetAttribute cuGetErrorName
-    cuGetErrorString
+    cuGetErrorString cuCtxEnablePeerAccess cuCtxDisablePeerAccess
+    cuDeviceSetMemPool cuMemPoolSetAccess cuMemFree_v2
+    cuMemcpy cuMemcpyBatchAsync cuMemcpyBatchAsync_v2
+    cuMemsetD8_v2
 }
 
 writes! {
@@ -68,12 +71,20 @@ writes! {
     cuEventCreate(out: usize = handle());
     cuMemPoolCreate(out: usize = handle());
     cuMemAllocFromPoolAsync(out: usize = handle());
+    cuMemAllocAsync(out: usize = handle());
+    cuMemAlloc_v2(out: usize = handle());
+    cuDeviceGetDefaultMemPool(out: usize = POOL);
+    cuDeviceGetMemPool(out: usize = POOL);
+    cuMemPoolGetAccess(out: c_int = 3);
+    cuDeviceCanAccessPeer(out: c_int = 0);
     cuModuleLoadDataEx(out: usize = handle());
     cuModuleGetFunction(out: usize = handle());
 }
 
 /// The one context.
 const CONTEXT: usize = 0x42_0000;
+/// The pool of the one device.
+const POOL: usize = 0x43_0000;
 
 /// Allocates zeroed memory, which is never freed.
 ///

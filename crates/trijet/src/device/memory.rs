@@ -2,7 +2,9 @@
 //! bare pointers: a queued operation holds a token, so the bytes it will touch stay allocated.
 #![forbid(unsafe_code)]
 
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
+use crate::base::units::Bytes;
 pub(in crate::device) use crate::device::host::mem::HostBytes;
 use std::fmt;
 use std::ops::Range;
@@ -15,6 +17,16 @@ pub enum Space {
     Device(DeviceId),
     /// Page-locked host memory, which the copy engines reach.
     Pinned,
+    /// Ordinary host memory, which the driver stages.
+    Pageable,
+}
+
+impl Space {
+    /// Whether the host reaches it.
+    #[must_use]
+    pub fn is_host(self) -> bool {
+        !matches!(self, Self::Device(_))
+    }
 }
 
 /// One allocation. Clones share it; the driver frees it only when told to.
@@ -38,6 +50,19 @@ impl Memory {
         host: Option<HostBytes>,
     ) -> Self {
         Self(Arc::new(Inner { space, address, bytes, host }))
+    }
+
+    /// Ordinary memory of this process. An operation that was handed it may touch it after the
+    /// call returns (law A17), so whoever frees it waits for its users, as for page-locked memory.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the system has no more.
+    pub(crate) fn pageable(bytes: Bytes) -> Result<Self> {
+        let host = HostBytes::zeroed(bytes.0).ok_or_else(|| {
+            let cause = format!("the system has no {bytes} left");
+            Error::new(ErrorKind::OutOfMemory, "pageable", cause)
+        })?;
+        Ok(Self::new(Space::Pageable, host.address(), bytes.0, Some(host)))
     }
 
     /// Where the memory lives.
@@ -113,15 +138,15 @@ impl Span {
         match self.memory.space() {
             Space::Device(home) => home == device,
             Space::Pinned => true,
+            Space::Pageable => false,
         }
     }
 
-    /// Whether the two share a byte.
+    /// Whether the two share a byte. By address: a pool hands the same bytes out again.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.memory.0, &other.memory.0)
-            && self.range.start < other.range.end
-            && other.range.start < self.range.end
+        self.address().max(other.address())
+            < (self.address() + self.bytes()).min(other.address() + other.bytes())
     }
 }
 
@@ -130,6 +155,7 @@ impl fmt::Display for Span {
         match self.memory.space() {
             Space::Device(home) => write!(f, "memory of {home}"),
             Space::Pinned => write!(f, "page-locked memory"),
+            Space::Pageable => write!(f, "pageable memory"),
         }
     }
 }

@@ -13,7 +13,7 @@ pub mod probe;
 pub mod twin;
 
 pub use host::cost::CostModel;
-pub use host::{Executor, HostConfig, Order};
+pub use host::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
 use crate::base::error::Result;
 use driver::Driver;

@@ -11,11 +11,11 @@ use std::panic::Location;
 /// The engine that moves bytes between two spaces.
 fn engine(src: Space, dst: Space) -> Engine {
     match (src, dst) {
-        (Space::Pinned, Space::Device(_)) => Engine::Upload,
-        (Space::Device(_), Space::Pinned) => Engine::Download,
         (Space::Device(a), Space::Device(b)) if a != b => Engine::Peer,
-        (Space::Pinned, Space::Pinned) => Engine::Host,
         (Space::Device(_), Space::Device(_)) => Engine::Compute,
+        (Space::Device(_), _) => Engine::Download,
+        (_, Space::Device(_)) => Engine::Upload,
+        _ => Engine::Host,
     }
 }
 

@@ -8,7 +8,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Op;
 use crate::base::units::Bytes;
-use crate::device::driver::{DeviceInfo, FunctionHandle, ModuleHandle, PoolHandle, PoolStats};
+use crate::device::driver::{
+    DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle, PoolStats,
+};
 use crate::device::{HostConfig, open_cuda, open_host};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
@@ -140,10 +142,10 @@ impl Device {
     pub(crate) fn of(universe: &Arc<Universe>, id: DeviceId) -> Result<Self> {
         let driver = &universe.driver;
         let info = driver.device_info(id)?;
-        let pool = driver.pool_create(id)?;
+        let pool = driver.pool_create(id, Bytes(0))?;
         // Keep what was freed: handing it back at each synchronisation and asking for it again is
         // what the pool is there to avoid (law A25).
-        driver.pool_set_threshold(pool, Bytes(u64::MAX))?;
+        driver.pool_set(pool, PoolAttribute::THRESHOLD, u64::MAX)?;
         Ok(Self(Arc::new(Shared {
             universe: Arc::clone(universe),
             id,
@@ -244,7 +246,13 @@ impl Device {
     /// What the driver reports.
     pub fn pool_stats(&self) -> Result<PoolStats> {
         callback::refuse("pool statistics")?;
-        self.0.universe.driver.pool_stats(self.0.pool)
+        let get = |what| self.0.universe.driver.pool_get(self.0.pool, what).map(Bytes);
+        Ok(PoolStats {
+            reserved: get(PoolAttribute::RESERVED)?,
+            reserved_high: get(PoolAttribute::RESERVED_HIGH)?,
+            used: get(PoolAttribute::USED)?,
+            used_high: get(PoolAttribute::USED_HIGH)?,
+        })
     }
 
     /// Sets the high-water marks of the pool to the current values.
@@ -253,7 +261,9 @@ impl Device {
     /// What the driver reports.
     pub fn pool_reset_high(&self) -> Result<()> {
         callback::refuse("pool statistics")?;
-        self.0.universe.driver.pool_reset_high(self.0.pool)
+        let driver = &self.0.universe.driver;
+        driver.pool_set(self.0.pool, PoolAttribute::RESERVED_HIGH, 0)?;
+        driver.pool_set(self.0.pool, PoolAttribute::USED_HIGH, 0)
     }
 
     /// Sets how much freed memory the pool keeps at a synchronisation: everything by default,
@@ -263,7 +273,7 @@ impl Device {
     /// What the driver reports.
     pub fn pool_keep(&self, keep: Bytes) -> Result<()> {
         callback::refuse("pool threshold")?;
-        self.0.universe.driver.pool_set_threshold(self.0.pool, keep)
+        self.0.universe.driver.pool_set(self.0.pool, PoolAttribute::THRESHOLD, keep.0)
     }
 
     /// Returns freed memory of the pool to the device until at most `keep` is reserved.

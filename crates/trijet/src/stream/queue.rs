@@ -7,7 +7,7 @@ use super::event::{Event, Ticket};
 use super::lane::{LaneRef, Spec};
 use crate::base::error::Result;
 use crate::base::ledger::{Engine, OpKind};
-use crate::device::driver::Readiness;
+use crate::device::driver::{Readiness, StreamKind};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ impl Stream {
         callback::refuse("stream create")?;
         let shared = Arc::clone(device.shared());
         let universe = Arc::clone(&shared.universe);
-        let stream = universe.driver.stream_create(shared.id, priority)?;
+        let stream = universe.driver.stream_create(shared.id, StreamKind::NonBlocking, priority)?;
         let id = universe.adopt(shared.id, stream).inspect_err(|_| {
             // The error at hand says more than one of giving back what nobody used.
             drop(universe.driver.stream_destroy(stream));

@@ -35,6 +35,24 @@ pub(crate) struct MemPoolProps {
     pub(crate) reserved: [u8; 54],
 }
 
+/// `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemAccess {
+    pub(crate) location: MemLocation,
+    pub(crate) flags: c_int,
+}
+
+/// `CUmemcpyAttributes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyAttributes {
+    pub(crate) source_order: c_int,
+    pub(crate) source_hint: MemLocation,
+    pub(crate) target_hint: MemLocation,
+    pub(crate) flags: c_uint,
+}
+
 /// `CUlaunchConfig`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +113,9 @@ symbols! { DriverApi,
     ctx_set = "cuCtxSetCurrent": fn(Handle);
     ctx_synchronize = "cuCtxSynchronize": fn();
     ctx_priorities = "cuCtxGetStreamPriorityRange": fn(*mut c_int, *mut c_int);
+    peer_possible = "cuDeviceCanAccessPeer": fn(*mut c_int, CuDevice, CuDevice);
+    peer_enable = "cuCtxEnablePeerAccess": fn(Handle, c_uint);
+    peer_disable = "cuCtxDisablePeerAccess": fn(Handle);
     mem_info = "cuMemGetInfo_v2": fn(*mut usize, *mut usize);
     stream_create = "cuStreamCreateWithPriority": fn(*mut Handle, c_uint, c_int);
     stream_destroy = "cuStreamDestroy_v2": fn(Handle);
@@ -113,14 +134,31 @@ symbols! { DriverApi,
     pool_set = "cuMemPoolSetAttribute": fn(Handle, c_int, *mut c_void);
     pool_get = "cuMemPoolGetAttribute": fn(Handle, c_int, *mut c_void);
     pool_trim = "cuMemPoolTrimTo": fn(Handle, usize);
-    alloc = "cuMemAllocFromPoolAsync": fn(*mut CuPtr, usize, Handle, Handle);
+    pool_default = "cuDeviceGetDefaultMemPool": fn(*mut Handle, CuDevice);
+    pool_current = "cuDeviceGetMemPool": fn(*mut Handle, CuDevice);
+    pool_set_current = "cuDeviceSetMemPool": fn(CuDevice, Handle);
+    pool_set_access = "cuMemPoolSetAccess": fn(Handle, *const MemAccess, usize);
+    pool_access = "cuMemPoolGetAccess": fn(*mut c_int, Handle, *mut MemLocation);
+    alloc = "cuMemAllocAsync": fn(*mut CuPtr, usize, Handle);
+    alloc_from = "cuMemAllocFromPoolAsync": fn(*mut CuPtr, usize, Handle, Handle);
     free = "cuMemFreeAsync": fn(CuPtr, Handle);
+    device_alloc = "cuMemAlloc_v2": fn(*mut CuPtr, usize);
+    device_free = "cuMemFree_v2": fn(CuPtr);
     host_alloc = "cuMemHostAlloc": fn(*mut *mut c_void, usize, c_uint);
     host_free = "cuMemFreeHost": fn(*mut c_void);
     copy = "cuMemcpyAsync": fn(CuPtr, CuPtr, usize, Handle);
     copy_up = "cuMemcpyHtoDAsync_v2": fn(CuPtr, *const c_void, usize, Handle);
     copy_down = "cuMemcpyDtoHAsync_v2": fn(*mut c_void, CuPtr, usize, Handle);
+    copy_now = "cuMemcpy": fn(CuPtr, CuPtr, usize);
+    copy_batch = "cuMemcpyBatchAsync_v2": fn(
+        *mut CuPtr, *mut CuPtr, *mut usize, usize, *mut CopyAttributes, *mut usize, usize, Handle,
+    );
+    copy_batch_12 = "cuMemcpyBatchAsync": fn(
+        *mut CuPtr, *mut CuPtr, *mut usize, usize, *mut CopyAttributes, *mut usize, usize,
+        *mut usize, Handle,
+    );
     fill = "cuMemsetD8Async": fn(CuPtr, u8, usize, Handle);
+    fill_now = "cuMemsetD8_v2": fn(CuPtr, u8, usize);
     module_load =
         "cuModuleLoadDataEx": fn(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
     module_function = "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char);
@@ -175,5 +213,28 @@ mod tests {
         assert_eq!(offset_of!(MemPoolProps, security), offset_of!(Theirs, win32SecurityAttributes));
         assert_eq!(offset_of!(MemPoolProps, max_size), offset_of!(Theirs, maxSize));
         assert_eq!(offset_of!(MemPoolProps, usage), offset_of!(Theirs, usage));
+    }
+
+    #[test]
+    fn pool_access_has_the_layout_of_the_reference_binding() {
+        type Theirs = sys::CUmemAccessDesc_st;
+        assert_eq!(size_of::<MemAccess>(), size_of::<Theirs>());
+        assert_eq!(align_of::<MemAccess>(), align_of::<Theirs>());
+        assert_eq!(offset_of!(MemAccess, location), offset_of!(Theirs, location));
+        assert_eq!(offset_of!(MemAccess, flags), offset_of!(Theirs, flags));
+        assert_eq!(size_of::<MemLocation>(), size_of::<sys::CUmemLocation_st>());
+        assert_eq!(offset_of!(MemLocation, kind), offset_of!(sys::CUmemLocation_st, type_));
+        assert_eq!(offset_of!(MemLocation, id), offset_of!(sys::CUmemLocation_st, id));
+    }
+
+    #[test]
+    fn copy_attributes_have_the_layout_of_the_reference_binding() {
+        type Theirs = sys::CUmemcpyAttributes_st;
+        assert_eq!(size_of::<CopyAttributes>(), size_of::<Theirs>());
+        assert_eq!(align_of::<CopyAttributes>(), align_of::<Theirs>());
+        assert_eq!(offset_of!(CopyAttributes, source_order), offset_of!(Theirs, srcAccessOrder));
+        assert_eq!(offset_of!(CopyAttributes, source_hint), offset_of!(Theirs, srcLocHint));
+        assert_eq!(offset_of!(CopyAttributes, target_hint), offset_of!(Theirs, dstLocHint));
+        assert_eq!(offset_of!(CopyAttributes, flags), offset_of!(Theirs, flags));
     }
 }

@@ -5,11 +5,10 @@
 //! Handles are made in this folder only; the crate never invents one.
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
-use super::error::{NOT_READY, check};
+use super::error::{INVALID_DEVICE, NOT_READY, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::units::Bytes;
-use crate::device::driver::{PoolHandle, Readiness};
+use crate::device::driver::Readiness;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -21,7 +20,7 @@ const DEVICE_SHIFT: u32 = 56;
 /// A retained primary context.
 #[derive(Debug)]
 pub(super) struct Context {
-    raw: Handle,
+    pub(super) raw: Handle,
     pub(super) ordinal: CuDevice,
 }
 
@@ -94,7 +93,9 @@ impl CudaDriver {
     pub(super) fn context(&self, op: &'static str, device: DeviceId) -> Result<&Context> {
         let Some(slot) = self.contexts.get(device.0 as usize) else {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());
-            return Err(Error::new(ErrorKind::NoDevice, op, cause).on(device));
+            return Err(Error::new(ErrorKind::NoDevice, op, cause)
+                .with_code(INVALID_DEVICE)
+                .on(device));
         };
         if let Some(context) = slot.get() {
             return Ok(context);
@@ -130,6 +131,17 @@ impl CudaDriver {
         Ok(device)
     }
 
+    /// Makes some context current, if none is: for memory that belongs to no one device.
+    pub(super) fn enter_any(&self, op: &'static str) -> Result<()> {
+        let mut current = null_mut();
+        cu!(self, "cuCtxGetCurrent", ctx_get(&raw mut current), "room for the current context")?;
+        if !current.is_null() {
+            return Ok(());
+        }
+        let used = self.contexts.iter().position(|slot| slot.get().is_some()).unwrap_or(0);
+        self.enter(op, DeviceId(u32::try_from(used).unwrap_or(u32::MAX)))
+    }
+
     pub(super) fn attribute(&self, ordinal: CuDevice, which: c_int) -> Result<u32> {
         let mut value = 0;
         cu!(
@@ -146,31 +158,6 @@ impl CudaDriver {
             return Ok(Readiness::NotReady);
         }
         check(&self.api, op, code).map(|()| Readiness::Ready)
-    }
-
-    pub(super) fn pool_value(&self, pool: PoolHandle, which: c_int) -> Result<Bytes> {
-        let mut value = 0u64;
-        cu!(
-            self,
-            "cuMemPoolGetAttribute",
-            pool_get(raw(pool.0), which, (&raw mut value).cast()),
-            "a pool of this driver and an attribute whose value has 64 bits"
-        )?;
-        Ok(Bytes(value))
-    }
-
-    pub(super) fn pool_set_value(
-        &self,
-        pool: PoolHandle,
-        which: c_int,
-        mut value: u64,
-    ) -> Result<()> {
-        cu!(
-            self,
-            "cuMemPoolSetAttribute",
-            pool_set(raw(pool.0), which, (&raw mut value).cast()),
-            "a pool of this driver and an attribute whose value has 64 bits"
-        )
     }
 }
 

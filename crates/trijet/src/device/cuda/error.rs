@@ -4,6 +4,9 @@ use super::api::{CuResult, DriverApi};
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::CStr;
 
+pub(crate) const INVALID_VALUE: CuResult = 1;
+pub(crate) const INVALID_DEVICE: CuResult = 101;
+pub(crate) const INVALID_HANDLE: CuResult = 400;
 pub(crate) const NOT_READY: CuResult = 600;
 
 /// What a code means for a program (law A40 lists the codes that cost the context).
@@ -20,6 +23,13 @@ fn kind(code: CuResult) -> ErrorKind {
         801 | 803 | 804 => ErrorKind::Unsupported,
         _ => ErrorKind::Driver,
     }
+}
+
+/// The error of a misuse that the driver leaves undefined, with the number that it gives to misuse
+/// of that kind where it notices any.
+#[cold]
+pub(crate) fn refused(op: &'static str, code: CuResult, cause: impl Into<String>) -> Error {
+    Error::new(kind(code), op, cause.into()).with_code(code)
 }
 
 /// `Ok` for success, else the error of `op` with the driver's own words.

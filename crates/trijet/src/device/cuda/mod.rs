@@ -1,11 +1,19 @@
 //! The binding to CUDA: symbol tables and the driver contract on top of them. The only foreign
 //! function calls of the crate are in this folder.
 
+mod allocs;
 mod api;
 mod context;
+mod copies;
+mod devices;
 mod driver;
 mod error;
+mod events;
+mod modules;
 mod nvrtc;
+mod peers;
+mod pools;
+mod streams;
 
 use crate::base::error::Result;
 use crate::device::probe::{Library, open};

@@ -22,6 +22,8 @@ pub struct CostModel {
     pub op_rate: f64,
     /// A kernel without work.
     pub kernel_latency: Nanos,
+    /// A host function.
+    pub host_fn: Nanos,
     /// Host time of one enqueue call.
     pub enqueue: Nanos,
     /// Host time of one event call.
@@ -37,6 +39,7 @@ impl Default for CostModel {
             memory_rate: 4.27e12,
             op_rate: 14.0e12,
             kernel_latency: Nanos(2_400),
+            host_fn: Nanos(1_800),
             enqueue: Nanos(1_000),
             event_call: Nanos(120),
         }

@@ -1,15 +1,23 @@
 //! The driver contract, verb by verb, on the engine.
 #![forbid(unsafe_code)]
 
-use super::engine::{Kernel, Work};
+use super::calls::Call;
+use super::engine::{Engine, Kernel, Work};
+use super::events::LegacyRecord;
+use super::fault::{FaultKind, Verb};
 use super::mem::HostBytes;
-use super::{Executor, Function, HostDriver};
+use super::order::May;
+use super::pools::Pools;
+use super::search::Object;
+use super::turn::Points;
+use super::{Executor, Function, HostDriver, Run, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Clock, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch, ModuleHandle,
-    PoolHandle, PoolStats, Readiness, StreamHandle, Timing,
+    Clock, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
+    ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script, SourceOrder,
+    StreamHandle, StreamKind, Timing,
 };
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Twin, check_disjoint};
@@ -19,19 +27,8 @@ use std::sync::Arc;
 /// Host devices accept what a GPU accepts, so that a shape that works here works there.
 const BLOCK_THREADS_MAX: u32 = 1024;
 
-impl HostDriver {
-    fn push(&self, op: &'static str, stream: StreamHandle, work: Work) -> Result<()> {
-        let mut state = self.shared.lock();
-        let now = self.enqueue_time(&mut state, |cost| cost.enqueue);
-        state.engine.push(op, stream, now, work)?;
-        self.shared.changed.notify_all();
-        Ok(())
-    }
-
-    fn no_bytes(op: &'static str, bytes: Bytes) -> Error {
-        Error::new(ErrorKind::OutOfMemory, op, format!("the system has no {bytes} left"))
-    }
-}
+/// Shared memory a block may ask for.
+const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
 impl Driver for HostDriver {
     fn device_count(&self) -> Result<u32> {
@@ -40,7 +37,7 @@ impl Driver for HostDriver {
 
     fn device_info(&self, device: DeviceId) -> Result<DeviceInfo> {
         self.check_device("device info", device)?;
-        let (name, clock) = match self.config.executor {
+        let (name, clock) = match &self.config.executor {
             Executor::Threads => ("host device (CPU threads)", Clock::Processor),
             Executor::Virtual(_) => ("host device (modelled H200)", Clock::Model),
         };
@@ -53,7 +50,7 @@ impl Driver for HostDriver {
             priorities: (0, -5),
             block_threads_max: BLOCK_THREADS_MAX,
             shared_bytes: 48 << 10,
-            shared_bytes_optin: 227 << 10,
+            shared_bytes_optin: SHARED_BYTES_OPTIN,
             driver_version: 0,
             clock,
         })
@@ -65,178 +62,366 @@ impl Driver for HostDriver {
     }
 
     fn synchronize(&self, device: DeviceId) -> Result<()> {
-        self.check_device("synchronize", device)?;
-        let state = self.shared.lock();
-        state.engine.check_lost(device)?;
-        let of_device = state.engine.streams.iter().filter(|(_, s)| s.device == device);
-        let targets: Vec<_> =
-            of_device.map(|(handle, s)| (StreamHandle(*handle), s.submitted)).collect();
-        drop(state);
-        for (stream, seq) in targets {
-            self.wait_for("synchronize", stream, seq)?;
-        }
-        self.shared.lock().engine.check_lost(device)
+        let state = self.begin(Verb::Synchronize, device)?;
+        state.touch(Object::Pools, true);
+        self.wait_device("synchronize", state, device).map(drop)
     }
 
-    fn stream_create(&self, device: DeviceId, priority: i32) -> Result<StreamHandle> {
-        self.check_device("stream create", device)?;
-        let mut state = self.shared.lock();
-        state.engine.check_lost(device)?;
-        Ok(state.engine.stream_create(device, priority.clamp(-5, 0)))
+    fn stream_create(
+        &self,
+        device: DeviceId,
+        kind: StreamKind,
+        priority: i32,
+    ) -> Result<StreamHandle> {
+        let mut state = self.begin(Verb::StreamCreate, device)?;
+        state.touch(Object::Pools, true);
+        state.touch(Object::Legacy(device.0), true);
+        Ok(state.engine.stream_create(device, kind, priority.clamp(-5, 0)))
+    }
+
+    fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle> {
+        self.check_device("legacy stream", device)?;
+        Ok(Engine::legacy(device))
+    }
+
+    fn stream_per_thread(&self, device: DeviceId) -> Result<StreamHandle> {
+        self.check_device("per-thread stream", device)?;
+        Ok(Engine::per_thread(device))
     }
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
-        self.shared.lock().engine.stream_destroy(stream)
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        state.engine.stream_destroy(stream)
     }
 
     fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
-        let op = "stream synchronize";
-        let mut state = self.shared.lock();
-        let found = state.engine.live_stream(op, stream)?;
-        let (device, seq) = (found.device, found.submitted);
-        state.engine.check_lost(device)?;
-        drop(state);
-        self.wait_for(op, stream, seq)?;
-        self.shared.lock().engine.check_lost(device)
+        let Call { state, slot, .. } = self.begin_on(Verb::Synchronize, stream)?;
+        state.touch(Object::Pools, true);
+        self.wait_slot("stream synchronize", state, slot).map(drop)
     }
 
     fn stream_query(&self, stream: StreamHandle) -> Result<Readiness> {
-        let mut state = self.catch_up(self.shared.lock())?;
-        let found = state.engine.live_stream("stream query", stream)?;
-        let (device, seq) = (found.device, found.submitted);
-        state.engine.check_lost(device)?;
-        Ok(state.engine.query(Some((stream, seq))))
+        let Call { state, slot, .. } = self.begin_on(Verb::Query, stream)?;
+        let mut state = self.catch_up(state)?;
+        state.engine.check_lost(state.engine.slots[slot.index()].device)?;
+        let (points, clock) = (state.engine.points_of(slot), state.engine.snapshot_clock(slot));
+        Ok(state.look(&points, &clock))
     }
 
     fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
-        let mut state = self.shared.lock();
-        let now = self.enqueue_time(&mut state, |cost| cost.event_call);
-        state.engine.stream_wait(stream, event, now)?;
-        self.shared.changed.notify_all();
+        let Call { mut state, slot, .. } = self.begin_on(Verb::StreamWait, stream)?;
+        let now = state.call_time(self.shared.clock.now(), true);
+        state.touch(Object::Event(event.0), false);
+        state.touch_queue(slot);
+        state.engine.stream_wait(slot, event, now)?;
+        self.wake(&mut state);
         Ok(())
     }
 
     fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
-        self.check_device("event create", device)?;
-        Ok(self.shared.lock().engine.event_create(device, timing))
+        let mut state = self.begin(Verb::EventCreate, device)?;
+        state.touch(Object::Pools, true);
+        Ok(state.engine.event_create(device, timing))
     }
 
     fn event_destroy(&self, event: EventHandle) -> Result<()> {
-        self.shared.lock().engine.event_destroy(event)
+        let mut state = self.turn();
+        state.touch(Object::Event(event.0), true);
+        state.engine.event_destroy(event)
     }
 
     fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
-        let mut state = self.shared.lock();
-        let now = self.enqueue_time(&mut state, |cost| cost.event_call);
-        state.engine.event_record(event, stream, now)?;
-        self.shared.changed.notify_all();
+        let call = self.begin_on(Verb::EventRecord, stream)?;
+        let never = call.never_completes();
+        let Call { mut state, slot, .. } = call;
+        let now = state.call_time(self.shared.clock.now(), true);
+        state.touch(Object::Event(event.0), true);
+        state.touch_queue(slot);
+        let legacy = if state.may(May::LegacyRecordHolds) {
+            LegacyRecord::Barrier
+        } else {
+            LegacyRecord::Bare
+        };
+        if never {
+            let stuck = state.engine.push("event record", slot, now, Work::Mark, &[])?;
+            state.mark(stuck, FaultKind::NeverCompletes);
+        }
+        state.engine.event_record(event, slot, now, legacy)?;
+        self.wake(&mut state);
         Ok(())
     }
 
     fn event_query(&self, event: EventHandle) -> Result<Readiness> {
-        let state = self.catch_up(self.shared.lock())?;
-        let target = state.engine.snapshot(event)?;
-        Ok(state.engine.query(target))
+        let state = self.turn();
+        let mut state = self.catch_up(state)?;
+        let device = state.engine.device_of_event("event query", event)?;
+        state.strike(Verb::Query, device)?;
+        state.touch(Object::Event(event.0), false);
+        let Some((point, clock)) = state.engine.snapshot("event query", event)? else {
+            return Ok(Readiness::Ready);
+        };
+        Ok(state.look(&Points::from_slice(&[point]), &clock))
+    }
+
+    fn event_poll(&self, event: EventHandle) -> Result<Progress> {
+        if self.event_query(event)? == Readiness::Ready {
+            return Ok(Progress::Ready);
+        }
+        let state = self.shared.lock();
+        let Some((point, _)) = state.engine.snapshot("event poll", event)? else {
+            return Ok(Progress::Ready);
+        };
+        if matches!(state.run, Run::Threads(_)) {
+            return Ok(Progress::Later);
+        }
+        self.advance("event poll", state, point)?;
+        Ok(Progress::Again)
     }
 
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {
-        let state = self.shared.lock();
-        let Some((stream, seq)) = state.engine.snapshot(event)? else { return Ok(()) };
-        // A stream that is gone has completed everything.
-        let Ok(device) = state.engine.device_of(stream) else { return Ok(()) };
-        drop(state);
-        self.wait_for("event synchronize", stream, seq)?;
-        self.shared.lock().engine.check_lost(device)
+        let op = "event synchronize";
+        let mut state = self.turn();
+        let device = state.engine.device_of_event(op, event)?;
+        state.strike(Verb::Synchronize, device)?;
+        state.touch(Object::Event(event.0), false);
+        state.touch(Object::Pools, true);
+        let Some((point, clock)) = state.engine.snapshot(op, event)? else { return Ok(()) };
+        let state = self.wait_for(op, state, &Points::from_slice(&[point]), &clock)?;
+        state.engine.check_lost(device)
     }
 
     fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos> {
-        let state = self.shared.lock();
+        let state = self.turn();
+        let state = self.catch_up(state)?;
         let (from, to) = (state.engine.event_time(from)?, state.engine.event_time(to)?);
         Ok(Nanos(to.0.saturating_sub(from.0)))
     }
 
     fn host_fn(&self, stream: StreamHandle, run: HostFn) -> Result<()> {
-        self.push("host function", stream, Work::HostFn(Some(run)))
+        let mut call = self.begin_on(Verb::HostFn, stream)?;
+        // Law A28: host functions of independent streams may run one after the other.
+        let serial = call.state.may(May::HostFnsSerial);
+        let last = call.state.engine.last_host_fn.filter(|_| serial);
+        let (mut state, id) = self.push(call, Work::HostFn(Some(run)), last.as_slice())?;
+        state.engine.last_host_fn = Some(id);
+        Ok(())
     }
 
-    fn pool_create(&self, device: DeviceId) -> Result<PoolHandle> {
+    fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.check_device("pool create", device)?;
-        let mut state = self.shared.lock();
-        let handle = state.engine.fresh_handle();
-        Ok(state.pools.create(handle, device))
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        Ok(state.pools.create(device, max))
     }
 
     fn pool_destroy(&self, pool: PoolHandle) -> Result<()> {
-        self.shared.lock().pools.destroy(pool)
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        state.pools.destroy(pool)
     }
 
-    fn pool_set_threshold(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        self.shared.lock().pools.set_threshold(pool, keep)
+    fn pool_default(&self, device: DeviceId) -> Result<PoolHandle> {
+        self.check_device("default pool", device)?;
+        Ok(self.turn().pools.default_of(device))
     }
 
-    fn pool_stats(&self, pool: PoolHandle) -> Result<PoolStats> {
-        self.catch_up(self.shared.lock())?.pools.stats(pool)
+    fn pool_current(&self, device: DeviceId) -> Result<PoolHandle> {
+        self.check_device("current pool", device)?;
+        let state = self.turn();
+        state.touch(Object::Pools, false);
+        Ok(state.pools.current_of(device))
     }
 
-    fn pool_reset_high(&self, pool: PoolHandle) -> Result<()> {
-        self.shared.lock().pools.reset_high(pool)
+    fn pool_set_current(&self, device: DeviceId, pool: PoolHandle) -> Result<()> {
+        self.check_device("set current pool", device)?;
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        state.pools.set_current(device, pool)
+    }
+
+    fn pool_get(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64> {
+        let state = self.turn();
+        let mut state = self.catch_up(state)?;
+        state.touch(Object::Pools, false);
+        state.pools.attribute(pool, attribute)
+    }
+
+    fn pool_set(&self, pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()> {
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        state.pools.set_attribute(pool, attribute, value)
     }
 
     fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        self.catch_up(self.shared.lock())?.pools.trim(pool, keep)
+        let state = self.turn();
+        let mut state = self.catch_up(state)?;
+        state.touch(Object::Pools, true);
+        let keeps_unseen = state.may(May::TrimKeepsUnseen);
+        let state = &mut *state;
+        state.pools.trim(&state.engine, pool, keep, keeps_unseen)
     }
 
-    fn alloc(&self, stream: StreamHandle, pool: PoolHandle, bytes: Bytes) -> Result<Memory> {
-        let mut state = self.shared.lock();
-        let device = state.engine.live_stream("alloc", stream)?.device;
-        state.engine.check_lost(device)?;
-        let size = state.pools.take(pool, bytes)?;
-        let Some(host) = HostBytes::zeroed(bytes.0) else {
-            state.pools.give_up(pool, size);
-            return Err(Self::no_bytes("alloc", bytes).on(device));
-        };
-        let address = host.address();
-        state.pools.place(pool, address, size);
-        Ok(Memory::new(Space::Device(device), address, bytes.0, Some(host)))
+    fn pool_set_access(
+        &self,
+        pool: PoolHandle,
+        device: DeviceId,
+        access: PoolAccess,
+    ) -> Result<()> {
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        state.pools.set_access(pool, device, access)
+    }
+
+    fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
+        self.check_device("pool access", device)?;
+        let mut state = self.turn();
+        state.touch(Object::Pools, false);
+        state.pools.access(pool, device)
+    }
+
+    fn alloc(
+        &self,
+        stream: StreamHandle,
+        pool: Option<PoolHandle>,
+        bytes: Bytes,
+    ) -> Result<Memory> {
+        let mut call = self.begin_on(Verb::Alloc, stream)?;
+        let slot = call.slot;
+        let state = &mut *call.state;
+        state.engine.see_barrier(slot);
+        let device = state.engine.slots[slot.index()].device;
+        let pool = pool.unwrap_or_else(|| state.pools.current_of(device));
+        let run = &mut state.run;
+        let found = state.pools.alloc(&state.engine, slot, pool, bytes, |what| run.may(what))?;
+        state.touch(Object::Pools, true);
+        state.touch_queue(slot);
+        for slot in &found.looked {
+            state.touch(Object::Progress(slot.0), false);
+        }
+        let waits = Pools::nodes_of(&state.engine, &found.waits);
+        if !waits.is_empty() {
+            self.push(call, Work::Mark, &waits)?;
+        }
+        Ok(found.memory)
     }
 
     fn free(&self, stream: StreamHandle, memory: &Memory) -> Result<()> {
-        if !self.shared.lock().pools.holds(memory) {
-            let cause = "the address is no live allocation of a pool";
-            return Err(Error::new(ErrorKind::InvalidValue, "free", cause));
+        let call = self.begin_on(Verb::Free, stream)?;
+        let slot = call.slot;
+        call.state.touch(Object::Pools, true);
+        if !call.state.pools.holds(memory) && !call.state.pools.holds_plain(memory) {
+            let cause = "the address is no live allocation of the device";
+            return Err(refuse::value("free", cause));
         }
-        self.push("free", stream, Work::Free(memory.clone()))
+        let (mut state, _) = self.push(call, Work::Free(memory.clone()), &[])?;
+        let point = state.engine.end_of(slot);
+        state.pools.release(memory, Some(point));
+        Ok(())
+    }
+
+    fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
+        let mut state = self.begin(Verb::DeviceAlloc, device)?;
+        state.touch(Object::Pools, true);
+        state.pools.plain_alloc(device, bytes)
+    }
+
+    fn device_free(&self, memory: &Memory) -> Result<()> {
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        let op = "device free";
+        let Space::Device(device) = memory.space() else {
+            return Err(refuse::value(op, "the memory is not of a device"));
+        };
+        if state.pools.holds_plain(memory) {
+            if state.may(May::FreeWaits) {
+                state = self.wait_device(op, state, device)?;
+            }
+        } else if !state.pools.holds(memory) {
+            return Err(refuse::value(op, "the address is no live allocation of the device"));
+        }
+        state.pools.release(memory, None);
+        Ok(())
+    }
+
+    fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool> {
+        self.check_device("peer access", device)?;
+        self.check_device("peer access", peer)?;
+        Ok(device != peer)
+    }
+
+    fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
+        self.check_device("peer enable", device)?;
+        self.check_device("peer enable", peer)?;
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        state.pools.peer_enable(device, peer)
+    }
+
+    fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
+        self.check_device("peer disable", device)?;
+        self.check_device("peer disable", peer)?;
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        state.pools.peer_disable(device, peer)
     }
 
     fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
-        self.check_device("pinned alloc", device)?;
-        let host = HostBytes::zeroed(bytes.0).ok_or_else(|| Self::no_bytes("pinned", bytes))?;
+        let state = self.begin(Verb::PinnedAlloc, device)?;
+        drop(state);
+        let host = HostBytes::zeroed(bytes.0)
+            .ok_or_else(|| refuse::memory("pinned", format!("the system has no {bytes} left")))?;
         Ok(Memory::new(Space::Pinned, host.address(), bytes.0, Some(host)))
     }
 
-    fn pinned_free(&self, _memory: &Memory) -> Result<()> {
+    fn pinned_free(&self, memory: &Memory) -> Result<()> {
+        if memory.space() != Space::Pinned {
+            return Err(refuse::value("pinned free", "the memory is not page-locked"));
+        }
+        let mut state = self.turn();
+        if state.may(May::FreeWaits) {
+            for device in (0..self.config.devices).map(DeviceId) {
+                state = self.wait_device("pinned free", state, device)?;
+            }
+        }
         // The bytes go with the last token.
         Ok(())
     }
 
     fn copy(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
-        if dst.bytes() != src.bytes() || dst.overlaps(src) {
-            let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
-            return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
-        }
-        self.push("copy", stream, Work::Copy { dst: dst.clone(), src: src.clone() })
+        check_spans(dst, src)?;
+        self.copy_async(stream, dst, src)
+    }
+
+    fn copy_batch(
+        &self,
+        stream: StreamHandle,
+        copies: &[CopySpans],
+        order: SourceOrder,
+    ) -> Result<()> {
+        copies.iter().try_for_each(|copy| check_spans(&copy.dst, &copy.src))?;
+        self.copy_many(stream, copies, order)
+    }
+
+    fn copy_now(&self, device: DeviceId, dst: &Span, src: &Span) -> Result<()> {
+        check_spans(dst, src)?;
+        self.copy_legacy(device, dst, src)
     }
 
     fn fill(&self, stream: StreamHandle, dst: &Span, value: u8) -> Result<()> {
-        self.push("fill", stream, Work::Fill { dst: dst.clone(), value })
+        let call = self.begin_on(Verb::Fill, stream)?;
+        call.check_reach(call.device(), dst)?;
+        self.push(call, Work::Fill { dst: dst.clone(), value }, &[]).map(drop)
+    }
+
+    fn fill_now(&self, device: DeviceId, dst: &Span, value: u8) -> Result<()> {
+        self.fill_legacy(device, dst, value)
     }
 
     fn module_load(&self, device: DeviceId, label: &str, _: Image<'_>) -> Result<ModuleHandle> {
-        self.check_device("module load", device)?;
-        let mut state = self.shared.lock();
-        let handle = state.engine.fresh_handle();
-        state.modules.insert(handle, label.to_owned());
-        Ok(ModuleHandle(handle))
+        let mut state = self.begin(Verb::ModuleLoad, device)?;
+        state.touch(Object::Pools, true);
+        Ok(ModuleHandle(state.modules.insert((device, label.to_owned()))))
     }
 
     fn function(
@@ -246,15 +431,19 @@ impl Driver for HostDriver {
         _shared_bytes: u32,
         twin: Option<Twin>,
     ) -> Result<FunctionHandle> {
-        let mut state = self.shared.lock();
-        let label = Self::module_label(&state, module)?;
+        let mut state = self.turn();
+        state.touch(Object::Pools, true);
+        let (device, label) = Self::module_of(&state, module)?;
         let Some(twin) = twin else {
             let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
             return Err(Error::new(ErrorKind::NoTwin, "function", cause));
         };
-        let handle = state.engine.fresh_handle();
-        state.functions.insert(handle, Function { name: entry.into(), twin });
-        Ok(FunctionHandle(handle))
+        let device = *device;
+        if state.may(May::LoadWaits) {
+            state = self.wait_device("function", state, device)?;
+        }
+        let function = Function { device, name: entry.into(), twin };
+        Ok(FunctionHandle(state.functions.insert(function)))
     }
 
     fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
@@ -266,12 +455,17 @@ impl Driver for HostDriver {
                  and at least one block are possible",
                 launch.name
             );
-            return Err(Error::new(ErrorKind::InvalidValue, "launch", cause));
+            return Err(refuse::value("launch", cause));
+        }
+        if launch.shared_bytes > SHARED_BYTES_OPTIN {
+            let asked = Bytes(u64::from(launch.shared_bytes));
+            let cause = format!("`{}` with {asked} of shared memory", launch.name);
+            return Err(refuse::value("launch", cause));
         }
         check_disjoint(launch.name, launch.args)?;
         let state = self.shared.lock();
         let function = Self::function_of(&state, launch.function)?;
-        let (name, twin) = (Arc::clone(&function.name), function.twin);
+        let (name, twin, home) = (Arc::clone(&function.name), function.twin, function.device);
         drop(state);
         // A user's functions: asked here, where no lock of the driver is held.
         let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
@@ -279,7 +473,32 @@ impl Driver for HostDriver {
             let cause = format!("the twin of `{name}` panicked when asked for tiles and cost");
             Error::new(ErrorKind::Launch, "launch", cause)
         })?;
+        let call = self.begin_on(Verb::Launch, stream)?;
+        let device = call.device();
+        if home != device {
+            return Err(refuse::handle("launch", format!("`{name}` was loaded on {home}")));
+        }
+        // Law A39: the launch itself succeeds; the kernel faults.
+        let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
+        let strays = !memories.all(|memory| call.state.pools.reaches(device, memory));
         let kernel = Kernel { name, twin, args: launch.args.clone(), tile_elements, cost };
-        self.push("launch", stream, Work::Kernel(Arc::new(kernel)))
+        let (mut state, id) = self.push(call, Work::Kernel(Arc::new(kernel)), &[])?;
+        if strays {
+            state.mark(id, FaultKind::Faults);
+        }
+        Ok(())
     }
+
+    fn script(&self, threads: Vec<Script<'_>>) {
+        self.run_script(threads);
+    }
+}
+
+/// Copies are between equally long, disjoint spans.
+fn check_spans(dst: &Span, src: &Span) -> Result<()> {
+    if dst.bytes() == src.bytes() && !dst.overlaps(src) {
+        return Ok(());
+    }
+    let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
+    Err(refuse::value("copy", cause))
 }

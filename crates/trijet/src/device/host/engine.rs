@@ -1,17 +1,23 @@
-//! The engine of the host device: streams as queues, events as snapshots, and which operation may
-//! run next. One law per function; no time passes and no bytes move here. The executors drive it:
-//! `simulate` with a model's clock, `threads` with real work.
+//! The engine of the host device: what is enqueued, as a graph of operations and the edges that the
+//! laws put between them. One law per function; no time passes and no bytes move here. The executors
+//! drive it: `simulate` with a model's clock, `step` one operation at a time, `threads` with real
+//! work. Streams are `streams`, events `events`, what a host call waits for `waits`.
 #![forbid(unsafe_code)]
 
+use super::refuse;
+use super::streams::{Kind, Slot, SlotId};
+use super::table::Table;
+use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::DeviceId;
+use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::Engine as Role;
 use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
-use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, Timing};
+use crate::device::driver::{CopySpans, EventHandle, HostFn, StreamHandle};
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Cost, Twin};
-use std::collections::{BTreeMap, VecDeque};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A kernel with its arguments, ready to run tile by tile.
@@ -25,351 +31,327 @@ pub(super) struct Kernel {
     pub(super) cost: Cost,
 }
 
-/// What a queue entry does.
+/// What an operation does.
 pub(super) enum Work {
-    /// Hold everything after it back until the other stream has completed its entry `seq`.
-    Wait {
-        stream: StreamHandle,
-        seq: u64,
-    },
-    /// Note the time for a timed event.
-    Record {
-        event: EventHandle,
-        generation: u64,
-    },
-    /// Give the bytes back to the device.
+    /// Nothing but being in order: a wait, a barrier, the moment of an event.
+    Mark,
+    /// Note the time for this record of a timed event.
+    Time { event: EventHandle, generation: u64 },
+    /// Give the bytes back to their pool.
     Free(Memory),
-    Copy {
-        dst: Span,
-        src: Span,
-    },
-    Fill {
-        dst: Span,
-        value: u8,
-    },
+    Copy { dst: Span, src: Span },
+    /// Copies without order among them (law A19).
+    Batch(Arc<[CopySpans]>),
+    Fill { dst: Span, value: u8 },
     Kernel(Arc<Kernel>),
     HostFn(Option<HostFn>),
 }
 
-/// One entry of a stream's queue.
-pub(super) struct Entry {
-    pub(super) seq: u64,
-    /// Its place among all enqueue calls of the driver.
+/// An operation by its place in the slab and its number among all of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct NodeId {
     pub(super) order: u64,
+    at: u32,
+}
+
+/// One enqueued operation that is not complete.
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) slot: SlotId,
+    pub(super) seq: u64,
+    pub(super) device: DeviceId,
+    pub(super) priority: i32,
+    pub(super) role: Role,
     pub(super) enqueued: Nanos,
+    /// When the last operation that it waits for was done.
+    pub(super) ready: Nanos,
+    /// Operations before it that are not complete.
+    missing: u32,
+    after: SmallVec<[NodeId; 2]>,
+    /// The steps of an exploration that made it ready.
+    pub(super) causes: Causes,
     pub(super) work: Work,
 }
 
-pub(super) struct Stream {
-    pub(super) device: DeviceId,
-    pub(super) priority: i32,
-    pub(super) queue: VecDeque<Entry>,
-    pub(super) submitted: u64,
-    pub(super) done: u64,
-    /// When the last completed entry was done: the head can begin no earlier.
-    pub(super) clock: Nanos,
-    pub(super) running: bool,
-    destroyed: bool,
+/// Everything of one stream up to a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) slot: SlotId,
+    pub(super) seq: u64,
 }
 
-struct Event {
-    device: DeviceId,
-    timing: Timing,
-    /// What it stands for: everything of the stream up to the number (law A4).
-    snapshot: Option<(StreamHandle, u64)>,
-    generation: u64,
-    time: Option<Nanos>,
+impl Point {
+    pub(super) fn position(self) -> Position {
+        Position { lane: LaneId(self.slot.0), seq: self.seq }
+    }
+}
+
+/// What the legacy stream of a device holds back.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Barrier {
+    /// The last operation of the legacy stream that later work of blocking streams waits for.
+    pub(super) last: Option<NodeId>,
+    pub(super) clock: Arc<VectorClock>,
+    pub(super) version: u64,
 }
 
 /// All queues of one host driver.
 #[derive(Default)]
 pub(super) struct Engine {
-    pub(super) streams: BTreeMap<u64, Stream>,
-    events: BTreeMap<u64, Event>,
-    next_handle: u64,
-    next_order: u64,
-    /// Memory freed by retired entries, for the pools to account.
+    pub(super) slots: Vec<Slot>,
+    pub(super) spare_slots: Vec<SlotId>,
+    pub(super) events: Table<super::events::Event>,
+    nodes: Vec<Option<Node>>,
+    spare_nodes: Vec<u32>,
+    orders: u64,
+    /// Operations that nothing holds back any more, for the executor to take up.
+    pub(super) arrived: Vec<NodeId>,
+    /// Memory freed by completed operations, for the pools to account.
     pub(super) freed: Vec<Memory>,
+    /// Per device: blocking streams and the legacy stream's barrier (law A13).
+    pub(super) devices: Vec<DeviceQueues>,
     /// The first error of each device; everything after it fails the same way (law A40).
     lost: BTreeMap<DeviceId, Error>,
     /// Kernels of this name never end: a hung device, for tests of waits.
     pub(super) never_ends: Option<String>,
+    /// Operations that never complete (injected).
+    pub(super) stuck: Vec<NodeId>,
+    /// The last host function, for drivers that run them one after the other (law A28).
+    pub(super) last_host_fn: Option<NodeId>,
+    /// While every step is explored: what made what possible.
+    pub(super) trail: Option<Trail>,
 }
 
-fn unknown(op: &'static str, what: &str) -> Error {
-    Error::new(ErrorKind::InvalidValue, op, format!("the {what} does not exist"))
+/// The steps of an exploration that something follows from.
+pub(super) type Causes = SmallVec<[u32; 4]>;
+
+/// Which step of an exploration completed which operation. An order between two operations that
+/// the engine need not enforce any more is still an order.
+#[derive(Debug, Default)]
+pub(super) struct Trail {
+    /// The step that is running.
+    pub(super) step: u32,
+    finished: HashMap<NodeId, Causes>,
+    points: HashMap<(SlotId, u64), NodeId>,
+}
+
+impl Trail {
+    /// What completed everything up to `point`.
+    pub(super) fn causes_of(&self, point: Point) -> Causes {
+        let node = self.points.get(&(point.slot, point.seq));
+        node.and_then(|node| self.finished.get(node)).cloned().unwrap_or_else(Causes::new)
+    }
+}
+
+/// The default streams of a device.
+#[derive(Debug, Default)]
+pub(super) struct DeviceQueues {
+    pub(super) legacy: Option<SlotId>,
+    pub(super) per_thread: BTreeMap<u64, SlotId>,
+    pub(super) blocking: Vec<SlotId>,
+    /// A stream of the driver's own, for what it does out of stream order.
+    pub(super) aside: Option<SlotId>,
+    pub(super) barrier: Barrier,
+}
+
+/// The engine that executes an operation; none for what takes no time.
+pub(super) fn role(work: &Work) -> Role {
+    match work {
+        Work::Copy { dst, src } => route(src.memory().space(), dst.memory().space()),
+        Work::Batch(copies) => copies.first().map_or(Role::None, |copy| {
+            route(copy.src.memory().space(), copy.dst.memory().space())
+        }),
+        Work::Fill { .. } | Work::Kernel(_) => Role::Compute,
+        Work::HostFn(_) => Role::Host,
+        Work::Mark | Work::Time { .. } | Work::Free(_) => Role::None,
+    }
+}
+
+fn route(src: Space, dst: Space) -> Role {
+    match (src, dst) {
+        (Space::Device(a), Space::Device(b)) if a != b => Role::Peer,
+        (Space::Device(_), Space::Device(_)) => Role::Compute,
+        (Space::Device(_), _) => Role::Download,
+        (_, Space::Device(_)) => Role::Upload,
+        _ => Role::Host,
+    }
 }
 
 impl Engine {
-    pub(super) fn fresh_handle(&mut self) -> u64 {
-        self.next_handle += 1;
-        self.next_handle
+    pub(super) fn new(devices: u32, never_ends: Option<String>) -> Self {
+        let queues = (0..devices).map(|_| DeviceQueues::default()).collect();
+        Self { devices: queues, never_ends, ..Self::default() }
     }
 
-    pub(super) fn stream_create(&mut self, device: DeviceId, priority: i32) -> StreamHandle {
-        let handle = self.fresh_handle();
-        let stream = Stream {
-            device,
-            priority,
-            queue: VecDeque::new(),
-            submitted: 0,
-            done: 0,
-            clock: Nanos(0),
-            running: false,
-            destroyed: false,
-        };
-        self.streams.insert(handle, stream);
-        StreamHandle(handle)
+    pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.at as usize)?.as_ref().filter(|node| node.id == id)
     }
 
-    /// Law A12: a destroyed stream still runs what was enqueued.
-    pub(super) fn stream_destroy(&mut self, handle: StreamHandle) -> Result<()> {
-        self.live_stream("stream destroy", handle)?.destroyed = true;
-        self.drop_drained(handle);
-        Ok(())
+    pub(super) fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(id.at as usize)?.as_mut().filter(|node| node.id == id)
     }
 
-    fn drop_drained(&mut self, handle: StreamHandle) {
-        let drained = |s: &Stream| s.destroyed && s.queue.is_empty();
-        // Events and waits compare against `done`, so a drained stream counts as complete.
-        if self.streams.get(&handle.0).is_some_and(drained) {
-            self.streams.remove(&handle.0);
-        }
-    }
-
-    pub(super) fn live_stream(
-        &mut self,
-        op: &'static str,
-        handle: StreamHandle,
-    ) -> Result<&mut Stream> {
-        match self.streams.get_mut(&handle.0) {
-            Some(stream) if !stream.destroyed => Ok(stream),
-            _ => Err(unknown(op, "stream")),
-        }
-    }
-
-    pub(super) fn device_of(&self, handle: StreamHandle) -> Result<DeviceId> {
-        self.streams.get(&handle.0).map(|s| s.device).ok_or_else(|| unknown("stream", "stream"))
-    }
-
-    /// Law A1: entries of one stream run in the order of the enqueue calls.
+    /// Law A1: operations of one stream run in the order of the enqueue calls. Law A13: the legacy
+    /// stream and the blocking ones wait for each other. `waits` are more edges (law A7).
     pub(super) fn push(
         &mut self,
         op: &'static str,
-        handle: StreamHandle,
+        on: SlotId,
         enqueued: Nanos,
         work: Work,
-    ) -> Result<u64> {
-        let device = self.live_stream(op, handle)?.device;
+        waits: &[NodeId],
+    ) -> Result<NodeId> {
+        let device = self.slots[on.index()].device;
         self.check_lost(device)?;
-        self.next_order += 1;
-        let order = self.next_order;
-        let stream = self.live_stream(op, handle)?;
-        stream.submitted += 1;
-        let seq = stream.submitted;
-        stream.queue.push_back(Entry { seq, order, enqueued, work });
-        Ok(seq)
-    }
-
-    pub(super) fn event_create(&mut self, device: DeviceId, timing: Timing) -> EventHandle {
-        let handle = self.fresh_handle();
-        let event = Event { device, timing, snapshot: None, generation: 0, time: None };
-        self.events.insert(handle, event);
-        EventHandle(handle)
-    }
-
-    /// Law A12: waits that were enqueued hold a snapshot of their own.
-    pub(super) fn event_destroy(&mut self, event: EventHandle) -> Result<()> {
-        match self.events.remove(&event.0) {
-            Some(_) => Ok(()),
-            None => Err(unknown("event destroy", "event")),
+        let mut before: SmallVec<[NodeId; 6]> = SmallVec::from_slice(waits);
+        before.extend(self.slots[on.index()].last);
+        self.law_a13_edges(on, &mut before);
+        let id = self.add(op, on, enqueued, work, &before)?;
+        if self.slots[on.index()].kind == Kind::Legacy {
+            self.raise_barrier(on, id);
         }
+        Ok(id)
     }
 
-    /// Law A4: the event stands for everything enqueued so far; a second record overwrites.
-    /// Law A6: event and stream are of one device.
-    pub(super) fn event_record(
+    fn add(
         &mut self,
-        event: EventHandle,
-        stream: StreamHandle,
-        now: Nanos,
-    ) -> Result<()> {
-        let device = self.live_stream("event record", stream)?.device;
-        let found = self.events.get(&event.0).ok_or_else(|| unknown("event record", "event"))?;
-        if found.device != device {
-            return Err(Error::new(
-                ErrorKind::InvalidValue,
-                "event record",
-                format!("the event is of {} and the stream of {device}", found.device),
-            ));
-        }
-        let generation = found.generation + 1;
-        let seq = self.push("event record", stream, now, Work::Record { event, generation })?;
-        if let Some(event) = self.events.get_mut(&event.0) {
-            event.snapshot = Some((stream, seq));
-            event.generation = generation;
-            event.time = None;
-        }
-        Ok(())
-    }
-
-    /// Law A7: the snapshot at the call holds back all future work of the stream.
-    /// Law A5: an event that was never recorded holds nothing back.
-    pub(super) fn stream_wait(
-        &mut self,
-        stream: StreamHandle,
-        event: EventHandle,
-        now: Nanos,
-    ) -> Result<()> {
-        let found = self.events.get(&event.0).ok_or_else(|| unknown("stream wait", "event"))?;
-        let Some((on, seq)) = found.snapshot else {
-            return self.live_stream("stream wait", stream).map(|_| ());
+        op: &'static str,
+        on: SlotId,
+        enqueued: Nanos,
+        work: Work,
+        before: &[NodeId],
+    ) -> Result<NodeId> {
+        let at = match self.spare_nodes.pop() {
+            Some(at) => at,
+            None => {
+                self.nodes.push(None);
+                u32::try_from(self.nodes.len() - 1)
+                    .map_err(|_| refuse::memory(op, "the host device holds 2^32 operations"))?
+            }
         };
-        self.push("stream wait", stream, now, Work::Wait { stream: on, seq }).map(|_| ())
-    }
-
-    /// Whether the stream has completed everything up to `seq`.
-    pub(super) fn completed(&self, stream: StreamHandle, seq: u64) -> bool {
-        self.streams.get(&stream.0).is_none_or(|s| s.done >= seq)
-    }
-
-    /// What an event stands for (law A8); `None` is the empty set of law A5.
-    pub(super) fn snapshot(&self, event: EventHandle) -> Result<Option<(StreamHandle, u64)>> {
-        let found = self.events.get(&event.0).ok_or_else(|| unknown("event", "event"))?;
-        // By the event's device: the stream may be gone, and a worker still busy with its bytes.
-        if found.snapshot.is_some() {
-            self.check_lost(found.device)?;
-        }
-        Ok(found.snapshot)
-    }
-
-    pub(super) fn query(&self, target: Option<(StreamHandle, u64)>) -> Readiness {
-        match target {
-            Some((stream, seq)) if !self.completed(stream, seq) => Readiness::NotReady,
-            _ => Readiness::Ready,
-        }
-    }
-
-    /// Law A5: no time without timing, or before a record.
-    pub(super) fn event_time(&self, event: EventHandle) -> Result<Nanos> {
-        let op = "event elapsed";
-        let found = self.events.get(&event.0).ok_or_else(|| unknown(op, "event"))?;
-        if found.timing == Timing::Off {
-            return Err(Error::new(ErrorKind::InvalidValue, op, "the event keeps no time"));
-        }
-        found.time.ok_or_else(|| {
-            Error::new(ErrorKind::InvalidValue, op, "the event was not recorded or is not complete")
-        })
-    }
-
-    /// Completes every head that needs no engine and was enqueued by `now`: satisfied waits,
-    /// records, frees. Returns whether anything changed.
-    pub(super) fn retire(&mut self, now: Nanos) -> bool {
-        let mut any = false;
-        loop {
-            let next = self.streams.iter().find_map(|(handle, stream)| {
-                let entry = stream.queue.front()?;
-                let ready = entry.enqueued <= now
-                    && !stream.running
-                    && match &entry.work {
-                        Work::Wait { stream, seq } => self.completed(*stream, *seq),
-                        Work::Record { .. } | Work::Free(_) => true,
-                        _ => false,
-                    };
-                let blocked_until_now = matches!(entry.work, Work::Wait { .. });
-                ready.then_some((StreamHandle(*handle), blocked_until_now))
-            });
-            let Some((handle, waited)) = next else { return any };
-            any = true;
-            let Some(stream) = self.streams.get_mut(&handle.0) else { return any };
-            let Some(entry) = stream.queue.front() else { return any };
-            let mut time = stream.clock.max(entry.enqueued);
-            if waited {
-                time = time.max(now);
-            }
-            self.complete(handle, time);
-        }
-    }
-
-    /// The head of the stream is done at `time`.
-    pub(super) fn complete(&mut self, handle: StreamHandle, time: Nanos) {
-        let Some(stream) = self.streams.get_mut(&handle.0) else { return };
-        let Some(entry) = stream.queue.pop_front() else { return };
-        stream.done = entry.seq;
-        stream.clock = stream.clock.max(time);
-        stream.running = false;
-        let clock = stream.clock;
-        match entry.work {
-            Work::Record { event, generation } => {
-                if let Some(event) = self.events.get_mut(&event.0)
-                    && event.generation == generation
-                {
-                    event.time = Some(clock);
+        self.orders += 1;
+        let id = NodeId { order: self.orders, at };
+        let (mut missing, mut causes) = (0, Causes::new());
+        for other in before {
+            if let Some(node) = self.node_mut(*other) {
+                if !node.after.contains(&id) {
+                    node.after.push(id);
+                    missing += 1;
                 }
+            } else if let Some(trail) = &self.trail {
+                causes.extend(trail.finished.get(other).into_iter().flatten().copied());
             }
+        }
+        if let Some(trail) = &mut self.trail {
+            causes.push(trail.step);
+            let seq = self.slots[on.index()].submitted + 1;
+            trail.points.insert((on, seq), id);
+        }
+        let slot = &mut self.slots[on.index()];
+        slot.submitted += 1;
+        slot.last = Some(id);
+        let node = Node {
+            id,
+            slot: on,
+            seq: slot.submitted,
+            device: slot.device,
+            priority: slot.priority,
+            role: role(&work),
+            enqueued,
+            // The stream's last operation may be complete already, and this one begins after it.
+            ready: slot.clock,
+            missing,
+            after: SmallVec::new(),
+            causes,
+            work,
+        };
+        self.nodes[at as usize] = Some(node);
+        if missing == 0 {
+            self.arrived.push(id);
+        }
+        Ok(id)
+    }
+
+    /// An operation is done: what waited for it may be ready.
+    pub(super) fn complete(&mut self, id: NodeId, now: Nanos) {
+        let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
+        // A device that was lost meanwhile has no operations any more.
+        let Some(node) = place.take_if(|node| node.id == id) else { return };
+        self.spare_nodes.push(id.at);
+        let slot = &mut self.slots[node.slot.index()];
+        slot.done = node.seq;
+        slot.clock = slot.clock.max(now);
+        let causes = self.finish_trail(&node);
+        match node.work {
+            Work::Time { event, generation } => self.note_time(event, generation, now),
             Work::Free(memory) => self.freed.push(memory),
             _ => {}
         }
-        self.drop_drained(handle);
-    }
-
-    /// The engine an entry needs.
-    pub(super) fn role(work: &Work) -> Role {
-        match work {
-            Work::Copy { dst, src } => match (src.memory().space(), dst.memory().space()) {
-                (Space::Pinned, Space::Device(_)) => Role::Upload,
-                (Space::Device(_), Space::Pinned) => Role::Download,
-                (Space::Device(a), Space::Device(b)) if a != b => Role::Peer,
-                (Space::Pinned, Space::Pinned) => Role::Host,
-                _ => Role::Compute,
-            },
-            Work::Fill { .. } | Work::Kernel(_) => Role::Compute,
-            Work::HostFn(_) => Role::Host,
-            Work::Wait { .. } | Work::Record { .. } | Work::Free(_) => Role::None,
+        for next in node.after {
+            let Some(later) = self.node_mut(next) else { continue };
+            later.missing -= 1;
+            later.ready = later.ready.max(now);
+            later.causes.extend_from_slice(&causes);
+            if later.missing == 0 {
+                self.arrived.push(next);
+            }
         }
+        self.drop_drained(node.slot);
     }
 
-    /// Streams whose head needs an engine and may start, the most urgent and oldest first.
-    pub(super) fn startable(&self, now: Nanos) -> Vec<(StreamHandle, DeviceId, Role)> {
-        let mut found: Vec<_> = self
-            .streams
-            .iter()
-            .filter_map(|(handle, stream)| {
-                let entry = stream.queue.front()?;
-                let role = Self::role(&entry.work);
-                let free = !stream.running && entry.enqueued <= now && role != Role::None;
-                (free && !self.hangs(&entry.work)).then_some((
-                    (stream.priority, entry.order),
-                    (StreamHandle(*handle), stream.device, role),
-                ))
-            })
-            .collect();
-        found.sort_unstable_by_key(|(key, _)| *key);
-        found.into_iter().map(|(_, item)| item).collect()
+    /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
+    /// step, from what it waited for.
+    fn finish_trail(&mut self, node: &Node) -> Causes {
+        let Some(trail) = &mut self.trail else { return Causes::new() };
+        let causes = match node.role {
+            Role::None => node.causes.clone(),
+            _ => Causes::from_slice(&[trail.step]),
+        };
+        trail.finished.insert(node.id, causes.clone());
+        causes
     }
 
-    fn hangs(&self, work: &Work) -> bool {
-        match (work, &self.never_ends) {
+    /// Whether everything up to the point is complete.
+    pub(super) fn completed(&self, point: Point) -> bool {
+        self.slots[point.slot.index()].done >= point.seq
+    }
+
+    /// The last operation of a stream; it may be complete.
+    pub(super) fn last_of(&self, slot: SlotId) -> Option<NodeId> {
+        self.slots[slot.index()].last
+    }
+
+    /// The operation at a point, while it is not complete.
+    pub(super) fn node_at(&self, point: Point) -> Option<NodeId> {
+        let mut nodes = self.nodes.iter().flatten();
+        nodes.find(|n| n.slot == point.slot && n.seq == point.seq).map(|n| n.id)
+    }
+
+    /// Whether an operation will never end: a hung device.
+    pub(super) fn hangs(&self, node: &Node) -> bool {
+        match (&node.work, &self.never_ends) {
             (Work::Kernel(kernel), Some(name)) => *kernel.name == **name,
-            _ => false,
+            _ => self.stuck.contains(&node.id),
         }
-    }
-
-    /// The earliest moment after `now` at which a head becomes visible to the device.
-    pub(super) fn next_enqueue(&self, now: Nanos) -> Option<Nanos> {
-        let heads = self.streams.values().filter_map(|s| s.queue.front());
-        heads.map(|entry| entry.enqueued).filter(|time| *time > now).min()
     }
 
     /// Law A40: the device's context is lost. Its queues end; host functions in them are dropped
-    /// without being called (law A29).
-    pub(super) fn lose(&mut self, device: DeviceId, error: Error) {
+    /// without being called (law A29). Other devices' waits for it count as satisfied.
+    pub(super) fn lose(&mut self, device: DeviceId, error: Error, now: Nanos) {
         self.lost.entry(device).or_insert(error);
-        for stream in self.streams.values_mut().filter(|s| s.device == device) {
-            stream.queue.clear();
-            stream.done = stream.submitted;
-            stream.running = false;
+        let mut gone: Vec<NodeId> =
+            self.nodes.iter().flatten().filter(|n| n.device == device).map(|n| n.id).collect();
+        gone.sort_unstable();
+        for id in gone {
+            if let Some(node) = self.node_mut(id) {
+                // What is freed now is never reached; its pool is lost with the device.
+                node.work = Work::Mark;
+            }
+            self.complete(id, now);
         }
+        self.arrived.retain(|id| {
+            self.nodes[id.at as usize].as_ref().is_some_and(|node| node.id == *id)
+        });
     }
 
     pub(super) fn check_lost(&self, device: DeviceId) -> Result<()> {
@@ -379,30 +361,38 @@ impl Engine {
         }
     }
 
-    /// Why waiting for `target` would never end: the chain of heads that hold each other back.
-    pub(super) fn stalled(&self, op: &'static str, target: StreamHandle) -> Error {
+    /// Why waiting for `target` would never end: the chain of operations that hold each other back.
+    pub(super) fn stalled(&self, op: &'static str, target: Option<Point>) -> Error {
         let mut chain = Vec::new();
-        let mut at = target;
-        while let Some(stream) = self.streams.get(&at.0) {
-            let Some(entry) = stream.queue.front() else { break };
-            match &entry.work {
-                Work::Wait { stream: on, seq } => {
-                    chain.push(format!("stream {} waits for stream {} #{seq}", at.0, on.0));
-                    at = *on;
-                }
-                Work::Kernel(kernel) => {
-                    chain.push(format!("kernel `{}` in stream {} never ends", kernel.name, at.0));
-                    break;
-                }
-                _ => {
-                    chain.push(format!("stream {} cannot start its #{}", at.0, entry.seq));
-                    break;
-                }
+        let first = |slot: SlotId| {
+            self.nodes.iter().flatten().filter(|n| n.slot == slot).min_by_key(|n| n.seq)
+        };
+        let mut at = target.and_then(|point| first(point.slot));
+        while let Some(node) = at {
+            let stream = self.handle_of(node.slot).0;
+            if let Work::Kernel(kernel) = &node.work
+                && self.hangs(node)
+            {
+                chain.push(format!("kernel `{}` in stream {stream} never ends", kernel.name));
+                break;
             }
-            if chain.len() > self.streams.len() {
+            let before = self.nodes.iter().flatten().find(|n| n.after.contains(&node.id));
+            chain.push(match before {
+                Some(before) => {
+                    let on = self.handle_of(before.slot).0;
+                    format!("stream {stream} waits for stream {on} #{}", before.seq)
+                }
+                None => format!("stream {stream} cannot start its #{}", node.seq),
+            });
+            at = before;
+            if chain.len() > self.nodes.len() {
                 break;
             }
         }
         Error::new(ErrorKind::Stalled, op, chain.join("; "))
+    }
+
+    pub(super) fn handle_of(&self, slot: SlotId) -> StreamHandle {
+        self.slots[slot.index()].handle
     }
 }

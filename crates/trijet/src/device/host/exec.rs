@@ -13,6 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Work smaller than this many written bytes is not worth a second thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
 
+/// A copy of a batch is cut into so many segments, which run in any order.
+const SEGMENTS: u64 = 4;
+
 /// The number of tiles of a kernel; at least 1.
 pub(super) fn tile_count(kernel: &Kernel) -> u64 {
     let tile = kernel.tile_elements.max(1);
@@ -29,9 +32,20 @@ fn written(kernel: &Kernel) -> impl Iterator<Item = (&Span, u64)> {
 pub(super) fn units(work: &Work) -> u64 {
     match work {
         Work::Copy { src, .. } => src.bytes().max(1),
+        Work::Batch(copies) => copies.len() as u64 * SEGMENTS,
         Work::Fill { dst, .. } => dst.bytes().max(1),
         Work::Kernel(kernel) => tile_count(kernel),
         _ => 1,
+    }
+}
+
+/// The bytes that an operation moves over a link, or sets.
+pub(super) fn bytes(work: &Work) -> u64 {
+    match work {
+        Work::Copy { src, .. } => src.bytes(),
+        Work::Batch(copies) => copies.iter().map(|copy| copy.src.bytes()).sum(),
+        Work::Fill { dst, .. } => dst.bytes(),
+        _ => 0,
     }
 }
 
@@ -42,6 +56,17 @@ pub(super) fn units(work: &Work) -> u64 {
 pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
     match work {
         Work::Copy { dst, src } => copy(&slice(dst, &part), &slice(src, &part)),
+        Work::Batch(copies) => {
+            for unit in part {
+                let count = copies.len() as u64;
+                let found = usize::try_from(unit % count).ok().and_then(|at| copies.get(at));
+                let Some(one) = found else { continue };
+                let (len, segment) = (one.src.bytes(), unit / count);
+                let own = len * segment / SEGMENTS..len * (segment + 1) / SEGMENTS;
+                copy(&slice(&one.dst, &own), &slice(&one.src, &own))?;
+            }
+            Ok(())
+        }
         Work::Fill { dst, value } => {
             if dst.bytes() > 0 {
                 lock(&slice(dst, &part), Mode::Write, "fill")?.bytes_mut().fill(*value);
@@ -49,7 +74,7 @@ pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
             Ok(())
         }
         Work::Kernel(kernel) => tiles(kernel, part, threads),
-        Work::Wait { .. } | Work::Record { .. } | Work::Free(_) | Work::HostFn(_) => Ok(()),
+        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::HostFn(_) => Ok(()),
     }
 }
 
@@ -159,6 +184,10 @@ pub(super) fn accesses(work: &Work) -> Vec<(Span, Mode)> {
         Work::Kernel(kernel) => {
             kernel.args.spans().iter().map(|arg| (arg.span.clone(), arg.mode)).collect()
         }
-        Work::Wait { .. } | Work::Record { .. } | Work::Free(_) | Work::HostFn(_) => Vec::new(),
+        Work::Batch(copies) => {
+            let sources = copies.iter().map(|copy| (copy.src.clone(), Mode::Read));
+            sources.chain(copies.iter().map(|copy| (copy.dst.clone(), Mode::Write))).collect()
+        }
+        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::HostFn(_) => Vec::new(),
     }
 }

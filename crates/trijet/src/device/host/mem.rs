@@ -12,16 +12,16 @@ use crate::device::memory::{Memory, Span};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// A page, so that page-locked memory and vector loads are aligned as on a real device.
 const ALIGN: usize = 4096;
 
-/// A fixed run of bytes with a lock per range.
+/// A run of bytes with a lock per range.
 ///
 /// Invariant: `base` points to `len` initialised bytes that stay valid until this value drops.
 #[derive(Debug)]
-pub(crate) struct HostBytes {
+struct Region {
     base: NonNull<u8>,
     len: usize,
     /// The layout to give back to the allocator; `None` when a driver owns the bytes.
@@ -31,9 +31,28 @@ pub(crate) struct HostBytes {
 
 // SAFETY: the bytes are plain data owned by this value (or lent to it for its whole life), and
 // are reached only under a range lock or under the promises of `slice` and `slice_mut`.
-unsafe impl Send for HostBytes {}
+unsafe impl Send for Region {}
 // SAFETY: as for `Send`; `locks` makes the shared use exclusive per byte range.
-unsafe impl Sync for HostBytes {}
+unsafe impl Sync for Region {}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if let Some(layout) = self.layout {
+            // SAFETY: `base` came from `alloc_zeroed` with this very layout, and dropping ends
+            // the type's invariant: every guard and queued operation holds a share of the region.
+            unsafe { dealloc(self.base.as_ptr(), layout) };
+        }
+    }
+}
+
+/// A window of a region: all of it, or the part that a pool has handed out. Two windows overlap
+/// only when the pool hands bytes out again.
+#[derive(Debug, Clone)]
+pub(crate) struct HostBytes {
+    region: Arc<Region>,
+    start: usize,
+    len: usize,
+}
 
 impl HostBytes {
     /// `len` zeroed bytes, or `None` when the system has no more.
@@ -42,21 +61,32 @@ impl HostBytes {
         let layout = Layout::from_size_align(len.max(1), ALIGN).ok()?;
         // SAFETY: the layout has a non-zero size by `max(1)`.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Self { base, len, layout: Some(layout), locks: Mutex::default() })
+        let region = Region { base, len, layout: Some(layout), locks: Mutex::default() };
+        Some(Self { region: Arc::new(region), start: 0, len })
     }
 
     /// Bytes that someone else allocated.
     ///
     /// # Safety
-    /// `base` points to `len` initialised bytes that stay valid until the returned value drops,
-    /// and that nothing but this value's methods and the device's own operations touches.
+    /// `base` points to `len` initialised bytes that stay valid until the returned value and its
+    /// clones drop, and that nothing but their methods and the device's own operations touches.
     pub(in crate::device) unsafe fn lent(base: NonNull<u8>, len: usize) -> Self {
-        Self { base, len, layout: None, locks: Mutex::default() }
+        let region = Region { base, len, layout: None, locks: Mutex::default() };
+        Self { region: Arc::new(region), start: 0, len }
+    }
+
+    /// The part `range` of this window, as a window of its own.
+    ///
+    /// # Panics
+    /// When the range does not lie within this one: the pools hand out what they hold.
+    pub(in crate::device::host) fn part(&self, range: Range<u64>) -> Self {
+        let (start, len) = self.checked(&range);
+        Self { region: Arc::clone(&self.region), start, len }
     }
 
     /// The address of the first byte.
     pub(crate) fn address(&self) -> u64 {
-        self.base.as_ptr() as u64
+        self.region.base.as_ptr() as u64 + self.start as u64
     }
 
     /// The bytes of `range`, outside any lock.
@@ -65,8 +95,8 @@ impl HostBytes {
     /// Until the slice is dropped no operation that writes `range` runs, on any device.
     pub(crate) unsafe fn slice(&self, range: Range<u64>) -> &[u8] {
         let (start, len) = self.checked(&range);
-        // SAFETY: `checked` keeps the offset within the allocation.
-        let at = unsafe { self.base.as_ptr().add(start) };
+        // SAFETY: `checked` keeps the offset within the region.
+        let at = unsafe { self.region.base.as_ptr().add(start) };
         // SAFETY: in bounds and initialised by the type's invariant; not written meanwhile by
         // the caller's promise, which a second stream without an edge would break.
         unsafe { std::slice::from_raw_parts(at, len) }
@@ -80,28 +110,26 @@ impl HostBytes {
     #[expect(clippy::mut_from_ref, reason = "exclusive by the caller's promise or a range lock")]
     pub(crate) unsafe fn slice_mut(&self, range: Range<u64>) -> &mut [u8] {
         let (start, len) = self.checked(&range);
-        // SAFETY: `checked` keeps the offset within the allocation.
-        let at = unsafe { self.base.as_ptr().add(start) };
+        // SAFETY: `checked` keeps the offset within the region, also for a part of it.
+        let at = unsafe { self.region.base.as_ptr().add(start) };
         // SAFETY: in bounds and initialised by the type's invariant; exclusive by the caller's
         // promise, which a forgotten edge to an operation in flight would break.
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
+    /// Where `range` of this window lies in the region.
     fn checked(&self, range: &Range<u64>) -> (usize, usize) {
         let start = usize::try_from(range.start).expect("offsets fit the address space");
         let end = usize::try_from(range.end).expect("offsets fit the address space");
         assert!(start <= end && end <= self.len, "{range:?} outside {} bytes", self.len);
-        (start, end - start)
+        let at = self.start + start;
+        assert!(at + (end - start) <= self.region.len, "a window lies within its region");
+        (at, end - start)
     }
-}
 
-impl Drop for HostBytes {
-    fn drop(&mut self) {
-        if let Some(layout) = self.layout {
-            // SAFETY: `base` came from `alloc_zeroed` with this very layout, and dropping ends
-            // the type's invariant: every guard and queued operation holds a share of the token.
-            unsafe { dealloc(self.base.as_ptr(), layout) };
-        }
+    /// The same as numbers of the region, for its locks.
+    fn in_region(&self, range: &Range<u64>) -> Range<u64> {
+        self.start as u64 + range.start..self.start as u64 + range.end
     }
 }
 
@@ -118,15 +146,16 @@ impl RangeGuard {
     pub(in crate::device) fn try_new(span: &Span, mode: Mode) -> Option<Self> {
         let range = span.range();
         let bytes = span.memory().host()?;
-        let mut locks = bytes.locks.lock().expect("no code panics under a range lock");
+        let locked = bytes.in_region(&range);
+        let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
         let excluded = locks.iter().any(|(held, held_mode)| {
-            let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
+            let shared_bytes = held.start.max(locked.start) < held.end.min(locked.end);
             shared_bytes && (held_mode.writes() || mode.writes())
         });
         if excluded {
             return None;
         }
-        locks.push((range.clone(), mode));
+        locks.push((locked, mode));
         drop(locks);
         Some(Self { memory: span.memory().clone(), range, mode })
     }
@@ -155,8 +184,9 @@ impl RangeGuard {
 impl Drop for RangeGuard {
     fn drop(&mut self) {
         let Some(bytes) = self.memory.host() else { return };
-        let mut locks = bytes.locks.lock().expect("no code panics under a range lock");
-        let mine = locks.iter().position(|held| held.0 == self.range && held.1 == self.mode);
+        let locked = bytes.in_region(&self.range);
+        let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
+        let mine = locks.iter().position(|held| held.0 == locked && held.1 == self.mode);
         if let Some(index) = mine {
             locks.swap_remove(index);
         }
@@ -185,6 +215,24 @@ mod tests {
         let b = RangeGuard::try_new(&m.span(8..16), Mode::Read).expect("readers share");
         assert_eq!((a.bytes()[31], a.bytes()[32], b.bytes()[0]), (7, 0, 7));
         assert!(RangeGuard::try_new(&m.span(8..9), Mode::ReadWrite).is_none());
+    }
+
+    #[test]
+    fn windows_of_the_same_bytes_exclude_each_other() {
+        let whole = HostBytes::zeroed(64).expect("a few bytes");
+        let window = |range: Range<u64>| {
+            let bytes = whole.part(range);
+            Memory::new(Space::Pinned, bytes.address(), bytes.len as u64, Some(bytes))
+        };
+        let (a, b, c) = (window(0..32), window(16..48), window(32..64));
+        assert!(a.span(0..32).overlaps(&b.span(0..32)) && !a.span(0..32).overlaps(&c.span(0..32)));
+        let mut held = RangeGuard::try_new(&a.span(0..32), Mode::Write).expect("free");
+        held.bytes_mut().fill(9);
+        assert!(RangeGuard::try_new(&b.span(0..32), Mode::Read).is_none());
+        assert!(RangeGuard::try_new(&b.span(16..32), Mode::Read).is_some());
+        drop(held);
+        let guard = RangeGuard::try_new(&b.span(0..32), Mode::Read).expect("free again");
+        assert_eq!((guard.bytes()[15], guard.bytes()[16]), (9, 0));
     }
 
     #[test]

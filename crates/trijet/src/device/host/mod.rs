@@ -5,39 +5,55 @@
 //! in an order that a seed decides. Both follow the same laws: what may happen here is what the
 //! laws allow on CUDA.
 
+mod calls;
 pub(crate) mod cost;
 mod driver;
 mod engine;
+mod events;
 mod exec;
+pub(crate) mod fault;
+mod heap;
 pub(in crate::device) mod mem;
 pub(crate) mod order;
 mod pools;
+mod refuse;
+pub(in crate::device) mod search;
 mod simulate;
+mod step;
+mod streams;
+mod table;
 mod threads;
+mod turn;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::Mode;
-use crate::base::units::{Bytes, Nanos};
-use crate::device::driver::{FunctionHandle, ModuleHandle, StreamHandle};
-use crate::device::memory::Span;
+use crate::base::units::Bytes;
+use crate::device::driver::{FunctionHandle, ModuleHandle};
 use crate::device::twin::Twin;
 pub use cost::CostModel;
 use engine::Engine;
+pub use fault::{Fault, FaultKind, Verb};
+use fault::Faults;
 pub use order::Order;
+use order::{May, Policy, as_measured};
+use crate::base::prng::Prng;
 use pools::Pools;
-use simulate::{Simulation, Step};
-use std::collections::BTreeMap;
+pub(in crate::device) use search::Search;
+use simulate::Simulation;
+use step::{Decider, Pct, Stepper};
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use threads::WallClock;
+use std::sync::{Arc, Condvar, Mutex};
+use table::Table;
+use threads::{WallClock, Workers};
+use turn::Baton;
 
 /// How the host device runs operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Executor {
     /// Real work on CPU threads, as fast as this machine can.
     Threads,
-    /// A simulated GPU: real bytes, modelled time, an order policy.
+    /// A simulated GPU: real bytes, an order policy, and with `Order::Greedy` and `Order::Seeded`
+    /// modelled time. Nothing happens beside the calls of the host.
     Virtual(Order),
 }
 
@@ -54,6 +70,8 @@ pub struct HostConfig {
     pub cost: CostModel,
     /// A kernel of this name never ends: a hung device, for testing that waits report it.
     pub never_ends: Option<String>,
+    /// Faults to inject, for testing that they are reported and nothing hangs or leaks.
+    pub faults: Vec<Fault>,
 }
 
 impl Default for HostConfig {
@@ -65,6 +83,7 @@ impl Default for HostConfig {
             memory: Bytes(16 << 30),
             cost: CostModel::default(),
             never_ends: None,
+            faults: Vec::new(),
         }
     }
 }
@@ -89,45 +108,75 @@ pub(in crate::device::host) struct Shared {
 }
 
 struct Function {
+    device: DeviceId,
     name: Arc<str>,
     twin: Twin,
+}
+
+/// What runs the operations.
+enum Run {
+    Threads(Workers),
+    Timed(Simulation),
+    Stepped(Stepper),
 }
 
 pub(in crate::device::host) struct State {
     engine: Engine,
     pools: Pools,
-    modules: BTreeMap<u64, String>,
-    functions: BTreeMap<u64, Function>,
-    simulation: Option<Simulation>,
-    /// A thread is advancing the simulation and has let go of the lock to call a host function.
+    modules: Table<(DeviceId, String)>,
+    functions: Table<Function>,
+    run: Run,
+    baton: Baton,
+    faults: Faults,
+    /// A thread has let go of the lock to call a host function.
     calling: bool,
-    /// What the operations on worker threads touch at the moment.
-    running: Vec<(StreamHandle, Vec<(Span, Mode)>)>,
     shutdown: bool,
 }
 
 impl State {
-    /// Completes what needs no engine, and accounts the memory that was freed.
-    fn retire(&mut self, now: Nanos) -> bool {
-        let moved = self.engine.retire(now);
-        self.account_freed();
-        moved
-    }
-
     fn account_freed(&mut self) {
         for memory in std::mem::take(&mut self.engine.freed) {
-            self.pools.release(&memory);
+            self.pools.reached(&memory);
         }
+    }
+
+    /// Whether every call is a step that competes with the device's.
+    fn explores(&self) -> bool {
+        matches!(self.run, Run::Stepped(_))
+    }
+
+    /// Whether the driver does what the laws let it do.
+    fn may(&mut self, what: May) -> bool {
+        self.run.may(what)
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("twins and host functions run without this lock")
+impl Run {
+    fn may(&mut self, what: May) -> bool {
+        match self {
+            Self::Threads(_) => as_measured(what),
+            Self::Timed(simulation) => simulation.policy.may(what),
+            Self::Stepped(stepper) => stepper.may(what),
+        }
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).expect("twins and host functions run without this lock")
+    fn new(config: &HostConfig, threads: usize, search: Option<Arc<Mutex<Search>>>) -> Self {
+        let timed = |policy| Self::Timed(Simulation::new(policy, config.cost.clone(), threads));
+        let stepped = |decider| Self::Stepped(Stepper::new(decider, threads));
+        if let Some(search) = search {
+            return stepped(Decider::Search(search));
+        }
+        match &config.executor {
+            Executor::Threads => Self::Threads(Workers::default()),
+            Executor::Virtual(Order::Greedy) => timed(Policy::Greedy),
+            Executor::Virtual(Order::Seeded(seed)) => timed(Policy::Seeded(Prng::new(*seed))),
+            Executor::Virtual(Order::Pct { seed, depth, steps }) => {
+                stepped(Decider::Pct(Pct::new(*seed, *depth, *steps)))
+            }
+            Executor::Virtual(Order::Steps(steps)) => {
+                stepped(Decider::List { steps: Arc::clone(steps), at: 0 })
+            }
+        }
     }
 }
 
@@ -135,23 +184,34 @@ impl HostDriver {
     /// # Errors
     /// `Unsupported` when the system starts no more threads.
     pub(crate) fn open(config: HostConfig) -> Result<Self> {
+        Self::with_search(config, None)
+    }
+
+    /// Opens devices whose every choice is made by `search`, if there is one.
+    ///
+    /// # Errors
+    /// `Unsupported` when the system starts no more threads.
+    pub(in crate::device) fn with_search(
+        config: HostConfig,
+        search: Option<Arc<Mutex<Search>>>,
+    ) -> Result<Self> {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let simulation = match config.executor {
-            Executor::Threads => None,
-            Executor::Virtual(order) => Some(Simulation::new(order, config.cost.clone(), threads)),
-        };
-        let mut engine = Engine::default();
-        engine.never_ends.clone_from(&config.never_ends);
+        let mut engine = Engine::new(config.devices, config.never_ends.clone());
+        if search.is_some() {
+            engine.trail = Some(engine::Trail::default());
+        }
         let state = State {
             engine,
-            pools: Pools::new(config.memory),
-            modules: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            simulation,
+            pools: Pools::new(config.memory, config.devices),
+            modules: Table::default(),
+            functions: Table::default(),
+            run: Run::new(&config, threads, search),
+            baton: Baton::default(),
+            faults: Faults::new(config.faults.clone()),
             calling: false,
-            running: Vec::new(),
             shutdown: false,
         };
+        let works = matches!(state.run, Run::Threads(_));
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -159,7 +219,7 @@ impl HostDriver {
             threads,
         });
         let driver = Self { config, shared };
-        if driver.config.executor == Executor::Threads {
+        if works {
             threads::spawn(&driver.shared).map_err(|e| {
                 Error::new(ErrorKind::Unsupported, "open", "no thread for the host device")
                     .caused_by(e)
@@ -168,115 +228,23 @@ impl HostDriver {
         Ok(driver)
     }
 
-    /// The enqueue time of a call that takes the host `time`.
-    fn enqueue_time(&self, state: &mut State, time: fn(&CostModel) -> Nanos) -> Nanos {
-        match &mut state.simulation {
-            Some(simulation) => {
-                let time = time(simulation.cost());
-                simulation.host_call(time)
-            }
-            None => self.shared.clock.now(),
-        }
-    }
-
-    /// Lets the device work until `stream` has completed `seq`.
-    fn wait_for(&self, op: &'static str, stream: StreamHandle, seq: u64) -> Result<()> {
-        let mut state = self.shared.lock();
-        while !state.engine.completed(stream, seq) {
-            state = self.progress(op, state, stream, Nanos(u64::MAX))?.0;
-        }
-        if let Some(simulation) = &mut state.simulation {
-            simulation.host_waited();
-        }
-        state.pools.synchronised();
-        Ok(())
-    }
-
-    /// Lets the device work until its clock reaches the host's. Only a simulation needs to.
-    fn catch_up<'a>(&'a self, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
-        let Some(simulation) = &mut state.simulation else {
-            state.retire(self.shared.clock.now());
-            return Ok(state);
-        };
-        let event_call = simulation.cost().event_call;
-        let limit = simulation.host_call(event_call);
-        // A query never blocks: it does not wait for the host function that another thread calls.
-        while !state.calling {
-            let (next, moved) = self.progress("query", state, StreamHandle(0), limit)?;
-            state = next;
-            if !moved {
-                break;
-            }
-        }
-        Ok(state)
-    }
-
-    /// One step of the simulation, or a wait for the worker threads. False when a simulation has
-    /// nothing more to do before `limit`.
-    fn progress<'a>(
-        &'a self,
-        op: &'static str,
-        mut guard: MutexGuard<'a, State>,
-        target: StreamHandle,
-        limit: Nanos,
-    ) -> Result<(MutexGuard<'a, State>, bool)> {
-        if guard.calling {
-            return Ok((self.shared.wait(guard), true));
-        }
-        let state = &mut *guard;
-        let Some(simulation) = &mut state.simulation else {
-            let now = self.shared.clock.now();
-            if state.retire(now) {
-                self.shared.changed.notify_all();
-            } else if state.running.is_empty() && state.engine.startable(now).is_empty() {
-                return Err(state.engine.stalled(op, target));
-            } else {
-                guard = self.shared.wait(guard);
-            }
-            return Ok((guard, true));
-        };
-        let step = simulation.step(&mut state.engine, limit);
-        state.account_freed();
-        match step {
-            Step::Moved => Ok((guard, true)),
-            Step::Quiet => Ok((guard, false)),
-            Step::Idle if limit < Nanos(u64::MAX) => Ok((guard, false)),
-            Step::Idle => Err(state.engine.stalled(op, target)),
-            Step::Call(stream, function) => {
-                state.calling = true;
-                drop(guard);
-                function();
-                let mut guard = self.shared.lock();
-                let state = &mut *guard;
-                state.calling = false;
-                if let Some(simulation) = &mut state.simulation {
-                    simulation.host_fn_done(&mut state.engine, stream);
-                }
-                self.shared.changed.notify_all();
-                Ok((guard, true))
-            }
-        }
-    }
-
     fn check_device(&self, op: &'static str, device: DeviceId) -> Result<()> {
         if device.0 < self.config.devices {
             return Ok(());
         }
         let count = self.config.devices;
         let cause = format!("there are {count} host devices, numbered from 0");
-        Err(Error::new(ErrorKind::NoDevice, op, cause).on(device))
+        Err(Error::new(ErrorKind::NoDevice, op, cause).with_code(101).on(device))
     }
 
     fn function_of(state: &State, function: FunctionHandle) -> Result<&Function> {
-        state.functions.get(&function.0).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidValue, "launch", "the kernel was never loaded")
-        })
+        let found = state.functions.get(function.0);
+        found.ok_or_else(|| refuse::handle("launch", "the kernel was never loaded"))
     }
 
-    fn module_label(state: &State, module: ModuleHandle) -> Result<&str> {
-        state.modules.get(&module.0).map(String::as_str).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidValue, "function", "the module was never loaded")
-        })
+    fn module_of(state: &State, module: ModuleHandle) -> Result<&(DeviceId, String)> {
+        let found = state.modules.get(module.0);
+        found.ok_or_else(|| refuse::handle("function", "the module was never loaded"))
     }
 }
 

@@ -1,130 +1,336 @@
-//! Pools of stream-ordered memory on the host device: sizes and thresholds. The bytes themselves
-//! come from the system's allocator.
+//! Pools of stream-ordered memory on the host device, and device memory that belongs to no stream:
+//! attributes, limits, access, and the laws of reuse (A21 to A26). Where bytes lie is `heap`.
 #![forbid(unsafe_code)]
 
-use crate::base::error::{Error, ErrorKind, Result};
+use super::engine::{Engine, NodeId, Point};
+use super::heap::{After, Heap, Place, growth};
+use super::mem::HostBytes;
+use super::order::May;
+use super::refuse;
+use super::streams::SlotId;
+use super::table::Table;
+use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
-use crate::device::driver::{PoolHandle, PoolStats};
-use crate::device::memory::Memory;
+use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
+use crate::device::memory::{Memory, Space};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Sizes are rounded up to this, as a real driver does (512 bytes measured).
 const GRANULE: u64 = 512;
 
-#[derive(Debug, Default)]
-struct Pool {
-    device: u32,
+#[derive(Debug)]
+pub(super) struct Pool {
+    device: DeviceId,
+    /// The most it may hold; 0 for no limit of its own.
+    max: u64,
+    is_default: bool,
+    follow: bool,
+    opportunistic: bool,
+    internal: bool,
     threshold: u64,
-    stats: PoolStats,
+    used: u64,
+    used_high: u64,
+    reserved_high: u64,
+    heap: Heap,
+    access: BTreeMap<DeviceId, PoolAccess>,
     destroyed: bool,
 }
 
-/// All pools of a host driver.
+/// All memory of a host driver's devices.
 #[derive(Debug)]
 pub(super) struct Pools {
     capacity: u64,
-    pools: BTreeMap<u64, Pool>,
-    /// Which pool an address came from, and its rounded size.
-    live: BTreeMap<u64, (PoolHandle, u64)>,
+    pools: Table<Pool>,
+    defaults: Vec<PoolHandle>,
+    current: Vec<PoolHandle>,
+    /// Live stream-ordered allocations by address.
+    live: BTreeMap<u64, (PoolHandle, Place)>,
+    /// Device memory that belongs to no stream, by address.
+    plain: BTreeMap<u64, (DeviceId, u64)>,
+    /// Who may reach whose plain memory (law A39).
+    peers: Vec<(DeviceId, DeviceId)>,
 }
 
-impl Pools {
-    pub(super) fn new(capacity: Bytes) -> Self {
-        Self { capacity: capacity.0, pools: BTreeMap::new(), live: BTreeMap::new() }
+/// What an allocation found.
+pub(super) struct Found {
+    pub(super) memory: Memory,
+    /// Streams whose progress decided what could be had.
+    pub(super) looked: SmallVec<[SlotId; 2]>,
+    /// Frees that the stream has to wait for: a dependency that the driver inserts (law A23).
+    pub(super) waits: After,
+}
+
+/// Why a free block may be handed out to a stream (law A23).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reuse {
+    /// Freed earlier in the same stream, or seen complete by the host: always.
+    Own,
+    /// Freed in a stream that this one follows by events or by the legacy stream's rules.
+    Following,
+    /// Complete by now, by luck.
+    Finished,
+    /// Only with a dependency that the driver inserts.
+    Internal,
+}
+
+impl Pool {
+    fn new(device: DeviceId, max: u64, is_default: bool) -> Self {
+        Self {
+            device,
+            max,
+            is_default,
+            follow: true,
+            opportunistic: true,
+            internal: true,
+            threshold: 0,
+            used: 0,
+            used_high: 0,
+            reserved_high: 0,
+            heap: Heap::default(),
+            access: BTreeMap::new(),
+            destroyed: false,
+        }
     }
 
-    pub(super) fn create(&mut self, handle: u64, device: DeviceId) -> PoolHandle {
-        self.pools.insert(handle, Pool { device: device.0, ..Pool::default() });
-        PoolHandle(handle)
+    /// Law A23: why a block that comes after `after` may go to `slot`.
+    fn law_a23_reuse(&self, engine: &Engine, slot: SlotId, after: &After) -> Reuse {
+        let knows = &engine.slots[slot.index()].knows;
+        let one = |point: &Point| {
+            if point.slot == slot || engine.slots[point.slot.index()].seen >= point.seq {
+                Reuse::Own
+            } else if self.follow && knows.covers(point.position()) {
+                Reuse::Following
+            } else if self.opportunistic && engine.completed(*point) {
+                Reuse::Finished
+            } else {
+                Reuse::Internal
+            }
+        };
+        after.iter().map(one).max().unwrap_or(Reuse::Own)
+    }
+
+    /// The best block of at least `size` that `slot` may have for a reason up to `most`.
+    fn find(&self, engine: &Engine, slot: SlotId, size: u64, most: Reuse) -> Option<Candidate> {
+        let ranked = self.heap.candidates(size).into_iter().map(|(place, after)| {
+            (self.law_a23_reuse(engine, slot, after), place, after.clone())
+        });
+        ranked.filter(|(reuse, ..)| *reuse <= most).min_by_key(|(reuse, ..)| *reuse)
+    }
+
+    /// The streams whose progress decides what `slot` may have by luck.
+    fn looks(&self, engine: &Engine, slot: SlotId, size: u64) -> SmallVec<[SlotId; 2]> {
+        let others = self.heap.candidates(size).into_iter().filter(|(_, after)| {
+            self.law_a23_reuse(engine, slot, after) > Reuse::Following
+        });
+        others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
+    }
+
+    /// A block of fresh memory.
+    fn grow(&mut self, more: u64, size: u64) -> Option<Place> {
+        if !self.heap.grow(more) {
+            return None;
+        }
+        self.reserved_high = self.reserved_high.max(self.heap.reserved);
+        let blocks = self.heap.candidates(size);
+        blocks.into_iter().map(|(place, _)| place).max_by_key(|place| place.segment())
+    }
+}
+
+/// A block that may be handed out, why, and what it comes after.
+type Candidate = (Reuse, Place, After);
+
+impl Pools {
+    pub(super) fn new(capacity: Bytes, devices: u32) -> Self {
+        let mut pools = Table::default();
+        let of = |id| PoolHandle(pools.insert(Pool::new(DeviceId(id), 0, true)));
+        let defaults: Vec<PoolHandle> = (0..devices).map(of).collect();
+        Self {
+            capacity: capacity.0,
+            pools,
+            current: defaults.clone(),
+            defaults,
+            live: BTreeMap::new(),
+            plain: BTreeMap::new(),
+            peers: Vec::new(),
+        }
+    }
+
+    pub(super) fn create(&mut self, device: DeviceId, max: Bytes) -> PoolHandle {
+        PoolHandle(self.pools.insert(Pool::new(device, max.0, false)))
     }
 
     fn get(&mut self, op: &'static str, pool: PoolHandle) -> Result<&mut Pool> {
         self.pools
-            .get_mut(&pool.0)
+            .get_mut(pool.0)
             .filter(|p| !p.destroyed)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidValue, op, "the pool does not exist"))
+            .ok_or_else(|| refuse::value(op, "the pool does not exist"))
     }
 
-    /// Law A26: the pool's memory goes when its last allocation is freed.
+    /// Law A26: the pool's memory goes when its last allocation is freed; as the current pool, the
+    /// default one takes its place.
     pub(super) fn destroy(&mut self, pool: PoolHandle) -> Result<()> {
-        self.get("pool destroy", pool)?.destroyed = true;
+        let found = self.get("pool destroy", pool)?;
+        if found.is_default {
+            return Err(refuse::value("pool destroy", "a default pool cannot be destroyed"));
+        }
+        found.destroyed = true;
+        for (current, default) in self.current.iter_mut().zip(&self.defaults) {
+            if *current == pool {
+                *current = *default;
+            }
+        }
         self.drop_empty(pool);
         Ok(())
     }
 
     fn drop_empty(&mut self, pool: PoolHandle) {
-        if self.pools.get(&pool.0).is_some_and(|p| p.destroyed && p.stats.used.0 == 0) {
-            self.pools.remove(&pool.0);
+        if self.pools.get(pool.0).is_some_and(|p| p.destroyed && p.used == 0) {
+            self.pools.remove(pool.0);
         }
     }
 
-    pub(super) fn set_threshold(&mut self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        self.get("pool threshold", pool)?.threshold = keep.0;
+    pub(super) fn default_of(&self, device: DeviceId) -> PoolHandle {
+        self.defaults[device.0 as usize]
+    }
+
+    pub(super) fn current_of(&self, device: DeviceId) -> PoolHandle {
+        self.current[device.0 as usize]
+    }
+
+    pub(super) fn set_current(&mut self, device: DeviceId, pool: PoolHandle) -> Result<()> {
+        let home = self.get("set current pool", pool)?.device;
+        if home != device {
+            let cause = format!("the pool is of {home}, not of {device}");
+            return Err(refuse::value("set current pool", cause));
+        }
+        self.current[device.0 as usize] = pool;
         Ok(())
     }
 
-    pub(super) fn stats(&mut self, pool: PoolHandle) -> Result<PoolStats> {
-        Ok(self.get("pool statistics", pool)?.stats)
+    pub(super) fn attribute(&mut self, pool: PoolHandle, what: PoolAttribute) -> Result<u64> {
+        let op = "pool attribute";
+        let found = self.get(op, pool)?;
+        Ok(match what {
+            PoolAttribute::REUSE_FOLLOW_EVENTS => u64::from(found.follow),
+            PoolAttribute::REUSE_OPPORTUNISTIC => u64::from(found.opportunistic),
+            PoolAttribute::REUSE_INTERNAL => u64::from(found.internal),
+            PoolAttribute::THRESHOLD => found.threshold,
+            PoolAttribute::RESERVED => found.heap.reserved,
+            PoolAttribute::RESERVED_HIGH => found.reserved_high,
+            PoolAttribute::USED => found.used,
+            PoolAttribute::USED_HIGH => found.used_high,
+            PoolAttribute(number) => {
+                return Err(refuse::value(op, format!("there is no attribute {number}")));
+            }
+        })
     }
 
-    pub(super) fn reset_high(&mut self, pool: PoolHandle) -> Result<()> {
-        let stats = &mut self.get("pool statistics", pool)?.stats;
-        stats.used_high = stats.used;
-        stats.reserved_high = stats.reserved;
+    pub(super) fn set_attribute(
+        &mut self,
+        pool: PoolHandle,
+        what: PoolAttribute,
+        value: u64,
+    ) -> Result<()> {
+        let op = "pool attribute";
+        let found = self.get(op, pool)?;
+        match what {
+            PoolAttribute::REUSE_FOLLOW_EVENTS => found.follow = value != 0,
+            PoolAttribute::REUSE_OPPORTUNISTIC => found.opportunistic = value != 0,
+            PoolAttribute::REUSE_INTERNAL => found.internal = value != 0,
+            PoolAttribute::THRESHOLD => found.threshold = value,
+            PoolAttribute::RESERVED_HIGH if value == 0 => found.reserved_high = found.heap.reserved,
+            PoolAttribute::USED_HIGH if value == 0 => found.used_high = found.used,
+            PoolAttribute(number) => {
+                let cause = format!("attribute {number} cannot be set to {value}");
+                return Err(refuse::value(op, cause));
+            }
+        }
         Ok(())
     }
 
-    /// Memory of `device` that no pool holds, and all of it.
+    /// Memory of `device` that nobody holds, and all of it.
     pub(super) fn free_bytes(&self, device: DeviceId) -> (Bytes, Bytes) {
-        let held = self.pools.values().filter(|p| p.device == device.0);
-        let reserved: u64 = held.map(|p| p.stats.reserved.0).sum();
-        (Bytes(self.capacity - reserved.min(self.capacity)), Bytes(self.capacity))
+        let pools = self.pools.values().filter(|p| p.device == device).map(|p| p.heap.reserved);
+        let plain = self.plain.values().filter(|(home, _)| *home == device).map(|(_, size)| *size);
+        let held: u64 = pools.chain(plain).sum();
+        (Bytes(self.capacity - held.min(self.capacity)), Bytes(self.capacity))
     }
 
-    /// Makes room for an allocation; [`Self::place`] follows when the bytes are there.
-    pub(super) fn take(&mut self, pool: PoolHandle, bytes: Bytes) -> Result<u64> {
-        let device = DeviceId(self.get("alloc", pool)?.device);
+    /// Law A21: memory for `slot`, at once. From a block that the laws of reuse let it have, from
+    /// the device, or behind a dependency; in this order, except where `may` decides otherwise.
+    pub(super) fn alloc(
+        &mut self,
+        engine: &Engine,
+        slot: SlotId,
+        pool: PoolHandle,
+        bytes: Bytes,
+        mut may: impl FnMut(May) -> bool,
+    ) -> Result<Found> {
+        let device = self.get("alloc", pool)?.device;
+        if bytes.0 == 0 {
+            return Err(refuse::value("alloc", "no bytes are asked for"));
+        }
         let (free, total) = self.free_bytes(device);
         let found = self.get("alloc", pool)?;
+        let own_limit = if found.max == 0 { u64::MAX } else { found.max - found.heap.reserved };
         let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
-        let unused = found.stats.reserved.0 - found.stats.used.0;
-        let grow = size.saturating_sub(unused);
-        if grow > free.0 {
-            return Err(Error::new(
-                ErrorKind::OutOfMemory,
-                "alloc",
-                format!("{bytes} wanted, {} of {total} available", Bytes(free.0 + unused)),
-            )
-            .on(device));
-        }
-        let stats = &mut found.stats;
-        stats.reserved.0 += grow;
-        stats.used.0 += size;
-        stats.reserved_high = stats.reserved_high.max(stats.reserved);
-        stats.used_high = stats.used_high.max(stats.used);
-        Ok(size)
+        let grown = growth(size, free.0.min(own_limit));
+        let wanted = |reuse, may: &mut dyn FnMut(May) -> bool| match reuse {
+            Reuse::Own => true,
+            Reuse::Following => may(May::ReuseFollowing),
+            Reuse::Finished => may(May::ReuseFinished),
+            Reuse::Internal => false,
+        };
+        let free_block = found
+            .find(engine, slot, size, Reuse::Finished)
+            .filter(|(reuse, ..)| grown.is_none() || wanted(*reuse, &mut may));
+        let fresh = match &free_block {
+            Some((_, place, _)) => Some(*place),
+            None => grown.and_then(|more| found.grow(more, size)),
+        };
+        let internal = if found.internal { Reuse::Internal } else { Reuse::Finished };
+        let (place, waits) = match fresh {
+            Some(place) => (place, After::new()),
+            None => match found.find(engine, slot, size, internal) {
+                Some((_, place, after)) => (place, after),
+                None => {
+                    let cause = format!("{bytes} wanted, {free} of {total} free");
+                    return Err(refuse::memory("alloc", cause).on(device));
+                }
+            },
+        };
+        let looked = found.looks(engine, slot, size);
+        let Some(host) = found.heap.take(place) else {
+            return Err(refuse::memory("alloc", "the block is gone"));
+        };
+        found.used += place.size;
+        found.used_high = found.used_high.max(found.used);
+        let address = host.address();
+        self.live.insert(address, (pool, place));
+        let memory = Memory::new(Space::Device(device), address, bytes.0, Some(host));
+        Ok(Found { memory, looked, waits })
     }
 
-    /// Notes where an allocation came from.
-    pub(super) fn place(&mut self, pool: PoolHandle, address: u64, size: u64) {
-        self.live.insert(address, (pool, size));
-    }
-
-    /// The bytes of an allocation could not be had after all.
-    pub(super) fn give_up(&mut self, pool: PoolHandle, size: u64) {
-        if let Some(found) = self.pools.get_mut(&pool.0) {
-            found.stats.used.0 -= size;
+    /// Law A22: from the call on, the block may be handed out after the free at `point`; `None`
+    /// when it is free at once (law A24).
+    pub(super) fn release(&mut self, memory: &Memory, point: Option<Point>) {
+        if let Some((pool, place)) = self.live.remove(&memory.address()) {
+            if let Some(found) = self.pools.get_mut(pool.0) {
+                found.used -= place.size;
+                found.heap.give_back(place, point);
+            }
+            self.drop_empty(pool);
+        }
+        if point.is_none() {
+            self.plain.remove(&memory.address());
         }
     }
 
-    /// A free has been reached in stream order.
-    pub(super) fn release(&mut self, memory: &Memory) {
-        let Some((pool, size)) = self.live.remove(&memory.address()) else { return };
-        if let Some(found) = self.pools.get_mut(&pool.0) {
-            found.stats.used.0 -= size;
-        }
-        self.drop_empty(pool);
+    /// A stream has reached the free of memory that belongs to no stream.
+    pub(super) fn reached(&mut self, memory: &Memory) {
+        self.plain.remove(&memory.address());
     }
 
     /// Whether the address is a live allocation of a pool.
@@ -132,17 +338,118 @@ impl Pools {
         self.live.contains_key(&memory.address())
     }
 
-    /// Law A25: at a synchronisation, what exceeds the threshold goes back to the device.
-    pub(super) fn synchronised(&mut self) {
+    /// Whether the address is device memory that belongs to no stream.
+    pub(super) fn holds_plain(&self, memory: &Memory) -> bool {
+        self.plain.contains_key(&memory.address())
+    }
+
+    pub(super) fn plain_alloc(&mut self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
+        let op = "device alloc";
+        if bytes.0 == 0 {
+            return Err(refuse::value(op, "no bytes are asked for"));
+        }
+        let (free, total) = self.free_bytes(device);
+        let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        let out = || {
+            refuse::memory(op, format!("{bytes} wanted, {free} of {total} free")).on(device)
+        };
+        let host = if size <= free.0 { HostBytes::zeroed(bytes.0) } else { None };
+        let host = host.ok_or_else(out)?;
+        self.plain.insert(host.address(), (device, size));
+        Ok(Memory::new(Space::Device(device), host.address(), bytes.0, Some(host)))
+    }
+
+    /// Law A25: at a synchronisation, what exceeds the threshold goes back to the device, as far
+    /// as the host has seen its frees complete.
+    pub(super) fn synchronised(&mut self, engine: &Engine) {
+        let seen = |point: Point| engine.slots[point.slot.index()].seen >= point.seq;
         for pool in self.pools.values_mut() {
-            let keep = pool.threshold.max(pool.stats.used.0);
-            pool.stats.reserved.0 = pool.stats.reserved.0.min(keep);
+            pool.heap.forget(seen);
+            pool.heap.shrink(pool.threshold, seen);
         }
     }
 
-    pub(super) fn trim(&mut self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        let stats = &mut self.get("pool trim", pool)?.stats;
-        stats.reserved.0 = stats.reserved.0.min(keep.0.max(stats.used.0));
+    pub(super) fn trim(
+        &mut self,
+        engine: &Engine,
+        pool: PoolHandle,
+        keep: Bytes,
+        keeps_unseen: bool,
+    ) -> Result<()> {
+        let gone = |point: Point| {
+            engine.slots[point.slot.index()].seen >= point.seq
+                || (!keeps_unseen && engine.completed(point))
+        };
+        self.get("pool trim", pool)?.heap.shrink(keep.0, gone);
         Ok(())
+    }
+
+    /// Law A39: per pool and device, for past and future allocations.
+    pub(super) fn set_access(
+        &mut self,
+        pool: PoolHandle,
+        device: DeviceId,
+        access: PoolAccess,
+    ) -> Result<()> {
+        let op = "pool access";
+        if device.0 as usize >= self.defaults.len() {
+            return Err(refuse::device(op, format!("there is no {device}")));
+        }
+        let found = self.get(op, pool)?;
+        if found.device == device {
+            if access == PoolAccess::ReadWrite {
+                return Ok(());
+            }
+            return Err(refuse::value(op, "a device keeps the access to its own pools"));
+        }
+        found.access.insert(device, access);
+        Ok(())
+    }
+
+    pub(super) fn access(&mut self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
+        let found = self.get("pool access", pool)?;
+        if found.device == device {
+            return Ok(PoolAccess::ReadWrite);
+        }
+        Ok(found.access.get(&device).copied().unwrap_or(PoolAccess::None))
+    }
+
+    pub(super) fn peer_enable(&mut self, device: DeviceId, peer: DeviceId) -> Result<()> {
+        let op = "peer enable";
+        if device == peer {
+            return Err(refuse::device(op, "a device is no peer of itself"));
+        }
+        if self.peers.contains(&(device, peer)) {
+            return Err(refuse::other(op, 704, "the access is enabled already"));
+        }
+        self.peers.push((device, peer));
+        Ok(())
+    }
+
+    pub(super) fn peer_disable(&mut self, device: DeviceId, peer: DeviceId) -> Result<()> {
+        let Some(index) = self.peers.iter().position(|pair| *pair == (device, peer)) else {
+            return Err(refuse::other("peer disable", 705, "the access is not enabled"));
+        };
+        self.peers.swap_remove(index);
+        Ok(())
+    }
+
+    /// Law A39: whether a kernel of `device` reaches the memory.
+    pub(super) fn reaches(&self, device: DeviceId, memory: &Memory) -> bool {
+        let Space::Device(home) = memory.space() else { return memory.space() == Space::Pinned };
+        if home == device {
+            return true;
+        }
+        match self.live.get(&memory.address()) {
+            Some((pool, _)) => self.pools.get(pool.0).is_some_and(|pool| {
+                !matches!(pool.access.get(&device), None | Some(PoolAccess::None))
+            }),
+            None => self.peers.contains(&(device, home)),
+        }
+    }
+
+    /// The operations that hold the frees in `waits` back.
+    pub(super) fn nodes_of(engine: &Engine, waits: &After) -> Vec<NodeId> {
+        waits.iter().filter_map(|point| engine.node_at(*point)).collect()
     }
 }

@@ -1,52 +1,68 @@
-//! The virtual executor: a discrete-event simulation of the device's engines. Bytes are real;
-//! time is the cost model's; where the laws leave a choice, the order policy makes it. Nothing
-//! runs until somebody waits or asks.
+//! The virtual executor that keeps time: a discrete-event simulation of the device's engines. Bytes
+//! are real; time is the cost model's; where the laws leave a choice, the order policy makes it.
+//! Nothing runs until somebody waits or asks.
 #![forbid(unsafe_code)]
 
 use super::cost::CostModel;
-use super::engine::{Engine, Work};
+use super::engine::{Engine, Node, NodeId, Work};
 use super::exec;
-use super::order::{Order, Policy};
+use super::fault::Faults;
+use super::order::Policy;
 use crate::base::id::DeviceId;
 use crate::base::ledger::Engine as Role;
 use crate::base::units::Nanos;
-use crate::device::driver::{HostFn, StreamHandle};
-use std::collections::BTreeMap;
-use std::ops::Range;
-
-/// Parts of one operation; at least 4, so that a copy can be seen half done.
-const PARTS: u64 = 4;
+use crate::device::driver::HostFn;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// An operation that occupies an engine.
 struct Running {
-    stream: StreamHandle,
-    device: DeviceId,
-    role: Role,
+    node: NodeId,
     parts: Vec<u64>,
     units: u64,
-    /// The part that ends at `until`.
+    /// The part that is being run.
     at: usize,
-    until: Nanos,
 }
+
+/// What becomes due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// The host's call takes effect on the device, or the policy lets go.
+    Visible(NodeId),
+    /// A part of an operation ends.
+    Part(NodeId),
+}
+
+/// An engine of a device.
+type Place = (DeviceId, Role);
 
 pub(super) struct Simulation {
     /// How far the device has been simulated.
     now: Nanos,
     /// The clock of the enqueuing host.
     host: Nanos,
-    policy: Policy,
+    pub(super) policy: Policy,
     cost: CostModel,
-    running: Vec<Running>,
-    /// Operations held back by the policy, until when.
-    held: BTreeMap<(u64, u64), Nanos>,
+    /// Operations that may start, by urgency and age.
+    ready: BTreeMap<Place, BTreeMap<(i32, NodeId), Hold>>,
+    running: BTreeMap<Place, Vec<Running>>,
+    agenda: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
+    ticket: u64,
     threads: usize,
+}
+
+/// Whether the policy has held an operation back already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    NotYet,
+    Over,
 }
 
 /// What one step did.
 pub(super) enum Step {
     Moved,
-    /// A host function is due; run it without the lock, then call [`Simulation::host_fn_done`].
-    Call(StreamHandle, HostFn),
+    /// A host function is due; run it without the lock, then complete the operation.
+    Call(NodeId, HostFn),
     /// Nothing more happens before the limit.
     Quiet,
     /// Nothing will ever happen.
@@ -54,16 +70,22 @@ pub(super) enum Step {
 }
 
 impl Simulation {
-    pub(super) fn new(order: Order, cost: CostModel, threads: usize) -> Self {
+    pub(super) fn new(policy: Policy, cost: CostModel, threads: usize) -> Self {
         Self {
             now: Nanos(0),
             host: Nanos(0),
-            policy: Policy::new(order),
+            policy,
             cost,
-            running: Vec::new(),
-            held: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            running: BTreeMap::new(),
+            agenda: BinaryHeap::new(),
+            ticket: 0,
             threads,
         }
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.now
     }
 
     pub(super) fn cost(&self) -> &CostModel {
@@ -82,133 +104,189 @@ impl Simulation {
     }
 
     /// Advances to the next moment at which anything changes, if it is not after `limit`.
-    pub(super) fn step(&mut self, engine: &mut Engine, limit: Nanos) -> Step {
-        let mut moved = engine.retire(self.now);
-        moved |= self.start(engine);
-        let held = self.held.values().copied().filter(|time| *time > self.now).min();
-        let part = self.running.iter().map(|r| r.until).min();
-        let next = [part, held, engine.next_enqueue(self.now)].into_iter().flatten().min();
-        let Some(next) = next else {
+    pub(super) fn step(&mut self, engine: &mut Engine, faults: &Faults, limit: Nanos) -> Step {
+        let mut moved = !engine.arrived.is_empty();
+        self.settle(engine);
+        moved |= self.start(engine, faults);
+        let Some(Reverse((next, ..))) = self.agenda.peek().copied() else {
             return if moved { Step::Moved } else { Step::Idle };
         };
         if next > limit {
             return if moved { Step::Moved } else { Step::Quiet };
         }
         self.now = self.now.max(next);
-        let due: Vec<usize> =
-            (0..self.running.len()).filter(|i| self.running[*i].until <= self.now).collect();
-        if due.is_empty() {
-            return Step::Moved;
+        let due = self.pop_due();
+        match due {
+            Due::Visible(node) => {
+                self.make_ready(engine, node, Hold::Over);
+                Step::Moved
+            }
+            Due::Part(node) => self.finish_part(engine, faults, node),
         }
-        let index = due[self.policy.pick(due.len())];
-        self.finish_part(engine, index)
+    }
+
+    /// One of the things that are due now; which one is the policy's choice.
+    fn pop_due(&mut self) -> Due {
+        let mut due = Vec::new();
+        while let Some(Reverse((time, ..))) = self.agenda.peek()
+            && *time <= self.now
+        {
+            due.extend(self.agenda.pop());
+            if matches!(self.policy, Policy::Greedy) {
+                break;
+            }
+        }
+        let Reverse((_, _, chosen)) = due.swap_remove(self.policy.pick(due.len()));
+        self.agenda.extend(due);
+        chosen
+    }
+
+    fn put_off(&mut self, until: Nanos, due: Due) {
+        self.ticket += 1;
+        self.agenda.push(Reverse((until, self.ticket, due)));
+    }
+
+    /// Takes up what nothing holds back any more.
+    fn settle(&mut self, engine: &mut Engine) {
+        let mut later = Vec::new();
+        let now = self.now;
+        engine.settle(now, |node| later.push((node.id, node.enqueued.max(node.ready))));
+        for (id, at) in later {
+            if at > now {
+                self.put_off(at, Due::Visible(id));
+            } else {
+                self.make_ready(engine, id, Hold::NotYet);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, engine: &mut Engine, id: NodeId, hold: Hold) {
+        let Some(node) = engine.node(id) else { return };
+        if node.role == Role::None {
+            engine.complete(id, self.now);
+            return;
+        }
+        let place = (node.device, node.role);
+        self.ready.entry(place).or_default().insert((node.priority, id), hold);
     }
 
     /// Starts what may start, until no engine is free or nothing is ready.
-    fn start(&mut self, engine: &mut Engine) -> bool {
+    fn start(&mut self, engine: &mut Engine, faults: &Faults) -> bool {
         let mut any = false;
-        loop {
-            let mut ready = engine.startable(self.now);
-            ready.retain(|(stream, device, role)| {
-                let limit = if *role == Role::Compute { self.policy.kernels_at_once() } else { 1 };
-                let busy =
-                    self.running.iter().filter(|r| (r.device, r.role) == (*device, *role)).count();
-                let seq = engine.streams[&stream.0].done + 1;
-                busy < limit && self.held.get(&(stream.0, seq)).is_none_or(|t| *t <= self.now)
-            });
-            if ready.is_empty() {
-                return any;
+        let places: Vec<Place> =
+            self.ready.iter().filter(|(_, ready)| !ready.is_empty()).map(|(p, _)| *p).collect();
+        for place in places {
+            let limit = match place.1 {
+                Role::Compute => self.policy.kernels_at_once(),
+                _ => 1,
+            };
+            while self.running.get(&place).map_or(0, Vec::len) < limit {
+                let Some(ready) = self.ready.get_mut(&place) else { break };
+                if ready.is_empty() {
+                    break;
+                }
+                let choice = self.policy.pick(ready.len());
+                let Some((key, hold)) = ready.iter().nth(choice).map(|(key, hold)| (*key, *hold))
+                else {
+                    break;
+                };
+                ready.remove(&key);
+                any = true;
+                let held = if hold == Hold::NotYet { self.policy.hold() } else { Nanos(0) };
+                if held > Nanos(0) {
+                    self.put_off(Nanos(self.now.0 + held.0), Due::Visible(key.1));
+                } else if let Some(node) = engine.node(key.1) {
+                    self.begin(node, place, faults);
+                }
             }
-            let (stream, device, role) = ready[self.policy.pick(ready.len())];
-            let seq = engine.streams[&stream.0].done + 1;
-            let hold = self.policy.hold();
-            if hold.0 > 0 && !self.held.contains_key(&(stream.0, seq)) {
-                self.held.insert((stream.0, seq), Nanos(self.now.0 + hold.0));
-                continue;
-            }
-            self.held.remove(&(stream.0, seq));
-            any = true;
-            self.begin(engine, stream, device, role);
         }
+        any
     }
 
-    fn begin(&mut self, engine: &mut Engine, stream: StreamHandle, device: DeviceId, role: Role) {
-        let Some(queue) = engine.streams.get_mut(&stream.0) else { return };
-        queue.running = true;
-        let Some(entry) = queue.queue.front() else { return };
-        let units = exec::units(&entry.work);
-        let mut parts: Vec<u64> = (0..units.min(PARTS)).collect();
+    fn begin(&mut self, node: &Node, place: Place, faults: &Faults) {
+        let units = exec::units(&node.work);
+        let nominal = self.part_time(&node.work, 1, place);
+        let mut parts: Vec<u64> = (0..units.min(self.policy.parts(nominal))).collect();
         self.policy.arrange(&mut parts);
-        let first = self.part_time(&entry.work, units, parts.len() as u64, role, device);
-        let latency = match role {
+        let first = self.part_time(&node.work, parts.len() as u64, place);
+        let latency = match place.1 {
             Role::Upload | Role::Download | Role::Peer => self.cost.copy_latency,
             _ => Nanos(0),
         };
-        let until = Nanos(self.now.0 + latency.0 + self.policy.stretch(first).0);
-        self.running.push(Running { stream, device, role, parts, units, at: 0, until });
+        let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
+        self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id));
+        let running = Running { node: node.id, parts, units, at: 0 };
+        self.running.entry(place).or_default().push(running);
     }
 
     /// The model's time for one of `parts` parts of an operation, if it starts now.
-    fn part_time(
-        &self,
-        work: &Work,
-        units: u64,
-        parts: u64,
-        role: Role,
-        device: DeviceId,
-    ) -> Nanos {
-        let busy = |role| self.running.iter().any(|r| r.device == device && r.role == role);
+    fn part_time(&self, work: &Work, parts: u64, (device, role): Place) -> Nanos {
+        let busy = |role| self.running.get(&(device, role)).is_some_and(|r| !r.is_empty());
+        let bytes = exec::bytes(work) / parts;
         match (work, role) {
-            (_, Role::Upload) => self.cost.link(units / parts, busy(Role::Download)),
-            (_, Role::Download) => self.cost.link(units / parts, busy(Role::Upload)),
-            (_, Role::Peer) => self.cost.link(units / parts, false),
+            (_, Role::Upload) => self.cost.link(bytes, busy(Role::Download)),
+            (_, Role::Download) => self.cost.link(bytes, busy(Role::Upload)),
+            (_, Role::Peer) => self.cost.link(bytes, false),
             (Work::Kernel(kernel), _) => Nanos(self.cost.kernel(kernel.cost).0 / parts),
-            (Work::HostFn(_), _) => Nanos(1_800),
-            _ => Nanos(self.cost.on_device(units).0 / parts),
+            (Work::HostFn(_), _) => self.cost.host_fn,
+            _ => Nanos(self.cost.on_device(exec::bytes(work)).0 / parts),
         }
     }
 
-    fn finish_part(&mut self, engine: &mut Engine, index: usize) -> Step {
-        let run = &self.running[index];
-        let (stream, device, role) = (run.stream, run.device, run.role);
-        let (units, parts, part) = (run.units, run.parts.len() as u64, run.parts[run.at]);
-        let Some(queue) = engine.streams.get_mut(&stream.0) else {
-            self.running.swap_remove(index);
-            return Step::Moved;
-        };
-        let Some(entry) = queue.queue.front_mut() else {
+    fn finish_part(&mut self, engine: &mut Engine, faults: &Faults, id: NodeId) -> Step {
+        let Some((place, index)) = self.find_running(id) else { return Step::Moved };
+        let Some(node) = engine.node_mut(id) else {
             // The device was lost while the operation ran.
-            self.running.swap_remove(index);
+            self.stop(place, index);
             return Step::Moved;
         };
-        if let Work::HostFn(function) = &mut entry.work
+        if let Work::HostFn(function) = &mut node.work
             && let Some(function) = function.take()
         {
-            return Step::Call(stream, function);
+            return Step::Call(id, function);
         }
-        let range: Range<u64> = part * units / parts..(part + 1) * units / parts;
-        if let Err(error) = exec::run(&entry.work, range, self.threads) {
-            self.running.swap_remove(index);
+        let Running { parts, units, at, .. } = &self.running[&place][index];
+        let (part, count, last) = (parts[*at], parts.len() as u64, *at + 1 == parts.len());
+        let range = part * units / count..(part + 1) * units / count;
+        let outcome = faults.kernel(id).and_then(|()| exec::run(&node.work, range, self.threads));
+        if let Err(error) = outcome {
+            self.stop(place, index);
             // Whoever advances the simulation may wait for another device, which is not lost: those
             // who wait for this one ask the engine (law A10).
-            engine.lose(device, error.on(device));
+            engine.lose(place.0, error.on(place.0), self.now);
             return Step::Moved;
         }
-        if self.running[index].at + 1 < self.running[index].parts.len() {
-            let nominal = self.part_time(&entry.work, units, parts, role, device);
-            let time = self.policy.stretch(nominal);
-            self.running[index].at += 1;
-            self.running[index].until = Nanos(self.now.0 + time.0);
-        } else {
-            self.running.swap_remove(index);
-            engine.complete(stream, self.now);
+        if last {
+            self.stop(place, index);
+            engine.complete(id, self.now);
+            return Step::Moved;
         }
+        let nominal = self.part_time(&node.work, count, place);
+        let time = faults.slowed(id, self.policy.stretch(nominal));
+        if let Some(running) = self.running.get_mut(&place) {
+            running[index].at += 1;
+        }
+        self.put_off(Nanos(self.now.0 + time.0), Due::Part(id));
         Step::Moved
     }
 
-    /// The host function of `stream` returned.
-    pub(super) fn host_fn_done(&mut self, engine: &mut Engine, stream: StreamHandle) {
-        self.running.retain(|r| r.stream != stream);
-        engine.complete(stream, self.now);
+    fn find_running(&self, id: NodeId) -> Option<(Place, usize)> {
+        self.running.iter().find_map(|(place, running)| {
+            running.iter().position(|r| r.node == id).map(|index| (*place, index))
+        })
+    }
+
+    fn stop(&mut self, place: Place, index: usize) {
+        if let Some(running) = self.running.get_mut(&place) {
+            running.swap_remove(index);
+        }
+    }
+
+    /// The host function of `id` returned.
+    pub(super) fn host_fn_done(&mut self, engine: &mut Engine, id: NodeId) {
+        if let Some((place, index)) = self.find_running(id) {
+            self.stop(place, index);
+        }
+        engine.complete(id, self.now);
     }
 }

@@ -2,12 +2,14 @@
 //! engine role starts the oldest operation that may run and whose bytes no other one holds.
 #![forbid(unsafe_code)]
 
-use super::engine::Work;
-use super::{Shared, State, exec};
-use crate::base::ledger::Engine as Role;
+use super::engine::{NodeId, Work};
+use super::turn::Guard;
+use super::{Run, Shared, State, exec};
+use crate::base::ledger::{Engine as Role, Mode};
 use crate::base::units::Nanos;
-use crate::device::driver::StreamHandle;
-use std::sync::{Arc, MutexGuard};
+use crate::device::memory::Span;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The roles that a worker serves. Copies between host devices share a thread with uploads.
@@ -25,6 +27,36 @@ impl WallClock {
 
     pub(super) fn now(&self) -> Nanos {
         Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// What the worker threads have to do and are doing.
+#[derive(Default)]
+pub(super) struct Workers {
+    /// Operations that may start, by urgency and age.
+    ready: BTreeMap<(i32, NodeId), Role>,
+    /// What the operations on worker threads touch at the moment.
+    running: Vec<(NodeId, Vec<(Span, Mode)>)>,
+}
+
+impl State {
+    /// Completes what needs no engine, and accounts the memory that was freed. Whether anything
+    /// moved.
+    pub(super) fn retire(&mut self, now: Nanos) -> bool {
+        let Run::Threads(workers) = &mut self.run else { return false };
+        let moved = !self.engine.arrived.is_empty();
+        self.engine.settle(now, |node| {
+            workers.ready.insert((node.priority, node.id), node.role);
+        });
+        self.account_freed();
+        moved
+    }
+
+    /// Whether the worker threads have nothing to do: then nothing will ever happen.
+    pub(super) fn is_idle(&mut self) -> bool {
+        let Run::Threads(workers) = &mut self.run else { return false };
+        workers.ready.retain(|(_, id), _| self.engine.node(*id).is_some());
+        workers.running.is_empty() && workers.ready.is_empty()
     }
 }
 
@@ -46,48 +78,54 @@ pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<()> {
 fn worker(shared: &Shared, roles: &[Role]) {
     let mut state = shared.lock();
     while !state.shutdown {
-        let now = shared.clock.now();
-        if state.retire(now) {
+        if state.retire(shared.clock.now()) {
             shared.changed.notify_all();
         }
-        let ready = state.engine.startable(now);
-        let mine = ready.into_iter().find(|(stream, _, role)| {
-            let head = state.engine.streams[&stream.0].queue.front();
-            roles.contains(role) && head.is_some_and(|entry| !excluded(&state, &entry.work))
-        });
-        match mine {
-            Some((stream, device, _)) => state = run(shared, state, stream, device),
+        match state.next_for(roles) {
+            Some(id) => state = run(shared, state, id),
             None => state = shared.wait(state),
         }
     }
 }
 
+impl State {
+    /// Takes the first operation of these roles whose bytes nobody holds.
+    fn next_for(&mut self, roles: &[Role]) -> Option<NodeId> {
+        let Run::Threads(workers) = &mut self.run else { return None };
+        let engine = &self.engine;
+        let mut ready = workers.ready.iter().filter(|(_, role)| roles.contains(role));
+        let found = ready.find(|((_, id), _)| {
+            engine.node(*id).is_some_and(|node| !excluded(&workers.running, &node.work))
+        });
+        let key = *found?.0;
+        workers.ready.remove(&key);
+        Some(key.1)
+    }
+}
+
 /// Whether a running operation holds bytes that `work` must not touch meanwhile. The laws allow
 /// such a pair to run at once; here it waits, so that a racy program is only a wrong result.
-fn excluded(state: &State, work: &Work) -> bool {
-    let running = || state.running.iter().flat_map(|(_, accesses)| accesses);
+fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
+    let held = || running.iter().flat_map(|(_, accesses)| accesses);
     exec::accesses(work).iter().any(|(span, mode)| {
-        running()
-            .any(|(held, held_mode)| (mode.writes() || held_mode.writes()) && held.overlaps(span))
+        held().any(|(held, held_mode)| {
+            (mode.writes() || held_mode.writes()) && held.overlaps(span)
+        })
     })
 }
 
-/// Runs the head of `stream` without the lock.
-fn run<'a>(
-    shared: &'a Shared,
-    mut state: MutexGuard<'a, State>,
-    stream: StreamHandle,
-    device: crate::base::id::DeviceId,
-) -> MutexGuard<'a, State> {
-    let Some(queue) = state.engine.streams.get_mut(&stream.0) else { return state };
-    let Some(entry) = queue.queue.front_mut() else { return state };
-    // The entry stays in the queue, so that the stream's order holds; its work is lent out.
-    let placeholder = Work::HostFn(None);
-    let mut work = std::mem::replace(&mut entry.work, placeholder);
-    queue.running = true;
-    state.running.push((stream, exec::accesses(&work)));
-    drop(state);
-    let outcome = match &mut work {
+/// Runs an operation without the lock.
+fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
+    let state = &mut *guard;
+    let Run::Threads(workers) = &mut state.run else { return guard };
+    let Some(node) = state.engine.node_mut(id) else { return guard };
+    // The node stays, so that the stream's order holds; its work is lent out.
+    let mut work = std::mem::replace(&mut node.work, Work::Mark);
+    let device = node.device;
+    workers.running.push((id, exec::accesses(&work)));
+    let fault = state.faults.kernel(id);
+    drop(guard);
+    let outcome = fault.and_then(|()| match &mut work {
         Work::HostFn(function) => {
             if let Some(function) = function.take() {
                 function();
@@ -95,14 +133,18 @@ fn run<'a>(
             Ok(())
         }
         other => exec::run(other, 0..exec::units(other), shared.threads),
-    };
+    });
     drop(work);
-    let mut state = shared.lock();
-    state.running.retain(|(running, _)| *running != stream);
+    let mut guard = shared.lock();
+    let state = &mut *guard;
+    if let Run::Threads(workers) = &mut state.run {
+        workers.running.retain(|(running, _)| *running != id);
+    }
+    let now = shared.clock.now();
     match outcome {
-        Ok(()) => state.engine.complete(stream, shared.clock.now()),
-        Err(error) => state.engine.lose(device, error.on(device)),
+        Ok(()) => state.engine.complete(id, now),
+        Err(error) => state.engine.lose(device, error.on(device), now),
     }
     shared.changed.notify_all();
-    state
+    guard
 }

@@ -1,0 +1,116 @@
+//! Modules, their kernels, and launches.
+
+use super::api::{LaunchConfig, need};
+use super::context::{CudaDriver, cu, pack, raw};
+use super::error::check;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
+use crate::device::args::ARGS_MAX;
+use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle, StreamHandle};
+use crate::device::twin::Twin;
+use std::ffi::{CString, c_int, c_void};
+use std::ptr::null_mut;
+
+const MAX_DYNAMIC_SHARED: c_int = 8;
+const JIT_ERROR_BUFFER: c_int = 5;
+const JIT_ERROR_BUFFER_BYTES: c_int = 6;
+
+impl CudaDriver {
+    pub(super) fn module_load(
+        &self,
+        device: DeviceId,
+        label: &str,
+        image: Image<'_>,
+    ) -> Result<ModuleHandle> {
+        self.enter("module load", device)?;
+        let text;
+        let data: *const c_void = match image {
+            Image::Ptx(ptx) => {
+                text = CString::new(ptx).map_err(|_| {
+                    let cause = format!("{label} holds a NUL byte");
+                    Error::new(ErrorKind::Compile, "module load", cause)
+                })?;
+                text.as_ptr().cast()
+            }
+            Image::Cubin(bytes) => bytes.as_ptr().cast(),
+        };
+        let mut log = vec![0u8; 8192];
+        let mut options = [JIT_ERROR_BUFFER, JIT_ERROR_BUFFER_BYTES];
+        let mut values: [*mut c_void; 2] =
+            [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(log.len())];
+        let mut module = null_mut();
+        let outcome = cu!(
+            self,
+            "cuModuleLoadDataEx",
+            module_load(&raw mut module, data, 2, options.as_mut_ptr(), values.as_mut_ptr()),
+            "a terminated text or an ELF image, which carries its size; a log buffer and its size"
+        );
+        outcome.map_err(|error| {
+            let length = log.iter().position(|b| *b == 0).unwrap_or(0);
+            let words = String::from_utf8_lossy(&log[..length]).trim().to_owned();
+            Error::new(ErrorKind::Compile, "module load", format!("{label}: {words}"))
+                .caused_by(error)
+                .on(device)
+        })?;
+        Ok(ModuleHandle(pack(device, module)))
+    }
+
+    pub(super) fn function(
+        &self,
+        module: ModuleHandle,
+        entry: &str,
+        shared_bytes: u32,
+        _twin: Option<Twin>,
+    ) -> Result<FunctionHandle> {
+        let device = self.enter_of("function", module.0)?;
+        let missing = || {
+            let cause = format!("the module has no kernel `{entry}`");
+            Error::new(ErrorKind::NotFound, "function", cause).on(device)
+        };
+        let name = CString::new(entry).map_err(|_| missing())?;
+        let mut function = null_mut();
+        cu!(
+            self,
+            "cuModuleGetFunction",
+            module_function(&raw mut function, raw(module.0), name.as_ptr()),
+            "a module that is never unloaded and a terminated name"
+        )
+        .map_err(|e| if e.kind() == ErrorKind::NotFound { missing() } else { e })?;
+        if self.api.func_load.is_some() {
+            cu!(self, "cuFuncLoad", func_load(function), "a function of a loaded module")?;
+        }
+        if shared_bytes > 0 {
+            let bytes = c_int::try_from(shared_bytes).unwrap_or(c_int::MAX);
+            cu!(
+                self,
+                "cuFuncSetAttribute",
+                func_set(function, MAX_DYNAMIC_SHARED, bytes),
+                "a function of a loaded module; too much is refused by the driver"
+            )?;
+        }
+        Ok(FunctionHandle(pack(device, function)))
+    }
+
+    pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
+        self.enter_of("launch", stream.0)?;
+        let config = LaunchConfig {
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes,
+            stream: raw(stream.0),
+            attrs: null_mut(),
+            attr_count: 0,
+        };
+        let mut params: [*mut c_void; ARGS_MAX] = [null_mut(); ARGS_MAX];
+        for (index, param) in params.iter_mut().enumerate().take(launch.args.count()) {
+            *param = launch.args.bytes_at(index).as_ptr().cast_mut().cast();
+        }
+        cu!(
+            self,
+            "cuLaunchKernelEx",
+            launch(&raw const config, raw(launch.function.0), params.as_mut_ptr(), null_mut()),
+            "arguments that match the kernel's declaration, which its author vouched for"
+        )
+        .map_err(|error| error.context(format!("kernel `{}`", launch.name)))
+    }
+}

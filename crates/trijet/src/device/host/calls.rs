@@ -1,0 +1,359 @@
+//! What a call does besides enqueuing: it takes its turn, suffers its fault, says what it touches,
+//! and waits where the laws make the host wait (A16 to A19, A41).
+#![forbid(unsafe_code)]
+
+use super::engine::{NodeId, Point, Work};
+use super::fault::{self, FaultKind, Verb};
+use super::order::May;
+use super::refuse;
+use super::search::Object;
+use super::streams::{Kind, SlotId};
+use super::turn::{Guard, Points};
+use super::{HostDriver, Run, State};
+use crate::base::clock::VectorClock;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
+use crate::base::units::{Bytes, Nanos};
+use crate::device::driver::{CopySpans, Readiness, SourceOrder, StreamHandle, StreamKind};
+use crate::device::memory::{Memory, Space, Span};
+
+/// Law A41: operations that fit behind a busy stream; the next call waits (1021 measured).
+const DEPTH: u64 = 1024;
+
+/// A call on a stream that has begun.
+pub(super) struct Call<'a> {
+    pub(super) state: Guard<'a>,
+    pub(super) slot: SlotId,
+    op: &'static str,
+    struck: Option<FaultKind>,
+}
+
+impl State {
+    /// The host spends the time of a call; what the clock says then.
+    pub(super) fn call_time(&mut self, wall: Nanos, events: bool) -> Nanos {
+        match &mut self.run {
+            Run::Threads(_) => wall,
+            Run::Timed(simulation) => {
+                let cost = simulation.cost();
+                let time = if events { cost.event_call } else { cost.enqueue };
+                simulation.host_call(time)
+            }
+            Run::Stepped(stepper) => stepper.tick(),
+        }
+    }
+
+    pub(super) fn touch(&self, object: Object, write: bool) {
+        if let Run::Stepped(stepper) = &self.run {
+            stepper.touch(object, write);
+        }
+    }
+
+    /// What enqueuing on a stream touches: its queue, and with the legacy stream its barrier.
+    pub(super) fn touch_queue(&self, slot: SlotId) {
+        if !self.explores() {
+            return;
+        }
+        let found = &self.engine.slots[slot.index()];
+        self.touch(Object::Queue(slot.0), true);
+        match found.kind {
+            Kind::NonBlocking => {}
+            Kind::Blocking => self.touch(Object::Legacy(found.device.0), false),
+            Kind::Legacy => self.touch(Object::Legacy(found.device.0), true),
+        }
+    }
+}
+
+impl HostDriver {
+    /// Begins a call that names no stream.
+    pub(super) fn begin(&self, verb: Verb, device: DeviceId) -> Result<Guard<'_>> {
+        self.check_device(fault::name(verb), device)?;
+        let mut state = self.turn();
+        state.strike(verb, device)?;
+        state.engine.check_lost(device)?;
+        Ok(state)
+    }
+
+    /// Begins a call on a stream.
+    pub(super) fn begin_on(&self, verb: Verb, stream: StreamHandle) -> Result<Call<'_>> {
+        let op = fault::name(verb);
+        let mut state = self.turn();
+        let thread = Self::thread_key(&state);
+        let slot = state.engine.resolve(op, stream, thread)?;
+        let device = state.engine.slots[slot.index()].device;
+        let struck = state.strike(verb, device)?;
+        state.engine.check_lost(device)?;
+        Ok(Call { state, slot, op, struck })
+    }
+
+    /// Enqueues `work` and lets go.
+    pub(super) fn enqueue(&self, verb: Verb, stream: StreamHandle, work: Work) -> Result<()> {
+        let call = self.begin_on(verb, stream)?;
+        self.push(call, work, &[]).map(drop)
+    }
+
+    /// Enqueues `work` behind `waits`.
+    pub(super) fn push<'a>(
+        &'a self,
+        call: Call<'a>,
+        work: Work,
+        waits: &[NodeId],
+    ) -> Result<(Guard<'a>, NodeId)> {
+        let Call { mut state, slot, op, struck } = call;
+        let found = &state.engine.slots[slot.index()];
+        if found.submitted - found.done >= DEPTH {
+            let room = Point { slot, seq: found.submitted + 1 - DEPTH };
+            state = self.wait_for(op, state, &Points::from_slice(&[room]), &VectorClock::new())?;
+        }
+        let now = state.call_time(self.shared.clock.now(), false);
+        state.touch_queue(slot);
+        let id = state.engine.push(op, slot, now, work, waits)?;
+        if let Some(kind) = struck {
+            state.mark(id, kind);
+        }
+        self.wake(&mut state);
+        Ok((state, id))
+    }
+
+    /// The workers look at what arrived.
+    pub(super) fn wake(&self, state: &mut State) {
+        if matches!(state.run, Run::Threads(_)) {
+            state.retire(self.shared.clock.now());
+            self.shared.changed.notify_all();
+        }
+    }
+
+    /// Waits for everything that is enqueued in `slot` by now.
+    pub(super) fn wait_slot<'a>(
+        &'a self,
+        op: &'static str,
+        state: Guard<'a>,
+        slot: SlotId,
+    ) -> Result<Guard<'a>> {
+        let points = state.engine.points_of(slot);
+        let clock = state.engine.snapshot_clock(slot);
+        let device = state.engine.slots[slot.index()].device;
+        let state = self.wait_for(op, state, &points, &clock)?;
+        state.engine.check_lost(device)?;
+        Ok(state)
+    }
+
+    /// Waits for all work of a device (law A10).
+    pub(super) fn wait_device<'a>(
+        &'a self,
+        op: &'static str,
+        state: Guard<'a>,
+        device: DeviceId,
+    ) -> Result<Guard<'a>> {
+        state.engine.check_lost(device)?;
+        let points = state.engine.points_of_device(device);
+        let mut clock = VectorClock::new();
+        for point in &points {
+            clock.join(&state.engine.snapshot_clock(point.slot));
+        }
+        let state = self.wait_for(op, state, &points, &clock)?;
+        state.engine.check_lost(device)?;
+        Ok(state)
+    }
+
+    /// Laws A16 and A17: who waits for an asynchronous copy.
+    pub(super) fn copy_async(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
+        let mut call = self.begin_on(Verb::Copy, stream)?;
+        let (from, to) = (src.memory().space(), dst.memory().space());
+        let (op, slot) = (call.op, call.slot);
+        let pageable = from == Space::Pageable || to == Space::Pageable;
+        let work = Work::Copy { dst: dst.clone(), src: src.clone() };
+        if from.is_host() && to.is_host() {
+            let (state, _) = self.push(call, work, &[])?;
+            return self.wait_slot(op, state, slot).map(drop);
+        }
+        if !pageable || !call.state.may(May::PageableStages) {
+            return self.push(call, work, &[]).map(drop);
+        }
+        if to.is_host() {
+            // The driver copies out of a staging buffer of its own, before it returns.
+            let (state, _) = self.push(call, work, &[])?;
+            return self.wait_slot(op, state, slot).map(drop);
+        }
+        let waits = call.state.may(May::PageableWaits);
+        let (state, _) = self.copy_staged(call, dst, src)?;
+        if waits { self.wait_slot(op, state, slot).map(drop) } else { Ok(()) }
+    }
+
+    /// Waits for the stream, reads the source, and enqueues the rest of the way: the source is
+    /// free when this returns.
+    fn copy_staged<'a>(
+        &'a self,
+        call: Call<'a>,
+        dst: &Span,
+        src: &Span,
+    ) -> Result<(Guard<'a>, NodeId)> {
+        let (op, slot, struck) = (call.op, call.slot, call.struck);
+        let staged = Memory::pageable(Bytes(src.bytes()))?.span(0..src.bytes());
+        let read = Work::Copy { dst: staged.clone(), src: src.clone() };
+        let (state, _) = self.push(Call { struck: None, ..call }, read, &[])?;
+        let state = self.wait_slot(op, state, slot)?;
+        let write = Work::Copy { dst: dst.clone(), src: staged };
+        self.push(Call { state, slot, op, struck }, write, &[])
+    }
+
+    /// Law A18: a copy in the legacy stream, and what the host waits for.
+    pub(super) fn copy_legacy(&self, device: DeviceId, dst: &Span, src: &Span) -> Result<()> {
+        self.check_device("copy", device)?;
+        let call = self.begin_on(Verb::Copy, super::engine::Engine::legacy(device))?;
+        let (op, slot) = (call.op, call.slot);
+        match (src.memory().space(), dst.memory().space()) {
+            (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
+            (Space::Device(a), Space::Device(b)) => {
+                let work = Work::Copy { dst: dst.clone(), src: src.clone() };
+                // Law A38: between two devices it is in order with both.
+                let other = if a == device { b } else { a };
+                let waits = call.state.engine.tails(other);
+                let (mut state, id) = self.push(call, work, &waits)?;
+                if other != device {
+                    state.engine.hold_back(other, slot, id);
+                }
+                Ok(())
+            }
+            _ => {
+                let work = Work::Copy { dst: dst.clone(), src: src.clone() };
+                let (state, _) = self.push(call, work, &[])?;
+                self.wait_slot(op, state, slot).map(drop)
+            }
+        }
+    }
+
+    /// Law A19: one operation of the stream. Sources may be read at another time than its own.
+    pub(super) fn copy_many(
+        &self,
+        stream: StreamHandle,
+        copies: &[CopySpans],
+        order: SourceOrder,
+    ) -> Result<()> {
+        let mut call = self.begin_on(Verb::Copy, stream)?;
+        if copies.is_empty() {
+            return Err(refuse::value("copy batch", "there is nothing to copy"));
+        }
+        let early = match order {
+            SourceOrder::Stream => false,
+            SourceOrder::DuringCall => true,
+            SourceOrder::Any => call.state.may(May::BatchReadsAtOnce),
+        };
+        if !early {
+            return self.push(call, Work::Batch(copies.into()), &[]).map(drop);
+        }
+        // Read out of stream order, into a place of the driver.
+        let device = call.state.engine.slots[call.slot.index()].device;
+        let aside = call.state.engine.aside(device);
+        let mut staged = Vec::with_capacity(copies.len());
+        let mut reads = Vec::with_capacity(copies.len());
+        for copy in copies {
+            let place = Memory::pageable(Bytes(copy.src.bytes()))?.span(0..copy.src.bytes());
+            staged.push(CopySpans { dst: copy.dst.clone(), src: place.clone() });
+            reads.push(CopySpans { dst: place, src: copy.src.clone() });
+        }
+        let now = call.state.call_time(self.shared.clock.now(), false);
+        let read = call.state.engine.push(call.op, aside, now, Work::Batch(reads.into()), &[])?;
+        if order == SourceOrder::DuringCall {
+            self.wake(&mut call.state);
+            call.state = self.wait_slot(call.op, call.state, aside)?;
+        }
+        self.push(call, Work::Batch(staged.into()), &[read]).map(drop)
+    }
+
+    /// Law A18: sync memset waits only for memory of the host.
+    pub(super) fn fill_legacy(&self, device: DeviceId, dst: &Span, value: u8) -> Result<()> {
+        self.check_device("fill", device)?;
+        let call = self.begin_on(Verb::Fill, super::engine::Engine::legacy(device))?;
+        call.check_reach(device, dst)?;
+        let (op, slot) = (call.op, call.slot);
+        let (state, _) = self.push(call, Work::Fill { dst: dst.clone(), value }, &[])?;
+        if dst.memory().space() == Space::Pinned {
+            return self.wait_slot(op, state, slot).map(drop);
+        }
+        Ok(())
+    }
+}
+
+impl Call<'_> {
+    pub(super) fn device(&self) -> DeviceId {
+        self.state.engine.slots[self.slot.index()].device
+    }
+
+    /// Whether an injected fault keeps what this call enqueues from ever completing.
+    pub(super) fn never_completes(&self) -> bool {
+        self.struck == Some(FaultKind::NeverCompletes)
+    }
+
+    /// Law A39: a fill of memory that the device does not reach is refused.
+    pub(super) fn check_reach(&self, device: DeviceId, dst: &Span) -> Result<()> {
+        if self.state.pools.reaches(device, dst.memory()) {
+            return Ok(());
+        }
+        Err(refuse::value("fill", format!("{dst} is out of reach of {device}")))
+    }
+}
+
+impl State {
+    /// Counts the call and suffers the fault that strikes the call itself.
+    pub(super) fn strike(&mut self, verb: Verb, device: DeviceId) -> Result<Option<FaultKind>> {
+        match self.faults.count(verb) {
+            Some(FaultKind::Refused) => Err(fault::refusal(verb).on(device)),
+            Some(FaultKind::DeviceLost) => {
+                let cause = "the device has fallen off the bus";
+                let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
+                let now = self.call_time(Nanos(0), true);
+                self.engine.lose(device, error.with_code(721).on(device), now);
+                self.engine.check_lost(device)?;
+                Ok(None)
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Laws A8 and A9: whether everything is complete; then the host has seen so.
+    pub(super) fn look(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
+        for point in points {
+            self.touch(Object::Progress(point.slot.0), false);
+        }
+        if !points.iter().all(|point| self.engine.completed(*point)) {
+            return Readiness::NotReady;
+        }
+        self.engine.see(points, clock);
+        Readiness::Ready
+    }
+
+    /// The fault strikes the operation when it runs.
+    pub(super) fn mark(&mut self, node: NodeId, kind: FaultKind) {
+        if kind == FaultKind::NeverCompletes {
+            self.engine.stuck.push(node);
+        }
+        self.faults.strike(node, kind);
+    }
+}
+
+impl super::engine::Engine {
+    /// The last operations of the blocking streams of a device.
+    fn tails(&self, device: DeviceId) -> Vec<NodeId> {
+        let blocking = &self.devices[device.0 as usize].blocking;
+        blocking.iter().filter_map(|slot| self.last_of(*slot)).collect()
+    }
+
+    /// Law A38: blocking streams of `device` wait for this operation of another one.
+    fn hold_back(&mut self, device: DeviceId, slot: SlotId, id: NodeId) {
+        let clock = self.snapshot_clock(slot);
+        let version = self.barrier_of(device).version + 1;
+        let barrier = super::engine::Barrier { last: Some(id), clock, version };
+        self.set_barrier(device, barrier);
+    }
+
+    /// A stream of the driver's own.
+    fn aside(&mut self, device: DeviceId) -> SlotId {
+        if let Some(slot) = self.devices[device.0 as usize].aside {
+            return slot;
+        }
+        let handle = self.stream_create(device, StreamKind::NonBlocking, 0);
+        let slot = self.resolve("copy", handle, 0).expect("it was created just now");
+        self.devices[device.0 as usize].aside = Some(slot);
+        slot
+    }
+}

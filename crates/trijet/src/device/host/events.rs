@@ -1,0 +1,177 @@
+//! Events of the host device: snapshots of streams.
+#![forbid(unsafe_code)]
+
+use super::engine::{Engine, Node, NodeId, Point, Work};
+use super::refuse;
+use super::streams::{Kind, SlotId};
+use crate::base::clock::VectorClock;
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::base::units::Nanos;
+use crate::device::driver::{EventHandle, Timing};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct Event {
+    device: DeviceId,
+    timing: Timing,
+    /// Counts records: a time belongs to one of them.
+    generation: u64,
+    stands_for: Option<Snapshot>,
+    time: Option<Nanos>,
+}
+
+/// What an event stands for since its last record (law A4).
+#[derive(Debug, Clone)]
+struct Snapshot {
+    point: Point,
+    /// The last operation of the snapshot; it may be complete.
+    node: Option<NodeId>,
+    clock: Arc<VectorClock>,
+}
+
+/// Whether a record on the legacy stream holds later work of blocking streams back (law A14).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LegacyRecord {
+    Barrier,
+    Bare,
+}
+
+impl Engine {
+    pub(super) fn event_create(&mut self, device: DeviceId, timing: Timing) -> EventHandle {
+        let event = Event { device, timing, generation: 0, stands_for: None, time: None };
+        EventHandle(self.events.insert(event))
+    }
+
+    /// Law A12: waits that were enqueued hold a snapshot of their own.
+    pub(super) fn event_destroy(&mut self, event: EventHandle) -> Result<()> {
+        match self.events.remove(event.0) {
+            Some(_) => Ok(()),
+            None => Err(refuse::handle("event destroy", "the event does not exist")),
+        }
+    }
+
+    fn event(&self, op: &'static str, event: EventHandle) -> Result<&Event> {
+        self.events.get(event.0).ok_or_else(|| refuse::handle(op, "the event does not exist"))
+    }
+
+    /// Law A4: the event stands for everything enqueued so far; a second record overwrites.
+    /// Law A6: event and stream are of one device.
+    pub(super) fn event_record(
+        &mut self,
+        event: EventHandle,
+        on: SlotId,
+        now: Nanos,
+        legacy: LegacyRecord,
+    ) -> Result<Option<NodeId>> {
+        let op = "event record";
+        let device = self.slots[on.index()].device;
+        self.check_lost(device)?;
+        let found = self.event(op, event)?;
+        if found.device != device {
+            let cause = format!("the event is of {} and the stream of {device}", found.device);
+            return Err(refuse::handle(op, cause));
+        }
+        let (timing, generation) = (found.timing, found.generation + 1);
+        let kind = self.slots[on.index()].kind;
+        // Only a time, or the blocking streams of the legacy one, need an operation of their own.
+        let node = if timing == Timing::On || kind == Kind::Legacy {
+            let barrier = self.barrier_of(device);
+            let work = match timing {
+                Timing::On => Work::Time { event, generation },
+                Timing::Off => Work::Mark,
+            };
+            let node = self.push(op, on, now, work, &[])?;
+            if kind == Kind::Legacy && legacy == LegacyRecord::Bare {
+                self.set_barrier(device, barrier);
+            }
+            Some(node)
+        } else {
+            self.see_barrier(on);
+            self.last_of(on)
+        };
+        let point = Point { slot: on, seq: self.slots[on.index()].submitted };
+        let clock = self.snapshot_clock(on);
+        if let Some(event) = self.events.get_mut(event.0) {
+            event.generation = generation;
+            event.stands_for = Some(Snapshot { point, node, clock });
+            event.time = None;
+        }
+        Ok(node)
+    }
+
+    /// Law A7: the snapshot at the call holds back all future work of the stream, and nothing
+    /// enqueued before. Law A5: an event that was never recorded holds nothing back.
+    pub(super) fn stream_wait(&mut self, on: SlotId, event: EventHandle, now: Nanos) -> Result<()> {
+        let found = self.event("stream wait", event)?;
+        let Some(snapshot) = found.stands_for.clone() else {
+            return self.check_lost(self.slots[on.index()].device);
+        };
+        self.learn(on, &snapshot.clock);
+        // What is complete holds nothing back; on the legacy stream the wait is a barrier as well
+        // (law A13), and an exploration has to know of the order.
+        let matters = |node: &NodeId| self.trail.is_some() || self.node(*node).is_some();
+        let waits: Option<NodeId> = snapshot.node.filter(matters);
+        if waits.is_none() && self.slots[on.index()].kind != Kind::Legacy {
+            return self.check_lost(self.slots[on.index()].device);
+        }
+        self.push("stream wait", on, now, Work::Mark, waits.as_slice()).map(|_| ())
+    }
+
+    /// What an event stands for (law A8); `None` is the empty set of law A5.
+    pub(super) fn snapshot(
+        &self,
+        op: &'static str,
+        event: EventHandle,
+    ) -> Result<Option<(Point, Arc<VectorClock>)>> {
+        let found = self.event(op, event)?;
+        // By the event's device: the stream may be gone, and a worker still busy with its bytes.
+        if found.stands_for.is_some() {
+            self.check_lost(found.device)?;
+        }
+        Ok(found.stands_for.as_ref().map(|s| (s.point, Arc::clone(&s.clock))))
+    }
+
+    pub(super) fn device_of_event(&self, op: &'static str, event: EventHandle) -> Result<DeviceId> {
+        self.event(op, event).map(|found| found.device)
+    }
+
+    /// Law A5: no time without timing, or before a record. Not ready before completion.
+    pub(super) fn event_time(&self, event: EventHandle) -> Result<Nanos> {
+        let op = "event elapsed";
+        let found = self.event(op, event)?;
+        if found.timing == Timing::Off {
+            return Err(refuse::handle(op, "the event keeps no time"));
+        }
+        if found.stands_for.is_none() {
+            return Err(refuse::handle(op, "the event was never recorded"));
+        }
+        found.time.ok_or_else(|| refuse::other(op, 600, "the event is not complete"))
+    }
+
+    pub(super) fn note_time(&mut self, event: EventHandle, generation: u64, now: Nanos) {
+        if let Some(event) = self.events.get_mut(event.0)
+            && event.generation == generation
+        {
+            event.time = Some(now);
+        }
+    }
+
+    /// Takes the operations that need no engine out of the arrived ones, completes those whose
+    /// time has come, and gives the others to `later`.
+    pub(super) fn settle(&mut self, now: Nanos, mut later: impl FnMut(&Node)) {
+        while let Some(id) = self.arrived.pop() {
+            let Some(node) = self.node(id) else { continue };
+            if self.hangs(node) {
+                continue;
+            }
+            let at = node.enqueued.max(node.ready);
+            let idle = node.role == crate::base::ledger::Engine::None;
+            if idle && at <= now {
+                self.complete(id, at);
+            } else {
+                later(node);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Injected faults: what a driver or a device may do to a program, at a call or an operation that
+//! the user chose. For testing that errors are reported and nothing hangs or leaks.
+#![forbid(unsafe_code)]
+
+use super::engine::NodeId;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Nanos;
+
+/// A verb of the driver contract that a fault can strike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// Creating a stream.
+    StreamCreate,
+    /// Creating an event.
+    EventCreate,
+    /// Recording an event.
+    EventRecord,
+    /// Making a stream wait for an event.
+    StreamWait,
+    /// Asking whether an event or a stream is complete.
+    Query,
+    /// Waiting for an event, a stream or the device.
+    Synchronize,
+    /// Enqueuing a host function.
+    HostFn,
+    /// Allocating in stream order.
+    Alloc,
+    /// Freeing in stream order.
+    Free,
+    /// Allocating device memory that belongs to no stream.
+    DeviceAlloc,
+    /// Allocating page-locked memory.
+    PinnedAlloc,
+    /// Enqueuing a copy or a batch of copies.
+    Copy,
+    /// Enqueuing a fill.
+    Fill,
+    /// Loading a module.
+    ModuleLoad,
+    /// Launching a kernel.
+    Launch,
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// The call is refused: out of memory where it allocates or creates, a launch that lacks
+    /// resources (701), or a refusal of the driver otherwise. Nothing else changes.
+    Refused,
+    /// The operation faults when it runs, and the context is lost (law A40).
+    Faults,
+    /// The device is lost at the call.
+    DeviceLost,
+    /// The operation takes this many times as long.
+    Slow(u32),
+    /// The operation never completes: a hung device.
+    NeverCompletes,
+}
+
+/// One fault: the `nth` call of `verb`, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fault {
+    /// The verb.
+    pub verb: Verb,
+    /// Which of its calls, from 1.
+    pub nth: u64,
+    /// What happens.
+    pub kind: FaultKind,
+}
+
+/// The faults of a driver, and how many calls there were.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    planned: Vec<Fault>,
+    calls: Vec<(Verb, u64)>,
+    struck: Vec<(NodeId, FaultKind)>,
+}
+
+impl Faults {
+    pub(super) fn new(planned: Vec<Fault>) -> Self {
+        Self { planned, ..Self::default() }
+    }
+
+    /// Counts a call; what strikes it.
+    pub(super) fn count(&mut self, verb: Verb) -> Option<FaultKind> {
+        if self.planned.is_empty() {
+            return None;
+        }
+        let index = self.calls.iter().position(|(other, _)| *other == verb).unwrap_or_else(|| {
+            self.calls.push((verb, 0));
+            self.calls.len() - 1
+        });
+        self.calls[index].1 += 1;
+        let nth = self.calls[index].1;
+        self.planned.iter().find(|f| f.verb == verb && f.nth == nth).map(|f| f.kind)
+    }
+
+    /// The fault concerns this operation when it runs.
+    pub(super) fn strike(&mut self, node: NodeId, kind: FaultKind) {
+        self.struck.push((node, kind));
+    }
+
+    fn of(&self, node: NodeId) -> Option<FaultKind> {
+        self.struck.iter().find(|(struck, _)| *struck == node).map(|(_, kind)| *kind)
+    }
+
+    /// Law A40: whether the operation faults.
+    pub(super) fn kernel(&self, node: NodeId) -> Result<()> {
+        match self.of(node) {
+            Some(FaultKind::Faults) => {
+                let cause = "an illegal memory access was encountered";
+                Err(Error::new(ErrorKind::Launch, "kernel", cause).with_code(700))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How long the operation takes when the model says `nominal`.
+    pub(super) fn slowed(&self, node: NodeId, nominal: Nanos) -> Nanos {
+        match self.of(node) {
+            Some(FaultKind::Slow(times)) => Nanos(nominal.0.saturating_mul(u64::from(times))),
+            _ => nominal,
+        }
+    }
+}
+
+/// The refusal of a call of `verb`.
+pub(super) fn refusal(verb: Verb) -> Error {
+    let op = name(verb);
+    let (kind, code) = match verb {
+        Verb::StreamCreate
+        | Verb::EventCreate
+        | Verb::Alloc
+        | Verb::DeviceAlloc
+        | Verb::PinnedAlloc => (ErrorKind::OutOfMemory, 2),
+        Verb::Launch => (ErrorKind::Driver, 701),
+        Verb::ModuleLoad => (ErrorKind::Compile, 209),
+        _ => (ErrorKind::Driver, 999),
+    };
+    Error::new(kind, op, "refused (injected)").with_code(code)
+}
+
+pub(super) fn name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::StreamCreate => "stream create",
+        Verb::EventCreate => "event create",
+        Verb::EventRecord => "event record",
+        Verb::StreamWait => "stream wait",
+        Verb::Query => "query",
+        Verb::Synchronize => "synchronize",
+        Verb::HostFn => "host function",
+        Verb::Alloc => "alloc",
+        Verb::Free => "free",
+        Verb::DeviceAlloc => "device alloc",
+        Verb::PinnedAlloc => "pinned alloc",
+        Verb::Copy => "copy",
+        Verb::Fill => "fill",
+        Verb::ModuleLoad => "module load",
+        Verb::Launch => "launch",
+    }
+}

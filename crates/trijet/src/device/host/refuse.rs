@@ -1,0 +1,30 @@
+//! Refusals of the host device. Each carries the number that CUDA gives for the same misuse.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind};
+use std::borrow::Cow;
+
+/// An argument is out of range or contradicts another: `CUDA_ERROR_INVALID_VALUE`.
+pub(super) fn value(op: &'static str, cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidValue, op, cause).with_code(1)
+}
+
+/// There is no such object: `CUDA_ERROR_INVALID_HANDLE`.
+pub(super) fn handle(op: &'static str, cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidValue, op, cause).with_code(400)
+}
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
+pub(super) fn memory(op: &'static str, cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::OutOfMemory, op, cause).with_code(2)
+}
+
+/// There is no such device: `CUDA_ERROR_INVALID_DEVICE`.
+pub(super) fn device(op: &'static str, cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidValue, op, cause).with_code(101)
+}
+
+/// A refusal that only its number tells from others.
+pub(super) fn other(op: &'static str, code: i32, cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Driver, op, cause).with_code(code)
+}

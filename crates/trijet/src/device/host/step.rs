@@ -1,0 +1,242 @@
+//! The virtual executor without time: one step at a time, in an order that a decider chooses. For
+//! finding faults: probabilistically (PCT), exhaustively, or again as listed.
+#![forbid(unsafe_code)]
+
+use super::engine::{Engine, Node, NodeId, Work};
+use super::exec;
+use super::fault::Faults;
+use super::order::May;
+use super::search::{Actor, Choice, Object, Search};
+use super::streams::SlotId;
+use crate::base::error::Result;
+use crate::base::prng::Prng;
+use crate::base::units::Nanos;
+use crate::device::driver::HostFn;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Parts of an operation under PCT; at least 4, so that a copy can be seen half done.
+const PARTS: u64 = 4;
+
+/// Who decides.
+pub(super) enum Decider {
+    Pct(Pct),
+    List { steps: Arc<[u32]>, at: usize },
+    Search(Arc<Mutex<Search>>),
+}
+
+/// Probabilistic concurrency testing.
+pub(super) struct Pct {
+    prng: Prng,
+    priorities: BTreeMap<Actor, u64>,
+    /// Steps at which the most urgent actor becomes the least urgent one.
+    changes: Vec<u64>,
+    taken: u64,
+}
+
+impl Pct {
+    pub(super) fn new(seed: u64, depth: u32, steps: u32) -> Self {
+        let mut prng = Prng::new(seed);
+        let mut changes: Vec<u64> =
+            (1..depth).map(|_| prng.below(u64::from(steps.max(1)))).collect();
+        changes.sort_unstable();
+        Self { prng, priorities: BTreeMap::new(), changes, taken: 0 }
+    }
+
+    fn choose(&mut self, enabled: &[Actor]) -> usize {
+        for actor in enabled {
+            // Drawn priorities lie above those of actors that were made less urgent.
+            let drawn = self.prng.next_u64() | 1 << 63;
+            self.priorities.entry(*actor).or_insert(drawn);
+        }
+        let priorities = &self.priorities;
+        let most = (0..enabled.len()).max_by_key(|index| priorities[&enabled[*index]]).unwrap_or(0);
+        self.taken += 1;
+        if self.changes.contains(&self.taken) {
+            // Each change puts its actor below all earlier ones.
+            let least = self.changes.len() as u64 * 2 + 1_000_000 - self.taken;
+            self.priorities.insert(enabled[most], least);
+        }
+        most
+    }
+}
+
+pub(super) struct Stepper {
+    decider: Decider,
+    /// The head of each stream that may go on.
+    ready: BTreeMap<SlotId, NodeId>,
+    /// The parts that a begun operation still has, last first.
+    begun: BTreeMap<NodeId, Vec<u64>>,
+    /// Counts steps; the clock of this executor.
+    now: Nanos,
+    threads: usize,
+}
+
+/// What one step of a stream did.
+pub(super) enum Stepped {
+    Moved,
+    /// A host function is due; run it without the lock, then complete the operation.
+    Call(NodeId, HostFn),
+}
+
+impl Stepper {
+    pub(super) fn new(decider: Decider, threads: usize) -> Self {
+        Self { decider, ready: BTreeMap::new(), begun: BTreeMap::new(), now: Nanos(0), threads }
+    }
+
+    pub(super) fn explores(&self) -> bool {
+        matches!(self.decider, Decider::Search(_))
+    }
+
+    /// A new moment for each call and each step.
+    pub(super) fn tick(&mut self) -> Nanos {
+        self.now = Nanos(self.now.0 + 1_000);
+        self.now
+    }
+
+    /// Takes up what nothing holds back any more.
+    pub(super) fn settle(&mut self, engine: &mut Engine) {
+        let (now, ready) = (self.now, &mut self.ready);
+        engine.settle(now, |node| {
+            ready.insert(node.slot, node.id);
+        });
+    }
+
+    /// The streams that may go on.
+    pub(super) fn streams(&mut self, engine: &Engine) -> Vec<Actor> {
+        // A device that was lost has no operations any more.
+        self.ready.retain(|_, id| engine.node(*id).is_some());
+        self.ready.keys().map(|slot| Actor::Stream(slot.0)).collect()
+    }
+
+    /// Which of the candidates goes on.
+    pub(super) fn choose(&mut self, enabled: &[Actor], engine: &mut Engine) -> Choice {
+        let whole = |index| Choice { index, torn_by: None };
+        match &mut self.decider {
+            Decider::Pct(pct) => whole(pct.choose(enabled)),
+            Decider::List { .. } if enabled.len() == 1 => whole(0),
+            Decider::List { steps, at } => {
+                let number = steps.get(*at).copied().unwrap_or(0);
+                *at += 1;
+                Choice::from_number(number, enabled.len())
+            }
+            Decider::Search(search) => {
+                let mut search = search.lock().expect("no panic under this lock");
+                let choice = search.choose(enabled);
+                if let Some(trail) = &mut engine.trail {
+                    trail.step = search.step();
+                }
+                choice
+            }
+        }
+    }
+
+    /// What the driver does where the laws leave it a choice that changes more than the order.
+    pub(super) fn may(&mut self, what: May) -> bool {
+        let matters =
+            matches!(what, May::ReuseFinished | May::ReuseFollowing | May::BatchReadsAtOnce);
+        if !matters {
+            // What only holds something back allows nothing that was not possible before.
+            return what == May::TrimKeepsUnseen;
+        }
+        match &mut self.decider {
+            Decider::Pct(pct) => pct.prng.below(2) == 0,
+            Decider::List { steps, at } => {
+                *at += 1;
+                steps.get(*at - 1).is_some_and(|step| *step != 0)
+            }
+            Decider::Search(search) => search.lock().expect("no panic under this lock").flip(),
+        }
+    }
+
+    /// The step that is running touches an object.
+    pub(super) fn touch(&self, object: Object, write: bool) {
+        if let Decider::Search(search) = &self.decider {
+            search.lock().expect("no panic under this lock").touch(object, write);
+        }
+    }
+
+    /// The step that is running follows from these.
+    pub(super) fn follow(&self, causes: &[u32]) {
+        if let Decider::Search(search) = &self.decider {
+            search.lock().expect("no panic under this lock").follow(causes);
+        }
+    }
+
+    fn note(&self, node: &Node) {
+        if !self.explores() {
+            return;
+        }
+        self.follow(&node.causes);
+        self.touch(Object::Progress(node.slot.0), true);
+        if matches!(node.work, Work::HostFn(_)) {
+            self.touch(Object::Host, true);
+        }
+        for (span, mode) in exec::accesses(&node.work) {
+            let bytes = span.address()..span.address() + span.bytes();
+            self.touch(Object::Bytes(bytes), mode.writes());
+        }
+    }
+
+    /// Lets a stream go on: one part of its operation under PCT, else all of it.
+    pub(super) fn step(&mut self, engine: &mut Engine, faults: &Faults, slot: SlotId) -> Stepped {
+        let now = self.tick();
+        let Some(id) = self.ready.get(&slot).copied() else { return Stepped::Moved };
+        let Some(node) = engine.node_mut(id) else { return Stepped::Moved };
+        self.note(node);
+        if let Work::HostFn(function) = &mut node.work
+            && let Some(function) = function.take()
+        {
+            self.ready.remove(&slot);
+            return Stepped::Call(id, function);
+        }
+        let units = exec::units(&node.work);
+        let count = if matches!(self.decider, Decider::Pct(_)) { units.min(PARTS) } else { 1 };
+        let parts = self.begun.entry(id).or_insert_with(|| (0..count).rev().collect());
+        let part = parts.pop().unwrap_or(0);
+        let last = parts.is_empty();
+        let range = part * units / count..(part + 1) * units / count;
+        let outcome = faults.kernel(id).and_then(|()| exec::run(&node.work, range, self.threads));
+        self.finish(engine, slot, id, last, outcome, now);
+        Stepped::Moved
+    }
+
+    /// One operation in the middle of another.
+    pub(super) fn step_torn(&mut self, engine: &mut Engine, outer: SlotId, inner: SlotId) {
+        let now = self.tick();
+        let (Some(a), Some(b)) = (self.ready.get(&outer), self.ready.get(&inner)) else { return };
+        let (a, b) = (*a, *b);
+        let threads = self.threads;
+        let run = |id: NodeId, cut: fn(u64) -> std::ops::Range<u64>| match engine.node(id) {
+            Some(node) => exec::run(&node.work, cut(exec::units(&node.work)), threads),
+            None => Ok(()),
+        };
+        let first = run(a, |units| 0..units / 2);
+        let middle = run(b, |units| 0..units);
+        let second = run(a, |units| units / 2..units);
+        self.finish(engine, inner, b, true, middle, now);
+        self.finish(engine, outer, a, true, first.and(second), now);
+    }
+
+    fn finish(
+        &mut self,
+        engine: &mut Engine,
+        slot: SlotId,
+        id: NodeId,
+        last: bool,
+        outcome: Result<()>,
+        now: Nanos,
+    ) {
+        if last || outcome.is_err() {
+            self.ready.remove(&slot);
+            self.begun.remove(&id);
+        }
+        if let Err(error) = outcome {
+            let device = engine.slots[slot.index()].device;
+            engine.lose(device, error.on(device), now);
+        } else if last {
+            engine.complete(id, now);
+        }
+    }
+
+}

@@ -1,0 +1,281 @@
+//! Streams of the host device: the four kinds, and the edges between the legacy stream and the
+//! blocking ones.
+#![forbid(unsafe_code)]
+
+use super::engine::{Barrier, Engine, NodeId, Point};
+use super::refuse;
+use crate::base::clock::VectorClock;
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::base::units::Nanos;
+use crate::device::driver::{StreamHandle, StreamKind};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Handles of default streams carry one of these and the device's number.
+const LEGACY: u64 = 1 << 62;
+const PER_THREAD: u64 = 1 << 61;
+const SLOT_BITS: u32 = 24;
+
+/// The place of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SlotId(pub(super) u32);
+
+impl SlotId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How a stream relates to the legacy stream (laws A13 and A15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Legacy,
+    Blocking,
+    NonBlocking,
+}
+
+/// One stream. A slot is used again when its stream is destroyed and drained; numbers go on.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) handle: StreamHandle,
+    pub(super) device: DeviceId,
+    pub(super) kind: Kind,
+    pub(super) priority: i32,
+    pub(super) submitted: u64,
+    pub(super) done: u64,
+    /// How far the host has seen it complete, by a synchronisation of any thread.
+    pub(super) seen: u64,
+    /// The last operation; it may be complete.
+    pub(super) last: Option<NodeId>,
+    /// When the last completed operation was done: the next one can begin no earlier.
+    pub(super) clock: Nanos,
+    /// What everything enqueued from now on comes after, by events and the legacy stream's rules.
+    pub(super) knows: Arc<VectorClock>,
+    /// The barrier of the legacy stream that `knows` includes.
+    barrier_seen: u64,
+    destroyed: bool,
+}
+
+impl Engine {
+    pub(super) fn stream_create(
+        &mut self,
+        device: DeviceId,
+        kind: StreamKind,
+        priority: i32,
+    ) -> StreamHandle {
+        let kind = match kind {
+            StreamKind::Blocking => Kind::Blocking,
+            StreamKind::NonBlocking => Kind::NonBlocking,
+        };
+        let slot = self.open_slot(device, kind, priority);
+        self.handle_of(slot)
+    }
+
+    fn open_slot(&mut self, device: DeviceId, kind: Kind, priority: i32) -> SlotId {
+        // What the legacy stream did before holds a new stream back as well.
+        let fresh = |handle, earlier: Option<&Slot>| Slot {
+            handle,
+            device,
+            kind,
+            priority,
+            submitted: earlier.map_or(0, |slot| slot.submitted),
+            done: earlier.map_or(0, |slot| slot.done),
+            seen: earlier.map_or(0, |slot| slot.done),
+            last: None,
+            clock: Nanos(0),
+            knows: Arc::default(),
+            barrier_seen: 0,
+            destroyed: false,
+        };
+        let id = match self.spare_slots.pop() {
+            Some(id) => {
+                let earlier = &self.slots[id.index()];
+                let handle = StreamHandle(earlier.handle.0 + (1 << SLOT_BITS));
+                self.slots[id.index()] = fresh(handle, Some(earlier));
+                id
+            }
+            None => {
+                let id = SlotId(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
+                self.slots.push(fresh(StreamHandle(1 << SLOT_BITS | u64::from(id.0)), None));
+                id
+            }
+        };
+        if kind == Kind::Blocking {
+            self.devices[device.0 as usize].blocking.push(id);
+        }
+        id
+    }
+
+    /// The legacy stream's handle of a device.
+    pub(super) fn legacy(device: DeviceId) -> StreamHandle {
+        StreamHandle(LEGACY | u64::from(device.0))
+    }
+
+    /// Law A15: a handle for the stream of whichever thread uses it.
+    pub(super) fn per_thread(device: DeviceId) -> StreamHandle {
+        StreamHandle(PER_THREAD | u64::from(device.0))
+    }
+
+    /// The stream that a handle means for the thread `thread`.
+    pub(super) fn resolve(
+        &mut self,
+        op: &'static str,
+        handle: StreamHandle,
+        thread: u64,
+    ) -> Result<SlotId> {
+        if handle.0 & (LEGACY | PER_THREAD) == 0 {
+            let at = usize::try_from(handle.0 & ((1 << SLOT_BITS) - 1)).unwrap_or(usize::MAX);
+            let live = |slot: &&Slot| slot.handle == handle && !slot.destroyed;
+            return match self.slots.get(at).filter(live) {
+                Some(_) => Ok(SlotId(u32::try_from(at).unwrap_or(u32::MAX))),
+                None => Err(refuse::handle(op, "the stream does not exist")),
+            };
+        }
+        let number = handle.0 & !(LEGACY | PER_THREAD);
+        let device = DeviceId(u32::try_from(number).unwrap_or(u32::MAX));
+        let Some(queues) = self.devices.get(device.0 as usize) else {
+            return Err(refuse::handle(op, "the stream does not exist"));
+        };
+        if handle.0 & LEGACY != 0 {
+            if let Some(slot) = queues.legacy {
+                return Ok(slot);
+            }
+            let slot = self.open_slot(device, Kind::Legacy, 0);
+            self.devices[device.0 as usize].legacy = Some(slot);
+            return Ok(slot);
+        }
+        if let Some(slot) = queues.per_thread.get(&thread) {
+            return Ok(*slot);
+        }
+        let slot = self.open_slot(device, Kind::Blocking, 0);
+        self.devices[device.0 as usize].per_thread.insert(thread, slot);
+        Ok(slot)
+    }
+
+    /// Law A12: a destroyed stream still runs what was enqueued.
+    pub(super) fn stream_destroy(&mut self, handle: StreamHandle) -> Result<()> {
+        if handle.0 & (LEGACY | PER_THREAD) != 0 {
+            return Err(refuse::handle("stream destroy", "a default stream cannot be destroyed"));
+        }
+        let slot = self.resolve("stream destroy", handle, 0)?;
+        self.slots[slot.index()].destroyed = true;
+        self.drop_drained(slot);
+        Ok(())
+    }
+
+    pub(super) fn drop_drained(&mut self, id: SlotId) {
+        let slot = &self.slots[id.index()];
+        if slot.destroyed && slot.done == slot.submitted && slot.kind != Kind::Legacy {
+            let device = slot.device.0 as usize;
+            // A slot drains once: its list of blocking streams names it once.
+            self.devices[device].blocking.retain(|other| *other != id);
+            if !self.spare_slots.contains(&id) {
+                self.spare_slots.push(id);
+            }
+        }
+    }
+
+    /// Law A13: the legacy stream waits for all blocking streams of its device, and they wait for
+    /// it.
+    pub(super) fn law_a13_edges(&mut self, on: SlotId, before: &mut SmallVec<[NodeId; 6]>) {
+        let slot = &self.slots[on.index()];
+        let queues = &self.devices[slot.device.0 as usize];
+        match slot.kind {
+            Kind::NonBlocking => {}
+            Kind::Blocking => {
+                before.extend(queues.barrier.last);
+                self.see_barrier(on);
+            }
+            Kind::Legacy => {
+                let blocking = queues.blocking.clone();
+                before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
+                for other in blocking {
+                    self.learn(on, &self.snapshot_clock(other));
+                }
+            }
+        }
+    }
+
+    /// What the legacy stream did is known to a blocking stream's later work.
+    pub(super) fn see_barrier(&mut self, on: SlotId) {
+        let slot = &self.slots[on.index()];
+        let barrier = &self.devices[slot.device.0 as usize].barrier;
+        if slot.kind == Kind::Blocking && slot.barrier_seen != barrier.version {
+            let (version, clock) = (barrier.version, Arc::clone(&barrier.clock));
+            self.learn(on, &clock);
+            self.slots[on.index()].barrier_seen = version;
+        }
+    }
+
+    /// Law A13: from now on, blocking streams wait for this operation of the legacy stream.
+    pub(super) fn raise_barrier(&mut self, on: SlotId, last: NodeId) {
+        let clock = self.snapshot_clock(on);
+        let barrier = &mut self.devices[self.slots[on.index()].device.0 as usize].barrier;
+        *barrier = Barrier { last: Some(last), clock, version: barrier.version + 1 };
+    }
+
+    /// Law A14: a bare record may leave the barrier where it was.
+    pub(super) fn barrier_of(&self, device: DeviceId) -> Barrier {
+        self.devices[device.0 as usize].barrier.clone()
+    }
+
+    pub(super) fn set_barrier(&mut self, device: DeviceId, barrier: Barrier) {
+        self.devices[device.0 as usize].barrier = barrier;
+    }
+
+    pub(super) fn learn(&mut self, on: SlotId, clock: &VectorClock) {
+        Arc::make_mut(&mut self.slots[on.index()].knows).join(clock);
+    }
+
+    /// Everything that is complete when all of the stream is.
+    pub(super) fn snapshot_clock(&self, slot: SlotId) -> Arc<VectorClock> {
+        let found = &self.slots[slot.index()];
+        let mut clock = Arc::clone(&found.knows);
+        Arc::make_mut(&mut clock).raise(Point { slot, seq: found.submitted }.position());
+        clock
+    }
+
+    /// Law A9, and A14 for the legacy stream: what a synchronisation or a query of the stream
+    /// stands for.
+    pub(super) fn points_of(&self, slot: SlotId) -> SmallVec<[Point; 2]> {
+        let point = |id: SlotId| Point { slot: id, seq: self.slots[id.index()].submitted };
+        let found = &self.slots[slot.index()];
+        let mut points = SmallVec::new();
+        points.push(point(slot));
+        if found.kind == Kind::Legacy {
+            let blocking = &self.devices[found.device.0 as usize].blocking;
+            points.extend(blocking.iter().map(|id| point(*id)));
+        }
+        points
+    }
+
+    /// Everything that is enqueued in the stream by now.
+    pub(super) fn end_of(&self, slot: SlotId) -> Point {
+        Point { slot, seq: self.slots[slot.index()].submitted }
+    }
+
+    /// Law A10: what a synchronisation of the device stands for.
+    pub(super) fn points_of_device(&self, device: DeviceId) -> SmallVec<[Point; 2]> {
+        let of_device = (0u32..).map(SlotId).zip(&self.slots);
+        of_device
+            .filter(|(_, slot)| slot.device == device && slot.done < slot.submitted)
+            .map(|(id, slot)| Point { slot: id, seq: slot.submitted })
+            .collect()
+    }
+}
+
+impl Engine {
+    /// The host has seen everything in `points` complete, and so what came before it.
+    pub(super) fn see(&mut self, points: &[Point], clock: &VectorClock) {
+        for point in points {
+            let slot = &mut self.slots[point.slot.index()];
+            slot.seen = slot.seen.max(point.seq);
+        }
+        for position in clock.positions() {
+            if let Some(slot) = self.slots.get_mut(position.lane.0 as usize) {
+                slot.seen = slot.seen.max(position.seq.min(slot.done));
+            }
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! Whose turn it is. On threads every call takes the lock and goes on. In the virtual executor a
+//! call that waits lets the device work meanwhile; where steps are explored, every call is a step
+//! that competes with the device's, and of scripted host threads one holds the baton at a time.
+#![forbid(unsafe_code)]
+
+use super::engine::{NodeId, Point};
+use super::search::{Actor, Object};
+use super::simulate::Step;
+use super::step::Stepped;
+use super::streams::SlotId;
+use super::{HostDriver, Run, Shared, State};
+use crate::base::clock::VectorClock;
+use crate::base::error::Result;
+use crate::base::units::Nanos;
+use crate::device::driver::{HostFn, Script};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) type Guard<'a> = MutexGuard<'a, State>;
+pub(super) type Points = SmallVec<[Point; 2]>;
+
+thread_local! {
+    /// The script that this thread belongs to, and its number there.
+    static ROLE: Cell<Option<(u64, u32)>> = const { Cell::new(None) };
+    static NUMBER: u64 = {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+/// The host threads of a script, numbered from 1; 0 is whoever is not scripted.
+#[derive(Debug, Default)]
+pub(super) struct Baton {
+    /// Scripts are numbered over the process; 0 while there is none.
+    script: u64,
+    holder: u32,
+    threads: Vec<Scripted>,
+    /// The last step before the script; after it, the last steps of its threads.
+    follows: SmallVec<[u32; 4]>,
+    ends: SmallVec<[u32; 4]>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Scripted {
+    finished: bool,
+    /// What it waits for.
+    waits: Points,
+}
+
+impl State {
+    fn reached(&self, points: &[Point]) -> bool {
+        points.iter().all(|point| self.engine.completed(*point))
+    }
+
+    fn runnable(&self, thread: u32) -> bool {
+        let found = &self.baton.threads[thread as usize - 1];
+        !found.finished && self.reached(&found.waits)
+    }
+
+    fn runnable_threads(&self) -> Vec<u32> {
+        let all = 1..=u32::try_from(self.baton.threads.len()).unwrap_or(0);
+        all.filter(|thread| self.runnable(*thread)).collect()
+    }
+
+    fn unfinished(&self) -> Option<u32> {
+        let index = self.baton.threads.iter().position(|thread| !thread.finished)?;
+        u32::try_from(index + 1).ok()
+    }
+}
+
+impl HostDriver {
+    /// Who calls: the number in the script of this driver, or 0.
+    fn me(state: &State) -> u32 {
+        match ROLE.get() {
+            Some((script, number)) if script == state.baton.script => number,
+            _ => 0,
+        }
+    }
+
+    /// A number of the calling thread that a repeated run gives again, for its default stream.
+    pub(super) fn thread_key(state: &State) -> u64 {
+        match Self::me(state) {
+            0 => NUMBER.with(|number| *number) << 16,
+            number => u64::from(number),
+        }
+    }
+
+    /// Begins a call.
+    pub(super) fn turn(&self) -> Guard<'_> {
+        let state = self.shared.lock();
+        if matches!(state.run, Run::Threads(_)) || (!state.explores() && state.baton.script == 0) {
+            return state;
+        }
+        match self.wait_turn("call", state, &Points::new()) {
+            Ok(state) => state,
+            // Who waits for nothing can always go on.
+            Err(_) => self.shared.lock(),
+        }
+    }
+
+    /// Lets the device work until everything in `points` is complete, which `clock` says more of.
+    pub(super) fn wait_for<'a>(
+        &'a self,
+        op: &'static str,
+        state: Guard<'a>,
+        points: &Points,
+        clock: &VectorClock,
+    ) -> Result<Guard<'a>> {
+        let mut state = if state.explores() || Self::me(&state) != 0 {
+            self.wait_turn(op, state, points)?
+        } else {
+            let mut state = state;
+            while !state.reached(points) {
+                state = self.progress(op, state, points.first().copied(), Nanos(u64::MAX))?.0;
+            }
+            state
+        };
+        let found = &mut *state;
+        if let Run::Timed(simulation) = &mut found.run {
+            simulation.host_waited();
+        }
+        found.engine.see(points, clock);
+        found.pools.synchronised(&found.engine);
+        Ok(state)
+    }
+
+    /// Waits until it is the caller's turn and `points` are complete.
+    fn wait_turn<'a>(
+        &'a self,
+        op: &'static str,
+        mut state: Guard<'a>,
+        points: &Points,
+    ) -> Result<Guard<'a>> {
+        let me = Self::me(&state);
+        if me != 0 {
+            state.baton.threads[me as usize - 1].waits.clone_from(points);
+        }
+        let outcome = if state.explores() {
+            self.step_until(op, state, Some(me), points)
+        } else {
+            self.pass_until(op, state, me, points)
+        };
+        let mut state = outcome?;
+        Self::begin_step(&mut state, points);
+        Ok(state)
+    }
+
+    /// A step of the calling thread begins.
+    fn begin_step(state: &mut State, points: &Points) {
+        let state = &mut *state;
+        let Run::Stepped(stepper) = &mut state.run else { return };
+        stepper.touch(Object::Host, false);
+        if let Some(trail) = &state.engine.trail {
+            for point in points {
+                stepper.follow(&trail.causes_of(*point));
+            }
+        }
+        // Who is not scripted follows the last script; a scripted thread what came before its own.
+        stepper.follow(&state.baton.follows);
+    }
+
+    /// Takes steps until one is the caller's. `None` stands for a thread that has ended, or that
+    /// waits for its script: until one is anybody's.
+    fn step_until<'a>(
+        &'a self,
+        op: &'static str,
+        mut guard: Guard<'a>,
+        me: Option<u32>,
+        points: &Points,
+    ) -> Result<Guard<'a>> {
+        loop {
+            let scripted = guard.baton.script != 0;
+            if guard.calling || (scripted && me.is_some_and(|me| me != guard.baton.holder)) {
+                guard = self.shared.wait(guard);
+                let chosen = scripted && me == Some(guard.baton.holder);
+                if chosen && !guard.calling && guard.reached(points) {
+                    return Ok(guard);
+                }
+                continue;
+            }
+            let state = &mut *guard;
+            let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
+            stepper.settle(&mut state.engine);
+            let mut enabled = stepper.streams(&state.engine);
+            if scripted {
+                enabled.extend(state.runnable_threads().into_iter().map(Actor::Thread));
+            } else if state.reached(points) {
+                enabled.push(Actor::Thread(0));
+            }
+            // Host threads come first: the first possibility is to enqueue, and then to run.
+            enabled.sort_unstable();
+            if enabled.is_empty() {
+                if me.is_none() {
+                    self.hand_over(&mut guard);
+                    return Ok(guard);
+                }
+                return Err(guard.engine.stalled(op, points.first().copied()));
+            }
+            let state = &mut *guard;
+            let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
+            let choice = stepper.choose(&enabled, &mut state.engine);
+            match enabled[choice.index] {
+                Actor::Thread(thread) => {
+                    state.baton.holder = thread;
+                    if Some(thread) == me {
+                        return Ok(guard);
+                    }
+                    self.shared.changed.notify_all();
+                    if me.is_none() {
+                        return Ok(guard);
+                    }
+                }
+                Actor::Stream(slot) => {
+                    let torn_by = choice.torn_by.map(|other| enabled[other]);
+                    guard = self.step_stream(guard, SlotId(slot), torn_by);
+                }
+            }
+        }
+    }
+
+    /// Nothing can go on: the next thread learns so from its own wait.
+    fn hand_over(&self, state: &mut State) {
+        state.baton.holder = state.unfinished().unwrap_or(0);
+        self.shared.changed.notify_all();
+    }
+
+    fn step_stream<'a>(
+        &'a self,
+        mut guard: Guard<'a>,
+        slot: SlotId,
+        torn_by: Option<Actor>,
+    ) -> Guard<'a> {
+        let state = &mut *guard;
+        let Run::Stepped(stepper) = &mut state.run else { return guard };
+        if let Some(Actor::Stream(inner)) = torn_by {
+            stepper.step_torn(&mut state.engine, slot, SlotId(inner));
+            state.account_freed();
+            return guard;
+        }
+        match stepper.step(&mut state.engine, &state.faults, slot) {
+            Stepped::Moved => {
+                state.account_freed();
+                guard
+            }
+            Stepped::Call(node, function) => self.call(guard, node, function),
+        }
+    }
+
+    /// Runs a host function without the lock.
+    fn call<'a>(&'a self, mut guard: Guard<'a>, node: NodeId, function: HostFn) -> Guard<'a> {
+        guard.calling = true;
+        drop(guard);
+        // The floors above hand in closures that catch their own panics.
+        drop(catch_unwind(AssertUnwindSafe(function)));
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        state.calling = false;
+        match &mut state.run {
+            Run::Timed(simulation) => simulation.host_fn_done(&mut state.engine, node),
+            Run::Stepped(stepper) => {
+                let now = stepper.tick();
+                state.engine.complete(node, now);
+            }
+            Run::Threads(_) => {}
+        }
+        state.account_freed();
+        self.shared.changed.notify_all();
+        guard
+    }
+
+    /// Where time is simulated: passes the baton on while the caller has to wait, and lets the
+    /// device work when every thread has.
+    fn pass_until<'a>(
+        &'a self,
+        op: &'static str,
+        mut state: Guard<'a>,
+        me: u32,
+        points: &Points,
+    ) -> Result<Guard<'a>> {
+        let mut may_pass = points.is_empty();
+        loop {
+            if state.baton.holder != me {
+                state = self.shared.wait(state);
+                continue;
+            }
+            let mut others = state.runnable_threads();
+            if state.reached(points) {
+                let pass = std::mem::replace(&mut may_pass, false);
+                let Run::Timed(simulation) = &mut state.run else { return Ok(state) };
+                let next = others[simulation.policy.pick(others.len())];
+                // In the greedy order a thread goes on until it waits.
+                let greedy = matches!(simulation.policy, super::order::Policy::Greedy);
+                if !pass || greedy || next == me {
+                    return Ok(state);
+                }
+                self.pass(&mut state, next);
+                continue;
+            }
+            others.retain(|other| *other != me);
+            let Run::Timed(simulation) = &mut state.run else { return Ok(state) };
+            if others.is_empty() {
+                state = self.progress(op, state, points.first().copied(), Nanos(u64::MAX))?.0;
+            } else {
+                let next = others[simulation.policy.pick(others.len())];
+                self.pass(&mut state, next);
+            }
+        }
+    }
+
+    fn pass(&self, state: &mut State, next: u32) {
+        state.baton.holder = next;
+        self.shared.changed.notify_all();
+    }
+
+    /// Lets the device work until its clock reaches the host's. Only a simulation needs to.
+    pub(super) fn catch_up<'a>(&'a self, mut state: Guard<'a>) -> Result<Guard<'a>> {
+        let Run::Timed(simulation) = &mut state.run else {
+            let now = self.shared.clock.now();
+            if state.retire(now) {
+                self.shared.changed.notify_all();
+            }
+            return Ok(state);
+        };
+        let event_call = simulation.cost().event_call;
+        let limit = simulation.host_call(event_call);
+        // A query never blocks: it does not wait for the host function that another thread calls.
+        while !state.calling {
+            let (next, moved) = self.progress("query", state, None, limit)?;
+            state = next;
+            if !moved {
+                break;
+            }
+        }
+        Ok(state)
+    }
+
+    /// Lets the device work a little for who asks again until `target` is complete.
+    pub(super) fn advance<'a>(
+        &'a self,
+        op: &'static str,
+        mut state: Guard<'a>,
+        target: Point,
+    ) -> Result<()> {
+        if !state.explores() {
+            return self.progress(op, state, Some(target), Nanos(u64::MAX)).map(drop);
+        }
+        // Only the device moves: a poll that could come first for ever would never end.
+        let found = &mut *state;
+        let Run::Stepped(stepper) = &mut found.run else { return Ok(()) };
+        stepper.settle(&mut found.engine);
+        let streams = stepper.streams(&found.engine);
+        if streams.is_empty() {
+            return Err(found.engine.stalled(op, Some(target)));
+        }
+        let choice = stepper.choose(&streams, &mut found.engine);
+        if let Actor::Stream(slot) = streams[choice.index] {
+            drop(self.step_stream(state, SlotId(slot), None));
+        }
+        Ok(())
+    }
+
+    /// One step of the simulation, or a wait for the worker threads. False when a simulation has
+    /// nothing more to do before `limit`.
+    pub(super) fn progress<'a>(
+        &'a self,
+        op: &'static str,
+        mut guard: Guard<'a>,
+        target: Option<Point>,
+        limit: Nanos,
+    ) -> Result<(Guard<'a>, bool)> {
+        if guard.calling {
+            return Ok((self.shared.wait(guard), true));
+        }
+        let state = &mut *guard;
+        let step = match &mut state.run {
+            Run::Timed(simulation) => simulation.step(&mut state.engine, &state.faults, limit),
+            Run::Stepped(_) => return Ok((guard, false)),
+            Run::Threads(_) => {
+                if state.retire(self.shared.clock.now()) {
+                    self.shared.changed.notify_all();
+                } else if state.is_idle() {
+                    return Err(state.engine.stalled(op, target));
+                } else {
+                    guard = self.shared.wait(guard);
+                }
+                return Ok((guard, true));
+            }
+        };
+        state.account_freed();
+        match step {
+            Step::Moved => Ok((guard, true)),
+            Step::Quiet => Ok((guard, false)),
+            Step::Idle if limit < Nanos(u64::MAX) => Ok((guard, false)),
+            Step::Idle => Err(state.engine.stalled(op, target)),
+            Step::Call(node, function) => Ok((self.call(guard, node, function), true)),
+        }
+    }
+
+    /// Runs scripted host threads to their ends.
+    pub(super) fn run_script(&self, threads: Vec<Script<'_>>) {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if matches!(self.shared.lock().run, Run::Threads(_)) || threads.is_empty() {
+            std::thread::scope(|scope| {
+                for thread in threads {
+                    scope.spawn(thread);
+                }
+            });
+            return;
+        }
+        let script = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.begin_script(script, threads.len());
+        std::thread::scope(|scope| {
+            for (number, thread) in (1u32..).zip(threads) {
+                scope.spawn(move || {
+                    ROLE.set(Some((script, number)));
+                    let _end = EndOfThread { driver: self, number };
+                    self.begin_thread(number);
+                    thread();
+                });
+            }
+            self.choose_first();
+        });
+        let mut state = self.shared.lock();
+        state.baton.script = 0;
+        state.baton.threads.clear();
+        let ends = std::mem::take(&mut state.baton.ends);
+        state.baton.follows = ends;
+    }
+
+    /// A thread does nothing before its first turn.
+    fn begin_thread(&self, number: u32) {
+        let mut state = self.shared.lock();
+        while state.baton.holder != number {
+            state = self.shared.wait(state);
+        }
+        Self::begin_step(&mut state, &Points::new());
+    }
+
+    fn begin_script(&self, script: u64, count: usize) {
+        let mut state = self.turn();
+        let step = state.engine.trail.as_ref().map(|trail| trail.step);
+        let threads = vec![Scripted::default(); count];
+        state.baton =
+            Baton { script, holder: 0, threads, follows: step.into_iter().collect(), ends: SmallVec::new() };
+    }
+
+    /// Gives the baton to the first thread that takes a step.
+    fn choose_first(&self) {
+        let mut state = self.shared.lock();
+        if state.explores() {
+            // A thread that is ready waits for its turn in its first call.
+            drop(self.step_until("script", state, None, &Points::new()));
+            return;
+        }
+        let count = state.baton.threads.len();
+        let next = match &mut state.run {
+            Run::Timed(simulation) => 1 + simulation.policy.pick(count),
+            _ => 1,
+        };
+        self.pass(&mut state, u32::try_from(next).unwrap_or(1));
+    }
+
+    fn end_thread(&self, number: u32) {
+        let mut state = self.shared.lock();
+        state.baton.threads[number as usize - 1].finished = true;
+        if let Some(trail) = &state.engine.trail {
+            let step = trail.step;
+            state.baton.ends.push(step);
+        }
+        if state.unfinished().is_none() {
+            state.baton.holder = 0;
+        } else if state.explores() {
+            drop(self.step_until("script", state, None, &Points::new()));
+        } else {
+            let runnable = state.runnable_threads();
+            let next = runnable.first().copied().or(state.unfinished());
+            self.pass(&mut state, next.unwrap_or(0));
+        }
+    }
+}
+
+/// A scripted thread ends, be it by a panic.
+struct EndOfThread<'a> {
+    driver: &'a HostDriver,
+    number: u32,
+}
+
+impl Drop for EndOfThread<'_> {
+    fn drop(&mut self) {
+        self.driver.end_thread(self.number);
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> Guard<'_> {
+        self.state.lock().expect("twins and host functions run without this lock")
+    }
+
+    pub(super) fn wait<'a>(&self, state: Guard<'a>) -> Guard<'a> {
+        self.changed.wait(state).expect("twins and host functions run without this lock")
+    }
+}
