@@ -110,7 +110,8 @@ impl Draw {
 
     /// A buffer that is new, or one that is given up for it.
     fn made_anew(&mut self, rights: &Rights) -> Option<usize> {
-        if self.one_in(2) { self.pick(&rights.own) } else { self.fresh() }
+        let given_up = if self.one_in(2) { self.pick(&rights.own) } else { None };
+        given_up.or_else(|| self.fresh())
     }
 
     fn copies(&mut self, rights: &Rights) -> Option<Step> {
@@ -345,6 +346,8 @@ mod tests {
         for (seed, mut program) in all().enumerate() {
             let text = program.to_string();
             assert!(!program.keep_valid(), "seed {seed}: {text}");
+            let mut scripts = program.phases.iter().flat_map(|phase| &phase.scripts);
+            assert!(scripts.all(|script| !script.is_empty()), "seed {seed}: {text}");
         }
     }
 

@@ -3,15 +3,16 @@
 use crate::draw::draw;
 use crate::ledger::history;
 use crate::program::Program;
-use crate::run::run;
+use crate::run::{Events, run};
 use crate::serial::interpret;
 use crate::shrink::shrink;
 use crate::verdict::{Report, Seen, judge};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{AddAssign, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::base::ledger::Op;
+use trijet::base::ledger::{Op, OpKind};
 use trijet::{Device, Executor, HostConfig, Order};
 
 /// What was run and judged.
@@ -57,8 +58,14 @@ pub(crate) fn close(devices: Vec<Device>) -> Result<(), String> {
     devices.into_iter().try_for_each(|device| device.close().map_err(|error| error.to_string()))
 }
 
-fn judged(ops: &[Op]) -> Result<Seen, String> {
-    let history = history(ops, &|_| false);
+/// The first records of all are those of the program's events.
+fn judged(ops: &[Op], events: usize) -> Result<Seen, String> {
+    let records = ops.iter().filter_map(|op| match op.kind {
+        OpKind::Record { event } => Some(event),
+        _ => None,
+    });
+    let asked: BTreeSet<u64> = records.take(events).collect();
+    let history = history(ops, &|event| asked.contains(&event));
     judge(&history).map_err(|wrong| Report(&history, wrong).to_string())
 }
 
@@ -67,7 +74,7 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
     let devices = seeded(program, order);
     let zero = devices[0].stream().map_err(|error| error.to_string())?;
     devices[0].record(&zero).map_err(|error| error.to_string())?;
-    let found = run(&devices, program)?;
+    let found = run(&devices, program, Events::Marked)?;
     let counts = devices[0].ordering();
     let ops = devices[0].take_record().map_err(|error| error.to_string())?;
     drop(zero);
@@ -75,7 +82,7 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
     if let Some(difference) = interpret(program).difference(&found) {
         return Err(difference);
     }
-    let seen = judged(&ops)?;
+    let seen = judged(&ops, program.events.len())?;
     let counted = (counts.waits, counts.over_waits);
     if (seen.waits, seen.over_waits) != counted {
         let judged = (seen.waits, seen.over_waits);
@@ -86,7 +93,7 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
 
 /// One run for its bytes.
 pub(crate) fn computed(program: &Program, devices: Vec<Device>) -> Result<(), String> {
-    let found = run(&devices, program)?;
+    let found = run(&devices, program, Events::Plain)?;
     close(devices)?;
     interpret(program).difference(&found).map_or(Ok(()), Err)
 }

@@ -32,10 +32,7 @@ impl Shrink<'_> {
     /// Keeps a candidate that is smaller and still fails.
     fn try_out(&mut self, mut candidate: Program) -> bool {
         candidate.keep_valid();
-        for phase in &mut candidate.phases {
-            phase.scripts.retain(|script| !script.is_empty());
-        }
-        candidate.phases.retain(|phase| !phase.scripts.is_empty());
+        drop_empty(&mut candidate);
         let is_better = size(&candidate) < size(&self.best) && (self.fails)(&candidate);
         if is_better {
             self.best = candidate;
@@ -199,6 +196,13 @@ impl Shrink<'_> {
     }
 }
 
+fn drop_empty(program: &mut Program) {
+    for phase in &mut program.phases {
+        phase.scripts.retain(|script| !script.is_empty());
+    }
+    program.phases.retain(|phase| !phase.scripts.is_empty());
+}
+
 fn halve(step: &mut Step) {
     let half = |part: &mut crate::program::Part| {
         let start = part.range.start / 2;
@@ -248,7 +252,8 @@ fn merge_events(program: &mut Program, event: usize, heir: usize) {
 }
 
 /// The smallest program reached from `program`, which fails, by cuts after which it still fails.
-pub(crate) fn shrink(program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Program {
+pub(crate) fn shrink(mut program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Program {
+    drop_empty(&mut program);
     let mut shrink = Shrink { best: program, fails };
     loop {
         let before = shrink.best.clone();
