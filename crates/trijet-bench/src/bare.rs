@@ -1,60 +1,157 @@
-//! The bare driver call, through another binding's raw layer with nothing around it: what a launch
-//! costs before anybody adds to it. The only unsafe code of the benchmarks.
+//! Bare driver calls, with nothing around them: what an operation costs before anybody adds to it.
+//! They are the very functions that the library calls, looked up in the same driver. The only
+//! unsafe code of the benchmarks.
 
-use cudarc::driver::{result, sys};
-use std::ffi::{CString, c_void};
+use libloading::Library;
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
 use std::time::Instant;
 use trijet::kernels::AXPY;
 use trijet::launch::Code;
 use trijet::{Error, ErrorKind, Result};
 
-/// `axpy` on two buffers of its own, in a stream of its own.
+type Handle = *mut c_void;
+type Launch = unsafe extern "C" fn(*const Config, Handle, *mut Handle, *mut Handle) -> c_int;
+type Upload = unsafe extern "C" fn(u64, *const c_void, usize, Handle) -> c_int;
+type OnStream = unsafe extern "C" fn(Handle, Handle) -> c_int;
+type Wait = unsafe extern "C" fn(Handle, Handle, c_uint) -> c_int;
+type Current = unsafe extern "C" fn(*mut Handle) -> c_int;
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Debug)]
+struct Config {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: Handle,
+    attrs: *mut c_void,
+    attr_count: c_uint,
+}
+
+/// `axpy` and an upload on buffers of its own, in a stream of its own.
 #[derive(Debug)]
 pub(crate) struct Bare {
-    stream: sys::CUstream,
-    function: sys::CUfunction,
-    x: sys::CUdeviceptr,
-    y: sys::CUdeviceptr,
+    launch: Launch,
+    upload: Upload,
+    record: OnStream,
+    wait: Wait,
+    current: Current,
+    synchronize: unsafe extern "C" fn(Handle) -> c_int,
+    stream: Handle,
+    event: Handle,
+    function: Handle,
+    host: *mut c_void,
+    x: u64,
+    y: u64,
     elements: u64,
 }
 
-fn refused(error: result::DriverError) -> Error {
-    Error::new(ErrorKind::Driver, "bare call", format!("{error:?}"))
+fn check(call: &'static str, code: c_int) -> Result<()> {
+    if code == 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Driver, call, "the bare call failed").with_code(code))
+}
+
+/// Looks a function up.
+///
+/// # Safety
+/// `F` is the type of the function of that name.
+unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F> {
+    // SAFETY: by the caller's promise.
+    let found = unsafe { library.get::<F>(name) };
+    found.map(|function| *function).map_err(|error| {
+        Error::new(ErrorKind::Unsupported, name, "the driver lacks it").caused_by(error)
+    })
+}
+
+/// Calls one function once, by name.
+macro_rules! call {
+    ($library:ident, $name:literal: fn($($type:ty),*), $($arg:expr),*) => {{
+        // SAFETY: the type is that of the documented function.
+        let function: unsafe extern "C" fn($($type),*) -> c_int =
+            unsafe { symbol($library, $name) }?;
+        // SAFETY: the pointers are to live values of the documented types, the handles were made
+        // by this driver in this function, and nothing is destroyed: the process is a benchmark.
+        check($name, unsafe { function($($arg),*) })?;
+    }};
 }
 
 impl Bare {
     /// # Errors
-    /// `Unsupported` where the other binding finds no driver.
+    /// `Unsupported` where there is no driver; what the driver reports.
     pub(crate) fn new(elements: u64) -> Result<Self> {
-        // SAFETY: only looks for the library.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(Error::new(ErrorKind::Unsupported, "bare call", "no driver library"));
-        }
+        let name = std::env::var_os("TRIJET_LIBCUDA").unwrap_or_else(|| "libcuda.so.1".into());
+        // SAFETY: the driver library, which is loaded already and may be loaded again.
+        let library = unsafe { Library::new(name) }
+            .map_err(|e| Error::new(ErrorKind::Unsupported, "open", "no driver").caused_by(e))?;
+        // It stays loaded for as long as the functions are called: for ever.
+        let library: &'static Library = Box::leak(Box::new(library));
         let Code::Ptx(ptx) = AXPY.code() else { unreachable!("shipped kernels are PTX") };
         let ptx = CString::new(ptx.as_bytes()).expect("the text has no NUL byte");
         let name = CString::new(AXPY.name()).expect("the name has no NUL byte");
         let bytes = usize::try_from(elements * 4).expect("a small buffer");
-        result::init().map_err(refused)?;
-        let device = result::device::get(0).map_err(refused)?;
-        // SAFETY: a device that the driver just gave.
-        let context = unsafe { result::primary_ctx::retain(device) }.map_err(refused)?;
-        // SAFETY: a context that is retained for the rest of the process.
-        unsafe { result::ctx::set_current(context) }.map_err(refused)?;
-        let stream =
-            result::stream::create(result::stream::StreamKind::NonBlocking).map_err(refused)?;
-        // SAFETY: a terminated PTX text.
-        let module = unsafe { result::module::load_data(ptx.as_ptr().cast()) }.map_err(refused)?;
-        // SAFETY: a module that is never unloaded.
-        let function = unsafe { result::module::get_function(module, name) }.map_err(refused)?;
-        // SAFETY: never freed; the process is a benchmark.
-        let x = unsafe { result::malloc_sync(bytes) }.map_err(refused)?;
-        // SAFETY: as above.
-        let y = unsafe { result::malloc_sync(bytes) }.map_err(refused)?;
-        Ok(Self { stream, function, x, y, elements })
+        let (mut device, mut context) = (0, null_mut());
+        call!(library, "cuInit": fn(c_uint), 0);
+        call!(library, "cuDeviceGet": fn(*mut c_int, c_int), &raw mut device, 0);
+        call!(library, "cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int), &raw mut context, device);
+        call!(library, "cuCtxSetCurrent": fn(Handle), context);
+        let (mut stream, mut event) = (null_mut(), null_mut());
+        call!(library, "cuStreamCreateWithPriority": fn(*mut Handle, c_uint, c_int), &raw mut stream, 1, 0);
+        call!(library, "cuEventCreate": fn(*mut Handle, c_uint), &raw mut event, 2);
+        let (mut module, mut function) = (null_mut(), null_mut());
+        call!(
+            library,
+            "cuModuleLoadDataEx": fn(*mut Handle, *const c_char, c_uint, *mut c_int, *mut Handle),
+            &raw mut module,
+            ptx.as_ptr(),
+            0,
+            null_mut(),
+            null_mut()
+        );
+        call!(library, "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char), &raw mut function, module, name.as_ptr());
+        let (mut host, mut x, mut y) = (null_mut(), 0, 0);
+        call!(library, "cuMemHostAlloc": fn(*mut Handle, usize, c_uint), &raw mut host, bytes, 1);
+        call!(library, "cuMemAlloc_v2": fn(*mut u64, usize), &raw mut x, bytes);
+        call!(library, "cuMemAlloc_v2": fn(*mut u64, usize), &raw mut y, bytes);
+        Ok(Self {
+            // SAFETY: the documented type of `cuLaunchKernelEx`.
+            launch: unsafe { symbol(library, "cuLaunchKernelEx") }?,
+            // SAFETY: the documented type of `cuMemcpyHtoDAsync`.
+            upload: unsafe { symbol(library, "cuMemcpyHtoDAsync_v2") }?,
+            // SAFETY: the documented type of `cuEventRecord`.
+            record: unsafe { symbol(library, "cuEventRecord") }?,
+            // SAFETY: the documented type of `cuStreamWaitEvent`.
+            wait: unsafe { symbol(library, "cuStreamWaitEvent") }?,
+            // SAFETY: the documented type of `cuCtxGetCurrent`.
+            current: unsafe { symbol(library, "cuCtxGetCurrent") }?,
+            // SAFETY: the documented type of `cuStreamSynchronize`.
+            synchronize: unsafe { symbol(library, "cuStreamSynchronize") }?,
+            stream,
+            event,
+            function,
+            host,
+            x,
+            y,
+            elements,
+        })
     }
 
-    /// Nanoseconds per launch of one burst; the device is idle before and after.
-    pub(crate) fn burst(&mut self, count: u32) -> Result<f64> {
+    /// Nanoseconds per call of one burst; the device is idle before and after.
+    fn burst(&self, count: u32, mut call: impl FnMut() -> c_int) -> Result<f64> {
+        let start = Instant::now();
+        for _ in 0..count {
+            check("bare call", call())?;
+        }
+        let time = start.elapsed();
+        // SAFETY: a live stream.
+        check("cuStreamSynchronize", unsafe { (self.synchronize)(self.stream) })?;
+        Ok(time.as_secs_f64() * 1e9 / f64::from(count))
+    }
+
+    /// Launches.
+    pub(crate) fn launches(&mut self, count: u32) -> Result<f64> {
         let (mut a, mut length) = (1.0f32, self.elements);
         let mut params: [*mut c_void; 5] = [
             (&raw mut a).cast(),
@@ -63,19 +160,46 @@ impl Bare {
             (&raw mut self.y).cast(),
             (&raw mut length).cast(),
         ];
-        let blocks = u32::try_from(self.elements.div_ceil(256)).unwrap_or(u32::MAX);
-        let start = Instant::now();
-        for _ in 0..count {
-            let (grid, block) = ((blocks, 1, 1), (256, 1, 1));
+        let config = Config {
+            grid: [u32::try_from(self.elements.div_ceil(256)).unwrap_or(u32::MAX), 1, 1],
+            block: [256, 1, 1],
+            shared_bytes: 0,
+            stream: self.stream,
+            attrs: null_mut(),
+            attr_count: 0,
+        };
+        let this = &*self;
+        this.burst(count, || {
             // SAFETY: the parameters match the kernel and live until the call has copied them.
-            let launched = unsafe {
-                result::launch_kernel(self.function, grid, block, 0, self.stream, &mut params)
-            };
-            launched.map_err(refused)?;
-        }
-        let time = start.elapsed();
-        // SAFETY: a live stream.
-        unsafe { result::stream::synchronize(self.stream) }.map_err(refused)?;
-        Ok(time.as_secs_f64() * 1e9 / f64::from(count))
+            unsafe {
+                (this.launch)(&raw const config, this.function, params.as_mut_ptr(), null_mut())
+            }
+        })
+    }
+
+    /// Uploads.
+    pub(crate) fn uploads(&self, count: u32) -> Result<f64> {
+        let bytes = usize::try_from(self.elements * 4).unwrap_or(0);
+        // SAFETY: both are allocations of `bytes` bytes that are never freed.
+        self.burst(count, || unsafe { (self.upload)(self.x, self.host, bytes, self.stream) })
+    }
+
+    /// Records of an event.
+    pub(crate) fn records(&self, count: u32) -> Result<f64> {
+        // SAFETY: a live event and stream of one context.
+        self.burst(count, || unsafe { (self.record)(self.event, self.stream) })
+    }
+
+    /// Waits for an event.
+    pub(crate) fn waits(&self, count: u32) -> Result<f64> {
+        // SAFETY: a live stream and event; a stream may wait for itself.
+        self.burst(count, || unsafe { (self.wait)(self.stream, self.event, 0) })
+    }
+
+    /// Questions for the thread's context.
+    pub(crate) fn contexts(&self, count: u32) -> Result<f64> {
+        let mut context = null_mut();
+        // SAFETY: one pointer to write.
+        self.burst(count, || unsafe { (self.current)(&raw mut context) })
     }
 }

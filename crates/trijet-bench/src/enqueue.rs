@@ -1,14 +1,17 @@
-//! Host time of one launch: tracked, ordered by hand, and the bare driver call, in turn, in bursts
-//! that fit the device's queue. Against a driver of empty functions, what is left is our own.
+//! Host time of one operation, a launch and an upload: tracked, ordered by hand, and the bare
+//! driver call, in turn, in bursts that fit the device's queue. Against a driver of empty
+//! functions, what is left is our own. The waits and records that the ordering inserts are driver
+//! calls too: how many per operation, and what one costs, is counted apart.
 #![forbid(unsafe_code)]
 
 use crate::bare::Bare;
+use crate::manual::by_hand;
 use crate::record::Record;
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::kernels::AXPY;
-use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
+use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
 
 #[derive(Debug, Deserialize)]
 struct Definition {
@@ -17,27 +20,106 @@ struct Definition {
     elements: u64,
 }
 
-fn buffers(device: &Device, s: &Stream, n: u64) -> Result<(Buffer<f32>, Buffer<f32>)> {
-    let (mut x, mut y) = (s.alloc::<f32>(n)?, s.alloc::<f32>(n)?);
-    let mut ones = device.pinned::<f32>(n)?;
-    ones.write()?.fill(1.0);
-    s.copy(&ones, &mut x)?;
-    s.fill_bytes(&mut y, 0)?;
-    s.synchronize()?;
-    Ok((x, y))
+/// The memory of one way to enqueue.
+struct Desk {
+    host: PinnedBuffer<f32>,
+    x: Buffer<f32>,
+    y: Buffer<f32>,
 }
 
-/// Nanoseconds per launch of one burst; the device is idle before and after.
-fn burst(s: &[&Stream], x: &Buffer<f32>, y: &mut Buffer<f32>, count: u32) -> Result<f64> {
+impl Desk {
+    fn new(device: &Device, s: &Stream, n: u64) -> Result<Self> {
+        let (mut x, mut y) = (s.alloc::<f32>(n)?, s.alloc::<f32>(n)?);
+        let mut host = device.pinned::<f32>(n)?;
+        host.write()?.fill(1.0);
+        s.copy(&host, &mut x)?;
+        s.fill_bytes(&mut y, 0)?;
+        s.synchronize()?;
+        Ok(Self { host, x, y })
+    }
+
+    fn by_hand(device: &Device, s: &Stream, n: u64) -> Result<Self> {
+        let Self { host, x, y } = Self::new(device, s, n)?;
+        Ok(Self { host: by_hand(host), x: by_hand(x), y: by_hand(y) })
+    }
+
+    fn launches(&mut self, s: &[&Stream], count: u32) -> Result<f64> {
+        burst(s, count, |s| s.launch(&AXPY, (1.0f32, &self.x, &mut self.y)))
+    }
+
+    fn uploads(&mut self, s: &[&Stream], count: u32) -> Result<f64> {
+        burst(s, count, |s| s.copy(&self.host, &mut self.x))
+    }
+}
+
+/// Nanoseconds per operation of one burst; the device is idle before and after.
+fn burst(s: &[&Stream], count: u32, mut op: impl FnMut(&Stream) -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     for index in 0..count {
-        s[index as usize % s.len()].launch(&AXPY, (1.0f32, x, &mut *y))?;
+        op(s[index as usize % s.len()])?;
     }
     let time = start.elapsed();
     for stream in s {
         stream.synchronize()?;
     }
     Ok(time.as_secs_f64() * 1e9 / f64::from(count))
+}
+
+/// The figures in order of their first sample.
+#[derive(Default)]
+struct Figures(Vec<(&'static str, &'static str, Samples)>);
+
+impl Figures {
+    fn add(&mut self, what: &'static str, unit: &'static str, value: f64) {
+        match self.0.iter_mut().find(|figure| figure.0 == what) {
+            Some(figure) => figure.2.push(value),
+            None => {
+                let mut samples = Samples::default();
+                samples.push(value);
+                self.0.push((what, unit, samples));
+            }
+        }
+    }
+}
+
+/// Every way once, in turn.
+struct Round {
+    streams: [Stream; 2],
+    one: Desk,
+    two: Desk,
+    hand: Desk,
+    bare: Bare,
+}
+
+impl Round {
+    fn run(&mut self, device: &Device, count: u32, out: &mut Figures) -> Result<()> {
+        let [a, b] = &self.streams;
+        let before = device.ordering();
+        out.add("launch, tracked, one stream", "ns", self.one.launches(&[a], count)?);
+        out.add("upload, tracked, one stream", "ns", self.one.uploads(&[a], count)?);
+        let one = device.ordering();
+        let launch = self.two.launches(&[a, b], count)?;
+        let two = device.ordering();
+        let upload = self.two.uploads(&[a, b], count)?;
+        let end = device.ordering();
+        out.add("launch, tracked, two streams in turn", "ns", launch);
+        out.add("upload, tracked, two streams in turn", "ns", upload);
+        out.add("launch, manual", "ns", self.hand.launches(&[a], count)?);
+        out.add("upload, manual", "ns", self.hand.uploads(&[a], count)?);
+        out.add("launch, bare call", "ns", self.bare.launches(count)?);
+        out.add("upload, bare call", "ns", self.bare.uploads(count)?);
+        out.add("event record, bare call", "ns", self.bare.records(count)?);
+        out.add("event wait, bare call", "ns", self.bare.waits(count)?);
+        out.add("context query, bare call", "ns", self.bare.contexts(count)?);
+        let per = |later: u64, earlier: u64| (later - earlier) as f64 / f64::from(count);
+        let (waits, records) = (one.waits + one.records, before.waits + before.records);
+        out.add("waits and records per operation, one stream", "count", per(waits, records) / 2.0);
+        out.add("waits per launch, two streams", "count", per(two.waits, one.waits));
+        out.add("records per launch, two streams", "count", per(two.records, one.records));
+        out.add("waits per upload, two streams", "count", per(end.waits, two.waits));
+        out.add("records per upload, two streams", "count", per(end.records, two.records));
+        Ok(())
+    }
 }
 
 /// Runs the benchmark.
@@ -49,65 +131,43 @@ pub fn run(device: &Device) -> Result<Record> {
     let definition: Definition = toml::from_str(text)
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
     let (a, b) = (device.stream()?, device.stream()?);
-    let (x, mut y) = buffers(device, &a, definition.elements)?;
-    let (x2, mut y2) = buffers(device, &a, definition.elements)?;
-    let mut bare = Bare::new(definition.elements);
-    let count = definition.burst;
-    let mut names = ["tracked, one stream", "tracked, two streams in turn", "bare call"];
-    let mut samples = vec![Samples::default(); names.len()];
-    let mut before = device.ordering();
-    let mut crossing = 0u64;
-    for round in 0..=definition.bursts {
-        let one = burst(&[&a], &x, &mut y, count)?;
-        let mark = device.ordering();
-        let two = burst(&[&a, &b], &x2, &mut y2, count)?;
-        let after = device.ordering();
-        if round == 0 {
-            before = after;
-            continue;
-        }
-        crossing += after.waits - mark.waits;
-        samples[0].push(one);
-        samples[1].push(two);
-        if let Ok(bare) = &mut bare {
-            samples[2].push(bare.burst(count)?);
-        }
-    }
-    let after = device.ordering();
-    let launches = f64::from(count) * (definition.bursts + 1) as f64;
-    let mut record = Record::new("enqueue", device, verify(device, &a, &y, launches)?);
-    if bare.is_err() {
-        names[2] = "bare call (not available)";
-    }
-    for (name, samples) in names.into_iter().zip(samples) {
-        if samples.count() > 0 {
-            record.push(name, "ns", samples, None);
-        }
-    }
-    let per_launch = |value: u64| {
-        let mut samples = Samples::default();
-        samples.push(value as f64 / (definition.bursts as f64 * f64::from(count)));
-        samples
+    let n = definition.elements;
+    let mut round = Round {
+        one: Desk::new(device, &a, n)?,
+        two: Desk::new(device, &a, n)?,
+        hand: Desk::by_hand(device, &a, n)?,
+        bare: Bare::new(n)?,
+        streams: [a, b],
     };
-    record.push("waits per launch, two streams", "count", per_launch(crossing), None);
-    let records = after.records - before.records;
-    record.push("records per launch, two streams", "count", per_launch(records), None);
+    let mut figures = Figures::default();
+    for warm_up in [true, false] {
+        figures = Figures::default();
+        for _ in 0..if warm_up { 2 } else { definition.bursts } {
+            round.run(device, definition.burst, &mut figures)?;
+        }
+    }
+    let launches = f64::from(definition.burst) * (definition.bursts + 2) as f64;
+    let mut record = Record::new("enqueue", device, verify(device, &round, launches)?);
+    for (what, unit, samples) in figures.0 {
+        record.push(what, unit, samples, None);
+    }
     Ok(record)
 }
 
 /// Every launch added 1 to each element, as long as a float can count.
-fn verify(device: &Device, s: &Stream, y: &Buffer<f32>, launches: f64) -> Result<String> {
+fn verify(device: &Device, round: &Round, launches: f64) -> Result<String> {
     if device.info().name.starts_with("empty") {
         return Ok("nothing: a driver of empty functions computes nothing".to_owned());
     }
-    let mut back = device.pinned::<f32>(y.len())?;
-    s.copy(y, &mut back)?;
-    let wrong = back.read()?.iter().find(|v| f64::from(**v) != launches).copied();
-    match wrong {
-        None => Ok(format!("{launches} launches counted by the kernel")),
-        Some(v) => {
+    let stream = &round.streams[0];
+    for desk in [&round.one, &round.two, &round.hand] {
+        let mut back = device.pinned::<f32>(desk.y.len())?;
+        stream.copy(&desk.y, &mut back)?;
+        let wrong = back.read()?.iter().find(|v| f64::from(**v) != launches).copied();
+        if let Some(v) = wrong {
             let cause = format!("{v} launches counted, not {launches}");
-            Err(Error::new(ErrorKind::InvalidValue, "bench enqueue", cause))
+            return Err(Error::new(ErrorKind::InvalidValue, "bench enqueue", cause));
         }
     }
+    Ok(format!("{launches} launches of each kind, counted by the kernel"))
 }

@@ -3,6 +3,7 @@
 
 mod bare;
 pub mod enqueue;
+mod manual;
 pub mod overlap;
 pub mod record;
 pub mod stats;

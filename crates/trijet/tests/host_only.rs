@@ -35,7 +35,7 @@ fn filled(device: &Device, value: u64, len: u64) -> Result<PinnedBuffer<u64>> {
 fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<()> {
     for executor in EXECUTORS {
         let memory = Bytes(1 << 20);
-        let device = open(HostConfig { executor, memory, ..HostConfig::default() });
+        let device = open(HostConfig { executor: executor.clone(), memory, ..HostConfig::default() });
         let stream = device.stream()?;
         let half = stream.alloc::<u8>(512 << 10)?;
         let error = stream.alloc::<u8>(768 << 10).expect_err("768 KiB of the 512 KiB left");
@@ -88,7 +88,7 @@ fn copies_between_devices_are_ordered() -> Result<()> {
     Ok(())
 }
 
-fn assert_stalled(executor: Executor, what: &str, error: &Error, chained: bool) {
+fn assert_stalled(executor: &Executor, what: &str, error: &Error, chained: bool) {
     assert_eq!(error.kind(), ErrorKind::Stalled, "{executor:?}, {what}: {error}");
     let text = error.to_string();
     assert!(text.contains("kernel `work_u32`"), "{executor:?}, {what}: {text}");
@@ -99,7 +99,7 @@ fn assert_stalled(executor: Executor, what: &str, error: &Error, chained: bool) 
 fn waiting_for_a_hung_kernel_reports_it_and_who_waits_for_it() -> Result<()> {
     for executor in EXECUTORS {
         let never_ends = Some("work_u32".to_owned());
-        let device = open(HostConfig { executor, never_ends, ..HostConfig::default() });
+        let device = open(HostConfig { executor: executor.clone(), never_ends, ..HostConfig::default() });
         let (hung, other, free) = (device.stream()?, device.stream()?, device.stream()?);
         let x = hung.alloc::<u32>(64)?;
         let mut y = hung.alloc::<u32>(64)?;
@@ -111,7 +111,7 @@ fn waiting_for_a_hung_kernel_reports_it_and_who_waits_for_it() -> Result<()> {
         let ticket = other.ticket()?;
         let tell = |what, error: Result<()>, chained| {
             let error = error.expect_err("the kernel never ends");
-            assert_stalled(executor, what, &error, chained);
+            assert_stalled(&executor, what, &error, chained);
         };
         tell("its stream", hung.synchronize(), false);
         tell("a stream behind it", other.synchronize(), true);
@@ -209,10 +209,11 @@ fn memory_of_another_device_is_out_of_reach_of_kernels_and_fills() -> Result<()>
 #[test]
 fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(HostConfig { executor, ..HostConfig::default() });
+        let device = open(HostConfig { executor: executor.clone(), ..HostConfig::default() });
         let (stream, other) = (device.stream()?, device.stream()?);
         let mut x = stream.alloc::<u64>(64)?;
         let mut landed = device.pinned::<u64>(64)?;
+        let source = filled(&device, 1, 64)?;
         let event = device.event()?;
         let (ran, dropped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut admitted = 0;
@@ -236,7 +237,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
             stream.synchronize(),
             device.synchronize(),
             other.query().map(|_| ()),
-            stream.launch(&MIX, (1, &filled(&device, 1, 64)?, &mut x)),
+            stream.launch(&MIX, (1, &source, &mut x)),
             stream.fill_bytes(&mut x, 0),
             stream.alloc::<u64>(8).map(|_| ()),
             device.stream().map(|_| ()),
@@ -247,7 +248,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
             assert_eq!(error.to_string(), first.to_string(), "{executor:?}");
         }
         assert_eq!(ran.load(Ordering::Relaxed), 0, "after a fault none is called");
-        drop((x, landed, event, stream, other));
+        drop((x, landed, source, event, stream, other));
         let error = device.close().expect_err("the context is lost");
         assert_eq!(error.kind(), ErrorKind::Launch);
         assert_eq!(dropped.load(Ordering::Relaxed), admitted, "{executor:?}");
@@ -259,7 +260,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
 #[test]
 fn a_fault_stays_on_its_device() -> Result<()> {
     for executor in EXECUTORS {
-        let devices = Device::host(HostConfig { executor, devices: 2, ..HostConfig::default() })?;
+        let devices = Device::host(HostConfig { executor: executor.clone(), devices: 2, ..HostConfig::default() })?;
         let (bad, good) = (devices[0].stream()?, devices[1].stream()?);
         let mut x = bad.alloc::<u64>(64)?;
         let mut y = good.alloc::<u64>(64)?;

@@ -22,12 +22,12 @@ const EXECUTORS: [Executor; 3] =
 /// Longer than anything here takes: who has not answered by then never will.
 const HUNG: Duration = Duration::from_secs(20);
 
-fn open(executor: Executor) -> Device {
+fn open(executor: &Executor) -> Device {
     open_all(executor, 1).remove(0)
 }
 
-fn open_all(executor: Executor, devices: u32) -> Vec<Device> {
-    let config = HostConfig { executor, devices, ..HostConfig::default() };
+fn open_all(executor: &Executor, devices: u32) -> Vec<Device> {
+    let config = HostConfig { executor: executor.clone(), devices, ..HostConfig::default() };
     Device::host(config).expect("the machine starts a few threads")
 }
 
@@ -74,7 +74,7 @@ fn fault(stream: &Stream) -> Result<()> {
 #[test]
 fn objects_of_two_drivers_do_not_mix() -> Result<()> {
     for executor in EXECUTORS {
-        let (ours, theirs) = (open(executor), open(executor));
+        let (ours, theirs) = (open(&executor), open(&executor));
         let (s, foreign) = (ours.stream()?, theirs.stream()?);
         let mut h = ours.pinned::<u64>(64)?;
         let mut x = s.alloc::<u64>(64)?;
@@ -109,7 +109,7 @@ fn objects_of_two_drivers_do_not_mix() -> Result<()> {
 /// that is not complete. The first knows nothing of that work. It once believed that it was.
 #[test]
 fn a_wait_teaches_nothing_of_a_record_made_meanwhile() -> Result<()> {
-    let device = open(Executor::Virtual(Order::Greedy));
+    let device = open(&Executor::Virtual(Order::Greedy));
     let (a, b) = (device.stream()?, device.stream()?);
     let (event, x) = (device.event()?, device.pinned::<u8>(4096)?);
     let (waiting, go) = channel();
@@ -142,7 +142,7 @@ fn a_wait_teaches_nothing_of_a_record_made_meanwhile() -> Result<()> {
 #[test]
 fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(executor);
+        let device = open(&executor);
         let (stream, bad) = (device.stream()?, device.stream()?);
         let mut h = device.pinned::<u64>(64)?;
         stream.fill_bytes(&mut h, 1)?;
@@ -162,7 +162,7 @@ fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
 #[test]
 fn a_lost_device_does_not_keep_others_from_page_locked_memory() -> Result<()> {
     for executor in EXECUTORS {
-        let devices = open_all(executor, 2);
+        let devices = open_all(&executor, 2);
         let bad = devices[0].stream()?;
         let mut h = devices[0].pinned::<u64>(512)?;
         bad.fill_bytes(&mut h, 1)?;
@@ -181,7 +181,7 @@ fn page_locked_memory_may_be_dropped_while_some_is_asked_for() -> Result<()> {
     let (done, answer) = channel();
     std::thread::spawn(move || {
         let case = || -> Result<()> {
-            let device = open(Executor::Virtual(Order::Greedy));
+            let device = open(&Executor::Virtual(Order::Greedy));
             let (s, other) = (device.stream()?, device.stream()?);
             let mut kept = device.pinned::<u8>(4096)?;
             let held = device.pinned::<u8>(4096)?;
@@ -203,7 +203,7 @@ fn page_locked_memory_may_be_dropped_while_some_is_asked_for() -> Result<()> {
 #[test]
 fn closing_a_device_leaves_the_host_functions_of_others_alone() -> Result<()> {
     for executor in EXECUTORS {
-        let mut devices = open_all(executor, 2);
+        let mut devices = open_all(&executor, 2);
         let stream = devices[1].stream()?;
         let (open_gate, gate) = channel::<()>();
         let ran = Arc::new(AtomicU64::new(0));
@@ -222,7 +222,7 @@ fn closing_a_device_leaves_the_host_functions_of_others_alone() -> Result<()> {
 #[test]
 fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(executor);
+        let device = open(&executor);
         let stream = device.stream()?;
         fault(&stream)?;
         let (held, other_end) = channel::<()>();
@@ -261,7 +261,7 @@ fn a_twin_that_cannot_say_its_tiles_or_cost_is_refused() -> Result<()> {
         let (done, answer) = channel();
         std::thread::spawn(move || {
             let case = || -> Result<()> {
-                let device = open(executor);
+                let device = open(&executor);
                 let stream = device.stream()?;
                 let mut x = device.pinned::<u64>(64)?;
                 for kernel in [&BAD_TILE, &BAD_COST] {
@@ -289,7 +289,7 @@ thread_local! {
 /// complete work may go before the buffer that asks for it.
 #[test]
 fn a_buffer_may_outlive_its_thread_s_other_values() -> Result<()> {
-    let device = open(Executor::Threads);
+    let device = open(&Executor::Threads);
     let stream = device.stream()?;
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -310,7 +310,7 @@ fn a_buffer_may_outlive_its_thread_s_other_values() -> Result<()> {
 /// for the one that drops the device itself.
 #[test]
 fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
-    let device = open(Executor::Threads);
+    let device = open(&Executor::Threads);
     let stream = device.stream()?;
     let (open_gate, gate) = channel::<()>();
     let (dropped, answer) = channel();
@@ -322,7 +322,7 @@ fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
     answer.recv_timeout(HUNG).expect("dropping does not wait");
     drop(open_gate);
 
-    let device = open(Executor::Threads);
+    let device = open(&Executor::Threads);
     let stream = device.stream()?;
     let (open_gate, gate) = channel::<()>();
     let (dropped, answer) = channel();
@@ -342,7 +342,7 @@ fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
 #[test]
 fn streams_dropped_inside_host_functions_are_given_back() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(executor);
+        let device = open(&executor);
         let stream = device.stream()?;
         for _ in 0..1100 {
             let other = device.stream()?;
@@ -360,7 +360,7 @@ fn streams_dropped_inside_host_functions_are_given_back() -> Result<()> {
 /// the thread that asks.
 #[test]
 fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
-    let device = open(Executor::Virtual(Order::Greedy));
+    let device = open(&Executor::Virtual(Order::Greedy));
     let stream = device.stream()?;
     let (started, go) = channel();
     let (answered, resume) = channel();
@@ -383,7 +383,7 @@ fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
 #[test]
 fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
     for executor in EXECUTORS {
-        let device = open(executor);
+        let device = open(&executor);
         let (home, a, b) = (device.stream()?, device.stream()?, device.stream()?);
         let mut x = home.alloc::<u64>(64)?;
         a.fill_bytes(&mut x, 1)?;
@@ -410,7 +410,7 @@ fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
 fn an_allocation_that_the_system_refuses_changes_nothing() -> Result<()> {
     for executor in EXECUTORS {
         let memory = Bytes(1 << 61);
-        let config = HostConfig { executor, memory, ..HostConfig::default() };
+        let config = HostConfig { executor: executor.clone(), memory, ..HostConfig::default() };
         let device = Device::host(config)?.remove(0);
         let stream = device.stream()?;
         let error = stream.alloc::<u8>(1 << 60).expect_err("no address space is that large");
@@ -422,7 +422,7 @@ fn an_allocation_that_the_system_refuses_changes_nothing() -> Result<()> {
 
 #[test]
 fn elements_without_bytes_are_refused() -> Result<()> {
-    let device = open(Executor::Threads);
+    let device = open(&Executor::Threads);
     let stream = device.stream()?;
     let errors = [
         stream.alloc::<[u64; 0]>(8).map(|_| ()).expect_err("no bytes"),
@@ -435,7 +435,7 @@ fn elements_without_bytes_are_refused() -> Result<()> {
 #[test]
 #[should_panic(expected = "elements 0..")]
 fn a_slice_up_to_the_last_number_is_out_of_range() {
-    let device = open(Executor::Threads);
+    let device = open(&Executor::Threads);
     let h = device.pinned::<u8>(8).expect("memory");
     let _too_long = h.slice(..=u64::MAX);
 }

@@ -2,7 +2,7 @@
 
 mod cases;
 
-use trijet::{CostModel, Device, Executor, HostConfig, Order, Result};
+use trijet::{CostModel, Device, Executor, HostConfig, Nanos, Order, Result};
 
 /// Orders drawn from these many seeds.
 const SEEDS: u64 = 20;
@@ -18,9 +18,9 @@ impl Drop for Seed {
     }
 }
 
-/// One host device. Its modelled memory is slow, so that a `Gate` holds for long.
+/// One host device. Its host functions are slow, so that a `Gate` holds for long.
 fn open(executor: Executor) -> Device {
-    let cost = CostModel { memory_rate: 1e8, ..CostModel::default() };
+    let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     let config = HostConfig { executor, cost, ..HostConfig::default() };
     Device::host(config).expect("the machine starts a few threads").remove(0)
 }

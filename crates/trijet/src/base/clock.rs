@@ -22,23 +22,31 @@ impl VectorClock {
 
     /// The last number of `lane` that is known; 0 when none is.
     #[must_use]
+    #[inline]
     pub fn get(&self, lane: LaneId) -> u64 {
         self.seqs.get(lane.0 as usize).copied().unwrap_or(0)
     }
 
     /// Whether the operation at `position`, and so everything before it in its lane, is known.
     #[must_use]
+    #[inline]
     pub fn covers(&self, position: Position) -> bool {
         self.get(position.lane) >= position.seq
     }
 
     /// Makes `position` and everything before it in its lane known.
+    #[inline]
     pub fn raise(&mut self, position: Position) {
-        let index = position.lane.0 as usize;
-        if index >= self.seqs.len() {
-            self.seqs.resize(index + 1, 0);
+        match self.seqs.get_mut(position.lane.0 as usize) {
+            Some(seq) => *seq = position.seq.max(*seq),
+            None => self.append(position),
         }
-        self.seqs[index] = self.seqs[index].max(position.seq);
+    }
+
+    #[cold]
+    fn append(&mut self, position: Position) {
+        self.seqs.resize(position.lane.0 as usize, 0);
+        self.seqs.push(position.seq);
     }
 
     /// Makes everything known that `other` knows.

@@ -35,6 +35,25 @@ pub struct Position {
     pub seq: u64,
 }
 
+/// Bits of a packed position that hold the number in the lane: 2^48 operations take months.
+const SEQ_BITS: u32 = 48;
+
+impl Position {
+    /// The position as one number; larger for later ones of its lane, and never 0.
+    #[inline]
+    pub(crate) fn pack(self) -> u64 {
+        debug_assert!(self.seq > 0 && self.seq >> SEQ_BITS == 0 && self.lane.0 < 1 << 16);
+        u64::from(self.lane.0) << SEQ_BITS | self.seq
+    }
+
+    /// The position behind a packed one; `None` for 0.
+    #[inline]
+    pub(crate) fn unpack(packed: u64) -> Option<Self> {
+        let lane = LaneId(u32::try_from(packed >> SEQ_BITS).unwrap_or(u32::MAX));
+        (packed > 0).then_some(Self { lane, seq: packed & ((1 << SEQ_BITS) - 1) })
+    }
+}
+
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "device {}", self.0)

@@ -78,6 +78,11 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.merge(first.saturating_sub(1), index);
     }
 
+    /// Forgets all entries, keeping the memory for new ones.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
     /// All entries in order.
     pub fn iter(&self) -> impl Iterator<Item = &(Range<u64>, T)> {
         self.entries.iter()

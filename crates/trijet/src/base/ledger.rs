@@ -42,6 +42,7 @@ pub enum Mode {
 impl Mode {
     /// Whether bytes may change.
     #[must_use]
+    #[inline]
     pub fn writes(self) -> bool {
         self != Self::Read
     }

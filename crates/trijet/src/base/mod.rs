@@ -8,4 +8,5 @@ pub mod id;
 pub mod interval;
 pub mod ledger;
 pub mod prng;
+pub(crate) mod table;
 pub mod units;

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 pub const BYTES_MAX: usize = 256;
 /// The most arguments, a span counting twice (address and length).
 pub const ARGS_MAX: usize = 32;
+const WORDS_MAX: usize = BYTES_MAX / 8;
 
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
@@ -22,81 +23,99 @@ pub struct SpanArg {
     pub span: Span,
     /// What the kernel does with it.
     pub mode: Mode,
+    /// Its length in elements: kept, because dividing costs more than the rest of an argument.
+    pub elements: u64,
     /// The size of one element in bytes.
     pub element_bytes: u64,
 }
 
-/// The arguments of one launch.
-#[derive(Debug, Clone)]
+/// The arguments of one launch. Every argument begins a word of its own, which aligns it.
+#[derive(Debug, Clone, Default)]
 pub struct ArgBlock {
-    data: [u8; BYTES_MAX],
+    words: [u64; WORDS_MAX],
+    /// The word at which each argument begins.
+    begins: [u8; ARGS_MAX],
+    /// Words that are taken.
     len: usize,
-    offsets: [u16; ARGS_MAX],
     count: usize,
     spans: SmallVec<[SpanArg; 6]>,
 }
 
-impl Default for ArgBlock {
-    fn default() -> Self {
-        Self {
-            data: [0; BYTES_MAX],
-            len: 0,
-            offsets: [0; ARGS_MAX],
-            count: 0,
-            spans: SmallVec::new(),
-        }
-    }
+#[cold]
+fn full() -> Error {
+    let cause = format!("more than {ARGS_MAX} arguments or {BYTES_MAX} bytes of them");
+    Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
+// What appends is compiled into the launch: there the places of all arguments are constants.
 impl ArgBlock {
-    /// Appends a scalar, aligned to its own size as the kernel ABI wants it.
+    /// Appends a scalar, aligned as the kernel ABI wants it.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
+    #[inline(always)]
     pub fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
-        let size = size_of::<T>();
-        let at = self.len.next_multiple_of(align_of::<T>().max(1));
-        if at + size > BYTES_MAX || self.count == ARGS_MAX {
-            return Err(Error::new(
-                ErrorKind::InvalidValue,
-                "launch",
-                format!("more than {ARGS_MAX} arguments or {BYTES_MAX} bytes of them"),
-            ));
-        }
-        self.data[at..at + size].copy_from_slice(bytemuck::bytes_of(&value));
-        self.offsets[self.count] = u16::try_from(at).unwrap_or(u16::MAX);
+        const { assert!(align_of::<T>() <= 8, "a word aligns its argument") };
+        let (begin, end) = (self.len, self.len + size_of::<T>().div_ceil(8));
+        let (Some(words), Some(place), Ok(first)) =
+            (self.words.get_mut(begin..end), self.begins.get_mut(self.count), u8::try_from(begin))
+        else {
+            return Err(full());
+        };
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        *place = first;
         self.count += 1;
-        self.len = at + size;
+        self.len = end;
         Ok(())
     }
 
-    /// Appends the address of `span` and its length in elements: pointers travel with lengths.
+    /// Appends the address of `span` and its length in elements of `element_bytes`: pointers
+    /// travel with lengths.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
-    pub fn push_span(&mut self, span: Span, mode: Mode, element_bytes: u64) -> Result<()> {
+    #[inline(always)]
+    pub fn push_span(
+        &mut self,
+        span: Span,
+        mode: Mode,
+        elements: u64,
+        element_bytes: u64,
+    ) -> Result<()> {
         let index = self.count;
-        let elements = span.bytes() / element_bytes;
         self.push_scalar(span.address())?;
         self.push_scalar(elements)?;
-        self.spans.push(SpanArg { index, span, mode, element_bytes });
+        self.spans.push(SpanArg { index, span, mode, elements, element_bytes });
         Ok(())
     }
 
     /// The number of arguments as the kernel counts them.
     #[must_use]
+    #[inline]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// The bytes from argument `index` on.
+    ///
+    /// # Panics
+    /// When there is no such argument.
     #[must_use]
+    #[inline]
     pub fn bytes_at(&self, index: usize) -> &[u8] {
-        &self.data[usize::from(self.offsets[index])..self.len]
+        bytemuck::cast_slice(&self.words[usize::from(self.begins[..self.count][index])..])
+    }
+
+    /// The words at which the arguments begin, in order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &u64> {
+        self.begins[..self.count].iter().map(|begin| &self.words[usize::from(*begin)])
     }
 
     /// The spans in argument order.
     #[must_use]
+    #[inline]
     pub fn spans(&self) -> &[SpanArg] {
         &self.spans
     }

@@ -29,16 +29,14 @@ impl Space {
     }
 }
 
-/// One allocation. Clones share it; the driver frees it only when told to.
+/// One allocation. Clones share it; the driver frees it only when told to. Where the host cannot
+/// reach the bytes a clone is a plain copy: every launch makes some.
 #[derive(Debug, Clone)]
-pub struct Memory(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct Memory {
     space: Space,
     address: u64,
     bytes: u64,
-    host: Option<HostBytes>,
+    host: Option<Arc<HostBytes>>,
 }
 
 impl Memory {
@@ -49,7 +47,7 @@ impl Memory {
         bytes: u64,
         host: Option<HostBytes>,
     ) -> Self {
-        Self(Arc::new(Inner { space, address, bytes, host }))
+        Self { space, address, bytes, host: host.map(Arc::new) }
     }
 
     /// Ordinary memory of this process. An operation that was handed it may touch it after the
@@ -67,25 +65,28 @@ impl Memory {
 
     /// Where the memory lives.
     #[must_use]
+    #[inline]
     pub fn space(&self) -> Space {
-        self.0.space
+        self.space
     }
 
     /// The address as kernels see it.
     #[must_use]
+    #[inline]
     pub fn address(&self) -> u64 {
-        self.0.address
+        self.address
     }
 
     /// The size in bytes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> u64 {
-        self.0.bytes
+        self.bytes
     }
 
     /// The bytes themselves, where the host can reach them.
     pub(crate) fn host(&self) -> Option<&HostBytes> {
-        self.0.host.as_ref()
+        self.host.as_deref()
     }
 
     /// A part of the memory.
@@ -93,8 +94,9 @@ impl Memory {
     /// # Panics
     /// When the range does not lie within the memory: the floors above check lengths first.
     #[must_use]
+    #[inline]
     pub fn span(&self, range: Range<u64>) -> Span {
-        assert!(range.start <= range.end && range.end <= self.bytes(), "span {range:?} outside");
+        assert!(range.start <= range.end && range.end <= self.bytes, "span {range:?} outside");
         Span { memory: self.clone(), range }
     }
 }
@@ -109,24 +111,28 @@ pub struct Span {
 impl Span {
     /// The allocation.
     #[must_use]
+    #[inline]
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// The bytes of the allocation it covers.
     #[must_use]
+    #[inline]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
     /// The address of its first byte.
     #[must_use]
+    #[inline]
     pub fn address(&self) -> u64 {
         self.memory.address() + self.range.start
     }
 
     /// Its length in bytes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
@@ -134,6 +140,7 @@ impl Span {
     /// Whether a kernel or fill of `device` reaches the bytes: its own memory, and page-locked
     /// memory. Another device's memory is reached by copies.
     #[must_use]
+    #[inline]
     pub fn is_reached_by(&self, device: DeviceId) -> bool {
         match self.memory.space() {
             Space::Device(home) => home == device,
@@ -144,6 +151,7 @@ impl Span {
 
     /// Whether the two share a byte. By address: a pool hands the same bytes out again.
     #[must_use]
+    #[inline]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.address().max(other.address())
             < (self.address() + self.bytes()).min(other.address() + other.bytes())

@@ -64,14 +64,16 @@ impl<'a> Args<'a> {
         Ok(self)
     }
 
+    #[inline(always)]
     fn push_view<T: Element>(&mut self, view: View<'a, T>) -> Result<()> {
-        self.block.push_span(view.span(), Mode::Read, size_of::<T>() as u64)?;
+        self.block.push_span(view.span(), Mode::Read, view.len(), size_of::<T>() as u64)?;
         self.uses.push(view.read_use());
         Ok(())
     }
 
+    #[inline(always)]
     fn push_view_mut<T: Element>(&mut self, view: &ViewMut<'a, T>, mode: Mode) -> Result<()> {
-        self.block.push_span(view.span(), mode, size_of::<T>() as u64)?;
+        self.block.push_span(view.span(), mode, view.len(), size_of::<T>() as u64)?;
         self.uses.push(view.write_use(mode));
         Ok(())
     }
@@ -89,6 +91,7 @@ pub trait Arg<'a, P> {
 macro_rules! scalars {
     ($($type:ty),*) => {$(
         impl<'a> Arg<'a, $type> for $type {
+            #[inline(always)]
             fn push(self, args: &mut Args<'a>) -> Result<()> {
                 args.block.push_scalar(self)
             }
@@ -98,12 +101,14 @@ macro_rules! scalars {
 scalars!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 
 impl<'a, T: Element, S> Arg<'a, In<T>> for &'a Buffer<T, S> {
+    #[inline(always)]
     fn push(self, args: &mut Args<'a>) -> Result<()> {
         args.push_view(self.as_view())
     }
 }
 
 impl<'a, T: Element> Arg<'a, In<T>> for View<'a, T> {
+    #[inline(always)]
     fn push(self, args: &mut Args<'a>) -> Result<()> {
         args.push_view(self)
     }
@@ -112,18 +117,21 @@ impl<'a, T: Element> Arg<'a, In<T>> for View<'a, T> {
 macro_rules! written {
     ($($param:ident: $mode:ident),*) => {$(
         impl<'a, T: Element, S> Arg<'a, $param<T>> for &'a mut Buffer<T, S> {
+            #[inline(always)]
             fn push(self, args: &mut Args<'a>) -> Result<()> {
                 args.push_view_mut(&self.as_view_mut(), Mode::$mode)
             }
         }
 
         impl<'a, T: Element> Arg<'a, $param<T>> for ViewMut<'a, T> {
+            #[inline(always)]
             fn push(self, args: &mut Args<'a>) -> Result<()> {
                 args.push_view_mut(&self, Mode::$mode)
             }
         }
 
         impl<'a, T: Element> Arg<'a, $param<T>> for &'a mut ViewMut<'_, T> {
+            #[inline(always)]
             fn push(self, args: &mut Args<'a>) -> Result<()> {
                 args.push_view_mut(&self.reborrow(), Mode::$mode)
             }
@@ -142,6 +150,7 @@ pub trait ArgsFor<'a, P> {
 }
 
 impl<'a> ArgsFor<'a, Dynamic> for Args<'a> {
+    #[inline(always)]
     fn push_all(self, args: &mut Args<'a>) -> Result<()> {
         *args = self;
         Ok(())
@@ -154,6 +163,7 @@ macro_rules! tuples {
         where
             $($value: Arg<'a, $param>),*
         {
+            #[inline(always)]
             fn push_all(self, args: &mut Args<'a>) -> Result<()> {
                 #[expect(non_snake_case, reason = "the names of the type parameters")]
                 let ($($value,)*) = self;

@@ -18,7 +18,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The code of a kernel.
 #[derive(Debug, Clone)]
@@ -98,14 +98,19 @@ pub struct KernelSpec {
 /// # Ok::<(), trijet::Error>(())
 /// ```
 pub struct Kernel<P> {
-    spec: KernelSpec,
-    number: OnceLock<u64>,
+    code: Untyped,
     params: PhantomData<fn(P)>,
+}
+
+/// A kernel without the types of its parameters: what a launch does once they are collected.
+struct Untyped {
+    spec: KernelSpec,
+    number: OnceLock<usize>,
 }
 
 impl<P> fmt::Debug for Kernel<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kernel").field("name", &self.spec.name).finish_non_exhaustive()
+        f.debug_struct("Kernel").field("name", &self.code.spec.name).finish_non_exhaustive()
     }
 }
 
@@ -122,12 +127,17 @@ pub fn any_lengths(_: &ArgBlock) -> std::result::Result<(), String> {
 /// # Errors
 /// The two lengths that differ.
 pub fn equal_lengths(args: &ArgBlock) -> std::result::Result<(), String> {
-    let mut lengths = args.spans().iter().map(|arg| arg.span.bytes() / arg.element_bytes);
+    let mut lengths = args.spans().iter().map(|arg| arg.elements);
     let Some(first) = lengths.next() else { return Ok(()) };
     match lengths.find(|length| *length != first) {
-        Some(other) => Err(format!("spans of {first} and {other} elements; equal ones are needed")),
+        Some(other) => Err(differ(first, other)),
         None => Ok(()),
     }
+}
+
+#[cold]
+fn differ(first: u64, other: u64) -> String {
+    format!("spans of {first} and {other} elements; equal ones are needed")
 }
 
 impl<P> Kernel<P> {
@@ -139,39 +149,45 @@ impl<P> Kernel<P> {
     /// [`super::In`], and is correct for every launch that `check` and `shape` let through.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
-        Self { spec, number: OnceLock::new(), params: PhantomData }
+        let number = OnceLock::new();
+        Self { code: Untyped { spec, number }, params: PhantomData }
     }
 
     /// The name of the entry point.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.spec.name
+        &self.code.spec.name
     }
 
     /// Its code, for other programs that want to launch it.
     #[must_use]
     pub fn code(&self) -> &Code {
-        &self.spec.code
+        &self.code.spec.code
     }
 
     /// How exactly the kernel and its twin agree.
     #[must_use]
     pub fn exactness(&self) -> Exactness {
-        self.spec.exactness
+        self.code.spec.exactness
     }
+}
 
-    fn number(&self) -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+impl Untyped {
+    fn number(&self) -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
         *self.number.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
+    #[inline]
     fn loaded(&self, device: &Shared) -> Result<FunctionHandle> {
-        let number = usize::try_from(self.number()).unwrap_or(usize::MAX);
-        let kernels = device.kernels.read().expect("no panic under this lock");
-        if let Some(Some(function)) = kernels.get(number) {
-            return Ok(*function);
+        match device.kernels.get(self.number()) {
+            Some(function) => Ok(function),
+            None => self.load(device),
         }
-        drop(kernels);
+    }
+
+    #[cold]
+    fn load(&self, device: &Shared) -> Result<FunctionHandle> {
         let module = self.module(device)?;
         let spec = &self.spec;
         let function = device.universe.driver.function(
@@ -180,11 +196,7 @@ impl<P> Kernel<P> {
             spec.shared_bytes_max,
             spec.twin,
         )?;
-        let mut kernels = device.kernels.write().expect("no panic under this lock");
-        if kernels.len() <= number {
-            kernels.resize(number + 1, None);
-        }
-        kernels[number] = Some(function);
+        device.kernels.set(self.number(), function);
         Ok(function)
     }
 
@@ -193,7 +205,7 @@ impl<P> Kernel<P> {
         let key = match &self.spec.code {
             Code::Ptx(Cow::Borrowed(text)) => text.as_ptr() as u64,
             // Addresses are far above the numbers of kernels.
-            _ => self.number(),
+            _ => self.number() as u64,
         };
         let mut modules = device.modules.lock().expect("no panic under this lock");
         if let Some(module) = modules.get(&key) {
@@ -217,19 +229,34 @@ impl<P> Kernel<P> {
 
     fn grid(&self, args: &ArgBlock) -> Result<Grid> {
         const THREADS: u32 = 256;
-        let Shape::Elements { per_thread } = self.spec.shape else {
-            let Shape::Computed(shape) = self.spec.shape else { unreachable!("two kinds") };
-            return shape(args);
+        let per_thread = match self.spec.shape {
+            Shape::Elements { per_thread } => per_thread,
+            Shape::Computed(shape) => return shape(args),
         };
         let written = args.spans().iter().filter(|arg| arg.mode.writes());
-        let longest = written.map(|arg| arg.span.bytes() / arg.element_bytes).max().unwrap_or(0);
-        let blocks = longest.div_ceil(u64::from(THREADS) * u64::from(per_thread.max(1)));
-        let blocks = u32::try_from(blocks).ok().filter(|b| *b <= i32::MAX.cast_unsigned());
-        let blocks = blocks.ok_or_else(|| {
-            let cause = format!("`{}` over {longest} elements has too many blocks", self.name());
-            Error::new(ErrorKind::InvalidValue, "launch", cause)
-        })?;
-        Ok(Grid { grid: [blocks, 1, 1], block: [THREADS, 1, 1], shared_bytes: 0 })
+        let longest = written.map(|arg| arg.elements).max().unwrap_or(0);
+        // Dividing by what need not be a power of two costs as much as half a launch.
+        let blocks = match per_thread {
+            0 | 1 => longest.div_ceil(u64::from(THREADS)),
+            more => longest.div_ceil(u64::from(THREADS) * u64::from(more)),
+        };
+        match i32::try_from(blocks) {
+            Ok(blocks) => {
+                let grid = [blocks.cast_unsigned(), 1, 1];
+                Ok(Grid { grid, block: [THREADS, 1, 1], shared_bytes: 0 })
+            }
+            Err(_) => {
+                let name = &self.spec.name;
+                let cause = format!("`{name}` over {longest} elements has too many blocks");
+                Err(Error::new(ErrorKind::InvalidValue, "launch", cause))
+            }
+        }
+    }
+
+    #[cold]
+    fn refused(&self, why: &str) -> Error {
+        let cause = format!("`{}`: {why}", self.spec.name);
+        Error::new(ErrorKind::InvalidValue, "launch", cause)
     }
 }
 
@@ -241,7 +268,7 @@ impl Device {
     /// `Compile`, `NotFound`, `NoTwin`, or `Unsupported` without a compiler.
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<()> {
         callback::refuse("load")?;
-        kernel.loaded(self.shared()).map(|_| ())
+        kernel.code.loaded(self.shared()).map(|_| ())
     }
 }
 
@@ -255,29 +282,34 @@ impl Stream {
     #[track_caller]
     pub fn launch<'a, P, A: ArgsFor<'a, P>>(&self, kernel: &Kernel<P>, args: A) -> Result<()> {
         callback::refuse("launch")?;
-        let site = Location::caller();
         let mut collected = Args::new();
         args.push_all(&mut collected)?;
-        (kernel.spec.check)(&collected.block).map_err(|why| {
-            Error::new(ErrorKind::InvalidValue, "launch", format!("`{}`: {why}", kernel.name()))
-        })?;
+        self.launch_untyped(&kernel.code, &collected, Location::caller())
+    }
+
+    fn launch_untyped(
+        &self,
+        kernel: &Untyped,
+        args: &Args<'_>,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        (kernel.spec.check)(&args.block).map_err(|why| kernel.refused(&why))?;
         let device = self.lane().device;
-        if let Some(arg) = collected.block.spans().iter().find(|a| !a.span.is_reached_by(device)) {
-            let cause = format!("`{}`: {} is out of reach of {device}", kernel.name(), arg.span);
-            return Err(Error::new(ErrorKind::InvalidValue, "launch", cause));
+        if let Some(arg) = args.block.spans().iter().find(|a| !a.span.is_reached_by(device)) {
+            return Err(kernel.refused(&format!("{} is out of reach of {device}", arg.span)));
         }
         let function = kernel.loaded(self.device())?;
-        let shape = kernel.grid(&collected.block)?;
+        let shape = kernel.grid(&args.block)?;
         if shape.grid.contains(&0) {
             return Ok(());
         }
         let launch = Launch {
             function,
-            name: kernel.name(),
+            name: &kernel.spec.name,
             grid: shape.grid,
             block: shape.block,
             shared_bytes: shape.shared_bytes,
-            args: &collected.block,
+            args: &args.block,
         };
         let label = match &kernel.spec.name {
             Cow::Borrowed(name) => name,
@@ -285,6 +317,6 @@ impl Stream {
         };
         let spec = self.spec(OpKind::Kernel, Engine::Compute, label, site);
         let run = |driver: &dyn crate::device::driver::Driver, s| driver.launch(s, &launch);
-        self.lane().enqueue(&spec, &collected.uses, run).map(|_| ())
+        self.lane().enqueue(&spec, &args.uses, run).map(|_| ())
     }
 }

@@ -47,7 +47,7 @@ impl Block {
         site: &'static Location<'static>,
     ) -> Result<Self> {
         stream.device().run_deferred();
-        let track = Track::new(stream.lane().universe.id);
+        let track = Track::new(stream.lane().universe.id, bytes.0);
         let spec = stream.spec(OpKind::Alloc, Engine::None, "alloc", site);
         let pool = stream.device().pool;
         let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
@@ -70,7 +70,7 @@ impl Block {
                 shared.universe.driver.pinned_alloc(shared.id, Bytes(size.max(PAGE)))?
             }
         };
-        let track = Track::new(shared.universe.id);
+        let track = Track::new(shared.universe.id, bytes.0);
         Ok(Self { memory, track, home: Home::Pinned(shared) })
     }
 
@@ -159,7 +159,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let nothing = Track::new(self.universe().id);
+        let nothing = Track::new(self.universe().id, 0);
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => free(self.memory.clone(), track, Arc::clone(stream)),
@@ -177,8 +177,9 @@ mod tests {
     use crate::base::id::DeviceId;
     use crate::base::units::{Bytes, Nanos};
     use crate::device::driver::{
-        DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch, ModuleHandle,
-        PoolHandle, PoolStats, Readiness, StreamHandle, Timing,
+        CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
+        ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
+        SourceOrder, StreamHandle, StreamKind, Timing,
     };
     use crate::device::memory::{Memory, Span};
     use crate::device::twin::Twin;
@@ -228,31 +229,49 @@ mod tests {
             device_info(device: DeviceId) -> Result<DeviceInfo>;
             memory_info(device: DeviceId) -> Result<(Bytes, Bytes)>;
             synchronize(device: DeviceId) -> Result<()>;
-            stream_create(device: DeviceId, priority: i32) -> Result<StreamHandle>;
+            stream_create(device: DeviceId, kind: StreamKind, priority: i32)
+                -> Result<StreamHandle>;
+            stream_legacy(device: DeviceId) -> Result<StreamHandle>;
+            stream_per_thread(device: DeviceId) -> Result<StreamHandle>;
             stream_synchronize(stream: StreamHandle) -> Result<()>;
             stream_query(stream: StreamHandle) -> Result<Readiness>;
             stream_wait(stream: StreamHandle, event: EventHandle) -> Result<()>;
             event_destroy(event: EventHandle) -> Result<()>;
             event_query(event: EventHandle) -> Result<Readiness>;
+            event_poll(event: EventHandle) -> Result<Progress>;
             event_synchronize(event: EventHandle) -> Result<()>;
             event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
             host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;
-            pool_create(device: DeviceId) -> Result<PoolHandle>;
+            pool_create(device: DeviceId, max: Bytes) -> Result<PoolHandle>;
             pool_destroy(pool: PoolHandle) -> Result<()>;
-            pool_set_threshold(pool: PoolHandle, keep: Bytes) -> Result<()>;
-            pool_stats(pool: PoolHandle) -> Result<PoolStats>;
-            pool_reset_high(pool: PoolHandle) -> Result<()>;
+            pool_default(device: DeviceId) -> Result<PoolHandle>;
+            pool_current(device: DeviceId) -> Result<PoolHandle>;
+            pool_set_current(device: DeviceId, pool: PoolHandle) -> Result<()>;
+            pool_get(pool: PoolHandle, attribute: PoolAttribute) -> Result<u64>;
+            pool_set(pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()>;
             pool_trim(pool: PoolHandle, keep: Bytes) -> Result<()>;
-            alloc(stream: StreamHandle, pool: PoolHandle, bytes: Bytes) -> Result<Memory>;
+            pool_set_access(pool: PoolHandle, device: DeviceId, access: PoolAccess) -> Result<()>;
+            pool_access(pool: PoolHandle, device: DeviceId) -> Result<PoolAccess>;
+            alloc(stream: StreamHandle, pool: Option<PoolHandle>, bytes: Bytes) -> Result<Memory>;
             free(stream: StreamHandle, memory: &Memory) -> Result<()>;
+            device_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
+            device_free(memory: &Memory) -> Result<()>;
+            peer_possible(device: DeviceId, peer: DeviceId) -> Result<bool>;
+            peer_enable(device: DeviceId, peer: DeviceId) -> Result<()>;
+            peer_disable(device: DeviceId, peer: DeviceId) -> Result<()>;
             pinned_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
             pinned_free(memory: &Memory) -> Result<()>;
             copy(stream: StreamHandle, dst: &Span, src: &Span) -> Result<()>;
+            copy_batch(stream: StreamHandle, copies: &[CopySpans], order: SourceOrder)
+                -> Result<()>;
+            copy_now(device: DeviceId, dst: &Span, src: &Span) -> Result<()>;
             fill(stream: StreamHandle, dst: &Span, value: u8) -> Result<()>;
+            fill_now(device: DeviceId, dst: &Span, value: u8) -> Result<()>;
             module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
             function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
                 -> Result<FunctionHandle>;
             launch(stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
+            script(threads: Vec<Script<'_>>) -> ();
         }
     }
 

@@ -120,24 +120,28 @@ impl<T: Element, S> Buffer<T, S> {
 
     /// The number of elements.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
 
     /// Whether there are none.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// All of it, to be read.
     #[must_use]
+    #[inline]
     pub fn view(&self) -> View<'_, T> {
         View { block: &self.block, start: self.start, len: self.len, types: PhantomData }
     }
 
     /// All of it, to be written.
     #[must_use]
+    #[inline]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut { block: &self.block, start: self.start, len: self.len, types: PhantomData }
     }
@@ -168,6 +172,7 @@ impl<T: Element, S> Buffer<T, S> {
     #[must_use]
     pub fn split(self, at: u64) -> (Self, Self) {
         assert!(at <= self.len, "split at {at} of {}", self.len);
+        self.block.track.set_parts();
         let start = self.start + at * size_of::<T>() as u64;
         let right =
             Self { block: Arc::clone(&self.block), start, len: self.len - at, types: PhantomData };
@@ -178,12 +183,14 @@ impl<T: Element, S> Buffer<T, S> {
 impl<'a, T: Element> View<'a, T> {
     /// The number of elements.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
 
     /// Whether there are none.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -199,14 +206,17 @@ impl<'a, T: Element> View<'a, T> {
         View { block: self.block, start, len: range.end - range.start, types: PhantomData }
     }
 
+    #[inline]
     pub(crate) fn span(&self) -> Span {
         self.block.memory.span(self.range())
     }
 
+    #[inline]
     pub(crate) fn range(&self) -> Range<u64> {
         self.start..self.start + self.len * size_of::<T>() as u64
     }
 
+    #[inline]
     pub(crate) fn read_use(&self) -> Use<'a> {
         Use { track: &self.block.track, range: self.range(), mode: Mode::Read }
     }
@@ -226,12 +236,14 @@ impl<'a, T: Element> View<'a, T> {
 impl<'a, T: Element> ViewMut<'a, T> {
     /// The number of elements.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
 
     /// Whether there are none.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -249,18 +261,22 @@ impl<'a, T: Element> ViewMut<'a, T> {
 
     /// The same elements, for one call.
     #[must_use]
+    #[inline]
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut { block: self.block, start: self.start, len: self.len, types: PhantomData }
     }
 
+    #[inline]
     pub(crate) fn span(&self) -> Span {
         self.block.memory.span(self.range())
     }
 
+    #[inline]
     pub(crate) fn range(&self) -> Range<u64> {
         self.start..self.start + self.len * size_of::<T>() as u64
     }
 
+    #[inline]
     pub(crate) fn write_use(&self, mode: Mode) -> Use<'a> {
         Use { track: &self.block.track, range: self.range(), mode }
     }
@@ -302,6 +318,7 @@ pub trait AsViewMut {
 
 impl<T: Element, S> AsView for Buffer<T, S> {
     type Element = T;
+    #[inline]
     fn as_view(&self) -> View<'_, T> {
         self.view()
     }
@@ -309,6 +326,7 @@ impl<T: Element, S> AsView for Buffer<T, S> {
 
 impl<T: Element> AsView for View<'_, T> {
     type Element = T;
+    #[inline]
     fn as_view(&self) -> View<'_, T> {
         *self
     }
@@ -316,6 +334,7 @@ impl<T: Element> AsView for View<'_, T> {
 
 impl<T: Element, S> AsViewMut for Buffer<T, S> {
     type Element = T;
+    #[inline]
     fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         self.view_mut()
     }
@@ -323,6 +342,7 @@ impl<T: Element, S> AsViewMut for Buffer<T, S> {
 
 impl<T: Element> AsView for ViewMut<'_, T> {
     type Element = T;
+    #[inline]
     fn as_view(&self) -> View<'_, T> {
         View { block: self.block, start: self.start, len: self.len, types: PhantomData }
     }
@@ -330,6 +350,7 @@ impl<T: Element> AsView for ViewMut<'_, T> {
 
 impl<T: Element> AsViewMut for ViewMut<'_, T> {
     type Element = T;
+    #[inline]
     fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         self.reborrow()
     }

@@ -26,15 +26,19 @@ thread_local! {
 }
 
 /// Refuses a call that may reach the driver while this thread runs a host function.
+#[inline]
 pub(crate) fn refuse(op: &'static str) -> Result<()> {
-    if inside() {
-        let cause = "called inside a host function, which must not call the driver";
-        return Err(Error::new(ErrorKind::InCallback, op, cause));
-    }
-    Ok(())
+    if inside() { Err(refused(op)) } else { Ok(()) }
+}
+
+#[cold]
+fn refused(op: &'static str) -> Error {
+    let cause = "called inside a host function, which must not call the driver";
+    Error::new(ErrorKind::InCallback, op, cause)
 }
 
 /// Whether this thread runs a host function at the moment.
+#[inline]
 pub(crate) fn inside() -> bool {
     INSIDE.get()
 }

@@ -7,13 +7,14 @@ use super::universe::{DroppedWait, OrderingCounts, Universe};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Op;
+use crate::base::table::Table;
 use crate::base::units::Bytes;
 use crate::device::driver::{
     DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle, PoolStats,
 };
 use crate::device::{HostConfig, open_cuda, open_host};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Which device to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,8 +50,8 @@ pub(crate) struct Shared {
     pub(crate) pool: PoolHandle,
     /// Loaded modules by the address of their text; the text is static or owned by the kernel.
     pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
-    /// Loaded kernels by number. Numbers are small and dense, and every launch looks here.
-    pub(crate) kernels: RwLock<Vec<Option<FunctionHandle>>>,
+    /// Loaded kernels by number. Every launch looks here.
+    pub(crate) kernels: Table<FunctionHandle>,
     deferred: Mutex<Vec<Deferred>>,
     /// Errors that nobody could be told of when they happened, as in a drop.
     errors: Mutex<Vec<Error>>,
@@ -152,7 +153,7 @@ impl Device {
             info,
             pool,
             modules: Mutex::default(),
-            kernels: RwLock::default(),
+            kernels: Table::default(),
             deferred: Mutex::default(),
             errors: Mutex::default(),
         })))

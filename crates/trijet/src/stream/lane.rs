@@ -123,6 +123,7 @@ impl Lane {
         self.lock().recorders.retain(|other| !Arc::ptr_eq(other, recorder));
     }
 
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no user code runs under a lane's lock")
     }
@@ -168,8 +169,51 @@ impl State {
         }
     }
 
+    /// Nothing has to be done around the next operation, but for its own waits.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        !self.last_shared && self.recorders.is_empty() && self.last_end.is_none()
+    }
+
     fn recorded(&self) -> u64 {
         self.checkpoints.back().map_or(0, |mark| mark.position.seq)
+    }
+}
+
+/// Marks to wait for.
+type Marks = SmallVec<[Arc<Mark>; 10]>;
+
+/// What an operation has beside itself, mostly nothing.
+#[derive(Default)]
+struct Aside {
+    /// Waits that were left out on request.
+    left_out: Needs,
+    /// The moment before it, in a lane that is recorded.
+    begin: Option<Arc<Instant>>,
+}
+
+/// Stamps the memory of an operation as far as that needs no lock; the others as bits.
+#[inline]
+fn stamp(uses: &[Use<'_>], position: Position) -> u64 {
+    let mut late = 0;
+    for (index, access) in uses.iter().enumerate() {
+        if !access.track.stamp(&access.range, access.mode, position) {
+            late |= 1 << index;
+        }
+    }
+    late
+}
+
+/// Stamps what is left when no lane is locked.
+#[inline(never)]
+fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
+    for (index, access) in uses.iter().enumerate() {
+        if !left_out.is_empty() {
+            access.track.leave_out(left_out);
+        }
+        if late & 1 << index != 0 {
+            access.track.stamp_ranged(&access.range, access.mode, position);
+        }
     }
 }
 
@@ -192,6 +236,7 @@ fn plain(kind: OpKind, device: DeviceId, position: Position) -> Op {
 }
 
 impl LaneRef {
+    #[inline]
     fn lane(&self) -> &Lane {
         self.universe.lane(self.id)
     }
@@ -202,6 +247,7 @@ impl LaneRef {
 
     /// Enqueues one operation: waits for what `uses` needs of other lanes, runs `run` on the
     /// stream, and stamps the memory. A failed operation leaves no stamp.
+    #[inline]
     pub(crate) fn enqueue<R>(
         &self,
         spec: &Spec,
@@ -209,64 +255,109 @@ impl LaneRef {
         run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
-        uses.iter().try_for_each(|u| self.universe.own(spec.label, u.track.universe))?;
         let mut needs = Needs::new();
-        let mut crossed = false;
-        thread::with_known(self.universe.id, |known| {
-            for access in uses {
-                let implied = |p: Position| p.lane == self.id || known.covers(p);
-                let range = access.range.clone();
-                if spec.kind == OpKind::Free {
-                    // A free comes after every user, whoever orders the memory (law A22), and
-                    // after those that a later one did not wait for.
-                    access.track.all_users(range, access.mode, implied, &mut needs);
-                } else {
-                    access.track.needs(range, access.mode, implied, &mut needs);
-                }
-                crossed |= access.track.crossed_by(self.id);
-            }
-        });
-        let marks = self.marks(&mut needs)?;
-        let (position, result, left_out) = {
-            let mut state = self.lane().lock();
-            if state.last_shared && state.recorded() < state.seq {
-                state.record(&self.universe, self.id)?;
-            }
-            let left_out = self.wait_for(&mut state, spec, &needs, &marks)?;
-            let begin = self.timed_begin(&mut state, spec)?;
-            let result = run(self.driver(), self.stream)?;
-            // It is enqueued: whatever fails from here on, the memory is stamped.
-            let end = begin.as_ref().and_then(|_| self.timed_end(&state));
-            state.seq += 1;
-            let position = Position { lane: self.id, seq: state.seq };
-            state.vector.raise(position);
-            state.last_shared = crossed;
-            for recorder in &state.recorders {
-                let index = recorder.ledger.append(self.op(spec, uses, position));
-                if let (Some(begin), Some(end)) = (&begin, &end) {
-                    recorder.time(index, begin, end);
-                }
-            }
-            state.last_end = end;
-            (position, result, left_out)
-        };
-        for access in uses {
-            access.track.leave_out(&left_out);
-            access.track.stamp(access.range.clone(), access.mode, position);
+        let crossed = self.needs(spec, uses, &mut needs)?;
+        let mut marks = Marks::new();
+        if !needs.is_empty() {
+            self.marks(&mut needs, &mut marks)?;
+        }
+        let mut state = self.lane().lock();
+        let mut aside = Aside::default();
+        // One branch for all that an operation without waits and records does not have.
+        let plain = needs.is_empty() && state.is_plain();
+        if !plain {
+            self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
+        }
+        let result = run(self.driver(), self.stream)?;
+        // It is enqueued: whatever fails from here on, the memory is stamped.
+        state.seq += 1;
+        let position = Position { lane: self.id, seq: state.seq };
+        state.vector.raise(position);
+        state.last_shared = crossed;
+        if !plain {
+            self.after(&mut state, spec, uses, position, aside.begin.as_ref());
+        }
+        let late = stamp(uses, position);
+        drop(state);
+        if late != 0 || !aside.left_out.is_empty() {
+            stamp_late(uses, position, late, &aside.left_out);
         }
         Ok((position, result))
     }
 
-    /// The marks of the foreign positions that this lane does not know yet.
-    fn marks(&self, needs: &mut Needs) -> Result<SmallVec<[Arc<Mark>; 6]>> {
-        if needs.is_empty() {
-            return Ok(SmallVec::new());
+    /// Adds the foreign positions that an operation must come after, as far as the calling thread
+    /// does not know them to be complete; whether two lanes use any of its memory.
+    #[inline]
+    fn needs(&self, spec: &Spec, uses: &[Use<'_>], needs: &mut Needs) -> Result<bool> {
+        let mut crossed = false;
+        let implied = |p: Position| p.lane == self.id;
+        for access in uses {
+            self.universe.own(spec.label, access.track.universe)?;
+            let range = access.range.clone();
+            if matches!(spec.kind, OpKind::Free) {
+                // A free comes after every user, whoever orders the memory (law A22), and
+                // after those that a later one did not wait for.
+                access.track.all_users(range, access.mode, implied, needs);
+            } else if !access.track.is_manual() {
+                access.track.users(range, access.mode, implied, needs);
+                crossed |= access.track.crossed_by(self.id);
+            }
         }
+        if !needs.is_empty() {
+            thread::with_known(self.universe.id, |known| needs.retain(|p| !known.covers(*p)));
+        }
+        Ok(crossed)
+    }
+
+    /// The marks of the positions that this lane does not know yet; the others go.
+    #[inline(never)]
+    fn marks(&self, needs: &mut Needs, marks: &mut Marks) -> Result<()> {
         {
             let state = self.lane().lock();
             needs.retain(|need| !state.vector.covers(*need));
         }
-        needs.iter().map(|need| self.universe.mark_for(*need)).collect()
+        for need in needs {
+            marks.push(self.universe.mark_for(*need)?);
+        }
+        Ok(())
+    }
+
+    /// What comes before an operation in its lane: the record of the last one, its waits, and the
+    /// moment of its begin.
+    #[inline(never)]
+    fn before(
+        &self,
+        state: &mut State,
+        spec: &Spec,
+        (needs, marks): (&Needs, &Marks),
+        aside: &mut Aside,
+    ) -> Result<()> {
+        if state.last_shared && state.recorded() < state.seq {
+            state.record(&self.universe, self.id)?;
+        }
+        aside.left_out = self.wait_for(state, spec, needs, marks)?;
+        aside.begin = self.timed_begin(state, spec)?;
+        Ok(())
+    }
+
+    /// Notes the operation that has just been enqueued in the records of its lane.
+    #[inline(never)]
+    fn after(
+        &self,
+        state: &mut State,
+        spec: &Spec,
+        uses: &[Use<'_>],
+        position: Position,
+        begin: Option<&Arc<Instant>>,
+    ) {
+        let end = begin.and_then(|_| self.timed_end(state));
+        for recorder in &state.recorders {
+            let index = recorder.ledger.append(self.op(spec, uses, position));
+            if let (Some(begin), Some(end)) = (begin, &end) {
+                recorder.time(index, begin, end);
+            }
+        }
+        state.last_end = end;
     }
 
     /// Enqueues the waits, and returns what was left out on request.
@@ -274,7 +365,7 @@ impl LaneRef {
         &self,
         state: &mut State,
         spec: &Spec,
-        needs: &Needs,
+        needs: &[Position],
         marks: &[Arc<Mark>],
     ) -> Result<Needs> {
         let mut left_out = Needs::new();

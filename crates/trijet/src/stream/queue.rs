@@ -129,6 +129,7 @@ impl Stream {
         self.synchronize()
     }
 
+    #[inline]
     pub(crate) fn lane(&self) -> &LaneRef {
         &self.0.lane
     }
@@ -137,6 +138,7 @@ impl Stream {
         &self.0
     }
 
+    #[inline]
     pub(crate) fn device(&self) -> &Arc<Shared> {
         &self.0.device
     }
@@ -146,6 +148,7 @@ impl Stream {
         self.0.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn spec(
         &self,
         kind: OpKind,
@@ -159,10 +162,12 @@ impl Stream {
 }
 
 impl Inner {
+    #[inline]
     pub(crate) fn lane(&self) -> &LaneRef {
         &self.lane
     }
 
+    #[inline]
     pub(crate) fn device(&self) -> &Arc<Shared> {
         &self.device
     }

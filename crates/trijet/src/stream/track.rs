@@ -3,6 +3,16 @@
 //!
 //! All readers are kept, one per lane: a lane executes in order, so its last reader stands for the
 //! earlier ones, but the last reader *overall* stands for nobody else.
+//!
+//! *Whole and ranged stamps.* Most accesses are of the whole allocation. Their stamps are a few
+//! atomic numbers, and cost neither a lock nor an atomic update. That rests on borrows: while an
+//! allocation has one owner, an access that writes has it for itself, and whatever comes before or
+//! after it on another thread has been handed the borrow, which orders the two. So only readers
+//! meet, and a reader writes the slot of its lane under the lock of its lane. Accesses of parts go
+//! to a map of byte ranges behind a lock; an allocation that was split keeps everything there.
+//!
+//! *Manual memory.* Nothing is known of the order of its users, so none stands for another: the
+//! last one of each lane is kept, as writer and as reader, whatever bytes it used.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, LaneId, Position};
@@ -10,11 +20,14 @@ use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
-/// Positions to wait for, the latest per lane.
-pub(crate) type Needs = SmallVec<[Position; 6]>;
+/// Lanes whose last access of the whole is kept in a slot; what others read goes to the map.
+const SLOTS: usize = 8;
+
+/// Positions to wait for, the latest per lane: all that slots hold without the heap.
+pub(crate) type Needs = SmallVec<[Position; SLOTS + 2]>;
 
 /// Adds `position`, keeping only the latest of its lane.
 pub(crate) fn add_need(needs: &mut Needs, position: Position) {
@@ -31,12 +44,79 @@ struct Stamp {
     reads: SmallVec<[Position; 3]>,
 }
 
+impl Stamp {
+    fn read(&mut self, position: Position) {
+        match self.reads.iter_mut().find(|read| read.lane == position.lane) {
+            Some(read) => read.seq = read.seq.max(position.seq),
+            None => self.reads.push(position),
+        }
+    }
+}
+
+/// The latest position of a few lanes, taken from the front; 0 where there is none.
+#[derive(Debug, Default)]
+struct Slots([AtomicU64; SLOTS]);
+
+impl Slots {
+    /// Calls `each` with what is held.
+    #[inline(always)]
+    fn each(&self, mut each: impl FnMut(Position)) {
+        for slot in &self.0 {
+            let Some(position) = Position::unpack(slot.load(Ordering::Relaxed)) else { break };
+            each(position);
+        }
+    }
+
+    /// Notes the latest position of its lane; whether there was room. Called under the lock of
+    /// that lane: a slot changes hands only when it is empty.
+    #[inline]
+    fn note(&self, position: Position) -> bool {
+        let packed = position.pack();
+        for slot in &self.0 {
+            let mut held = slot.load(Ordering::Relaxed);
+            if held == 0 {
+                let taken = slot.compare_exchange(0, packed, Ordering::Relaxed, Ordering::Relaxed);
+                match taken {
+                    Ok(_) => return true,
+                    Err(other) => held = other,
+                }
+            }
+            if Position::unpack(held).is_some_and(|held| held.lane == position.lane) {
+                slot.store(packed.max(held), Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Forgets all. Only for who has the allocation for itself.
+    #[inline]
+    fn clear(&self) {
+        for slot in &self.0 {
+            if slot.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            slot.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The stamps of one allocation.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) id: BlockId,
     /// The universe whose lanes the stamps speak of.
     pub(crate) universe: u64,
+    /// The bytes that make the whole.
+    bytes: u64,
+    /// The last write of the whole; of manual memory, the last write in each lane.
+    writes: Slots,
+    /// Readers of the whole since then.
+    reads: Slots,
+    /// The map holds stamps.
+    ranged: AtomicBool,
+    /// It has several owners: all stamps are in the map.
+    parts: AtomicBool,
     stamps: Mutex<RangeMap<Stamp>>,
     /// The first lane that used it, plus one; 0 while none has.
     first_lane: AtomicU32,
@@ -45,7 +125,8 @@ pub(crate) struct Track {
     /// The user orders it (`Manual`): no waits are inserted.
     manual: AtomicBool,
     /// Users that a later one should have waited for, and did not on request: its stamp hides
-    /// them. The host must not touch the bytes before they are done.
+    /// them. Users of manual memory that had no slot. The host must not touch the bytes before
+    /// they are done.
     left_out: Mutex<Needs>,
 }
 
@@ -58,10 +139,16 @@ pub(crate) struct Use<'a> {
 }
 
 impl Track {
-    pub(crate) fn new(universe: u64) -> Self {
+    /// The stamps of `bytes` bytes that nobody has used.
+    pub(crate) fn new(universe: u64, bytes: u64) -> Self {
         Self {
             id: BlockId::fresh(),
             universe,
+            bytes,
+            writes: Slots::default(),
+            reads: Slots::default(),
+            ranged: AtomicBool::new(false),
+            parts: AtomicBool::new(false),
             stamps: Mutex::default(),
             first_lane: AtomicU32::new(0),
             shared: AtomicBool::new(false),
@@ -75,42 +162,59 @@ impl Track {
         self.manual.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the user orders it: then its uses wait for nothing, and nobody waits for a record
+    /// of them but frees and the host.
+    #[inline]
+    pub(crate) fn is_manual(&self) -> bool {
+        self.manual.load(Ordering::Relaxed)
+    }
+
     /// Its consumers are known to be on other lanes: every operation on it is recorded exactly.
     pub(crate) fn set_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
 
+    /// From now on it has several owners, who use parts of it at once. Called by its only owner.
+    pub(crate) fn set_parts(&self) {
+        if !self.parts.load(Ordering::Relaxed) && !self.is_manual() {
+            self.fold(&mut self.lock());
+        }
+        self.parts.store(true, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_whole(&self, range: &Range<u64>) -> bool {
+        range.start == 0 && range.end >= self.bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RangeMap<Stamp>> {
+        self.stamps.lock().expect("no code panics under the stamps")
+    }
+
     /// Notes that `lane` uses it; whether two lanes do.
+    #[inline]
     pub(crate) fn crossed_by(&self, lane: LaneId) -> bool {
         if self.shared.load(Ordering::Relaxed) {
             return true;
         }
         let mine = lane.0 + 1;
-        let first = self.first_lane.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed);
-        let crossed = first.is_err_and(|first| first != mine);
-        if crossed {
+        let mut first = self.first_lane.load(Ordering::Relaxed);
+        if first == 0 {
+            let (order, empty) = (Ordering::Relaxed, 0);
+            first = match self.first_lane.compare_exchange(empty, mine, order, order) {
+                Ok(_) => mine,
+                Err(other) => other,
+            };
+        }
+        if first != mine {
             self.shared.store(true, Ordering::Relaxed);
         }
-        crossed
+        first != mine
     }
 
     /// Adds to `needs` what an access must come after: the last write, and for a write every
     /// reader. `implied` says which positions need no wait.
-    pub(crate) fn needs(
-        &self,
-        range: Range<u64>,
-        mode: Mode,
-        implied: impl Fn(Position) -> bool,
-        needs: &mut Needs,
-    ) {
-        if self.manual.load(Ordering::Relaxed) {
-            return;
-        }
-        self.users(range, mode, implied, needs);
-    }
-
-    /// Like [`Self::needs`], also for memory whose ordering is the user's: for what must hold
-    /// whoever orders, as freeing.
+    #[inline]
     pub(crate) fn users(
         &self,
         range: Range<u64>,
@@ -118,14 +222,28 @@ impl Track {
         implied: impl Fn(Position) -> bool,
         needs: &mut Needs,
     ) {
-        let stamps = self.stamps.lock().expect("no code panics under the stamps");
-        for (_, stamp) in stamps.overlapping(range) {
-            let reads: &[Position] = if mode.writes() { &stamp.reads } else { &[] };
-            for position in stamp.write.iter().chain(reads) {
-                if !implied(*position) {
-                    add_need(needs, *position);
-                }
+        if range.is_empty() {
+            return;
+        }
+        let mut add = |position| {
+            if !implied(position) {
+                add_need(needs, position);
             }
+        };
+        self.writes.each(&mut add);
+        if mode.writes() {
+            self.reads.each(&mut add);
+        }
+        if self.ranged.load(Ordering::Relaxed) {
+            self.ranged_users(range, mode, &mut add);
+        }
+    }
+
+    #[inline(never)]
+    fn ranged_users(&self, range: Range<u64>, mode: Mode, add: &mut dyn FnMut(Position)) {
+        for (_, stamp) in self.lock().overlapping(range) {
+            let reads: &[Position] = if mode.writes() { &stamp.reads } else { &[] };
+            stamp.write.iter().chain(reads).copied().for_each(&mut *add);
         }
     }
 
@@ -148,64 +266,238 @@ impl Track {
 
     /// Notes users that an access did not wait for, on request.
     pub(crate) fn leave_out(&self, positions: &[Position]) {
-        if positions.is_empty() {
-            return;
-        }
         let mut left_out = self.left_out.lock().expect("no code panics under this lock");
         for position in positions {
             add_need(&mut left_out, *position);
         }
     }
 
-    /// Notes an access that has been enqueued.
-    pub(crate) fn stamp(&self, range: Range<u64>, mode: Mode, position: Position) {
-        let mut stamps = self.stamps.lock().expect("no code panics under the stamps");
-        stamps.update(range, Stamp::default, |stamp| {
+    /// Notes an access that has been enqueued, under the lock of its lane and without another
+    /// one; `false` when that cannot be, and [`Self::stamp_ranged`] must follow.
+    #[inline]
+    pub(crate) fn stamp(&self, range: &Range<u64>, mode: Mode, position: Position) -> bool {
+        if range.is_empty() {
+            return true;
+        }
+        if self.is_manual() {
+            let slots = if mode.writes() { &self.writes } else { &self.reads };
+            return slots.note(position);
+        }
+        if !self.is_whole(range) || self.parts.load(Ordering::Relaxed) {
+            return false;
+        }
+        if !mode.writes() {
+            return self.reads.note(position);
+        }
+        if self.ranged.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.write_whole(position);
+        true
+    }
+
+    /// This write comes after everything before: its stamp stands for all.
+    #[inline]
+    fn write_whole(&self, position: Position) {
+        self.reads.clear();
+        let [last, ..] = &self.writes.0;
+        last.store(position.pack(), Ordering::Relaxed);
+    }
+
+    /// Notes an access that has been enqueued, under no other lock.
+    #[cold]
+    pub(crate) fn stamp_ranged(&self, range: &Range<u64>, mode: Mode, position: Position) {
+        if self.is_manual() {
+            self.leave_out(&[position]);
+            return;
+        }
+        let parts = self.parts.load(Ordering::Relaxed);
+        let mut stamps = self.lock();
+        if mode.writes() && !parts {
+            if self.is_whole(range) {
+                stamps.clear();
+                self.ranged.store(false, Ordering::Relaxed);
+                self.write_whole(position);
+                return;
+            }
+            self.fold(&mut stamps);
+        }
+        stamps.update(range.clone(), Stamp::default, |stamp| {
             if mode.writes() {
                 stamp.write = Some(position);
                 stamp.reads.clear();
             } else {
-                match stamp.reads.iter_mut().find(|read| read.lane == position.lane) {
-                    Some(read) => read.seq = read.seq.max(position.seq),
-                    None => stamp.reads.push(position),
-                }
+                stamp.read(position);
             }
         });
+        self.ranged.store(true, Ordering::Relaxed);
+    }
+
+    /// Moves the stamps of the whole into the map. Only for who has the allocation for itself.
+    fn fold(&self, stamps: &mut RangeMap<Stamp>) {
+        let (mut write, mut reads) = (None, Needs::new());
+        self.writes.each(|position| write = Some(position));
+        self.reads.each(|position| reads.push(position));
+        if write.is_none() && reads.is_empty() {
+            return;
+        }
+        stamps.update(0..self.bytes, Stamp::default, |stamp| {
+            // A write of the whole empties the map, and one of a part comes here first: so where
+            // the whole has a write, the map has readers only.
+            stamp.write = write.or(stamp.write);
+            reads.iter().for_each(|position| stamp.read(*position));
+        });
+        self.writes.clear();
+        self.reads.clear();
+        self.ranged.store(true, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     fn at(lane: u32, seq: u64) -> Position {
         Position { lane: LaneId(lane), seq }
     }
 
+    fn track() -> Track {
+        Track::new(0, 64)
+    }
+
+    fn stamp(track: &Track, range: Range<u64>, mode: Mode, position: Position) {
+        if !track.stamp(&range, mode, position) {
+            track.stamp_ranged(&range, mode, position);
+        }
+    }
+
     fn needs(track: &Track, range: Range<u64>, mode: Mode) -> Vec<Position> {
         let mut found = Needs::new();
-        track.needs(range, mode, |_| false, &mut found);
+        track.all_users(range, mode, |_| false, &mut found);
         found.sort_unstable();
         found.to_vec()
     }
 
     #[test]
     fn a_writer_waits_for_every_reader_and_the_last_write() {
-        let track = Track::new(0);
-        track.stamp(0..64, Mode::Write, at(0, 1));
-        track.stamp(0..64, Mode::Read, at(1, 4));
-        track.stamp(0..64, Mode::Read, at(2, 7));
-        track.stamp(0..64, Mode::Read, at(1, 5));
+        let track = track();
+        stamp(&track, 0..64, Mode::Write, at(0, 1));
+        stamp(&track, 0..64, Mode::Read, at(1, 4));
+        stamp(&track, 0..64, Mode::Read, at(2, 7));
+        stamp(&track, 0..64, Mode::Read, at(1, 5));
         assert_eq!(needs(&track, 0..1, Mode::Write), [at(0, 1), at(1, 5), at(2, 7)]);
         assert_eq!(needs(&track, 0..64, Mode::Read), [at(0, 1)]);
     }
 
     #[test]
     fn disjoint_ranges_need_nothing_of_each_other() {
-        let track = Track::new(0);
-        track.stamp(0..32, Mode::Write, at(0, 1));
-        track.stamp(32..64, Mode::Write, at(1, 1));
+        let track = track();
+        stamp(&track, 0..32, Mode::Write, at(0, 1));
+        stamp(&track, 32..64, Mode::Write, at(1, 1));
         assert_eq!(needs(&track, 0..32, Mode::ReadWrite), [at(0, 1)]);
         assert_eq!(needs(&track, 31..33, Mode::Read), [at(0, 1), at(1, 1)]);
+    }
+
+    /// Whoever orders it: the free and the host come after the last user of every lane.
+    #[test]
+    fn manual_memory_keeps_the_last_user_of_every_lane() {
+        let track = track();
+        stamp(&track, 0..64, Mode::Write, at(0, 1));
+        track.set_manual();
+        for lane in 1..12 {
+            stamp(&track, 0..32, Mode::Write, at(lane, 2));
+            stamp(&track, 32..64, Mode::Write, at(lane, 3));
+        }
+        stamp(&track, 0..64, Mode::Read, at(0, 4));
+        let writers = (1..12).map(|lane| at(lane, 3));
+        assert_eq!(
+            needs(&track, 0..64, Mode::Read),
+            [at(0, 1)].into_iter().chain(writers.clone()).collect::<Vec<_>>()
+        );
+        track.set_parts();
+        assert_eq!(
+            needs(&track, 0..64, Mode::Write),
+            [at(0, 4)].into_iter().chain(writers).collect::<Vec<_>>()
+        );
+    }
+
+    /// One stamp per byte, as the rule says it.
+    #[derive(Default)]
+    struct Bytes(Vec<(Option<Position>, BTreeMap<u32, u64>)>);
+
+    impl Bytes {
+        fn stamp(&mut self, range: Range<usize>, mode: Mode, position: Position) {
+            for (write, reads) in &mut self.0[range] {
+                if mode.writes() {
+                    *write = Some(position);
+                    reads.clear();
+                } else {
+                    reads.insert(position.lane.0, position.seq);
+                }
+            }
+        }
+
+        fn needs(&self, range: Range<usize>, mode: Mode) -> Vec<Position> {
+            let mut latest = BTreeMap::<u32, u64>::new();
+            for (write, reads) in &self.0[range] {
+                let reads = reads.iter().filter(|_| mode.writes()).map(|(l, s)| (*l, *s));
+                for (lane, seq) in write.iter().map(|p| (p.lane.0, p.seq)).chain(reads) {
+                    let last = latest.entry(lane).or_default();
+                    *last = (*last).max(seq);
+                }
+            }
+            latest.into_iter().map(|(lane, seq)| at(lane, seq)).collect()
+        }
+    }
+
+    proptest! {
+        /// The law, however the stamps are kept: of the whole, of parts, by one owner or several,
+        /// for more lanes than there are slots.
+        #[test]
+        fn the_stamps_equal_one_stamp_per_byte(
+            steps in vec((0u32..11, any::<bool>(), prop_oneof![Just((0, 64)), (0usize..64, 0usize..64)]), 1..60),
+            split_after in 0usize..120,
+        ) {
+            let track = track();
+            let mut bytes = Bytes(vec![Default::default(); 64]);
+            for (index, (lane, writes, (a, b))) in steps.into_iter().enumerate() {
+                if index == split_after {
+                    track.set_parts();
+                }
+                let mode = if writes { Mode::Write } else { Mode::Read };
+                let (range, position) = (a.min(b)..a.max(b), at(lane, index as u64 + 1));
+                stamp(&track, range.start as u64..range.end as u64, mode, position);
+                bytes.stamp(range, mode, position);
+                for part in [0..64, 0..1, 31..40] {
+                    for mode in [Mode::Read, Mode::ReadWrite] {
+                        let found = needs(&track, part.start as u64..part.end as u64, mode);
+                        prop_assert_eq!(found, bytes.needs(part.clone(), mode), "step {}", index);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Readers on threads of their own race for the slots; none may be lost.
+    #[test]
+    fn readers_of_many_threads_are_all_kept() {
+        for round in 0..200 {
+            let track = track();
+            stamp(&track, 0..64, Mode::Write, at(19, 1));
+            std::thread::scope(|scope| {
+                for lane in 0..10 {
+                    let track = &track;
+                    scope.spawn(move || {
+                        (1..=3).for_each(|seq| stamp(track, 0..64, Mode::Read, at(lane, seq)));
+                    });
+                }
+            });
+            let mut expected: Vec<_> = (0..10).map(|lane| at(lane, 3)).collect();
+            expected.push(at(19, 1));
+            assert_eq!(needs(&track, 0..64, Mode::Write), expected, "round {round}");
+        }
     }
 }

@@ -68,6 +68,12 @@ impl std::fmt::Debug for Universe {
     }
 }
 
+#[cold]
+fn foreign(op: &'static str) -> Error {
+    let cause = "used on a stream of another driver than its own";
+    Error::new(ErrorKind::InvalidValue, op, cause)
+}
+
 impl Universe {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -89,14 +95,12 @@ impl Universe {
     }
 
     /// Refuses an object of another universe: its positions and handles mean something else here.
+    #[inline]
     pub(crate) fn own(&self, op: &'static str, universe: u64) -> Result<()> {
-        if universe == self.id {
-            return Ok(());
-        }
-        let cause = "used on a stream of another driver than its own";
-        Err(Error::new(ErrorKind::InvalidValue, op, cause))
+        if universe == self.id { Ok(()) } else { Err(foreign(op)) }
     }
 
+    #[inline]
     pub(crate) fn lane(&self, id: LaneId) -> &Lane {
         &self.lanes[id.0 as usize]
     }

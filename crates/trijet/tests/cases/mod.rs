@@ -29,6 +29,7 @@ macro_rules! for_each_case {
             ordering::a_wait_is_not_needed_after_a_host_sync
             ordering::over_waits_of_a_first_crossing_are_counted
             ordering::eight_threads_share_a_buffer_that_is_only_read
+            ordering::manual_memory_is_ordered_by_its_user_alone
             copies::copies_are_byte_exact_in_every_direction
             copies::a_copy_of_nothing_does_nothing
             copies::lengths_that_differ_are_refused
@@ -97,20 +98,17 @@ pub(crate) fn download<R: AsView>(
 /// serialised (law A28).
 ///
 /// With real time it is a host function that waits. In the virtual executor whoever waits for the
-/// device runs its host functions, so one that waits for that thread would never end; a copy
-/// between host buffers that takes long on the model's clock does the same there, and takes no
-/// engine that the cases use.
+/// device runs its host functions, so one that waits for that thread would never end; there the
+/// model says that host functions take long.
 pub(crate) struct Gate(Option<mpsc::Sender<()>>);
 
 impl Gate {
     pub(crate) fn on(device: &Device, stream: &Stream) -> Result<Self> {
-        const HELD_BYTES: u64 = 1 << 20;
         // Law A42: loading a kernel later would wait for the gate.
         device.load(&MIX)?;
         device.load(&WORK)?;
         if device.info().clock == Clock::Model {
-            let (a, mut b) = (device.pinned::<u8>(HELD_BYTES)?, device.pinned::<u8>(HELD_BYTES)?);
-            stream.copy(&a, &mut b)?;
+            stream.host_fn(|| ())?;
             return Ok(Self(None));
         }
         let (send, receive) = mpsc::channel();

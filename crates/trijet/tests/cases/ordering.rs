@@ -258,3 +258,32 @@ pub(crate) fn eight_threads_share_a_buffer_that_is_only_read(device: &Device) ->
         threads.into_iter().try_for_each(|thread| thread.join().expect("the thread asserts"))
     })
 }
+
+/// No waits and no records are inserted; the host and the free wait all the same.
+pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Result<()> {
+    const LEN: u64 = 512;
+    let (a, b) = (device.stream()?, device.stream()?);
+    let (source, mut expected) = (words(16, LEN), words(17, LEN));
+    let (x, mut y) = (upload(device, &a, &source)?, upload(device, &a, &expected)?);
+    let mut landed = device.pinned::<u64>(LEN)?;
+    a.synchronize()?;
+    // SAFETY: used on `a`, then on `b` behind an event that `a` recorded after its last use.
+    unsafe { y.order_manually() };
+    // SAFETY: the one copy to it is the only operation on it.
+    unsafe { landed.order_manually() };
+    let event = device.event()?;
+    let before = device.ordering();
+    for salt in 0..6 {
+        a.launch(&MIX, (salt, &x, &mut y))?;
+        mix(salt, &source, &mut expected);
+    }
+    event.record(&a)?;
+    b.wait(&event)?;
+    b.copy(&y, &mut landed)?;
+    assert_eq!(device.ordering(), before);
+    drop(y);
+    let mut next = a.alloc::<u64>(LEN)?;
+    a.fill_bytes(&mut next, 0)?;
+    assert_eq!(&*landed.read()?, &expected, "the free waited for the copy, and so did the host");
+    Ok(())
+}

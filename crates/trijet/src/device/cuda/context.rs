@@ -90,6 +90,7 @@ impl CudaDriver {
     }
 
     /// The context of a device, retained on first use.
+    #[inline]
     pub(super) fn context(&self, op: &'static str, device: DeviceId) -> Result<&Context> {
         let Some(slot) = self.contexts.get(device.0 as usize) else {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());
@@ -115,6 +116,7 @@ impl CudaDriver {
     }
 
     /// Makes the device's context current in this thread, if another one is.
+    #[inline]
     pub(super) fn enter(&self, op: &'static str, device: DeviceId) -> Result<()> {
         let context = self.context(op, device)?;
         let mut current = null_mut();
@@ -125,6 +127,7 @@ impl CudaDriver {
         cu!(self, "cuCtxSetCurrent", ctx_set(context.raw), "a context retained for the process")
     }
 
+    #[inline]
     pub(super) fn enter_of(&self, op: &'static str, handle: u64) -> Result<DeviceId> {
         let device = device_of(handle);
         self.enter(op, device)?;

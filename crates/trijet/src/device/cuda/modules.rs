@@ -9,6 +9,7 @@ use crate::device::args::ARGS_MAX;
 use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle, StreamHandle};
 use crate::device::twin::Twin;
 use std::ffi::{CString, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 const MAX_DYNAMIC_SHARED: c_int = 8;
@@ -101,14 +102,20 @@ impl CudaDriver {
             attrs: null_mut(),
             attr_count: 0,
         };
-        let mut params: [*mut c_void; ARGS_MAX] = [null_mut(); ARGS_MAX];
-        for (index, param) in params.iter_mut().enumerate().take(launch.args.count()) {
-            *param = launch.args.bytes_at(index).as_ptr().cast_mut().cast();
+        // The driver reads as many as the kernel has: the rest is never looked at.
+        let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; ARGS_MAX];
+        for (param, word) in params.iter_mut().zip(launch.args.iter()) {
+            param.write((&raw const *word).cast_mut().cast());
         }
         cu!(
             self,
             "cuLaunchKernelEx",
-            launch(&raw const config, raw(launch.function.0), params.as_mut_ptr(), null_mut()),
+            launch(
+                &raw const config,
+                raw(launch.function.0),
+                params.as_mut_ptr().cast(),
+                null_mut()
+            ),
             "arguments that match the kernel's declaration, which its author vouched for"
         )
         .map_err(|error| error.context(format!("kernel `{}`", launch.name)))

@@ -85,12 +85,6 @@ impl HostDriver {
         Ok(Call { state, slot, op, struck })
     }
 
-    /// Enqueues `work` and lets go.
-    pub(super) fn enqueue(&self, verb: Verb, stream: StreamHandle, work: Work) -> Result<()> {
-        let call = self.begin_on(verb, stream)?;
-        self.push(call, work, &[]).map(drop)
-    }
-
     /// Enqueues `work` behind `waits`.
     pub(super) fn push<'a>(
         &'a self,

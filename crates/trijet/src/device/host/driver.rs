@@ -301,7 +301,7 @@ impl Driver for HostDriver {
         }
         let waits = Pools::nodes_of(&state.engine, &found.waits);
         if !waits.is_empty() {
-            self.push(call, Work::Mark, &waits)?;
+            drop(self.push(call, Work::Mark, &waits)?);
         }
         Ok(found.memory)
     }

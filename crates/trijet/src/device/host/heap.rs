@@ -106,15 +106,17 @@ impl Heap {
     /// Forgets frees that the host has seen complete.
     pub(super) fn forget(&mut self, seen: impl Fn(Point) -> bool) {
         for segment in self.segments.values_mut() {
-            let mut changed = Vec::new();
-            for (offset, (_, after)) in &mut segment.free {
+            let mut changed = false;
+            for (_, after) in segment.free.values_mut() {
                 let before = after.len();
                 after.retain(|point| !seen(*point));
-                if after.len() != before {
-                    changed.push(*offset);
-                }
+                changed |= after.len() != before;
             }
-            changed.into_iter().for_each(|offset| merge(&mut segment.free, offset));
+            // From the last: each block joins what has become of its right neighbour.
+            let offsets: Vec<u64> = segment.free.keys().rev().copied().collect();
+            if changed {
+                offsets.into_iter().for_each(|offset| merge(&mut segment.free, offset));
+            }
         }
     }
 

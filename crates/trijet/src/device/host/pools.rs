@@ -258,6 +258,14 @@ impl Pools {
         (Bytes(self.capacity - held.min(self.capacity)), Bytes(self.capacity))
     }
 
+    /// How much the device would have to give for `size` bytes more, if it can.
+    fn growth(&mut self, pool: PoolHandle, size: u64) -> Result<Option<u64>> {
+        let found = self.get("alloc", pool)?;
+        let own = if found.max == 0 { u64::MAX } else { found.max - found.heap.reserved };
+        let device = found.device;
+        Ok(growth(size, self.free_bytes(device).0.0.min(own)))
+    }
+
     /// Law A21: memory for `slot`, at once. From a block that the laws of reuse let it have, from
     /// the device, or behind a dependency; in this order, except where `may` decides otherwise.
     pub(super) fn alloc(
@@ -272,11 +280,19 @@ impl Pools {
         if bytes.0 == 0 {
             return Err(refuse::value("alloc", "no bytes are asked for"));
         }
+        let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        let mut grown = self.growth(pool, size)?;
+        if grown.is_none() {
+            // What lies in pieces and is idle goes back to the device first.
+            let seen = |point: Point| engine.slots[point.slot.index()].seen >= point.seq;
+            let found = self.get("alloc", pool)?;
+            if found.find(engine, slot, size, Reuse::Finished).is_none() {
+                found.heap.shrink(0, seen);
+            }
+            grown = self.growth(pool, size)?;
+        }
         let (free, total) = self.free_bytes(device);
         let found = self.get("alloc", pool)?;
-        let own_limit = if found.max == 0 { u64::MAX } else { found.max - found.heap.reserved };
-        let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
-        let grown = growth(size, free.0.min(own_limit));
         let wanted = |reuse, may: &mut dyn FnMut(May) -> bool| match reuse {
             Reuse::Own => true,
             Reuse::Following => may(May::ReuseFollowing),

@@ -84,10 +84,6 @@ impl Simulation {
         }
     }
 
-    pub(super) fn now(&self) -> Nanos {
-        self.now
-    }
-
     pub(super) fn cost(&self) -> &CostModel {
         &self.cost
     }

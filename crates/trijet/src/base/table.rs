@@ -1,0 +1,70 @@
+//! Values by small, dense numbers: set once each, and read without a lock.
+//!
+//! The table grows by segments, each twice as long as the one before, and never moves a value: a
+//! reader follows two pointers and waits for nobody.
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+
+/// The length of the first segment, as a power of two.
+const FIRST_BITS: u32 = 6;
+/// Enough for 2^32 values.
+const SEGMENTS: usize = 27;
+
+/// Values by number.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    segments: [OnceLock<Box<[OnceLock<T>]>>; SEGMENTS],
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
+    }
+}
+
+/// The segment of a number, and its place there.
+fn place(number: usize) -> (usize, usize) {
+    let from_first = number.saturating_add(1 << FIRST_BITS);
+    let bits = from_first.ilog2();
+    ((bits - FIRST_BITS) as usize, from_first - (1 << bits))
+}
+
+impl<T: Copy> Table<T> {
+    /// The value of `number`, if it has one.
+    #[inline]
+    pub(crate) fn get(&self, number: usize) -> Option<T> {
+        let (segment, at) = place(number);
+        self.segments.get(segment)?.get()?.get(at)?.get().copied()
+    }
+
+    /// Gives `number` its value, unless it has one.
+    ///
+    /// # Panics
+    /// For numbers beyond 2^32: they are counted up from 0.
+    pub(crate) fn set(&self, number: usize, value: T) {
+        let (segment, at) = place(number);
+        let fresh = || (0..1usize << (segment + FIRST_BITS as usize)).map(|_| OnceLock::new());
+        self.segments[segment].get_or_init(|| fresh().collect())[at].get_or_init(|| value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_keeps_its_first_value() {
+        let table = Table::default();
+        let numbers = [0, 1, 63, 64, 65, 191, 192, 5000];
+        for number in numbers {
+            assert_eq!(table.get(number), None);
+            table.set(number, number * 3);
+            table.set(number, 0);
+        }
+        for number in 0..6000 {
+            let expected = numbers.contains(&number).then_some(number * 3);
+            assert_eq!(table.get(number), expected, "of {number}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Enqueuing takes nothing from the heap in steady state, on the driver of empty functions: what
+//! allocates there is ours. A binary of its own, for its allocator counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Once;
+use trijet::kernels::AXPY;
+use trijet::{Buffer, Device, PinnedBuffer, Result, Select, Stream};
+
+/// More than fill up every ring: a stream remembers 64 events, and there are 8 streams.
+const WARM_UP: u32 = 1200;
+const COUNTED: u32 = 1000;
+const LEN: u64 = 256;
+
+thread_local! {
+    /// Allocations of this thread: the harness has its own.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting.
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator with the arguments as they came, and
+// counting neither allocates nor unwinds: the counter is a plain cell without a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: `block` came from `alloc` above, and so from the system, with this layout.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: every block of this allocator is the system's, with the layout it was given.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The device of the driver of empty functions, which cargo built beside this program.
+fn device() -> Device {
+    static DRIVER: Once = Once::new();
+    DRIVER.call_once(|| {
+        let program = std::env::current_exe().expect("this program has a path");
+        let file = program.with_file_name("libempty_cuda.so");
+        assert!(file.exists(), "{} is built with the tests", file.display());
+        // SAFETY: all tests of this binary come here first, and the harness reads the environment
+        // only before it starts them: nobody reads it at this moment.
+        unsafe { std::env::set_var("TRIJET_LIBCUDA", file) };
+    });
+    Device::open(Select::Cuda(0)).expect("the empty driver opens")
+}
+
+/// The allocations of many operations, once as many have been enqueued as fill every ring.
+fn allocations(mut op: impl FnMut(u32) -> Result<()>) -> Result<u64> {
+    (0..WARM_UP).try_for_each(&mut op)?;
+    let before = ALLOCATIONS.get();
+    (0..COUNTED).try_for_each(&mut op)?;
+    Ok(ALLOCATIONS.get() - before)
+}
+
+/// What the operations use.
+struct Desk {
+    streams: Vec<Stream>,
+    host: PinnedBuffer<f32>,
+    x: Buffer<f32>,
+    y: Buffer<f32>,
+}
+
+fn desk(streams: usize) -> Result<Desk> {
+    let device = device();
+    let streams = (0..streams).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
+    let (x, y) = (streams[0].alloc(LEN)?, streams[0].alloc(LEN)?);
+    Ok(Desk { host: device.pinned(LEN)?, x, y, streams })
+}
+
+impl Desk {
+    /// The allocations of launches, copies up and down, and fills, of each kind alone.
+    fn of_each_verb(&mut self) -> Result<[u64; 4]> {
+        let Self { streams, host, x, y } = self;
+        let s = |index: u32| &streams[index as usize % streams.len()];
+        Ok([
+            allocations(|i| s(i).launch(&AXPY, (1.0, &*x, &mut *y)))?,
+            allocations(|i| s(i).copy(&*host, x))?,
+            allocations(|i| s(i).copy(&*y, host))?,
+            allocations(|i| s(i).fill_bytes(y, 0))?,
+        ])
+    }
+}
+
+#[test]
+fn one_stream_allocates_nothing() -> Result<()> {
+    assert_eq!(desk(1)?.of_each_verb()?, [0; 4]);
+    Ok(())
+}
+
+#[test]
+fn streams_that_cross_allocate_nothing() -> Result<()> {
+    let before = device().ordering();
+    for streams in [2, 3, 8] {
+        assert_eq!(desk(streams)?.of_each_verb()?, [0; 4], "{streams} streams");
+    }
+    let after = device().ordering();
+    assert!(after.waits - before.waits > u64::from(COUNTED), "they did cross");
+    Ok(())
+}
+
+#[test]
+fn many_readers_between_two_writes_allocate_nothing() -> Result<()> {
+    let mut desk = desk(8)?;
+    let found = allocations(|i| {
+        if i % 8 == 0 {
+            return desk.streams[0].fill_bytes(&mut desk.x, 0);
+        }
+        desk.streams[i as usize % 8].copy(&desk.x, &mut desk.host)
+    })?;
+    assert_eq!(found, 0);
+    Ok(())
+}
+
+#[test]
+fn parts_of_a_buffer_allocate_nothing() -> Result<()> {
+    let mut desk = desk(2)?;
+    let found = allocations(|i| {
+        let part = u64::from(i % 4) * 64..u64::from(i % 4 + 1) * 64;
+        let s = &desk.streams[i as usize % 2];
+        s.launch(&AXPY, (1.0, desk.x.slice(part.clone()), desk.y.slice_mut(part)))
+    })?;
+    assert_eq!(found, 0);
+    Ok(())
+}
+
+#[test]
+fn manual_memory_allocates_nothing() -> Result<()> {
+    let mut desk = desk(2)?;
+    // SAFETY: the driver has no engine, so no two operations run at once.
+    unsafe { desk.x.order_manually() };
+    // SAFETY: as for `x`, and the bytes of this one are never looked at either.
+    unsafe { desk.y.order_manually() };
+    // SAFETY: as for `x`; the host takes no guard of it.
+    unsafe { desk.host.order_manually() };
+    assert_eq!(desk.of_each_verb()?, [0; 4]);
+    Ok(())
+}
+
+/// The count sees what an operation allocates: here, what it is given to run.
+#[test]
+fn a_host_function_is_counted() -> Result<()> {
+    let desk = desk(1)?;
+    let found = allocations(|i| desk.streams[0].host_fn(move || assert!(i < u32::MAX)))?;
+    assert!(found >= u64::from(COUNTED), "{found}");
+    Ok(())
+}
