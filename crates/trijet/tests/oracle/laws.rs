@@ -407,6 +407,16 @@ fn a_wait_for_more_than_is_needed_is_counted() {
 }
 
 #[test]
+fn a_wait_that_the_next_one_covers_is_counted() {
+    let chain = || calls().k(C, &[w(X)]).record(E, C).ordered(E, A).k(A, &[w(X)]).record(8, A);
+    let subsumed = |all: Calls| all.k(D, &[w(X)]).verdict().map(|seen| seen.subsumed);
+    assert_eq!(subsumed(chain().ordered(E, D).ordered(8, D)), Ok(1));
+    assert_eq!(subsumed(chain().ordered(8, D)), Ok(0));
+    let other = calls().k(C, &[r(X)]).record(E, C).k(A, &[r(X)]).record(8, A);
+    assert_eq!(subsumed(other.ordered(E, D).ordered(8, D)), Ok(0));
+}
+
+#[test]
 fn a_claim_that_no_call_shows_is_found() {
     let claimed = |sync: Option<usize>| {
         let mut all = calls().k(C, &[w(X)]);

@@ -49,7 +49,7 @@ impl Reader {
 
     fn observations(&mut self, op: &Op) {
         let before = self.known.insert(op.thread, op.thread_known.clone());
-        if before.as_ref() != Some(&op.thread_known) {
+        if !op.thread_known.is_empty() && before.as_ref() != Some(&op.thread_known) {
             let calls = op.thread_known.iter().filter_map(|known| self.positions.get(known));
             let calls = calls.copied().collect();
             self.history.push(op.thread, What::Observed { calls });

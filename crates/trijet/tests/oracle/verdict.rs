@@ -13,8 +13,11 @@ pub(crate) struct Seen {
     pub(crate) conflicts: u64,
     /// Waits of the ordering.
     pub(crate) waits: u64,
-    /// Waits that also hold for later work of the same stream than they must.
+    /// Waits that hold for more than they must: the last work that they stand for has no conflict
+    /// with what waits.
     pub(crate) over_waits: u64,
+    /// Waits that a later wait before the same work makes superfluous.
+    pub(crate) subsumed: u64,
     /// Claims that work is complete for a thread.
     pub(crate) claims: u64,
 }
@@ -176,14 +179,30 @@ impl Judge<'_> {
                 return Err(Wrong::Implied(call));
             }
             let consumer = self.consumer(call).ok_or(Wrong::Needless(call))?;
-            let needed = new.iter().copied().filter(|work| self.conflict(*work, consumer));
-            let last = needed.max().ok_or(Wrong::Needless(call))?;
+            let is_needed = |work: &usize| self.conflict(*work, consumer);
+            if !new.iter().any(is_needed) {
+                return Err(Wrong::Needless(call));
+            }
             let stream = self.history.calls[record].what.stream();
-            let is_later =
-                |work: &&usize| **work > last && self.history.calls[**work].what.stream() == stream;
-            self.seen.over_waits += u64::from(new.iter().any(|work| is_later(&work)));
+            let on_stream = |work: &&usize| self.history.calls[**work].what.stream() == stream;
+            let last = new.iter().rev().find(on_stream);
+            let is_given = |work: &usize| self.later_wait_gives(closure, call, consumer, *work);
+            let is_over = !last.is_some_and(is_needed);
+            let is_subsumed = new.iter().all(is_given);
+            self.seen.over_waits += u64::from(is_over);
+            self.seen.subsumed += u64::from(is_subsumed);
         }
         Ok(())
+    }
+
+    /// Whether a wait after `wait` and before `consumer`, in the same stream, stands for `of`.
+    fn later_wait_gives(&self, closure: &Closure, wait: usize, consumer: usize, of: usize) -> bool {
+        let stream = self.history.calls[wait].what.stream();
+        let mut later = closure.waited.range(wait + 1..consumer);
+        later.any(|(other, record)| {
+            let is_here = self.history.calls[*other].what.stream() == stream;
+            is_here && record.is_some_and(|record| closure.orders(work(of), work(record)))
+        })
     }
 
     /// The calls whose work a wait adds to what would be complete without it.
