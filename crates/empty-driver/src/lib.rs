@@ -70,7 +70,6 @@ writes! {
     cuStreamCreateWithPriority(out: usize = handle());
     cuEventCreate(out: usize = handle());
     cuMemPoolCreate(out: usize = handle());
-    cuMemAlloc_v2(out: usize = handle());
     cuMemAllocFromPoolAsync(out: usize = handle());
     cuMemAllocAsync(out: usize = handle());
     cuMemAlloc_v2(out: usize = handle());

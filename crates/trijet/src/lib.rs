@@ -26,6 +26,7 @@
 //! - [`launch`], [`kernels`]: kernels, your own and those that come along.
 //! - [`pipeline`]: source, stages, sink over chunks, with a report.
 //! - [`trace`]: what the records of a run say.
+//! - [`witness`]: a program under every order that its streams leave open.
 
 pub mod base;
 pub mod device;
@@ -35,13 +36,15 @@ pub mod memory;
 pub mod pipeline;
 pub mod stream;
 pub mod trace;
+pub mod witness;
 
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::units::{Bytes, Nanos};
 pub use device::driver::{DeviceInfo, PoolStats, Readiness};
-pub use device::{CostModel, Executor, HostConfig, Order};
+pub use device::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 pub use memory::{
-    AsView, AsViewMut, Buffer, Element, PinnedBuffer, ReadGuard, Scope, View, ViewMut, WriteGuard,
+    AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, Scope, View,
+    ViewMut, WriteGuard,
 };
 pub use stream::{Device, Event, Select, Stream, Ticket, TimedEvent};
 

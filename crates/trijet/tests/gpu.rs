@@ -2,14 +2,19 @@
 
 mod cases;
 mod gpu_only;
+mod transcripts;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use trijet::{Device, Result, Select};
 
 /// One after the other: the counts that the cases compare are those of the whole driver.
-fn check(case: fn(&Device) -> Result<()>) {
+fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check(case: fn(&Device) -> Result<()>) {
+    let _alone = alone();
     cases::check(Device::open(Select::Cuda(0)).expect("a CUDA device"), case);
 }
 

@@ -527,7 +527,12 @@ pub trait Driver: Debug + Send + Sync {
     fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
 
     /// Runs host threads to their ends. Where time is simulated only one of them runs at any
-    /// moment, and the order policy says at each call whose turn it is, so that a run can be
-    /// repeated; the threads must then wait for each other by events only. Else they run freely.
+    /// moment, and the order policy says at each [`Driver::pause`] and each wait whose turn it is,
+    /// so that a run can be repeated; the threads must then wait for each other by events only.
+    /// Else they run freely.
     fn script(&self, threads: Vec<Script<'_>>);
+
+    /// A call of the floors above begins, and no lock is held: where threads are scripted, another
+    /// one may go first.
+    fn pause(&self);
 }

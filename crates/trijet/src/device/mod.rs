@@ -5,6 +5,7 @@
 //! Nothing above this floor asks which one it talks to.
 
 pub mod args;
+pub mod conform;
 pub(crate) mod cuda;
 pub mod driver;
 pub mod host;
@@ -17,7 +18,7 @@ pub use host::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
 use crate::base::error::Result;
 use driver::Driver;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Opens CUDA.
 ///
@@ -35,4 +36,16 @@ pub(crate) fn open_host(config: HostConfig) -> Result<Arc<dyn Driver>> {
     Ok(Arc::new(host::HostDriver::open(config)?))
 }
 
+/// Opens host devices whose every choice `search` makes.
+///
+/// # Errors
+/// Never, so far.
+pub(crate) fn open_explored(
+    config: HostConfig,
+    search: &Arc<Mutex<Search>>,
+) -> Result<Arc<dyn Driver>> {
+    Ok(Arc::new(host::HostDriver::with_search(config, Some(Arc::clone(search)))?))
+}
+
 pub(crate) use cuda::compile;
+pub(crate) use host::Search;

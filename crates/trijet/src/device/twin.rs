@@ -57,7 +57,8 @@ impl<'a> Tile<'a> {
     #[must_use]
     pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
         let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
-        bytemuck::cast_slice(bytes)
+        // No bytes lie nowhere, aligned for nothing.
+        if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
     }
 
     /// This tile's part of the written span whose address is argument `index`. Once per tile.
@@ -67,7 +68,8 @@ impl<'a> Tile<'a> {
     #[must_use]
     pub fn write<T: Pod>(&mut self, index: usize) -> &'a mut [T] {
         let at = self.writes.iter().position(|(i, _)| *i == index).expect("a written span");
-        bytemuck::cast_slice_mut(self.writes.swap_remove(at).1)
+        let bytes = self.writes.swap_remove(at).1;
+        if bytes.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(bytes) }
     }
 }
 

@@ -1,17 +1,19 @@
 //! A block: one allocation with its stamps, freed when its last buffer goes.
 //!
 //! Dropping never blocks. Device memory is freed in stream order on the stream that allocated it,
-//! which then waits for every other user. Page-locked memory goes back to a list of the universe
-//! with its stamps; it is handed out again when its users are complete, and its pages are never
-//! unlocked while the process uses the driver, because that waits for the device.
+//! which then waits for every other user. Memory of the host goes back to a list of the universe
+//! with its stamps; it is handed out again when its users are complete. Its pages are never
+//! unlocked while the process uses the driver, because that waits for the device, and a pageable
+//! copy may touch its bytes after the call (law A17).
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Engine, Mode, OpKind};
 use crate::base::units::Bytes;
-use crate::device::driver::Readiness;
-use crate::device::memory::Memory;
+use crate::device::driver::{Readiness, StreamKind};
+use crate::device::memory::{Memory, Space};
 use crate::stream::callback;
+use crate::stream::default::Origin;
 use crate::stream::device::{Device, Shared};
 use crate::stream::lane::Spec;
 use crate::stream::queue::{Inner, Stream};
@@ -27,8 +29,8 @@ const PAGE: u64 = 4096;
 enum Home {
     /// Allocated, and to be freed, in this stream.
     Stream(Arc<Inner>),
-    /// Page-locked, to be kept.
-    Pinned(Arc<Shared>),
+    /// Of the host, to be kept.
+    Host(Arc<Shared>),
 }
 
 /// One allocation.
@@ -57,42 +59,38 @@ impl Block {
         Ok(Self { memory, track, home: Home::Stream(Arc::clone(stream.inner())) })
     }
 
-    /// Page-locked memory: some that nobody uses any more, or new.
-    pub(crate) fn pinned(device: &Device, bytes: Bytes) -> Result<Self> {
-        callback::refuse("pinned")?;
+    /// Memory of the host, page-locked or pageable: some that nobody uses any more, or new.
+    pub(crate) fn on_host(device: &Device, bytes: Bytes, space: Space) -> Result<Self> {
+        let op = if space == Space::Pinned { "pinned" } else { "pageable" };
+        callback::refuse(op)?;
         let shared = Arc::clone(device.shared());
-        let memory = match reuse(&shared.universe, bytes) {
+        let memory = match reuse(&shared.universe, bytes, space) {
             Some(memory) => memory,
             None => {
                 let size = bytes.0.checked_next_multiple_of(PAGE).ok_or_else(|| {
-                    Error::new(ErrorKind::InvalidValue, "pinned", format!("{bytes} is too much"))
+                    Error::new(ErrorKind::InvalidValue, op, format!("{bytes} is too much"))
                 })?;
-                shared.universe.driver.pinned_alloc(shared.id, Bytes(size.max(PAGE)))?
+                let size = Bytes(size.max(PAGE));
+                match space {
+                    Space::Pageable => Memory::pageable(size)?,
+                    _ => shared.universe.driver.pinned_alloc(shared.id, size)?,
+                }
             }
         };
-        let track = Track::new(shared.universe.id, bytes.0);
-        Ok(Self { memory, track, home: Home::Pinned(shared) })
+        let track = Track::new(shared.universe.id, memory.bytes());
+        Ok(Self { memory, track, home: Home::Host(shared) })
     }
 
     pub(crate) fn universe(&self) -> &Arc<Universe> {
         match &self.home {
             Home::Stream(stream) => &stream.lane().universe,
-            Home::Pinned(shared) => &shared.universe,
+            Home::Host(shared) => &shared.universe,
         }
     }
 
     /// Makes the calling thread wait for the operations that an access by the host must follow.
     pub(crate) fn host_wait(&self, range: std::ops::Range<u64>, mode: Mode) -> Result<()> {
-        let universe = self.universe();
-        let mut needs = Needs::new();
-        crate::stream::thread::with_known(universe.id, |known| {
-            self.track.all_users(range, mode, |p| known.covers(p), &mut needs);
-        });
-        for need in needs {
-            let mark = universe.mark_for(need)?;
-            universe.host_wait(&mark)?;
-        }
-        Ok(())
+        self.universe().host_wait_for(&self.track, range, mode)
     }
 }
 
@@ -100,12 +98,15 @@ impl Block {
 ///
 /// The list is not locked while the driver is asked: that may run a host function here, which may
 /// drop page-locked memory into it.
-fn reuse(universe: &Arc<Universe>, bytes: Bytes) -> Option<Memory> {
-    let fits = |size: u64| size >= bytes.0 && size / 2 <= bytes.0.max(PAGE);
+fn reuse(universe: &Arc<Universe>, bytes: Bytes, space: Space) -> Option<Memory> {
+    let fits = |memory: &Memory| {
+        let size = memory.bytes();
+        memory.space() == space && size >= bytes.0 && size / 2 <= bytes.0.max(PAGE)
+    };
     let mut busy = Vec::new();
     let found = loop {
-        let mut kept = universe.pinned.lock().expect("no panic under this lock");
-        let fitting = (0..kept.len()).filter(|index| fits(kept[*index].0.bytes()));
+        let mut kept = universe.kept.lock().expect("no panic under this lock");
+        let fitting = (0..kept.len()).filter(|index| fits(&kept[*index].0));
         let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
@@ -115,7 +116,7 @@ fn reuse(universe: &Arc<Universe>, bytes: Bytes) -> Option<Memory> {
         }
         busy.push((memory, track));
     };
-    universe.pinned.lock().expect("no panic under this lock").extend(busy);
+    universe.kept.lock().expect("no panic under this lock").extend(busy);
     found
 }
 
@@ -141,6 +142,15 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
         device.defer(Box::new(move || free(memory, track, stream)));
         return;
     }
+    if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
+        // The stream belongs to another thread; a free may come in any stream of the device.
+        let origin = Origin::Created(StreamKind::NonBlocking);
+        match Stream::new(stream.device(), origin, 0) {
+            Ok(other) => free(memory, track, Arc::clone(other.inner())),
+            Err(error) => stream.device().keep_error(error),
+        }
+        return;
+    }
     let range = 0..memory.bytes();
     let spec = Spec {
         kind: OpKind::Free,
@@ -163,8 +173,8 @@ impl Drop for Block {
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => free(self.memory.clone(), track, Arc::clone(stream)),
-            Home::Pinned(shared) => {
-                let mut kept = shared.universe.pinned.lock().expect("no panic under this lock");
+            Home::Host(shared) => {
+                let mut kept = shared.universe.kept.lock().expect("no panic under this lock");
                 kept.push((self.memory.clone(), track));
             }
         }
@@ -272,6 +282,7 @@ mod tests {
                 -> Result<FunctionHandle>;
             launch(stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
             script(threads: Vec<Script<'_>>) -> ();
+            pause() -> ();
         }
     }
 

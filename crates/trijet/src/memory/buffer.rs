@@ -28,6 +28,10 @@ pub struct OnDevice;
 #[derive(Debug, Clone, Copy)]
 pub struct PageLocked;
 
+/// Marks a buffer in ordinary host memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Pageable;
+
 /// Elements in device memory, or in page-locked host memory ([`super::PinnedBuffer`]).
 ///
 /// ```

@@ -1,11 +1,16 @@
-//! Copies and fills: one verb for every direction.
+//! Copies and fills: one verb for every direction, many copies as one operation, and the verbs of the
+//! legacy stream that wait.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Mode, OpKind};
-use crate::device::memory::Space;
-use crate::stream::Stream;
+use crate::device::driver::{CopySpans, Driver, SourceOrder};
+use crate::device::memory::{Space, Span};
+use crate::stream::track::Use;
+use crate::stream::{Device, Stream};
+use smallvec::SmallVec;
 use std::panic::Location;
 
 /// The engine that moves bytes between two spaces.
@@ -16,6 +21,97 @@ fn engine(src: Space, dst: Space) -> Engine {
         (Space::Device(_), _) => Engine::Download,
         (_, Space::Device(_)) => Engine::Upload,
         _ => Engine::Host,
+    }
+}
+
+/// One copy, checked.
+struct Copy<'a> {
+    spans: CopySpans,
+    uses: [Use<'a>; 2],
+    engine: Engine,
+}
+
+impl<'a> Copy<'a> {
+    /// `None` for nothing to copy.
+    fn new<R, W>(src: &'a R, dst: &'a mut W) -> Result<Option<Self>>
+    where
+        R: AsView + ?Sized,
+        W: AsViewMut<Element = R::Element> + ?Sized,
+    {
+        let (src, dst) = (src.as_view(), dst.as_view_mut());
+        if src.len() != dst.len() {
+            let cause = format!("{} elements into {}", src.len(), dst.len());
+            return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
+        }
+        let spans = CopySpans { dst: dst.span(), src: src.span() };
+        if spans.src.overlaps(&spans.dst) {
+            let cause = "the source and the target overlap";
+            return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
+        }
+        if src.is_empty() {
+            return Ok(None);
+        }
+        let engine = engine(spans.src.memory().space(), spans.dst.memory().space());
+        let uses = [src.read_use(), dst.write_use(Mode::Write)];
+        Ok(Some(Self { spans, uses, engine }))
+    }
+
+    fn label(&self) -> &'static str {
+        match self.engine {
+            Engine::Upload => "upload",
+            Engine::Download => "download",
+            _ => "copy",
+        }
+    }
+}
+
+/// Copies that are to be one operation of a stream, without order among them.
+#[derive(Debug, Default)]
+pub struct Batch<'a> {
+    copies: SmallVec<[CopySpans; 4]>,
+    uses: SmallVec<[Use<'a>; 8]>,
+    engine: Option<Engine>,
+}
+
+impl<'a> Batch<'a> {
+    /// The most copies of a batch.
+    pub const COPIES_MAX: usize = 32;
+
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a copy of `src` to `dst`.
+    ///
+    /// # Errors
+    /// `InvalidValue` when the lengths differ, when it touches bytes that another copy of the batch
+    /// writes, when it goes another way than the others (upload, download, within a device), and
+    /// beyond [`Batch::COPIES_MAX`].
+    pub fn add<R, W>(&mut self, src: &'a R, dst: &'a mut W) -> Result<()>
+    where
+        R: AsView + ?Sized,
+        W: AsViewMut<Element = R::Element> + ?Sized,
+    {
+        let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
+        let refuse = |cause: &'static str| Error::new(ErrorKind::InvalidValue, "batch", cause);
+        if self.copies.len() == Self::COPIES_MAX {
+            return Err(refuse("32 copies are the most of a batch"));
+        }
+        if *self.engine.get_or_insert(copy.engine) != copy.engine {
+            return Err(refuse("the copies of a batch go one way"));
+        }
+        let CopySpans { dst, src } = &copy.spans;
+        let touches = |other: &CopySpans| {
+            other.dst.overlaps(dst) || other.dst.overlaps(src) || other.src.overlaps(dst)
+        };
+        if self.copies.iter().any(touches) {
+            return Err(refuse("two copies of a batch touch the same bytes"));
+        }
+        self.copies.push(copy.spans);
+        self.uses.extend(copy.uses);
+        Ok(())
     }
 }
 
@@ -31,28 +127,51 @@ impl Stream {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let (src, dst) = (src.as_view(), dst.as_view_mut());
-        if src.len() != dst.len() {
-            let cause = format!("{} elements into {}", src.len(), dst.len());
-            return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
+        let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
+        let spec = self.spec(OpKind::Copy, copy.engine, copy.label(), Location::caller());
+        let CopySpans { dst, src } = &copy.spans;
+        self.lane().enqueue(&spec, &copy.uses, |driver, s| driver.copy(s, dst, src)).map(|_| ())
+    }
+
+    /// Copies everything in `batch` as one operation of the stream, without any order among the
+    /// copies (law A19). `order` says when the sources may be read.
+    ///
+    /// ```
+    /// use trijet::device::driver::SourceOrder;
+    /// use trijet::{Batch, Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// let (mut a, mut b) = (device.pinned::<u8>(3)?, device.pinned::<u8>(5)?);
+    /// a.write()?.fill(1);
+    /// b.write()?.fill(2);
+    /// let (mut x, mut y) = (s.alloc::<u8>(3)?, s.alloc::<u8>(5)?);
+    /// let mut batch = Batch::new();
+    /// batch.add(&a, &mut x)?;
+    /// batch.add(&b, &mut y)?;
+    /// s.copy_batch(batch, SourceOrder::Stream)?;
+    /// s.copy(&x, &mut a)?;
+    /// assert_eq!(&*a.read()?, &[1, 1, 1]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` when one is of another driver than the stream; `Unsupported` by drivers older
+    /// than CUDA 12.8; what the driver reports.
+    #[track_caller]
+    pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
+        let Some(engine) = batch.engine else { return Ok(()) };
+        if order != SourceOrder::Stream {
+            // Sources are read out of stream order: their writers must be complete now.
+            for source in batch.uses.iter().filter(|access| access.mode == Mode::Read) {
+                let universe = &self.lane().universe;
+                universe.own("batch", source.track.universe)?;
+                universe.host_wait_for(source.track, source.range.clone(), Mode::Read)?;
+            }
         }
-        let (from, to) = (src.span(), dst.span());
-        if from.overlaps(&to) {
-            let cause = "the source and the target overlap";
-            return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
-        }
-        if src.is_empty() {
-            return Ok(());
-        }
-        let engine = engine(from.memory().space(), to.memory().space());
-        let label = match engine {
-            Engine::Upload => "upload",
-            Engine::Download => "download",
-            _ => "copy",
-        };
-        let spec = self.spec(OpKind::Copy, engine, label, Location::caller());
-        let uses = [src.read_use(), dst.write_use(Mode::Write)];
-        self.lane().enqueue(&spec, &uses, |driver, s| driver.copy(s, &to, &from)).map(|_| ())
+        let spec = self.spec(OpKind::Copy, engine, "batch", Location::caller());
+        let enqueue =
+            |driver: &dyn Driver, s| driver.copy_batch(s, &batch.copies, order);
+        self.lane().enqueue(&spec, &batch.uses, enqueue).map(|_| ())
     }
 
     /// Sets every byte of `dst` asynchronously.
@@ -66,12 +185,56 @@ impl Stream {
             return Ok(());
         }
         let span = dst.span();
-        if !span.is_reached_by(self.lane().device) {
-            let cause = format!("{span} is out of reach of {}", self.lane().device);
-            return Err(Error::new(ErrorKind::InvalidValue, "fill", cause));
-        }
+        check_reach(&span, self.lane().device)?;
         let spec = self.spec(OpKind::Fill, Engine::Compute, "fill", Location::caller());
         let uses = [dst.write_use(Mode::Write)];
         self.lane().enqueue(&spec, &uses, |driver, s| driver.fill(s, &span, value)).map(|_| ())
     }
+}
+
+impl Device {
+    /// Copies `src` to `dst` in the legacy stream and waits as law A18 says: until the copy is done;
+    /// from pageable memory until the source may be changed; within a device not at all.
+    ///
+    /// # Errors
+    /// As for [`Stream::copy`].
+    #[track_caller]
+    pub fn copy_now<R, W>(&self, src: &R, dst: &mut W) -> Result<()>
+    where
+        R: AsView + ?Sized,
+        W: AsViewMut<Element = R::Element> + ?Sized,
+    {
+        let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
+        let (stream, device) = (self.legacy_stream()?, self.id());
+        let spec = stream.spec(OpKind::Copy, copy.engine, copy.label(), Location::caller());
+        let CopySpans { dst, src } = &copy.spans;
+        let enqueue = |driver: &dyn Driver, _| driver.copy_now(device, dst, src);
+        stream.lane().enqueue(&spec, &copy.uses, enqueue).map(|_| ())
+    }
+
+    /// Sets every byte of `dst` in the legacy stream; waits only for page-locked memory (law A18).
+    ///
+    /// # Errors
+    /// As for [`Stream::fill_bytes`].
+    #[track_caller]
+    pub fn fill_now<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: u8) -> Result<()> {
+        let dst = dst.as_view_mut();
+        if dst.is_empty() {
+            return Ok(());
+        }
+        let (stream, device, span) = (self.legacy_stream()?, self.id(), dst.span());
+        check_reach(&span, device)?;
+        let spec = stream.spec(OpKind::Fill, Engine::Compute, "fill", Location::caller());
+        let uses = [dst.write_use(Mode::Write)];
+        let enqueue = |driver: &dyn Driver, _| driver.fill_now(device, &span, value);
+        stream.lane().enqueue(&spec, &uses, enqueue).map(|_| ())
+    }
+}
+
+fn check_reach(span: &Span, device: DeviceId) -> Result<()> {
+    if span.is_reached_by(device) {
+        return Ok(());
+    }
+    let cause = format!("{span} is out of reach of {device}");
+    Err(Error::new(ErrorKind::InvalidValue, "fill", cause))
 }

@@ -1,4 +1,4 @@
-//! Memory: buffers on the device and in page-locked host memory.
+//! Memory: buffers on the device and on the host, page-locked or pageable.
 //!
 //! A buffer is a byte range of a block. Blocks keep the stamps of the operations that use them,
 //! so that using a buffer on another stream waits for exactly what it must, and dropping one is a
@@ -11,6 +11,9 @@ mod manual;
 pub mod pinned;
 pub mod scope;
 
-pub use buffer::{AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, View, ViewMut};
-pub use pinned::{PinnedBuffer, ReadGuard, WriteGuard};
+pub use buffer::{
+    AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
+};
+pub use copy::Batch;
+pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, WriteGuard};
 pub use scope::Scope;

@@ -1,4 +1,4 @@
-//! Page-locked host memory: a buffer like any other, and the host is a lane.
+//! Host memory, page-locked or pageable: a buffer like any other, and the host is a lane.
 //!
 //! The host reads and writes it through guards. Taking one waits for the operations that still
 //! use the bytes, and for nothing else; while it lives, the borrow keeps new ones from being
@@ -8,9 +8,10 @@
 //! Imports: `base`, `device`, `stream`. The only unsafe code of this floor.
 
 use super::block::Block;
-use super::buffer::{Buffer, Element, PageLocked, bytes_of};
+use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
+use crate::device::memory::Space;
 use crate::stream::{Device, callback};
 use std::ops::{Deref, DerefMut};
 
@@ -25,6 +26,29 @@ use std::ops::{Deref, DerefMut};
 /// # Ok::<(), trijet::Error>(())
 /// ```
 pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
+
+/// Elements in ordinary host memory. The driver stages copies from and to it, which costs time and
+/// may hold the host up (law A17): page-locked memory is the better choice wherever one has it.
+///
+/// ```
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let s = device.stream()?;
+/// let mut h = device.pageable::<u8>(100)?;
+/// h.write()?.fill(7);
+/// let mut x = s.alloc::<u8>(100)?;
+/// s.copy(&h, &mut x)?;
+/// h.write()?.fill(0);
+/// s.copy(&x, &mut h)?;
+/// assert_eq!(h.read()?[99], 7);
+/// # Ok::<(), trijet::Error>(())
+/// ```
+pub type PageableBuffer<T> = Buffer<T, Pageable>;
+
+/// Marks memory that the host reaches: page-locked or pageable.
+pub trait OnHost {}
+impl OnHost for PageLocked {}
+impl OnHost for Pageable {}
 
 /// Elements that the host reads.
 #[derive(Debug)]
@@ -42,12 +66,22 @@ impl Device {
     /// `OutOfMemory` when the system locks no more; `InvalidValue` when the size overflows or an
     /// element has no bytes.
     pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
-        let block = Block::pinned(self, bytes_of::<T>("pinned", len)?)?;
+        let block = Block::on_host(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
+        Ok(Buffer::new(block, len))
+    }
+
+    /// Ordinary host memory for `len` elements; their values are arbitrary.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the system has no more; `InvalidValue` when the size overflows or an
+    /// element has no bytes.
+    pub fn pageable<T: Element>(&self, len: u64) -> Result<PageableBuffer<T>> {
+        let block = Block::on_host(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
         Ok(Buffer::new(block, len))
     }
 }
 
-impl<T: Element> PinnedBuffer<T> {
+impl<T: Element, S: OnHost> Buffer<T, S> {
     /// Waits for the operations that still write the buffer, then lends it for reading.
     ///
     /// # Errors
@@ -82,7 +116,7 @@ impl<T: Element> PinnedBuffer<T> {
 }
 
 fn no_bytes() -> Error {
-    Error::new(ErrorKind::InvalidValue, "host access", "the memory is not page-locked")
+    Error::new(ErrorKind::InvalidValue, "host access", "the host does not reach the memory")
 }
 
 impl<T> Deref for ReadGuard<'_, T> {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::callback;
+use super::default::Origin;
 use super::queue::Stream;
 use super::universe::{DroppedWait, OrderingCounts, Universe};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -10,9 +11,10 @@ use crate::base::ledger::Op;
 use crate::base::table::Table;
 use crate::base::units::Bytes;
 use crate::device::driver::{
-    DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle, PoolStats,
+    DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle, PoolStats, Script,
+    StreamKind,
 };
-use crate::device::{HostConfig, open_cuda, open_host};
+use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -130,6 +132,13 @@ impl Device {
         (0..count).map(|id| Self::of(&universe, DeviceId(id))).collect()
     }
 
+    /// Host devices whose every choice `search` makes.
+    pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
+        let count = config.devices;
+        let universe = Universe::new(open_explored(config, search)?);
+        (0..count).map(|id| Self::of(&universe, DeviceId(id))).collect()
+    }
+
     /// All devices of CUDA, and why there is none.
     ///
     /// # Errors
@@ -185,7 +194,67 @@ impl Device {
     /// # Errors
     /// What the driver reports; `InvalidValue` beyond 1024 streams of a driver.
     pub fn stream(&self) -> Result<Stream> {
-        Stream::new(self, 0)
+        Stream::new(&self.0, Origin::Created(StreamKind::NonBlocking), 0)
+    }
+
+    /// A stream that waits for the legacy stream's work, and it for this one's (law A13): for
+    /// living with code that uses the legacy stream.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    /// let mut x = blocking.alloc::<u8>(16)?;
+    /// blocking.fill_bytes(&mut x, 1)?;
+    /// legacy.fill_bytes(&mut x, 2)?;
+    /// assert_eq!(device.ordering().waits, 0, "the driver orders the two by itself");
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Device::stream`].
+    pub fn blocking_stream(&self) -> Result<Stream> {
+        Stream::new(&self.0, Origin::Created(StreamKind::Blocking), 0)
+    }
+
+    /// The legacy default stream: each of its operations comes after everything enqueued in the
+    /// blocking streams of the device, and before all that they are given later (law A13).
+    ///
+    /// # Errors
+    /// As for [`Device::stream`].
+    pub fn legacy_stream(&self) -> Result<Stream> {
+        Stream::new(&self.0, Origin::Legacy, 0)
+    }
+
+    /// The default stream of the calling thread, a blocking stream (law A15). Only this thread may
+    /// use it: other threads get `InvalidValue`.
+    ///
+    /// # Errors
+    /// As for [`Device::stream`].
+    pub fn per_thread_stream(&self) -> Result<Stream> {
+        Stream::new(&self.0, Origin::PerThread, 0)
+    }
+
+    /// Runs host threads to their ends. In the virtual executor only one of them runs at any
+    /// moment, in an order that the order policy decides, so that the run can be repeated; they
+    /// must then wait for each other by events and tickets only. Elsewhere they run freely.
+    ///
+    /// ```
+    /// use trijet::{Device, Executor, HostConfig, Order};
+    /// let executor = Executor::Virtual(Order::Seeded(3));
+    /// let device = &Device::host(HostConfig { executor, ..HostConfig::default() })?[0];
+    /// let (a, b) = (device.stream()?, device.stream()?);
+    /// device.script(vec![
+    ///     Box::new(|| a.synchronize().expect("nothing failed")),
+    ///     Box::new(|| b.synchronize().expect("nothing failed")),
+    /// ]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When one of the threads does.
+    pub fn script(&self, threads: Vec<Script<'_>>) {
+        self.0.universe.driver.script(threads);
     }
 
     /// A stream with a priority: smaller numbers are more urgent, see
@@ -203,7 +272,7 @@ impl Device {
     /// # Errors
     /// As for [`Device::stream`].
     pub fn stream_with_priority(&self, priority: i32) -> Result<Stream> {
-        Stream::new(self, priority)
+        Stream::new(&self.0, Origin::Created(StreamKind::NonBlocking), priority)
     }
 
     /// Waits for everything enqueued on the device by anybody (law A10), and reports what failed.

@@ -12,17 +12,19 @@
 #![forbid(unsafe_code)]
 
 use super::callback;
+use super::default::{LegacyOrder, Turn};
 use super::thread;
 use super::timing::{Instant, Recorder};
-use super::track::{Needs, Use};
+use super::track::{Needs, Track, Use};
 use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Engine, Op, OpKind};
+use crate::base::ledger::{Access, Engine, Mode, Op, OpKind};
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -84,8 +86,21 @@ struct State {
     last_shared: bool,
     /// The end of the last timed operation, when nothing was enqueued since.
     last_end: Option<Arc<Instant>>,
+    records: Records,
+    /// The barrier of the legacy stream that the vector includes.
+    barrier_seen: u64,
     /// Who records this lane; mostly nobody.
     recorders: SmallVec<[Arc<Recorder>; 1]>,
+}
+
+/// When events are recorded for other lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Records {
+    /// When one of them needs it.
+    #[default]
+    OnDemand,
+    /// After each operation: nobody else can record this stream.
+    AtOnce,
 }
 
 /// A stream's place in its universe.
@@ -95,6 +110,8 @@ pub(crate) struct LaneRef {
     pub(crate) id: LaneId,
     pub(crate) device: DeviceId,
     pub(crate) stream: StreamHandle,
+    /// Its part in the order around the legacy stream.
+    pub(crate) legacy: Option<LegacyOrder>,
 }
 
 impl Lane {
@@ -102,9 +119,12 @@ impl Lane {
         &self,
         device: DeviceId,
         stream: StreamHandle,
+        records: Records,
         recorder: Option<Arc<Recorder>>,
     ) {
         let mut state = self.lock();
+        state.records = records;
+        state.barrier_seen = 0;
         state.stream = Some(stream);
         state.device = Some(device);
         // Events belong to a device, and the lane may have served another one before.
@@ -121,6 +141,25 @@ impl Lane {
 
     pub(crate) fn detach(&self, recorder: &Arc<Recorder>) {
         self.lock().recorders.retain(|other| !Arc::ptr_eq(other, recorder));
+    }
+
+    /// What the lane has enqueued or waited for so far.
+    pub(crate) fn vector(&self) -> VectorClock {
+        self.lock().vector.clone()
+    }
+
+    /// Everything enqueued from now on comes after `clock`.
+    pub(crate) fn learn(&self, clock: &VectorClock) {
+        self.lock().vector.join(clock);
+    }
+
+    /// Everything enqueued from now on comes after the legacy stream's barrier of that version.
+    pub(crate) fn see_barrier(&self, version: u64, barrier: &VectorClock) {
+        let mut state = self.lock();
+        if state.barrier_seen != version {
+            state.vector.join(barrier);
+            state.barrier_seen = version;
+        }
     }
 
     #[inline]
@@ -172,7 +211,10 @@ impl State {
     /// Nothing has to be done around the next operation, but for its own waits.
     #[inline]
     fn is_plain(&self) -> bool {
-        !self.last_shared && self.recorders.is_empty() && self.last_end.is_none()
+        !self.last_shared
+            && self.recorders.is_empty()
+            && self.last_end.is_none()
+            && self.records == Records::OnDemand
     }
 
     fn recorded(&self) -> u64 {
@@ -255,8 +297,14 @@ impl LaneRef {
         run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
+        self.driver().pause();
         let mut needs = Needs::new();
         let crossed = self.needs(spec, uses, &mut needs)?;
+        // Blocking lanes and the legacy one are in order without waits of ours.
+        let mut turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, spec.label)?),
+            None => None,
+        };
         let mut marks = Marks::new();
         if !needs.is_empty() {
             self.marks(&mut needs, &mut marks)?;
@@ -277,12 +325,21 @@ impl LaneRef {
         if !plain {
             self.after(&mut state, spec, uses, position, aside.begin.as_ref());
         }
+        if let Some(turn) = &mut turn {
+            turn.hold_back(&state.vector);
+        }
         let late = stamp(uses, position);
         drop(state);
         if late != 0 || !aside.left_out.is_empty() {
             stamp_late(uses, position, late, &aside.left_out);
         }
         Ok((position, result))
+    }
+
+    #[inline(never)]
+    fn take_turn<'a>(&self, legacy: &'a LegacyOrder, op: &'static str) -> Result<Turn<'a>> {
+        legacy.own(op)?;
+        Ok(legacy.turn(self))
     }
 
     /// Adds the foreign positions that an operation must come after, as far as the calling thread
@@ -350,6 +407,12 @@ impl LaneRef {
         position: Position,
         begin: Option<&Arc<Instant>>,
     ) {
+        if state.records == Records::AtOnce
+            && let Err(error) = state.record(&self.universe, self.id)
+        {
+            // It is enqueued all the same; who needs it later gets an error of its own.
+            drop(error);
+        }
         let end = begin.and_then(|_| self.timed_end(state));
         for recorder in &state.recorders {
             let index = recorder.ledger.append(self.op(spec, uses, position));
@@ -448,9 +511,16 @@ impl LaneRef {
         on: Position,
         snapshot: &VectorClock,
     ) -> Result<()> {
+        let mut turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, "stream wait")?),
+            None => None,
+        };
         let mut state = self.lane().lock();
         self.driver().stream_wait(self.stream, event)?;
         state.vector.join(snapshot);
+        if let Some(turn) = &mut turn {
+            turn.hold_back(&state.vector);
+        }
         state.last_end = None;
         let position = Position { lane: self.id, seq: state.seq + 1 };
         let kind = OpKind::Wait { event: event.0, on };
@@ -464,6 +534,11 @@ impl LaneRef {
         event: EventHandle,
         record: impl FnOnce(&dyn Driver, StreamHandle) -> Result<()>,
     ) -> Result<(Position, VectorClock)> {
+        // Law A14: a record on the legacy stream stands for the blocking streams as well.
+        let _turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, "event record")?),
+            None => None,
+        };
         let state = self.lane().lock();
         record(self.driver(), self.stream)?;
         let position = Position { lane: self.id, seq: state.seq };
@@ -475,6 +550,10 @@ impl LaneRef {
     /// A mark that stands for everything enqueued so far, waits included; `None` when that is
     /// nothing.
     pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
+        let _turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, "event record")?),
+            None => None,
+        };
         let mut state = self.lane().lock();
         if state.vector == VectorClock::new() {
             return Ok(None);
@@ -486,9 +565,14 @@ impl LaneRef {
         }
     }
 
-    /// What the lane has enqueued or waited for so far.
-    pub(crate) fn vector(&self) -> VectorClock {
-        self.lane().lock().vector.clone()
+    /// What the lane has enqueued or waited for so far; with the legacy stream, what the blocking
+    /// ones have (law A14).
+    pub(crate) fn known(&self, op: &'static str) -> Result<VectorClock> {
+        let _turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, op)?),
+            None => None,
+        };
+        Ok(self.lane().vector())
     }
 
     /// Records this lane from now on. It gives time zero of its device, if nobody did.
@@ -511,7 +595,11 @@ impl LaneRef {
         // The checkpoints stay until the next stream opens the lane, and the last one answers for
         // everything when the stream is gone. Without one (the device is lost) the lane can never
         // be known to be free: it is left out of circulation, and who needs its work gets an error.
-        let end = self.mark();
+        let end = match &self.legacy {
+            // Its operations are recorded at once, and no other thread can record more.
+            Some(legacy) if !legacy.is_own() => Ok(self.lane().lock().checkpoints.back().cloned()),
+            _ => self.mark(),
+        };
         self.lane().lock().stream = None;
         self.universe.retire(self.id, end?);
         Ok(())
@@ -527,6 +615,24 @@ impl Universe {
             return Ok(Arc::clone(mark));
         }
         state.record(self, position.lane)
+    }
+
+    /// Makes the calling thread wait for the operations that an access by the host must follow.
+    pub(crate) fn host_wait_for(
+        &self,
+        track: &Track,
+        range: Range<u64>,
+        mode: Mode,
+    ) -> Result<()> {
+        let mut needs = Needs::new();
+        thread::with_known(self.id, |known| {
+            track.all_users(range, mode, |p| known.covers(p), &mut needs);
+        });
+        for need in needs {
+            let mark = self.mark_for(need)?;
+            self.host_wait(&mark)?;
+        }
+        Ok(())
     }
 
     /// Makes the calling thread wait for `mark`, and know it.

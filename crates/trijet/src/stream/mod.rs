@@ -5,6 +5,7 @@
 //! is already implied is never issued.
 
 pub(crate) mod callback;
+pub(crate) mod default;
 pub mod device;
 pub mod event;
 pub(crate) mod lane;

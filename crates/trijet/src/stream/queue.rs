@@ -2,12 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::callback;
-use super::device::{Device, Shared};
+use super::device::Shared;
 use super::event::{Event, Ticket};
-use super::lane::{LaneRef, Spec};
+use super::default::{self, LegacyOrder, Origin};
+use super::lane::{LaneRef, Records, Spec};
 use crate::base::error::Result;
 use crate::base::ledger::{Engine, OpKind};
-use crate::device::driver::{Readiness, StreamKind};
+use crate::device::driver::{Driver, Readiness, StreamHandle, StreamKind};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,16 +44,24 @@ pub(crate) struct Inner {
 }
 
 impl Stream {
-    pub(crate) fn new(device: &Device, priority: i32) -> Result<Self> {
+    pub(crate) fn new(device: &Arc<Shared>, origin: Origin, priority: i32) -> Result<Self> {
         callback::refuse("stream create")?;
-        let shared = Arc::clone(device.shared());
+        let shared = Arc::clone(device);
         let universe = Arc::clone(&shared.universe);
-        let stream = universe.driver.stream_create(shared.id, StreamKind::NonBlocking, priority)?;
-        let id = universe.adopt(shared.id, stream).inspect_err(|_| {
+        let stream = default::open(&*universe.driver, shared.id, origin, priority)?;
+        let records = match origin {
+            Origin::PerThread => Records::AtOnce,
+            Origin::Created(_) | Origin::Legacy => Records::OnDemand,
+        };
+        let id = universe.adopt(shared.id, stream, records).inspect_err(|_| {
             // The error at hand says more than one of giving back what nobody used.
-            drop(universe.driver.stream_destroy(stream));
+            drop(destroy(&*universe.driver, origin, stream));
         })?;
-        let lane = LaneRef { universe, id, device: shared.id, stream };
+        let legacy = LegacyOrder::new(origin, &universe.around(shared.id));
+        if let Some(legacy) = &legacy {
+            legacy.join(id);
+        }
+        let lane = LaneRef { universe, id, device: shared.id, stream, legacy };
         Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
     }
 
@@ -64,7 +73,7 @@ impl Stream {
         callback::refuse("stream synchronize")?;
         self.0.device.run_deferred();
         let lane = self.lane();
-        let vector = lane.vector();
+        let vector = lane.known("stream synchronize")?;
         lane.driver().stream_synchronize(lane.stream)?;
         lane.universe.learn(&vector);
         lane.universe.host_fns.take_panic()
@@ -77,7 +86,7 @@ impl Stream {
     pub fn query(&self) -> Result<Readiness> {
         callback::refuse("stream query")?;
         let lane = self.lane();
-        let vector = lane.vector();
+        let vector = lane.known("stream query")?;
         let readiness = lane.driver().stream_query(lane.stream)?;
         if readiness == Readiness::Ready {
             lane.universe.learn(&vector);
@@ -98,7 +107,7 @@ impl Stream {
         let fns = &self.lane().universe.host_fns;
         let (slot, call) = fns.admit(self.lane().device, Box::new(run));
         let enqueue =
-            |driver: &dyn crate::device::driver::Driver, stream| driver.host_fn(stream, call);
+            |driver: &dyn Driver, stream| driver.host_fn(stream, call);
         self.lane().enqueue(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }
 
@@ -174,7 +183,22 @@ impl Inner {
 }
 
 fn give_back(lane: &LaneRef) -> [Result<()>; 2] {
-    [lane.retire(), lane.driver().stream_destroy(lane.stream)]
+    let origin = match &lane.legacy {
+        Some(legacy) => {
+            legacy.leave(lane.id);
+            legacy.origin
+        }
+        None => Origin::Created(StreamKind::NonBlocking),
+    };
+    [lane.retire(), destroy(lane.driver(), origin, lane.stream)]
+}
+
+/// Default streams stay.
+fn destroy(driver: &dyn Driver, origin: Origin, stream: StreamHandle) -> Result<()> {
+    match origin {
+        Origin::Created(_) => driver.stream_destroy(stream),
+        Origin::Legacy | Origin::PerThread => Ok(()),
+    }
 }
 
 impl Drop for Inner {

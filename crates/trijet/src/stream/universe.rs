@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::callback::HostFns;
-use super::lane::{LANES_MAX, Lane, LaneRef, Mark};
+use super::default::Blocking;
+use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::timing::Recorder;
 use super::track::Track;
 use crate::base::clock::VectorClock;
@@ -12,8 +13,9 @@ use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::Op;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// What the ordering did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,15 +53,17 @@ pub(crate) struct Universe {
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
     retired: Mutex<Vec<(LaneId, Option<Arc<Mark>>)>>,
     fresh: Mutex<u32>,
+    /// Per device, the blocking lanes and what the legacy stream holds back.
+    around: Mutex<BTreeMap<DeviceId, Arc<RwLock<Blocking>>>>,
     pub(crate) waits: AtomicU64,
     pub(crate) records: AtomicU64,
     pub(crate) over_waits: AtomicU64,
     /// The number of the wait to be left out, counted from 1; 0 for none.
     drop_wait: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
-    /// Page-locked memory that nobody holds: locking pages is dear, so they are
-    /// kept. It may still be in use by operations: its track knows.
-    pub(crate) pinned: Mutex<Vec<(Memory, Track)>>,
+    /// Memory of the host that nobody holds: locking pages is dear, so it is kept. It may still be
+    /// in use by operations: its track knows.
+    pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
 }
 
 impl std::fmt::Debug for Universe {
@@ -85,12 +89,13 @@ impl Universe {
             lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
+            around: Mutex::default(),
             waits: AtomicU64::new(0),
             records: AtomicU64::new(0),
             over_waits: AtomicU64::new(0),
             drop_wait: AtomicU64::new(0),
             dropped: Mutex::default(),
-            pinned: Mutex::default(),
+            kept: Mutex::default(),
         })
     }
 
@@ -107,11 +112,22 @@ impl Universe {
 
     /// Gives a new stream its lane: a retired one whose work is complete, continuing its numbers,
     /// or a fresh one.
-    pub(crate) fn adopt(&self, device: DeviceId, stream: StreamHandle) -> Result<LaneId> {
+    pub(crate) fn adopt(
+        &self,
+        device: DeviceId,
+        stream: StreamHandle,
+        records: Records,
+    ) -> Result<LaneId> {
         let id = self.free_lane()?;
         let recorder = self.recorder.lock().expect("no panic under this lock").clone();
-        self.lane(id).open(device, stream, recorder);
+        self.lane(id).open(device, stream, records, recorder);
         Ok(id)
+    }
+
+    /// The order around the legacy stream of a device.
+    pub(crate) fn around(&self, device: DeviceId) -> Arc<RwLock<Blocking>> {
+        let mut around = self.around.lock().expect("no panic under this lock");
+        Arc::clone(around.entry(device).or_default())
     }
 
     fn free_lane(&self) -> Result<LaneId> {

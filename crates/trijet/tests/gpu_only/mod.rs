@@ -1,6 +1,8 @@
 //! What only a GPU can show: that each kernel computes what its twin computes, bit for bit, and
 //! what becomes of kernels that users bring.
 
+mod conformance;
+
 use crate::cases::words;
 use std::borrow::Cow;
 use std::process::Command;

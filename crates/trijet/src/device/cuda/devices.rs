@@ -9,7 +9,6 @@ use crate::base::units::Bytes;
 use crate::device::driver::{Clock, DeviceInfo};
 
 impl CudaDriver {
-    #[expect(clippy::unnecessary_wraps, reason = "the contract lets a driver fail to count")]
     pub(super) fn device_count(&self) -> Result<u32> {
         Ok(u32::try_from(self.contexts.len()).unwrap_or(u32::MAX))
     }

@@ -76,6 +76,9 @@ impl Driver for CudaDriver {
         launch(stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
     }
 
+    /// Threads run freely here.
+    fn pause(&self) {}
+
     fn script(&self, threads: Vec<Script<'_>>) {
         std::thread::scope(|scope| {
             for thread in threads {

@@ -7,6 +7,7 @@ use std::ffi::CStr;
 pub(crate) const INVALID_VALUE: CuResult = 1;
 pub(crate) const INVALID_DEVICE: CuResult = 101;
 pub(crate) const INVALID_HANDLE: CuResult = 400;
+pub(crate) const NOT_FOUND: CuResult = 500;
 pub(crate) const NOT_READY: CuResult = 600;
 
 /// What a code means for a program (law A40 lists the codes that cost the context).
@@ -17,7 +18,7 @@ fn kind(code: CuResult) -> ErrorKind {
         100 => ErrorKind::NoDevice,
         // No binary for the GPU; PTX that does not compile; PTX from a newer toolkit.
         209 | 218 | 222 | 223 => ErrorKind::Compile,
-        500 => ErrorKind::NotFound,
+        NOT_FOUND => ErrorKind::NotFound,
         700 | 702 | 714..=719 => ErrorKind::Launch,
         226 | 710 | 721 | 911 => ErrorKind::ContextLost,
         801 | 803 | 804 => ErrorKind::Unsupported,

@@ -2,7 +2,7 @@
 
 use super::api::{LaunchConfig, need};
 use super::context::{CudaDriver, cu, pack, raw};
-use super::error::check;
+use super::error::{NOT_FOUND, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::args::ARGS_MAX;
@@ -13,6 +13,8 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 const MAX_DYNAMIC_SHARED: c_int = 8;
+/// Zeros after a text, so that the driver can look for the header of a binary in a short one.
+const HEADER_BYTES: usize = 64;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
@@ -26,11 +28,12 @@ impl CudaDriver {
         self.enter("module load", device)?;
         let text;
         let data: *const c_void = match image {
+            Image::Ptx(ptx) if ptx.contains('\0') => {
+                let cause = format!("{label} holds a NUL byte");
+                return Err(Error::new(ErrorKind::Compile, "module load", cause).on(device));
+            }
             Image::Ptx(ptx) => {
-                text = CString::new(ptx).map_err(|_| {
-                    let cause = format!("{label} holds a NUL byte");
-                    Error::new(ErrorKind::Compile, "module load", cause)
-                })?;
+                text = [ptx.as_bytes(), &[0; HEADER_BYTES]].concat();
                 text.as_ptr().cast()
             }
             Image::Cubin(bytes) => bytes.as_ptr().cast(),
@@ -49,9 +52,14 @@ impl CudaDriver {
         outcome.map_err(|error| {
             let length = log.iter().position(|b| *b == 0).unwrap_or(0);
             let words = String::from_utf8_lossy(&log[..length]).trim().to_owned();
-            Error::new(ErrorKind::Compile, "module load", format!("{label}: {words}"))
+            let code = error.code();
+            let failed = Error::new(ErrorKind::Compile, "module load", format!("{label}: {words}"))
                 .caused_by(error)
-                .on(device)
+                .on(device);
+            match code {
+                Some(code) => failed.with_code(code),
+                None => failed,
+            }
         })?;
         Ok(ModuleHandle(pack(device, module)))
     }
@@ -66,7 +74,7 @@ impl CudaDriver {
         let device = self.enter_of("function", module.0)?;
         let missing = || {
             let cause = format!("the module has no kernel `{entry}`");
-            Error::new(ErrorKind::NotFound, "function", cause).on(device)
+            Error::new(ErrorKind::NotFound, "function", cause).with_code(NOT_FOUND).on(device)
         };
         let name = CString::new(entry).map_err(|_| missing())?;
         let mut function = null_mut();

@@ -8,7 +8,7 @@ use super::order::May;
 use super::refuse;
 use super::search::Object;
 use super::streams::{Kind, SlotId};
-use super::turn::{Guard, Points};
+use super::turn::{Guard, Points, Switch};
 use super::{HostDriver, Run, State};
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -96,7 +96,8 @@ impl HostDriver {
         let found = &state.engine.slots[slot.index()];
         if found.submitted - found.done >= DEPTH {
             let room = Point { slot, seq: found.submitted + 1 - DEPTH };
-            state = self.wait_for(op, state, &Points::from_slice(&[room]), &VectorClock::new())?;
+            let room = (&Points::from_slice(&[room]), &VectorClock::new());
+            state = self.wait_for(op, state, room, Switch::Never)?;
         }
         let now = state.call_time(self.shared.clock.now(), false);
         state.touch_queue(slot);
@@ -122,11 +123,12 @@ impl HostDriver {
         op: &'static str,
         state: Guard<'a>,
         slot: SlotId,
+        switch: Switch,
     ) -> Result<Guard<'a>> {
         let points = state.engine.points_of(slot);
         let clock = state.engine.snapshot_clock(slot);
         let device = state.engine.slots[slot.index()].device;
-        let state = self.wait_for(op, state, &points, &clock)?;
+        let state = self.wait_for(op, state, (&points, &clock), switch)?;
         state.engine.check_lost(device)?;
         Ok(state)
     }
@@ -137,6 +139,7 @@ impl HostDriver {
         op: &'static str,
         state: Guard<'a>,
         device: DeviceId,
+        switch: Switch,
     ) -> Result<Guard<'a>> {
         state.engine.check_lost(device)?;
         let points = state.engine.points_of_device(device);
@@ -144,7 +147,7 @@ impl HostDriver {
         for point in &points {
             clock.join(&state.engine.snapshot_clock(point.slot));
         }
-        let state = self.wait_for(op, state, &points, &clock)?;
+        let state = self.wait_for(op, state, (&points, &clock), switch)?;
         state.engine.check_lost(device)?;
         Ok(state)
     }
@@ -158,7 +161,7 @@ impl HostDriver {
         let work = Work::Copy { dst: dst.clone(), src: src.clone() };
         if from.is_host() && to.is_host() {
             let (state, _) = self.push(call, work, &[])?;
-            return self.wait_slot(op, state, slot).map(drop);
+            return self.wait_slot(op, state, slot, Switch::Never).map(drop);
         }
         if !pageable || !call.state.may(May::PageableStages) {
             return self.push(call, work, &[]).map(drop);
@@ -166,11 +169,11 @@ impl HostDriver {
         if to.is_host() {
             // The driver copies out of a staging buffer of its own, before it returns.
             let (state, _) = self.push(call, work, &[])?;
-            return self.wait_slot(op, state, slot).map(drop);
+            return self.wait_slot(op, state, slot, Switch::Never).map(drop);
         }
         let waits = call.state.may(May::PageableWaits);
         let (state, _) = self.copy_staged(call, dst, src)?;
-        if waits { self.wait_slot(op, state, slot).map(drop) } else { Ok(()) }
+        if waits { self.wait_slot(op, state, slot, Switch::Never).map(drop) } else { Ok(()) }
     }
 
     /// Waits for the stream, reads the source, and enqueues the rest of the way: the source is
@@ -185,7 +188,7 @@ impl HostDriver {
         let staged = Memory::pageable(Bytes(src.bytes()))?.span(0..src.bytes());
         let read = Work::Copy { dst: staged.clone(), src: src.clone() };
         let (state, _) = self.push(Call { struck: None, ..call }, read, &[])?;
-        let state = self.wait_slot(op, state, slot)?;
+        let state = self.wait_slot(op, state, slot, Switch::Never)?;
         let write = Work::Copy { dst: dst.clone(), src: staged };
         self.push(Call { state, slot, op, struck }, write, &[])
     }
@@ -211,7 +214,7 @@ impl HostDriver {
             _ => {
                 let work = Work::Copy { dst: dst.clone(), src: src.clone() };
                 let (state, _) = self.push(call, work, &[])?;
-                self.wait_slot(op, state, slot).map(drop)
+                self.wait_slot(op, state, slot, Switch::Never).map(drop)
             }
         }
     }
@@ -249,7 +252,7 @@ impl HostDriver {
         let read = call.state.engine.push(call.op, aside, now, Work::Batch(reads.into()), &[])?;
         if order == SourceOrder::DuringCall {
             self.wake(&mut call.state);
-            call.state = self.wait_slot(call.op, call.state, aside)?;
+            call.state = self.wait_slot(call.op, call.state, aside, Switch::Never)?;
         }
         self.push(call, Work::Batch(staged.into()), &[read]).map(drop)
     }
@@ -262,7 +265,7 @@ impl HostDriver {
         let (op, slot) = (call.op, call.slot);
         let (state, _) = self.push(call, Work::Fill { dst: dst.clone(), value }, &[])?;
         if dst.memory().space() == Space::Pinned {
-            return self.wait_slot(op, state, slot).map(drop);
+            return self.wait_slot(op, state, slot, Switch::Never).map(drop);
         }
         Ok(())
     }

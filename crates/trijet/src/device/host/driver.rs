@@ -9,7 +9,7 @@ use super::mem::HostBytes;
 use super::order::May;
 use super::pools::Pools;
 use super::search::Object;
-use super::turn::Points;
+use super::turn::{Points, Switch};
 use super::{Executor, Function, HostDriver, Run, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -64,7 +64,7 @@ impl Driver for HostDriver {
     fn synchronize(&self, device: DeviceId) -> Result<()> {
         let state = self.begin(Verb::Synchronize, device)?;
         state.touch(Object::Pools, true);
-        self.wait_device("synchronize", state, device).map(drop)
+        self.wait_device("synchronize", state, device, Switch::Threads).map(drop)
     }
 
     fn stream_create(
@@ -98,7 +98,7 @@ impl Driver for HostDriver {
     fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
         let Call { state, slot, .. } = self.begin_on(Verb::Synchronize, stream)?;
         state.touch(Object::Pools, true);
-        self.wait_slot("stream synchronize", state, slot).map(drop)
+        self.wait_slot("stream synchronize", state, slot, Switch::Threads).map(drop)
     }
 
     fn stream_query(&self, stream: StreamHandle) -> Result<Readiness> {
@@ -187,7 +187,8 @@ impl Driver for HostDriver {
         state.touch(Object::Event(event.0), false);
         state.touch(Object::Pools, true);
         let Some((point, clock)) = state.engine.snapshot(op, event)? else { return Ok(()) };
-        let state = self.wait_for(op, state, &Points::from_slice(&[point]), &clock)?;
+        let points = Points::from_slice(&[point]);
+        let state = self.wait_for(op, state, (&points, &clock), Switch::Threads)?;
         state.engine.check_lost(device)
     }
 
@@ -335,7 +336,7 @@ impl Driver for HostDriver {
         };
         if state.pools.holds_plain(memory) {
             if state.may(May::FreeWaits) {
-                state = self.wait_device(op, state, device)?;
+                state = self.wait_device(op, state, device, Switch::Never)?;
             }
         } else if !state.pools.holds(memory) {
             return Err(refuse::value(op, "the address is no live allocation of the device"));
@@ -381,7 +382,7 @@ impl Driver for HostDriver {
         let mut state = self.turn();
         if state.may(May::FreeWaits) {
             for device in (0..self.config.devices).map(DeviceId) {
-                state = self.wait_device("pinned free", state, device)?;
+                state = self.wait_device("pinned free", state, device, Switch::Never)?;
             }
         }
         // The bytes go with the last token.
@@ -440,7 +441,7 @@ impl Driver for HostDriver {
         };
         let device = *device;
         if state.may(May::LoadWaits) {
-            state = self.wait_device("function", state, device)?;
+            state = self.wait_device("function", state, device, Switch::Never)?;
         }
         let function = Function { device, name: entry.into(), twin };
         Ok(FunctionHandle(state.functions.insert(function)))
@@ -491,6 +492,10 @@ impl Driver for HostDriver {
 
     fn script(&self, threads: Vec<Script<'_>>) {
         self.run_script(threads);
+    }
+
+    fn pause(&self) {
+        self.let_others_go();
     }
 }
 

@@ -115,7 +115,7 @@ impl Choice {
 
 /// The search over all runs of a program.
 #[derive(Debug, Default)]
-pub(in crate::device) struct Search {
+pub(crate) struct Search {
     frames: Vec<Frame>,
     depth: usize,
     events: Vec<Event>,
@@ -132,7 +132,7 @@ pub(in crate::device) struct Search {
 
 impl Search {
     /// Starts the next run.
-    pub(in crate::device) fn begin_run(&mut self) {
+    pub(crate) fn begin_run(&mut self) {
         self.depth = 0;
         self.events.clear();
         self.sleep.clear();
@@ -142,7 +142,7 @@ impl Search {
     }
 
     /// The program has ended. Returns the choices of the run, unless it equals an earlier one.
-    pub(in crate::device) fn end_run(&mut self) -> Option<Vec<u32>> {
+    pub(crate) fn end_run(&mut self) -> Option<Vec<u32>> {
         if !self.ended {
             self.close_event();
             self.ended = true;
@@ -154,7 +154,7 @@ impl Search {
     }
 
     /// Prepares the next run. False when there is none.
-    pub(in crate::device) fn advance(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> bool {
         if self.plan.is_none() && self.next_branch() {
             return true;
         }

@@ -22,6 +22,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) type Guard<'a> = MutexGuard<'a, State>;
 pub(super) type Points = SmallVec<[Point; 2]>;
 
+/// Whether another scripted thread may go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Switch {
+    /// The caller holds no lock of the floors above.
+    Threads,
+    /// It may: only the device moves.
+    Never,
+}
+
 thread_local! {
     /// The script that this thread belongs to, and its number there.
     static ROLE: Cell<Option<(u64, u32)>> = const { Cell::new(None) };
@@ -88,29 +97,38 @@ impl HostDriver {
         }
     }
 
-    /// Begins a call.
+    /// Begins a call. Where steps are explored, the device may take some first.
     pub(super) fn turn(&self) -> Guard<'_> {
         let state = self.shared.lock();
-        if matches!(state.run, Run::Threads(_)) || (!state.explores() && state.baton.script == 0) {
+        if !state.explores() {
             return state;
         }
-        match self.wait_turn("call", state, &Points::new()) {
+        match self.wait_turn("call", state, &Points::new(), Switch::Never) {
             Ok(state) => state,
             // Who waits for nothing can always go on.
             Err(_) => self.shared.lock(),
         }
     }
 
-    /// Lets the device work until everything in `points` is complete, which `clock` says more of.
+    /// Another scripted thread may go first.
+    pub(super) fn let_others_go(&self) {
+        let state = self.shared.lock();
+        if Self::me(&state) != 0 {
+            drop(self.wait_turn("pause", state, &Points::new(), Switch::Threads));
+        }
+    }
+
+    /// Lets the device work until everything in `target` is complete, of which its clock says more.
     pub(super) fn wait_for<'a>(
         &'a self,
         op: &'static str,
         state: Guard<'a>,
-        points: &Points,
-        clock: &VectorClock,
+        (points, clock): (&Points, &VectorClock),
+        switch: Switch,
     ) -> Result<Guard<'a>> {
-        let mut state = if state.explores() || Self::me(&state) != 0 {
-            self.wait_turn(op, state, points)?
+        let scripted = Self::me(&state) != 0 && switch == Switch::Threads;
+        let mut state = if state.explores() || scripted {
+            self.wait_turn(op, state, points, switch)?
         } else {
             let mut state = state;
             while !state.reached(points) {
@@ -133,17 +151,17 @@ impl HostDriver {
         op: &'static str,
         mut state: Guard<'a>,
         points: &Points,
+        switch: Switch,
     ) -> Result<Guard<'a>> {
         let me = Self::me(&state);
         if me != 0 {
             state.baton.threads[me as usize - 1].waits.clone_from(points);
         }
-        let outcome = if state.explores() {
-            self.step_until(op, state, Some(me), points)
+        let mut state = if state.explores() {
+            self.step_until(op, state, Some((me, switch)), points)?
         } else {
-            self.pass_until(op, state, me, points)
+            self.pass_until(op, state, me, points)?
         };
-        let mut state = outcome?;
         Self::begin_step(&mut state, points);
         Ok(state)
     }
@@ -168,9 +186,11 @@ impl HostDriver {
         &'a self,
         op: &'static str,
         mut guard: Guard<'a>,
-        me: Option<u32>,
+        caller: Option<(u32, Switch)>,
         points: &Points,
     ) -> Result<Guard<'a>> {
+        let me = caller.map(|(me, _)| me);
+        let alone = caller.is_some_and(|(_, switch)| switch == Switch::Never);
         loop {
             let scripted = guard.baton.script != 0;
             if guard.calling || (scripted && me.is_some_and(|me| me != guard.baton.holder)) {
@@ -185,7 +205,11 @@ impl HostDriver {
             let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             stepper.settle(&mut state.engine);
             let mut enabled = stepper.streams(&state.engine);
-            if scripted {
+            if let (true, Some(me)) = (alone, me) {
+                if state.reached(points) {
+                    enabled.push(Actor::Thread(me));
+                }
+            } else if scripted {
                 enabled.extend(state.runnable_threads().into_iter().map(Actor::Thread));
             } else if state.reached(points) {
                 enabled.push(Actor::Thread(0));

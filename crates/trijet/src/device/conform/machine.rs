@@ -1,0 +1,318 @@
+//! What runs a sequence: the objects by their names, and one method for each verb.
+#![forbid(unsafe_code)]
+
+use super::kernels::Desk;
+use super::order::{Gate, Log};
+use super::text::{Line, Need, Sequence, Unclear, Words, option};
+use crate::base::error::{Error, Result};
+use crate::base::id::DeviceId;
+use crate::device::driver::{
+    Clock, Driver, EventHandle, FunctionHandle, ModuleHandle, PoolHandle, Script, StreamHandle,
+};
+use crate::device::memory::{Memory, Space};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+/// Why a call has no value.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The driver refused.
+    Refused(Error),
+    /// A name that no call has given a value, as when the call that should have was refused.
+    Unbound(String),
+    /// The statement makes no sense.
+    Unclear,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Unclear> for Failure {
+    fn from(_: Unclear) -> Self {
+        Self::Unclear
+    }
+}
+
+/// The value of a call; empty when it has none.
+pub(super) type Answer = Outcome<String>;
+
+/// What a step of a verb comes to.
+pub(super) type Outcome<T> = std::result::Result<T, Failure>;
+
+/// How memory goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Return {
+    /// In stream order.
+    Ordered,
+    /// To the device, at once.
+    Device,
+    /// As page-locked memory.
+    Pinned,
+    /// With the last token.
+    Dropped,
+    /// It went back already. Only verbs that free may still be tried on it.
+    Gone,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Thing {
+    Stream(StreamHandle, DeviceId),
+    Event(EventHandle),
+    Pool(PoolHandle),
+    Memory(Memory, Return),
+    Module(ModuleHandle, DeviceId),
+    Function(FunctionHandle, String),
+}
+
+/// Runs sequences one after the other.
+#[derive(Debug)]
+pub(super) struct Machine<'a> {
+    pub(super) driver: &'a dyn Driver,
+    devices: u32,
+    compiles: bool,
+    peers: bool,
+    pub(super) clock: Clock,
+    /// In the order of their names, which the texts choose so that it does not matter.
+    pub(super) things: BTreeMap<String, Thing>,
+    /// Streams and pools that the driver owns.
+    pub(super) permanent: BTreeSet<String>,
+    pub(super) desks: BTreeMap<DeviceId, Desk>,
+    pub(super) used: BTreeSet<DeviceId>,
+    pub(super) gates: Vec<Gate>,
+    pub(super) log: Log,
+}
+
+impl<'a> Machine<'a> {
+    pub(super) fn new(driver: &'a dyn Driver) -> Result<Self> {
+        let info = driver.device_info(DeviceId(0))?;
+        let devices = driver.device_count()?;
+        let reaches = |a, b| matches!(driver.peer_possible(DeviceId(a), DeviceId(b)), Ok(true));
+        Ok(Self {
+            driver,
+            devices,
+            compiles: info.compute != (0, 0),
+            peers: devices > 1 && reaches(0, 1) && reaches(1, 0),
+            clock: info.clock,
+            things: BTreeMap::new(),
+            permanent: BTreeSet::new(),
+            desks: BTreeMap::new(),
+            used: BTreeSet::new(),
+            gates: Vec::new(),
+            log: Log::default(),
+        })
+    }
+
+    fn lacks(&self, sequence: &Sequence<'_>) -> Option<String> {
+        sequence.needs.iter().find_map(|need| match need {
+            Need::Devices(count) if *count > self.devices => Some(format!("{count} devices")),
+            Need::Peers if !self.peers => Some("peers".to_owned()),
+            Need::Ptx if !self.compiles => Some("ptx".to_owned()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn run(
+        &mut self,
+        sequence: &Sequence<'_>,
+        out: &mut (dyn Write + Send),
+    ) -> io::Result<()> {
+        writeln!(out, "\n== {}", sequence.name)?;
+        if let Some(need) = self.lacks(sequence) {
+            return writeln!(out, "skipped: needs {need}");
+        }
+        self.use_device(DeviceId(0));
+        for lines in sequence.lines.chunk_by(|a, b| a.elsewhere && b.elsewhere) {
+            if lines[0].elsewhere {
+                let driver = self.driver;
+                let mut outcome = Ok(());
+                let work: Script<'_> = Box::new(|| outcome = self.steps(lines, out));
+                driver.script(vec![work]);
+                outcome?;
+            } else {
+                self.steps(lines, out)?;
+            }
+        }
+        self.clean_up(out)
+    }
+
+    fn steps(&mut self, lines: &[Line<'_>], out: &mut (dyn Write + Send)) -> io::Result<()> {
+        for line in lines {
+            write!(out, "{} -> ", line.text)?;
+            out.flush()?;
+            let answer = self.step(line.statement);
+            writeln!(out, "{}", shown(answer))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, statement: &str) -> Answer {
+        let mut words = Words::of(statement);
+        let words = &mut words;
+        match words.word()? {
+            "device" => self.device(words),
+            "memory-info" => self.memory_info(words),
+            "sync-device" => self.sync_device(words),
+            "stream" => self.stream(words),
+            "legacy" => self.legacy(words),
+            "per-thread" => self.per_thread(words),
+            "event" => self.event(words),
+            "destroy" => self.destroy(words),
+            "sync" => self.sync(words),
+            "query" => self.query(words),
+            "poll" => self.poll(words),
+            "until" => self.until(words),
+            "record" => self.record(words),
+            "wait" => self.wait(words),
+            "elapsed" => self.elapsed(words),
+            "hold" => self.hold(words),
+            "release" => self.release(),
+            "say" => self.say(words),
+            "log" => Ok(self.log.take()),
+            "pool" => self.pool(words),
+            "default" => self.pool_default(words),
+            "current" => self.pool_current(words),
+            "set-current" => self.pool_set_current(words),
+            "get" => self.pool_get(words),
+            "set" => self.pool_set(words),
+            "compare" => self.pool_compare(words),
+            "marks" => self.pool_marks(words),
+            "trim" => self.pool_trim(words),
+            "set-access" => self.pool_set_access(words),
+            "access" => self.pool_access(words),
+            "same" => self.same(words),
+            "alloc" => self.alloc(words),
+            "free" => self.free(words),
+            "device-alloc" => self.device_alloc(words),
+            "device-free" => self.device_free(words),
+            "pinned" => self.pinned(words),
+            "pinned-free" => self.pinned_free(words),
+            "pageable" => self.pageable(words),
+            "put" => self.put(words),
+            "bytes" => self.bytes(words),
+            "copy" => self.copy(words),
+            "copy-now" => self.copy_now(words),
+            "fill" => self.fill(words),
+            "fill-now" => self.fill_now(words),
+            "batch" => self.batch(words),
+            "peer-possible" => self.peer_possible(words),
+            "peer-enable" => self.peer_enable(words),
+            "peer-disable" => self.peer_disable(words),
+            "module" => self.module(words),
+            "function" => self.function(words),
+            "launch" => self.launch(words),
+            _ => Err(Failure::Unclear),
+        }
+    }
+
+    /// The device of the option `on`; the first one without it.
+    pub(super) fn device_of(&mut self, options: &[&str]) -> Outcome<DeviceId> {
+        let device = match option(options, "on") {
+            Some(word) => DeviceId(word.parse().map_err(|_| Failure::Unclear)?),
+            None => DeviceId(0),
+        };
+        self.use_device(device);
+        Ok(device)
+    }
+
+    /// Remembers a device that exists, to tidy it up after the sequence, and makes its desk now:
+    /// loading a module may wait for work that is held up later.
+    pub(super) fn use_device(&mut self, device: DeviceId) {
+        if device.0 < self.devices && self.used.insert(device) {
+            // A failure shows in the call that needs the desk.
+            drop(self.desk(device).map(|_| ()));
+        }
+    }
+
+    pub(super) fn bind(&mut self, name: &str, thing: Thing) -> Answer {
+        self.permanent.remove(name);
+        self.things.insert(name.to_owned(), thing);
+        Ok(String::new())
+    }
+
+    pub(super) fn named(&self, name: &str) -> Outcome<Thing> {
+        self.things.get(name).cloned().ok_or_else(|| Failure::Unbound(name.to_owned()))
+    }
+
+    /// The desk of a device: what observers use.
+    pub(super) fn desk(&mut self, device: DeviceId) -> Outcome<&Desk> {
+        if !self.desks.contains_key(&device) {
+            let desk = Desk::new(self.driver, device)?;
+            self.desks.insert(device, desk);
+        }
+        Ok(&self.desks[&device])
+    }
+
+    /// Opens every gate, waits for all work and gives everything back. Only what fails is told.
+    fn clean_up(&mut self, out: &mut (dyn Write + Send)) -> io::Result<()> {
+        self.gates.clear();
+        let mut failures = self.wait_for_devices();
+        let things = std::mem::take(&mut self.things);
+        let permanent = std::mem::take(&mut self.permanent);
+        let rank = |thing: &Thing| match thing {
+            Thing::Memory(..) => 0,
+            Thing::Event(_) => 1,
+            Thing::Stream(..) => 2,
+            Thing::Pool(_) => 3,
+            Thing::Module(..) | Thing::Function(..) => 4,
+        };
+        let mut owned: Vec<_> =
+            things.into_iter().filter(|(name, _)| !permanent.contains(name)).collect();
+        owned.sort_by_key(|(_, thing)| rank(thing));
+        for (name, thing) in owned {
+            if let Err(failure) = self.give_back(thing) {
+                failures.push((name, failure));
+            }
+        }
+        failures.extend(self.wait_for_devices());
+        self.used.clear();
+        self.log = Log::default();
+        for (name, failure) in failures {
+            writeln!(out, "clean-up of {name} -> {}", shown(Err(failure)))?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_devices(&self) -> Vec<(String, Failure)> {
+        let wait = |device: &DeviceId| {
+            let error = self.driver.synchronize(*device).err()?;
+            Some((device.to_string(), Failure::Refused(error)))
+        };
+        self.used.iter().filter_map(wait).collect()
+    }
+
+    fn give_back(&mut self, thing: Thing) -> Outcome<()> {
+        let driver = self.driver;
+        match thing {
+            Thing::Memory(memory, Return::Ordered) => {
+                let Space::Device(device) = memory.space() else { return Ok(()) };
+                driver.free(self.desk(device)?.stream, &memory)?;
+            }
+            Thing::Memory(memory, Return::Device) => driver.device_free(&memory)?,
+            Thing::Memory(memory, Return::Pinned) => driver.pinned_free(&memory)?,
+            Thing::Event(event) => driver.event_destroy(event)?,
+            Thing::Stream(stream, _) => driver.stream_destroy(stream)?,
+            Thing::Pool(pool) => driver.pool_destroy(pool)?,
+            // Modules live as long as the driver.
+            Thing::Memory(..) | Thing::Module(..) | Thing::Function(..) => {}
+        }
+        Ok(())
+    }
+}
+
+/// An answer as the transcript has it.
+fn shown(answer: Answer) -> String {
+    match answer {
+        Ok(value) if value.is_empty() => "ok".to_owned(),
+        Ok(value) => format!("ok {value}"),
+        Err(Failure::Refused(error)) => match error.code() {
+            Some(code) => format!("err {code}"),
+            None => format!("err {:?}", error.kind()),
+        },
+        Err(Failure::Unbound(name)) => format!("no {name}"),
+        Err(Failure::Unclear) => "what?".to_owned(),
+    }
+}

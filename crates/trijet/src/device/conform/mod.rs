@@ -1,0 +1,112 @@
+//! Conformance: many short programs on the driver contract, and what a driver answers to each call.
+//!
+//! A sequence is a few lines of text, one call each (see `text`). Its transcript is the same lines
+//! with the answers: `ok`, `ok` and a value that the laws define, or `err` and the number of the
+//! `CUresult`. What CUDA leaves open is not printed; where several answers are legal, the line says
+//! which (`may`). The transcript of a real GPU is kept beside the tests, and every other driver has
+//! to give the same one.
+//!
+//! No sequence is undefined in CUDA or costs the context, and none can hang: what holds a stream up
+//! lets go after a few seconds by itself.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod kernels;
+mod machine;
+mod order;
+mod pools;
+mod text;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::{HostConfig, open_cuda, open_host};
+use machine::Machine;
+use std::io::Write;
+use text::Sequence;
+
+/// The driver that a transcript is taken of.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// CUDA, with all of its devices.
+    Cuda,
+    /// Host devices.
+    Host(HostConfig),
+}
+
+/// The sequences by subject.
+const FILES: &[(&str, &str)] = &[
+    ("streams", include_str!("streams.txt")),
+    ("events", include_str!("events.txt")),
+    ("defaults", include_str!("defaults.txt")),
+    ("copies", include_str!("copies.txt")),
+    ("batches", include_str!("batches.txt")),
+    ("pools", include_str!("pools.txt")),
+    ("attributes", include_str!("attributes.txt")),
+    ("memory", include_str!("memory.txt")),
+    ("peers", include_str!("peers.txt")),
+    ("kernels", include_str!("kernels.txt")),
+];
+
+fn sequences() -> impl Iterator<Item = Sequence<'static>> {
+    FILES.iter().flat_map(|(subject, text)| text::parse(subject, text))
+}
+
+/// Runs every sequence and writes the transcript. Each call is written before it is made and its
+/// answer after, so that the text of a run that was cut off ends where it was cut off.
+///
+/// ```
+/// use trijet::device::conform::{Subject, transcript};
+/// use trijet::{Executor, HostConfig, Order};
+///
+/// let executor = Executor::Virtual(Order::Greedy);
+/// let mut text = Vec::new();
+/// transcript(&Subject::Host(HostConfig { executor, ..HostConfig::default() }), &mut text)?;
+/// assert!(String::from_utf8_lossy(&text).contains("query e -> ok ready"));
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// # Errors
+/// When the driver cannot be opened, or `out` takes no more. The errors of the calls are part of
+/// the transcript.
+pub fn transcript(subject: &Subject, out: &mut (dyn Write + Send)) -> Result<()> {
+    let driver = match subject {
+        Subject::Cuda => open_cuda()?,
+        Subject::Host(config) => open_host(config.clone())?,
+    };
+    let mut machine = Machine::new(driver.as_ref())?;
+    for sequence in sequences() {
+        machine.run(&sequence, out).map_err(|cause| {
+            Error::new(ErrorKind::Io, "transcript", "it could not be written").caused_by(cause)
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_sequence_has_a_name_of_its_own_and_calls_something() {
+        let mut names = BTreeSet::new();
+        for sequence in sequences() {
+            assert!(!sequence.lines.is_empty(), "{}", sequence.name);
+            assert!(names.insert(sequence.name.clone()), "`{}` stands twice", sequence.name);
+        }
+        assert!(names.len() >= 110, "{} sequences", names.len());
+    }
+
+    #[test]
+    fn every_statement_is_understood() {
+        let config = HostConfig { devices: 2, ..HostConfig::default() };
+        let driver = open_host(config).expect("the machine starts a few threads");
+        let mut machine = Machine::new(driver.as_ref()).expect("it says what it has");
+        let mut out = Vec::new();
+        for sequence in sequences() {
+            machine.run(&sequence, &mut out).expect("memory takes all of it");
+        }
+        let text = String::from_utf8(out).expect("all of it is text");
+        let bad: Vec<&str> = text.lines().filter(|line| line.contains("-> what?")).collect();
+        assert!(bad.is_empty(), "{bad:#?}");
+    }
+}

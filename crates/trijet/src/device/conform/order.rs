@@ -1,0 +1,255 @@
+//! The verbs of streams, events, host functions and devices.
+//!
+//! `hold` keeps a stream from going on until `release`. Where time is real it is a host function
+//! that waits on a gate; where time is modelled nobody could open one meanwhile, and it is a kernel
+//! that lasts for a second of that time.
+#![forbid(unsafe_code)]
+
+use super::kernels;
+use super::machine::{Answer, Failure, Machine, Outcome, Thing};
+use super::text::{Words, option};
+use crate::base::id::DeviceId;
+use crate::device::driver::{
+    Clock, EventHandle, Progress, Readiness, StreamHandle, StreamKind, Timing,
+};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long a stream is held up, and an event asked after, at the most: nothing hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a driver whose time passes only while somebody asks.
+const POLLS_MAX: u32 = 1_000_000;
+
+/// A closed door in a stream. It opens when this value drops.
+#[derive(Debug)]
+pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn closed() -> (Self, impl FnOnce() + Send + 'static) {
+        let door = Arc::new((Mutex::new(false), Condvar::new()));
+        let seen = Arc::clone(&door);
+        let wait = move || {
+            let (open, changed) = &*seen;
+            let open = open.lock().expect("nothing panics under this lock");
+            let waited = changed.wait_timeout_while(open, PATIENCE, |open| !*open);
+            drop(waited.expect("nothing panics under this lock"));
+        };
+        (Self(door), wait)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let (open, changed) = &*self.0;
+        *open.lock().expect("nothing panics under this lock") = true;
+        changed.notify_all();
+    }
+}
+
+/// What host functions said, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// The words since the last call.
+    pub(super) fn take(&self) -> String {
+        let words = std::mem::take(&mut *self.0.lock().expect("nothing panics under this lock"));
+        if words.is_empty() { "nothing".to_owned() } else { words.join(" ") }
+    }
+
+    fn say(&self, word: String) {
+        self.0.lock().expect("nothing panics under this lock").push(word);
+    }
+}
+
+fn readiness(answer: Readiness) -> Answer {
+    Ok(match answer {
+        Readiness::Ready => "ready",
+        Readiness::NotReady => "not-ready",
+    }
+    .to_owned())
+}
+
+impl Machine<'_> {
+    pub(super) fn stream_named(&self, words: &mut Words<'_>) -> Outcome<(StreamHandle, DeviceId)> {
+        match self.named(words.word()?)? {
+            Thing::Stream(stream, device) => Ok((stream, device)),
+            _ => Err(Failure::Unclear),
+        }
+    }
+
+    fn event_named(&self, words: &mut Words<'_>) -> Outcome<EventHandle> {
+        match self.named(words.word()?)? {
+            Thing::Event(event) => Ok(event),
+            _ => Err(Failure::Unclear),
+        }
+    }
+
+    /// `device D`: whether there is one.
+    pub(super) fn device(&self, words: &mut Words<'_>) -> Answer {
+        self.driver.device_info(DeviceId(words.small()?))?;
+        Ok(String::new())
+    }
+
+    /// `memory-info D`: whether no more is free than there is.
+    pub(super) fn memory_info(&self, words: &mut Words<'_>) -> Answer {
+        let (free, total) = self.driver.memory_info(DeviceId(words.small()?))?;
+        Ok(if free <= total { "free<=total" } else { "free>total" }.to_owned())
+    }
+
+    /// `sync-device D`
+    pub(super) fn sync_device(&self, words: &mut Words<'_>) -> Answer {
+        self.driver.synchronize(DeviceId(words.small()?))?;
+        Ok(String::new())
+    }
+
+    /// `stream NAME [blocking] [priority N] [on D]`
+    pub(super) fn stream(&mut self, words: &mut Words<'_>) -> Answer {
+        let (name, options) = (words.word()?, words.rest());
+        let device = self.device_of(&options)?;
+        let blocking = options.contains(&"blocking");
+        let kind = if blocking { StreamKind::Blocking } else { StreamKind::NonBlocking };
+        let priority = match option(&options, "priority") {
+            Some(word) => word.parse().map_err(|_| Failure::Unclear)?,
+            None => 0,
+        };
+        let stream = self.driver.stream_create(device, kind, priority)?;
+        self.bind(name, Thing::Stream(stream, device))
+    }
+
+    /// `legacy NAME [on D]`
+    pub(super) fn legacy(&mut self, words: &mut Words<'_>) -> Answer {
+        let (name, options) = (words.word()?, words.rest());
+        let device = self.device_of(&options)?;
+        let stream = self.driver.stream_legacy(device)?;
+        self.lend(name, Thing::Stream(stream, device))
+    }
+
+    /// `per-thread NAME [on D]`
+    pub(super) fn per_thread(&mut self, words: &mut Words<'_>) -> Answer {
+        let (name, options) = (words.word()?, words.rest());
+        let device = self.device_of(&options)?;
+        let stream = self.driver.stream_per_thread(device)?;
+        self.lend(name, Thing::Stream(stream, device))
+    }
+
+    /// Binds what the driver keeps for itself.
+    pub(super) fn lend(&mut self, name: &str, thing: Thing) -> Answer {
+        let answer = self.bind(name, thing);
+        self.permanent.insert(name.to_owned());
+        answer
+    }
+
+    /// `event NAME [untimed] [on D]`
+    pub(super) fn event(&mut self, words: &mut Words<'_>) -> Answer {
+        let (name, options) = (words.word()?, words.rest());
+        let device = self.device_of(&options)?;
+        let timing = if options.contains(&"untimed") { Timing::Off } else { Timing::On };
+        let event = self.driver.event_create(device, timing)?;
+        self.bind(name, Thing::Event(event))
+    }
+
+    /// `destroy NAME`: a stream, an event or a pool.
+    pub(super) fn destroy(&mut self, words: &mut Words<'_>) -> Answer {
+        let name = words.word()?;
+        match self.named(name)? {
+            Thing::Stream(stream, _) => self.driver.stream_destroy(stream)?,
+            Thing::Event(event) => self.driver.event_destroy(event)?,
+            Thing::Pool(pool) => self.driver.pool_destroy(pool)?,
+            _ => return Err(Failure::Unclear),
+        }
+        self.things.remove(name);
+        Ok(String::new())
+    }
+
+    /// `sync NAME`: a stream or an event.
+    pub(super) fn sync(&self, words: &mut Words<'_>) -> Answer {
+        match self.named(words.word()?)? {
+            Thing::Stream(stream, _) => self.driver.stream_synchronize(stream)?,
+            Thing::Event(event) => self.driver.event_synchronize(event)?,
+            _ => return Err(Failure::Unclear),
+        }
+        Ok(String::new())
+    }
+
+    /// `query NAME`: a stream or an event.
+    pub(super) fn query(&self, words: &mut Words<'_>) -> Answer {
+        readiness(match self.named(words.word()?)? {
+            Thing::Stream(stream, _) => self.driver.stream_query(stream)?,
+            Thing::Event(event) => self.driver.event_query(event)?,
+            _ => return Err(Failure::Unclear),
+        })
+    }
+
+    /// `poll EVENT`, once.
+    pub(super) fn poll(&self, words: &mut Words<'_>) -> Answer {
+        readiness(match self.driver.event_poll(self.event_named(words)?)? {
+            Progress::Ready => Readiness::Ready,
+            Progress::Later | Progress::Again => Readiness::NotReady,
+        })
+    }
+
+    /// `until EVENT`: polls until it is ready.
+    pub(super) fn until(&self, words: &mut Words<'_>) -> Answer {
+        let event = self.event_named(words)?;
+        let started = Instant::now();
+        for _ in 0..POLLS_MAX {
+            match self.driver.event_poll(event)? {
+                Progress::Ready => return readiness(Readiness::Ready),
+                Progress::Later if started.elapsed() > PATIENCE => break,
+                Progress::Later => std::thread::yield_now(),
+                Progress::Again => {}
+            }
+        }
+        readiness(self.driver.event_query(event)?)
+    }
+
+    /// `record EVENT STREAM`
+    pub(super) fn record(&self, words: &mut Words<'_>) -> Answer {
+        let event = self.event_named(words)?;
+        self.driver.event_record(event, self.stream_named(words)?.0)?;
+        Ok(String::new())
+    }
+
+    /// `wait STREAM EVENT`
+    pub(super) fn wait(&self, words: &mut Words<'_>) -> Answer {
+        let (stream, _) = self.stream_named(words)?;
+        self.driver.stream_wait(stream, self.event_named(words)?)?;
+        Ok(String::new())
+    }
+
+    /// `elapsed FROM TO`: times are not printed.
+    pub(super) fn elapsed(&self, words: &mut Words<'_>) -> Answer {
+        let from = self.event_named(words)?;
+        self.driver.event_elapsed(from, self.event_named(words)?)?;
+        Ok(String::new())
+    }
+
+    /// `hold STREAM`
+    pub(super) fn hold(&mut self, words: &mut Words<'_>) -> Answer {
+        let (stream, device) = self.stream_named(words)?;
+        if self.clock == Clock::Model {
+            let function = self.desk(device)?.hold;
+            kernels::enqueue_hold(self.driver, stream, function)?;
+        } else {
+            let (gate, wait) = Gate::closed();
+            self.driver.host_fn(stream, Box::new(wait))?;
+            self.gates.push(gate);
+        }
+        Ok(String::new())
+    }
+
+    /// `release`: lets every stream that is held up go on.
+    pub(super) fn release(&mut self) -> Answer {
+        self.gates.clear();
+        Ok(String::new())
+    }
+
+    /// `say STREAM WORD`: a host function that notes the word.
+    pub(super) fn say(&self, words: &mut Words<'_>) -> Answer {
+        let (stream, _) = self.stream_named(words)?;
+        let (log, word) = (self.log.clone(), words.word()?.to_owned());
+        self.driver.host_fn(stream, Box::new(move || log.say(word)))?;
+        Ok(String::new())
+    }
+}

@@ -1,0 +1,173 @@
+//! Exploration: a program under many orders that the laws allow, each outcome with a run that shows
+//! it and can be repeated.
+//!
+//! ```
+//! use trijet::kernels::MIX;
+//! use trijet::witness::{Strategy, explore, replay};
+//! use trijet::{Device, HostConfig};
+//!
+//! // Two kernels on two streams write one buffer, and nobody orders them.
+//! fn race(devices: &[Device]) -> u64 {
+//!     let (a, b) = (devices[0].stream().unwrap(), devices[0].stream().unwrap());
+//!     let (mut x, mut y) = (a.alloc::<u64>(1).unwrap(), a.alloc::<u64>(1).unwrap());
+//!     a.fill_bytes(&mut x, 1).unwrap();
+//!     a.fill_bytes(&mut y, 2).unwrap();
+//!     a.synchronize().unwrap();
+//!     // SAFETY: whichever kernel comes first, both only mix numbers.
+//!     unsafe { y.order_manually() };
+//!     a.launch(&MIX, (1, &x, &mut y)).unwrap();
+//!     b.launch(&MIX, (2, &x, &mut y)).unwrap();
+//!     devices[0].synchronize().unwrap();
+//!     let mut h = devices[0].pinned::<u64>(1).unwrap();
+//!     a.copy(&y, &mut h).unwrap();
+//!     h.read().unwrap()[0]
+//! }
+//!
+//! let config = HostConfig::default();
+//! let found = explore(&config, Strategy::Exhaustive { runs_max: 1000 }, race)?;
+//! assert!(found.complete && found.outcomes.len() >= 2);
+//! for outcome in &found.outcomes {
+//!     assert_eq!(replay(&config, &outcome.order, race)?, outcome.value);
+//! }
+//! # Ok::<(), trijet::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::device::{Executor, HostConfig, Order, Search};
+use crate::stream::Device;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which orders are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Everything that the laws leave open is drawn, with modelled time.
+    Seeded {
+        /// The number of runs.
+        runs: u64,
+        /// The seed of the first run; the others follow.
+        seed: u64,
+    },
+    /// Probabilistic concurrency testing, see [`Order::Pct`].
+    Pct {
+        /// The number of runs.
+        runs: u64,
+        /// The seed of the first run; the others follow.
+        seed: u64,
+        /// The number of ordering constraints that the fault needs.
+        depth: u32,
+        /// About how many steps a run has.
+        steps: u32,
+    },
+    /// Every order that can make a difference, operations being atomic, and each pair of operations
+    /// that race also with one in the middle of the other.
+    Exhaustive {
+        /// The search gives up after so many runs.
+        runs_max: u64,
+    },
+}
+
+/// What a program can come to.
+#[derive(Debug, Clone)]
+pub struct Outcome<T> {
+    /// What the program returned.
+    pub value: T,
+    /// The first order that led to it: [`replay`] repeats that run.
+    pub order: Order,
+    /// How many runs led to it.
+    pub runs: u64,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Exploration<T> {
+    /// Each outcome once, in the order in which they were found.
+    pub outcomes: Vec<Outcome<T>>,
+    /// The runs, those that turned out to repeat an earlier one included.
+    pub runs: u64,
+    /// Whether every order was tried that can make a difference.
+    pub complete: bool,
+}
+
+impl<T: PartialEq> Exploration<T> {
+    fn note(&mut self, value: T, order: Order) {
+        match self.outcomes.iter_mut().find(|outcome| outcome.value == value) {
+            Some(outcome) => outcome.runs += 1,
+            None => self.outcomes.push(Outcome { value, order, runs: 1 }),
+        }
+    }
+}
+
+/// Runs `program` on fresh host devices under each order of `strategy`. The executor of `config`
+/// is not used. The program must do the same whenever the devices do: it draws nothing and asks no
+/// clock.
+///
+/// # Errors
+/// `Unsupported` when the system starts no more threads.
+///
+/// # Panics
+/// When `program` does, or is not repeatable under [`Strategy::Exhaustive`].
+pub fn explore<T: PartialEq>(
+    config: &HostConfig,
+    strategy: Strategy,
+    program: impl Fn(&[Device]) -> T,
+) -> Result<Exploration<T>> {
+    let mut found = Exploration { outcomes: Vec::new(), runs: 0, complete: false };
+    let mut try_order = |order: Order| -> Result<()> {
+        let value = replay(config, &order, &program)?;
+        found.runs += 1;
+        found.note(value, order);
+        Ok(())
+    };
+    match strategy {
+        Strategy::Seeded { runs, seed } => {
+            (seed..seed + runs).try_for_each(|seed| try_order(Order::Seeded(seed)))?;
+        }
+        Strategy::Pct { runs, seed, depth, steps } => {
+            let order = |seed| Order::Pct { seed, depth, steps };
+            (seed..seed + runs).try_for_each(|seed| try_order(order(seed)))?;
+        }
+        Strategy::Exhaustive { runs_max } => exhaust(config, runs_max, &program, &mut found)?,
+    }
+    Ok(found)
+}
+
+fn exhaust<T: PartialEq>(
+    config: &HostConfig,
+    runs_max: u64,
+    program: impl Fn(&[Device]) -> T,
+    found: &mut Exploration<T>,
+) -> Result<()> {
+    let search = Arc::new(Mutex::new(Search::default()));
+    let lock = || search.lock().unwrap_or_else(PoisonError::into_inner);
+    while found.runs < runs_max {
+        lock().begin_run();
+        let devices = Device::explored(config.clone(), &search)?;
+        let value = program(&devices);
+        let steps = lock().end_run();
+        drop(devices);
+        found.runs += 1;
+        if let Some(steps) = steps {
+            found.note(value, Order::Steps(steps.into()));
+        }
+        if !lock().advance() {
+            found.complete = true;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Runs `program` on fresh host devices under one order.
+///
+/// # Errors
+/// `Unsupported` when the system starts no more threads.
+pub fn replay<T>(
+    config: &HostConfig,
+    order: &Order,
+    program: impl Fn(&[Device]) -> T,
+) -> Result<T> {
+    let executor = Executor::Virtual(order.clone());
+    let devices = Device::host(HostConfig { executor, ..config.clone() })?;
+    Ok(program(&devices))
+}

@@ -1,0 +1,63 @@
+//! The transcript of this machine's GPU, compared with the golden one or written in its place.
+
+use crate::transcripts::{Transcript, compare, golden};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::SystemTime;
+use trijet::Device;
+use trijet::device::conform::{Subject, transcript};
+
+/// The date of today as year, month and day (the civil calendar from a count of days, after
+/// Howard Hinnant).
+fn date() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let days = since.expect("the clock is set").as_secs() / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// What a transcript says of where it comes from.
+fn header() -> String {
+    let devices = Device::cuda_devices().expect("a CUDA device");
+    let version = devices[0].driver_version;
+    let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    let module = module.lines().next().unwrap_or("no version of the kernel module");
+    format!(
+        "# device: {}\n# driver: CUDA {}.{}; {module}\n# devices: {}\n# date: {}\n# commit: {}\n",
+        devices[0].name,
+        version / 1000,
+        version % 1000 / 10,
+        devices.len(),
+        date(),
+        option_env!("TRIJET_COMMIT").unwrap_or("unknown"),
+    )
+}
+
+/// Writes to the file while the calls are made: a run that ends early leaves what it came to.
+fn record(path: &Path) {
+    let mut file = File::create(path).expect("the file of TRIJET_GOLDEN can be written");
+    file.write_all(header().as_bytes()).expect("the disk has room");
+    transcript(&Subject::Cuda, &mut file).expect("CUDA opens");
+}
+
+#[test]
+fn the_gpu_answers_as_the_golden_transcript_says() {
+    let _alone = crate::alone();
+    if let Some(path) = std::env::var_os("TRIJET_GOLDEN") {
+        return record(Path::new(&path));
+    }
+    let mut text = header().into_bytes();
+    transcript(&Subject::Cuda, &mut text).expect("CUDA opens");
+    let found = Transcript::parse(&String::from_utf8(text).expect("a transcript is text"));
+    let golden = golden();
+    let who = format!("{} devices against {} golden ones", found.devices(), golden.devices());
+    compare(&golden, &found).demand_none(&who);
+}
