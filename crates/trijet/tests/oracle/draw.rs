@@ -128,7 +128,16 @@ impl Draw {
                 copies.push((from, to));
             }
         }
-        (!copies.is_empty()).then_some(Step::Batch { stream, sources, copies })
+        let way = |(from, to): &(Part, Part)| {
+            let device = |part: &Part| match self.shapes[&part.buffer].place {
+                Place::Device(device) => Some(device),
+                Place::Pinned | Place::Pageable => None,
+            };
+            (device(from), device(to))
+        };
+        let first = copies.first().map(way)?;
+        copies.retain(|copy| way(copy) == first);
+        Some(Step::Batch { stream, sources, copies })
     }
 
     /// A verb that computes something.

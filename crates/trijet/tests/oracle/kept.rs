@@ -107,7 +107,7 @@ thread
   batch during-call on s0 b0[0..64] to b1[0..64]
   write b0 seed 3
   host b3 8 pinned seed 5
-  batch any-time on s1 b0[0..64] to b2[0..64] b1[0..8] to b3[0..8]
+  batch any-time on s1 b0[0..64] to b2[0..64] b3[0..8] to b1[0..8]
   write b0 seed 4
 ";
 

@@ -345,6 +345,15 @@ impl Walk {
         shape.is_some_and(|shape| !matches!(shape.place, Place::Device(_)))
     }
 
+    /// From which device to which, if any: the copies of a batch go one way.
+    fn way(&self, (from, to): &(Part, Part)) -> (Option<usize>, Option<usize>) {
+        let device = |part: &Part| match self.shapes[&part.buffer].place {
+            Place::Device(device) => Some(device),
+            Place::Pinned | Place::Pageable => None,
+        };
+        (device(from), device(to))
+    }
+
     /// The rules of one verb, whoever else is there.
     fn makes_sense(&self, program: &Program, step: &Step) -> bool {
         let device_of = |stream: usize| program.streams[stream].device;
@@ -360,7 +369,10 @@ impl Walk {
                 Step::Mix { stream, .. } | Step::Fill { stream, .. } => near(device_of(*stream)),
                 Step::CopyNow { device, .. } => *device < program.devices,
                 Step::FillNow { device, .. } => *device < program.devices && near(*device),
-                Step::Batch { copies, .. } => !copies.is_empty(),
+                Step::Batch { copies, .. } => {
+                    let ways: BTreeSet<_> = copies.iter().map(|copy| self.way(copy)).collect();
+                    ways.len() == 1
+                }
                 Step::Alloc { len, .. } | Step::AllocHost { len, .. } => *len > 0,
                 Step::Drop { buffer } => self.shapes.contains_key(buffer),
                 Step::Split { buffer, at, into } => {
