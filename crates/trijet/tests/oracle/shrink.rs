@@ -343,7 +343,7 @@ mod tests {
         let mut failed = Vec::new();
         let small = shrink(draw(1), &mut |program| {
             calls += 1;
-            let fails = calls % 3 == 0;
+            let fails = calls.is_multiple_of(3);
             if fails {
                 failed.push(program.clone());
             }
