@@ -128,6 +128,7 @@ fn accesses_conflict_where_they_overlap_and_one_writes() {
     calls().k(C, &[w(X)]).k(D, &[w(Y)]).is_clean();
     let part = |range, writes| Access { block: X, range, writes };
     calls().k(C, &[part(0..8, true)]).k(D, &[part(8..16, true)]).is_clean();
+    calls().k(C, &[part(8..16, true)]).k(D, &[part(0..8, true)]).is_clean();
     calls().k(C, &[part(0..8, true)]).k(D, &[part(7..16, false)]).races(0, 1);
 }
 
@@ -414,6 +415,10 @@ fn a_wait_that_the_next_one_covers_is_counted() {
     assert_eq!(subsumed(chain().ordered(8, D)), Ok(0));
     let other = calls().k(C, &[r(X)]).record(E, C).k(A, &[r(X)]).record(8, A);
     assert_eq!(subsumed(other.ordered(E, D).ordered(8, D)), Ok(0));
+    // A wait of another stream in between gives nothing.
+    let aside = calls().k(C, &[w(X)]).record(E, C).wait(E, A).k(A, &[w(Y)]).record(8, A);
+    let aside = aside.ordered(E, D).wait(8, B).k(D, &[r(X)]);
+    assert_eq!(aside.verdict().map(|seen| seen.subsumed), Ok(0));
 }
 
 #[test]
