@@ -62,10 +62,10 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
 }
 
 /// A program that cargo built; `kind` is cargo's word for its target.
-struct Program {
-    name: String,
+pub(crate) struct Program {
+    pub(crate) name: String,
     kind: String,
-    built: PathBuf,
+    pub(crate) built: PathBuf,
 }
 
 impl Program {
@@ -79,7 +79,7 @@ impl Program {
     }
 }
 
-fn root() -> io::Result<PathBuf> {
+pub(crate) fn root() -> io::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     root.map(Path::to_owned).ok_or_else(|| io::Error::other("xtask lies at no repository"))
 }
@@ -90,7 +90,7 @@ fn has_gpu_tests(root: &Path) -> bool {
 }
 
 /// The commit, with `-dirty` when tracked or new files differ from it.
-fn commit(root: &Path) -> io::Result<String> {
+pub(crate) fn commit(root: &Path) -> io::Result<String> {
     let head = output(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?;
     let status = output(Command::new("git").current_dir(root).args(["status", "--porcelain"]))?;
     let mark = if status.trim().is_empty() { "" } else { "-dirty" };
@@ -98,7 +98,7 @@ fn commit(root: &Path) -> io::Result<String> {
 }
 
 /// Runs cargo and lists the programs it built or found fresh.
-fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result<Vec<Program>> {
+pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result<Vec<Program>> {
     let messages = output(
         Command::new(env!("CARGO"))
             .current_dir(root)

@@ -1,6 +1,7 @@
 //! Tasks of the project that cargo alone does not do: `cargo xtask <task>`.
 
 mod bundle;
+mod explore;
 mod fuzz;
 mod lint;
 mod loom;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <task>
 
   bundle       build a self-contained folder for a GPU host without Rust
+  explore      run random programs: --programs N from --seed S on
   fuzz [SECONDS [TARGET]]
                run the fuzz targets, or one, for a minute or SECONDS each
   loom         try every order of the steps of what threads share without a lock
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
+        ["explore", ..] => explore::run(&args[1..]),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["loom"] => loom::run(),
         ["miri"] => miri::run(),

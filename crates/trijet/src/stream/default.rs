@@ -11,11 +11,11 @@
 //! other streams wait for is recorded at once.
 #![forbid(unsafe_code)]
 
-use super::lane::LaneRef;
+use super::lane::{LaneRef, State};
 use super::thread;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::LaneId;
+use crate::base::id::{LaneId, Position};
 use crate::device::driver::{StreamHandle, StreamKind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -47,7 +47,7 @@ pub(crate) struct LegacyOrder {
 
 /// Held while a call is made, so that the order of calls is the driver's.
 pub(crate) enum Turn<'a> {
-    Member { _around: RwLockReadGuard<'a, Blocking> },
+    Member { around: RwLockReadGuard<'a, Blocking> },
     Legacy(RwLockWriteGuard<'a, Blocking>),
 }
 
@@ -96,13 +96,31 @@ impl LegacyOrder {
             }
             return Turn::Legacy(around);
         }
-        let around = self.around.read().unwrap_or_else(PoisonError::into_inner);
-        lane.universe.lane(lane.id).see_barrier(around.version, &around.barrier);
-        Turn::Member { _around: around }
+        Turn::Member { around: self.around.read().unwrap_or_else(PoisonError::into_inner) }
     }
 }
 
 impl Turn<'_> {
+    /// Whether an operation that is enqueued now comes after `position` by the legacy stream's
+    /// rules. A record or a synchronisation does not: what it stands for is what the stream was
+    /// given, and the barrier is none of that (laws A4 and A9).
+    pub(crate) fn implies(&self, position: Position) -> bool {
+        match self {
+            Self::Member { around } => around.barrier.covers(position),
+            Self::Legacy(_) => false,
+        }
+    }
+
+    /// An operation was enqueued: what comes after it comes after the barrier.
+    pub(super) fn teach(&self, state: &mut State) {
+        if let Self::Member { around } = self
+            && state.barrier_seen != around.version
+        {
+            state.vector.join(&around.barrier);
+            state.barrier_seen = around.version;
+        }
+    }
+
     /// The legacy stream was given something: blocking streams come after it from now on.
     pub(crate) fn hold_back(&mut self, legacy: &VectorClock) {
         if let Self::Legacy(around) = self {

@@ -15,17 +15,16 @@ use super::callback;
 use super::default::{LegacyOrder, Turn};
 use super::thread;
 use super::timing::{Instant, Recorder};
-use super::track::{Needs, Track, Use};
-use super::universe::{DroppedWait, Universe};
+use super::track::{Needs, Use};
+use super::universe::Universe;
 use crate::base::atomic::Watermark;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Engine, Mode, Op, OpKind};
+use crate::base::ledger::{Access, Engine, Op, OpKind};
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -75,21 +74,21 @@ pub(crate) struct Lane {
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     stream: Option<StreamHandle>,
     device: Option<DeviceId>,
-    seq: u64,
-    vector: VectorClock,
-    checkpoints: VecDeque<Arc<Mark>>,
+    pub(super) seq: u64,
+    pub(super) vector: VectorClock,
+    pub(super) checkpoints: VecDeque<Arc<Mark>>,
     /// Marks to be recorded again once nobody waits for them.
     spare: Vec<Arc<Mark>>,
     /// The last operation touched memory that two lanes use.
     last_shared: bool,
     /// The end of the last timed operation, when nothing was enqueued since.
-    last_end: Option<Arc<Instant>>,
+    pub(super) last_end: Option<Arc<Instant>>,
     records: Records,
     /// The barrier of the legacy stream that the vector includes.
-    barrier_seen: u64,
+    pub(super) barrier_seen: u64,
     /// Who records this lane; mostly nobody.
     recorders: SmallVec<[Arc<Recorder>; 1]>,
 }
@@ -154,24 +153,15 @@ impl Lane {
         self.lock().vector.join(clock);
     }
 
-    /// Everything enqueued from now on comes after the legacy stream's barrier of that version.
-    pub(crate) fn see_barrier(&self, version: u64, barrier: &VectorClock) {
-        let mut state = self.lock();
-        if state.barrier_seen != version {
-            state.vector.join(barrier);
-            state.barrier_seen = version;
-        }
-    }
-
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no user code runs under a lane's lock")
     }
 }
 
 impl State {
     /// Records an event that stands for everything enqueued so far.
-    fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
+    pub(super) fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
         let (Some(stream), Some(device)) = (self.stream, self.device) else {
             let cause = "the stream is gone, and its end could not be recorded";
             return Err(Error::new(ErrorKind::Closed, "event record", cause));
@@ -203,7 +193,7 @@ impl State {
     }
 
     /// Appends to the records of this lane, if there are any.
-    fn note(&self, op: impl Fn() -> Op) {
+    pub(super) fn note(&self, op: impl Fn() -> Op) {
         for recorder in &self.recorders {
             recorder.ledger.append(op());
         }
@@ -224,7 +214,7 @@ impl State {
 }
 
 /// Marks to wait for.
-type Marks = SmallVec<[Arc<Mark>; 10]>;
+pub(super) type Marks = SmallVec<[Arc<Mark>; 10]>;
 
 /// What an operation has beside itself, mostly nothing.
 #[derive(Default)]
@@ -263,7 +253,7 @@ fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Posit
 
 /// A record of an event call.
 #[track_caller]
-fn plain(kind: OpKind, device: DeviceId, position: Position) -> Op {
+pub(super) fn plain(kind: OpKind, device: DeviceId, position: Position) -> Op {
     Op {
         kind,
         engine: Engine::None,
@@ -281,7 +271,7 @@ fn plain(kind: OpKind, device: DeviceId, position: Position) -> Op {
 
 impl LaneRef {
     #[inline]
-    fn lane(&self) -> &Lane {
+    pub(super) fn lane(&self) -> &Lane {
         self.universe.lane(self.id)
     }
 
@@ -309,7 +299,7 @@ impl LaneRef {
         };
         let mut marks = Marks::new();
         if !needs.is_empty() {
-            self.marks(&mut needs, &mut marks)?;
+            self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
         let mut state = self.lane().lock();
         let mut aside = Aside::default();
@@ -323,6 +313,9 @@ impl LaneRef {
         state.seq += 1;
         let position = Position { lane: self.id, seq: state.seq };
         state.vector.raise(position);
+        if let Some(turn) = &turn {
+            turn.teach(&mut state);
+        }
         state.last_shared = crossed;
         if !plain {
             self.after(&mut state, spec, uses, position, aside.begin.as_ref());
@@ -339,7 +332,7 @@ impl LaneRef {
     }
 
     #[inline(never)]
-    fn take_turn<'a>(&self, legacy: &'a LegacyOrder, op: &'static str) -> Result<Turn<'a>> {
+    pub(super) fn take_turn<'a>(&self, legacy: &'a LegacyOrder, op: &'static str) -> Result<Turn<'a>> {
         legacy.own(op)?;
         Ok(legacy.turn(self))
     }
@@ -370,19 +363,6 @@ impl LaneRef {
             thread::with_known(self.universe.id, |known| needs.retain(|p| !known.covers(*p)));
         }
         Ok(crossed)
-    }
-
-    /// The marks of the positions that this lane does not know yet; the others go.
-    #[inline(never)]
-    fn marks(&self, needs: &mut Needs, marks: &mut Marks) -> Result<()> {
-        {
-            let state = self.lane().lock();
-            needs.retain(|need| !state.vector.covers(*need));
-        }
-        for need in needs {
-            marks.push(self.universe.mark_for(*need)?);
-        }
-        Ok(())
     }
 
     /// What comes before an operation in its lane: the record of the last one, its waits, and the
@@ -429,46 +409,6 @@ impl LaneRef {
         state.last_end = end;
     }
 
-    /// Enqueues the waits, and returns what was left out on request.
-    fn wait_for(
-        &self,
-        state: &mut State,
-        spec: &Spec,
-        needs: &[Position],
-        marks: &[Arc<Mark>],
-    ) -> Result<Needs> {
-        let mut left_out = Needs::new();
-        for (need, mark) in needs.iter().zip(marks) {
-            if state.vector.covers(*need) {
-                continue;
-            }
-            let position = Position { lane: self.id, seq: state.seq + 1 };
-            let about = || DroppedWait {
-                waiter: spec.label,
-                chunk: spec.chunk,
-                position,
-                on: mark.position,
-            };
-            // A free that comes too early would damage others' memory: its waits stay.
-            let droppable = spec.kind != OpKind::Free;
-            if self.universe.count_wait(droppable, about) {
-                // Left out on request. The lane knows nothing more than before, so that nobody
-                // who waits for it believes that the other operation is complete.
-                left_out.push(*need);
-                continue;
-            }
-            self.driver().stream_wait(self.stream, mark.event)?;
-            let kind = OpKind::Wait { event: mark.event.0, on: mark.position };
-            state.note(|| plain(kind.clone(), self.device, position));
-            state.last_end = None;
-            if mark.position.seq > need.seq {
-                self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
-            }
-            state.vector.join(&mark.snapshot);
-        }
-        Ok(left_out)
-    }
-
     /// The moment before a timed operation: the end of the one before, or a new event.
     fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
         if spec.engine == Engine::None || state.recorders.is_empty() {
@@ -510,77 +450,6 @@ impl LaneRef {
         }
     }
 
-    /// Makes future work of this lane wait for a user's event that stands for `snapshot`.
-    pub(crate) fn wait_event(
-        &self,
-        event: EventHandle,
-        on: Position,
-        snapshot: &VectorClock,
-    ) -> Result<()> {
-        let mut turn = match &self.legacy {
-            Some(legacy) => Some(self.take_turn(legacy, "stream wait")?),
-            None => None,
-        };
-        let mut state = self.lane().lock();
-        self.driver().stream_wait(self.stream, event)?;
-        state.vector.join(snapshot);
-        if let Some(turn) = &mut turn {
-            turn.hold_back(&state.vector);
-        }
-        state.last_end = None;
-        let position = Position { lane: self.id, seq: state.seq + 1 };
-        let kind = OpKind::Wait { event: event.0, on };
-        state.note(|| plain(kind.clone(), self.device, position));
-        Ok(())
-    }
-
-    /// Runs `record`, which records a user's event on the stream, and returns what it stands for.
-    pub(crate) fn record_event(
-        &self,
-        event: EventHandle,
-        record: impl FnOnce(&dyn Driver, StreamHandle) -> Result<()>,
-    ) -> Result<(Position, VectorClock)> {
-        // Law A14: a record on the legacy stream stands for the blocking streams as well.
-        let _turn = match &self.legacy {
-            Some(legacy) => Some(self.take_turn(legacy, "event record")?),
-            None => None,
-        };
-        let state = self.lane().lock();
-        record(self.driver(), self.stream)?;
-        let position = Position { lane: self.id, seq: state.seq };
-        let kind = OpKind::Record { event: event.0 };
-        state.note(|| plain(kind.clone(), self.device, position));
-        Ok((position, state.vector.clone()))
-    }
-
-    /// A mark that stands for everything enqueued so far, waits included; `None` when that is
-    /// nothing.
-    pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
-        let _turn = match &self.legacy {
-            Some(legacy) => Some(self.take_turn(legacy, "event record")?),
-            None => None,
-        };
-        let mut state = self.lane().lock();
-        if state.vector == VectorClock::new() {
-            return Ok(None);
-        }
-        match state.checkpoints.back() {
-            // A checkpoint of the last operation does not stand for a wait after it.
-            Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
-            _ => state.record(&self.universe, self.id).map(Some),
-        }
-    }
-
-    /// What the lane has enqueued or waited for so far; with the legacy stream, what the blocking
-    /// ones have (law A14).
-    pub(crate) fn known(&self, op: &'static str) -> Result<VectorClock> {
-        let _turn = match &self.legacy {
-            Some(legacy) => Some(self.take_turn(legacy, op)?),
-            None => None,
-        };
-        Ok(self.lane().vector())
-    }
-
     /// Records this lane from now on. It gives time zero of its device, if nobody did.
     pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
         let state = self.lane().lock();
@@ -609,48 +478,5 @@ impl LaneRef {
         self.lane().lock().stream = None;
         self.universe.retire(self.id, end?);
         Ok(())
-    }
-}
-
-impl Universe {
-    /// The oldest mark of the position's lane that covers it: a checkpoint, or one recorded now.
-    pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
-        let mut state = self.lane(position.lane).lock();
-        let index = state.checkpoints.partition_point(|mark| mark.position.seq < position.seq);
-        if let Some(mark) = state.checkpoints.get(index) {
-            return Ok(Arc::clone(mark));
-        }
-        state.record(self, position.lane)
-    }
-
-    /// Makes the calling thread wait for the operations that an access by the host must follow.
-    pub(crate) fn host_wait_for(
-        &self,
-        track: &Track,
-        range: Range<u64>,
-        mode: Mode,
-    ) -> Result<()> {
-        let mut needs = Needs::new();
-        thread::with_known(self.id, |known| {
-            track.all_users(&range, mode, |p| known.covers(p), &mut needs);
-        });
-        for need in needs {
-            let mark = self.mark_for(need)?;
-            self.host_wait(&mark)?;
-        }
-        Ok(())
-    }
-
-    /// Makes the calling thread wait for `mark`, and know it.
-    pub(crate) fn host_wait(&self, mark: &Mark) -> Result<()> {
-        self.driver.event_synchronize(mark.event)?;
-        self.learn(&mark.snapshot);
-        Ok(())
-    }
-
-    /// The calling thread has observed `snapshot` to be complete.
-    pub(crate) fn learn(&self, snapshot: &VectorClock) {
-        thread::learn(self.id, snapshot);
-        self.observe(snapshot);
     }
 }

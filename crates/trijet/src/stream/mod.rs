@@ -14,6 +14,7 @@ pub(crate) mod thread;
 pub(crate) mod timing;
 pub(crate) mod track;
 pub(crate) mod universe;
+mod wait;
 
 pub use device::{Device, Select};
 pub use event::{Event, Ticket, TimedEvent};

@@ -1,25 +1,21 @@
-//! A program that any bytes choose: the body of the fuzz target `program`.
+//! A program that any bytes choose, as its text: the body of the fuzz target `program`.
 
-use crate::closure;
-use crate::program::{Program, run};
-use trijet::{Device, Executor, HostConfig, Order};
+use crate::explore::examine;
+use crate::text::parse;
 
-/// The first byte chooses the order and the number of devices, the rest the program.
+/// Longer texts only take longer.
+const TEXT_MAX: usize = 4096;
+
+/// The first byte chooses the orders, the rest is the text of a program; what is none does nothing.
 ///
 /// # Panics
-/// When the program computes something else than one call after the other, when a conflict is
-/// not ordered, when a wait is idle, and when a call or a drop fails.
+/// When the program computes something else than one call after the other, when a conflict is not
+/// ordered, when a wait is idle, and when a call or a drop fails.
 pub(crate) fn check(bytes: &[u8]) {
     let (order, rest) = bytes.split_first().unwrap_or((&0, bytes));
-    let program = Program::chosen(rest);
-    let executor = Executor::Virtual(Order::Seeded(u64::from(*order)));
-    let config = HostConfig { executor, devices: 1 + u32::from(order % 2), ..Default::default() };
-    let devices = Device::host(config).expect("a virtual device needs nothing");
-    let found = run(&devices, &program, true).expect("no call fails");
-    let ops = devices[0].take_record().expect("everything is complete");
-    closure::check(&ops, program.events).unwrap_or_else(|why| panic!("{why}"));
-    assert_eq!(found, program.serial(), "{program:?}");
-    for device in devices {
-        device.close().expect("no drop failed");
+    let text = std::str::from_utf8(rest).ok().filter(|text| text.len() <= TEXT_MAX);
+    let Some(Ok(mut program)) = text.map(parse) else { return };
+    if program.keep_valid() {
+        examine(&program, u64::from(*order)).unwrap_or_else(|why| panic!("{why}"));
     }
 }

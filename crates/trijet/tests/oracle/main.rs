@@ -1,109 +1,84 @@
-//! Random programs on several streams compute what they compute one call after the other, under
-//! every order that the laws allow. And the record of the driver calls shows why: each conflict is
-//! ordered, and no wait is idle.
+//! Random programs on several streams, devices and threads compute what they compute one call
+//! after the other, under every order that the laws allow. And the record of the driver calls
+//! shows why: each conflict is ordered, and no wait is idle.
 //!
-//! `TRIJET_SEED=7 cargo test --test oracle` runs one program again.
+//! The laws are written a second time here, as a relation over calls, and apart from the library.
+//!
+//! `TRIJET_SEEDS=7 cargo test --test oracle` runs one program again, and `TRIJET_SEEDS=0..100` a
+//! hundred; `cargo xtask explore` runs many.
 
+mod calls;
 mod closure;
+mod draw;
+mod explore;
 mod fuzzed;
+mod kept;
+mod laws;
+mod ledger;
 mod program;
 #[path = "../cases/reference.rs"]
 mod reference;
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
+mod run;
+mod serial;
+mod shrink;
+mod text;
+mod verdict;
 
-use program::{Program, run};
+use explore::{Tally, close, computed, examine, explore, open, seeded};
+use program::Program;
+use run::{Events, run};
 use std::ops::Range;
-use trijet::{Device, Executor, HostConfig, Order};
+use trijet::Executor;
 
-/// Prints the seed of a program that fails.
-struct Seed(u64);
-
-impl Drop for Seed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("replay with TRIJET_SEED={}", self.0);
-        }
-    }
+/// The seeds of a test and how many threads share them, or what was asked for, by one thread:
+/// whoever asks decides how many processes there are.
+fn asked_or(all: Range<u64>) -> (Range<u64>, usize) {
+    let Ok(asked) = std::env::var("TRIJET_SEEDS") else {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        return (all, cores);
+    };
+    let number = |text: &str| text.parse::<u64>().expect("TRIJET_SEEDS is 7 or 0..100");
+    let seeds = match asked.split_once("..") {
+        Some((start, end)) => number(start)..number(end),
+        None => number(&asked)..number(&asked) + 1,
+    };
+    (seeds, 1)
 }
 
-/// The programs of a test, or the one that was asked for.
-fn seeds(all: Range<u64>) -> Range<u64> {
-    match std::env::var("TRIJET_SEED").map(|seed| seed.parse::<u64>()) {
-        Ok(seed) => {
-            let seed = seed.expect("TRIJET_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => all,
-    }
+fn kept() -> Vec<Program> {
+    let parse = |text: &&str| text::parse(text).unwrap_or_else(|why| panic!("{why}: {text}"));
+    kept::ALL.iter().map(parse).collect()
 }
 
-/// One device for even seeds, two for odd ones.
-fn open(executor: Executor, seed: u64) -> Vec<Device> {
-    let devices = if seed.is_multiple_of(2) { 1 } else { 2 };
-    let config = HostConfig { executor, devices, ..HostConfig::default() };
-    Device::host(config).expect("the machine starts a few threads")
-}
-
-fn seeded(seed: u64) -> Vec<Device> {
-    open(Executor::Virtual(Order::Seeded(seed)), seed)
-}
-
-fn close(devices: Vec<Device>) {
-    for device in devices {
-        device.close().expect("no drop failed");
-    }
-}
-
+/// The name is known to `cargo xtask explore`, and so is the line that it prints.
 #[test]
-fn programs_compute_what_they_compute_serially_in_every_order() {
-    for seed in seeds(0..2000) {
-        let _seed = Seed(seed);
-        let program = Program::random(seed);
-        let expected = program.serial();
-        for order in 0..3 {
-            let devices = seeded(seed + 1000 * order);
-            let found = run(&devices, &program, false).expect("no call fails");
-            assert_eq!(found, expected, "order {order} of {program:?}");
-            close(devices);
-        }
+fn programs_compute_what_they_compute_serially_and_each_conflict_is_ordered() {
+    let (seeds, workers) = asked_or(0..10_000);
+    let tally = explore(seeds.clone(), workers, &examine);
+    println!("explored seeds={}..{} {tally}", seeds.start, seeds.end);
+    if seeds.end - seeds.start >= 100 {
+        assert!(tally.seen.conflicts > 0 && tally.seen.waits > 0, "nothing was judged: {tally}");
     }
 }
 
 #[test]
 fn programs_compute_what_they_compute_serially_on_threads() {
-    for seed in seeds(0..2000) {
-        let _seed = Seed(seed);
-        let program = Program::random(seed);
-        let devices = open(Executor::Threads, seed);
-        let found = run(&devices, &program, false).expect("no call fails");
-        assert_eq!(found, program.serial(), "{program:?}");
-        close(devices);
-    }
-}
-
-/// A fuzzer finds programs that no seed draws: `cargo xtask fuzz`.
-#[test]
-fn programs_that_bytes_choose_compute_what_they_compute_serially() {
-    replay::replay("program", 3000, fuzzed::check);
+    let (seeds, workers) = asked_or(0..2000);
+    explore(seeds, workers, &|program, _| {
+        computed(program, open(Executor::Threads, program))?;
+        Ok(Tally { programs: 1, runs: 1, ..Tally::default() })
+    });
 }
 
 #[test]
-fn every_conflict_is_ordered_and_no_wait_is_idle() {
-    let (mut conflicts, mut waits) = (0, 0);
-    for seed in seeds(0..2000) {
-        let _seed = Seed(seed);
-        let program = Program::random(seed);
-        let devices = seeded(seed);
-        run(&devices, &program, true).expect("no call fails");
-        let counts = devices[0].ordering();
-        let ops = devices[0].take_record().expect("everything is complete");
-        let seen = closure::check(&ops, program.events).unwrap_or_else(|why| panic!("{why}"));
-        assert_eq!(seen.waits as u64, counts.waits, "the ledger has every wait that was counted");
-        conflicts += seen.conflicts;
-        waits += seen.waits;
+fn kept_programs_go_well_in_many_orders() {
+    for program in kept() {
+        for seed in 0..100 {
+            examine(&program, seed).unwrap_or_else(|why| panic!("order {seed}: {why}\n{program}"));
+        }
     }
-    assert!(conflicts > 0 && waits > 0, "{conflicts} conflicts and {waits} waits were looked at");
 }
 
 /// The tests above can fail: without one wait some program computes something else. And nothing
@@ -111,43 +86,55 @@ fn every_conflict_is_ordered_and_no_wait_is_idle() {
 #[test]
 fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
     let (mut left_out, mut shown) = (0, 0);
-    for seed in seeds(0..100) {
-        let _seed = Seed(seed);
-        let program = Program::random(seed);
-        let expected = program.serial();
-        let whole = seeded(seed);
-        run(&whole, &program, false).expect("no call fails");
+    for seed in asked_or(0..100).0 {
+        let program = draw::draw(seed);
+        let expected = serial::interpret(&program);
+        let whole = seeded(&program, seed);
+        run(&whole, &program, Events::Plain).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         for number in 1..=whole[0].ordering().waits {
-            let devices = seeded(seed);
+            let devices = seeded(&program, seed);
             devices[0].drop_wait(number);
-            let found = run(&devices, &program, false).expect("no call fails");
+            let found = run(&devices, &program, Events::Plain);
+            let found = found.unwrap_or_else(|why| panic!("seed {seed}, wait {number}: {why}"));
             // The waits of frees are never left out, and after these there may be no other.
             left_out += u64::from(devices[0].dropped_wait().is_some());
-            shown += u64::from(found != expected);
+            shown += u64::from(expected.difference(&found).is_some());
         }
     }
     assert!(shown > 0, "{left_out} waits were left out, and nothing showed");
 }
 
-/// Leaving out the only wait of a program is wrong in some order, and the closure says so at once.
+/// Leaving out the only wait of a program is wrong in some order, and the judge says so at once.
 #[test]
-fn a_missing_wait_is_found_by_the_bytes_and_by_the_closure() {
-    let program = Program::one_crossing();
-    let expected = program.serial();
+fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
+    let program = text::parse(kept::ONE_CROSSING).expect("it is a program");
+    let expected = serial::interpret(&program);
     let damaged = |seed: &u64| {
-        let devices = seeded(*seed);
+        let devices = seeded(&program, *seed);
         devices[0].drop_wait(1);
-        let found = run(&devices, &program, true).expect("no call fails");
+        let zero = devices[0].stream().expect("one more stream");
+        devices[0].record(&zero).expect("a recorder");
+        let found = run(&devices, &program, Events::Plain).expect("no call fails");
         let dropped = devices[0].dropped_wait().expect("there is one wait");
         assert_eq!(dropped.waiter, "mix_u64");
         let ops = devices[0].take_record().expect("everything is complete");
-        closure::check(&ops, program.events).expect_err("the two launches race");
-        found != expected
+        let history = ledger::history(&ops, &|_| false);
+        let wrong = verdict::judge(&history).expect_err("the two launches race");
+        assert!(matches!(wrong, verdict::Wrong::Race(..)), "{}", verdict::Report(&history, wrong));
+        expected.difference(&found).is_some()
     };
     let shown = (0..50).filter(damaged).count();
     assert!(shown > 0, "none of 50 orders showed it");
     for seed in 0..50 {
-        let found = run(&seeded(seed), &program, false).expect("no call fails");
-        assert_eq!(found, expected, "with its wait, seed {seed}");
+        let devices = seeded(&program, seed);
+        let found = run(&devices, &program, Events::Plain).expect("no call fails");
+        assert_eq!(expected.difference(&found), None, "with its wait, seed {seed}");
+        close(devices).expect("no drop failed");
     }
+}
+
+/// The seeds of the fuzz target `program`, and what a fuzzer would make of them.
+#[test]
+fn programs_of_any_text_compute_what_they_compute_serially() {
+    replay::replay("program", 3000, fuzzed::check);
 }

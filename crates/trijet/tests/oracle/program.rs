@@ -1,27 +1,100 @@
-//! Random programs, the serial interpreter that says what they compute, and the runner that
-//! gives them to a device.
+//! What a random program is: streams, events and phases of scripts, as plain data.
+//!
+//! A program starts with no buffer; steps make them. The scripts of a phase run on host threads of
+//! their own and nothing of one waits for another but events and tickets; then all are joined. The
+//! safe interface lets one thread at a time change a buffer, so in a phase a buffer belongs to one
+//! script or is only read, and likewise a stream that is replaced. [`Program::keep_valid`] removes
+//! every step that breaks this or that names what is not there, so that a program may be cut down
+//! anywhere.
 
-use crate::reference::{mix, words};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
-use trijet::base::prng::Prng;
-use trijet::kernels::MIX;
-use trijet::{Buffer, Device, Error, Event, PinnedBuffer, Result, Stream, View, ViewMut};
 
-/// Some words of a buffer.
-#[derive(Debug, Clone)]
-pub(crate) struct Part {
-    buffer: usize,
-    range: Range<u64>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamKind {
+    Legacy,
+    PerThread,
+    Blocking,
+    NonBlocking,
 }
 
-/// One call of a program. Streams, buffers and events are numbered.
-#[derive(Debug, Clone)]
+impl StreamKind {
+    /// A default stream cannot be given back.
+    pub(crate) fn is_default(self) -> bool {
+        matches!(self, Self::Legacy | Self::PerThread)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamSpec {
+    pub(crate) kind: StreamKind,
+    pub(crate) device: usize,
+}
+
+/// Where a buffer lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Device(usize),
+    Pinned,
+    Pageable,
+}
+
+/// A buffer as the steps up to some point left it; lengths are in words of eight bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) place: Place,
+    pub(crate) len: u64,
+}
+
+impl Shape {
+    /// Whether kernels and fills of `device` may use it.
+    pub(crate) fn is_near(self, device: usize) -> bool {
+        match self.place {
+            Place::Device(home) => home == device,
+            Place::Pinned => true,
+            Place::Pageable => false,
+        }
+    }
+}
+
+/// Some words of a buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) buffer: usize,
+    pub(crate) range: Range<u64>,
+}
+
+impl Part {
+    pub(crate) fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    pub(crate) fn indices(&self) -> Range<usize> {
+        let index = |word| usize::try_from(word).expect("buffers are short");
+        index(self.range.start)..index(self.range.end)
+    }
+}
+
+/// When the sources of a batch may be read (law A19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sources {
+    InStreamOrder,
+    DuringCall,
+    AnyTime,
+}
+
+/// One call of a program, by the numbers of what it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Copy {
         stream: usize,
         from: Part,
         to: Part,
+    },
+    Batch {
+        stream: usize,
+        sources: Sources,
+        copies: Vec<(Part, Part)>,
     },
     Mix {
         stream: usize,
@@ -34,25 +107,46 @@ pub(crate) enum Step {
         to: Part,
         value: u8,
     },
-    /// The host overwrites a page-locked buffer.
+    /// The synchronous copy, on the legacy stream.
+    CopyNow {
+        device: usize,
+        from: Part,
+        to: Part,
+    },
+    FillNow {
+        device: usize,
+        to: Part,
+        value: u8,
+    },
+    /// Drop what has this number, allocate in the stream, and fill.
+    Alloc {
+        buffer: usize,
+        stream: usize,
+        len: u64,
+        value: u8,
+    },
+    /// Drop what has this number, allocate host memory, and write to it.
+    AllocHost {
+        buffer: usize,
+        place: Place,
+        len: u64,
+        seed: u64,
+    },
+    Drop {
+        buffer: usize,
+    },
+    /// The words from `at` on become the buffer `into`.
+    Split {
+        buffer: usize,
+        at: u64,
+        into: usize,
+    },
     Write {
         buffer: usize,
         seed: u64,
     },
-    /// The host reads a page-locked buffer.
     Read {
         buffer: usize,
-    },
-    /// Drop the buffer, and allocate and fill another one.
-    Renew {
-        buffer: usize,
-        stream: usize,
-        value: u8,
-    },
-    /// The words from `at` on become a buffer of their own, the last one.
-    Split {
-        buffer: usize,
-        at: u64,
     },
     HostFn {
         stream: usize,
@@ -65,458 +159,312 @@ pub(crate) enum Step {
         event: usize,
         stream: usize,
     },
-    Synchronize {
+    SyncEvent {
+        event: usize,
+    },
+    QueryEvent {
+        event: usize,
+    },
+    Sync {
         stream: usize,
     },
-    /// Drop the stream with whatever it still holds, and make another one.
+    Query {
+        stream: usize,
+    },
+    SyncDevice {
+        device: usize,
+    },
+    /// Drop the stream with whatever it still holds, and make another one of its kind.
     Replace {
         stream: usize,
     },
+    /// Leave a ticket for all that the stream holds.
+    Ticket {
+        ticket: usize,
+        stream: usize,
+    },
+    /// Wait for the ticket, if it was left already.
+    Await {
+        ticket: usize,
+    },
 }
 
+/// Whether a step leaves something as it is for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Device,
-    Pinned,
+pub(crate) enum Hold {
+    Shared,
+    Alone,
 }
 
-#[derive(Debug)]
+impl Step {
+    /// The stream it is enqueued in or waits for.
+    pub(crate) fn stream(&self) -> Option<usize> {
+        match self {
+            Self::Copy { stream, .. }
+            | Self::Batch { stream, .. }
+            | Self::Mix { stream, .. }
+            | Self::Fill { stream, .. }
+            | Self::Alloc { stream, .. }
+            | Self::HostFn { stream }
+            | Self::Record { stream, .. }
+            | Self::Wait { stream, .. }
+            | Self::Sync { stream }
+            | Self::Query { stream }
+            | Self::Replace { stream }
+            | Self::Ticket { stream, .. } => Some(*stream),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn stream_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Copy { stream, .. }
+            | Self::Batch { stream, .. }
+            | Self::Mix { stream, .. }
+            | Self::Fill { stream, .. }
+            | Self::Alloc { stream, .. }
+            | Self::HostFn { stream }
+            | Self::Record { stream, .. }
+            | Self::Wait { stream, .. }
+            | Self::Sync { stream }
+            | Self::Query { stream }
+            | Self::Replace { stream }
+            | Self::Ticket { stream, .. } => Some(stream),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn event_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Record { event, .. }
+            | Self::Wait { event, .. }
+            | Self::SyncEvent { event }
+            | Self::QueryEvent { event } => Some(event),
+            _ => None,
+        }
+    }
+
+    /// What it reads and what it changes, for the verbs that compute something.
+    pub(crate) fn parts(&self) -> (Vec<&Part>, Vec<&Part>) {
+        match self {
+            Self::Copy { from, to, .. } | Self::CopyNow { from, to, .. } => (vec![from], vec![to]),
+            Self::Mix { x, y, .. } => (vec![x], vec![y]),
+            Self::Fill { to, .. } | Self::FillNow { to, .. } => (vec![], vec![to]),
+            Self::Batch { copies, .. } => copies.iter().map(|(from, to)| (from, to)).unzip(),
+            _ => (vec![], vec![]),
+        }
+    }
+
+    /// The buffers it borrows or owns.
+    pub(crate) fn buffers(&self) -> Vec<(usize, Hold)> {
+        let (read, written) = self.parts();
+        let mut all: Vec<(usize, Hold)> = read.iter().map(|p| (p.buffer, Hold::Shared)).collect();
+        all.extend(written.iter().map(|p| (p.buffer, Hold::Alone)));
+        match self {
+            Self::Alloc { buffer, .. }
+            | Self::AllocHost { buffer, .. }
+            | Self::Drop { buffer }
+            | Self::Write { buffer, .. } => all.push((*buffer, Hold::Alone)),
+            Self::Read { buffer } => all.push((*buffer, Hold::Shared)),
+            Self::Split { buffer, into, .. } => {
+                all.extend([(*buffer, Hold::Alone), (*into, Hold::Alone)]);
+            }
+            _ => {}
+        }
+        all
+    }
+}
+
+/// Scripts that run at the same time. A single one runs on the main thread.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Phase {
+    pub(crate) scripts: Vec<Vec<Step>>,
+}
+
+/// A step by its phase, its script there, and its number in that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct At {
+    pub(crate) phase: usize,
+    pub(crate) script: usize,
+    pub(crate) step: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Program {
-    streams: usize,
-    /// The last two are those of `Step::Replace`, for streams of even and of odd number.
-    pub(crate) events: usize,
-    buffers: Vec<(Kind, u64)>,
-    steps: Vec<Step>,
+    pub(crate) devices: usize,
+    pub(crate) streams: Vec<StreamSpec>,
+    /// The device of each event.
+    pub(crate) events: Vec<usize>,
+    pub(crate) phases: Vec<Phase>,
 }
 
-/// What a user sees of a run.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// The words of every read by the host, and of every buffer at the end.
-    reads: Vec<Vec<u64>>,
-    /// The host functions that ran, per stream, by step.
-    notes: Vec<Vec<usize>>,
+/// Who holds something during a phase.
+#[derive(Debug, Default)]
+struct Holders {
+    alone: BTreeSet<usize>,
+    all: BTreeSet<usize>,
 }
 
-/// Where the choices of a program come from.
-enum Dice<'a> {
-    Seed(Prng),
-    /// As many as are left, then zeros.
-    Bytes(&'a [u8]),
-}
-
-impl Dice<'_> {
-    fn byte(bytes: &mut &[u8]) -> u64 {
-        bytes.split_off_first().map_or(0, |byte| u64::from(*byte))
+impl Holders {
+    fn admits(&self, script: usize, hold: Hold) -> bool {
+        let strangers = match hold {
+            Hold::Shared => &self.alone,
+            Hold::Alone => &self.all,
+        };
+        strangers.iter().all(|holder| *holder == script)
     }
 
-    /// A number in `0..bound`; as few bytes as can say it, so that a changed byte is one choice.
-    fn below(&mut self, bound: u64) -> u64 {
-        match self {
-            Self::Seed(prng) => prng.below(bound),
-            Self::Bytes(_) if bound <= 1 => 0,
-            Self::Bytes(bytes) if bound <= 256 => Self::byte(bytes) % bound,
-            Self::Bytes(bytes) => (Self::byte(bytes) << 8 | Self::byte(bytes)) % bound,
-        }
-    }
-
-    /// Any number; nothing depends on which one.
-    fn any(&mut self) -> u64 {
-        match self {
-            Self::Seed(prng) => prng.next_u64(),
-            Self::Bytes(bytes) => Self::byte(bytes),
+    fn add(&mut self, script: usize, hold: Hold) {
+        self.all.insert(script);
+        if hold == Hold::Alone {
+            self.alone.insert(script);
         }
     }
 }
 
-/// Draws a program step by step.
-struct Draw<'a> {
-    dice: Dice<'a>,
-    streams: usize,
-    events: usize,
-    buffers: Vec<(Kind, u64)>,
+/// Walks through a program and knows what is there.
+#[derive(Debug, Default)]
+struct Walk {
+    shapes: BTreeMap<usize, Shape>,
+    buffers: BTreeMap<usize, Holders>,
+    streams: BTreeMap<usize, Holders>,
 }
 
-impl Draw<'_> {
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.dice.below(bound as u64)).expect("below a usize")
+impl Walk {
+    fn has(&self, part: &Part) -> bool {
+        let shape = self.shapes.get(&part.buffer);
+        part.range.start < part.range.end && shape.is_some_and(|s| part.range.end <= s.len)
     }
 
-    fn part(&mut self, buffer: usize, len: u64) -> Part {
-        let start = self.dice.below(self.buffers[buffer].1 - len + 1);
-        Part { buffer, range: start..start + len }
+    fn is_near(&self, part: &Part, device: usize) -> bool {
+        self.shapes.get(&part.buffer).is_some_and(|shape| shape.is_near(device))
     }
 
-    /// Equally long parts of two buffers, often all of the shorter.
-    fn pair(&mut self) -> (Part, Part) {
-        let a = self.below(self.buffers.len());
-        let b = (a + 1 + self.below(self.buffers.len() - 1)) % self.buffers.len();
-        let most = self.buffers[a].1.min(self.buffers[b].1);
-        let len = if self.below(2) == 0 { most } else { 1 + self.dice.below(most) };
-        (self.part(a, len), self.part(b, len))
+    fn is_of_host(&self, buffer: usize) -> bool {
+        let shape = self.shapes.get(&buffer);
+        shape.is_some_and(|shape| !matches!(shape.place, Place::Device(_)))
     }
 
-    fn pinned(&mut self) -> Option<usize> {
-        let first = self.below(self.buffers.len());
-        let count = self.buffers.len();
-        (first..first + count).map(|n| n % count).find(|n| self.buffers[*n].0 == Kind::Pinned)
+    /// From which device to which, if any: the copies of a batch go one way.
+    fn way(&self, (from, to): &(Part, Part)) -> (Option<usize>, Option<usize>) {
+        let device = |part: &Part| match self.shapes[&part.buffer].place {
+            Place::Device(device) => Some(device),
+            Place::Pinned | Place::Pageable => None,
+        };
+        (device(from), device(to))
     }
 
-    fn step(&mut self) -> Step {
-        let stream = self.below(self.streams);
-        let event = self.below(self.events - 2);
-        let buffer = self.below(self.buffers.len());
-        let value = self.dice.any().to_le_bytes()[0];
-        match self.below(24) {
-            0..6 => {
-                let (from, to) = self.pair();
-                Step::Copy { stream, from, to }
+    /// The rules of one verb, whoever else is there.
+    fn makes_sense(&self, program: &Program, step: &Step) -> bool {
+        let device_of = |stream: usize| program.streams[stream].device;
+        let (read, written) = step.parts();
+        let targets: BTreeSet<usize> = written.iter().map(|part| part.buffer).collect();
+        let is_apart = targets.len() == written.len()
+            && read.iter().all(|part| !targets.contains(&part.buffer))
+            && read.iter().zip(&written).all(|(from, to)| from.len() == to.len())
+            && read.iter().chain(&written).all(|part| self.has(part));
+        let near = |device| read.iter().chain(&written).all(|part| self.is_near(part, device));
+        is_apart
+            && match step {
+                Step::Mix { stream, .. } | Step::Fill { stream, .. } => near(device_of(*stream)),
+                Step::CopyNow { device, .. } => *device < program.devices,
+                Step::FillNow { device, .. } => *device < program.devices && near(*device),
+                Step::Batch { copies, .. } => {
+                    let ways: BTreeSet<_> = copies.iter().map(|copy| self.way(copy)).collect();
+                    ways.len() == 1
+                }
+                Step::Alloc { len, .. } | Step::AllocHost { len, .. } => *len > 0,
+                Step::Drop { buffer } => self.shapes.contains_key(buffer),
+                Step::Split { buffer, at, into } => {
+                    let shape = self.shapes.get(buffer);
+                    shape.is_some_and(|shape| 0 < *at && *at < shape.len)
+                        && !self.shapes.contains_key(into)
+                }
+                Step::Write { buffer, .. } | Step::Read { buffer } => self.is_of_host(*buffer),
+                // Law A6: an event is recorded on its own device only.
+                Step::Record { event, stream } => program.events[*event] == device_of(*stream),
+                Step::SyncDevice { device } => *device < program.devices,
+                Step::Replace { stream } => !program.streams[*stream].kind.is_default(),
+                _ => true,
             }
-            6..13 => {
-                let (x, y) = self.pair();
-                Step::Mix { stream, salt: self.dice.any(), x, y }
-            }
-            13 => {
-                let len = 1 + self.dice.below(self.buffers[buffer].1);
-                Step::Fill { stream, to: self.part(buffer, len), value }
-            }
-            14 => match self.pinned() {
-                Some(buffer) => Step::Write { buffer, seed: self.dice.any() },
-                None => Step::Synchronize { stream },
-            },
-            15 => match self.pinned() {
-                Some(buffer) => Step::Read { buffer },
-                None => Step::HostFn { stream },
-            },
-            16 | 17 => Step::Renew { buffer, stream, value },
-            18 if self.buffers[buffer].1 >= 8 && self.buffers.len() < 9 => {
-                let (kind, len) = self.buffers[buffer];
-                let at = 1 + self.dice.below(len - 1);
-                self.buffers[buffer].1 = at;
-                self.buffers.push((kind, len - at));
-                Step::Split { buffer, at }
-            }
-            18 | 19 => Step::HostFn { stream },
-            20 => Step::Record { event, stream },
-            21 => Step::Wait { event, stream },
-            22 => Step::Synchronize { stream },
-            _ => Step::Replace { stream },
+    }
+
+    fn is_valid(&self, program: &Program, script: usize, step: &Step) -> bool {
+        let stream_is_there = step.stream().is_none_or(|stream| stream < program.streams.len());
+        let event_is_there = step.clone().event_mut().is_none_or(|e| *e < program.events.len());
+        let admits = |holders: Option<&Holders>, hold| {
+            holders.is_none_or(|holders| holders.admits(script, hold))
+        };
+        stream_is_there
+            && event_is_there
+            && self.makes_sense(program, step)
+            && step.buffers().iter().all(|(b, hold)| admits(self.buffers.get(b), *hold))
+            && stream_of(step).is_none_or(|(s, hold)| admits(self.streams.get(&s), hold))
+    }
+
+    fn take(&mut self, program: &Program, script: usize, step: &Step) {
+        for (buffer, hold) in step.buffers() {
+            self.buffers.entry(buffer).or_default().add(script, hold);
         }
+        if let Some((stream, hold)) = stream_of(step) {
+            self.streams.entry(stream).or_default().add(script, hold);
+        }
+        apply(&program.streams, &mut self.shapes, step);
+    }
+}
+
+/// How a step holds its stream.
+fn stream_of(step: &Step) -> Option<(usize, Hold)> {
+    let hold = if matches!(step, Step::Replace { .. }) { Hold::Alone } else { Hold::Shared };
+    Some((step.stream()?, hold))
+}
+
+/// What a valid step does to the buffers that are there.
+pub(crate) fn apply(streams: &[StreamSpec], shapes: &mut BTreeMap<usize, Shape>, step: &Step) {
+    match step {
+        Step::Alloc { buffer, stream, len, .. } => {
+            let place = Place::Device(streams[*stream].device);
+            shapes.insert(*buffer, Shape { place, len: *len });
+        }
+        Step::AllocHost { buffer, place, len, .. } => {
+            shapes.insert(*buffer, Shape { place: *place, len: *len });
+        }
+        Step::Drop { buffer } => {
+            shapes.remove(buffer);
+        }
+        Step::Split { buffer, at, into } => {
+            let whole = shapes[buffer];
+            shapes.insert(*buffer, Shape { len: *at, ..whole });
+            shapes.insert(*into, Shape { len: whole.len - at, ..whole });
+        }
+        _ => {}
     }
 }
 
 impl Program {
-    pub(crate) fn random(seed: u64) -> Self {
-        Self::drawn(Dice::Seed(Prng::new(seed)))
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.phases.iter().flat_map(|phase| phase.scripts.iter().flatten())
     }
 
-    /// The program that `bytes` choose; any bytes choose one.
-    pub(crate) fn chosen(bytes: &[u8]) -> Self {
-        Self::drawn(Dice::Bytes(bytes))
-    }
-
-    fn drawn(dice: Dice<'_>) -> Self {
-        let mut draw = Draw { dice, streams: 0, events: 4, buffers: Vec::new() };
-        draw.streams = 2 + draw.below(4);
-        for _ in 0..2 + draw.below(4) {
-            let kind = if draw.below(3) == 0 { Kind::Pinned } else { Kind::Device };
-            let len = 64 + draw.dice.below(449);
-            draw.buffers.push((kind, len));
-        }
-        let buffers = draw.buffers.clone();
-        let count = 5 + draw.below(56);
-        let steps = (0..count).map(|_| draw.step()).collect();
-        Self { streams: draw.streams, events: draw.events, buffers, steps }
-    }
-
-    /// A producer on one stream, a consumer on another, nothing else.
-    pub(crate) fn one_crossing() -> Self {
-        let all = |buffer| Part { buffer, range: 0..512 };
-        let mut steps: Vec<Step> =
-            (0..6).map(|salt| Step::Mix { stream: 0, salt, x: all(0), y: all(1) }).collect();
-        steps.push(Step::Mix { stream: 1, salt: 9, x: all(1), y: all(2) });
-        let buffers = vec![(Kind::Pinned, 512); 3];
-        Self { streams: 2, events: 0, buffers, steps }
-    }
-
-    /// What the program means: one call after the other.
-    pub(crate) fn serial(&self) -> Outcome {
-        let mut buffers: Vec<Vec<u64>> =
-            (0..).zip(&self.buffers).map(|(seed, (_, len))| words(seed, *len)).collect();
-        let mut kinds: Vec<Kind> = self.buffers.iter().map(|(kind, _)| *kind).collect();
-        let (mut reads, mut notes) = (Vec::new(), vec![Vec::new(); self.streams]);
-        for (number, step) in self.steps.iter().enumerate() {
-            match step {
-                Step::Copy { from, to, .. } => {
-                    let words = buffers[from.buffer][indices(from)].to_vec();
-                    buffers[to.buffer][indices(to)].copy_from_slice(&words);
-                }
-                Step::Mix { salt, x, y, .. } => {
-                    let x = buffers[x.buffer][indices(x)].to_vec();
-                    mix(*salt, &x, &mut buffers[y.buffer][indices(y)]);
-                }
-                Step::Fill { to, value, .. } => {
-                    buffers[to.buffer][indices(to)].fill(u64::from_ne_bytes([*value; 8]));
-                }
-                Step::Write { buffer, seed } => {
-                    buffers[*buffer] = words(*seed, buffers[*buffer].len() as u64);
-                }
-                Step::Read { buffer } => reads.push(buffers[*buffer].clone()),
-                Step::Renew { buffer, value, .. } => {
-                    buffers[*buffer].fill(u64::from_ne_bytes([*value; 8]));
-                }
-                Step::Split { buffer, at } => {
-                    let at = usize::try_from(*at).expect("a short buffer");
-                    let right = buffers[*buffer].split_off(at);
-                    buffers.push(right);
-                    kinds.push(kinds[*buffer]);
-                }
-                Step::HostFn { stream } => notes[*stream].push(number),
-                Step::Record { .. }
-                | Step::Wait { .. }
-                | Step::Synchronize { .. }
-                | Step::Replace { .. } => {}
+    /// Removes every step that makes no sense where it is, and says whether there was one.
+    pub(crate) fn keep_valid(&mut self) -> bool {
+        let mut walk = Walk::default();
+        let mut removed = false;
+        let frame = Self { phases: Vec::new(), ..self.clone() };
+        for phase in &mut self.phases {
+            walk.buffers.clear();
+            walk.streams.clear();
+            for (script, steps) in phase.scripts.iter_mut().enumerate() {
+                steps.retain(|step| {
+                    let valid = walk.is_valid(&frame, script, step);
+                    if valid {
+                        walk.take(&frame, script, step);
+                    }
+                    removed |= !valid;
+                    valid
+                });
             }
         }
-        reads.extend(buffers);
-        Outcome { reads, notes }
+        removed
     }
-}
-
-fn indices(part: &Part) -> Range<usize> {
-    let index = |word| usize::try_from(word).expect("a short buffer");
-    index(part.range.start)..index(part.range.end)
-}
-
-/// A buffer of a running program.
-enum Held {
-    Device(Buffer<u64>),
-    Pinned(PinnedBuffer<u64>),
-}
-
-impl Held {
-    fn new(device: &Device, stream: &Stream, kind: Kind, len: u64) -> Result<Self> {
-        match kind {
-            Kind::Device => stream.alloc(len).map(Self::Device),
-            Kind::Pinned => device.pinned(len).map(Self::Pinned),
-        }
-    }
-
-    fn kind(&self) -> Kind {
-        match self {
-            Self::Device(_) => Kind::Device,
-            Self::Pinned(_) => Kind::Pinned,
-        }
-    }
-
-    fn view(&self) -> View<'_, u64> {
-        match self {
-            Self::Device(buffer) => buffer.view(),
-            Self::Pinned(buffer) => buffer.view(),
-        }
-    }
-
-    fn view_mut(&mut self) -> ViewMut<'_, u64> {
-        match self {
-            Self::Device(buffer) => buffer.view_mut(),
-            Self::Pinned(buffer) => buffer.view_mut(),
-        }
-    }
-
-    fn split(self, at: u64) -> (Self, Self) {
-        match self {
-            Self::Device(buffer) => {
-                let (left, right) = buffer.split(at);
-                (Self::Device(left), Self::Device(right))
-            }
-            Self::Pinned(buffer) => {
-                let (left, right) = buffer.split(at);
-                (Self::Pinned(left), Self::Pinned(right))
-            }
-        }
-    }
-
-    fn pinned(&mut self) -> &mut PinnedBuffer<u64> {
-        match self {
-            Self::Pinned(buffer) => buffer,
-            Self::Device(_) => unreachable!("the program knows which buffers the host reaches"),
-        }
-    }
-}
-
-/// A program that runs on devices. Streams and events are dealt to them in turn.
-struct Run<'a> {
-    devices: &'a [Device],
-    streams: Vec<Stream>,
-    events: Vec<Event>,
-    buffers: Vec<Held>,
-    reads: Vec<Vec<u64>>,
-    notes: Arc<Mutex<Vec<Vec<usize>>>>,
-}
-
-/// The two buffers of an operation.
-fn both<'a>(buffers: &'a mut [Held], from: &Part, to: &Part) -> (View<'a, u64>, ViewMut<'a, u64>) {
-    let [source, target] =
-        buffers.get_disjoint_mut([from.buffer, to.buffer]).expect("two buffers of the program");
-    (source.view().slice(from.range.clone()), target.view_mut().slice(to.range.clone()))
-}
-
-/// Whether an operation was refused because its memory is another device's.
-fn is_far(error: &Error) -> bool {
-    error.to_string().contains("out of reach")
-}
-
-/// Mixes where the stream is: what lies on another device comes near by copies and goes back.
-fn mix_near(s: &Stream, salt: u64, x: View<'_, u64>, mut y: ViewMut<'_, u64>) -> Result<()> {
-    match s.launch(&MIX, (salt, x, &mut y)) {
-        Err(error) if is_far(&error) => {}
-        done => return done,
-    }
-    let (mut near_x, mut near_y) = (s.alloc(x.len())?, s.alloc(y.len())?);
-    s.copy(&x, &mut near_x)?;
-    s.copy(&y, &mut near_y)?;
-    s.launch(&MIX, (salt, &near_x, &mut near_y))?;
-    s.copy(&near_y, &mut y)
-}
-
-/// Fills where the stream is.
-fn fill_near(s: &Stream, target: &mut ViewMut<'_, u64>, value: u8) -> Result<()> {
-    match s.fill_bytes(target, value) {
-        Err(error) if is_far(&error) => {}
-        done => return done,
-    }
-    let mut near = s.alloc::<u64>(target.len())?;
-    s.fill_bytes(&mut near, value)?;
-    s.copy(&near, target)
-}
-
-impl Run<'_> {
-    /// The device of a stream or an event.
-    fn device(&self, number: usize) -> &Device {
-        &self.devices[number % self.devices.len()]
-    }
-
-    fn step(&mut self, number: usize, step: &Step) -> Result<()> {
-        match step {
-            Step::Copy { stream, from, to } => {
-                let (source, mut target) = both(&mut self.buffers, from, to);
-                self.streams[*stream].copy(&source, &mut target)
-            }
-            Step::Mix { stream, salt, x, y } => {
-                let (x, y) = both(&mut self.buffers, x, y);
-                mix_near(&self.streams[*stream], *salt, x, y)
-            }
-            Step::Fill { stream, to, value } => {
-                let mut target = self.buffers[to.buffer].view_mut().slice(to.range.clone());
-                fill_near(&self.streams[*stream], &mut target, *value)
-            }
-            Step::Write { buffer, seed } => {
-                let mut guard = self.buffers[*buffer].pinned().write()?;
-                let words = words(*seed, guard.len() as u64);
-                guard.copy_from_slice(&words);
-                Ok(())
-            }
-            Step::Read { buffer } => {
-                let words = self.buffers[*buffer].pinned().read()?.to_vec();
-                self.reads.push(words);
-                Ok(())
-            }
-            Step::Renew { buffer, stream, value } => self.renew(*buffer, *stream, *value),
-            Step::Split { buffer, at } => {
-                let (left, right) = self.buffers.remove(*buffer).split(*at);
-                self.buffers.insert(*buffer, left);
-                self.buffers.push(right);
-                Ok(())
-            }
-            Step::HostFn { stream } => {
-                let (notes, lane) = (Arc::clone(&self.notes), *stream);
-                let note = move || notes.lock().expect("no note panics")[lane].push(number);
-                self.streams[lane].host_fn(note)
-            }
-            // Law A6: only where both are of one device.
-            Step::Record { event, stream } => match (event + stream) % self.devices.len() {
-                0 => self.events[*event].record(&self.streams[*stream]),
-                _ => Ok(()),
-            },
-            Step::Wait { event, stream } => self.streams[*stream].wait(&self.events[*event]),
-            Step::Synchronize { stream } => self.streams[*stream].synchronize(),
-            Step::Replace { stream } => self.replace(*stream),
-        }
-    }
-
-    fn renew(&mut self, buffer: usize, stream: usize, value: u8) -> Result<()> {
-        let held = self.buffers.remove(buffer);
-        let (kind, len) = (held.kind(), held.view().len());
-        drop(held);
-        let held = Held::new(self.device(stream), &self.streams[stream], kind, len)?;
-        self.buffers.insert(buffer, held);
-        fill_near(&self.streams[stream], &mut self.buffers[buffer].view_mut(), value)
-    }
-
-    /// The old stream's host functions still come first: in notes, the two are one stream.
-    fn replace(&mut self, stream: usize) -> Result<()> {
-        let new = self.device(stream).stream()?;
-        let end = &self.events[self.events.len() - 2 + stream % 2];
-        end.record(&self.streams[stream])?;
-        new.wait(end)?;
-        self.streams[stream] = new;
-        Ok(())
-    }
-
-    fn begin(&mut self, program: &Program) -> Result<()> {
-        for (seed, (number, (kind, len))) in (0..).zip(program.buffers.iter().enumerate()) {
-            let words = words(seed, *len);
-            let stream = &self.streams[number % self.streams.len()];
-            let mut staged = self.devices[0].pinned::<u64>(*len)?;
-            staged.write()?.copy_from_slice(&words);
-            let mut held = Held::new(&self.devices[0], stream, *kind, *len)?;
-            match &mut held {
-                Held::Device(buffer) => stream.copy(&staged, buffer)?,
-                Held::Pinned(buffer) => buffer.write()?.copy_from_slice(&words),
-            }
-            self.buffers.push(held);
-        }
-        Ok(())
-    }
-
-    /// Everything the program left, read through another stream than the one that wrote it.
-    fn end(mut self) -> Result<Outcome> {
-        for (number, held) in self.buffers.iter().enumerate() {
-            let stream = &self.streams[number % self.streams.len()];
-            let mut landed = self.devices[0].pinned::<u64>(held.view().len())?;
-            stream.copy(&held.view(), &mut landed)?;
-            self.reads.push(landed.read()?.to_vec());
-        }
-        self.buffers.clear();
-        self.streams.clear();
-        self.devices.iter().try_for_each(Device::synchronize)?;
-        let notes = std::mem::take(&mut *self.notes.lock().expect("no note panics"));
-        Ok(Outcome { reads: self.reads, notes })
-    }
-}
-
-/// Runs `program` on `devices`; everything is complete afterwards. `recorded` starts a record,
-/// whose first entries are the records of the program's events, so that they can be told from
-/// those of the ordering.
-pub(crate) fn run(devices: &[Device], program: &Program, recorded: bool) -> Result<Outcome> {
-    let of = |number: usize| &devices[number % devices.len()];
-    let mut run = Run {
-        devices,
-        streams: (0..program.streams).map(|n| of(n).stream()).collect::<Result<_>>()?,
-        events: (0..program.events).map(|n| of(n).event()).collect::<Result<_>>()?,
-        buffers: Vec::new(),
-        reads: Vec::new(),
-        notes: Arc::new(Mutex::new(vec![Vec::new(); program.streams])),
-    };
-    if recorded {
-        devices[0].record(&run.streams[0])?;
-    }
-    for (number, event) in run.events.iter().enumerate() {
-        event.record(&run.streams[number % devices.len()])?;
-    }
-    run.begin(program)?;
-    for (number, step) in program.steps.iter().enumerate() {
-        run.step(number, step)?;
-    }
-    run.end()
 }

@@ -87,7 +87,6 @@ impl Engine {
             }
             Some(node)
         } else {
-            self.see_barrier(on);
             self.last_of(on)
         };
         let point = Point { slot: on, seq: self.slots[on.index()].submitted };

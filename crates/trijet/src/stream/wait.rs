@@ -1,0 +1,208 @@
+//! Waiting: what a lane or a host thread waits for, and what it knows then.
+//!
+//! A lane waits for marks: events that were recorded on other lanes. It takes the oldest one that
+//! covers a position, or has one recorded, and knows everything that the mark stands for.
+#![forbid(unsafe_code)]
+
+use super::default::Turn;
+use super::lane::{LaneRef, Mark, Marks, Spec, State, plain};
+use super::thread;
+use super::track::{Needs, Track};
+use super::universe::{DroppedWait, Universe};
+use crate::base::clock::VectorClock;
+use crate::base::error::Result;
+use crate::base::id::Position;
+use crate::base::ledger::{Mode, OpKind};
+use crate::device::driver::{Driver, EventHandle, StreamHandle};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Puts a mark that covers another need before that need, which then needs no wait of its own.
+fn widest_first(needs: &mut Needs, marks: &mut Marks) {
+    for at in 0..needs.len() {
+        let covered = |i: usize| {
+            (at..needs.len()).any(|j| j != i && marks[j].snapshot.covers(needs[i]))
+        };
+        if let Some(widest) = (at..needs.len()).find(|i| !covered(*i)) {
+            needs.swap(at, widest);
+            marks.swap(at, widest);
+        }
+    }
+}
+
+impl LaneRef {
+    /// The marks of the positions that this lane does not know yet; the others go.
+    #[inline(never)]
+    pub(super) fn marks(
+        &self,
+        turn: Option<&Turn<'_>>,
+        needs: &mut Needs,
+        marks: &mut Marks,
+    ) -> Result<()> {
+        let implied = |need: Position| turn.is_some_and(|turn| turn.implies(need));
+        {
+            let state = self.lane().lock();
+            needs.retain(|need| !state.vector.covers(*need) && !implied(*need));
+        }
+        for need in needs.iter() {
+            marks.push(self.universe.mark_for(*need)?);
+        }
+        widest_first(needs, marks);
+        Ok(())
+    }
+
+    /// Enqueues the waits, and returns what was left out on request.
+    pub(super) fn wait_for(
+        &self,
+        state: &mut State,
+        spec: &Spec,
+        needs: &[Position],
+        marks: &[Arc<Mark>],
+    ) -> Result<Needs> {
+        let mut left_out = Needs::new();
+        for (need, mark) in needs.iter().zip(marks) {
+            if state.vector.covers(*need) {
+                continue;
+            }
+            let position = Position { lane: self.id, seq: state.seq + 1 };
+            let about = || DroppedWait {
+                waiter: spec.label,
+                chunk: spec.chunk,
+                position,
+                on: mark.position,
+            };
+            // A free that comes too early would damage others' memory: its waits stay.
+            let droppable = spec.kind != OpKind::Free;
+            if self.universe.count_wait(droppable, about) {
+                // Left out on request. The lane knows nothing more than before, so that nobody
+                // who waits for it believes that the other operation is complete.
+                left_out.push(*need);
+                continue;
+            }
+            self.driver().stream_wait(self.stream, mark.event)?;
+            let kind = OpKind::Wait { event: mark.event.0, on: mark.position };
+            state.note(|| plain(kind.clone(), self.device, position));
+            state.last_end = None;
+            if mark.position.seq > need.seq {
+                self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
+            }
+            state.vector.join(&mark.snapshot);
+        }
+        Ok(left_out)
+    }
+
+    /// Makes future work of this lane wait for a user's event that stands for `snapshot`.
+    pub(crate) fn wait_event(
+        &self,
+        event: EventHandle,
+        on: Position,
+        snapshot: &VectorClock,
+    ) -> Result<()> {
+        let mut turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, "stream wait")?),
+            None => None,
+        };
+        let mut state = self.lane().lock();
+        self.driver().stream_wait(self.stream, event)?;
+        state.vector.join(snapshot);
+        if let Some(turn) = &mut turn {
+            turn.hold_back(&state.vector);
+        }
+        state.last_end = None;
+        let position = Position { lane: self.id, seq: state.seq + 1 };
+        let kind = OpKind::Wait { event: event.0, on };
+        state.note(|| plain(kind.clone(), self.device, position));
+        Ok(())
+    }
+
+    /// Runs `record`, which records a user's event on the stream, and returns what it stands for.
+    pub(crate) fn record_event(
+        &self,
+        event: EventHandle,
+        record: impl FnOnce(&dyn Driver, StreamHandle) -> Result<()>,
+    ) -> Result<(Position, VectorClock)> {
+        // Law A14: a record on the legacy stream stands for the blocking streams as well.
+        let _turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, "event record")?),
+            None => None,
+        };
+        let state = self.lane().lock();
+        record(self.driver(), self.stream)?;
+        let position = Position { lane: self.id, seq: state.seq };
+        let kind = OpKind::Record { event: event.0 };
+        state.note(|| plain(kind.clone(), self.device, position));
+        Ok((position, state.vector.clone()))
+    }
+
+    /// A mark that stands for everything enqueued so far, waits included; `None` when that is
+    /// nothing.
+    pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
+        let _turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, "event record")?),
+            None => None,
+        };
+        let mut state = self.lane().lock();
+        if state.vector == VectorClock::new() {
+            return Ok(None);
+        }
+        match state.checkpoints.back() {
+            // A checkpoint of the last operation does not stand for a wait after it.
+            Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
+            _ => state.record(&self.universe, self.id).map(Some),
+        }
+    }
+
+    /// What the lane has enqueued or waited for so far; with the legacy stream, what the blocking
+    /// ones have (law A14).
+    pub(crate) fn known(&self, op: &'static str) -> Result<VectorClock> {
+        let _turn = match &self.legacy {
+            Some(legacy) => Some(self.take_turn(legacy, op)?),
+            None => None,
+        };
+        Ok(self.lane().vector())
+    }
+}
+
+impl Universe {
+    /// The oldest mark of the position's lane that covers it: a checkpoint, or one recorded now.
+    pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
+        let mut state = self.lane(position.lane).lock();
+        let index = state.checkpoints.partition_point(|mark| mark.position.seq < position.seq);
+        if let Some(mark) = state.checkpoints.get(index) {
+            return Ok(Arc::clone(mark));
+        }
+        state.record(self, position.lane)
+    }
+
+    /// Makes the calling thread wait for the operations that an access by the host must follow.
+    pub(crate) fn host_wait_for(
+        &self,
+        track: &Track,
+        range: Range<u64>,
+        mode: Mode,
+    ) -> Result<()> {
+        let mut needs = Needs::new();
+        thread::with_known(self.id, |known| {
+            track.all_users(&range, mode, |p| known.covers(p), &mut needs);
+        });
+        for need in needs {
+            let mark = self.mark_for(need)?;
+            self.host_wait(&mark)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the calling thread wait for `mark`, and know it.
+    pub(crate) fn host_wait(&self, mark: &Mark) -> Result<()> {
+        self.driver.event_synchronize(mark.event)?;
+        self.learn(&mark.snapshot);
+        Ok(())
+    }
+
+    /// The calling thread has observed `snapshot` to be complete.
+    pub(crate) fn learn(&self, snapshot: &VectorClock) {
+        thread::learn(self.id, snapshot);
+        self.observe(snapshot);
+    }
+}

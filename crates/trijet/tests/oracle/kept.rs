@@ -1,0 +1,115 @@
+//! Small programs that are kept: each once failed, or holds what a fault would touch first.
+
+/// A producer on one stream and a consumer on another, nothing else.
+pub(crate) const ONE_CROSSING: &str = "
+devices 1
+stream s0 non-blocking on d0
+stream s1 non-blocking on d0
+phase
+thread
+  host b0 512 pinned seed 0
+  host b1 512 pinned seed 1
+  host b2 512 pinned seed 2
+  mix 0 of b0[0..512] into b1[0..512] on s0
+  mix 1 of b0[0..512] into b1[0..512] on s0
+  mix 2 of b0[0..512] into b1[0..512] on s0
+  mix 3 of b0[0..512] into b1[0..512] on s0
+  mix 4 of b0[0..512] into b1[0..512] on s0
+  mix 5 of b0[0..512] into b1[0..512] on s0
+  mix 9 of b1[0..512] into b2[0..512] on s1
+";
+
+/// Two readers on two streams before a writer on a third: both must be waited for.
+const TWO_READERS: &str = "
+devices 1
+stream s0 non-blocking on d0
+stream s1 non-blocking on d0
+stream s2 non-blocking on d0
+phase
+thread
+  alloc b0 64 on s2 filled 1
+  host b1 64 pinned seed 1
+  host b2 64 pinned seed 2
+  host b3 64 pinned seed 3
+  mix 1 of b0[0..64] into b1[0..64] on s0
+  mix 2 of b0[0..64] into b2[0..64] on s1
+  copy b3[0..64] to b0[0..64] on s2
+";
+
+/// A buffer that is dropped while a stream that is gone still reads it.
+const DROPPED_IN_USE: &str = "
+devices 1
+stream s0 non-blocking on d0
+stream s1 non-blocking on d0
+phase
+thread
+  alloc b0 64 on s0 filled 7
+  host b1 64 pinned seed 1
+  mix 1 of b0[0..64] into b1[0..64] on s1
+  replace s1
+  alloc b0 64 on s0 filled 9
+  read b1
+";
+
+/// Work of two threads in one stream, on a part each of what was one buffer.
+const TWO_THREADS_ONE_STREAM: &str = "
+devices 1
+stream s0 non-blocking on d0
+stream s1 per-thread on d0
+phase
+thread
+  alloc b0 64 on s0 filled 7
+  host b1 64 pinned seed 1
+  split b0 at 32 into b2
+phase
+thread
+  copy b1[0..32] to b0[0..32] on s0
+  mix 1 of b1[0..32] into b0[0..32] on s1
+thread
+  copy b1[32..64] to b2[0..32] on s0
+  mix 2 of b1[32..64] into b2[0..32] on s1
+phase
+thread
+  write b1 seed 4
+";
+
+/// The legacy stream between blocking ones and one that it does not wait for.
+const LEGACY_BETWEEN: &str = "
+devices 1
+stream s0 legacy on d0
+stream s1 blocking on d0
+stream s2 non-blocking on d0
+phase
+thread
+  host b0 64 pageable seed 1
+  alloc b1 64 on s1 filled 1
+  alloc b2 64 on s2 filled 2
+  copy-now b0[0..64] to b2[0..64] on d0
+  write b0 seed 2
+  mix 1 of b2[0..64] into b1[0..64] on s0
+  fill-now b2[0..64] with 5 on d0
+  mix 2 of b2[0..64] into b1[0..64] on s1
+  copy b1[0..64] to b0[0..64] on s2
+  read b0
+";
+
+/// Sources that are read out of stream order.
+const BATCHES: &str = "
+devices 1
+stream s0 non-blocking on d0
+stream s1 non-blocking on d0
+phase
+thread
+  host b0 64 pinned seed 1
+  alloc b1 64 on s0 filled 1
+  alloc b2 64 on s0 filled 2
+  mix 1 of b1[0..64] into b0[0..64] on s1
+  batch during-call on s0 b0[0..64] to b1[0..64]
+  write b0 seed 3
+  host b3 8 pinned seed 5
+  batch any-time on s1 b0[0..64] to b2[0..64] b3[0..8] to b1[0..8]
+  write b0 seed 4
+";
+
+pub(crate) const ALL: [&str; 6] =
+    [ONE_CROSSING, TWO_READERS, DROPPED_IN_USE, TWO_THREADS_ONE_STREAM, LEGACY_BETWEEN, BATCHES];

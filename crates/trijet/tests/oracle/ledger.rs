@@ -1,0 +1,103 @@
+//! The library's record of its driver calls as a history for the judge: the only place that knows
+//! both forms.
+
+use crate::calls::{Access, By, History, Lane, Verb, What};
+use crate::program::StreamKind;
+use std::collections::BTreeMap;
+use trijet::base::id::{LaneId, Position};
+use trijet::base::ledger::{Op, OpKind};
+
+/// What is known so far of the record that is read.
+#[derive(Default)]
+struct Reader {
+    history: History,
+    lanes: BTreeMap<LaneId, usize>,
+    /// The call of each operation.
+    positions: BTreeMap<Position, usize>,
+    /// What each thread was last said to know.
+    known: BTreeMap<u64, Vec<Position>>,
+    main: Option<u64>,
+}
+
+impl Reader {
+    fn lane(&mut self, op: &Op) -> usize {
+        let device = usize::try_from(op.device.0).expect("a few devices");
+        let next = self.lanes.len();
+        let number = *self.lanes.entry(op.position.lane).or_insert(next);
+        if number == next {
+            self.history.lanes.push(Lane { kind: StreamKind::NonBlocking, device });
+        }
+        number
+    }
+
+    /// The starts and joins of threads, from who calls: only the main thread starts others, and
+    /// while they run it is silent.
+    fn threads(&mut self, op: &Op) {
+        let main = *self.main.get_or_insert(op.thread);
+        let last = self.history.calls.last().map(|call| call.thread);
+        if op.thread == main {
+            let others: Vec<u64> = self.known.keys().copied().filter(|t| *t != main).collect();
+            if last.is_some_and(|last| last != main) {
+                for thread in others {
+                    self.history.push(main, What::After { thread });
+                }
+            }
+        } else if !self.known.contains_key(&op.thread) {
+            self.history.push(op.thread, What::After { thread: main });
+        }
+    }
+
+    fn observations(&mut self, op: &Op) {
+        let before = self.known.insert(op.thread, op.thread_known.clone());
+        if !op.thread_known.is_empty() && before.as_ref() != Some(&op.thread_known) {
+            let calls = op.thread_known.iter().filter_map(|known| self.positions.get(known));
+            let calls = calls.copied().collect();
+            self.history.push(op.thread, What::Observed { calls });
+        }
+    }
+
+    fn op(&mut self, op: &Op, asked: &dyn Fn(u64) -> bool) {
+        self.threads(op);
+        self.observations(op);
+        let stream = self.lane(op);
+        let verb = match &op.kind {
+            OpKind::Alloc => Verb::Alloc,
+            OpKind::Free => Verb::Free,
+            OpKind::Copy => Verb::Copy,
+            OpKind::Fill => Verb::Fill,
+            OpKind::Kernel => Verb::Kernel,
+            OpKind::HostFn => Verb::HostFn,
+            OpKind::Record { event } => {
+                let call = self.history.push(op.thread, What::Record { event: *event, stream });
+                self.label(call, op);
+                return;
+            }
+            OpKind::Wait { event, .. } => {
+                let by = if asked(*event) { By::User } else { By::Ordering };
+                let call = self.history.push(op.thread, What::Wait { event: *event, stream, by });
+                self.label(call, op);
+                return;
+            }
+        };
+        let accesses = op.accesses.iter().map(|access| Access {
+            block: access.block.0,
+            range: access.range.clone(),
+            writes: access.mode.writes(),
+        });
+        let what = What::Work { verb, stream, accesses: accesses.collect() };
+        let call = self.history.push(op.thread, what);
+        self.positions.insert(op.position, call);
+        self.label(call, op);
+    }
+
+    fn label(&mut self, call: usize, op: &Op) {
+        self.history.calls[call].label = format!("`{}` at {} ({})", op.label, op.position, op.site);
+    }
+}
+
+/// The history that a record tells; `asked` says which events are the user's.
+pub(crate) fn history(ops: &[Op], asked: &dyn Fn(u64) -> bool) -> History {
+    let mut reader = Reader::default();
+    ops.iter().for_each(|op| reader.op(op, asked));
+    reader.history
+}

@@ -1,0 +1,172 @@
+//! Explore: random programs in great number, each run in several orders and judged.
+//!
+//! The oracle is a test program; it prints what it ran and judged, and this sums it up. Each
+//! process takes a share of the seeds, one process per core at a time, so that a crash names its
+//! share and the memory of one stays small.
+#![forbid(unsafe_code)]
+
+use crate::bundle::{build, commit, root};
+use crate::tools::Result;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+/// The test that examines the programs of `TRIJET_SEEDS`.
+const TEST: &str = "programs_compute_what_they_compute_serially_and_each_conflict_is_ordered";
+
+/// Seeds of one process: some seconds of work.
+const SHARE: u64 = 5_000;
+
+struct Options {
+    programs: u64,
+    seed: u64,
+}
+
+fn options(words: &[String]) -> Result<Options> {
+    let mut options = Options { programs: 1_000_000, seed: 0 };
+    let mut words = words.iter();
+    while let Some(option) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{option} needs a number"))?;
+        let value = value.parse().map_err(|_| format!("{option} needs a number, not `{value}`"))?;
+        match option.as_str() {
+            "--programs" => options.programs = value,
+            "--seed" => options.seed = value,
+            _ => return Err(format!("explore takes no `{option}`").into()),
+        }
+    }
+    Ok(options)
+}
+
+fn shares(all: Range<u64>) -> VecDeque<Range<u64>> {
+    let mut shares = VecDeque::new();
+    let mut start = all.start;
+    while start < all.end {
+        let end = all.end.min(start + SHARE);
+        shares.push_back(start..end);
+        start = end;
+    }
+    shares
+}
+
+/// The counts of a line such as `explored seeds=0..9 programs=9 runs=27`.
+fn counts(output: &str) -> Option<BTreeMap<String, u64>> {
+    let (_, found) = output.lines().find_map(|line| line.split_once("explored "))?;
+    let pairs = found.split_whitespace().filter_map(|pair| pair.split_once('='));
+    pairs
+        .filter(|(key, _)| *key != "seeds")
+        .map(|(key, value)| Some((key.to_owned(), value.parse().ok()?)))
+        .collect()
+}
+
+/// Runs one share and returns its counts.
+fn examine(
+    oracle: &Path,
+    seeds: &Range<u64>,
+) -> std::result::Result<BTreeMap<String, u64>, String> {
+    let output = Command::new(oracle)
+        .args(["--exact", TEST, "--nocapture"])
+        .env("TRIJET_SEEDS", format!("{}..{}", seeds.start, seeds.end))
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{}: {error}", oracle.display()))?;
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    match counts(&out) {
+        Some(counts) if output.status.success() => Ok(counts),
+        _ => Err(format!("seeds {}..{}: {}\n{out}{err}", seeds.start, seeds.end, output.status)),
+    }
+}
+
+/// What all processes found together.
+#[derive(Default)]
+struct Total {
+    counts: BTreeMap<String, u64>,
+    failures: Vec<String>,
+}
+
+/// Takes shares until there is none, or until one failed.
+fn work(oracle: &Path, shares: &Mutex<VecDeque<Range<u64>>>, total: &Mutex<Total>) {
+    const LOCKED: &str = "nobody panics under the lock";
+    loop {
+        let Some(seeds) = shares.lock().expect(LOCKED).pop_front() else { return };
+        let found = examine(oracle, &seeds);
+        let mut total = total.lock().expect(LOCKED);
+        match found {
+            Ok(counts) => {
+                for (key, count) in counts {
+                    *total.counts.entry(key).or_default() += count;
+                }
+                eprintln!("{} programs", total.counts.get("programs").unwrap_or(&0));
+            }
+            Err(why) => {
+                total.failures.push(why);
+                shares.lock().expect(LOCKED).clear();
+            }
+        }
+    }
+}
+
+/// Builds the oracle and runs it over `--programs` seeds from `--seed` on.
+pub(crate) fn run(words: &[String]) -> Result<()> {
+    let Options { programs, seed } = options(words)?;
+    let root = root()?;
+    let commit = commit(&root)?;
+    let test = ["test", "--no-run", "-p", "trijet", "--test", "oracle"];
+    let built = build(&root, &commit, &test)?;
+    let oracle = built.into_iter().find(|program| program.name == "oracle");
+    let oracle = oracle.ok_or("cargo built no oracle")?.built;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let shares = Mutex::new(shares(seed..seed + programs));
+    let total = Mutex::new(Total::default());
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| work(&oracle, &shares, &total));
+        }
+    });
+    let Total { counts, failures } = total.into_inner()?;
+    let list: Vec<String> = counts.iter().map(|(key, count)| format!("{key}={count}")).collect();
+    let range = format!("seeds={seed}..{}", seed + programs);
+    println!("{range} {} failures={} commit={commit}", list.join(" "), failures.len());
+    match failures.first() {
+        None => Ok(()),
+        Some(why) => Err(why.clone().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{counts, options, shares};
+
+    #[test]
+    fn the_shares_are_all_seeds_once() {
+        let found: Vec<_> = shares(3..12_003).into();
+        assert_eq!(found, [3..5_003, 5_003..10_003, 10_003..12_003]);
+        assert!(shares(7..7).is_empty());
+    }
+
+    #[test]
+    fn the_counts_are_read_beside_what_the_test_runner_prints() {
+        let output = "\nrunning 1 test\ntest x ... explored seeds=0..9 programs=9 runs=27\nok\n";
+        let counts = counts(output).expect("the line is there");
+        assert_eq!(
+            counts.into_iter().collect::<Vec<_>>(),
+            [("programs".to_owned(), 9), ("runs".to_owned(), 27)]
+        );
+        assert_eq!(super::counts("running 0 tests\n"), None);
+    }
+
+    #[test]
+    fn options_are_numbers() {
+        let parse = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            options(&words).map(|options| (options.programs, options.seed))
+        };
+        assert_eq!(parse(&["--programs", "10", "--seed", "3"]).ok(), Some((10, 3)));
+        assert!(parse(&["--programs"]).is_err());
+        assert!(parse(&["--programs", "many"]).is_err());
+        assert!(parse(&["--orders", "1"]).is_err());
+    }
+}
