@@ -87,6 +87,8 @@ pub(super) struct State {
     /// The end of the last timed operation, when nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
     records: Records,
+    /// What its thread knew when the last operation was enqueued, by number.
+    taught: u64,
     /// The barrier of the legacy stream that the vector includes.
     pub(super) barrier_seen: u64,
     /// Who records this lane; mostly nobody.
@@ -313,6 +315,11 @@ impl LaneRef {
         state.seq += 1;
         let position = Position { lane: self.id, seq: state.seq };
         state.vector.raise(position);
+        if state.taught != thread::version() {
+            self.learn_of_thread(&mut state);
+        }
+        // An allocation gives memory at once and may leave nothing in the stream that could wait.
+        let turn = turn.as_mut().filter(|_| !matches!(spec.kind, OpKind::Alloc));
         if let Some(turn) = &turn {
             turn.teach(&mut state);
         }
@@ -320,7 +327,7 @@ impl LaneRef {
         if !plain {
             self.after(&mut state, spec, uses, position, aside.begin.as_ref());
         }
-        if let Some(turn) = &mut turn {
+        if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }
         let late = stamp(uses, position);
@@ -329,6 +336,14 @@ impl LaneRef {
             stamp_late(uses, position, late, &aside.left_out);
         }
         Ok((position, result))
+    }
+
+    /// Law A2: what the enqueuing thread knows comes before the operation, and so before all that
+    /// follows it in the lane, whoever enqueues that.
+    #[inline(never)]
+    fn learn_of_thread(&self, state: &mut State) {
+        state.taught = thread::version();
+        thread::with_known(self.universe.id, |known| state.vector.join(known));
     }
 
     #[inline(never)]

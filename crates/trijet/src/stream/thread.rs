@@ -5,13 +5,16 @@
 #![forbid(unsafe_code)]
 
 use crate::base::clock::VectorClock;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Universes a thread remembers. Forgetting one only costs a wait that was not needed.
 const UNIVERSES_MAX: usize = 16;
 
 thread_local! {
+    /// Names what this thread knows: no two states of knowledge have the same number, and 0 is
+    /// knowing nothing.
+    static VERSION: Cell<u64> = const { Cell::new(0) };
     static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
     static NUMBER: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -22,6 +25,12 @@ thread_local! {
 /// The number of the calling thread, for the ledger.
 pub(crate) fn number() -> u64 {
     NUMBER.with(|number| *number)
+}
+
+/// Changes whenever the thread learns something.
+#[inline]
+pub(crate) fn version() -> u64 {
+    VERSION.get()
 }
 
 /// Looks at what the thread knows of `universe`.
@@ -39,6 +48,8 @@ pub(crate) fn with_known<R>(universe: u64, look: impl FnOnce(&VectorClock) -> R)
 
 /// The thread now knows everything in `observed` to be complete.
 pub(crate) fn learn(universe: u64, observed: &VectorClock) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    VERSION.set(NEXT.fetch_add(1, Ordering::Relaxed));
     // A thread that ends needs to know nothing more.
     KNOWN
         .try_with(|all| {

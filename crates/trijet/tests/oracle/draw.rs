@@ -137,7 +137,9 @@ impl Draw {
         };
         let first = copies.first().map(way)?;
         copies.retain(|copy| way(copy) == first);
-        Some(Step::Batch { stream, sources, copies })
+        // The driver refuses a batch in the legacy stream.
+        let is_legacy = self.program.streams[stream].kind == StreamKind::Legacy;
+        (!is_legacy).then_some(Step::Batch { stream, sources, copies })
     }
 
     /// A verb that computes something.

@@ -369,9 +369,10 @@ impl Walk {
                 Step::Mix { stream, .. } | Step::Fill { stream, .. } => near(device_of(*stream)),
                 Step::CopyNow { device, .. } => *device < program.devices,
                 Step::FillNow { device, .. } => *device < program.devices && near(*device),
-                Step::Batch { copies, .. } => {
+                // The driver refuses a batch in the legacy stream (measured).
+                Step::Batch { stream, copies, .. } => {
                     let ways: BTreeSet<_> = copies.iter().map(|copy| self.way(copy)).collect();
-                    ways.len() == 1
+                    ways.len() == 1 && program.streams[*stream].kind != StreamKind::Legacy
                 }
                 Step::Alloc { len, .. } | Step::AllocHost { len, .. } => *len > 0,
                 Step::Drop { buffer } => self.shapes.contains_key(buffer),

@@ -214,6 +214,9 @@ pub(crate) fn parse(text: &str) -> Result<Program, String> {
             line(&mut program, &words).ok_or_else(at)?;
         }
     }
+    if !(1..=8).contains(&program.devices) {
+        return Err("a program has 1 to 8 devices".to_owned());
+    }
     let devices = program.streams.iter().map(|spec| spec.device).chain(program.events.clone());
     if devices.max().is_some_and(|device| device >= program.devices) {
         return Err("a stream or an event is of a device that is not there".to_owned());
