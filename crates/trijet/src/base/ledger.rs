@@ -48,15 +48,62 @@ impl Mode {
     }
 }
 
+/// What kind of memory an allocation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Of a device.
+    Device,
+    /// Of the host, page-locked.
+    Pinned,
+    /// Of the host, pageable: copies are staged (law A17).
+    Pageable,
+}
+
 /// One declared access of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     /// The allocation, by generation.
     pub block: BlockId,
+    /// Where it lies.
+    pub place: Place,
     /// The bytes of it.
     pub range: Range<u64>,
     /// What is done with them.
     pub mode: Mode,
+}
+
+/// How a stream relates to the legacy default stream (laws A13 and A15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum StreamClass {
+    /// It is the legacy stream.
+    Legacy,
+    /// The default stream of a thread, which is a blocking stream.
+    PerThread,
+    /// Work of the legacy stream waits for it, and it waits for the legacy stream's.
+    Blocking,
+    /// It has nothing to do with the legacy stream.
+    #[default]
+    NonBlocking,
+}
+
+/// When the sources of a batch of copies may be read (law A19).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SourceOrder {
+    /// In stream order.
+    Stream,
+    /// Before the call returns: the sources are free then.
+    DuringCall,
+    /// At any time, even after the call and out of stream order.
+    Any,
+}
+
+/// Who asked for a record or a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Asked {
+    /// The program, by its own event.
+    User,
+    /// The ordering.
+    Ordering,
 }
 
 /// What a record is about.
@@ -68,8 +115,14 @@ pub enum OpKind {
     Free,
     /// A copy; the direction is the engine.
     Copy,
+    /// A copy in the legacy stream, for which the host may wait (law A18).
+    CopyNow,
+    /// Copies without order among them (law A19).
+    Batch(SourceOrder),
     /// A memory set.
     Fill,
+    /// A memory set in the legacy stream.
+    FillNow,
     /// A kernel.
     Kernel,
     /// A host function.
@@ -78,6 +131,8 @@ pub enum OpKind {
     Record {
         /// The driver's handle of the event.
         event: u64,
+        /// On whose behalf.
+        by: Asked,
     },
     /// A wait for an event, enqueued in the lane.
     Wait {
@@ -85,6 +140,8 @@ pub enum OpKind {
         event: u64,
         /// The position whose completion the event stands for.
         on: Position,
+        /// On whose behalf.
+        by: Asked,
     },
 }
 
@@ -106,6 +163,8 @@ pub struct Op {
     pub engine: Engine,
     /// The device of its lane.
     pub device: DeviceId,
+    /// What kind of stream its lane is.
+    pub stream: StreamClass,
     /// Its lane and number.
     pub position: Position,
     /// The declared accesses.

@@ -7,6 +7,7 @@
 
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+pub use crate::base::ledger::SourceOrder;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::args::ArgBlock;
 use crate::device::memory::{Memory, Span};
@@ -183,17 +184,6 @@ pub enum PoolAccess {
     Read,
     /// Read and write.
     ReadWrite,
-}
-
-/// When the sources of a batch of copies may be read (law A19).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SourceOrder {
-    /// In stream order.
-    Stream,
-    /// Before the call returns: the sources are free then.
-    DuringCall,
-    /// At any time, even after the call and out of stream order.
-    Any,
 }
 
 /// One copy of a batch.

@@ -8,14 +8,14 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::{Engine, Mode, OpKind};
+use crate::base::ledger::{Engine, Mode, OpKind, Place};
 use crate::base::units::Bytes;
 use crate::device::driver::{Readiness, StreamKind};
 use crate::device::memory::{Memory, Space};
 use crate::stream::callback;
 use crate::stream::default::Origin;
 use crate::stream::device::{Device, Shared};
-use crate::stream::lane::Spec;
+use crate::stream::lane::{Returns, Spec};
 use crate::stream::queue::{Inner, Stream};
 use crate::stream::track::{Needs, Track, Use};
 use crate::stream::universe::Universe;
@@ -49,7 +49,7 @@ impl Block {
         site: &'static Location<'static>,
     ) -> Result<Self> {
         stream.device().run_deferred();
-        let track = Track::new(stream.lane().universe.id, bytes.0);
+        let track = Track::new(stream.lane().universe.id, bytes.0, Place::Device);
         let spec = stream.spec(OpKind::Alloc, Engine::None, "alloc", site);
         let pool = stream.device().pool;
         let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
@@ -77,7 +77,8 @@ impl Block {
                 }
             }
         };
-        let track = Track::new(shared.universe.id, memory.bytes());
+        let place = if space == Space::Pinned { Place::Pinned } else { Place::Pageable };
+        let track = Track::new(shared.universe.id, memory.bytes(), place);
         Ok(Self { memory, track, home: Home::Host(shared) })
     }
 
@@ -158,6 +159,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
         label: "free",
         chunk: None,
         site: Location::caller(),
+        returns: Returns::AtOnce,
     };
     let uses = [Use { track: &track, range, mode: Mode::Write }];
     let outcome =
@@ -169,7 +171,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let nothing = Track::new(self.universe().id, 0);
+        let nothing = Track::new(self.universe().id, 0, Place::Device);
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => free(self.memory.clone(), track, Arc::clone(stream)),

@@ -8,6 +8,7 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Mode, OpKind};
 use crate::device::driver::{CopySpans, Driver, SourceOrder};
 use crate::device::memory::{Space, Span};
+use crate::stream::lane::Returns;
 use crate::stream::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
@@ -128,7 +129,10 @@ impl Stream {
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
-        let spec = self.spec(OpKind::Copy, copy.engine, copy.label(), Location::caller());
+        let mut spec = self.spec(OpKind::Copy, copy.engine, copy.label(), Location::caller());
+        if copy.engine == Engine::Host {
+            spec.returns = Returns::Done;
+        }
         let CopySpans { dst, src } = &copy.spans;
         self.lane().enqueue(&spec, &copy.uses, |driver, s| driver.copy(s, dst, src)).map(|_| ())
     }
@@ -168,7 +172,10 @@ impl Stream {
                 universe.host_wait_for(source.track, source.range.clone(), Mode::Read)?;
             }
         }
-        let spec = self.spec(OpKind::Copy, engine, "batch", Location::caller());
+        let mut spec = self.spec(OpKind::Batch(order), engine, "batch", Location::caller());
+        if order == SourceOrder::DuringCall {
+            spec.returns = Returns::SourcesRead;
+        }
         let enqueue =
             |driver: &dyn Driver, s| driver.copy_batch(s, &batch.copies, order);
         self.lane().enqueue(&spec, &batch.uses, enqueue).map(|_| ())
@@ -206,8 +213,13 @@ impl Device {
     {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
         let (stream, device) = (self.legacy_stream()?, self.id());
-        let spec = stream.spec(OpKind::Copy, copy.engine, copy.label(), Location::caller());
+        let mut spec = stream.spec(OpKind::CopyNow, copy.engine, copy.label(), Location::caller());
         let CopySpans { dst, src } = &copy.spans;
+        spec.returns = match (src.memory().space(), dst.memory().space()) {
+            (Space::Device(_), Space::Device(_)) => Returns::AtOnce,
+            (Space::Pageable, Space::Device(_)) => Returns::SourcesRead,
+            _ => Returns::Done,
+        };
         let enqueue = |driver: &dyn Driver, _| driver.copy_now(device, dst, src);
         stream.lane().enqueue(&spec, &copy.uses, enqueue).map(|_| ())
     }
@@ -224,7 +236,10 @@ impl Device {
         }
         let (stream, device, span) = (self.legacy_stream()?, self.id(), dst.span());
         check_reach(&span, device)?;
-        let spec = stream.spec(OpKind::Fill, Engine::Compute, "fill", Location::caller());
+        let mut spec = stream.spec(OpKind::FillNow, Engine::Compute, "fill", Location::caller());
+        if span.memory().space() == Space::Pinned {
+            spec.returns = Returns::Done;
+        }
         let uses = [dst.write_use(Mode::Write)];
         let enqueue = |driver: &dyn Driver, _| driver.fill_now(device, &span, value);
         stream.lane().enqueue(&spec, &uses, enqueue).map(|_| ())

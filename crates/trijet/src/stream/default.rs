@@ -16,6 +16,7 @@ use super::thread;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{LaneId, Position};
+use crate::base::ledger::StreamClass;
 use crate::device::driver::{StreamHandle, StreamKind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -26,6 +27,17 @@ pub(crate) enum Origin {
     Created(StreamKind),
     Legacy,
     PerThread,
+}
+
+impl Origin {
+    pub(crate) fn class(self) -> StreamClass {
+        match self {
+            Self::Created(StreamKind::NonBlocking) => StreamClass::NonBlocking,
+            Self::Created(StreamKind::Blocking) => StreamClass::Blocking,
+            Self::Legacy => StreamClass::Legacy,
+            Self::PerThread => StreamClass::PerThread,
+        }
+    }
 }
 
 /// The lanes of one device that the legacy stream waits for, and what it holds back.
@@ -58,6 +70,15 @@ impl LegacyOrder {
         }
         let thread = (origin == Origin::PerThread).then(thread::number);
         Some(Self { origin, around: Arc::clone(around), thread })
+    }
+
+    pub(crate) fn class(&self) -> StreamClass {
+        self.origin.class()
+    }
+
+    /// The thread whose default stream it is.
+    pub(crate) fn thread(&self) -> Option<u64> {
+        self.thread
     }
 
     /// Refuses a call of another thread than the stream's.

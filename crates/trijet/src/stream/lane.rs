@@ -21,7 +21,7 @@ use crate::base::atomic::Watermark;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Engine, Op, OpKind};
+use crate::base::ledger::{Access, Asked, Engine, Op, OpKind, StreamClass};
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -62,6 +62,18 @@ pub(crate) struct Spec {
     pub(crate) label: &'static str,
     pub(crate) chunk: Option<u64>,
     pub(crate) site: &'static Location<'static>,
+    pub(crate) returns: Returns,
+}
+
+/// What is true when the call that enqueues an operation returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// Nothing more: it is enqueued.
+    AtOnce,
+    /// What the operation reads has been read (laws A18 and A19).
+    SourcesRead,
+    /// The operation is complete (laws A17 and A18).
+    Done,
 }
 
 /// One entry of the table.
@@ -87,6 +99,7 @@ pub(super) struct State {
     /// The end of the last timed operation, when nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
     records: Records,
+    class: StreamClass,
     /// What its thread knew when the last operation was enqueued, by number.
     taught: u64,
     /// The barrier of the legacy stream that the vector includes.
@@ -121,10 +134,11 @@ impl Lane {
         &self,
         device: DeviceId,
         stream: StreamHandle,
-        records: Records,
+        (class, records): (StreamClass, Records),
         recorder: Option<Arc<Recorder>>,
     ) {
         let mut state = self.lock();
+        state.class = class;
         state.records = records;
         state.barrier_seen = 0;
         state.stream = Some(stream);
@@ -189,7 +203,9 @@ impl State {
             mark.position = position;
         }
         universe.records.fetch_add(1, Ordering::Relaxed);
-        self.note(|| plain(OpKind::Record { event: mark.event.0 }, device, position));
+        let (kind, class) =
+            (OpKind::Record { event: mark.event.0, by: Asked::Ordering }, self.class);
+        self.note(|| plain(kind.clone(), device, class, position));
         self.checkpoints.push_back(Arc::clone(&mark));
         Ok(mark)
     }
@@ -230,9 +246,12 @@ struct Aside {
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
 /// an operation has at most 32 arguments.
 #[inline]
-fn stamp(uses: &[Use<'_>], position: Position) -> u64 {
+fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
     let mut late = 0;
     for (index, access) in uses.iter().enumerate() {
+        if returns == Returns::SourcesRead && !access.mode.writes() {
+            continue;
+        }
         if !access.track.stamp(&access.range, access.mode, position) {
             late |= 1 << index;
         }
@@ -255,11 +274,17 @@ fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Posit
 
 /// A record of an event call.
 #[track_caller]
-pub(super) fn plain(kind: OpKind, device: DeviceId, position: Position) -> Op {
+pub(super) fn plain(
+    kind: OpKind,
+    device: DeviceId,
+    stream: StreamClass,
+    position: Position,
+) -> Op {
     Op {
         kind,
         engine: Engine::None,
         device,
+        stream,
         position,
         accesses: Vec::new(),
         label: "event",
@@ -275,6 +300,10 @@ impl LaneRef {
     #[inline]
     pub(super) fn lane(&self) -> &Lane {
         self.universe.lane(self.id)
+    }
+
+    pub(super) fn class(&self) -> StreamClass {
+        self.legacy.as_ref().map_or(StreamClass::NonBlocking, LegacyOrder::class)
     }
 
     pub(crate) fn driver(&self) -> &dyn Driver {
@@ -306,7 +335,7 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let mut aside = Aside::default();
         // One branch for all that an operation without waits and records does not have.
-        let plain = needs.is_empty() && state.is_plain();
+        let plain = needs.is_empty() && state.is_plain() && spec.returns != Returns::Done;
         if !plain {
             self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         }
@@ -330,7 +359,7 @@ impl LaneRef {
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }
-        let late = stamp(uses, position);
+        let late = stamp(uses, position, spec.returns);
         drop(state);
         if late != 0 || !aside.left_out.is_empty() {
             stamp_late(uses, position, late, &aside.left_out);
@@ -408,12 +437,6 @@ impl LaneRef {
         position: Position,
         begin: Option<&Arc<Instant>>,
     ) {
-        if state.records == Records::AtOnce
-            && let Err(error) = state.record(&self.universe, self.id)
-        {
-            // It is enqueued all the same; who needs it later gets an error of its own.
-            drop(error);
-        }
         let end = begin.and_then(|_| self.timed_end(state));
         for recorder in &state.recorders {
             let index = recorder.ledger.append(self.op(spec, uses, position));
@@ -422,6 +445,15 @@ impl LaneRef {
             }
         }
         state.last_end = end;
+        if spec.returns == Returns::Done {
+            self.universe.learn(&state.vector);
+        }
+        if state.records == Records::AtOnce
+            && let Err(error) = state.record(&self.universe, self.id)
+        {
+            // It is enqueued all the same; who needs it later gets an error of its own.
+            drop(error);
+        }
     }
 
     /// The moment before a timed operation: the end of the one before, or a new event.
@@ -448,12 +480,17 @@ impl LaneRef {
     }
 
     fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
-        let access =
-            |u: &Use<'_>| Access { block: u.track.id, range: u.range.clone(), mode: u.mode };
+        let access = |u: &Use<'_>| Access {
+            block: u.track.id,
+            place: u.track.place,
+            range: u.range.clone(),
+            mode: u.mode,
+        };
         Op {
             kind: spec.kind.clone(),
             engine: spec.engine,
             device: self.device,
+            stream: self.class(),
             position,
             accesses: uses.iter().map(access).collect(),
             label: spec.label,

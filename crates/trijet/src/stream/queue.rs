@@ -5,7 +5,7 @@ use super::callback;
 use super::device::Shared;
 use super::event::{Event, Ticket};
 use super::default::{self, LegacyOrder, Origin};
-use super::lane::{LaneRef, Records, Spec};
+use super::lane::{LaneRef, Records, Returns, Spec};
 use crate::base::error::Result;
 use crate::base::ledger::{Engine, OpKind};
 use crate::device::driver::{Driver, Readiness, StreamHandle, StreamKind};
@@ -53,11 +53,18 @@ impl Stream {
             Origin::PerThread => Records::AtOnce,
             Origin::Created(_) | Origin::Legacy => Records::OnDemand,
         };
-        let id = universe.adopt(shared.id, stream, records).inspect_err(|_| {
+        let legacy = LegacyOrder::new(origin, &universe.around(shared.id));
+        let kind = (origin.class(), records);
+        let adopted = match (&legacy, origin) {
+            (Some(legacy), Origin::Legacy | Origin::PerThread) => {
+                universe.adopt_default(shared.id, stream, kind, legacy)
+            }
+            _ => universe.adopt(shared.id, stream, kind),
+        };
+        let id = adopted.inspect_err(|_| {
             // The error at hand says more than one of giving back what nobody used.
             drop(destroy(&*universe.driver, origin, stream));
         })?;
-        let legacy = LegacyOrder::new(origin, &universe.around(shared.id));
         if let Some(legacy) = &legacy {
             legacy.join(id);
         }
@@ -166,7 +173,8 @@ impl Stream {
         site: &'static Location<'static>,
     ) -> Spec {
         let chunk = self.0.chunk.load(Ordering::Relaxed);
-        Spec { kind, engine, label, chunk: (chunk != NO_CHUNK).then_some(chunk), site }
+        let chunk = (chunk != NO_CHUNK).then_some(chunk);
+        Spec { kind, engine, label, chunk, site, returns: Returns::AtOnce }
     }
 }
 
@@ -185,6 +193,10 @@ impl Inner {
 fn give_back(lane: &LaneRef) -> [Result<()>; 2] {
     let origin = match &lane.legacy {
         Some(legacy) => {
+            let is_default = matches!(legacy.origin, Origin::Legacy | Origin::PerThread);
+            if is_default && !lane.universe.leave_default(lane.device, legacy) {
+                return [Ok(()), Ok(())];
+            }
             legacy.leave(lane.id);
             legacy.origin
         }

@@ -17,7 +17,7 @@
 
 use crate::base::id::{BlockId, LaneId, Position};
 use crate::base::interval::RangeMap;
-use crate::base::ledger::Mode;
+use crate::base::ledger::{Mode, Place};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -107,6 +107,7 @@ pub(crate) struct Track {
     pub(crate) id: BlockId,
     /// The universe whose lanes the stamps speak of.
     pub(crate) universe: u64,
+    pub(crate) place: Place,
     /// The bytes that make the whole.
     bytes: u64,
     /// The last write of the whole; of manual memory, the last write in each lane.
@@ -140,10 +141,11 @@ pub(crate) struct Use<'a> {
 
 impl Track {
     /// The stamps of `bytes` bytes that nobody has used.
-    pub(crate) fn new(universe: u64, bytes: u64) -> Self {
+    pub(crate) fn new(universe: u64, bytes: u64, place: Place) -> Self {
         Self {
             id: BlockId::fresh(),
             universe,
+            place,
             bytes,
             writes: Slots::default(),
             reads: Slots::default(),
@@ -365,7 +367,7 @@ mod tests {
     }
 
     fn track() -> Track {
-        Track::new(0, 64)
+        Track::new(0, 64, Place::Device)
     }
 
     fn stamp(track: &Track, range: Range<u64>, mode: Mode, position: Position) {

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::callback::HostFns;
-use super::default::Blocking;
+use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::timing::Recorder;
 use super::track::Track;
@@ -11,7 +11,7 @@ use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::Op;
+use crate::base::ledger::{Op, StreamClass};
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
@@ -54,6 +54,8 @@ pub(crate) struct Universe {
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
     retired: Mutex<Vec<(LaneId, Option<Arc<Mark>>)>>,
     fresh: Mutex<u32>,
+    /// The lanes of default streams and their handles, by device and thread.
+    defaults: Mutex<BTreeMap<(DeviceId, Option<u64>), (LaneId, u32)>>,
     /// Per device, the blocking lanes and what the legacy stream holds back.
     around: Mutex<BTreeMap<DeviceId, Arc<RwLock<Blocking>>>>,
     /// The waits between lanes, one of which may be left out.
@@ -89,6 +91,7 @@ impl Universe {
             lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
+            defaults: Mutex::default(),
             around: Mutex::default(),
             waits: Pick::default(),
             records: AtomicU64::new(0),
@@ -115,12 +118,43 @@ impl Universe {
         &self,
         device: DeviceId,
         stream: StreamHandle,
-        records: Records,
+        kind: (StreamClass, Records),
     ) -> Result<LaneId> {
         let id = self.free_lane()?;
         let recorder = self.recorder.lock().expect("no panic under this lock").clone();
-        self.lane(id).open(device, stream, records, recorder);
+        self.lane(id).open(device, stream, kind, recorder);
         Ok(id)
+    }
+
+    /// The lane of a default stream: one per stream, however many handles there are.
+    pub(crate) fn adopt_default(
+        &self,
+        device: DeviceId,
+        stream: StreamHandle,
+        kind: (StreamClass, Records),
+        legacy: &LegacyOrder,
+    ) -> Result<LaneId> {
+        let mut defaults = self.defaults.lock().expect("no panic under this lock");
+        if let Some((lane, handles)) = defaults.get_mut(&(device, legacy.thread())) {
+            *handles += 1;
+            return Ok(*lane);
+        }
+        let lane = self.adopt(device, stream, kind)?;
+        defaults.insert((device, legacy.thread()), (lane, 1));
+        Ok(lane)
+    }
+
+    /// A handle of a default stream goes; whether its lane does. That of the legacy stream stays.
+    pub(crate) fn leave_default(&self, device: DeviceId, legacy: &LegacyOrder) -> bool {
+        let mut defaults = self.defaults.lock().expect("no panic under this lock");
+        let key = (device, legacy.thread());
+        let Some((_, handles)) = defaults.get_mut(&key) else { return false };
+        *handles -= 1;
+        let gone = *handles == 0 && legacy.thread().is_some();
+        if gone {
+            defaults.remove(&key);
+        }
+        gone
     }
 
     /// The order around the legacy stream of a device.

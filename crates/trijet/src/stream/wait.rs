@@ -12,7 +12,7 @@ use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Mode, OpKind};
+use crate::base::ledger::{Asked, Mode, OpKind};
 use crate::device::driver::{Driver, EventHandle, StreamHandle};
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,8 +81,9 @@ impl LaneRef {
                 continue;
             }
             self.driver().stream_wait(self.stream, mark.event)?;
-            let kind = OpKind::Wait { event: mark.event.0, on: mark.position };
-            state.note(|| plain(kind.clone(), self.device, position));
+            let by = Asked::Ordering;
+            let kind = OpKind::Wait { event: mark.event.0, on: mark.position, by };
+            state.note(|| plain(kind.clone(), self.device, self.class(), position));
             state.last_end = None;
             if mark.position.seq > need.seq {
                 self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
@@ -111,8 +112,8 @@ impl LaneRef {
         }
         state.last_end = None;
         let position = Position { lane: self.id, seq: state.seq + 1 };
-        let kind = OpKind::Wait { event: event.0, on };
-        state.note(|| plain(kind.clone(), self.device, position));
+        let kind = OpKind::Wait { event: event.0, on, by: Asked::User };
+        state.note(|| plain(kind.clone(), self.device, self.class(), position));
         Ok(())
     }
 
@@ -130,8 +131,8 @@ impl LaneRef {
         let state = self.lane().lock();
         record(self.driver(), self.stream)?;
         let position = Position { lane: self.id, seq: state.seq };
-        let kind = OpKind::Record { event: event.0 };
-        state.note(|| plain(kind.clone(), self.device, position));
+        let kind = OpKind::Record { event: event.0, by: Asked::User };
+        state.note(|| plain(kind.clone(), self.device, self.class(), position));
         Ok((position, state.vector.clone()))
     }
 

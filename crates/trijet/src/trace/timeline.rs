@@ -85,6 +85,7 @@ mod tests {
     fn op(engine: Engine, chunk: u64, begin: u64, end: u64) -> Op {
         Op {
             kind: OpKind::Kernel,
+            stream: crate::base::ledger::StreamClass::NonBlocking,
             engine,
             device: DeviceId(0),
             position: Position { lane: LaneId(0), seq: 1 },

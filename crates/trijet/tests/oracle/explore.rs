@@ -1,19 +1,16 @@
 //! Runs many programs, compares their bytes with the serial run and has their records judged.
 
-use crate::calls::History;
 use crate::draw::draw;
 use crate::ledger::history;
-use crate::program::{Program, Step, StreamKind};
-use crate::run::{Events, run};
+use crate::program::Program;
+use crate::run::run;
 use crate::serial::interpret;
 use crate::shrink::shrink;
 use crate::verdict::{Report, Seen, judge};
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{AddAssign, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::base::ledger::{Op, OpKind};
 use trijet::{Device, Executor, HostConfig, Order};
 
 /// What was run and judged.
@@ -60,30 +57,12 @@ pub(crate) fn close(devices: Vec<Device>) -> Result<(), String> {
     devices.into_iter().try_for_each(|device| device.close().map_err(|error| error.to_string()))
 }
 
-/// The history of a run; the first records of all are those of the program's events.
-fn told(ops: &[Op], events: usize) -> History {
-    let records = ops.iter().filter_map(|op| match op.kind {
-        OpKind::Record { event } => Some(event),
-        _ => None,
-    });
-    let asked: BTreeSet<u64> = records.take(events).collect();
-    history(ops, &|event| asked.contains(&event))
-}
-
-/// Whether the record of a run says all that the judge needs. It does not tell the kinds of
-/// streams from each other, nor a synchronous verb from an asynchronous one.
-fn is_told_in_full(program: &Program) -> bool {
-    let is_plain = |step: &Step| !matches!(step, Step::CopyNow { .. } | Step::FillNow { .. });
-    program.streams.iter().all(|spec| spec.kind == StreamKind::NonBlocking)
-        && program.steps().all(is_plain)
-}
-
 /// One run with its record.
 fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
     let devices = seeded(program, order);
     let zero = devices[0].stream().map_err(|error| error.to_string())?;
     devices[0].record(&zero).map_err(|error| error.to_string())?;
-    let found = run(&devices, program, Events::Marked)?;
+    let found = run(&devices, program)?;
     let counts = devices[0].ordering();
     let ops = devices[0].take_record().map_err(|error| error.to_string())?;
     drop(zero);
@@ -91,10 +70,7 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
     if let Some(difference) = interpret(program).difference(&found) {
         return Err(difference);
     }
-    if !is_told_in_full(program) {
-        return Ok(Seen::default());
-    }
-    let history = told(&ops, program.events.len());
+    let history = history(&ops);
     let seen = judge(&history).map_err(|wrong| Report(&history, wrong).to_string())?;
     // Work that the wait need not name, because later work that it does name follows it, is more
     // than it must to the ordering and not to the judge.
@@ -110,7 +86,7 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
 
 /// One run for its bytes.
 pub(crate) fn computed(program: &Program, devices: Vec<Device>) -> Result<(), String> {
-    let found = run(&devices, program, Events::Plain)?;
+    let found = run(&devices, program)?;
     close(devices)?;
     interpret(program).difference(&found).map_or(Ok(()), Err)
 }

@@ -1,17 +1,18 @@
 //! The library's record of its driver calls as a history for the judge: the only place that knows
 //! both forms.
 
-use crate::calls::{Access, By, History, Lane, Verb, What};
-use crate::program::StreamKind;
+use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
+use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
 use trijet::base::id::{LaneId, Position};
-use trijet::base::ledger::{Op, OpKind};
+use trijet::base::ledger::{Asked, Op, OpKind, Place, SourceOrder, StreamClass};
 
 /// What is known so far of the record that is read.
 #[derive(Default)]
 struct Reader {
     history: History,
-    lanes: BTreeMap<LaneId, usize>,
+    /// A lane is used again, perhaps by a stream of another kind.
+    lanes: BTreeMap<(LaneId, u32, u8), usize>,
     /// The call of each operation.
     positions: BTreeMap<Position, usize>,
     /// What each thread was last said to know.
@@ -23,9 +24,29 @@ impl Reader {
     fn lane(&mut self, op: &Op) -> usize {
         let device = usize::try_from(op.device.0).expect("a few devices");
         let next = self.lanes.len();
-        let number = *self.lanes.entry(op.position.lane).or_insert(next);
+        let class = match op.stream {
+            StreamClass::Legacy => 0,
+            StreamClass::PerThread => 1,
+            StreamClass::Blocking => 2,
+            StreamClass::NonBlocking => 3,
+        };
+        let key = (op.position.lane, op.device.0, class);
+        let number = *self.lanes.entry(key).or_insert(next);
         if number == next {
-            self.history.lanes.push(Lane { kind: StreamKind::NonBlocking, device });
+            // A lane passes to another stream when a query said that all its work is complete.
+            let before = self.positions.range(Position { lane: op.position.lane, seq: 0 }..);
+            let before = before.take_while(|(position, _)| position.lane == op.position.lane);
+            let calls: Vec<usize> = before.map(|(_, call)| *call).collect();
+            if !calls.is_empty() {
+                self.history.push(op.thread, What::Observed { calls });
+            }
+            let kind = match op.stream {
+                StreamClass::Legacy => StreamKind::Legacy,
+                StreamClass::PerThread => StreamKind::PerThread,
+                StreamClass::Blocking => StreamKind::Blocking,
+                StreamClass::NonBlocking => StreamKind::NonBlocking,
+            };
+            self.history.lanes.push(Lane { kind, device });
         }
         number
     }
@@ -56,7 +77,7 @@ impl Reader {
         }
     }
 
-    fn op(&mut self, op: &Op, asked: &dyn Fn(u64) -> bool) {
+    fn op(&mut self, op: &Op) {
         self.threads(op);
         self.observations(op);
         let stream = self.lane(op);
@@ -64,21 +85,37 @@ impl Reader {
             OpKind::Alloc => Verb::Alloc,
             OpKind::Free => Verb::Free,
             OpKind::Copy => Verb::Copy,
+            OpKind::CopyNow => Verb::CopyNow,
+            OpKind::Batch(SourceOrder::Stream) => Verb::Batch(Sources::InStreamOrder),
+            OpKind::Batch(SourceOrder::DuringCall) => Verb::Batch(Sources::DuringCall),
+            OpKind::Batch(SourceOrder::Any) => Verb::Batch(Sources::AnyTime),
             OpKind::Fill => Verb::Fill,
+            OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
-            OpKind::Record { event } => {
+            OpKind::Record { event, .. } => {
                 let call = self.history.push(op.thread, What::Record { event: *event, stream });
                 self.label(call, op);
                 return;
             }
-            OpKind::Wait { event, .. } => {
-                let by = if asked(*event) { By::User } else { By::Ordering };
+            OpKind::Wait { event, by, .. } => {
+                let by = match by {
+                    Asked::User => By::User,
+                    Asked::Ordering => By::Ordering,
+                };
                 let call = self.history.push(op.thread, What::Wait { event: *event, stream, by });
                 self.label(call, op);
                 return;
             }
         };
+        for access in &op.accesses {
+            let memory = match access.place {
+                Place::Device => Memory::Device,
+                Place::Pinned => Memory::Pinned,
+                Place::Pageable => Memory::Pageable,
+            };
+            self.history.memory.insert(access.block.0, memory);
+        }
         let accesses = op.accesses.iter().map(|access| Access {
             block: access.block.0,
             range: access.range.clone(),
@@ -95,9 +132,9 @@ impl Reader {
     }
 }
 
-/// The history that a record tells; `asked` says which events are the user's.
-pub(crate) fn history(ops: &[Op], asked: &dyn Fn(u64) -> bool) -> History {
+/// The history that a record tells.
+pub(crate) fn history(ops: &[Op]) -> History {
     let mut reader = Reader::default();
-    ops.iter().for_each(|op| reader.op(op, asked));
+    ops.iter().for_each(|op| reader.op(op));
     reader.history
 }

@@ -28,7 +28,7 @@ mod verdict;
 
 use explore::{Tally, close, computed, examine, explore, open, seeded};
 use program::Program;
-use run::{Events, run};
+use run::run;
 use std::ops::Range;
 use trijet::Executor;
 
@@ -90,11 +90,11 @@ fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
         let program = draw::draw(seed);
         let expected = serial::interpret(&program);
         let whole = seeded(&program, seed);
-        run(&whole, &program, Events::Plain).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        run(&whole, &program).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         for number in 1..=whole[0].ordering().waits {
             let devices = seeded(&program, seed);
             devices[0].drop_wait(number);
-            let found = run(&devices, &program, Events::Plain);
+            let found = run(&devices, &program);
             let found = found.unwrap_or_else(|why| panic!("seed {seed}, wait {number}: {why}"));
             // The waits of frees are never left out, and after these there may be no other.
             left_out += u64::from(devices[0].dropped_wait().is_some());
@@ -114,11 +114,11 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
         devices[0].drop_wait(1);
         let zero = devices[0].stream().expect("one more stream");
         devices[0].record(&zero).expect("a recorder");
-        let found = run(&devices, &program, Events::Plain).expect("no call fails");
+        let found = run(&devices, &program).expect("no call fails");
         let dropped = devices[0].dropped_wait().expect("there is one wait");
         assert_eq!(dropped.waiter, "mix_u64");
         let ops = devices[0].take_record().expect("everything is complete");
-        let history = ledger::history(&ops, &|_| false);
+        let history = ledger::history(&ops);
         let wrong = verdict::judge(&history).expect_err("the two launches race");
         assert!(matches!(wrong, verdict::Wrong::Race(..)), "{}", verdict::Report(&history, wrong));
         expected.difference(&found).is_some()
@@ -127,7 +127,7 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
     assert!(shown > 0, "none of 50 orders showed it");
     for seed in 0..50 {
         let devices = seeded(&program, seed);
-        let found = run(&devices, &program, Events::Plain).expect("no call fails");
+        let found = run(&devices, &program).expect("no call fails");
         assert_eq!(expected.difference(&found), None, "with its wait, seed {seed}");
         close(devices).expect("no drop failed");
     }

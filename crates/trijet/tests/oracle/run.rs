@@ -349,13 +349,6 @@ fn deal(phase: &Phase, mut held: Buffers) -> (Vec<Buffers>, Buffers) {
 }
 
 impl World<'_> {
-    fn mark_events(&self) -> Result<()> {
-        for (event, device) in self.events.iter().zip(&self.program.events) {
-            event.record(&self.devices[*device].stream()?)?;
-        }
-        Ok(())
-    }
-
     fn phase(&self, number: usize, held: Buffers) -> Told<Buffers> {
         let (owned, shared) = deal(&self.program.phases[number], held);
         let ends: Vec<Mutex<Told<Buffers>>> =
@@ -404,26 +397,13 @@ impl World<'_> {
     }
 }
 
-/// Whether the record of the run tells the program's events from those of the ordering.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Events {
-    /// They begin as they are made: as empty sets of work.
-    Plain,
-    /// They begin as empty sets of work that were recorded, so that the first records of all are
-    /// theirs.
-    Marked,
-}
-
 /// Runs a valid program; everything is complete afterwards.
 ///
 /// # Errors
 /// What a call reported, with the call.
-pub(crate) fn run(devices: &[Device], program: &Program, events: Events) -> Told<Outcome> {
+pub(crate) fn run(devices: &[Device], program: &Program) -> Told<Outcome> {
     let plain = |error: trijet::Error| error.to_string();
     let world = World::new(devices, program).map_err(plain)?;
-    if events == Events::Marked {
-        world.mark_events().map_err(plain)?;
-    }
     let mut held = BTreeMap::new();
     for number in 0..program.phases.len() {
         held = world.phase(number, held)?;
