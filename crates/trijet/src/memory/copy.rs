@@ -217,7 +217,7 @@ impl Device {
         let CopySpans { dst, src } = &copy.spans;
         spec.returns = match (src.memory().space(), dst.memory().space()) {
             (Space::Device(_), Space::Device(_)) => Returns::AtOnce,
-            (Space::Pageable, Space::Device(_)) => Returns::SourcesRead,
+            (Space::Pageable, Space::Device(_)) => Returns::Staged,
             _ => Returns::Done,
         };
         let enqueue = |driver: &dyn Driver, _| driver.copy_now(device, dst, src);

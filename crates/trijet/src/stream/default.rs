@@ -48,6 +48,14 @@ pub(crate) struct Blocking {
     version: u64,
 }
 
+impl Blocking {
+    /// The lane passes to another stream. Until then the legacy stream waits for what is pending
+    /// in it, whether its stream is still there or not.
+    pub(crate) fn leave(&mut self, lane: LaneId) {
+        self.members.retain(|member| *member != lane);
+    }
+}
+
 /// A lane's part in the order around the legacy stream. Non-blocking lanes have none.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyOrder {
@@ -100,11 +108,6 @@ impl LegacyOrder {
         if self.origin != Origin::Legacy && !around.members.contains(&lane) {
             around.members.push(lane);
         }
-    }
-
-    pub(crate) fn leave(&self, lane: LaneId) {
-        let mut around = self.around.write().unwrap_or_else(PoisonError::into_inner);
-        around.members.retain(|member| *member != lane);
     }
 
     /// Law A13: takes the lane's turn and lets it know what comes before it.

@@ -70,8 +70,10 @@ pub(crate) struct Spec {
 pub(crate) enum Returns {
     /// Nothing more: it is enqueued.
     AtOnce,
-    /// What the operation reads has been read (laws A18 and A19).
+    /// What the operation reads has been read (law A19).
     SourcesRead,
+    /// So it has, and everything before the operation is complete (law A18).
+    Staged,
     /// The operation is complete (laws A17 and A18).
     Done,
 }
@@ -249,7 +251,8 @@ struct Aside {
 fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
     let mut late = 0;
     for (index, access) in uses.iter().enumerate() {
-        if returns == Returns::SourcesRead && !access.mode.writes() {
+        let read = matches!(returns, Returns::SourcesRead | Returns::Staged);
+        if read && !access.mode.writes() {
             continue;
         }
         if !access.track.stamp(&access.range, access.mode, position) {
@@ -335,12 +338,15 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let mut aside = Aside::default();
         // One branch for all that an operation without waits and records does not have.
-        let plain = needs.is_empty() && state.is_plain() && spec.returns != Returns::Done;
+        let plain = needs.is_empty() && state.is_plain() && matches!(spec.returns, Returns::AtOnce | Returns::SourcesRead);
         if !plain {
             self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         }
         let result = run(self.driver(), self.stream)?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
+        if spec.returns == Returns::Staged {
+            self.universe.learn(&state.vector);
+        }
         state.seq += 1;
         let position = Position { lane: self.id, seq: state.seq };
         state.vector.raise(position);

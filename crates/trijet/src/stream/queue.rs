@@ -197,7 +197,6 @@ fn give_back(lane: &LaneRef) -> [Result<()>; 2] {
             if is_default && !lane.universe.leave_default(lane.device, legacy) {
                 return [Ok(()), Ok(())];
             }
-            legacy.leave(lane.id);
             legacy.origin
         }
         None => Origin::Created(StreamKind::NonBlocking),

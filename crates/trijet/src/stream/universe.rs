@@ -16,7 +16,7 @@ use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What the ordering did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +121,9 @@ impl Universe {
         kind: (StreamClass, Records),
     ) -> Result<LaneId> {
         let id = self.free_lane()?;
+        for around in self.around.lock().expect("no panic under this lock").values() {
+            around.write().unwrap_or_else(PoisonError::into_inner).leave(id);
+        }
         let recorder = self.recorder.lock().expect("no panic under this lock").clone();
         self.lane(id).open(device, stream, kind, recorder);
         Ok(id)
