@@ -9,7 +9,7 @@ use super::callback;
 use super::device::{Device, Shared};
 use super::lane::{LaneRef, Mark};
 use super::queue::Stream;
-use super::universe::Universe;
+use super::ready::{Point, Ready};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
@@ -174,6 +174,14 @@ macro_rules! event_verbs {
             pub fn query(&self) -> Result<Readiness> {
                 self.0.query()
             }
+
+            /// A future of what it stands for at this call; a later record does not change that.
+            ///
+            /// # Errors
+            /// The future ends with the error of work that failed, or with `Stalled`.
+            pub fn ready(&self) -> Ready {
+                Ready::new(&self.0.device, Ok(Some(Point::Record(self.0.last()))))
+            }
         }
     };
 }
@@ -228,13 +236,13 @@ impl Device {
 /// knows that the work is complete.
 #[derive(Debug, Clone)]
 pub struct Ticket {
-    universe: Arc<Universe>,
+    device: Arc<Shared>,
     mark: Option<Arc<Mark>>,
 }
 
 impl Ticket {
-    pub(crate) fn new(universe: &Arc<Universe>, mark: Option<Arc<Mark>>) -> Self {
-        Self { universe: Arc::clone(universe), mark }
+    pub(crate) fn new(device: &Arc<Shared>, mark: Option<Arc<Mark>>) -> Self {
+        Self { device: Arc::clone(device), mark }
     }
 
     /// Waits for the work.
@@ -244,7 +252,7 @@ impl Ticket {
     pub fn wait(&self) -> Result<()> {
         callback::refuse("ticket wait")?;
         match &self.mark {
-            Some(mark) => self.universe.host_wait(mark),
+            Some(mark) => self.device.universe.host_wait(mark),
             None => Ok(()),
         }
     }
@@ -256,10 +264,18 @@ impl Ticket {
     pub fn query(&self) -> Result<Readiness> {
         callback::refuse("ticket query")?;
         let Some(mark) = &self.mark else { return Ok(Readiness::Ready) };
-        let readiness = self.universe.driver.event_query(mark.event)?;
+        let readiness = self.device.universe.driver.event_query(mark.event)?;
         if readiness == Readiness::Ready {
-            self.universe.learn(&mark.snapshot);
+            self.device.universe.learn(&mark.snapshot);
         }
         Ok(readiness)
+    }
+
+    /// A future of the work, to be awaited on any thread.
+    ///
+    /// # Errors
+    /// The future ends with the error of work that failed, or with `Stalled`.
+    pub fn ready(&self) -> Ready {
+        Ready::new(&self.device, Ok(self.mark.clone().map(Point::Mark)))
     }
 }
