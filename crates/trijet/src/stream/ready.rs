@@ -248,9 +248,8 @@ impl Completion {
         point: &Point,
         waker: &Waker,
     ) -> Result<EntryId> {
-        let same = |entry: &Entry| {
-            entry.point.event() == point.event() && entry.waker.will_wake(waker)
-        };
+        let same =
+            |entry: &Entry| entry.point.event() == point.event() && entry.waker.will_wake(waker);
         if let Some(id) = id
             && self.0.lock().entries.get(&id).is_some_and(same)
         {
@@ -326,10 +325,10 @@ fn look(watch: &Watch, driver: &dyn Driver, id: EntryId, point: &Point) {
     let entered = list.entries.get(&id).is_some_and(|now| now.point.event() == point.event());
     let entry = if entered { list.entries.remove(&id) } else { None };
     drop(list);
-    if let Some(entry) = entry {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| entry.waker.wake())) {
-            // Nobody here could be told, and dropping it may panic again.
-            std::mem::forget(panic);
-        }
+    if let Some(entry) = entry
+        && let Err(panic) = catch_unwind(AssertUnwindSafe(|| entry.waker.wake()))
+    {
+        // Nobody here could be told, and dropping it may panic again.
+        std::mem::forget(panic);
     }
 }

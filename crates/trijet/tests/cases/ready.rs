@@ -101,15 +101,13 @@ pub(crate) fn a_host_buffer_is_awaited_for_its_writers_only(device: &Device) -> 
     source.write()?.fill(9);
     let (mut left, mut right) = device.pinned::<u64>(64)?.split(32);
     b.copy(&y, &mut right)?;
-    let gate = Gate::on(device, &a)?;
+    let written = right.ready();
+    let (gate, event) = (Gate::on(device, &a)?, device.event()?);
     a.copy(&x, &mut left)?;
-    b.wait(&{
-        let event = device.event()?;
-        event.record(&a)?;
-        event
-    })?;
+    event.record(&a)?;
+    b.wait(&event)?;
     b.copy(&source, &mut y)?;
-    assert_eq!(&*block_on(right.ready())?, &words(6, 32));
+    assert_eq!(&*block_on(written)?, &words(6, 32));
     assert_eq!(&*block_on(source.ready())?, &[9; 32], "it is only read");
     assert_eq!(a.query()?, Readiness::NotReady, "the left half is still to come");
     assert!(poll_once(&mut left.ready()).is_pending());
