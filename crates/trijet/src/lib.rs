@@ -43,10 +43,10 @@ pub use base::units::{Bytes, Nanos};
 pub use device::driver::{DeviceInfo, PoolStats, Readiness};
 pub use device::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 pub use memory::{
-    AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, Scope, View,
-    ViewMut, WriteGuard,
+    AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady,
+    Scope, View, ViewMut, WriteGuard,
 };
-pub use stream::{Device, Event, Select, Stream, Ticket, TimedEvent};
+pub use stream::{Device, Event, Ready, Select, Stream, Ticket, TimedEvent};
 
 /// The program of the README, kept honest.
 #[cfg(doctest)]

@@ -14,11 +14,6 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// One after the other: the counts that the cases compare are those of the whole driver.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn check(case: fn(&Device) -> Result<()>) {
     let _alone = alone();
     cases::check(Device::open(Select::Cuda(0)).expect("a CUDA device"), case);

@@ -17,6 +17,7 @@ use crate::stream::default::Origin;
 use crate::stream::device::{Device, Shared};
 use crate::stream::lane::{Returns, Spec};
 use crate::stream::queue::{Inner, Stream};
+use crate::stream::ready::Waiting;
 use crate::stream::track::{Needs, Track, Use};
 use crate::stream::universe::Universe;
 use std::panic::Location;
@@ -92,6 +93,17 @@ impl Block {
     /// Makes the calling thread wait for the operations that an access by the host must follow.
     pub(crate) fn host_wait(&self, range: std::ops::Range<u64>, mode: Mode) -> Result<()> {
         self.universe().host_wait_for(&self.track, range, mode)
+    }
+
+    /// The same wait, to be awaited.
+    pub(crate) fn host_waiting(&self, range: std::ops::Range<u64>, mode: Mode) -> Waiting {
+        let device = match &self.home {
+            Home::Stream(stream) => stream.device(),
+            Home::Host(shared) => shared,
+        };
+        let points = callback::refuse("ready")
+            .and_then(|()| self.universe().host_points(&self.track, range, mode));
+        Waiting::new(device, points)
     }
 }
 

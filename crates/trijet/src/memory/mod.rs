@@ -15,5 +15,5 @@ pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
 };
 pub use copy::Batch;
-pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, WriteGuard};
+pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;

@@ -12,8 +12,11 @@ use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Space;
+use crate::stream::ready::Waiting;
 use crate::stream::{Device, callback};
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 /// Elements in page-locked host memory.
 ///
@@ -53,6 +56,14 @@ impl OnHost for Pageable {}
 /// Elements that the host reads.
 #[derive(Debug)]
 pub struct ReadGuard<'a, T>(&'a [T]);
+
+/// The future of [`Buffer::ready`].
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is awaited"]
+pub struct ReadReady<'a, T, S> {
+    buffer: &'a Buffer<T, S>,
+    waiting: Waiting,
+}
 
 /// Elements that the host reads and writes.
 #[derive(Debug)]
@@ -98,6 +109,43 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
 
+    /// [`Buffer::read`] as a future: it waits without blocking for the operations that still write
+    /// the buffer, then lends it for reading.
+    ///
+    /// ```
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     let mut future = pin!(future);
+    /// #     loop {
+    /// #         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    /// #         if let Poll::Ready(output) = polled { break output }
+    /// #         std::thread::yield_now();
+    /// #     }
+    /// # }
+    /// use trijet::{Device, Result, Select};
+    /// async fn seventh(device: &Device) -> Result<u32> {
+    ///     let s = device.stream()?;
+    ///     let mut h = device.pinned::<u32>(1000)?;
+    ///     let mut x = s.alloc::<u32>(1000)?;
+    ///     s.fill_bytes(&mut x, 1)?;
+    ///     s.copy(&x, &mut h)?;
+    ///     let v = h.ready().await?;
+    ///     Ok(v[7])
+    /// }
+    /// // `block_on` of any executor.
+    /// let value = block_on(seventh(&Device::open(Select::Host(0))?))?;
+    /// assert_eq!(value, 0x0101_0101);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future ends with the error of work that failed, or with `Stalled`.
+    pub fn ready(&self) -> ReadReady<'_, T, S> {
+        let waiting = self.block.host_waiting(self.view().range(), Mode::Read);
+        ReadReady { buffer: self, waiting }
+    }
+
     /// Waits for the operations that still use the buffer, then lends it for writing.
     ///
     /// # Errors
@@ -112,6 +160,16 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         // another range, and no other guard of this one can exist.
         let bytes = unsafe { host.slice_mut(range) };
         Ok(WriteGuard(bytemuck::cast_slice_mut(bytes)))
+    }
+}
+
+impl<'a, T: Element, S: OnHost> Future for ReadReady<'a, T, S> {
+    type Output = Result<ReadGuard<'a, T>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(self.waiting.poll(context))?;
+        // This thread knows of all that `read` would wait for, so it does not block.
+        Poll::Ready(self.buffer.read())
     }
 }
 

@@ -4,6 +4,7 @@
 use super::callback;
 use super::default::Origin;
 use super::queue::Stream;
+use super::ready::Completion;
 use super::universe::{DroppedWait, OrderingCounts, Universe};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: Table<FunctionHandle>,
+    /// Wakes who awaits work of the device.
+    pub(crate) completion: Completion,
     deferred: Mutex<Vec<Deferred>>,
     /// Errors that nobody could be told of when they happened, as in a drop.
     errors: Mutex<Vec<Error>>,
@@ -163,6 +166,7 @@ impl Device {
             pool,
             modules: Mutex::default(),
             kernels: Table::default(),
+            completion: Completion::default(),
             deferred: Mutex::default(),
             errors: Mutex::default(),
         })))

@@ -9,13 +9,13 @@ use super::callback;
 use super::device::{Device, Shared};
 use super::lane::{LaneRef, Mark};
 use super::queue::Stream;
-use super::universe::Universe;
+use super::ready::{Point, Ready};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::units::Nanos;
-use crate::device::driver::{EventHandle, Readiness, Timing};
-use std::sync::{Arc, Mutex};
+use crate::device::driver::{Driver, EventHandle, Readiness, Timing};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A point in a stream (laws A4 to A8). Before its first record it stands for no work: a wait
 /// returns at once.
@@ -52,75 +52,90 @@ pub struct TimedEvent(Recorded);
 #[derive(Debug)]
 struct Recorded {
     device: Arc<Shared>,
-    event: EventHandle,
-    /// What the event stands for since its last record. The lock is held across the driver's
-    /// call that records or waits in a stream, so that the two always agree.
-    last: Mutex<Last>,
+    timing: Timing,
+    /// The last record. The lock is held across the driver's call that records or waits in a
+    /// stream, so that the driver and the clock always agree.
+    last: Mutex<Arc<Record>>,
 }
 
-/// The last record of an event.
-#[derive(Debug, Default)]
-struct Last {
-    /// Counts records. A wait of the host runs without the lock, and teaches something only if
-    /// nobody recorded the event meanwhile: else it may have waited for either record.
-    number: u64,
+/// An event of the driver with its one record. Who waits for the record keeps a share: then the
+/// next record takes a new event, and the two are never confused.
+#[derive(Debug)]
+pub(crate) struct Record {
+    device: Arc<Shared>,
+    pub(crate) event: EventHandle,
     stands_for: Option<(Position, VectorClock)>,
+}
+
+impl Record {
+    fn new(device: &Arc<Shared>, timing: Timing) -> Result<Self> {
+        let event = device.universe.driver.event_create(device.id, timing)?;
+        Ok(Self { device: Arc::clone(device), event, stands_for: None })
+    }
+
+    /// What is complete when the event is.
+    pub(crate) fn snapshot(&self) -> Option<&VectorClock> {
+        self.stands_for.as_ref().map(|(_, clock)| clock)
+    }
+
+    /// The calling thread has observed it to be complete.
+    fn learn(&self) {
+        if let Some(clock) = self.snapshot() {
+            self.device.universe.learn(clock);
+        }
+    }
 }
 
 impl Recorded {
     fn new(device: &Device, timing: Timing) -> Result<Self> {
         callback::refuse("event create")?;
-        let shared = Arc::clone(device.shared());
-        let event = shared.universe.driver.event_create(shared.id, timing)?;
-        Ok(Self { device: shared, event, last: Mutex::default() })
+        let device = Arc::clone(device.shared());
+        let last = Mutex::new(Arc::new(Record::new(&device, timing)?));
+        Ok(Self { device, timing, last })
     }
 
     fn record(&self, stream: &Stream) -> Result<()> {
         callback::refuse("event record")?;
         stream.lane().universe.own("event record", self.device.universe.id)?;
-        let mut last = self.last.lock().expect("no panic under this lock");
-        let record = |driver: &dyn crate::device::driver::Driver, stream| {
-            driver.event_record(self.event, stream)
-        };
-        last.number += 1;
-        last.stands_for = Some(stream.lane().record_event(self.event, record)?);
+        let mut last = self.lock();
+        if Arc::get_mut(&mut last).is_none() {
+            *last = Arc::new(Record::new(&self.device, self.timing)?);
+        }
+        let last = Arc::get_mut(&mut last).expect("shares are taken under the lock only");
+        let event = last.event;
+        let record = |driver: &dyn Driver, stream| driver.event_record(event, stream);
+        last.stands_for = Some(stream.lane().record_event(event, record)?);
         Ok(())
     }
 
-    fn number(&self) -> u64 {
-        self.last.lock().expect("no panic under this lock").number
+    fn lock(&self) -> MutexGuard<'_, Arc<Record>> {
+        self.last.lock().expect("no panic under this lock")
     }
 
-    /// The record with this number, if it still is the last one, is complete.
-    fn learn(&self, number: u64) {
-        let last = self.last.lock().expect("no panic under this lock");
-        if last.number == number
-            && let Some((_, clock)) = &last.stands_for
-        {
-            self.device.universe.learn(clock);
-        }
+    fn last(&self) -> Arc<Record> {
+        Arc::clone(&self.lock())
     }
 
     fn synchronize(&self) -> Result<()> {
         callback::refuse("event synchronize")?;
-        let number = self.number();
-        self.device.universe.driver.event_synchronize(self.event)?;
-        self.learn(number);
+        let last = self.last();
+        self.device.universe.driver.event_synchronize(last.event)?;
+        last.learn();
         Ok(())
     }
 
     fn query(&self) -> Result<Readiness> {
         callback::refuse("event query")?;
-        let number = self.number();
-        let readiness = self.device.universe.driver.event_query(self.event)?;
+        let last = self.last();
+        let readiness = self.device.universe.driver.event_query(last.event)?;
         if readiness == Readiness::Ready {
-            self.learn(number);
+            last.learn();
         }
         Ok(readiness)
     }
 }
 
-impl Drop for Recorded {
+impl Drop for Record {
     fn drop(&mut self) {
         if callback::inside() {
             let (universe, event) = (Arc::clone(&self.device.universe), self.event);
@@ -159,6 +174,14 @@ macro_rules! event_verbs {
             pub fn query(&self) -> Result<Readiness> {
                 self.0.query()
             }
+
+            /// A future of what it stands for at this call; a later record does not change that.
+            ///
+            /// # Errors
+            /// The future ends with the error of work that failed, or with `Stalled`.
+            pub fn ready(&self) -> Ready {
+                Ready::new(&self.0.device, Ok(Some(Point::Record(self.0.last()))))
+            }
         }
     };
 }
@@ -169,9 +192,9 @@ event_verbs!(TimedEvent);
 impl Event {
     pub(crate) fn make_wait(&self, lane: &LaneRef) -> Result<()> {
         lane.universe.own("stream wait", self.0.device.universe.id)?;
-        let last = self.0.last.lock().expect("no panic under this lock");
+        let last = self.0.lock();
         match &last.stands_for {
-            Some((on, clock)) => lane.wait_event(self.0.event, *on, clock),
+            Some((on, clock)) => lane.wait_event(last.event, *on, clock),
             // Law A5: nothing was recorded, so there is nothing to wait for.
             None => Ok(()),
         }
@@ -186,7 +209,8 @@ impl TimedEvent {
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Nanos> {
         callback::refuse("event elapsed")?;
         self.0.device.universe.own("event elapsed", earlier.0.device.universe.id)?;
-        self.0.device.universe.driver.event_elapsed(earlier.0.event, self.0.event)
+        let (from, to) = (earlier.0.last(), self.0.last());
+        self.0.device.universe.driver.event_elapsed(from.event, to.event)
     }
 }
 
@@ -212,13 +236,13 @@ impl Device {
 /// knows that the work is complete.
 #[derive(Debug, Clone)]
 pub struct Ticket {
-    universe: Arc<Universe>,
+    device: Arc<Shared>,
     mark: Option<Arc<Mark>>,
 }
 
 impl Ticket {
-    pub(crate) fn new(universe: &Arc<Universe>, mark: Option<Arc<Mark>>) -> Self {
-        Self { universe: Arc::clone(universe), mark }
+    pub(crate) fn new(device: &Arc<Shared>, mark: Option<Arc<Mark>>) -> Self {
+        Self { device: Arc::clone(device), mark }
     }
 
     /// Waits for the work.
@@ -228,7 +252,7 @@ impl Ticket {
     pub fn wait(&self) -> Result<()> {
         callback::refuse("ticket wait")?;
         match &self.mark {
-            Some(mark) => self.universe.host_wait(mark),
+            Some(mark) => self.device.universe.host_wait(mark),
             None => Ok(()),
         }
     }
@@ -240,10 +264,18 @@ impl Ticket {
     pub fn query(&self) -> Result<Readiness> {
         callback::refuse("ticket query")?;
         let Some(mark) = &self.mark else { return Ok(Readiness::Ready) };
-        let readiness = self.universe.driver.event_query(mark.event)?;
+        let readiness = self.device.universe.driver.event_query(mark.event)?;
         if readiness == Readiness::Ready {
-            self.universe.learn(&mark.snapshot);
+            self.device.universe.learn(&mark.snapshot);
         }
         Ok(readiness)
+    }
+
+    /// A future of the work, to be awaited on any thread.
+    ///
+    /// # Errors
+    /// The future ends with the error of work that failed, or with `Stalled`.
+    pub fn ready(&self) -> Ready {
+        Ready::new(&self.device, Ok(self.mark.clone().map(Point::Mark)))
     }
 }

@@ -6,6 +6,7 @@ use super::device::Shared;
 use super::event::{Event, Ticket};
 use super::default::{self, LegacyOrder, Origin};
 use super::lane::{LaneRef, Records, Returns, Spec};
+use super::ready::{Point, Ready};
 use crate::base::error::Result;
 use crate::base::ledger::{Engine, OpKind};
 use crate::device::driver::{Driver, Readiness, StreamHandle, StreamKind};
@@ -134,7 +135,18 @@ impl Stream {
     /// What the driver reports.
     pub fn ticket(&self) -> Result<Ticket> {
         callback::refuse("ticket")?;
-        Ok(Ticket::new(&self.lane().universe, self.lane().mark()?))
+        Ok(Ticket::new(&self.0.device, self.lane().mark()?))
+    }
+
+    /// A future of everything enqueued so far; what is enqueued later does not delay it. A panic
+    /// of a host function is left to the next synchronisation.
+    ///
+    /// # Errors
+    /// The future ends with what the driver reports here, with the error of work that failed, or
+    /// with `Stalled`.
+    pub fn ready(&self) -> Ready {
+        let mark = callback::refuse("ready").and_then(|()| self.lane().mark());
+        Ready::new(&self.0.device, mark.map(|mark| mark.map(Point::Mark)))
     }
 
     /// Waits for everything and gives the stream back; reports what dropping could not.

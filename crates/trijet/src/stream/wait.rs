@@ -6,6 +6,7 @@
 
 use super::default::Turn;
 use super::lane::{LaneRef, Mark, Marks, Spec, State, plain};
+use super::ready::{Point, Points};
 use super::thread;
 use super::track::{Needs, Track};
 use super::universe::{DroppedWait, Universe};
@@ -183,15 +184,32 @@ impl Universe {
         range: Range<u64>,
         mode: Mode,
     ) -> Result<()> {
-        let mut needs = Needs::new();
-        thread::with_known(self.id, |known| {
-            track.all_users(&range, mode, |p| known.covers(p), &mut needs);
-        });
-        for need in needs {
+        for need in self.host_needs(track, range, mode) {
             let mark = self.mark_for(need)?;
             self.host_wait(&mark)?;
         }
         Ok(())
+    }
+
+    /// What an access by the host must come after, beside what the calling thread knows to be
+    /// complete.
+    fn host_needs(&self, track: &Track, range: Range<u64>, mode: Mode) -> Needs {
+        let mut needs = Needs::new();
+        thread::with_known(self.id, |known| {
+            track.all_users(&range, mode, |p| known.covers(p), &mut needs);
+        });
+        needs
+    }
+
+    /// The same as points to be awaited.
+    pub(crate) fn host_points(
+        &self,
+        track: &Track,
+        range: Range<u64>,
+        mode: Mode,
+    ) -> Result<Points> {
+        let needs = self.host_needs(track, range, mode);
+        needs.into_iter().map(|need| self.mark_for(need).map(Point::Mark)).collect()
     }
 
     /// Makes the calling thread wait for `mark`, and know it.

@@ -2,9 +2,11 @@
 //! device and on CUDA. `for_each_case` lists them; a case asserts what a user can observe.
 
 pub(crate) mod copies;
+pub(crate) mod executor;
 pub(crate) mod host;
 pub(crate) mod ordering;
 pub(crate) mod pool;
+pub(crate) mod ready;
 mod reference;
 
 pub(crate) use reference::{mix, words};
@@ -48,6 +50,15 @@ macro_rules! for_each_case {
             host::a_successful_query_is_as_good_as_a_wait
             host::timed_events_measure_ordered_times
             host::pinned_guards_wait_for_the_users_of_their_range_only
+            ready::awaiting_a_ticket_orders_the_thread_that_polls
+            ready::a_stream_is_awaited_up_to_the_call
+            ready::an_event_is_awaited_as_it_was_recorded_at_the_call
+            ready::an_event_that_was_never_recorded_is_ready
+            ready::a_host_buffer_is_awaited_for_its_writers_only
+            ready::what_was_awaited_needs_no_wait_afterwards
+            ready::a_future_that_moves_teaches_the_thread_where_it_ends
+            ready::a_future_takes_along_what_its_maker_knew
+            ready::polling_inside_a_host_function_ends_with_an_error
             pool::used_memory_follows_alloc_and_free
             pool::memory_above_the_threshold_goes_at_a_synchronisation
             pool::trimming_keeps_what_is_in_use

@@ -71,15 +71,18 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
         return Err(difference);
     }
     let history = history(&ops);
-    let seen = judge(&history).map_err(|wrong| Report(&history, wrong).to_string())?;
+    let lines = || -> String {
+        (0..history.calls.len()).map(|call| format!("\n    {}", history.line(call))).collect()
+    };
+    let seen = judge(&history)
+        .map_err(|wrong| format!("{}\n  in{}", Report(&history, wrong), lines()))?;
     // Work that the wait need not name, because later work that it does name follows it, is more
     // than it must to the ordering and not to the judge.
     let judged = (seen.waits, seen.over_waits);
     let counted = (counts.waits, counts.over_waits);
     if judged.0 != counted.0 || judged.1 > counted.1 {
-        let calls: Vec<String> = (0..history.calls.len()).map(|call| history.line(call)).collect();
-        let calls = calls.join("\n  ");
-        return Err(format!("{judged:?} waits and over-waits, {counted:?} counted:\n  {calls}"));
+        let calls = lines();
+        return Err(format!("{judged:?} waits and over-waits, {counted:?} counted in{calls}"));
     }
     Ok(seen)
 }

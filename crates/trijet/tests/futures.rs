@@ -1,0 +1,407 @@
+//! Futures under executors of several kinds, and futures that are not run to their ends.
+
+#[path = "cases/executor.rs"]
+mod executor;
+
+use executor::{block_on, poll_once};
+use std::cell::RefCell;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+use trijet::kernels::{MIX, WORK};
+use trijet::{
+    Device, ErrorKind, Executor, Fault, FaultKind, HostConfig, Order, Readiness, Result, Stream,
+    Verb,
+};
+
+const EXECUTORS: [Executor; 5] = [
+    Executor::Threads,
+    Executor::Virtual(Order::Greedy),
+    Executor::Virtual(Order::Seeded(1)),
+    Executor::Virtual(Order::Seeded(2)),
+    Executor::Virtual(Order::Pct { seed: 3, depth: 3, steps: 200 }),
+];
+
+/// Long enough for any thread to be scheduled; only a failure takes so long.
+const HUNG: Duration = Duration::from_secs(60);
+
+fn open(config: HostConfig) -> Device {
+    Device::host(config).expect("the machine starts a few threads").remove(0)
+}
+
+fn open_with(executor: &Executor) -> Device {
+    open(HostConfig { executor: executor.clone(), ..HostConfig::default() })
+}
+
+/// Holds a stream of a device on threads back until what is returned is dropped.
+fn hold(stream: &Stream) -> Result<Sender<()>> {
+    let (send, receive) = channel::<()>();
+    stream.host_fn(move || receive.recv().unwrap_or(()))?;
+    Ok(send)
+}
+
+/// Notes who wakes it.
+struct Bell(Sender<ThreadId>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // A bell that rings after its test is nobody's loss.
+        self.0.send(thread::current().id()).unwrap_or(());
+    }
+}
+
+fn bell() -> (Arc<Bell>, Waker, Receiver<ThreadId>) {
+    let (send, receive) = channel();
+    let bell = Arc::new(Bell(send));
+    (Arc::clone(&bell), Waker::from(bell), receive)
+}
+
+fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// Uploads, changes and downloads again and again, each step after an await.
+async fn work(device: &Device, salt: u8, rounds: u8) -> Result<()> {
+    let stream = device.stream()?;
+    let mut host = device.pinned::<u8>(300)?;
+    let mut x = stream.alloc::<u8>(300)?;
+    for round in 0..rounds {
+        stream.fill_bytes(&mut x, salt ^ round)?;
+        stream.copy(&x, &mut host)?;
+        assert_eq!(&*host.ready().await?, &[salt ^ round; 300], "task {salt}, round {round}");
+        stream.ready().await?;
+        assert_eq!(stream.query()?, Readiness::Ready);
+        let event = device.event()?;
+        event.record(&stream)?;
+        event.ready().await?;
+        stream.ticket()?.ready().await?;
+    }
+    Ok(())
+}
+
+type Boxed<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+
+/// Sends the number of a task to whoever runs tasks.
+struct Turn(usize, Sender<usize>);
+
+impl Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        self.1.send(self.0).unwrap_or(());
+    }
+}
+
+/// Polls the tasks that were woken, and no others, on so many threads, whichever is free.
+fn run(tasks: Vec<Boxed<'_>>, threads: usize) {
+    let (send, receive) = channel();
+    let left = AtomicU64::new(tasks.len() as u64);
+    let tasks: Vec<_> = tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
+    (0..tasks.len()).for_each(|number| send.send(number).expect("the receiver is here"));
+    let receive = Mutex::new(receive);
+    let worker = || {
+        loop {
+            let number = receive.lock().expect("no panic here").recv_timeout(HUNG);
+            let number = number.expect("a task is woken, or all have ended");
+            let Some(slot) = tasks.get(number) else { break };
+            let mut slot = slot.lock().expect("no task panicked");
+            let Some(task) = slot.as_mut() else { continue };
+            let waker = Waker::from(Arc::new(Turn(number, send.clone())));
+            if let Poll::Ready(outcome) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+                outcome.expect("nothing failed");
+                *slot = None;
+                if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    // A number that is no task's ends a thread.
+                    (0..threads).for_each(|_| send.send(usize::MAX).expect("the receiver is here"));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
+}
+
+#[test]
+fn tasks_share_one_thread() {
+    for executor in &EXECUTORS {
+        let device = open_with(executor);
+        run((0..6).map(|salt| Box::pin(work(&device, salt, 8)) as Boxed<'_>).collect(), 1);
+    }
+}
+
+#[test]
+fn tasks_move_between_threads() {
+    for executor in &EXECUTORS {
+        let device = open_with(executor);
+        run((0..12).map(|salt| Box::pin(work(&device, salt, 8)) as Boxed<'_>).collect(), 4);
+    }
+}
+
+/// A wake-up between a poll and its entry, or between two looks, would leave a thread parked.
+#[test]
+fn no_wake_up_is_missed_in_many_short_waits() -> Result<()> {
+    let device = open_with(&Executor::Threads);
+    thread::scope(|scope| {
+        let threads = [0, 1, 2].map(|_| {
+            scope.spawn(|| -> Result<()> {
+                let stream = device.stream()?;
+                let mut x = stream.alloc::<u8>(64)?;
+                for _ in 0..700 {
+                    stream.fill_bytes(&mut x, 1)?;
+                    block_on(stream.ready())?;
+                }
+                Ok(())
+            })
+        });
+        threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))
+    })
+}
+
+#[test]
+fn a_future_dropped_early_keeps_no_waker_and_wakes_nobody() -> Result<()> {
+    let device = open_with(&Executor::Threads);
+    let stream = device.stream()?;
+    let gate = hold(&stream)?;
+    let (bell, waker, rung) = bell();
+    let before = Arc::strong_count(&bell);
+    let mut ready = stream.ready();
+    assert!(poll_with(&mut ready, &waker).is_pending());
+    assert_eq!(Arc::strong_count(&bell), before + 1, "the waker is kept while it is awaited");
+    drop(ready);
+    assert_eq!(Arc::strong_count(&bell), before, "and no longer");
+    drop(gate);
+    block_on(stream.ready())?;
+    assert!(rung.try_recv().is_err(), "nobody waits for it any more");
+    device.close()
+}
+
+#[test]
+fn a_forgotten_future_disturbs_nobody() -> Result<()> {
+    for executor in &EXECUTORS {
+        let device = open_with(executor);
+        let stream = device.stream()?;
+        let mut host = device.pinned::<u8>(64)?;
+        stream.fill_bytes(&mut host, 5)?;
+        let mut ready = stream.ready();
+        let mut reading = host.ready();
+        drop((poll_once(&mut ready), poll_once(&mut reading)));
+        std::mem::forget((ready, reading));
+        assert_eq!(&*block_on(host.ready())?, &[5; 64]);
+        stream.fill_bytes(&mut host, 6)?;
+        assert_eq!(&*block_on(host.ready())?, &[6; 64]);
+        drop((host, stream));
+        device.close()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_waker_of_the_last_poll_is_woken_alone() -> Result<()> {
+    let device = open_with(&Executor::Threads);
+    let stream = device.stream()?;
+    let gate = hold(&stream)?;
+    let ((first, one, rung_first), (_, two, rung_second)) = (bell(), bell());
+    let before = Arc::strong_count(&first);
+    let mut ready = stream.ready();
+    assert!(poll_with(&mut ready, &one).is_pending());
+    assert!(poll_with(&mut ready, &two).is_pending());
+    assert_eq!(Arc::strong_count(&first), before, "the first waker is let go");
+    drop(gate);
+    rung_second.recv_timeout(HUNG).expect("it is woken");
+    assert!(rung_first.try_recv().is_err());
+    assert!(matches!(poll_with(&mut ready, &two), Poll::Ready(Ok(()))));
+    assert!(matches!(poll_with(&mut ready, &two), Poll::Ready(Ok(()))), "and still is");
+    Ok(())
+}
+
+/// Law A40, while futures on another stream and of a buffer are pending too.
+#[test]
+fn a_lost_device_ends_every_pending_future() -> Result<()> {
+    // Elsewhere the device may take its steps before the last call.
+    for executor in &EXECUTORS[..4] {
+        let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
+        let config = HostConfig { executor: executor.clone(), faults, ..HostConfig::default() };
+        let device = open(config);
+        let (a, b) = (device.stream()?, device.stream()?);
+        let mut host = device.pinned::<u64>(64)?;
+        let (x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
+        let event = device.event()?;
+        let gate = (*executor == Executor::Threads).then(|| hold(&a)).transpose()?;
+        a.launch(&MIX, (1, &x, &mut y))?;
+        b.copy(&y, &mut host)?;
+        event.record(&b)?;
+        let (stream, event, ticket) = (a.ready(), event.ready(), b.ticket()?.ready());
+        let buffer = host.ready();
+        drop(gate);
+        let outcomes = [
+            ("stream", block_on(stream)),
+            ("event", block_on(event)),
+            ("ticket", block_on(ticket)),
+            ("buffer", block_on(buffer).map(drop)),
+            ("stream, afterwards", block_on(b.ready())),
+        ];
+        for (what, outcome) in outcomes {
+            let error = outcome.expect_err("the kernel faulted");
+            let lost = matches!(error.kind(), ErrorKind::Launch | ErrorKind::ContextLost);
+            assert!(lost, "{executor:?}, {what}: {error:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The loss is noticed by the completion thread; the tasks do nothing but wait.
+#[test]
+fn who_awaits_while_the_device_is_lost_is_woken() -> Result<()> {
+    let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
+    let device = open(HostConfig { faults, ..HostConfig::default() });
+    let (a, b) = (device.stream()?, device.stream()?);
+    let (x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
+    let gate = hold(&a)?;
+    let (_, waker, rung) = bell();
+    let mut ready = [a.ready(), a.ready()];
+    assert!(ready.iter_mut().all(|ready| poll_with(ready, &waker).is_pending()));
+    b.launch(&MIX, (1, &x, &mut y)).unwrap_or(());
+    drop(gate);
+    for _ in &ready {
+        rung.recv_timeout(HUNG).expect("each is woken");
+    }
+    for ready in ready {
+        assert!(block_on(ready).is_err());
+    }
+    Ok(())
+}
+
+fn hung(executor: &Executor) -> Result<(Device, Stream)> {
+    let never_ends = Some("work_u32".to_owned());
+    let config = HostConfig { executor: executor.clone(), never_ends, ..HostConfig::default() };
+    let device = open(config);
+    let stream = device.stream()?;
+    let (x, mut y) = (stream.alloc::<u32>(64)?, stream.alloc::<u32>(64)?);
+    stream.launch(&WORK, (1, &x, &mut y))?;
+    Ok((device, stream))
+}
+
+#[test]
+fn simulated_time_that_stands_still_is_reported() -> Result<()> {
+    for executor in &EXECUTORS[1..] {
+        let (_device, stream) = hung(executor)?;
+        let error = block_on(stream.ready()).expect_err("the kernel never ends");
+        assert_eq!(error.kind(), ErrorKind::Stalled, "{executor:?}: {error}");
+    }
+    Ok(())
+}
+
+thread_local! {
+    static LEAVING: RefCell<Option<Leaving>> = const { RefCell::new(None) };
+}
+
+/// Tells when its thread ends.
+struct Leaving(Sender<()>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap_or(());
+    }
+}
+
+/// Leaves a note with the thread that wakes.
+struct Witness(Mutex<Option<Leaving>>);
+
+impl Wake for Witness {
+    fn wake(self: Arc<Self>) {
+        LEAVING.set(self.0.lock().expect("no panic here").take());
+    }
+}
+
+/// Has the completion thread of `device` tell when it ends.
+fn witness(device: &Device) -> Result<Receiver<()>> {
+    let stream = device.stream()?;
+    let (send, receive) = channel();
+    let witness = Arc::new(Witness(Mutex::new(Some(Leaving(send)))));
+    let gate = hold(&stream)?;
+    let mut ready = stream.ready();
+    assert!(poll_with(&mut ready, &Waker::from(Arc::clone(&witness))).is_pending());
+    drop(gate);
+    stream.synchronize()?;
+    while witness.0.lock().expect("no panic here").is_some() {
+        thread::yield_now();
+    }
+    Ok(receive)
+}
+
+#[test]
+fn the_completion_thread_ends_with_its_device() -> Result<()> {
+    let device = open_with(&Executor::Threads);
+    let ended = witness(&device)?;
+    let (stream, ticket) = (device.stream()?, device.stream()?.ticket()?);
+    drop(device);
+    assert!(ended.try_recv().is_err(), "a stream and a ticket hold the device");
+    drop((stream, ticket));
+    ended.recv_timeout(HUNG).expect("the thread ends");
+    Ok(())
+}
+
+/// Nothing can be waited for here: neither the drops nor the end of the thread.
+#[test]
+fn a_hung_device_is_dropped_with_its_futures() -> Result<()> {
+    let (device, stream) = hung(&Executor::Threads)?;
+    let ended = witness(&device)?;
+    let (_, waker, rung) = bell();
+    let mut ready = stream.ready();
+    assert!(poll_with(&mut ready, &waker).is_pending());
+    drop((device, stream, ready));
+    ended.recv_timeout(HUNG).expect("the thread ends");
+    assert!(rung.try_recv().is_err());
+    Ok(())
+}
+
+/// A waker of this kind panics, without the message on standard error.
+struct Broken;
+
+impl Wake for Broken {
+    fn wake(self: Arc<Self>) {
+        resume_unwind(Box::new("not my turn"));
+    }
+}
+
+#[test]
+fn a_waker_that_panics_leaves_the_others_awake() -> Result<()> {
+    let device = open_with(&Executor::Threads);
+    let stream = device.stream()?;
+    let gate = hold(&stream)?;
+    let (_, waker, rung) = bell();
+    let (mut bad, mut good) = (stream.ready(), stream.ready());
+    assert!(poll_with(&mut bad, &Waker::from(Arc::new(Broken))).is_pending());
+    assert!(poll_with(&mut good, &waker).is_pending());
+    drop(gate);
+    rung.recv_timeout(HUNG).expect("the thread goes on");
+    let later = hold(&stream)?;
+    let mut again = stream.ready();
+    assert!(poll_with(&mut again, &waker).is_pending());
+    drop(later);
+    rung.recv_timeout(HUNG).expect("and on");
+    block_on(bad)
+}
+
+#[test]
+fn simulated_time_needs_no_thread() -> Result<()> {
+    let mut polls = 0;
+    for executor in &EXECUTORS[1..] {
+        let device = open_with(executor);
+        let stream = device.stream()?;
+        let mut x = stream.alloc::<u8>(1 << 20)?;
+        stream.fill_bytes(&mut x, 1)?;
+        let (bell, waker, rung) = bell();
+        let before = Arc::strong_count(&bell);
+        let mut ready = stream.ready();
+        while poll_with(&mut ready, &waker).is_pending() {
+            polls += 1;
+            assert_eq!(rung.try_recv().ok(), Some(thread::current().id()), "woken in the poll");
+            assert_eq!(Arc::strong_count(&bell), before, "nobody else is to wake it");
+        }
+    }
+    assert!(polls > 0, "the work took time");
+    Ok(())
+}
