@@ -200,6 +200,7 @@ impl State {
         };
         let position = Position { lane, seq: self.seq };
         driver.event_record(mark.event, stream)?;
+        self.learn_of_thread(universe.id);
         if let Some(mark) = Arc::get_mut(&mut mark) {
             mark.snapshot.copy_from(&self.vector);
             mark.position = position;
@@ -207,9 +208,25 @@ impl State {
         universe.records.fetch_add(1, Ordering::Relaxed);
         let (kind, class) =
             (OpKind::Record { event: mark.event.0, by: Asked::Ordering }, self.class);
-        self.note(|| plain(kind.clone(), device, class, position));
+        let at = (universe.id, position);
+        self.note(|| plain(kind.clone(), device, class, at));
         self.checkpoints.push_back(Arc::clone(&mark));
         Ok(mark)
+    }
+
+    /// Law A2: what the calling thread knows comes before what it enqueues, and so before all that
+    /// follows that in the lane, whoever enqueues it.
+    #[inline]
+    pub(super) fn learn_of_thread(&mut self, universe: u64) {
+        if self.taught != thread::version() {
+            self.learn_more(universe);
+        }
+    }
+
+    #[inline(never)]
+    fn learn_more(&mut self, universe: u64) {
+        self.taught = thread::version();
+        thread::with_known(universe, |known| self.vector.join(known));
     }
 
     /// Appends to the records of this lane, if there are any.
@@ -281,7 +298,7 @@ pub(super) fn plain(
     kind: OpKind,
     device: DeviceId,
     stream: StreamClass,
-    position: Position,
+    (universe, position): (u64, Position),
 ) -> Op {
     Op {
         kind,
@@ -294,7 +311,7 @@ pub(super) fn plain(
         chunk: None,
         site: Location::caller(),
         thread: thread::number(),
-        thread_known: Vec::new(),
+        thread_known: thread::with_known(universe, |known| known.positions().collect()),
         times: None,
     }
 }
@@ -350,9 +367,7 @@ impl LaneRef {
         state.seq += 1;
         let position = Position { lane: self.id, seq: state.seq };
         state.vector.raise(position);
-        if state.taught != thread::version() {
-            self.learn_of_thread(&mut state);
-        }
+        state.learn_of_thread(self.universe.id);
         // An allocation gives memory at once and may leave nothing in the stream that could wait.
         let turn = turn.as_mut().filter(|_| !matches!(spec.kind, OpKind::Alloc));
         if let Some(turn) = &turn {
@@ -371,14 +386,6 @@ impl LaneRef {
             stamp_late(uses, position, late, &aside.left_out);
         }
         Ok((position, result))
-    }
-
-    /// Law A2: what the enqueuing thread knows comes before the operation, and so before all that
-    /// follows it in the lane, whoever enqueues that.
-    #[inline(never)]
-    fn learn_of_thread(&self, state: &mut State) {
-        state.taught = thread::version();
-        thread::with_known(self.universe.id, |known| state.vector.join(known));
     }
 
     #[inline(never)]

@@ -84,7 +84,7 @@ impl LaneRef {
             self.driver().stream_wait(self.stream, mark.event)?;
             let by = Asked::Ordering;
             let kind = OpKind::Wait { event: mark.event.0, on: mark.position, by };
-            state.note(|| plain(kind.clone(), self.device, self.class(), position));
+            state.note(|| plain(kind.clone(), self.device, self.class(), (self.universe.id, position)));
             state.last_end = None;
             if mark.position.seq > need.seq {
                 self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
@@ -108,13 +108,14 @@ impl LaneRef {
         let mut state = self.lane().lock();
         self.driver().stream_wait(self.stream, event)?;
         state.vector.join(snapshot);
+        state.learn_of_thread(self.universe.id);
         if let Some(turn) = &mut turn {
             turn.hold_back(&state.vector);
         }
         state.last_end = None;
         let position = Position { lane: self.id, seq: state.seq + 1 };
         let kind = OpKind::Wait { event: event.0, on, by: Asked::User };
-        state.note(|| plain(kind.clone(), self.device, self.class(), position));
+        state.note(|| plain(kind.clone(), self.device, self.class(), (self.universe.id, position)));
         Ok(())
     }
 
@@ -129,11 +130,12 @@ impl LaneRef {
             Some(legacy) => Some(self.take_turn(legacy, "event record")?),
             None => None,
         };
-        let state = self.lane().lock();
+        let mut state = self.lane().lock();
         record(self.driver(), self.stream)?;
+        state.learn_of_thread(self.universe.id);
         let position = Position { lane: self.id, seq: state.seq };
         let kind = OpKind::Record { event: event.0, by: Asked::User };
-        state.note(|| plain(kind.clone(), self.device, self.class(), position));
+        state.note(|| plain(kind.clone(), self.device, self.class(), (self.universe.id, position)));
         Ok((position, state.vector.clone()))
     }
 

@@ -69,6 +69,7 @@ pub(crate) enum What {
     Record {
         event: u64,
         stream: usize,
+        by: By,
     },
     Wait {
         event: u64,
@@ -180,7 +181,7 @@ impl fmt::Display for What {
                 write!(f, "host")?;
                 accesses.iter().try_for_each(|access| write!(f, "{access}"))
             }
-            Self::Record { event, stream } => write!(f, "record {event}@{stream}"),
+            Self::Record { event, stream, by } => write!(f, "record {event}@{stream} ({by:?})"),
             Self::Wait { event, stream, by } => write!(f, "wait {event}@{stream} ({by:?})"),
             Self::SyncEvent { event } => write!(f, "sync event {event}"),
             Self::SyncStream { stream } => write!(f, "sync stream {stream}"),

@@ -5,7 +5,7 @@
 //! over the calls gives the transitive closure. Only what a law guarantees is an edge; what an
 //! implementation may do besides is none.
 
-use crate::calls::{Access, History, Lane, Memory, Verb, What};
+use crate::calls::{By, Access, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
 
@@ -222,7 +222,13 @@ impl Builder<'_> {
         // makes a host function one more operation of its stream.
         let what = &self.history.calls[call].what;
         let is_record = matches!(what, What::Record { .. });
-        let mut edges = if is_record { self.prefix(stream) } else { self.predecessors(stream) };
+        let mut edges = match what {
+            // The ordering records the legacy stream for that stream's own work, and does not use
+            // what law A14 adds to it.
+            What::Record { by: By::Ordering, .. } => self.streams[stream].into_iter().collect(),
+            What::Record { .. } => self.prefix(stream),
+            _ => self.predecessors(stream),
+        };
         edges.push(host(call));
         match what {
             // Law A4: a record stands for what the stream holds now, and replaces an earlier one.

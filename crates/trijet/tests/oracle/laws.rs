@@ -78,7 +78,7 @@ impl Calls {
     }
 
     fn record(self, event: u64, stream: usize) -> Self {
-        self.by(MAIN, What::Record { event, stream })
+        self.by(MAIN, What::Record { event, stream, by: By::User })
     }
 
     fn wait(self, event: u64, stream: usize) -> Self {

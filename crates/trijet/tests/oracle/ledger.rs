@@ -93,16 +93,14 @@ impl Reader {
             OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
-            OpKind::Record { event, .. } => {
-                let call = self.history.push(op.thread, What::Record { event: *event, stream });
+            OpKind::Record { event, by } => {
+                let what = What::Record { event: *event, stream, by: asked(*by) };
+                let call = self.history.push(op.thread, what);
                 self.label(call, op);
                 return;
             }
             OpKind::Wait { event, by, .. } => {
-                let by = match by {
-                    Asked::User => By::User,
-                    Asked::Ordering => By::Ordering,
-                };
+                let by = asked(*by);
                 let call = self.history.push(op.thread, What::Wait { event: *event, stream, by });
                 self.label(call, op);
                 return;
@@ -129,6 +127,13 @@ impl Reader {
 
     fn label(&mut self, call: usize, op: &Op) {
         self.history.calls[call].label = format!("`{}` at {} ({})", op.label, op.position, op.site);
+    }
+}
+
+fn asked(by: Asked) -> By {
+    match by {
+        Asked::User => By::User,
+        Asked::Ordering => By::Ordering,
     }
 }
 
