@@ -1,19 +1,19 @@
 //! What this machine's GPU does where the laws leave a choice.
 
 use super::{conformance, cuda};
-use crate::litmus::{ALL, Litmus, Seen, demand_among, possible};
+use crate::litmus::{ALL, FIRST_USE, Litmus, Seen, demand_among, possible};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 /// Runs of each program when nothing is recorded.
-const FEW: u32 = 50;
+const FEW: u64 = 50;
 
-fn seen(litmus: &Litmus, runs: u32) -> Seen {
+fn seen(litmus: &Litmus, runs: u64) -> Seen {
     let mut device = cuda();
     let mut seen = Seen::new();
     for _ in 0..runs.min(litmus.runs) {
-        if litmus.fresh {
+        if litmus.name == FIRST_USE {
             device = cuda();
         }
         let outcome = (litmus.program)(&device).expect("a litmus program sees no error");
@@ -27,7 +27,7 @@ fn record(path: &Path) {
     let mut file = File::create(path).expect("the file of TRIJET_LITMUS can be written");
     file.write_all(conformance::header().as_bytes()).expect("the disk has room");
     for litmus in ALL {
-        for (outcome, count) in seen(litmus, u32::MAX) {
+        for (outcome, count) in seen(litmus, u64::MAX) {
             writeln!(file, "{} {outcome} {count}", litmus.name).expect("the disk has room");
         }
     }

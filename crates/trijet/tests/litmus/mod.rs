@@ -13,23 +13,24 @@ use trijet::{CostModel, Device, HostConfig, Nanos, Result};
 pub(crate) struct Litmus {
     pub(crate) name: &'static str,
     /// Runs on a GPU.
-    pub(crate) runs: u32,
+    pub(crate) runs: u64,
     /// Orders drawn on the host device.
     seeds: u64,
     /// Runs of the exhaustive search, which need not end.
     searched: u64,
-    /// Each run needs a device of its own.
-    pub(crate) fresh: bool,
     pub(crate) program: fn(&Device) -> Result<&'static str>,
 }
 
 impl Litmus {
     const fn new(name: &'static str, program: fn(&Device) -> Result<&'static str>) -> Self {
-        Self { name, runs: 10_000, seeds: 1_000, searched: 500, fresh: false, program }
+        Self { name, runs: 10_000, seeds: 1_000, searched: 500, program }
     }
 }
 
 use programs as p;
+
+/// Each run needs a device that has not loaded the kernel.
+pub(crate) const FIRST_USE: &str = "first-use-of-a-kernel";
 
 pub(crate) const ALL: &[Litmus] = &[
     Litmus::new("streams-without-an-edge", p::streams_without_an_edge),
@@ -50,11 +51,7 @@ pub(crate) const ALL: &[Litmus] = &[
         searched: 0,
         ..Litmus::new("many-operations-behind-a-busy-stream", p::many_operations)
     },
-    Litmus {
-        runs: 300,
-        fresh: true,
-        ..Litmus::new("first-use-of-a-kernel", p::first_use_of_a_kernel)
-    },
+    Litmus { runs: 300, ..Litmus::new(FIRST_USE, p::first_use_of_a_kernel) },
 ];
 
 /// How often each outcome of a program was seen.
