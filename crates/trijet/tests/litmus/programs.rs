@@ -133,16 +133,16 @@ pub(super) fn sync_fill(device: &Device) -> Result<&'static str> {
     Ok(if after == Readiness::Ready { "done-at-return" } else { "running-at-return" })
 }
 
-/// Law A19: which copies of a batch saw what another stream writes at the same time.
+/// Law A19: which copies of a batch saw what other streams write at the same time.
 pub(super) fn order_inside_a_batch(device: &Device) -> Result<&'static str> {
-    let (a, b) = (device.stream()?, device.stream()?);
+    let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
     let (mut x, mut y) = (plain(&a, 4_096, 0)?, plain(&a, 4_096, 0)?);
     let (mut first, mut second) = (pinned(device, 4_096, 2)?, pinned(device, 4_096, 2)?);
     b.fill_bytes(&mut x, 1)?;
-    b.fill_bytes(&mut y, 1)?;
+    c.fill_bytes(&mut y, 1)?;
     let mut batch = Batch::new();
-    batch.add(&y, &mut first)?;
-    batch.add(&x, &mut second)?;
+    batch.add(&x, &mut first)?;
+    batch.add(&y, &mut second)?;
     a.copy_batch(batch, SourceOrder::Stream)?;
     device.synchronize()?;
     let (first, second) = (first.read()?[0], second.read()?[0]);
@@ -197,7 +197,7 @@ pub(super) fn finished_free_of_another_stream(device: &Device) -> Result<&'stati
 pub(super) fn trim_of_an_unseen_free(device: &Device) -> Result<&'static str> {
     let (a, c) = (device.stream()?, device.stream()?);
     device.pool_trim(Bytes(0))?;
-    let mut x = a.alloc::<u8>(80 << 20)?;
+    let mut x = a.alloc::<u8>(33 << 20)?;
     a.fill_bytes(&mut x.slice_mut(..8), 1)?;
     a.synchronize()?;
     drop(x);
