@@ -95,8 +95,7 @@ pub(crate) fn second_of_two(device: &Device, first: Kind, second: Kind) -> Resul
 pub(crate) fn the_matrix_of_default_streams(device: &Device) -> Result<()> {
     for first in KINDS {
         for second in KINDS {
-            let expected =
-                if must_wait(first, second) { Second::Waited } else { Second::Overtook };
+            let expected = if must_wait(first, second) { Second::Waited } else { Second::Overtook };
             let found = second_of_two(device, first, second)?;
             assert_eq!(found, expected, "{second:?} after {first:?}");
         }
@@ -235,9 +234,9 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
         Ok(())
     };
     let job = &job;
-    let threads = landed.iter_mut().map(|target| -> Script<'_> {
-        Box::new(move || job(target).expect("nothing is refused"))
-    });
+    let threads = landed
+        .iter_mut()
+        .map(|target| -> Script<'_> { Box::new(move || job(target).expect("nothing is refused")) });
     device.script(threads.collect());
     gate.open();
     device.synchronize()?;

@@ -112,9 +112,7 @@ pub(crate) fn memory_seen_complete_is_reused_by_any_stream(device: &Device) -> R
 
 /// Law A21: memory is usable where it was allocated at once, and elsewhere after an edge, which the
 /// buffer inserts.
-pub(crate) fn memory_is_used_in_another_stream_after_its_allocation(
-    device: &Device,
-) -> Result<()> {
+pub(crate) fn memory_is_used_in_another_stream_after_its_allocation(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     for round in 0..5 {
         let gate = Gate::on(device, &a)?;

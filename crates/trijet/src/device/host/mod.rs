@@ -13,6 +13,8 @@ mod events;
 mod exec;
 pub(crate) mod fault;
 mod heap;
+#[cfg(test)]
+mod laws;
 pub(in crate::device) mod mem;
 pub(crate) mod order;
 mod pools;
