@@ -2,18 +2,19 @@
 
 mod cases;
 mod gpu_only;
+mod litmus;
 mod transcripts;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trijet::{Device, Result, Select};
 
-/// Nothing else that uses the GPU runs until the guard is dropped.
+/// Nothing else that uses the GPU runs until the guard is dropped: the counts that the cases compare
+/// are those of the whole driver.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One after the other: the counts that the cases compare are those of the whole driver.
 fn check(case: fn(&Device) -> Result<()>) {
     let _alone = alone();
     cases::check(Device::open(Select::Cuda(0)).expect("a CUDA device"), case);

@@ -1,7 +1,11 @@
-//! The cases on every executor of the host device.
+//! The cases on every executor of the host device, and what the laws leave open there.
 
 mod cases;
+mod litmus;
 
+use cases::default_streams::{KINDS, Second, must_wait, second_of_two};
+use std::collections::BTreeSet;
+use trijet::witness::{Strategy, explore};
 use trijet::{CostModel, Device, Executor, HostConfig, Nanos, Order, Result};
 
 /// Orders drawn from these many seeds.
@@ -64,3 +68,66 @@ macro_rules! tests {
     };
 }
 cases::for_each_case!(tests);
+
+/// Laws A1, A13 and A15: what must wait always does, and nothing else has to.
+#[test]
+fn every_order_that_the_matrix_of_default_streams_leaves_open_is_possible() {
+    for first in KINDS {
+        for second in KINDS {
+            let strategies =
+                [Strategy::Seeded { runs: 200, seed: 0 }, Strategy::Exhaustive { runs_max: 300 }];
+            let mut possible = BTreeSet::new();
+            for strategy in strategies {
+                let found = explore(&HostConfig::default(), strategy, |devices| {
+                    second_of_two(&devices[0], first, second).expect("nothing fails")
+                });
+                let found = found.expect("the machine starts a few threads");
+                let exhaustive = matches!(strategy, Strategy::Exhaustive { .. });
+                assert!(found.complete || !exhaustive, "{second:?} after {first:?}");
+                possible.extend(found.outcomes.into_iter().map(|outcome| outcome.value));
+            }
+            let expected = if must_wait(first, second) {
+                BTreeSet::from([Second::Waited])
+            } else {
+                BTreeSet::from([Second::Waited, Second::Overtook])
+            };
+            assert_eq!(possible, expected, "{second:?} after {first:?}");
+        }
+    }
+}
+
+/// What a GPU was seen to do: the program, what it saw, and how often.
+fn recorded() -> Vec<(&'static str, &'static str, u64)> {
+    let text = include_str!("golden/litmus-h200-driver-580.txt");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let fields = lines.map(|line| line.split(' ').collect::<Vec<_>>());
+    let count = |text: &str| text.parse().expect("the last field is a count");
+    fields.map(|fields| (fields[0], fields[1], count(fields[2]))).collect()
+}
+
+#[test]
+fn the_host_device_can_do_what_the_gpu_did() {
+    let recorded = recorded();
+    let how = "TRIJET_LITMUS=FILE cargo test --test gpu records one on a machine with a GPU";
+    assert!(!recorded.is_empty(), "no run on a GPU is recorded; {how}");
+    for litmus in litmus::ALL {
+        let on_gpu = || recorded.iter().filter(|(name, ..)| *name == litmus.name);
+        let runs: u64 = on_gpu().map(|(.., count)| count).sum();
+        assert_eq!(runs, litmus.runs, "runs of {} on the GPU; {how}", litmus.name);
+        let possible = litmus::possible(litmus);
+        println!("{}: {possible:?}", litmus.name);
+        litmus::demand_among(litmus, on_gpu().map(|(_, outcome, _)| *outcome), &possible);
+    }
+}
+
+/// The choices that the laws leave open are drawn: both answers come up on the host device.
+#[test]
+fn litmus_programs_have_more_than_one_outcome() {
+    // The engine's queue has one depth, and its host functions are called by one thread.
+    let settled = ["many-operations-behind-a-busy-stream"];
+    for litmus in litmus::ALL.iter().filter(|litmus| !settled.contains(&litmus.name)) {
+        let possible = litmus::possible(litmus);
+        println!("{}: {possible:?}", litmus.name);
+        assert!(possible.len() > 1, "{}: {possible:?}", litmus.name);
+    }
+}

@@ -1,13 +1,17 @@
 //! The laws as functions of a device, so that the same cases run on every executor of the host
 //! device and on CUDA. `for_each_case` lists them; a case asserts what a user can observe.
 
+pub(crate) mod batches;
 pub(crate) mod copies;
+pub(crate) mod default_streams;
 pub(crate) mod executor;
 pub(crate) mod host;
 pub(crate) mod ordering;
+pub(crate) mod pageable;
 pub(crate) mod pool;
 pub(crate) mod ready;
 mod reference;
+pub(crate) mod reuse;
 
 pub(crate) use reference::{mix, words};
 use std::sync::mpsc;
@@ -65,6 +69,33 @@ macro_rules! for_each_case {
             pool::empty_allocations_can_be_had_and_freed
             pool::a_kernel_refuses_unequal_lengths
             pool::a_launch_over_nothing_does_nothing
+            default_streams::the_matrix_of_default_streams
+            default_streams::a_wait_of_the_legacy_stream_holds_blocking_streams_back
+            default_streams::a_wait_of_the_legacy_stream_for_no_record_holds_nobody_back
+            default_streams::the_legacy_stream_stands_for_blocking_streams
+            default_streams::the_legacy_stream_does_not_stand_for_non_blocking_streams
+            default_streams::a_copy_at_once_is_ordered_with_blocking_streams
+            default_streams::eight_threads_overlap_on_their_per_thread_streams
+            default_streams::a_per_thread_stream_is_refused_to_other_threads
+            batches::a_batch_delivers_all_of_its_copies
+            batches::a_batch_takes_its_place_in_the_stream
+            batches::an_event_after_a_batch_stands_for_all_of_it
+            batches::a_source_read_out_of_order_is_complete_before
+            batches::a_batch_goes_one_way
+            pageable::a_pageable_copy_takes_its_place_in_the_stream
+            pageable::a_pageable_source_changes_only_when_it_was_read
+            pageable::a_copy_within_the_host_is_done_at_return
+            pageable::a_page_locked_copy_does_not_hold_the_host_up
+            pageable::a_download_at_once_is_done_at_return
+            pageable::an_upload_at_once_frees_its_source_at_return
+            pageable::copies_at_once_do_not_wait_for_non_blocking_streams
+            reuse::memory_of_the_same_stream_is_reused_in_stream_order
+            reuse::memory_reused_across_an_event_comes_after_its_users
+            reuse::memory_still_in_use_is_never_had_by_another_stream
+            reuse::memory_reused_across_the_legacy_stream_comes_after_its_users
+            reuse::memory_seen_complete_is_reused_by_any_stream
+            reuse::memory_is_used_in_another_stream_after_its_allocation
+            reuse::trimming_while_a_stream_is_held_up_takes_nothing_in_use
         }
     };
 }

@@ -24,8 +24,8 @@ fn date() -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// What a transcript says of where it comes from.
-fn header() -> String {
+/// What a file of answers says of where it comes from.
+pub(super) fn header() -> String {
     let devices = Device::cuda_devices().expect("a CUDA device");
     let version = devices[0].driver_version;
     let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();

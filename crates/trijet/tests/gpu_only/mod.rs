@@ -2,6 +2,7 @@
 //! what becomes of kernels that users bring.
 
 mod conformance;
+mod litmus;
 
 use crate::cases::words;
 use std::borrow::Cow;

@@ -172,8 +172,9 @@ fn route(src: Space, dst: Space) -> Role {
         (Space::Device(a), Space::Device(b)) if a != b => Role::Peer,
         (Space::Device(_), Space::Device(_)) => Role::Compute,
         (Space::Device(_), _) => Role::Download,
-        (_, Space::Device(_)) => Role::Upload,
-        _ => Role::Host,
+        // Within the host too, and not where host functions run: one of those may wait for the
+        // thread that copies.
+        _ => Role::Upload,
     }
 }
 

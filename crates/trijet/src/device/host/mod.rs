@@ -13,6 +13,8 @@ mod events;
 mod exec;
 pub(crate) mod fault;
 mod heap;
+#[cfg(test)]
+mod laws;
 pub(in crate::device) mod mem;
 pub(crate) mod order;
 mod pools;
@@ -194,9 +196,13 @@ impl HostDriver {
     /// # Errors
     /// `Unsupported` when the system starts no more threads.
     pub(in crate::device) fn with_search(
-        config: HostConfig,
+        mut config: HostConfig,
         search: Option<Arc<Mutex<Search>>>,
     ) -> Result<Self> {
+        if search.is_some() {
+            // What a program asks the device must be what it is told when the run is repeated.
+            config.executor = Executor::Virtual(Order::Steps(Arc::default()));
+        }
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut engine = Engine::new(config.devices, config.never_ends.clone());
         if search.is_some() {

@@ -1,0 +1,362 @@
+//! Laws of memory and order that need what only the contract can say: pools with limits and
+//! switches, and which block an allocation got. What a driver may do is tested over many seeds: it
+//! happens in some order, or in none.
+#![forbid(unsafe_code)]
+
+use super::{CostModel, Executor, HostConfig, HostDriver, Order};
+use crate::base::error::ErrorKind;
+use crate::base::id::DeviceId;
+use crate::base::units::{Bytes, Nanos};
+use crate::device::driver::{
+    Driver, EventHandle, PoolAttribute, PoolHandle, Readiness, StreamHandle, StreamKind, Timing,
+};
+use crate::device::memory::Memory;
+
+const DEVICE: DeviceId = DeviceId(0);
+/// All of a pool that is limited.
+const FULL: Bytes = Bytes(1 << 20);
+const SEEDS: u64 = 60;
+
+fn open(order: Order) -> HostDriver {
+    // What holds a stream up holds it for longer than all calls of a test.
+    let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
+    let config = HostConfig {
+        executor: Executor::Virtual(order),
+        devices: 2,
+        cost,
+        ..HostConfig::default()
+    };
+    HostDriver::open(config).expect("a simulation needs no threads")
+}
+
+/// Runs a law's program in many orders, and says in how many of them it came out true.
+fn count(program: impl Fn(&HostDriver) -> bool) -> u64 {
+    let orders = std::iter::once(Order::Greedy).chain((0..SEEDS).map(Order::Seeded));
+    orders.map(|order| u64::from(program(&open(order)))).sum()
+}
+
+const ALL: u64 = SEEDS + 1;
+
+/// The verbs that the tests use, for drivers that refuse nothing.
+trait Calls: Driver {
+    fn stream(&self, kind: StreamKind) -> StreamHandle {
+        self.stream_create(DEVICE, kind, 0).expect("a stream")
+    }
+
+    fn free_stream(&self) -> StreamHandle {
+        self.stream(StreamKind::NonBlocking)
+    }
+
+    fn event(&self) -> EventHandle {
+        self.event_create(DEVICE, Timing::Off).expect("an event")
+    }
+
+    fn hold(&self, stream: StreamHandle) {
+        self.host_fn(stream, Box::new(|| ())).expect("enqueued");
+    }
+
+    /// A pool of at most `max` bytes with the reuse policies `on`.
+    fn pool(&self, max: Bytes, on: &[PoolAttribute]) -> PoolHandle {
+        let pool = self.pool_create(DEVICE, max).expect("a pool");
+        let policies = [
+            PoolAttribute::REUSE_FOLLOW_EVENTS,
+            PoolAttribute::REUSE_OPPORTUNISTIC,
+            PoolAttribute::REUSE_INTERNAL,
+        ];
+        for policy in policies {
+            self.pool_set(pool, policy, u64::from(on.contains(&policy))).expect("it can be set");
+        }
+        self.pool_set(pool, PoolAttribute::THRESHOLD, u64::MAX).expect("it can be set");
+        pool
+    }
+
+    fn get(&self, stream: StreamHandle, pool: PoolHandle) -> Memory {
+        self.alloc(stream, Some(pool), FULL).expect("the pool has that much")
+    }
+
+    fn give(&self, stream: StreamHandle, memory: &Memory) {
+        self.free(stream, memory).expect("it is live");
+    }
+
+    fn edge(&self, from: StreamHandle, to: StreamHandle) {
+        let event = self.event();
+        self.event_record(event, from).expect("recorded");
+        self.stream_wait(to, event).expect("enqueued");
+    }
+
+    fn ready(&self, stream: StreamHandle) -> bool {
+        self.stream_query(stream).expect("nothing failed") == Readiness::Ready
+    }
+
+    fn sync(&self, stream: StreamHandle) {
+        self.stream_synchronize(stream).expect("nothing failed");
+    }
+
+    /// Time passes, and the host learns nothing of other streams.
+    fn let_time_pass(&self) {
+        let other = self.free_stream();
+        self.hold(other);
+        self.sync(other);
+    }
+}
+
+impl Calls for HostDriver {}
+
+/// Whether the block that `a` frees while it is held up goes to `b`, when `between` comes between
+/// the free and the allocation.
+fn reused(
+    driver: &HostDriver,
+    kind: StreamKind,
+    on: &[PoolAttribute],
+    between: impl Fn(StreamHandle, StreamHandle),
+) -> bool {
+    let (a, b) = (driver.stream(kind), driver.stream(kind));
+    let pool = driver.pool(Bytes(0), on);
+    let x = driver.get(a, pool);
+    driver.hold(a);
+    driver.give(a, &x);
+    between(a, b);
+    driver.get(b, pool).address() == x.address()
+}
+
+const FREE: StreamKind = StreamKind::NonBlocking;
+const FOLLOW: &[PoolAttribute] = &[PoolAttribute::REUSE_FOLLOW_EVENTS];
+const LUCK: &[PoolAttribute] = &[PoolAttribute::REUSE_OPPORTUNISTIC];
+const INSERT: &[PoolAttribute] = &[PoolAttribute::REUSE_INTERNAL];
+
+/// Law M-B1, with all policies off.
+#[test]
+fn a_stream_gets_back_at_once_what_it_freed() {
+    let again = count(|driver| {
+        let (a, pool) = (driver.free_stream(), driver.pool(FULL, &[]));
+        let x = driver.get(a, pool);
+        driver.hold(a);
+        driver.give(a, &x);
+        // The pool is full: there is no other block.
+        driver.get(a, pool).address() == x.address() && !driver.ready(a)
+    });
+    assert_eq!(again, ALL);
+}
+
+/// Law M-B2, with all policies off.
+#[test]
+fn what_the_host_saw_complete_goes_to_any_stream() {
+    let seen = |driver: &HostDriver| reused(driver, FREE, &[], |a, _| driver.sync(a));
+    assert_eq!(count(seen), ALL);
+}
+
+/// Law M-B2, the negative: a free that is complete but was not seen goes nowhere without a policy.
+#[test]
+fn what_nobody_saw_complete_goes_to_no_other_stream() {
+    let unseen = |driver: &HostDriver| reused(driver, FREE, &[], |_, _| driver.let_time_pass());
+    assert_eq!(count(unseen), 0);
+}
+
+/// Law M-B3.
+#[test]
+fn a_record_after_the_free_lets_who_waits_have_the_block() {
+    let waited = |driver: &HostDriver| reused(driver, FREE, FOLLOW, |a, b| driver.edge(a, b));
+    assert!(count(waited) > 0);
+}
+
+/// Law M-B3, by way of a third stream.
+#[test]
+fn waits_in_a_row_let_the_last_stream_have_the_block() {
+    let waited = |driver: &HostDriver| {
+        reused(driver, FREE, FOLLOW, |a, b| {
+            let middle = driver.free_stream();
+            driver.edge(a, middle);
+            driver.edge(middle, b);
+        })
+    };
+    assert!(count(waited) > 0);
+}
+
+/// Law M-B3: the legacy stream is an edge between blocking streams.
+#[test]
+fn the_legacy_stream_lets_blocking_streams_have_the_block() {
+    let barrier = |driver: &HostDriver, kind| {
+        reused(driver, kind, FOLLOW, |_, _| {
+            let legacy = driver.stream_legacy(DEVICE).expect("there is one");
+            driver.hold(legacy);
+        })
+    };
+    assert!(count(|driver| barrier(driver, StreamKind::Blocking)) > 0);
+    assert_eq!(count(|driver| barrier(driver, FREE)), 0, "it is none between others");
+}
+
+/// Law M-B3, the negative: the record must come after the free.
+#[test]
+fn a_record_before_the_free_lets_nobody_have_the_block() {
+    let early = count(|driver| {
+        let (a, b, event) = (driver.free_stream(), driver.free_stream(), driver.event());
+        let pool = driver.pool(Bytes(0), FOLLOW);
+        let x = driver.get(a, pool);
+        driver.hold(a);
+        driver.event_record(event, a).expect("recorded");
+        driver.give(a, &x);
+        driver.stream_wait(b, event).expect("enqueued");
+        driver.get(b, pool).address() == x.address()
+    });
+    assert_eq!(early, 0);
+}
+
+/// Law M-B3, switched off.
+#[test]
+fn without_the_policy_a_wait_lets_nobody_have_the_block() {
+    let waited = |driver: &HostDriver| reused(driver, FREE, &[], |a, b| driver.edge(a, b));
+    assert_eq!(count(waited), 0);
+}
+
+/// Law M-B4: only what is complete, and only with the policy.
+#[test]
+fn a_complete_free_may_be_had_by_luck_and_a_pending_one_never() {
+    let luck = |driver: &HostDriver| reused(driver, FREE, LUCK, |_, _| driver.let_time_pass());
+    let lucky = count(luck);
+    assert!(lucky > 0 && lucky < ALL, "{lucky} of {ALL}");
+    assert_eq!(count(|driver| reused(driver, FREE, LUCK, |_, _| ())), 0, "it is pending");
+}
+
+/// Law M-B5: only a full pool makes the driver insert a wait; then work after the allocation comes
+/// after the free.
+#[test]
+fn a_full_pool_inserts_a_wait_for_the_free() {
+    let ordered = count(|driver| {
+        let (a, b, event) = (driver.free_stream(), driver.free_stream(), driver.event());
+        let pool = driver.pool(FULL, INSERT);
+        let x = driver.get(a, pool);
+        driver.hold(a);
+        driver.event_record(event, a).expect("recorded");
+        driver.give(a, &x);
+        let y = driver.get(b, pool);
+        assert_eq!(y.address(), x.address(), "there is no other block");
+        driver.fill(b, &y.span(0..64), 1).expect("enqueued");
+        assert!(!driver.ready(b), "the allocation returned, and its user waits");
+        driver.sync(b);
+        driver.event_query(event).expect("nothing failed") == Readiness::Ready
+    });
+    assert_eq!(ordered, ALL);
+    assert_eq!(count(|driver| reused(driver, FREE, INSERT, |_, _| ())), 0, "there is room");
+}
+
+/// Law M-B5, switched off.
+#[test]
+fn without_inserted_waits_a_full_pool_is_out_of_memory() {
+    let refused = count(|driver| {
+        let (a, b) = (driver.free_stream(), driver.free_stream());
+        let pool = driver.pool(FULL, LUCK);
+        let x = driver.get(a, pool);
+        driver.hold(a);
+        driver.give(a, &x);
+        let refused = driver.alloc(b, Some(pool), FULL).expect_err("the free is pending");
+        refused.kind() == ErrorKind::OutOfMemory
+    });
+    assert_eq!(refused, ALL);
+}
+
+/// Law A10: other devices are not included.
+#[test]
+fn waiting_for_one_device_leaves_another_alone() {
+    let other = DeviceId(1);
+    let apart = count(|driver| {
+        let elsewhere = driver.stream_create(other, FREE, 0).expect("a stream");
+        let here = driver.free_stream();
+        driver.hold(elsewhere);
+        let x = driver.alloc(here, None, Bytes(64)).expect("there is room");
+        driver.fill(here, &x.span(0..64), 1).expect("enqueued");
+        driver.synchronize(DEVICE).expect("nothing failed");
+        driver.ready(here) && !driver.ready(elsewhere)
+    });
+    assert_eq!(apart, ALL);
+}
+
+/// Law A24: memory that belongs to no stream may be freed with a wait for the device.
+#[test]
+fn freeing_memory_of_no_stream_may_wait_for_the_device() {
+    let waits = count(|driver| {
+        let a = driver.free_stream();
+        let x = driver.device_alloc(DEVICE, Bytes(64)).expect("there is room");
+        driver.hold(a);
+        driver.device_free(&x).expect("it is live");
+        driver.ready(a)
+    });
+    assert!(waits > 0 && waits < ALL, "{waits} of {ALL}");
+}
+
+/// Law A24, the negative: for stream-ordered memory nobody waits.
+#[test]
+fn freeing_memory_of_a_stream_at_once_waits_for_nothing() {
+    let waits = count(|driver| {
+        let a = driver.free_stream();
+        let x = driver.alloc(a, None, Bytes(64)).expect("there is room");
+        driver.hold(a);
+        driver.device_free(&x).expect("it is live");
+        driver.ready(a)
+    });
+    assert_eq!(waits, 0);
+}
+
+/// Law A25: trimming takes what was seen complete, never what is pending, and may take the rest.
+#[test]
+fn trimming_may_count_frees_that_nobody_saw_as_live() {
+    let trimmed = |see: fn(&HostDriver, StreamHandle)| {
+        count(|driver| {
+            let (a, pool) = (driver.free_stream(), driver.pool(Bytes(0), &[]));
+            let x = driver.get(a, pool);
+            driver.hold(a);
+            driver.give(a, &x);
+            see(driver, a);
+            driver.pool_trim(pool, Bytes(0)).expect("it takes what it may");
+            driver.pool_get(pool, PoolAttribute::RESERVED).expect("an attribute") == 0
+        })
+    };
+    assert_eq!(trimmed(|driver, a| driver.sync(a)), ALL, "seen");
+    let unseen = trimmed(|driver, _| driver.let_time_pass());
+    assert!(unseen > 0 && unseen < ALL, "unseen: {unseen} of {ALL}");
+    assert_eq!(trimmed(|_, _| ()), 0, "pending");
+}
+
+/// Law A38: a copy between devices in the legacy stream comes after what both were given, and
+/// before what either is given later.
+#[test]
+fn a_copy_between_devices_is_in_order_with_both() {
+    let devices = [DEVICE, DeviceId(1)];
+    for held in devices {
+        let ordered = count(|driver| {
+            let streams = devices.map(|device| {
+                driver.stream_create(device, StreamKind::Blocking, 0).expect("a stream")
+            });
+            let [x, y] = devices.map(|device| {
+                driver.device_alloc(device, Bytes(64)).expect("there is room").span(0..64)
+            });
+            let busy = streams[held.0 as usize];
+            driver.hold(busy);
+            driver.copy_now(DEVICE, &y, &x).expect("enqueued");
+            let later = streams[1 - held.0 as usize];
+            driver.host_fn(later, Box::new(|| ())).expect("enqueued");
+            let waits = !driver.ready(later);
+            driver.sync(later);
+            waits && driver.ready(busy)
+        });
+        assert_eq!(ordered, ALL, "{held} was busy");
+    }
+}
+
+/// Law A41: there is room for about a thousand operations; then the call waits.
+#[test]
+fn the_host_waits_when_a_stream_is_full() {
+    let room = |operations: u32| {
+        count(|driver| {
+            let (a, event) = (driver.free_stream(), driver.event());
+            let x = driver.alloc(a, None, Bytes(64)).expect("there is room");
+            driver.hold(a);
+            driver.event_record(event, a).expect("recorded");
+            for _ in 0..operations {
+                driver.fill(a, &x.span(0..64), 1).expect("enqueued");
+            }
+            driver.event_query(event).expect("nothing failed") == Readiness::NotReady
+        })
+    };
+    assert_eq!(room(900), ALL, "900 operations fit");
+    assert_eq!(room(1_100), 0, "1100 do not");
+}

@@ -1,0 +1,149 @@
+//! Memory that is handed out again (laws A21 to A25, M-B1 to M-B5). Which block an allocation gets
+//! is the driver's choice; what it may never do is give one that somebody still uses.
+
+use super::{Gate, download, mix, upload, words};
+use trijet::kernels::MIX;
+use trijet::{Bytes, Device, Result};
+
+const LEN: u64 = 1 << 15;
+
+/// Law M-B1: the block may be the same one at once, and its users of before come first.
+pub(crate) fn memory_of_the_same_stream_is_reused_in_stream_order(device: &Device) -> Result<()> {
+    let stream = device.stream()?;
+    let mut landed = device.pinned::<u64>(LEN)?;
+    for round in 0..5 {
+        let values = words(round, LEN);
+        let x = upload(device, &stream, &values)?;
+        let gate = Gate::on(device, &stream)?;
+        stream.copy(&x, &mut landed)?;
+        drop(x);
+        let mut next = stream.alloc::<u64>(LEN)?;
+        stream.fill_bytes(&mut next, 0xee)?;
+        gate.open();
+        assert_eq!(&*landed.read()?, &values, "round {round}");
+        assert_eq!(download(device, &stream, &next)?[9], 0xeeee_eeee_eeee_eeee);
+    }
+    Ok(())
+}
+
+/// Law M-B3: an edge from the free lets another stream have the block. Whether it gets it or not,
+/// what it does comes after the users of before.
+pub(crate) fn memory_reused_across_an_event_comes_after_its_users(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    let mut landed = device.pinned::<u64>(LEN)?;
+    for round in 0..5 {
+        let values = words(10 + round, LEN);
+        let x = upload(device, &a, &values)?;
+        let gate = Gate::on(device, &a)?;
+        a.copy(&x, &mut landed)?;
+        drop(x);
+        event.record(&a)?;
+        b.wait(&event)?;
+        let mut next = b.alloc::<u64>(LEN)?;
+        b.fill_bytes(&mut next, 0xdd)?;
+        gate.open();
+        assert_eq!(&*landed.read()?, &values, "round {round}");
+        assert_eq!(download(device, &b, &next)?[9], 0xdddd_dddd_dddd_dddd);
+    }
+    Ok(())
+}
+
+/// Laws M-B3 to M-B5, the negative: without any edge the block of a free that is still to come is
+/// not had, or only behind a wait that the driver inserts.
+pub(crate) fn memory_still_in_use_is_never_had_by_another_stream(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let mut landed = device.pinned::<u64>(LEN)?;
+    for round in 0..5 {
+        let values = words(20 + round, LEN);
+        let x = upload(device, &a, &values)?;
+        let gate = Gate::on(device, &a)?;
+        a.copy(&x, &mut landed)?;
+        drop(x);
+        let mut next = b.alloc::<u64>(LEN)?;
+        b.fill_bytes(&mut next, 0xcc)?;
+        gate.open();
+        assert_eq!(&*landed.read()?, &values, "round {round}");
+        assert_eq!(download(device, &b, &next)?[9], 0xcccc_cccc_cccc_cccc);
+    }
+    Ok(())
+}
+
+/// Law M-B3 by the legacy stream: it is an edge between blocking streams, for memory too.
+pub(crate) fn memory_reused_across_the_legacy_stream_comes_after_its_users(
+    device: &Device,
+) -> Result<()> {
+    let (a, b) = (device.blocking_stream()?, device.blocking_stream()?);
+    let legacy = device.legacy_stream()?;
+    let mut landed = device.pinned::<u64>(LEN)?;
+    for round in 0..4 {
+        let values = words(30 + round, LEN);
+        let x = upload(device, &a, &values)?;
+        let mut y = legacy.alloc::<u64>(8)?;
+        let gate = Gate::on(device, &a)?;
+        a.copy(&x, &mut landed)?;
+        drop(x);
+        legacy.fill_bytes(&mut y, 1)?;
+        let mut next = b.alloc::<u64>(LEN)?;
+        b.fill_bytes(&mut next, 0xbb)?;
+        gate.open();
+        assert_eq!(&*landed.read()?, &values, "round {round}");
+        assert_eq!(download(device, &b, &next)?[9], 0xbbbb_bbbb_bbbb_bbbb);
+    }
+    Ok(())
+}
+
+/// Law M-B2: what a wait of the host proved complete is free for every stream; so a program that
+/// waits needs no more memory than one round does.
+pub(crate) fn memory_seen_complete_is_reused_by_any_stream(device: &Device) -> Result<()> {
+    let mut reserved = Bytes(0);
+    for round in 0..6 {
+        let stream = device.stream()?;
+        let mut x = stream.alloc::<u8>(40 << 20)?;
+        stream.fill_bytes(&mut x.slice_mut(..64), 1)?;
+        drop(x);
+        stream.synchronize()?;
+        let now = device.pool_stats()?.reserved;
+        assert!(round == 0 || now == reserved, "round {round}: {reserved}, then {now}");
+        reserved = now;
+    }
+    Ok(())
+}
+
+/// Law A21: memory is usable where it was allocated at once, and elsewhere after an edge, which the
+/// buffer inserts.
+pub(crate) fn memory_is_used_in_another_stream_after_its_allocation(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    for round in 0..5 {
+        let gate = Gate::on(device, &a)?;
+        let mut x = a.alloc::<u64>(256)?;
+        b.fill_bytes(&mut x, 5)?;
+        let y = upload(device, &b, &words(round, 256))?;
+        b.launch(&MIX, (round, &y, &mut x))?;
+        gate.open();
+        let mut expected = vec![0x0505_0505_0505_0505; 256];
+        mix(round, &words(round, 256), &mut expected);
+        assert_eq!(download(device, &b, &x)?, expected, "round {round}");
+    }
+    Ok(())
+}
+
+/// Law A25: what a stream still uses stays, whatever is trimmed while it is held up.
+pub(crate) fn trimming_while_a_stream_is_held_up_takes_nothing_in_use(
+    device: &Device,
+) -> Result<()> {
+    let stream = device.stream()?;
+    let values = words(60, LEN);
+    let x = upload(device, &stream, &values)?;
+    let mut landed = device.pinned::<u64>(LEN)?;
+    stream.synchronize()?;
+    let gate = Gate::on(device, &stream)?;
+    stream.copy(&x, &mut landed)?;
+    drop(x);
+    device.pool_trim(Bytes(0))?;
+    let mut next = stream.alloc::<u64>(LEN)?;
+    stream.fill_bytes(&mut next, 0)?;
+    gate.open();
+    assert_eq!(&*landed.read()?, &values);
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Litmus programs: what may happen where the laws leave a choice (rows marked MAY). Each program
+//! returns the name of what it saw. What a real GPU was seen to do is kept beside the tests, and
+//! must be among what the host device can do.
+
+mod programs;
+
+use std::collections::BTreeMap;
+use trijet::witness::{Strategy, explore};
+use trijet::{CostModel, Device, HostConfig, Nanos, Result};
+
+/// One program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Litmus {
+    pub(crate) name: &'static str,
+    /// Runs on a GPU.
+    pub(crate) runs: u64,
+    /// Orders drawn on the host device.
+    seeds: u64,
+    /// Runs of the exhaustive search, which need not end.
+    searched: u64,
+    pub(crate) program: fn(&Device) -> Result<&'static str>,
+}
+
+impl Litmus {
+    const fn new(name: &'static str, program: fn(&Device) -> Result<&'static str>) -> Self {
+        Self { name, runs: 10_000, seeds: 1_000, searched: 300, program }
+    }
+}
+
+use programs as p;
+
+/// Each run needs a device that has not loaded the kernel.
+pub(crate) const FIRST_USE: &str = "first-use-of-a-kernel";
+
+pub(crate) const ALL: &[Litmus] = &[
+    Litmus::new("streams-without-an-edge", p::streams_without_an_edge),
+    Litmus::new("bare-record-on-the-legacy-stream", p::bare_record_on_the_legacy_stream),
+    Litmus::new("pageable-upload", p::pageable_upload),
+    Litmus::new("pageable-download", p::pageable_download),
+    Litmus::new("sync-pageable-upload", p::sync_pageable_upload),
+    Litmus::new("sync-copy-within-the-device", p::sync_copy_within_the_device),
+    Litmus::new("sync-fill", p::sync_fill),
+    Litmus::new("order-inside-a-batch", p::order_inside_a_batch),
+    Litmus::new("batch-of-any-order", p::batch_of_any_order),
+    Litmus::new("finished-free-of-another-stream", p::finished_free_of_another_stream),
+    Litmus {
+        runs: 300,
+        seeds: 40,
+        searched: 10,
+        ..Litmus::new("trim-of-an-unseen-free", p::trim_of_an_unseen_free)
+    },
+    Litmus::new("host-functions-of-two-streams", p::host_functions_of_two_streams),
+    Litmus {
+        runs: 20,
+        seeds: 20,
+        searched: 0,
+        ..Litmus::new("many-operations-behind-a-busy-stream", p::many_operations)
+    },
+    Litmus { runs: 300, ..Litmus::new(FIRST_USE, p::first_use_of_a_kernel) },
+];
+
+/// How often each outcome of a program was seen.
+pub(crate) type Seen = BTreeMap<&'static str, u64>;
+
+/// What the host device can do, by seeds and by search.
+pub(crate) fn possible(litmus: &Litmus) -> Seen {
+    // Long enough to hold a stream up for all calls of a program.
+    let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
+    let config = HostConfig { cost, ..HostConfig::default() };
+    let run = |devices: &[Device]| {
+        (litmus.program)(&devices[0]).expect("a litmus program sees no error")
+    };
+    let mut seen = Seen::new();
+    let drawn = Strategy::Seeded { runs: litmus.seeds, seed: 0 };
+    let searched = Strategy::Exhaustive { runs_max: litmus.searched };
+    for strategy in [drawn, searched] {
+        let found = explore(&config, strategy, run).expect("the machine starts a few threads");
+        for outcome in found.outcomes {
+            *seen.entry(outcome.value).or_default() += outcome.runs;
+        }
+    }
+    seen
+}
+
+/// Fails when a GPU was seen to do what the host device cannot.
+pub(crate) fn demand_among<'a>(
+    litmus: &Litmus,
+    on_gpu: impl Iterator<Item = &'a str>,
+    possible: &Seen,
+) {
+    for outcome in on_gpu {
+        let name = litmus.name;
+        assert!(possible.contains_key(outcome), "{name}: a GPU did `{outcome}`; {possible:?}");
+    }
+}
