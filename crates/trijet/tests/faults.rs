@@ -319,7 +319,7 @@ impl World {
         let mut target = self.places[at].held.view_mut();
         let filled = self.streams[stream].fill_bytes(&mut target, value);
         let model = vec![u64::from_ne_bytes([value; 8]); LEN as usize];
-        self.wrote(at, "fill", filled, Some(model));
+        self.wrote(at, &format!("fill {at} on {stream}"), filled, Some(model));
     }
 
     /// A call that should have left `model` in a buffer was made.
@@ -349,6 +349,7 @@ impl World {
             10 => self.write(at),
             11 | 12 => self.read(at),
             13 => {
+                writeln!(self.log, "drop {at}").expect("a string takes all");
                 drop(self.places.remove(at));
                 let number = self.prng.below(2);
                 self.allocate(number);
@@ -393,7 +394,7 @@ impl World {
             });
             (result, model)
         };
-        self.wrote(to, call, result, model);
+        self.wrote(to, &format!("{call} {from} to {to} on {stream}"), result, model);
     }
 
     fn write(&mut self, at: usize) {
@@ -402,7 +403,7 @@ impl World {
         let model = words(seed, LEN);
         let written = buffer.write().map(|mut guard| guard.copy_from_slice(&model));
         // The guard is what may fail, and then nothing is written.
-        if self.judge("write", written) {
+        if self.judge(&format!("write {at}"), written) {
             self.places[at].model = Some(model);
         }
     }
@@ -414,7 +415,7 @@ impl World {
         match found {
             Ok(found) => {
                 if let Some(model) = &self.places[at].model {
-                    assert_eq!(&found, model, "buffer {at} was awaited\n{}", self.log);
+                    assert!(found == *model, "buffer {at} was awaited; {:?}\n{}", self.fault, self.log);
                 }
                 writeln!(self.log, "read {found:x?}").expect("a string takes all");
             }

@@ -90,6 +90,9 @@ struct State {
     records: Records,
     /// The barrier of the legacy stream that the vector includes.
     barrier_seen: u64,
+    /// The vector without a barrier that no operation of this lane has followed yet: that much is
+    /// complete when the stream is (law A9), for the stream does not hold the barrier.
+    own_vector: Option<VectorClock>,
     /// Who records this lane; mostly nobody.
     recorders: SmallVec<[Arc<Recorder>; 1]>,
 }
@@ -126,6 +129,7 @@ impl Lane {
         let mut state = self.lock();
         state.records = records;
         state.barrier_seen = 0;
+        state.own_vector = None;
         state.stream = Some(stream);
         state.device = Some(device);
         // Events belong to a device, and the lane may have served another one before.
@@ -158,6 +162,9 @@ impl Lane {
     pub(crate) fn see_barrier(&self, version: u64, barrier: &VectorClock) {
         let mut state = self.lock();
         if state.barrier_seen != version {
+            if state.own_vector.is_none() {
+                state.own_vector = Some(state.vector.clone());
+            }
             state.vector.join(barrier);
             state.barrier_seen = version;
         }
@@ -192,6 +199,7 @@ impl State {
         };
         let position = Position { lane, seq: self.seq };
         driver.event_record(mark.event, stream)?;
+        self.own_vector = None;
         if let Some(mark) = Arc::get_mut(&mut mark) {
             mark.snapshot.copy_from(&self.vector);
             mark.position = position;
@@ -321,6 +329,7 @@ impl LaneRef {
         let result = run(self.driver(), self.stream)?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         state.seq += 1;
+        state.own_vector = None;
         let position = Position { lane: self.id, seq: state.seq };
         state.vector.raise(position);
         state.last_shared = crossed;
@@ -524,6 +533,9 @@ impl LaneRef {
         let mut state = self.lane().lock();
         self.driver().stream_wait(self.stream, event)?;
         state.vector.join(snapshot);
+        if let Some(own) = &mut state.own_vector {
+            own.join(snapshot);
+        }
         if let Some(turn) = &mut turn {
             turn.hold_back(&state.vector);
         }
@@ -545,8 +557,9 @@ impl LaneRef {
             Some(legacy) => Some(self.take_turn(legacy, "event record")?),
             None => None,
         };
-        let state = self.lane().lock();
+        let mut state = self.lane().lock();
         record(self.driver(), self.stream)?;
+        state.own_vector = None;
         let position = Position { lane: self.id, seq: state.seq };
         let kind = OpKind::Record { event: event.0 };
         state.note(|| plain(kind.clone(), self.device, position));
@@ -571,14 +584,15 @@ impl LaneRef {
         }
     }
 
-    /// What the lane has enqueued or waited for so far; with the legacy stream, what the blocking
-    /// ones have (law A14).
+    /// What is complete when the stream is: what the lane has enqueued or waited for so far; with
+    /// the legacy stream, what the blocking ones have (law A14).
     pub(crate) fn known(&self, op: &'static str) -> Result<VectorClock> {
         let _turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, op)?),
             None => None,
         };
-        Ok(self.lane().vector())
+        let state = self.lane().lock();
+        Ok(state.own_vector.as_ref().unwrap_or(&state.vector).clone())
     }
 
     /// Records this lane from now on. It gives time zero of its device, if nobody did.

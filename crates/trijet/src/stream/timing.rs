@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, Result};
-use crate::base::id::DeviceId;
+use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::{Ledger, Op, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
@@ -39,6 +39,20 @@ impl Drop for Instant {
     fn drop(&mut self) {
         // Destroying never blocks (law A12); after a context error there is nothing to destroy.
         drop(self.driver.event_destroy(self.event));
+    }
+}
+
+/// Numbers threads and allocations from 1 in the order in which they appear. Their own numbers
+/// count over the process: a run that is repeated in it would give another record.
+fn number_by_appearance(ops: &mut [Op]) {
+    let (mut threads, mut blocks) = (BTreeMap::new(), BTreeMap::new());
+    for op in ops {
+        let next = threads.len() as u64 + 1;
+        op.thread = *threads.entry(op.thread).or_insert(next);
+        for access in &mut op.accesses {
+            let next = BlockId(blocks.len() as u64 + 1);
+            access.block = *blocks.entry(access.block).or_insert(next);
+        }
     }
 }
 
@@ -80,6 +94,7 @@ impl Recorder {
             return Err(error);
         }
         let mut ops = self.ledger.take();
+        number_by_appearance(&mut ops);
         let origins = self.origins.lock().expect("no panic under this lock");
         let pairs = std::mem::take(&mut *self.pairs.lock().expect("no panic under this lock"));
         let mut cache: BTreeMap<u64, Nanos> = BTreeMap::new();

@@ -287,3 +287,21 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
     assert_eq!(&*landed.read()?, &expected, "the free waited for the copy, and so did the host");
     Ok(())
 }
+
+/// Law A9: a blocking stream that was given nothing since does not hold the legacy stream's work,
+/// so its end says nothing of that. The host once overwrote what the legacy stream still read.
+pub(crate) fn the_end_of_a_blocking_stream_says_nothing_of_the_legacy_stream(
+    device: &Device,
+) -> Result<()> {
+    let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let mut x = device.pinned::<u64>(64)?;
+    x.write()?.fill(5);
+    let mut y = legacy.alloc::<u64>(64)?;
+    legacy.copy(&x, &mut y)?;
+    blocking.synchronize()?;
+    x.write()?.fill(6);
+    let mut landed = device.pinned::<u64>(64)?;
+    legacy.copy(&y, &mut landed)?;
+    assert_eq!(&*landed.read()?, &[5; 64]);
+    Ok(())
+}

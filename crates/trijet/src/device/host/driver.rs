@@ -161,7 +161,7 @@ impl Driver for HostDriver {
         let state = self.turn();
         let mut state = self.catch_up(state)?;
         let device = state.engine.device_of_event("event query", event)?;
-        state.strike(Verb::Query, device)?;
+        self.strike(&mut state, Verb::Query, device)?;
         state.touch(Object::Event(event.0), false);
         let Some((point, clock)) = state.engine.snapshot("event query", event)? else {
             return Ok(Readiness::Ready);
@@ -188,7 +188,7 @@ impl Driver for HostDriver {
         let op = "event synchronize";
         let mut state = self.turn();
         let device = state.engine.device_of_event(op, event)?;
-        state.strike(Verb::Synchronize, device)?;
+        self.strike(&mut state, Verb::Synchronize, device)?;
         state.touch(Object::Event(event.0), false);
         state.touch(Object::Pools, true);
         let Some((point, clock)) = state.engine.snapshot(op, event)? else { return Ok(()) };
@@ -309,7 +309,8 @@ impl Driver for HostDriver {
             state.touch(Object::Progress(slot.0), false);
         }
         let waits = Pools::nodes_of(&state.engine, &found.waits);
-        if !waits.is_empty() {
+        // The allocation is in stream order, and so behind the legacy stream's work.
+        if !waits.is_empty() || call.state.engine.is_held_back(slot) {
             drop(self.push(call, Work::Mark, &waits)?);
         }
         Ok(found.memory)

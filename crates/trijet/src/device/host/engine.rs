@@ -47,6 +47,21 @@ pub(super) enum Work {
     HostFn(Option<HostFn>),
 }
 
+impl Work {
+    /// What it is called in errors.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Mark => "an event or a wait",
+            Self::Time { .. } => "a timed event",
+            Self::Free(_) => "free",
+            Self::Copy { .. } | Self::Batch(_) => "copy",
+            Self::Fill { .. } => "fill",
+            Self::Kernel(_) => "kernel",
+            Self::HostFn(_) => "host function",
+        }
+    }
+}
+
 /// An operation by its place in the slab and its number among all of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId {
@@ -370,10 +385,12 @@ impl Engine {
         let mut at = target.and_then(|point| first(point.slot));
         while let Some(node) = at {
             let stream = self.handle_of(node.slot).0;
-            if let Work::Kernel(kernel) = &node.work
-                && self.hangs(node)
-            {
-                chain.push(format!("kernel `{}` in stream {stream} never ends", kernel.name));
+            if self.hangs(node) {
+                let what = match &node.work {
+                    Work::Kernel(kernel) => format!("kernel `{}`", kernel.name),
+                    other => format!("{} #{}", other.name(), node.seq),
+                };
+                chain.push(format!("{what} in stream {stream} never ends"));
                 break;
             }
             let before = self.nodes.iter().flatten().find(|n| n.after.contains(&node.id));

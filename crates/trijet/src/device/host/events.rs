@@ -74,8 +74,9 @@ impl Engine {
         }
         let (timing, generation) = (found.timing, found.generation + 1);
         let kind = self.slots[on.index()].kind;
-        // Only a time, or the blocking streams of the legacy one, need an operation of their own.
-        let node = if timing == Timing::On || kind == Kind::Legacy {
+        // Only a time, the blocking streams of the legacy one, or the legacy stream's work that
+        // comes before it in a blocking one, need an operation of their own.
+        let node = if timing == Timing::On || kind == Kind::Legacy || self.is_held_back(on) {
             let barrier = self.barrier_of(device);
             let work = match timing {
                 Timing::On => Work::Time { event, generation },

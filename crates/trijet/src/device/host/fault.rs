@@ -2,7 +2,7 @@
 //! the user chose. For testing that errors are reported and nothing hangs or leaks.
 #![forbid(unsafe_code)]
 
-use super::engine::NodeId;
+use super::engine::{Node, NodeId, Work};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 
@@ -104,15 +104,20 @@ impl Faults {
         self.struck.iter().find(|(struck, _)| *struck == node).map(|(_, kind)| *kind)
     }
 
-    /// Law A40: whether the operation faults.
-    pub(super) fn kernel(&self, node: NodeId) -> Result<()> {
-        match self.of(node) {
-            Some(FaultKind::Faults) => {
-                let cause = "an illegal memory access was encountered";
-                Err(Error::new(ErrorKind::Launch, "kernel", cause).with_code(700))
-            }
-            _ => Ok(()),
+    /// Law A40: whether the operation faults when it runs. The error names it.
+    pub(super) fn outcome(&self, node: &Node) -> Result<()> {
+        if self.of(node.id) != Some(FaultKind::Faults) {
+            return Ok(());
         }
+        let cause = match &node.work {
+            // It is the host's code, and cannot fault for the device.
+            Work::HostFn(_) => return Ok(()),
+            Work::Kernel(kernel) => {
+                format!("an illegal memory access was encountered in `{}`", kernel.name)
+            }
+            _ => "an illegal memory access was encountered".to_owned(),
+        };
+        Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }
 
     /// How long the operation takes when the model says `nominal`.

@@ -214,6 +214,13 @@ impl Engine {
         }
     }
 
+    /// Law A13: whether the next operation of the stream waits for the legacy stream.
+    pub(super) fn is_held_back(&self, on: SlotId) -> bool {
+        let slot = &self.slots[on.index()];
+        let last = self.devices[slot.device.0 as usize].barrier.last;
+        slot.kind == Kind::Blocking && last.is_some_and(|last| self.node(last).is_some())
+    }
+
     /// Law A13: from now on, blocking streams wait for this operation of the legacy stream.
     pub(super) fn raise_barrier(&mut self, on: SlotId, last: NodeId) {
         let clock = self.snapshot_clock(on);
