@@ -16,6 +16,7 @@ use super::thread;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::LaneId;
+use crate::base::mutant;
 use crate::device::driver::{StreamHandle, StreamKind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -92,11 +93,16 @@ impl LegacyOrder {
             let around = self.around.write().unwrap_or_else(PoisonError::into_inner);
             for member in &around.members {
                 let knows = lane.universe.lane(*member).vector();
-                lane.universe.lane(lane.id).learn(&knows);
+                if !mutant::on(21, "the legacy stream learns nothing of the blocking ones") {
+                    lane.universe.lane(lane.id).learn(&knows);
+                }
             }
             return Turn::Legacy(around);
         }
         let around = self.around.read().unwrap_or_else(PoisonError::into_inner);
+        if mutant::on(22, "a blocking stream does not see the barrier") {
+            return Turn::Member { _around: around };
+        }
         lane.universe.lane(lane.id).see_barrier(around.version, &around.barrier);
         Turn::Member { _around: around }
     }
@@ -107,7 +113,7 @@ impl Turn<'_> {
     pub(crate) fn hold_back(&mut self, legacy: &VectorClock) {
         if let Self::Legacy(around) = self {
             around.barrier.copy_from(legacy);
-            around.version += 1;
+            around.version += u64::from(!mutant::on(23, "the legacy stream raises no barrier"));
         }
     }
 }

@@ -13,6 +13,7 @@ use super::universe::Universe;
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
+use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{EventHandle, Readiness, Timing};
 use std::sync::{Arc, Mutex};
@@ -83,7 +84,10 @@ impl Recorded {
             driver.event_record(self.event, stream)
         };
         last.number += 1;
-        last.stands_for = Some(stream.lane().record_event(self.event, record)?);
+        let stands_for = stream.lane().record_event(self.event, record)?;
+        if last.stands_for.is_none() || !mutant::on(28, "an event keeps its first record") {
+            last.stands_for = Some(stands_for);
+        }
         Ok(())
     }
 
@@ -94,7 +98,8 @@ impl Recorded {
     /// The record with this number, if it still is the last one, is complete.
     fn learn(&self, number: u64) {
         let last = self.last.lock().expect("no panic under this lock");
-        if last.number == number
+        let stale = mutant::on(27, "a wait for an event teaches a record made meanwhile");
+        if (last.number == number || stale)
             && let Some((_, clock)) = &last.stands_for
         {
             self.device.universe.learn(clock);

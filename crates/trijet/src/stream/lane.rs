@@ -22,6 +22,7 @@ use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Access, Engine, Mode, Op, OpKind};
+use crate::base::mutant;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -77,6 +78,8 @@ pub(crate) struct Lane {
 #[derive(Debug, Default)]
 struct State {
     stream: Option<StreamHandle>,
+    /// Why the end of a stream that is gone could not be recorded.
+    gone: Option<Error>,
     device: Option<DeviceId>,
     seq: u64,
     vector: VectorClock,
@@ -131,6 +134,7 @@ impl Lane {
         state.barrier_seen = 0;
         state.own_vector = None;
         state.stream = Some(stream);
+        state.gone = None;
         state.device = Some(device);
         // Events belong to a device, and the lane may have served another one before.
         state.checkpoints.clear();
@@ -180,6 +184,9 @@ impl State {
     /// Records an event that stands for everything enqueued so far.
     fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
         let (Some(stream), Some(device)) = (self.stream, self.device) else {
+            if let Some(culprit) = self.gone.as_ref().filter(|error| error.is_loss()) {
+                return Err(culprit.again());
+            }
             let cause = "the stream is gone, and its end could not be recorded";
             return Err(Error::new(ErrorKind::Closed, "event record", cause));
         };
@@ -197,7 +204,8 @@ impl State {
                 position: Position { lane, seq: 0 },
             }),
         };
-        let position = Position { lane, seq: self.seq };
+        let ahead = u64::from(mutant::on(4, "a record stands for the next operation too"));
+        let position = Position { lane, seq: self.seq + ahead };
         driver.event_record(mark.event, stream)?;
         self.own_vector = None;
         if let Some(mark) = Arc::get_mut(&mut mark) {
@@ -326,12 +334,18 @@ impl LaneRef {
         if !plain {
             self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         }
-        let result = run(self.driver(), self.stream)?;
+        let result = run(self.driver(), self.stream).inspect_err(|_| {
+            if mutant::on(6, "a refused operation leaves its stamp") {
+                stamp(uses, Position { lane: self.id, seq: state.seq + 1 });
+            }
+        })?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         state.seq += 1;
         state.own_vector = None;
         let position = Position { lane: self.id, seq: state.seq };
-        state.vector.raise(position);
+        if !mutant::on(5, "a lane does not know its own operations") {
+            state.vector.raise(position);
+        }
         state.last_shared = crossed;
         if !plain {
             self.after(&mut state, spec, uses, position, aside.begin.as_ref());
@@ -368,7 +382,7 @@ impl LaneRef {
             track.users(&access.range, access.mode, implied, needs);
             crossed |= track.crossed_by(self.id);
         }
-        if matches!(spec.kind, OpKind::Free) {
+        if matches!(spec.kind, OpKind::Free) && !mutant::on(7, "a free waits like any other access") {
             // A free comes after every user, whoever orders the memory (law A22), and after
             // those that a later one did not wait for.
             for access in uses {
@@ -404,7 +418,10 @@ impl LaneRef {
         (needs, marks): (&Needs, &Marks),
         aside: &mut Aside,
     ) -> Result<()> {
-        if state.last_shared && state.recorded() < state.seq {
+        if state.last_shared
+            && state.recorded() < state.seq
+            && !mutant::on(1, "a producer is not recorded before the next operation")
+        {
             state.record(&self.universe, self.id)?;
         }
         aside.left_out = self.wait_for(state, spec, needs, marks)?;
@@ -466,6 +483,10 @@ impl LaneRef {
                 left_out.push(*need);
                 continue;
             }
+            if mutant::on(2, "a wait between lanes is believed and not enqueued") {
+                state.vector.join(&mark.snapshot);
+                continue;
+            }
             self.driver().stream_wait(self.stream, mark.event)?;
             let kind = OpKind::Wait { event: mark.event.0, on: mark.position };
             state.note(|| plain(kind.clone(), self.device, position));
@@ -473,7 +494,9 @@ impl LaneRef {
             if mark.position.seq > need.seq {
                 self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
             }
-            state.vector.join(&mark.snapshot);
+            if !mutant::on(3, "a lane learns nothing of its waits") {
+                state.vector.join(&mark.snapshot);
+            }
         }
         Ok(left_out)
     }
@@ -532,7 +555,9 @@ impl LaneRef {
         };
         let mut state = self.lane().lock();
         self.driver().stream_wait(self.stream, event)?;
-        state.vector.join(snapshot);
+        if !mutant::on(8, "a lane learns nothing of a wait for an event") {
+            state.vector.join(snapshot);
+        }
         if let Some(own) = &mut state.own_vector {
             own.join(snapshot);
         }
@@ -579,7 +604,13 @@ impl LaneRef {
         }
         match state.checkpoints.back() {
             // A checkpoint of the last operation does not stand for a wait after it.
-            Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
+            Some(mark)
+                if mark.snapshot == state.vector
+                    || (mark.position.seq == state.seq
+                        && mutant::on(9, "a ticket forgets waits after the last operation")) =>
+            {
+                Ok(Some(Arc::clone(mark)))
+            }
             _ => state.record(&self.universe, self.id).map(Some),
         }
     }
@@ -592,6 +623,9 @@ impl LaneRef {
             None => None,
         };
         let state = self.lane().lock();
+        if mutant::on(10, "the end of a blocking stream stands for the legacy stream") {
+            return Ok(state.vector.clone());
+        }
         Ok(state.own_vector.as_ref().unwrap_or(&state.vector).clone())
     }
 
@@ -610,17 +644,23 @@ impl LaneRef {
         self.lane().detach(recorder);
     }
 
-    /// Gives the lane back when its stream goes.
-    pub(crate) fn retire(&self) -> Result<()> {
-        // The checkpoints stay until the next stream opens the lane, and the last one answers for
-        // everything when the stream is gone. Without one (the device is lost) the lane can never
-        // be known to be free: it is left out of circulation, and who needs its work gets an error.
-        let end = match &self.legacy {
+    /// The mark that answers for all of the lane's work when its stream is gone.
+    pub(crate) fn end(&self) -> Result<Option<Arc<Mark>>> {
+        match &self.legacy {
             // Its operations are recorded at once, and no other thread can record more.
             Some(legacy) if !legacy.is_own() => Ok(self.lane().lock().checkpoints.back().cloned()),
             _ => self.mark(),
-        };
-        self.lane().lock().stream = None;
+        }
+    }
+
+    /// Gives the lane back when its stream goes. The checkpoints stay until the next stream opens
+    /// the lane. Without an end (the device is lost) the lane can never be known to be free: it is
+    /// left out of circulation, and who needs its work gets an error.
+    pub(crate) fn retire(&self, end: Result<Option<Arc<Mark>>>) -> Result<()> {
+        let mut state = self.lane().lock();
+        state.stream = None;
+        state.gone = end.as_ref().err().map(Error::again);
+        drop(state);
         self.universe.retire(self.id, end?);
         Ok(())
     }
@@ -631,6 +671,8 @@ impl Universe {
     pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
         let mut state = self.lane(position.lane).lock();
         let index = state.checkpoints.partition_point(|mark| mark.position.seq < position.seq);
+        let early = u64::from(mutant::on(11, "a checkpoint before the needed operation will do"));
+        let index = if early == 1 { index.saturating_sub(1) } else { index };
         if let Some(mark) = state.checkpoints.get(index) {
             return Ok(Arc::clone(mark));
         }
@@ -648,6 +690,9 @@ impl Universe {
         thread::with_known(self.id, |known| {
             track.all_users(&range, mode, |p| known.covers(p), &mut needs);
         });
+        if mutant::on(12, "the host does not wait for one of the users") {
+            needs.truncate(needs.len().saturating_sub(1));
+        }
         for need in needs {
             let mark = self.mark_for(need)?;
             self.host_wait(&mark)?;

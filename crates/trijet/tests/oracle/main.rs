@@ -34,7 +34,10 @@ fn seeds(all: Range<u64>) -> Range<u64> {
             let seed = seed.expect("TRIJET_SEED is a number");
             seed..seed + 1
         }
-        Err(_) => all,
+        Err(_) => match std::env::var("TRIJET_PROGRAMS").map(|most| most.parse::<u64>()) {
+            Ok(most) => all.start..all.end.min(most.expect("TRIJET_PROGRAMS is a number")),
+            Err(_) => all,
+        },
     }
 }
 

@@ -11,6 +11,7 @@ use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::Engine as Role;
+use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{CopySpans, EventHandle, HostFn, StreamHandle};
@@ -219,7 +220,12 @@ impl Engine {
         let device = self.slots[on.index()].device;
         self.check_lost(device)?;
         let mut before: SmallVec<[NodeId; 6]> = SmallVec::from_slice(waits);
-        before.extend(self.slots[on.index()].last);
+        if mutant::on(32, "the device forgets the waits of an operation") {
+            before.clear();
+        }
+        if !mutant::on(33, "operations of a stream are not in order") {
+            before.extend(self.slots[on.index()].last);
+        }
         self.law_a13_edges(on, &mut before);
         let id = self.add(op, on, enqueued, work, &before)?;
         if self.slots[on.index()].kind == Kind::Legacy {
@@ -307,7 +313,7 @@ impl Engine {
             later.missing -= 1;
             later.ready = later.ready.max(now);
             later.causes.extend_from_slice(&causes);
-            if later.missing == 0 {
+            if later.missing == 0 || mutant::on(34, "an operation starts after the first of its waits") {
                 self.arrived.push(next);
             }
         }

@@ -7,6 +7,7 @@ use super::streams::{Kind, SlotId};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{EventHandle, Timing};
 use std::sync::Arc;
@@ -95,6 +96,9 @@ impl Engine {
         let clock = self.snapshot_clock(on);
         if let Some(event) = self.events.get_mut(event.0) {
             event.generation = generation;
+            if event.stands_for.is_some() && mutant::on(36, "a second record does not overwrite the first") {
+                return Ok(node);
+            }
             event.stands_for = Some(Snapshot { point, node, clock });
             event.time = None;
         }
@@ -112,7 +116,12 @@ impl Engine {
         // What is complete holds nothing back; on the legacy stream the wait is a barrier as well
         // (law A13), and an exploration has to know of the order.
         let matters = |node: &NodeId| self.trail.is_some() || self.node(*node).is_some();
-        let waits: Option<NodeId> = snapshot.node.filter(matters);
+        let node = if mutant::on(35, "a wait holds for what was enqueued after the record") {
+            self.last_of(snapshot.point.slot)
+        } else {
+            snapshot.node
+        };
+        let waits: Option<NodeId> = node.filter(matters);
         if waits.is_none() && self.slots[on.index()].kind != Kind::Legacy {
             return self.check_lost(self.slots[on.index()].device);
         }
