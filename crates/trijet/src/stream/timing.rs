@@ -114,3 +114,33 @@ impl Recorder {
         Ok(ops)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::Result;
+    use crate::device::{Executor, HostConfig, Order};
+    use crate::stream::device::Device;
+
+    /// What a record calls a thread or an allocation does not depend on what the process did before.
+    #[test]
+    fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
+        for round in 0..3 {
+            let executor = Executor::Virtual(Order::Greedy);
+            let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+            let stream = device.stream()?;
+            let earlier = stream.alloc::<u8>(8 + round)?;
+            device.record(&stream)?;
+            let mut x = stream.alloc::<u8>(8)?;
+            std::thread::scope(|scope| {
+                let fill = || stream.fill_bytes(&mut x, 1);
+                scope.spawn(fill).join().expect("no panic")
+            })?;
+            drop((x, earlier));
+            device.synchronize()?;
+            let ops = device.take_record()?;
+            let seen = ops.iter().flat_map(|op| op.accesses.iter().map(|a| (op.thread, a.block.0)));
+            assert_eq!(seen.collect::<Vec<_>>(), [(1, 1), (2, 1), (1, 1), (1, 2)], "{round}");
+        }
+        Ok(())
+    }
+}

@@ -63,7 +63,9 @@ impl Driver for HostDriver {
 
     fn memory_info(&self, device: DeviceId) -> Result<(Bytes, Bytes)> {
         self.check_device("memory info", device)?;
-        Ok(self.shared.lock().pools.free_bytes(device))
+        let state = self.shared.lock();
+        state.engine.check_lost(device)?;
+        Ok(state.pools.free_bytes(device))
     }
 
     fn synchronize(&self, device: DeviceId) -> Result<()> {
@@ -202,6 +204,7 @@ impl Driver for HostDriver {
         let state = self.catch_up(state)?;
         let ((home, from), (other, to)) =
             (state.engine.event_time(from)?, state.engine.event_time(to)?);
+        state.engine.check_lost(home)?;
         if home != other {
             return Err(refuse::handle("event elapsed", "the events are of two devices"));
         }
@@ -221,6 +224,7 @@ impl Driver for HostDriver {
     fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.check_device("pool create", device)?;
         let mut state = self.turn();
+        state.engine.check_lost(device)?;
         state.touch(Object::Pools, true);
         Ok(state.pools.create(device, max))
     }
@@ -449,6 +453,7 @@ impl Driver for HostDriver {
         let mut state = self.turn();
         state.touch(Object::Pools, true);
         let (device, label) = Self::module_of(&state, module)?;
+        state.engine.check_lost(*device)?;
         let Some(twin) = twin else {
             let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
             return Err(Error::new(ErrorKind::NoTwin, "function", cause));
