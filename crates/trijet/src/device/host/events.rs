@@ -156,6 +156,7 @@ impl Engine {
         if found.stands_for.is_none() {
             return Err(refuse::handle(op, "the event was never recorded"));
         }
+        self.check_lost(found.device)?;
         let time = found.time.map(|time| (found.device, time));
         time.ok_or_else(|| refuse::other(op, 600, "the event is not complete"))
     }
