@@ -6,6 +6,7 @@ mod fuzz;
 mod lint;
 mod loom;
 mod miri;
+mod mutants;
 mod nvrtc;
 mod ptx;
 mod tools;
@@ -20,6 +21,8 @@ const USAGE: &str = "usage: cargo xtask <task>
                run the fuzz targets, or one, for a minute or SECONDS each
   loom         try every order of the steps of what threads share without a lock
   miri         run the tests of unsafe code under Miri, where the nightly compiler has it
+  mutants [--list | ID..]
+               run the tests under deliberate faults of the ordering, and say which survive
   ptx          generate the .ptx next to every kernel source
   ptx --check  generate again and compare, assemble and lint; writes nothing";
 
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["loom"] => loom::run(),
         ["miri"] => miri::run(),
+        ["mutants", "--list"] => mutants::list(),
+        ["mutants", only @ ..] => mutants::run(only),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
         _ => Err(USAGE.into()),

@@ -141,6 +141,11 @@ impl Error {
         self.0.code
     }
 
+    /// Whether the context is gone: no call on its device will succeed any more (law A40).
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch)
+    }
+
     /// The same error again, for a second reader; a source is kept as its text.
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;

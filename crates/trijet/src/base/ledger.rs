@@ -62,7 +62,7 @@ pub enum Place {
 /// One declared access of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// The allocation, by generation.
+    /// The allocation, by generation; in a record that was taken, numbered by first appearance.
     pub block: BlockId,
     /// Where it lies.
     pub place: Place,
@@ -175,7 +175,7 @@ pub struct Op {
     pub chunk: Option<u64>,
     /// Where in the user's program it was enqueued.
     pub site: &'static Location<'static>,
-    /// The enqueuing host thread.
+    /// The enqueuing host thread; in a record that was taken, numbered by first appearance.
     pub thread: u64,
     /// What that thread knew to be complete when it enqueued, one position per lane.
     pub thread_known: Vec<Position>,

@@ -8,6 +8,7 @@ pub mod error;
 pub mod id;
 pub mod interval;
 pub mod ledger;
+pub(crate) mod mutant;
 pub mod prng;
 pub(crate) mod table;
 pub mod units;

@@ -9,6 +9,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Engine, Mode, OpKind, Place};
+use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{Readiness, StreamKind};
 use crate::device::memory::{Memory, Space};
@@ -124,7 +125,9 @@ fn reuse(universe: &Arc<Universe>, bytes: Bytes, space: Space) -> Option<Memory>
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
         // Memory whose users a lost device can tell nothing of is as good as busy.
-        if is_idle(universe, &track).unwrap_or(false) {
+        if is_idle(universe, &track).unwrap_or(false)
+            || mutant::on(29, "kept memory is handed out while it is used")
+        {
             break Some(memory);
         }
         busy.push((memory, track));
@@ -147,19 +150,27 @@ fn is_idle(universe: &Arc<Universe>, track: &Track) -> Result<bool> {
     Ok(true)
 }
 
+/// What becomes of memory whose free is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    /// It is tried once more, at the next call that waits: else the memory would leak.
+    TryAgain,
+    GiveUp,
+}
+
 /// Frees in stream order, after every user.
 #[track_caller]
-fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
+fn free(memory: Memory, track: Track, stream: Arc<Inner>, refused: Refused) {
     if callback::inside() {
         let device = Arc::clone(stream.device());
-        device.defer(Box::new(move || free(memory, track, stream)));
+        device.defer(Box::new(move || free(memory, track, stream, refused)));
         return;
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
         // The stream belongs to another thread; a free may come in any stream of the device.
         let origin = Origin::Created(StreamKind::NonBlocking);
         match Stream::new(stream.device(), origin, 0) {
-            Ok(other) => free(memory, track, Arc::clone(other.inner())),
+            Ok(other) => free(memory, track, Arc::clone(other.inner()), refused),
             Err(error) => stream.device().keep_error(error),
         }
         return;
@@ -173,11 +184,16 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>) {
         site: Location::caller(),
         returns: Returns::AtOnce,
     };
+    let range = if mutant::on(30, "a free waits for nobody") { 0..0 } else { range };
     let uses = [Use { track: &track, range, mode: Mode::Write }];
     let outcome =
         stream.lane().enqueue(&spec, &uses, |driver, handle| driver.free(handle, &memory));
-    if let Err(error) = outcome {
-        stream.device().keep_error(error);
+    let Err(error) = outcome else { return };
+    let device = Arc::clone(stream.device());
+    if refused == Refused::TryAgain && !error.is_loss() {
+        device.defer(Box::new(move || free(memory, track, stream, Refused::GiveUp)));
+    } else {
+        device.keep_error(error);
     }
 }
 
@@ -186,7 +202,9 @@ impl Drop for Block {
         let nothing = Track::new(self.universe().id, 0, Place::Device);
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
-            Home::Stream(stream) => free(self.memory.clone(), track, Arc::clone(stream)),
+            Home::Stream(stream) => {
+                free(self.memory.clone(), track, Arc::clone(stream), Refused::TryAgain);
+            }
             Home::Host(shared) => {
                 let mut kept = shared.universe.kept.lock().expect("no panic under this lock");
                 kept.push((self.memory.clone(), track));
@@ -331,7 +349,25 @@ mod tests {
         device.close()
     }
 
-    /// The end of a stream could not be recorded when it was dropped. Who needs its work later
+    /// The end of a stream could not be recorded when it was dropped, but later it can: until then
+    /// the stream stays, and its work can be waited for.
+    #[test]
+    fn a_stream_whose_end_cannot_be_recorded_stays_until_it_can() -> Result<()> {
+        let (driver, device) = scarce();
+        let stream = device.stream()?;
+        let mut h = device.pinned::<u8>(64)?;
+        stream.fill_bytes(&mut h, 7)?;
+        driver.events_left.store(0, Ordering::Relaxed);
+        drop(stream);
+        driver.events_left.store(i64::MAX, Ordering::Relaxed);
+        assert_eq!(&*h.read()?, &[7; 64]);
+        assert!(driver.destroyed.lock().expect("no panic here").is_empty());
+        device.clone().close()?;
+        assert_eq!(driver.destroyed.lock().expect("no panic here").len(), 1);
+        Ok(())
+    }
+
+    /// The end of a stream could not be recorded when it was dropped, nor later. Who needs its work later
     /// gets an error, and the driver is never handed the stream that is gone.
     #[test]
     fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
@@ -342,6 +378,8 @@ mod tests {
         stream.fill_bytes(&mut h, 7)?;
         driver.events_left.store(0, Ordering::Relaxed);
         drop(stream);
+        // Dropping is tried once more by the next call that waits.
+        device.synchronize()?;
         driver.events_left.store(i64::MAX, Ordering::Relaxed);
         let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
         for error in errors {

@@ -17,6 +17,7 @@ use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::StreamClass;
+use crate::base::mutant;
 use crate::device::driver::{StreamHandle, StreamKind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -116,7 +117,9 @@ impl LegacyOrder {
             let around = self.around.write().unwrap_or_else(PoisonError::into_inner);
             for member in &around.members {
                 let knows = lane.universe.lane(*member).vector();
-                lane.universe.lane(lane.id).learn(&knows);
+                if !mutant::on(21, "the legacy stream learns nothing of the blocking ones") {
+                    lane.universe.lane(lane.id).learn(&knows);
+                }
             }
             return Turn::Legacy(around);
         }
@@ -135,9 +138,17 @@ impl Turn<'_> {
         }
     }
 
+    /// What a record or a synchronisation of the stream stands for beside what the lane knows.
+    pub(super) fn at_end(&self, state: &mut State) {
+        if mutant::on(10, "the end of a blocking stream stands for the legacy stream") {
+            self.teach(state);
+        }
+    }
+
     /// An operation was enqueued: what comes after it comes after the barrier.
     pub(super) fn teach(&self, state: &mut State) {
         if let Self::Member { around } = self
+            && !mutant::on(22, "a blocking stream does not see the barrier")
             && state.barrier_seen != around.version
         {
             state.vector.join(&around.barrier);
@@ -149,7 +160,7 @@ impl Turn<'_> {
     pub(crate) fn hold_back(&mut self, legacy: &VectorClock) {
         if let Self::Legacy(around) = self {
             around.barrier.copy_from(legacy);
-            around.version += 1;
+            around.version += u64::from(!mutant::on(23, "the legacy stream raises no barrier"));
         }
     }
 }

@@ -13,6 +13,7 @@ use super::ready::{Point, Ready};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
+use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, Readiness, Timing};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -104,7 +105,10 @@ impl Recorded {
         let last = Arc::get_mut(&mut last).expect("shares are taken under the lock only");
         let event = last.event;
         let record = |driver: &dyn Driver, stream| driver.event_record(event, stream);
-        last.stands_for = Some(stream.lane().record_event(event, record)?);
+        let stands_for = stream.lane().record_event(event, record)?;
+        if last.stands_for.is_none() || !mutant::on(28, "an event keeps its first record") {
+            last.stands_for = Some(stands_for);
+        }
         Ok(())
     }
 

@@ -11,6 +11,7 @@
 //! Imports: `base`, `device`. Imported by everything that enqueues.
 #![forbid(unsafe_code)]
 
+
 use super::callback;
 use super::default::{LegacyOrder, Turn};
 use super::thread;
@@ -22,6 +23,7 @@ use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Access, Asked, Engine, Op, OpKind, StreamClass};
+use crate::base::mutant;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -90,6 +92,8 @@ pub(crate) struct Lane {
 #[derive(Debug, Default)]
 pub(super) struct State {
     stream: Option<StreamHandle>,
+    /// Why the end of a stream that is gone could not be recorded.
+    gone: Option<Error>,
     device: Option<DeviceId>,
     pub(super) seq: u64,
     pub(super) vector: VectorClock,
@@ -144,6 +148,7 @@ impl Lane {
         state.records = records;
         state.barrier_seen = 0;
         state.stream = Some(stream);
+        state.gone = None;
         state.device = Some(device);
         // Events belong to a device, and the lane may have served another one before.
         state.checkpoints.clear();
@@ -181,6 +186,9 @@ impl State {
     /// Records an event that stands for everything enqueued so far.
     pub(super) fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
         let (Some(stream), Some(device)) = (self.stream, self.device) else {
+            if let Some(culprit) = self.gone.as_ref().filter(|error| error.is_loss()) {
+                return Err(culprit.again());
+            }
             let cause = "the stream is gone, and its end could not be recorded";
             return Err(Error::new(ErrorKind::Closed, "event record", cause));
         };
@@ -198,7 +206,8 @@ impl State {
                 position: Position { lane, seq: 0 },
             }),
         };
-        let position = Position { lane, seq: self.seq };
+        let ahead = u64::from(mutant::on(4, "a record stands for the next operation too"));
+        let position = Position { lane, seq: self.seq + ahead };
         driver.event_record(mark.event, stream)?;
         self.learn_of_thread(universe.id);
         if let Some(mark) = Arc::get_mut(&mut mark) {
@@ -359,14 +368,20 @@ impl LaneRef {
         if !plain {
             self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         }
-        let result = run(self.driver(), self.stream)?;
+        let result = run(self.driver(), self.stream).inspect_err(|_| {
+            if mutant::on(6, "a refused operation leaves its stamp") {
+                stamp(uses, Position { lane: self.id, seq: state.seq + 1 }, Returns::AtOnce);
+            }
+        })?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         if spec.returns == Returns::Staged {
             self.universe.learn(&state.vector);
         }
         state.seq += 1;
         let position = Position { lane: self.id, seq: state.seq };
-        state.vector.raise(position);
+        if !mutant::on(5, "a lane does not know its own operations") {
+            state.vector.raise(position);
+        }
         state.learn_of_thread(self.universe.id);
         // An allocation gives memory at once and may leave nothing in the stream that could wait.
         let turn = turn.as_mut().filter(|_| !matches!(spec.kind, OpKind::Alloc));
@@ -409,7 +424,7 @@ impl LaneRef {
             track.users(&access.range, access.mode, implied, needs);
             crossed |= track.crossed_by(self.id);
         }
-        if matches!(spec.kind, OpKind::Free) {
+        if matches!(spec.kind, OpKind::Free) && !mutant::on(7, "a free waits like any other access") {
             // A free comes after every user, whoever orders the memory (law A22), and after
             // those that a later one did not wait for.
             for access in uses {
@@ -432,7 +447,10 @@ impl LaneRef {
         (needs, marks): (&Needs, &Marks),
         aside: &mut Aside,
     ) -> Result<()> {
-        if state.last_shared && state.recorded() < state.seq {
+        if state.last_shared
+            && state.recorded() < state.seq
+            && !mutant::on(1, "a producer is not recorded before the next operation")
+        {
             state.record(&self.universe, self.id)?;
         }
         aside.left_out = self.wait_for(state, spec, needs, marks)?;
@@ -530,17 +548,23 @@ impl LaneRef {
         self.lane().detach(recorder);
     }
 
-    /// Gives the lane back when its stream goes.
-    pub(crate) fn retire(&self) -> Result<()> {
-        // The checkpoints stay until the next stream opens the lane, and the last one answers for
-        // everything when the stream is gone. Without one (the device is lost) the lane can never
-        // be known to be free: it is left out of circulation, and who needs its work gets an error.
-        let end = match &self.legacy {
+    /// The mark that answers for all of the lane's work when its stream is gone.
+    pub(crate) fn end(&self) -> Result<Option<Arc<Mark>>> {
+        match &self.legacy {
             // Its operations are recorded at once, and no other thread can record more.
             Some(legacy) if !legacy.is_own() => Ok(self.lane().lock().checkpoints.back().cloned()),
             _ => self.mark(),
-        };
-        self.lane().lock().stream = None;
+        }
+    }
+
+    /// Gives the lane back when its stream goes. The checkpoints stay until the next stream opens
+    /// the lane. Without an end (the device is lost) the lane can never be known to be free: it is
+    /// left out of circulation, and who needs its work gets an error.
+    pub(crate) fn retire(&self, end: Result<Option<Arc<Mark>>>) -> Result<()> {
+        let mut state = self.lane().lock();
+        state.stream = None;
+        state.gone = end.as_ref().err().map(Error::again);
+        drop(state);
         self.universe.retire(self.id, end?);
         Ok(())
     }

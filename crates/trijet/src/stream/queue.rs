@@ -5,10 +5,11 @@ use super::callback;
 use super::device::Shared;
 use super::event::{Event, Ticket};
 use super::default::{self, LegacyOrder, Origin};
-use super::lane::{LaneRef, Records, Returns, Spec};
+use super::lane::{LaneRef, Mark, Records, Returns, Spec};
 use super::ready::{Point, Ready};
 use crate::base::error::Result;
 use crate::base::ledger::{Engine, OpKind};
+use crate::base::mutant;
 use crate::device::driver::{Driver, Readiness, StreamHandle, StreamKind};
 use std::panic::Location;
 use std::sync::Arc;
@@ -51,6 +52,9 @@ impl Stream {
         let universe = Arc::clone(&shared.universe);
         let stream = default::open(&*universe.driver, shared.id, origin, priority)?;
         let records = match origin {
+            Origin::PerThread if mutant::on(24, "a per-thread stream is recorded on demand") => {
+                Records::OnDemand
+            }
             Origin::PerThread => Records::AtOnce,
             Origin::Created(_) | Origin::Legacy => Records::OnDemand,
         };
@@ -202,7 +206,7 @@ impl Inner {
     }
 }
 
-fn give_back(lane: &LaneRef) -> [Result<()>; 2] {
+fn give_back(lane: &LaneRef, end: Result<Option<Arc<Mark>>>) -> [Result<()>; 2] {
     let origin = match &lane.legacy {
         Some(legacy) => {
             let is_default = matches!(legacy.origin, Origin::Legacy | Origin::PerThread);
@@ -213,7 +217,7 @@ fn give_back(lane: &LaneRef) -> [Result<()>; 2] {
         }
         None => Origin::Created(StreamKind::NonBlocking),
     };
-    [lane.retire(), destroy(lane.driver(), origin, lane.stream)]
+    [lane.retire(end), destroy(lane.driver(), origin, lane.stream)]
 }
 
 /// Default streams stay.
@@ -226,14 +230,25 @@ fn destroy(driver: &dyn Driver, origin: Origin, stream: StreamHandle) -> Result<
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if callback::inside() {
-            // Inside a host function the driver must not be called.
-            let lane = self.lane.clone();
-            self.device.defer(Box::new(move || drop(give_back(&lane))));
+        let end = if callback::inside() { None } else { Some(self.lane.end()) };
+        if let Some(end) = end
+            && !end.as_ref().is_err_and(|error| !error.is_loss())
+        {
+            keep_errors(&self.device, give_back(&self.lane, end));
             return;
         }
-        for error in give_back(&self.lane).into_iter().filter_map(Result::err) {
-            self.device.keep_error(error);
-        }
+        // Inside a host function the driver must not be called. And a stream whose end could not
+        // be recorded stays until it can: others may wait for its work.
+        let (lane, device) = (self.lane.clone(), Arc::clone(&self.device));
+        self.device.defer(Box::new(move || {
+            let end = lane.end();
+            keep_errors(&device, give_back(&lane, end));
+        }));
+    }
+}
+
+fn keep_errors(device: &Shared, results: [Result<()>; 2]) {
+    for error in results.into_iter().filter_map(Result::err) {
+        device.keep_error(error);
     }
 }

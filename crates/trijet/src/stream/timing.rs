@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, Result};
-use crate::base::id::DeviceId;
+use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::{Ledger, Op, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
@@ -39,6 +39,20 @@ impl Drop for Instant {
     fn drop(&mut self) {
         // Destroying never blocks (law A12); after a context error there is nothing to destroy.
         drop(self.driver.event_destroy(self.event));
+    }
+}
+
+/// Numbers threads and allocations from 1 in the order in which they appear. Their own numbers
+/// count over the process: a run that is repeated in it would give another record.
+fn number_by_appearance(ops: &mut [Op]) {
+    let (mut threads, mut blocks) = (BTreeMap::new(), BTreeMap::new());
+    for op in ops {
+        let next = threads.len() as u64 + 1;
+        op.thread = *threads.entry(op.thread).or_insert(next);
+        for access in &mut op.accesses {
+            let next = BlockId(blocks.len() as u64 + 1);
+            access.block = *blocks.entry(access.block).or_insert(next);
+        }
     }
 }
 
@@ -80,6 +94,7 @@ impl Recorder {
             return Err(error);
         }
         let mut ops = self.ledger.take();
+        number_by_appearance(&mut ops);
         let origins = self.origins.lock().expect("no panic under this lock");
         let pairs = std::mem::take(&mut *self.pairs.lock().expect("no panic under this lock"));
         let mut cache: BTreeMap<u64, Nanos> = BTreeMap::new();
@@ -97,5 +112,35 @@ impl Recorder {
             op.times = Some(Times { begin: time(&begin)?, end: time(&end)? });
         }
         Ok(ops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::Result;
+    use crate::device::{Executor, HostConfig, Order};
+    use crate::stream::device::Device;
+
+    /// What a record calls a thread or an allocation does not depend on what the process did before.
+    #[test]
+    fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
+        for round in 0..3 {
+            let executor = Executor::Virtual(Order::Greedy);
+            let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+            let stream = device.stream()?;
+            let earlier = stream.alloc::<u8>(8 + round)?;
+            device.record(&stream)?;
+            let mut x = stream.alloc::<u8>(8)?;
+            std::thread::scope(|scope| {
+                let fill = || stream.fill_bytes(&mut x, 1);
+                scope.spawn(fill).join().expect("no panic")
+            })?;
+            drop((x, earlier));
+            device.synchronize()?;
+            let ops = device.take_record()?;
+            let seen = ops.iter().flat_map(|op| op.accesses.iter().map(|a| (op.thread, a.block.0)));
+            assert_eq!(seen.collect::<Vec<_>>(), [(1, 1), (2, 1), (1, 1), (1, 2)], "{round}");
+        }
+        Ok(())
     }
 }

@@ -18,6 +18,7 @@
 use crate::base::id::{BlockId, LaneId, Position};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Mode, Place};
+use crate::base::mutant;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -168,7 +169,7 @@ impl Track {
     /// of them but frees and the host.
     #[inline]
     pub(crate) fn is_manual(&self) -> bool {
-        self.manual.load(Ordering::Relaxed)
+        self.manual.load(Ordering::Relaxed) && !mutant::on(18, "memory ordered by the user is ordered for him")
     }
 
     /// Its consumers are known to be on other lanes: every operation on it is recorded exactly.
@@ -187,6 +188,7 @@ impl Track {
     #[inline]
     fn is_whole(&self, range: &Range<u64>) -> bool {
         range.start == 0 && range.end >= self.bytes
+            || mutant::on(15, "a write of a part stands for the whole")
     }
 
     fn lock(&self) -> MutexGuard<'_, RangeMap<Stamp>> {
@@ -208,7 +210,7 @@ impl Track {
                 Err(other) => other,
             };
         }
-        if first != mine {
+        if first != mine && !mutant::on(20, "nobody remembers that two lanes use it") {
             self.shared.store(true, Ordering::Relaxed);
         }
         first != mine
@@ -233,7 +235,7 @@ impl Track {
             }
         };
         self.writes.each(&mut add);
-        if mode.writes() {
+        if mode.writes() && !mutant::on(13, "a writer does not wait for readers of the whole") {
             self.reads.each(&mut add);
         }
         if self.ranged.load(Ordering::Relaxed) {
@@ -244,7 +246,8 @@ impl Track {
     #[inline(never)]
     fn ranged_users(&self, range: &Range<u64>, mode: Mode, add: &mut dyn FnMut(Position)) {
         for (_, stamp) in self.lock().overlapping(range.clone()) {
-            let reads: &[Position] = if mode.writes() { &stamp.reads } else { &[] };
+            let forgets = mutant::on(16, "a writer does not wait for readers of a part");
+            let reads: &[Position] = if mode.writes() && !forgets { &stamp.reads } else { &[] };
             stamp.write.iter().chain(reads).copied().for_each(&mut *add);
         }
     }
@@ -259,7 +262,7 @@ impl Track {
         needs: &mut Needs,
     ) {
         for position in self.left_out.lock().expect("no code panics under this lock").iter() {
-            if !implied(*position) {
+            if !implied(*position) && !mutant::on(17, "users whose wait was left out are forgotten") {
                 add_need(needs, *position);
             }
         }
@@ -289,6 +292,9 @@ impl Track {
             return false;
         }
         if !mode.writes() {
+            if mutant::on(14, "only the last reader is kept") {
+                self.reads.clear();
+            }
             return self.reads.note(position);
         }
         if self.ranged.load(Ordering::Relaxed) {
@@ -339,7 +345,9 @@ impl Track {
     fn fold(&self, stamps: &mut RangeMap<Stamp>) {
         let (mut write, mut reads) = (None, Needs::new());
         self.writes.each(|position| write = Some(position));
-        self.reads.each(|position| reads.push(position));
+        if !mutant::on(19, "splitting an allocation forgets its readers") {
+            self.reads.each(|position| reads.push(position));
+        }
         if write.is_none() && reads.is_empty() {
             return;
         }

@@ -14,6 +14,7 @@ use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::{Asked, Mode, OpKind};
+use crate::base::mutant;
 use crate::device::driver::{Driver, EventHandle, StreamHandle};
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,6 +82,10 @@ impl LaneRef {
                 left_out.push(*need);
                 continue;
             }
+            if mutant::on(2, "a wait between lanes is believed and not enqueued") {
+                state.vector.join(&mark.snapshot);
+                continue;
+            }
             self.driver().stream_wait(self.stream, mark.event)?;
             let by = Asked::Ordering;
             let kind = OpKind::Wait { event: mark.event.0, on: mark.position, by };
@@ -89,7 +94,9 @@ impl LaneRef {
             if mark.position.seq > need.seq {
                 self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
             }
-            state.vector.join(&mark.snapshot);
+            if !mutant::on(3, "a lane learns nothing of its waits") {
+                state.vector.join(&mark.snapshot);
+            }
         }
         Ok(left_out)
     }
@@ -107,7 +114,9 @@ impl LaneRef {
         };
         let mut state = self.lane().lock();
         self.driver().stream_wait(self.stream, event)?;
-        state.vector.join(snapshot);
+        if !mutant::on(8, "a lane learns nothing of a wait for an event") {
+            state.vector.join(snapshot);
+        }
         state.learn_of_thread(self.universe.id);
         if let Some(turn) = &mut turn {
             turn.hold_back(&state.vector);
@@ -152,7 +161,13 @@ impl LaneRef {
         }
         match state.checkpoints.back() {
             // A checkpoint of the last operation does not stand for a wait after it.
-            Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
+            Some(mark)
+                if mark.snapshot == state.vector
+                    || (mark.position.seq == state.seq
+                        && mutant::on(9, "a ticket forgets waits after the last operation")) =>
+            {
+                Ok(Some(Arc::clone(mark)))
+            }
             _ => state.record(&self.universe, self.id).map(Some),
         }
     }
@@ -160,11 +175,15 @@ impl LaneRef {
     /// What the lane has enqueued or waited for so far; with the legacy stream, what the blocking
     /// ones have (law A14).
     pub(crate) fn known(&self, op: &'static str) -> Result<VectorClock> {
-        let _turn = match &self.legacy {
+        let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, op)?),
             None => None,
         };
-        Ok(self.lane().vector())
+        let mut state = self.lane().lock();
+        if let Some(turn) = &turn {
+            turn.at_end(&mut state);
+        }
+        Ok(state.vector.clone())
     }
 }
 
@@ -173,6 +192,8 @@ impl Universe {
     pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
         let mut state = self.lane(position.lane).lock();
         let index = state.checkpoints.partition_point(|mark| mark.position.seq < position.seq);
+        let early = u64::from(mutant::on(11, "a checkpoint before the needed operation will do"));
+        let index = if early == 1 { index.saturating_sub(1) } else { index };
         if let Some(mark) = state.checkpoints.get(index) {
             return Ok(Arc::clone(mark));
         }
@@ -200,6 +221,9 @@ impl Universe {
         thread::with_known(self.id, |known| {
             track.all_users(&range, mode, |p| known.covers(p), &mut needs);
         });
+        if mutant::on(12, "the host does not wait for one of the users") {
+            needs.truncate(needs.len().saturating_sub(1));
+        }
         needs
     }
 

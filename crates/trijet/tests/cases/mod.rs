@@ -36,6 +36,11 @@ macro_rules! for_each_case {
             ordering::over_waits_of_a_first_crossing_are_counted
             ordering::eight_threads_share_a_buffer_that_is_only_read
             ordering::manual_memory_is_ordered_by_its_user_alone
+            ordering::the_end_of_a_blocking_stream_says_nothing_of_the_legacy_stream
+            ordering::a_wait_does_not_hold_for_work_after_the_record
+            ordering::a_record_made_during_a_wait_teaches_nothing
+            ordering::a_per_thread_stream_is_waited_for_by_other_threads
+            ordering::the_legacy_stream_and_blocking_ones_need_no_waits
             copies::copies_are_byte_exact_in_every_direction
             copies::a_copy_of_nothing_does_nothing
             copies::lengths_that_differ_are_refused

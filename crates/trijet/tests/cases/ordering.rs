@@ -287,3 +287,102 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
     assert_eq!(&*landed.read()?, &expected, "the free waited for the copy, and so did the host");
     Ok(())
 }
+
+/// Law A9: a blocking stream that was given nothing since does not hold the legacy stream's work,
+/// so its end says nothing of that. The host once overwrote what the legacy stream still read.
+pub(crate) fn the_end_of_a_blocking_stream_says_nothing_of_the_legacy_stream(
+    device: &Device,
+) -> Result<()> {
+    let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let mut x = device.pinned::<u64>(64)?;
+    x.write()?.fill(5);
+    let mut y = legacy.alloc::<u64>(64)?;
+    legacy.copy(&x, &mut y)?;
+    blocking.synchronize()?;
+    x.write()?.fill(6);
+    let mut landed = device.pinned::<u64>(64)?;
+    legacy.copy(&y, &mut landed)?;
+    assert_eq!(&*landed.read()?, &[5; 64]);
+    Ok(())
+}
+
+/// Laws A13 and A14: the driver orders the legacy stream and the blocking ones by itself, so that
+/// no wait is inserted between them in either direction.
+pub(crate) fn the_legacy_stream_and_blocking_ones_need_no_waits(device: &Device) -> Result<()> {
+    let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let mut x = device.pinned::<u64>(64)?;
+    let waits = device.ordering().waits;
+    for value in 1..4 {
+        blocking.fill_bytes(&mut x, value)?;
+        legacy.fill_bytes(&mut x, value + 4)?;
+    }
+    blocking.fill_bytes(&mut x, 9)?;
+    assert_eq!(device.ordering().waits, waits);
+    assert_eq!(&*x.read()?, &[0x0909_0909_0909_0909; 64]);
+    Ok(())
+}
+
+/// Law A15: its handle means another stream on another thread, so that only its own thread can
+/// record it, and does so at once.
+pub(crate) fn a_per_thread_stream_is_waited_for_by_other_threads(device: &Device) -> Result<()> {
+    let per_thread = device.per_thread_stream()?;
+    let (mut x, mut landed) = (device.pinned::<u64>(64)?, device.pinned::<u64>(64)?);
+    let mut y = per_thread.alloc::<u64>(64)?;
+    x.write()?.fill(5);
+    per_thread.fill_bytes(&mut y, 1)?;
+    per_thread.synchronize()?;
+    let gate = Gate::on(device, &per_thread)?;
+    per_thread.copy(&x, &mut y)?;
+    let other = thread::scope(|scope| {
+        let consume = || {
+            let other = device.stream()?;
+            other.copy(&y, &mut landed).map(|()| other)
+        };
+        scope.spawn(consume).join().expect("no panic")
+    })?;
+    gate.open();
+    other.synchronize()?;
+    assert_eq!(&*landed.read()?, &[5; 64]);
+    Ok(())
+}
+
+/// Law A4: the wait was for the first record, and says nothing of a second one made meanwhile.
+pub(crate) fn a_record_made_during_a_wait_teaches_nothing(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    let (mut x, mut landed) = (device.pinned::<u64>(64)?, device.pinned::<u64>(64)?);
+    x.write()?.fill(5);
+    let mut y = b.alloc::<u64>(64)?;
+    a.host_fn(|| ())?;
+    event.record(&a)?;
+    b.host_fn(|| ())?;
+    b.host_fn(|| ())?;
+    b.copy(&x, &mut y)?;
+    device.script(vec![
+        Box::new(|| {
+            event.synchronize().expect("nothing failed");
+            x.write().expect("nothing failed").fill(6);
+        }),
+        Box::new(|| event.record(&b).expect("nothing failed")),
+    ]);
+    b.copy(&y, &mut landed)?;
+    assert_eq!(&*landed.read()?, &[5; 64]);
+    Ok(())
+}
+
+/// Law A7: a wait is for what the event stood for, and not for later work of that stream.
+pub(crate) fn a_wait_does_not_hold_for_work_after_the_record(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let event = device.event()?;
+    let mut x = a.alloc::<u64>(64)?;
+    a.fill_bytes(&mut x, 1)?;
+    event.record(&a)?;
+    let gate = Gate::on(device, &a)?;
+    b.wait(&event)?;
+    let mut y = b.alloc::<u64>(64)?;
+    b.fill_bytes(&mut y, 2)?;
+    b.synchronize()?;
+    assert_eq!(a.query()?, Readiness::NotReady, "the gate was held throughout");
+    gate.open();
+    a.synchronize()
+}

@@ -68,7 +68,7 @@ impl HostDriver {
     pub(super) fn begin(&self, verb: Verb, device: DeviceId) -> Result<Guard<'_>> {
         self.check_device(fault::name(verb), device)?;
         let mut state = self.turn();
-        state.strike(verb, device)?;
+        self.strike(&mut state, verb, device)?;
         state.engine.check_lost(device)?;
         Ok(state)
     }
@@ -80,9 +80,32 @@ impl HostDriver {
         let thread = Self::thread_key(&state);
         let slot = state.engine.resolve(op, stream, thread)?;
         let device = state.engine.slots[slot.index()].device;
-        let struck = state.strike(verb, device)?;
+        let struck = self.strike(&mut state, verb, device)?;
         state.engine.check_lost(device)?;
         Ok(Call { state, slot, op, struck })
+    }
+
+    /// Counts the call and suffers the fault that strikes the call itself.
+    pub(super) fn strike(
+        &self,
+        state: &mut State,
+        verb: Verb,
+        device: DeviceId,
+    ) -> Result<Option<FaultKind>> {
+        match state.faults.count(verb) {
+            Some(FaultKind::Refused) => Err(fault::refusal(verb).on(device)),
+            Some(FaultKind::DeviceLost) => {
+                let cause = "the device has fallen off the bus";
+                let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
+                let now = state.call_time(self.shared.clock.now(), true);
+                state.engine.lose(device, error.with_code(721).on(device), now);
+                // Other threads wait for what is over now.
+                self.shared.changed.notify_all();
+                state.engine.check_lost(device)?;
+                Ok(None)
+            }
+            other => Ok(other),
+        }
     }
 
     /// Enqueues `work` behind `waits`.
@@ -291,22 +314,6 @@ impl Call<'_> {
 }
 
 impl State {
-    /// Counts the call and suffers the fault that strikes the call itself.
-    pub(super) fn strike(&mut self, verb: Verb, device: DeviceId) -> Result<Option<FaultKind>> {
-        match self.faults.count(verb) {
-            Some(FaultKind::Refused) => Err(fault::refusal(verb).on(device)),
-            Some(FaultKind::DeviceLost) => {
-                let cause = "the device has fallen off the bus";
-                let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
-                let now = self.call_time(Nanos(0), true);
-                self.engine.lose(device, error.with_code(721).on(device), now);
-                self.engine.check_lost(device)?;
-                Ok(None)
-            }
-            other => Ok(other),
-        }
-    }
-
     /// Laws A8 and A9: whether everything is complete; then the host has seen so.
     pub(super) fn look(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
         for point in points {

@@ -63,7 +63,9 @@ impl Driver for HostDriver {
 
     fn memory_info(&self, device: DeviceId) -> Result<(Bytes, Bytes)> {
         self.check_device("memory info", device)?;
-        Ok(self.shared.lock().pools.free_bytes(device))
+        let state = self.shared.lock();
+        state.engine.check_lost(device)?;
+        Ok(state.pools.free_bytes(device))
     }
 
     fn synchronize(&self, device: DeviceId) -> Result<()> {
@@ -161,7 +163,7 @@ impl Driver for HostDriver {
         let state = self.turn();
         let mut state = self.catch_up(state)?;
         let device = state.engine.device_of_event("event query", event)?;
-        state.strike(Verb::Query, device)?;
+        self.strike(&mut state, Verb::Query, device)?;
         state.touch(Object::Event(event.0), false);
         let Some((point, clock)) = state.engine.snapshot("event query", event)? else {
             return Ok(Readiness::Ready);
@@ -188,7 +190,7 @@ impl Driver for HostDriver {
         let op = "event synchronize";
         let mut state = self.turn();
         let device = state.engine.device_of_event(op, event)?;
-        state.strike(Verb::Synchronize, device)?;
+        self.strike(&mut state, Verb::Synchronize, device)?;
         state.touch(Object::Event(event.0), false);
         state.touch(Object::Pools, true);
         let Some((point, clock)) = state.engine.snapshot(op, event)? else { return Ok(()) };
@@ -221,6 +223,7 @@ impl Driver for HostDriver {
     fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.check_device("pool create", device)?;
         let mut state = self.turn();
+        state.engine.check_lost(device)?;
         state.touch(Object::Pools, true);
         Ok(state.pools.create(device, max))
     }
@@ -448,6 +451,7 @@ impl Driver for HostDriver {
         let mut state = self.turn();
         state.touch(Object::Pools, true);
         let (device, label) = Self::module_of(&state, module)?;
+        state.engine.check_lost(*device)?;
         let Some(twin) = twin else {
             let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
             return Err(Error::new(ErrorKind::NoTwin, "function", cause));

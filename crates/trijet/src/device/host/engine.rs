@@ -11,6 +11,7 @@ use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::Engine as Role;
+use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{CopySpans, EventHandle, HostFn, StreamHandle};
@@ -45,6 +46,21 @@ pub(super) enum Work {
     Fill { dst: Span, value: u8 },
     Kernel(Arc<Kernel>),
     HostFn(Option<HostFn>),
+}
+
+impl Work {
+    /// What it is called in errors.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Mark => "an event or a wait",
+            Self::Time { .. } => "a timed event",
+            Self::Free(_) => "free",
+            Self::Copy { .. } | Self::Batch(_) => "copy",
+            Self::Fill { .. } => "fill",
+            Self::Kernel(_) => "kernel",
+            Self::HostFn(_) => "host function",
+        }
+    }
 }
 
 /// An operation by its place in the slab and its number among all of the driver.
@@ -205,7 +221,12 @@ impl Engine {
         let device = self.slots[on.index()].device;
         self.check_lost(device)?;
         let mut before: SmallVec<[NodeId; 6]> = SmallVec::from_slice(waits);
-        before.extend(self.slots[on.index()].last);
+        if mutant::on(32, "the device forgets the waits of an operation") {
+            before.clear();
+        }
+        if !mutant::on(33, "operations of a stream are not in order") {
+            before.extend(self.slots[on.index()].last);
+        }
         self.law_a13_edges(on, &mut before);
         let id = self.add(op, on, enqueued, work, &before)?;
         if self.slots[on.index()].kind == Kind::Legacy {
@@ -293,7 +314,7 @@ impl Engine {
             later.missing -= 1;
             later.ready = later.ready.max(now);
             later.causes.extend_from_slice(&causes);
-            if later.missing == 0 {
+            if later.missing == 0 || mutant::on(34, "an operation starts after the first of its waits") {
                 self.arrived.push(next);
             }
         }
@@ -371,10 +392,12 @@ impl Engine {
         let mut at = target.and_then(|point| first(point.slot));
         while let Some(node) = at {
             let stream = self.handle_of(node.slot).0;
-            if let Work::Kernel(kernel) = &node.work
-                && self.hangs(node)
-            {
-                chain.push(format!("kernel `{}` in stream {stream} never ends", kernel.name));
+            if self.hangs(node) {
+                let what = match &node.work {
+                    Work::Kernel(kernel) => format!("kernel `{}`", kernel.name),
+                    other => format!("{} #{}", other.name(), node.seq),
+                };
+                chain.push(format!("{what} in stream {stream} never ends"));
                 break;
             }
             let before = self.nodes.iter().flatten().find(|n| n.after.contains(&node.id));

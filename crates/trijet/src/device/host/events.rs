@@ -7,6 +7,7 @@ use super::streams::{Kind, SlotId};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{EventHandle, Timing};
 use std::sync::Arc;
@@ -75,6 +76,8 @@ impl Engine {
         let (timing, generation) = (found.timing, found.generation + 1);
         let kind = self.slots[on.index()].kind;
         // Only a time, or the blocking streams of the legacy one, need an operation of their own.
+        // What the legacy stream holds back is not in a blocking stream until an operation of it
+        // is: no law says that a record of the stream waits for it.
         let node = if timing == Timing::On || kind == Kind::Legacy {
             let barrier = self.barrier_of(device);
             let work = match timing {
@@ -93,6 +96,9 @@ impl Engine {
         let clock = self.snapshot_clock(on);
         if let Some(event) = self.events.get_mut(event.0) {
             event.generation = generation;
+            if event.stands_for.is_some() && mutant::on(36, "a second record does not overwrite the first") {
+                return Ok(node);
+            }
             event.stands_for = Some(Snapshot { point, node, clock });
             event.time = None;
         }
@@ -110,7 +116,12 @@ impl Engine {
         // What is complete holds nothing back; on the legacy stream the wait is a barrier as well
         // (law A13), and an exploration has to know of the order.
         let matters = |node: &NodeId| self.trail.is_some() || self.node(*node).is_some();
-        let waits: Option<NodeId> = snapshot.node.filter(matters);
+        let node = if mutant::on(35, "a wait holds for what was enqueued after the record") {
+            self.last_of(snapshot.point.slot)
+        } else {
+            snapshot.node
+        };
+        let waits: Option<NodeId> = node.filter(matters);
         if waits.is_none() && self.slots[on.index()].kind != Kind::Legacy {
             return self.check_lost(self.slots[on.index()].device);
         }
@@ -145,6 +156,7 @@ impl Engine {
         if found.stands_for.is_none() {
             return Err(refuse::handle(op, "the event was never recorded"));
         }
+        self.check_lost(found.device)?;
         let time = found.time.map(|time| (found.device, time));
         time.ok_or_else(|| refuse::other(op, 600, "the event is not complete"))
     }

@@ -2,7 +2,7 @@
 //! the user chose. For testing that errors are reported and nothing hangs or leaks.
 #![forbid(unsafe_code)]
 
-use super::engine::NodeId;
+use super::engine::{Node, NodeId, Work};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 
@@ -104,15 +104,20 @@ impl Faults {
         self.struck.iter().find(|(struck, _)| *struck == node).map(|(_, kind)| *kind)
     }
 
-    /// Law A40: whether the operation faults.
-    pub(super) fn kernel(&self, node: NodeId) -> Result<()> {
-        match self.of(node) {
-            Some(FaultKind::Faults) => {
-                let cause = "an illegal memory access was encountered";
-                Err(Error::new(ErrorKind::Launch, "kernel", cause).with_code(700))
-            }
-            _ => Ok(()),
+    /// Law A40: whether the operation faults when it runs. The error names it.
+    pub(super) fn outcome(&self, node: &Node) -> Result<()> {
+        if self.of(node.id) != Some(FaultKind::Faults) {
+            return Ok(());
         }
+        let cause = match &node.work {
+            // It is the host's code, and cannot fault for the device.
+            Work::HostFn(_) => return Ok(()),
+            Work::Kernel(kernel) => {
+                format!("an illegal memory access was encountered in `{}`", kernel.name)
+            }
+            _ => "an illegal memory access was encountered".to_owned(),
+        };
+        Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }
 
     /// How long the operation takes when the model says `nominal`.
@@ -157,5 +162,70 @@ pub(super) fn name(verb: Verb) -> &'static str {
         Verb::Fill => "fill",
         Verb::ModuleLoad => "module load",
         Verb::Launch => "launch",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::DeviceId;
+    use crate::base::units::Bytes;
+    use crate::device::driver::{CopySpans, Driver, Image, SourceOrder, StreamKind, Timing};
+    use crate::device::host::{Executor, HostConfig, HostDriver, Order};
+
+    const DEVICE: DeviceId = DeviceId(0);
+
+    /// Law A40: nothing reaches the context any more. Only handles, which say nothing of it, and
+    /// giving back are left.
+    #[test]
+    fn every_verb_refuses_a_lost_device_and_names_the_first_culprit() -> Result<()> {
+        for executor in [Executor::Threads, Executor::Virtual(Order::Greedy)] {
+            let lost = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::DeviceLost };
+            let config = HostConfig { executor, faults: vec![lost], ..HostConfig::default() };
+            let driver = HostDriver::open(config)?;
+            let stream = driver.stream_create(DEVICE, StreamKind::NonBlocking, 0)?;
+            let event = driver.event_create(DEVICE, Timing::On)?;
+            driver.event_record(event, stream)?;
+            let memory = driver.alloc(stream, None, Bytes(64))?;
+            let pinned = driver.pinned_alloc(DEVICE, Bytes(64))?;
+            let module = driver.module_load(DEVICE, "nothing", Image::Ptx(""))?;
+            let (x, h) = (memory.span(0..64), pinned.span(0..64));
+            let batch = [CopySpans { dst: x.clone(), src: h.clone() }];
+            let culprit = driver.fill(stream, &x, 1).expect_err("the device is lost").to_string();
+            let answers = [
+                ("fill", driver.fill(stream, &x, 1)),
+                ("fill now", driver.fill_now(DEVICE, &x, 1)),
+                ("memory info", driver.memory_info(DEVICE).map(drop)),
+                ("synchronize", driver.synchronize(DEVICE)),
+                ("stream create", driver.stream_create(DEVICE, StreamKind::Blocking, 0).map(drop)),
+                ("stream synchronize", driver.stream_synchronize(stream)),
+                ("stream query", driver.stream_query(stream).map(drop)),
+                ("stream wait", driver.stream_wait(stream, event)),
+                ("event create", driver.event_create(DEVICE, Timing::Off).map(drop)),
+                ("event record", driver.event_record(event, stream)),
+                ("event query", driver.event_query(event).map(drop)),
+                ("event poll", driver.event_poll(event).map(drop)),
+                ("event synchronize", driver.event_synchronize(event)),
+                ("event elapsed", driver.event_elapsed(event, event).map(drop)),
+                ("host function", driver.host_fn(stream, Box::new(|| ()))),
+                ("pool create", driver.pool_create(DEVICE, Bytes(0)).map(drop)),
+                ("alloc", driver.alloc(stream, None, Bytes(1)).map(drop)),
+                ("free", driver.free(stream, &memory)),
+                ("device alloc", driver.device_alloc(DEVICE, Bytes(1)).map(drop)),
+                ("pinned alloc", driver.pinned_alloc(DEVICE, Bytes(1)).map(drop)),
+                ("copy", driver.copy(stream, &x, &h)),
+                ("copy batch", driver.copy_batch(stream, &batch, SourceOrder::Stream)),
+                ("copy now", driver.copy_now(DEVICE, &x, &h)),
+                ("module load", driver.module_load(DEVICE, "more", Image::Ptx("")).map(drop)),
+                ("function", driver.function(module, "f", 0, None).map(drop)),
+            ];
+            for (verb, answer) in answers {
+                let error = answer.err().unwrap_or_else(|| panic!("{verb} reaches the context"));
+                assert_eq!(error.to_string(), culprit, "{verb}");
+            }
+            driver.event_destroy(event)?;
+            driver.stream_destroy(stream)?;
+        }
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@ use super::refuse;
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{StreamHandle, StreamKind};
 use smallvec::SmallVec;
@@ -188,14 +189,18 @@ impl Engine {
         match slot.kind {
             Kind::NonBlocking => {}
             Kind::Blocking => {
-                before.extend(queues.barrier.last);
+                if !mutant::on(37, "blocking streams do not wait for the legacy stream") {
+                    before.extend(queues.barrier.last);
+                }
                 self.see_barrier(on);
             }
             Kind::Legacy => {
                 let blocking = queues.blocking.clone();
                 // The barrier is the stream's own, or a copy between devices (law A38).
                 before.extend(queues.barrier.last);
-                before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
+                if !mutant::on(38, "the legacy stream does not wait for the blocking ones") {
+                    before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
+                }
                 for other in blocking {
                     self.learn(on, &self.snapshot_clock(other));
                 }

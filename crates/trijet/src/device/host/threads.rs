@@ -119,11 +119,11 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let state = &mut *guard;
     let Run::Threads(workers) = &mut state.run else { return guard };
     let Some(node) = state.engine.node_mut(id) else { return guard };
+    let fault = state.faults.outcome(node);
     // The node stays, so that the stream's order holds; its work is lent out.
     let mut work = std::mem::replace(&mut node.work, Work::Mark);
     let device = node.device;
     workers.running.push((id, exec::accesses(&work)));
-    let fault = state.faults.kernel(id);
     drop(guard);
     let outcome = fault.and_then(|()| match &mut work {
         Work::HostFn(function) => {

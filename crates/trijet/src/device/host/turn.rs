@@ -64,6 +64,11 @@ impl State {
         points.iter().all(|point| self.engine.completed(*point))
     }
 
+    /// What is still waited for: of several points, the first may be reached before others stall.
+    fn unreached(&self, points: &[Point]) -> Option<Point> {
+        points.iter().find(|point| !self.engine.completed(**point)).copied()
+    }
+
     fn runnable(&self, thread: u32) -> bool {
         let found = &self.baton.threads[thread as usize - 1];
         !found.finished && self.reached(&found.waits)
@@ -132,7 +137,8 @@ impl HostDriver {
         } else {
             let mut state = state;
             while !state.reached(points) {
-                state = self.progress(op, state, points.first().copied(), Nanos(u64::MAX))?.0;
+                let target = state.unreached(points);
+                state = self.progress(op, state, target, Nanos(u64::MAX))?.0;
             }
             state
         };
@@ -221,7 +227,8 @@ impl HostDriver {
                     self.hand_over(&mut guard);
                     return Ok(guard);
                 }
-                return Err(guard.engine.stalled(op, points.first().copied()));
+                let target = guard.unreached(points);
+                return Err(guard.engine.stalled(op, target));
             }
             let state = &mut *guard;
             let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
@@ -326,7 +333,8 @@ impl HostDriver {
             others.retain(|other| *other != me);
             let Run::Timed(simulation) = &mut state.run else { return Ok(state) };
             if others.is_empty() {
-                state = self.progress(op, state, points.first().copied(), Nanos(u64::MAX))?.0;
+                let target = state.unreached(points);
+                state = self.progress(op, state, target, Nanos(u64::MAX))?.0;
             } else {
                 let next = others[simulation.policy.pick(others.len())];
                 self.pass(&mut state, next);
