@@ -35,7 +35,8 @@ fn filled(device: &Device, value: u64, len: u64) -> Result<PinnedBuffer<u64>> {
 fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<()> {
     for executor in EXECUTORS {
         let memory = Bytes(1 << 20);
-        let device = open(HostConfig { executor: executor.clone(), memory, ..HostConfig::default() });
+        let device =
+            open(HostConfig { executor: executor.clone(), memory, ..HostConfig::default() });
         let stream = device.stream()?;
         let half = stream.alloc::<u8>(512 << 10)?;
         let error = stream.alloc::<u8>(768 << 10).expect_err("768 KiB of the 512 KiB left");
@@ -99,7 +100,8 @@ fn assert_stalled(executor: &Executor, what: &str, error: &Error, chained: bool)
 fn waiting_for_a_hung_kernel_reports_it_and_who_waits_for_it() -> Result<()> {
     for executor in EXECUTORS {
         let never_ends = Some("work_u32".to_owned());
-        let device = open(HostConfig { executor: executor.clone(), never_ends, ..HostConfig::default() });
+        let device =
+            open(HostConfig { executor: executor.clone(), never_ends, ..HostConfig::default() });
         let (hung, other, free) = (device.stream()?, device.stream()?, device.stream()?);
         let x = hung.alloc::<u32>(64)?;
         let mut y = hung.alloc::<u32>(64)?;
@@ -260,7 +262,11 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
 #[test]
 fn a_fault_stays_on_its_device() -> Result<()> {
     for executor in EXECUTORS {
-        let devices = Device::host(HostConfig { executor: executor.clone(), devices: 2, ..HostConfig::default() })?;
+        let devices = Device::host(HostConfig {
+            executor: executor.clone(),
+            devices: 2,
+            ..HostConfig::default()
+        })?;
         let (bad, good) = (devices[0].stream()?, devices[1].stream()?);
         let mut x = bad.alloc::<u64>(64)?;
         let mut y = good.alloc::<u64>(64)?;

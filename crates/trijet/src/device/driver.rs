@@ -376,12 +376,8 @@ pub trait Driver: Debug + Send + Sync {
     /// # Errors
     /// `InvalidValue` when the pool's own device is to lose access; what the driver reports for
     /// a device that cannot reach it.
-    fn pool_set_access(
-        &self,
-        pool: PoolHandle,
-        device: DeviceId,
-        access: PoolAccess,
-    ) -> Result<()>;
+    fn pool_set_access(&self, pool: PoolHandle, device: DeviceId, access: PoolAccess)
+    -> Result<()>;
 
     /// What a device may do with the memory of the pool.
     ///
@@ -395,12 +391,8 @@ pub trait Driver: Debug + Send + Sync {
     ///
     /// # Errors
     /// `OutOfMemory`, with what was asked and what was free.
-    fn alloc(
-        &self,
-        stream: StreamHandle,
-        pool: Option<PoolHandle>,
-        bytes: Bytes,
-    ) -> Result<Memory>;
+    fn alloc(&self, stream: StreamHandle, pool: Option<PoolHandle>, bytes: Bytes)
+    -> Result<Memory>;
 
     /// Frees in stream order: every access must come before (law A22). Takes memory of
     /// [`Driver::device_alloc`] as well.

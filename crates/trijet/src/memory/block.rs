@@ -55,8 +55,9 @@ impl Block {
         let spec = stream.spec(OpKind::Alloc, Engine::None, "alloc", site);
         let pool = stream.device().pool;
         let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
-        let run =
-            |driver: &dyn crate::device::driver::Driver, handle| driver.alloc(handle, Some(pool), Bytes(bytes.0.max(1)));
+        let run = |driver: &dyn crate::device::driver::Driver, handle| {
+            driver.alloc(handle, Some(pool), Bytes(bytes.0.max(1)))
+        };
         let (_, memory) = stream.lane().enqueue(&spec, &uses, run)?;
         Ok(Self { memory, track, home: Home::Stream(Arc::clone(stream.inner())) })
     }

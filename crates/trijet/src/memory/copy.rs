@@ -176,8 +176,7 @@ impl Stream {
         if order == SourceOrder::DuringCall {
             spec.returns = Returns::SourcesRead;
         }
-        let enqueue =
-            |driver: &dyn Driver, s| driver.copy_batch(s, &batch.copies, order);
+        let enqueue = |driver: &dyn Driver, s| driver.copy_batch(s, &batch.copies, order);
         self.lane().enqueue(&spec, &batch.uses, enqueue).map(|_| ())
     }
 

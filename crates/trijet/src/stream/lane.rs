@@ -11,7 +11,6 @@
 //! Imports: `base`, `device`. Imported by everything that enqueues.
 #![forbid(unsafe_code)]
 
-
 use super::callback;
 use super::default::{LegacyOrder, Turn};
 use super::thread;
@@ -364,7 +363,9 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let mut aside = Aside::default();
         // One branch for all that an operation without waits and records does not have.
-        let plain = needs.is_empty() && state.is_plain() && matches!(spec.returns, Returns::AtOnce | Returns::SourcesRead);
+        let plain = needs.is_empty()
+            && state.is_plain()
+            && matches!(spec.returns, Returns::AtOnce | Returns::SourcesRead);
         if !plain {
             self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         }
@@ -404,7 +405,11 @@ impl LaneRef {
     }
 
     #[inline(never)]
-    pub(super) fn take_turn<'a>(&self, legacy: &'a LegacyOrder, op: &'static str) -> Result<Turn<'a>> {
+    pub(super) fn take_turn<'a>(
+        &self,
+        legacy: &'a LegacyOrder,
+        op: &'static str,
+    ) -> Result<Turn<'a>> {
         legacy.own(op)?;
         Ok(legacy.turn(self))
     }
@@ -424,7 +429,8 @@ impl LaneRef {
             track.users(&access.range, access.mode, implied, needs);
             crossed |= track.crossed_by(self.id);
         }
-        if matches!(spec.kind, OpKind::Free) && !mutant::on(7, "a free waits like any other access") {
+        if matches!(spec.kind, OpKind::Free) && !mutant::on(7, "a free waits like any other access")
+        {
             // A free comes after every user, whoever orders the memory (law A22), and after
             // those that a later one did not wait for.
             for access in uses {

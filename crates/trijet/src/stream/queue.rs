@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::callback;
+use super::default::{self, LegacyOrder, Origin};
 use super::device::Shared;
 use super::event::{Event, Ticket};
-use super::default::{self, LegacyOrder, Origin};
 use super::lane::{LaneRef, Mark, Records, Returns, Spec};
 use super::ready::{Point, Ready};
 use crate::base::error::Result;
@@ -118,8 +118,7 @@ impl Stream {
         let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
         let fns = &self.lane().universe.host_fns;
         let (slot, call) = fns.admit(self.lane().device, Box::new(run));
-        let enqueue =
-            |driver: &dyn Driver, stream| driver.host_fn(stream, call);
+        let enqueue = |driver: &dyn Driver, stream| driver.host_fn(stream, call);
         self.lane().enqueue(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }
 

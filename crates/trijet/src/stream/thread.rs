@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use crate::base::clock::VectorClock;
-use crate::base::mutant;
 use crate::base::id::Position;
+use crate::base::mutant;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 

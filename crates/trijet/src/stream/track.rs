@@ -169,7 +169,8 @@ impl Track {
     /// of them but frees and the host.
     #[inline]
     pub(crate) fn is_manual(&self) -> bool {
-        self.manual.load(Ordering::Relaxed) && !mutant::on(18, "memory ordered by the user is ordered for him")
+        self.manual.load(Ordering::Relaxed)
+            && !mutant::on(18, "memory ordered by the user is ordered for him")
     }
 
     /// Its consumers are known to be on other lanes: every operation on it is recorded exactly.
@@ -262,7 +263,8 @@ impl Track {
         needs: &mut Needs,
     ) {
         for position in self.left_out.lock().expect("no code panics under this lock").iter() {
-            if !implied(*position) && !mutant::on(17, "users whose wait was left out are forgotten") {
+            if !implied(*position) && !mutant::on(17, "users whose wait was left out are forgotten")
+            {
                 add_need(needs, *position);
             }
         }

@@ -23,9 +23,8 @@ use std::sync::atomic::Ordering;
 /// Puts a mark that covers another need before that need, which then needs no wait of its own.
 fn widest_first(needs: &mut Needs, marks: &mut Marks) {
     for at in 0..needs.len() {
-        let covered = |i: usize| {
-            (at..needs.len()).any(|j| j != i && marks[j].snapshot.covers(needs[i]))
-        };
+        let covered =
+            |i: usize| (at..needs.len()).any(|j| j != i && marks[j].snapshot.covers(needs[i]));
         if let Some(widest) = (at..needs.len()).find(|i| !covered(*i)) {
             needs.swap(at, widest);
             marks.swap(at, widest);
@@ -89,7 +88,9 @@ impl LaneRef {
             self.driver().stream_wait(self.stream, mark.event)?;
             let by = Asked::Ordering;
             let kind = OpKind::Wait { event: mark.event.0, on: mark.position, by };
-            state.note(|| plain(kind.clone(), self.device, self.class(), (self.universe.id, position)));
+            state.note(|| {
+                plain(kind.clone(), self.device, self.class(), (self.universe.id, position))
+            });
             state.last_end = None;
             if mark.position.seq > need.seq {
                 self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
@@ -201,12 +202,7 @@ impl Universe {
     }
 
     /// Makes the calling thread wait for the operations that an access by the host must follow.
-    pub(crate) fn host_wait_for(
-        &self,
-        track: &Track,
-        range: Range<u64>,
-        mode: Mode,
-    ) -> Result<()> {
+    pub(crate) fn host_wait_for(&self, track: &Track, range: Range<u64>, mode: Mode) -> Result<()> {
         for need in self.host_needs(track, range, mode) {
             let mark = self.mark_for(need)?;
             self.host_wait(&mark)?;

@@ -67,9 +67,8 @@ pub(crate) fn possible(litmus: &Litmus) -> Seen {
     // Long enough to hold a stream up for all calls of a program.
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     let config = HostConfig { cost, ..HostConfig::default() };
-    let run = |devices: &[Device]| {
-        (litmus.program)(&devices[0]).expect("a litmus program sees no error")
-    };
+    let run =
+        |devices: &[Device]| (litmus.program)(&devices[0]).expect("a litmus program sees no error");
     let mut seen = Seen::new();
     let drawn = Strategy::Seeded { runs: litmus.seeds, seed: 0 };
     let searched = Strategy::Exhaustive { runs_max: litmus.searched };

@@ -5,7 +5,7 @@
 //! over the calls gives the transitive closure. Only what a law guarantees is an edge; what an
 //! implementation may do besides is none.
 
-use crate::calls::{By, Access, History, Lane, Memory, Verb, What};
+use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
 

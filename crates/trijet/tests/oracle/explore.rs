@@ -74,8 +74,8 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
     let lines = || -> String {
         (0..history.calls.len()).map(|call| format!("\n    {}", history.line(call))).collect()
     };
-    let seen = judge(&history)
-        .map_err(|wrong| format!("{}\n  in{}", Report(&history, wrong), lines()))?;
+    let seen =
+        judge(&history).map_err(|wrong| format!("{}\n  in{}", Report(&history, wrong), lines()))?;
     // Work that the wait need not name, because later work that it does name follows it, is more
     // than it must to the ordering and not to the judge.
     let judged = (seen.waits, seen.over_waits);

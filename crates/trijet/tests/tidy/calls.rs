@@ -35,7 +35,10 @@ const WALL_CLOCK: Ban = Ban {
 };
 const ENVIRONMENT: Ban = Ban {
     patterns: &["env::var", "env::var_os", "env::vars", "env::vars_os"],
-    scope: Scope::LibraryBut(&["crates/trijet/src/device/probe.rs", "crates/trijet/src/base/mutant.rs"]),
+    scope: Scope::LibraryBut(&[
+        "crates/trijet/src/device/probe.rs",
+        "crates/trijet/src/base/mutant.rs",
+    ]),
     reason: "the library reads the environment in `device/probe.rs` only, and `base/mutant.rs` its switch",
 };
 const UNFINISHED: Ban = Ban {

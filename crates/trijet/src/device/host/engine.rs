@@ -37,13 +37,22 @@ pub(super) enum Work {
     /// Nothing but being in order: a wait, a barrier, the moment of an event.
     Mark,
     /// Note the time for this record of a timed event.
-    Time { event: EventHandle, generation: u64 },
+    Time {
+        event: EventHandle,
+        generation: u64,
+    },
     /// Give the bytes back to their pool.
     Free(Memory),
-    Copy { dst: Span, src: Span },
+    Copy {
+        dst: Span,
+        src: Span,
+    },
     /// Copies without order among them (law A19).
     Batch(Arc<[CopySpans]>),
-    Fill { dst: Span, value: u8 },
+    Fill {
+        dst: Span,
+        value: u8,
+    },
     Kernel(Arc<Kernel>),
     HostFn(Option<HostFn>),
 }
@@ -174,9 +183,9 @@ pub(super) struct DeviceQueues {
 pub(super) fn role(work: &Work) -> Role {
     match work {
         Work::Copy { dst, src } => route(src.memory().space(), dst.memory().space()),
-        Work::Batch(copies) => copies.first().map_or(Role::None, |copy| {
-            route(copy.src.memory().space(), copy.dst.memory().space())
-        }),
+        Work::Batch(copies) => copies
+            .first()
+            .map_or(Role::None, |copy| route(copy.src.memory().space(), copy.dst.memory().space())),
         Work::Fill { .. } | Work::Kernel(_) => Role::Compute,
         Work::HostFn(_) => Role::Host,
         Work::Mark | Work::Time { .. } | Work::Free(_) => Role::None,
@@ -314,7 +323,9 @@ impl Engine {
             later.missing -= 1;
             later.ready = later.ready.max(now);
             later.causes.extend_from_slice(&causes);
-            if later.missing == 0 || mutant::on(34, "an operation starts after the first of its waits") {
+            if later.missing == 0
+                || mutant::on(34, "an operation starts after the first of its waits")
+            {
                 self.arrived.push(next);
             }
         }
@@ -371,9 +382,8 @@ impl Engine {
             }
             self.complete(id, now);
         }
-        self.arrived.retain(|id| {
-            self.nodes[id.at as usize].as_ref().is_some_and(|node| node.id == *id)
-        });
+        self.arrived
+            .retain(|id| self.nodes[id.at as usize].as_ref().is_some_and(|node| node.id == *id));
     }
 
     pub(super) fn check_lost(&self, device: DeviceId) -> Result<()> {

@@ -96,7 +96,9 @@ impl Engine {
         let clock = self.snapshot_clock(on);
         if let Some(event) = self.events.get_mut(event.0) {
             event.generation = generation;
-            if event.stands_for.is_some() && mutant::on(36, "a second record does not overwrite the first") {
+            if event.stands_for.is_some()
+                && mutant::on(36, "a second record does not overwrite the first")
+            {
                 return Ok(node);
             }
             event.stands_for = Some(Snapshot { point, node, clock });

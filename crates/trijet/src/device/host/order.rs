@@ -65,7 +65,8 @@ impl FromStr for Order {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || {
-            let cause = format!("`{text}` is none of greedy, seeded:N, pct:N:DEPTH:STEPS, steps:N.N");
+            let cause =
+                format!("`{text}` is none of greedy, seeded:N, pct:N:DEPTH:STEPS, steps:N.N");
             Error::new(ErrorKind::InvalidValue, "order", cause)
         };
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));

@@ -124,17 +124,20 @@ impl Pool {
 
     /// The best block of at least `size` that `slot` may have for a reason up to `most`.
     fn find(&self, engine: &Engine, slot: SlotId, size: u64, most: Reuse) -> Option<Candidate> {
-        let ranked = self.heap.candidates(size).into_iter().map(|(place, after)| {
-            (self.law_a23_reuse(engine, slot, after), place, after.clone())
-        });
+        let ranked =
+            self.heap.candidates(size).into_iter().map(|(place, after)| {
+                (self.law_a23_reuse(engine, slot, after), place, after.clone())
+            });
         ranked.filter(|(reuse, ..)| *reuse <= most).min_by_key(|(reuse, ..)| *reuse)
     }
 
     /// The streams whose progress decides what `slot` may have by luck.
     fn looks(&self, engine: &Engine, slot: SlotId, size: u64) -> SmallVec<[SlotId; 2]> {
-        let others = self.heap.candidates(size).into_iter().filter(|(_, after)| {
-            self.law_a23_reuse(engine, slot, after) > Reuse::Following
-        });
+        let others = self
+            .heap
+            .candidates(size)
+            .into_iter()
+            .filter(|(_, after)| self.law_a23_reuse(engine, slot, after) > Reuse::Following);
         others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
     }
 
@@ -394,9 +397,8 @@ impl Pools {
         }
         let (free, total) = self.free_bytes(device);
         let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
-        let out = || {
-            refuse::memory(op, format!("{bytes} wanted, {free} of {total} free")).on(device)
-        };
+        let out =
+            || refuse::memory(op, format!("{bytes} wanted, {free} of {total} free")).on(device);
         let host = if size <= free.0 { HostBytes::zeroed(bytes.0) } else { None };
         let host = host.ok_or_else(out)?;
         self.plain.insert(host.address(), (device, size));

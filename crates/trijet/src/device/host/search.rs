@@ -276,7 +276,9 @@ impl Search {
                 self.frames.push(Frame::Flip { value: false });
             }
             let Frame::Flip { value } = self.frames[self.depth] else {
-                panic!("the program is not repeatable: a choice of actors became one of the driver");
+                panic!(
+                    "the program is not repeatable: a choice of actors became one of the driver"
+                );
             };
             self.depth += 1;
             value
@@ -291,9 +293,8 @@ impl Search {
         if self.plan.is_some() || self.redundant {
             return;
         }
-        self.sleep.retain(|(actor, touches)| {
-            *actor != event.actor && !depend(touches, &event.touches)
-        });
+        self.sleep
+            .retain(|(actor, touches)| *actor != event.actor && !depend(touches, &event.touches));
         if let Some(Frame::Actors { chosen, tried, .. }) = self.frames.get_mut(event.frame)
             && tried.iter().all(|(index, _)| index != chosen)
         {
@@ -439,9 +440,9 @@ impl<'a> Order<'a> {
     fn initials(&self, i: usize, j: usize) -> Vec<Actor> {
         let mut between: Vec<usize> = (i + 1..j).filter(|k| !self.precedes(i, *k)).collect();
         between.push(j);
-        let first = between.iter().filter(|k| {
-            between.iter().take_while(|m| m < k).all(|m| !self.precedes(*m, **k))
-        });
+        let first = between
+            .iter()
+            .filter(|k| between.iter().take_while(|m| m < k).all(|m| !self.precedes(*m, **k)));
         first.map(|k| self.events[*k].actor).collect()
     }
 }
@@ -474,7 +475,8 @@ mod tests {
         let mut at = vec![0; model.len()];
         let (mut last, mut seen) = ([usize::MAX; 3], Vec::new());
         loop {
-            let enabled: Vec<usize> = (0..model.len()).filter(|a| at[*a] < model[*a].len()).collect();
+            let enabled: Vec<usize> =
+                (0..model.len()).filter(|a| at[*a] < model[*a].len()).collect();
             if enabled.is_empty() {
                 seen.sort_unstable();
                 seen.extend(last.iter().map(|writer| (usize::MAX, 0, *writer)));
@@ -558,7 +560,8 @@ mod tests {
 
     #[test]
     fn two_writers_have_two_runs_per_swap() {
-        let model: Model = vec![vec![vec![(0, true)]], vec![vec![(0, true)]], vec![vec![(0, true)]]];
+        let model: Model =
+            vec![vec![vec![(0, true)]], vec![vec![(0, true)]], vec![vec![(0, true)]]];
         assert_eq!(reduced(&model).1, 6);
     }
 }

@@ -244,7 +244,8 @@ impl Simulation {
         let Running { parts, units, at, .. } = &self.running[&place][index];
         let (part, count, last) = (parts[*at], parts.len() as u64, *at + 1 == parts.len());
         let range = part * units / count..(part + 1) * units / count;
-        let outcome = faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
+        let outcome =
+            faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
         if let Err(error) = outcome {
             self.stop(place, index);
             // Whoever advances the simulation may wait for another device, which is not lost: those

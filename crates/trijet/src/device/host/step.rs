@@ -196,7 +196,8 @@ impl Stepper {
         let part = parts.pop().unwrap_or(0);
         let last = parts.is_empty();
         let range = part * units / count..(part + 1) * units / count;
-        let outcome = faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
+        let outcome =
+            faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
         self.finish(engine, slot, id, last, outcome, now);
         Stepped::Moved
     }
@@ -238,5 +239,4 @@ impl Stepper {
             engine.complete(id, now);
         }
     }
-
 }

@@ -108,9 +108,7 @@ impl State {
 fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
     let held = || running.iter().flat_map(|(_, accesses)| accesses);
     exec::accesses(work).iter().any(|(span, mode)| {
-        held().any(|(held, held_mode)| {
-            (mode.writes() || held_mode.writes()) && held.overlaps(span)
-        })
+        held().any(|(held, held_mode)| (mode.writes() || held_mode.writes()) && held.overlaps(span))
     })
 }
 

@@ -475,8 +475,13 @@ impl HostDriver {
         let mut state = self.turn();
         let step = state.engine.trail.as_ref().map(|trail| trail.step);
         let threads = vec![Scripted::default(); count];
-        state.baton =
-            Baton { script, holder: 0, threads, follows: step.into_iter().collect(), ends: SmallVec::new() };
+        state.baton = Baton {
+            script,
+            holder: 0,
+            threads,
+            follows: step.into_iter().collect(),
+            ends: SmallVec::new(),
+        };
     }
 
     /// Gives the baton to the first thread that takes a step.
