@@ -134,6 +134,8 @@ pub(crate) struct Call {
 pub(crate) struct Lane {
     pub(crate) kind: StreamKind,
     pub(crate) device: usize,
+    /// The stream whose place it took when that had nothing left to do.
+    pub(crate) follows: Option<usize>,
 }
 
 /// All calls of a run, in an order that agrees with each stream's and each thread's.

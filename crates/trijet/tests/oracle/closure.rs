@@ -5,7 +5,7 @@
 //! over the calls gives the transitive closure. Only what a law guarantees is an edge; what an
 //! implementation may do besides is none.
 
-use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
+use crate::calls::{Access, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
 
@@ -146,11 +146,17 @@ impl Builder<'_> {
         self.history.lanes[stream]
     }
 
+    /// The last work of the stream, or of the one whose place it took.
+    fn last(&self, stream: usize) -> Option<usize> {
+        let before = || self.lane(stream).follows.and_then(|other| self.last(other));
+        self.streams[stream].or_else(before)
+    }
+
     /// What the stream holds, as a record in it or a wait for it finds it.
     fn prefix(&self, stream: usize) -> Vec<usize> {
         let lane = self.lane(stream);
         // Law A1: a stream executes in the order of its calls.
-        let mut prefix: Vec<usize> = self.streams[stream].into_iter().collect();
+        let mut prefix: Vec<usize> = self.last(stream).into_iter().collect();
         // Laws A13 and A14: the legacy stream stands for all blocking ones of its device, and law
         // A15 counts the per-thread streams among them.
         if lane.kind == StreamKind::Legacy {
@@ -222,13 +228,7 @@ impl Builder<'_> {
         // makes a host function one more operation of its stream.
         let what = &self.history.calls[call].what;
         let is_record = matches!(what, What::Record { .. });
-        let mut edges = match what {
-            // The ordering records the legacy stream for that stream's own work, and does not use
-            // what law A14 adds to it.
-            What::Record { by: By::Ordering, .. } => self.streams[stream].into_iter().collect(),
-            What::Record { .. } => self.prefix(stream),
-            _ => self.predecessors(stream),
-        };
+        let mut edges = if is_record { self.prefix(stream) } else { self.predecessors(stream) };
         edges.push(host(call));
         match what {
             // Law A4: a record stands for what the stream holds now, and replaces an earlier one.

@@ -29,6 +29,7 @@ impl AddAssign for Tally {
         self.seen.waits += other.seen.waits;
         self.seen.over_waits += other.seen.over_waits;
         self.seen.subsumed += other.seen.subsumed;
+        self.seen.idle += other.seen.idle;
         self.seen.claims += other.seen.claims;
     }
 }
@@ -36,9 +37,9 @@ impl AddAssign for Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { programs, runs, seen } = self;
-        let Seen { conflicts, waits, over_waits, subsumed, claims } = seen;
+        let Seen { conflicts, waits, over_waits, subsumed, idle, claims } = seen;
         write!(f, "programs={programs} runs={runs} conflicts={conflicts} waits={waits} ")?;
-        write!(f, "over_waits={over_waits} subsumed={subsumed} claims={claims}")
+        write!(f, "over_waits={over_waits} subsumed={subsumed} idle={idle} claims={claims}")
     }
 }
 
@@ -80,7 +81,9 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
     // than it must to the ordering and not to the judge.
     let judged = (seen.waits, seen.over_waits);
     let counted = (counts.waits, counts.over_waits);
-    if judged.0 != counted.0 || judged.1 > counted.1 {
+    // A stream that took another one's place records for both, which the judge finds too much.
+    let replaced = history.lanes.iter().any(|lane| lane.follows.is_some());
+    if judged.0 != counted.0 || (judged.1 > counted.1 && !replaced) {
         let calls = lines();
         return Err(format!("{judged:?} waits and over-waits, {counted:?} counted in{calls}"));
     }

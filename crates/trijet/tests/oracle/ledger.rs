@@ -11,8 +11,8 @@ use trijet::base::ledger::{Asked, Op, OpKind, Place, SourceOrder, StreamClass};
 #[derive(Default)]
 struct Reader {
     history: History,
-    /// A lane is used again, perhaps by a stream of another kind.
-    lanes: BTreeMap<(LaneId, u32, u8), usize>,
+    /// Who has the lane: it is used again, perhaps by a stream of another kind.
+    lanes: BTreeMap<LaneId, usize>,
     /// The call of each operation.
     positions: BTreeMap<Position, usize>,
     /// What each thread was last said to know.
@@ -23,31 +23,23 @@ struct Reader {
 impl Reader {
     fn lane(&mut self, op: &Op) -> usize {
         let device = usize::try_from(op.device.0).expect("a few devices");
-        let next = self.lanes.len();
-        let class = match op.stream {
-            StreamClass::Legacy => 0,
-            StreamClass::PerThread => 1,
-            StreamClass::Blocking => 2,
-            StreamClass::NonBlocking => 3,
+        let kind = match op.stream {
+            StreamClass::Legacy => StreamKind::Legacy,
+            StreamClass::PerThread => StreamKind::PerThread,
+            StreamClass::Blocking => StreamKind::Blocking,
+            StreamClass::NonBlocking => StreamKind::NonBlocking,
         };
-        let key = (op.position.lane, op.device.0, class);
-        let number = *self.lanes.entry(key).or_insert(next);
-        if number == next {
-            // A lane passes to another stream when a query said that all its work is complete.
-            let before = self.positions.range(Position { lane: op.position.lane, seq: 0 }..);
-            let before = before.take_while(|(position, _)| position.lane == op.position.lane);
-            let calls: Vec<usize> = before.map(|(_, call)| *call).collect();
-            if !calls.is_empty() {
-                self.history.push(op.thread, What::Observed { calls });
-            }
-            let kind = match op.stream {
-                StreamClass::Legacy => StreamKind::Legacy,
-                StreamClass::PerThread => StreamKind::PerThread,
-                StreamClass::Blocking => StreamKind::Blocking,
-                StreamClass::NonBlocking => StreamKind::NonBlocking,
-            };
-            self.history.lanes.push(Lane { kind, device });
+        let before = self.lanes.get(&op.position.lane).copied();
+        if let Some(number) = before
+            && (self.history.lanes[number].kind, self.history.lanes[number].device)
+                == (kind, device)
+        {
+            return number;
         }
+        // A lane passes to another stream when all its work is complete.
+        self.history.lanes.push(Lane { kind, device, follows: before });
+        let number = self.history.lanes.len() - 1;
+        self.lanes.insert(op.position.lane, number);
         number
     }
 

@@ -113,6 +113,9 @@ struct World<'a> {
     tickets: Mutex<BTreeMap<usize, Arc<Ticket>>>,
     notes: Arc<Mutex<BTreeMap<Line, Vec<At>>>>,
     reads: Mutex<BTreeMap<At, Vec<u64>>>,
+    /// The main thread records this between the phases, so that the record of the run shows where
+    /// threads were joined.
+    pulse: (Stream, Event),
 }
 
 fn open_stream(devices: &[Device], program: &Program, number: usize) -> Result<Stream> {
@@ -143,6 +146,7 @@ impl<'a> World<'a> {
             tickets: Mutex::default(),
             notes: Arc::default(),
             reads: Mutex::default(),
+            pulse: (devices[0].stream()?, devices[0].event()?),
         })
     }
 }
@@ -406,6 +410,7 @@ pub(crate) fn run(devices: &[Device], program: &Program) -> Told<Outcome> {
     let world = World::new(devices, program).map_err(plain)?;
     let mut held = BTreeMap::new();
     for number in 0..program.phases.len() {
+        world.pulse.1.record(&world.pulse.0).map_err(plain)?;
         held = world.phase(number, held)?;
     }
     let left = world.left(&held).map_err(plain)?;

@@ -1,8 +1,9 @@
 //! What the closure says of a history: a race, a use outside a life, an idle wait, or that all is
 //! well and how much there was to judge.
 
-use crate::calls::{By, History, Verb, What};
+use crate::calls::{By, Call, History, Verb, What};
 use crate::closure::{Closure, Joins, Nodes, Use, host, uses, work};
+use crate::program::StreamKind;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -18,6 +19,9 @@ pub(crate) struct Seen {
     pub(crate) over_waits: u64,
     /// Waits that a later wait before the same work makes superfluous.
     pub(crate) subsumed: u64,
+    /// Waits that were implied, by what default streams and calls that wait add to the order. The
+    /// ordering does not use all of that.
+    pub(crate) idle: u64,
     /// Claims that work is complete for a thread.
     pub(crate) claims: u64,
 }
@@ -167,6 +171,20 @@ impl Judge<'_> {
         })
     }
 
+    /// Whether all order comes from streams, events and what threads observed.
+    fn is_plain(&self) -> bool {
+        let waits = |call: &Call| {
+            matches!(
+                call.what,
+                What::Work { verb: Verb::CopyNow | Verb::FillNow | Verb::Batch(_), .. }
+            )
+        };
+        let calls = &self.history.calls;
+        let mut streams = calls.iter().filter_map(|call| call.what.stream());
+        streams.all(|stream| self.history.lanes[stream].kind == StreamKind::NonBlocking)
+            && !calls.iter().any(waits)
+    }
+
     fn waits(&mut self, closure: &Closure) -> Result<(), Wrong> {
         for (call, made) in self.history.calls.iter().enumerate() {
             if !matches!(made.what, What::Wait { by: By::Ordering, .. }) {
@@ -176,12 +194,20 @@ impl Judge<'_> {
             let record = closure.waited[&call].ok_or(Wrong::Implied(call))?;
             let new = self.news(closure.before(work(record)), &closure.without[&call]);
             if new.is_empty() {
-                return Err(Wrong::Implied(call));
+                if self.is_plain() {
+                    return Err(Wrong::Implied(call));
+                }
+                self.seen.idle += 1;
+                continue;
             }
             let consumer = self.consumer(call).ok_or(Wrong::Needless(call))?;
             let is_needed = |work: &usize| self.conflict(*work, consumer);
             if !new.iter().any(is_needed) {
-                return Err(Wrong::Needless(call));
+                if self.is_plain() {
+                    return Err(Wrong::Needless(call));
+                }
+                self.seen.idle += 1;
+                continue;
             }
             let stream = self.history.calls[record].what.stream();
             let on_stream = |work: &&usize| self.history.calls[**work].what.stream() == stream;
