@@ -134,6 +134,11 @@ pub enum OpKind {
         /// On whose behalf.
         by: Asked,
     },
+    /// A query of the host found that the event is complete.
+    Ready {
+        /// The driver's handle of the event.
+        event: u64,
+    },
     /// A wait for an event, enqueued in the lane.
     Wait {
         /// The driver's handle of the event.

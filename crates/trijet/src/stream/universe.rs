@@ -4,14 +4,14 @@
 
 use super::callback::HostFns;
 use super::default::{Blocking, LegacyOrder};
-use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
+use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records, plain};
 use super::timing::Recorder;
 use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Op, StreamClass};
+use crate::base::ledger::{Op, OpKind, StreamClass};
 use crate::base::mutant;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
@@ -44,6 +44,9 @@ pub struct DroppedWait {
     pub on: Position,
 }
 
+/// The lane of a default stream and its handles, by device and thread; no thread for the legacy one.
+type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u32)>;
+
 /// All lanes of a driver.
 pub(crate) struct Universe {
     pub(crate) id: u64,
@@ -56,7 +59,7 @@ pub(crate) struct Universe {
     retired: Mutex<Vec<(LaneId, Option<Arc<Mark>>)>>,
     fresh: Mutex<u32>,
     /// The lanes of default streams and their handles, by device and thread.
-    defaults: Mutex<BTreeMap<(DeviceId, Option<u64>), (LaneId, u32)>>,
+    defaults: Mutex<Defaults>,
     /// Per device, the blocking lanes and what the legacy stream holds back.
     around: Mutex<BTreeMap<DeviceId, Arc<RwLock<Blocking>>>>,
     /// The waits between lanes, one of which may be left out.
@@ -121,11 +124,15 @@ impl Universe {
         stream: StreamHandle,
         kind: (StreamClass, Records),
     ) -> Result<LaneId> {
-        let id = self.free_lane()?;
+        let (id, end) = self.free_lane()?;
         for around in self.around.lock().expect("no panic under this lock").values() {
             around.write().unwrap_or_else(PoisonError::into_inner).leave(id);
         }
         let recorder = self.recorder.lock().expect("no panic under this lock").clone();
+        if let (Some(recorder), Some(end)) = (&recorder, end) {
+            let what = OpKind::Ready { event: end.event.0 };
+            recorder.ledger.append(plain(what, device, kind.0, (self.id, end.position)));
+        }
         self.lane(id).open(device, stream, kind, recorder);
         Ok(id)
     }
@@ -167,7 +174,8 @@ impl Universe {
         Arc::clone(around.entry(device).or_default())
     }
 
-    fn free_lane(&self) -> Result<LaneId> {
+    /// A lane that nobody has, with the mark that a query found complete if it had a stream before.
+    fn free_lane(&self) -> Result<(LaneId, Option<Arc<Mark>>)> {
         let mut retired = self.retired.lock().expect("no panic under this lock");
         let complete = retired.iter().position(|(_, mark)| match mark {
             _ if mutant::on(26, "a lane is handed out before its work is complete") => true,
@@ -176,10 +184,11 @@ impl Universe {
         });
         if let Some(index) = complete {
             let (id, mark) = retired.swap_remove(index);
-            if let Some(mark) = mark {
-                self.observe(&mark.snapshot);
+            if let Some(mark) = &mark {
+                // Law A8: a query that succeeded teaches the thread.
+                self.learn(&mark.snapshot);
             }
-            return Ok(id);
+            return Ok((id, mark));
         }
         drop(retired);
         let mut fresh = self.fresh.lock().expect("no panic under this lock");
@@ -188,7 +197,7 @@ impl Universe {
             return Err(Error::new(ErrorKind::InvalidValue, "stream create", cause));
         }
         *fresh += 1;
-        Ok(LaneId(*fresh - 1))
+        Ok((LaneId(*fresh - 1), None))
     }
 
     /// The stream of `id` is going; `end` stands for all its work, if it had any.

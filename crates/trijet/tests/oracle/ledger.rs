@@ -72,6 +72,10 @@ impl Reader {
     fn op(&mut self, op: &Op) {
         self.threads(op);
         self.observations(op);
+        if let OpKind::Ready { event } = op.kind {
+            let call = self.history.push(op.thread, What::SyncEvent { event });
+            return self.label(call, op);
+        }
         let stream = self.lane(op);
         let verb = match &op.kind {
             OpKind::Alloc => Verb::Alloc,
@@ -85,6 +89,7 @@ impl Reader {
             OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
+            OpKind::Ready { .. } => return,
             OpKind::Record { event, by } => {
                 let what = What::Record { event: *event, stream, by: asked(*by) };
                 let call = self.history.push(op.thread, what);

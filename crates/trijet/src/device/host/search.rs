@@ -461,7 +461,8 @@ mod tests {
         let steps = |prng: &mut Prng| {
             let one = |prng: &mut Prng| {
                 let count = below(prng, 3);
-                let touch = |prng: &mut Prng| (below(prng, 3) as u32, prng.below(2) == 0);
+                let object = |prng: &mut Prng| u32::try_from(prng.below(3)).expect("small");
+                let touch = |prng: &mut Prng| (object(prng), prng.below(2) == 0);
                 (0..count).map(|_| touch(prng)).collect()
             };
             (0..1 + below(prng, 3)).map(|_| one(prng)).collect()
@@ -469,8 +470,11 @@ mod tests {
         (0..actors).map(|_| steps(prng)).collect()
     }
 
+    /// Which step found which object as which other one left it.
+    type Seen = Vec<(usize, u32, usize)>;
+
     /// What a run leaves: per object, who last wrote it and what everyone read.
-    fn outcome(model: &Model, schedule: impl FnMut(&[Actor]) -> usize) -> Vec<(usize, u32, usize)> {
+    fn outcome(model: &Model, schedule: impl FnMut(&[Actor]) -> usize) -> Seen {
         let mut schedule = schedule;
         let mut at = vec![0; model.len()];
         let (mut last, mut seen) = ([usize::MAX; 3], Vec::new());
@@ -496,7 +500,7 @@ mod tests {
         }
     }
 
-    fn all(model: &Model) -> BTreeSet<Vec<(usize, u32, usize)>> {
+    fn all(model: &Model) -> BTreeSet<Seen> {
         let (mut found, mut prefix) = (BTreeSet::new(), Vec::new());
         loop {
             let mut at = 0;
@@ -514,7 +518,7 @@ mod tests {
         }
     }
 
-    fn reduced(model: &Model) -> (BTreeSet<Vec<(usize, u32, usize)>>, usize) {
+    fn reduced(model: &Model) -> (BTreeSet<Seen>, usize) {
         let (mut search, mut found, mut runs) = (Search::default(), BTreeSet::new(), 0);
         loop {
             search.begin_run();
