@@ -176,17 +176,6 @@ impl Policy {
         }
     }
 
-    /// Into how many parts an operation is cut that takes `nominal`.
-    pub(super) fn parts(&self, nominal: Nanos) -> u64 {
-        /// Shorter operations need no parts to share a link fairly.
-        const WHOLE: Nanos = Nanos(20_000);
-        match self {
-            Self::Greedy if nominal < WHOLE => 1,
-            // At least 4, so that a copy can be seen half done.
-            _ => 4,
-        }
-    }
-
     /// The order in which the parts of one operation run.
     pub(super) fn arrange(&mut self, parts: &mut [u64]) {
         if let Self::Seeded(prng) = self {

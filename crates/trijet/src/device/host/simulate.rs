@@ -15,6 +15,9 @@ use crate::device::driver::HostFn;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+/// Parts of one operation; at least 4, so that a copy can be seen half done.
+const PARTS: u64 = 4;
+
 /// An operation that occupies an engine.
 struct Running {
     node: NodeId,
@@ -201,8 +204,7 @@ impl Simulation {
 
     fn begin(&mut self, node: &Node, place: Place, faults: &Faults) {
         let units = exec::units(&node.work);
-        let nominal = self.part_time(&node.work, 1, place);
-        let mut parts: Vec<u64> = (0..units.min(self.policy.parts(nominal))).collect();
+        let mut parts: Vec<u64> = (0..units.min(PARTS)).collect();
         self.policy.arrange(&mut parts);
         let first = self.part_time(&node.work, parts.len() as u64, place);
         let latency = match place.1 {

@@ -198,7 +198,7 @@ impl Engine {
                 let blocking = queues.blocking.clone();
                 // The barrier is the stream's own, or a copy between devices (law A38).
                 before.extend(queues.barrier.last);
-                if !mutant::on(38, "the legacy stream does not wait for the blocking ones") {
+                if !mutant::on(27, "the legacy stream does not wait for the blocking ones") {
                     before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
                 }
                 for other in blocking {
