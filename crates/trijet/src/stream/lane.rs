@@ -137,6 +137,7 @@ pub(crate) struct LaneRef {
 impl Lane {
     pub(crate) fn open(
         &self,
+        id: LaneId,
         device: DeviceId,
         stream: StreamHandle,
         (class, records): (StreamClass, Records),
@@ -146,6 +147,12 @@ impl Lane {
         state.class = class;
         state.records = records;
         state.barrier_seen = 0;
+        // What the stream before knew is complete, and nothing of this one has followed it yet. Its
+        // own operations stay known: the numbers go on.
+        let seq = state.seq;
+        state.vector = VectorClock::new();
+        state.vector.raise(Position { lane: id, seq });
+        state.taught = 0;
         state.stream = Some(stream);
         state.gone = None;
         state.device = Some(device);

@@ -133,7 +133,7 @@ impl Universe {
             let what = OpKind::Ready { event: end.event.0 };
             recorder.ledger.append(plain(what, device, kind.0, (self.id, end.position)));
         }
-        self.lane(id).open(device, stream, kind, recorder);
+        self.lane(id).open(id, device, stream, kind, recorder);
         Ok(id)
     }
 
