@@ -139,6 +139,27 @@ fn tasks_move_between_threads() {
     }
 }
 
+/// A poll once asked, let go of the device, and then asked it to go on: when another thread had
+/// completed everything in between, the poll said that nothing would ever happen.
+#[test]
+fn two_threads_that_poll_do_not_take_each_others_work_for_a_stall() -> Result<()> {
+    for executor in &EXECUTORS[1..] {
+        let device = open_with(executor);
+        let stream = device.stream()?;
+        let mut x = stream.alloc::<u8>(64)?;
+        for _ in 0..2000 {
+            stream.fill_bytes(&mut x, 1)?;
+            let ready = [stream.ready(), stream.ready()];
+            let outcomes = thread::scope(|scope| {
+                let threads = ready.map(|ready| scope.spawn(|| block_on(ready)));
+                threads.map(|thread| thread.join().expect("it does not panic"))
+            });
+            outcomes.into_iter().collect::<Result<()>>()?;
+        }
+    }
+    Ok(())
+}
+
 /// A wake-up between a poll and its entry, or between two looks, would leave a thread parked.
 #[test]
 fn no_wake_up_is_missed_in_many_short_waits() -> Result<()> {

@@ -14,7 +14,7 @@ use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
-use crate::device::driver::{CopySpans, Readiness, SourceOrder, StreamHandle, StreamKind};
+use crate::device::driver::{CopySpans, EventHandle, Readiness, SourceOrder, StreamHandle, StreamKind};
 use crate::device::memory::{Memory, Space, Span};
 
 /// Law A41: operations that fit behind a busy stream; the next call waits (1021 measured).
@@ -173,6 +173,21 @@ impl HostDriver {
         let state = self.wait_for(op, state, (&points, &clock), switch)?;
         state.engine.check_lost(device)?;
         Ok(state)
+    }
+
+    /// Law A8: the point that an event stands for, unless it is complete.
+    pub(super) fn query_event(&self, event: EventHandle) -> Result<(Guard<'_>, Option<Point>)> {
+        let op = "event query";
+        let state = self.turn();
+        let mut state = self.catch_up(state)?;
+        let device = state.engine.device_of_event(op, event)?;
+        self.strike(&mut state, Verb::Query, device)?;
+        state.touch(Object::Event(event.0), false);
+        let Some((point, clock)) = state.engine.snapshot(op, event)? else {
+            return Ok((state, None));
+        };
+        let readiness = state.look(&[point], &clock);
+        Ok((state, (readiness == Readiness::NotReady).then_some(point)))
     }
 
     /// Laws A16 and A17: who waits for an asynchronous copy.

@@ -160,25 +160,14 @@ impl Driver for HostDriver {
     }
 
     fn event_query(&self, event: EventHandle) -> Result<Readiness> {
-        let state = self.turn();
-        let mut state = self.catch_up(state)?;
-        let device = state.engine.device_of_event("event query", event)?;
-        self.strike(&mut state, Verb::Query, device)?;
-        state.touch(Object::Event(event.0), false);
-        let Some((point, clock)) = state.engine.snapshot("event query", event)? else {
-            return Ok(Readiness::Ready);
-        };
-        Ok(state.look(&Points::from_slice(&[point]), &clock))
+        let (_state, incomplete) = self.query_event(event)?;
+        Ok(incomplete.map_or(Readiness::Ready, |_| Readiness::NotReady))
     }
 
     fn event_poll(&self, event: EventHandle) -> Result<Progress> {
-        if self.event_query(event)? == Readiness::Ready {
-            return Ok(Progress::Ready);
-        }
-        let state = self.shared.lock();
-        let Some((point, _)) = state.engine.snapshot("event poll", event)? else {
-            return Ok(Progress::Ready);
-        };
+        // Under one lock: what another thread completes meanwhile would leave nothing to do.
+        let (state, incomplete) = self.query_event(event)?;
+        let Some(point) = incomplete else { return Ok(Progress::Ready) };
         if matches!(state.run, Run::Threads(_)) {
             return Ok(Progress::Later);
         }
