@@ -6,6 +6,7 @@
 //! reads no network and needs no git.
 
 mod calls;
+mod docs;
 mod imports;
 mod safety;
 mod shape;

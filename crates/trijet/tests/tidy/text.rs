@@ -6,7 +6,7 @@ use crate::source::is_word;
 use crate::{File, Finding, demand_none, files, lines};
 
 /// Kinds of file that the walk reads.
-const TEXT: &[&str] = &["rs", "md", "toml", "sh", "cu", "cuh", "ptx", "py", "yml", "yaml"];
+const TEXT: &[&str] = &["rs", "md", "toml", "txt", "sh", "cu", "cuh", "ptx", "py", "yml", "yaml"];
 
 /// Folders of one machine, which mean nothing on another. Split, so that this file passes.
 const MACHINE_PATHS: &[&str] =
@@ -26,7 +26,7 @@ fn machine_paths(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (n, line) in file.text.lines().enumerate() {
         for path in MACHINE_PATHS {
-            // Inside a longer path, as in `net/work/`, it is no absolute path.
+            // Inside a longer path, it is no absolute path.
             let starts = |at: usize| {
                 let before = line.as_bytes()[..at].last();
                 before.is_none_or(|&b| !is_word(b) && !matches!(b, b'.' | b'-' | b'~'))
