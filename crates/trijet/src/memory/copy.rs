@@ -75,7 +75,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The most copies of a batch.
+    /// The most copies of a batch: an operation has at most 64 accesses.
     pub const COPIES_MAX: usize = 32;
 
     /// An empty batch.

@@ -15,10 +15,10 @@ use super::lane::{LaneRef, State};
 use super::thread;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{LaneId, Position};
+use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
 use crate::base::mutant;
-use crate::device::driver::{StreamHandle, StreamKind};
+use crate::device::driver::{Driver, StreamHandle, StreamKind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Which stream a lane stands for.
@@ -61,7 +61,7 @@ impl Blocking {
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyOrder {
     pub(crate) origin: Origin,
-    pub(crate) around: Arc<RwLock<Blocking>>,
+    around: Arc<RwLock<Blocking>>,
     /// The only thread that may enqueue, for a per-thread stream.
     thread: Option<u64>,
 }
@@ -167,8 +167,8 @@ impl Turn<'_> {
 
 /// The driver's stream for `origin`.
 pub(crate) fn open(
-    driver: &dyn crate::device::driver::Driver,
-    device: crate::base::id::DeviceId,
+    driver: &dyn Driver,
+    device: DeviceId,
     origin: Origin,
     priority: i32,
 ) -> Result<StreamHandle> {

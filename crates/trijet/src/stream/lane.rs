@@ -278,7 +278,7 @@ struct Aside {
 }
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
-/// an operation has at most 32 arguments.
+/// an operation has at most 64 accesses, those of a full batch.
 #[inline]
 fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
     let mut late = 0;

@@ -33,7 +33,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::{Executor, HostConfig, Order, Search};
 use crate::stream::Device;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,10 +103,11 @@ impl<T: PartialEq> Exploration<T> {
 /// clock.
 ///
 /// # Errors
-/// `Unsupported` when the system starts no more threads.
+/// `Unsupported` when the system starts no more threads; `InvalidValue` when the program is not
+/// repeatable under [`Strategy::Exhaustive`].
 ///
 /// # Panics
-/// When `program` does, or is not repeatable under [`Strategy::Exhaustive`].
+/// When `program` does.
 pub fn explore<T: PartialEq>(
     config: &HostConfig,
     strategy: Strategy,
@@ -146,6 +147,10 @@ fn exhaust<T: PartialEq>(
         let value = program(&devices);
         let steps = lock().end_run();
         drop(devices);
+        if lock().is_unrepeatable() {
+            let cause = "the program did something else although the devices did the same";
+            return Err(Error::new(ErrorKind::InvalidValue, "explore", cause));
+        }
         found.runs += 1;
         if let Some(steps) = steps {
             found.note(value, Order::Steps(steps.into()));
@@ -170,4 +175,31 @@ pub fn replay<T>(
     let executor = Executor::Virtual(order.clone());
     let devices = Device::host(HostConfig { executor, ..config.clone() })?;
     Ok(program(&devices))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// It once panicked under the driver's lock, and what dropped then ended the process.
+    #[test]
+    fn a_program_that_cannot_be_repeated_is_refused() -> Result<()> {
+        let runs = Cell::new(0);
+        let program = |devices: &[Device]| {
+            runs.set(runs.get() + 1);
+            let streams: Vec<_> = (0..2).map(|_| devices[0].stream().expect("a stream")).collect();
+            let mut h = devices[0].pinned::<u8>(8).expect("memory");
+            // Two host functions race in the first run, and there is one in the others.
+            for stream in &streams[..if runs.get() > 1 { 1 } else { 2 }] {
+                stream.host_fn(|| ()).expect("enqueued");
+            }
+            streams[0].fill_bytes(&mut h, 1).expect("enqueued");
+            devices[0].synchronize().expect("nothing failed");
+        };
+        let strategy = Strategy::Exhaustive { runs_max: 100 };
+        let error = explore(&HostConfig::default(), strategy, program).expect_err("it differs");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue);
+        Ok(())
+    }
 }

@@ -28,8 +28,9 @@ fn date() -> String {
 pub(super) fn header() -> String {
     let devices = Device::cuda_devices().expect("a CUDA device");
     let version = devices[0].driver_version;
-    let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
-    let module = module.lines().next().unwrap_or("no version of the kernel module");
+    let module = std::fs::read_to_string("/proc/driver/nvidia/version")
+        .unwrap_or_else(|error| format!("no version of the kernel module: {error}"));
+    let module = module.lines().next().unwrap_or("an empty version of the kernel module");
     format!(
         "# device: {}\n# driver: CUDA {}.{}; {module}\n# devices: {}\n# date: {}\n# commit: {}\n",
         devices[0].name,

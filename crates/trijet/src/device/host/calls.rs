@@ -9,12 +9,14 @@ use super::refuse;
 use super::search::Object;
 use super::streams::{Kind, SlotId};
 use super::turn::{Guard, Points, Switch};
-use super::{HostDriver, Run, State};
+use super::{CostModel, HostDriver, Run, State};
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
-use crate::device::driver::{CopySpans, EventHandle, Readiness, SourceOrder, StreamHandle, StreamKind};
+use crate::device::driver::{
+    CopySpans, EventHandle, Readiness, SourceOrder, StreamHandle, StreamKind,
+};
 use crate::device::memory::{Memory, Space, Span};
 
 /// Law A41: operations that fit behind a busy stream; the next call waits (1021 measured).
@@ -30,12 +32,11 @@ pub(super) struct Call<'a> {
 
 impl State {
     /// The host spends the time of a call; what the clock says then.
-    pub(super) fn call_time(&mut self, wall: Nanos, events: bool) -> Nanos {
+    pub(super) fn call_time(&mut self, wall: Nanos, cost: fn(&CostModel) -> Nanos) -> Nanos {
         match &mut self.run {
             Run::Threads(_) => wall,
             Run::Timed(simulation) => {
-                let cost = simulation.cost();
-                let time = if events { cost.event_call } else { cost.enqueue };
+                let time = cost(simulation.cost());
                 simulation.host_call(time)
             }
             Run::Stepped(stepper) => stepper.tick(),
@@ -97,7 +98,7 @@ impl HostDriver {
             Some(FaultKind::DeviceLost) => {
                 let cause = "the device has fallen off the bus";
                 let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
-                let now = state.call_time(self.shared.clock.now(), true);
+                let now = state.call_time(self.shared.clock.now(), |cost| cost.event_call);
                 state.engine.lose(device, error.with_code(721).on(device), now);
                 // Other threads wait for what is over now.
                 self.shared.changed.notify_all();
@@ -122,7 +123,7 @@ impl HostDriver {
             let room = (&Points::from_slice(&[room]), &VectorClock::new());
             state = self.wait_for(op, state, room, Switch::Never)?;
         }
-        let now = state.call_time(self.shared.clock.now(), false);
+        let now = state.call_time(self.shared.clock.now(), |cost| cost.enqueue);
         state.touch_queue(slot);
         let id = state.engine.push(op, slot, now, work, waits)?;
         if let Some(kind) = struck {
@@ -286,7 +287,7 @@ impl HostDriver {
             staged.push(CopySpans { dst: copy.dst.clone(), src: place.clone() });
             reads.push(CopySpans { dst: place, src: copy.src.clone() });
         }
-        let now = call.state.call_time(self.shared.clock.now(), false);
+        let now = call.state.call_time(self.shared.clock.now(), |cost| cost.enqueue);
         let read = call.state.engine.push(call.op, aside, now, Work::Batch(reads.into()), &[])?;
         if order == SourceOrder::DuringCall {
             self.wake(&mut call.state);
@@ -343,10 +344,10 @@ impl State {
 
     /// The fault strikes the operation when it runs.
     pub(super) fn mark(&mut self, node: NodeId, kind: FaultKind) {
-        if kind == FaultKind::NeverCompletes {
-            self.engine.stuck.push(node);
+        match kind {
+            FaultKind::NeverCompletes => self.engine.stuck.push(node),
+            other => self.faults.strike(node, other),
         }
-        self.faults.strike(node, kind);
     }
 }
 

@@ -51,7 +51,7 @@ pub enum FaultKind {
     Faults,
     /// The device is lost at the call.
     DeviceLost,
-    /// The operation takes this many times as long.
+    /// The operation takes this many times as long, where time is modelled.
     Slow(u32),
     /// The operation never completes: a hung device.
     NeverCompletes,

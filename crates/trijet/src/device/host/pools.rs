@@ -339,7 +339,9 @@ impl Pools {
                 }
             },
         };
-        let looked = found.looks(engine, slot, size);
+        // Only an exploration asks what the choice rested on.
+        let explores = engine.trail.is_some();
+        let looked = if explores { found.looks(engine, slot, size) } else { SmallVec::new() };
         let Some(host) = found.heap.take(place) else {
             return Err(refuse::memory("alloc", "the block is gone"));
         };

@@ -122,6 +122,8 @@ pub(crate) struct Search {
     sleep: Vec<(Actor, Vec<Touch>)>,
     /// The run at hand equals one that was seen: its outcome is not news.
     redundant: bool,
+    /// The same choices led elsewhere than before.
+    unrepeatable: bool,
     /// The program has ended; what its objects still do when they drop is not explored.
     ended: bool,
     taken: Vec<u32>,
@@ -254,14 +256,29 @@ impl Search {
         let Frame::Actors { enabled: expected, chosen, tried, sleep, .. } =
             &self.frames[self.depth]
         else {
-            panic!("the program is not repeatable: a choice of the driver became one of actors");
+            return self.give_up();
         };
-        assert_eq!(expected, enabled, "the program is not repeatable: other actors can go on");
+        if expected != enabled {
+            return self.give_up();
+        }
         self.sleep.clone_from(sleep);
         let asleep = tried.iter().filter(|(index, _)| index != chosen);
         self.sleep.extend(asleep.map(|(index, touches)| (enabled[*index], touches.clone())));
         self.depth += 1;
         *chosen
+    }
+
+    /// The same choices led elsewhere. The run goes on to its end, unexplored: its caller holds
+    /// locks.
+    fn give_up(&mut self) -> usize {
+        self.unrepeatable = true;
+        self.redundant = true;
+        0
+    }
+
+    /// Whether the program did something else under the same choices.
+    pub(crate) fn is_unrepeatable(&self) -> bool {
+        self.unrepeatable
     }
 
     /// A choice of the driver that the laws leave open.
@@ -276,9 +293,8 @@ impl Search {
                 self.frames.push(Frame::Flip { value: false });
             }
             let Frame::Flip { value } = self.frames[self.depth] else {
-                panic!(
-                    "the program is not repeatable: a choice of actors became one of the driver"
-                );
+                self.give_up();
+                return false;
             };
             self.depth += 1;
             value
