@@ -8,6 +8,7 @@ use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::{MIX, WORK};
 use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
+use trijet::witness::{Strategy, explore};
 use trijet::{
     Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
 };
@@ -312,5 +313,32 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
         device.synchronize()?;
         assert!(next.read()?.iter().all(|byte| *byte == 3), "seed {seed}");
     }
+    Ok(())
+}
+
+/// Three streams that nobody orders: each order of their kernels gives another result. Waits
+/// that nobody needed once ordered some of them.
+#[test]
+fn as_many_outcomes_as_orders_are_found() -> Result<()> {
+    let program = |devices: &[Device]| {
+        let device = &devices[0];
+        let streams = [0, 1, 2].map(|_| device.stream().expect("a stream"));
+        let x = streams[0].alloc::<u64>(1).expect("memory");
+        let mut y = streams[0].alloc::<u64>(1).expect("memory");
+        // SAFETY: whichever kernel comes first, all of them only mix numbers.
+        unsafe { y.order_manually() };
+        device.synchronize().expect("nothing failed");
+        for (salt, stream) in (0u64..).zip(&streams) {
+            stream.launch(&MIX, (salt, &x, &mut y)).expect("enqueued");
+        }
+        device.synchronize().expect("nothing failed");
+        let mut back = device.pinned::<u64>(1).expect("memory");
+        streams[0].copy(&y, &mut back).expect("enqueued");
+        back.read().expect("nothing failed")[0]
+    };
+    let strategy = Strategy::Exhaustive { runs_max: 1000 };
+    let found = explore(&HostConfig::default(), strategy, program)?;
+    assert!(found.complete);
+    assert_eq!(found.outcomes.len(), 6);
     Ok(())
 }

@@ -106,6 +106,28 @@ pub enum Asked {
     Ordering,
 }
 
+/// What a host thread waited for, or asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Waited {
+    /// An event, by the driver's handle.
+    Event(u64),
+    /// Everything that the stream held: up to the record's position in its lane, and with the
+    /// legacy stream what the blocking ones held (law A14).
+    Stream,
+    /// Everything that the streams of the device held.
+    Device,
+}
+
+/// What became of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It failed, or had not returned when the record was taken, or was a query that found work
+    /// pending: it orders nothing.
+    Pending,
+    /// It returned: the thread follows what it waited for.
+    Complete,
+}
+
 /// What a record is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpKind {
@@ -134,11 +156,15 @@ pub enum OpKind {
         /// On whose behalf.
         by: Asked,
     },
-    /// A query of the host found that the event is complete.
-    Ready {
-        /// The driver's handle of the event.
-        event: u64,
+    /// A host thread waits, or asks. Recorded at the call, which is what the wait stands for.
+    Sync {
+        /// What for.
+        what: Waited,
+        /// Whether it came to an end.
+        outcome: Outcome,
     },
+    /// A host thread uses memory itself.
+    Host,
     /// A wait for an event, enqueued in the lane.
     Wait {
         /// The driver's handle of the event.
@@ -170,7 +196,7 @@ pub struct Op {
     pub device: DeviceId,
     /// What kind of stream its lane is.
     pub stream: StreamClass,
-    /// Its lane and number.
+    /// Its lane and number. Of no meaning for what is in no stream.
     pub position: Position,
     /// The declared accesses.
     pub accesses: Vec<Access>,
@@ -201,6 +227,18 @@ impl Ledger {
         let mut ops = self.0.lock().expect("no code panics under the ledger's lock");
         ops.push(op);
         ops.len() - 1
+    }
+
+    /// The wait at `index` came to an end.
+    ///
+    /// # Panics
+    /// Never: no code panics under the ledger's lock.
+    pub fn mark_complete(&self, index: usize) {
+        let mut ops = self.0.lock().expect("no code panics under the ledger's lock");
+        // The records may have been taken meanwhile: by then it had not ended.
+        if let Some(Op { kind: OpKind::Sync { outcome, .. }, .. }) = ops.get_mut(index) {
+            *outcome = Outcome::Complete;
+        }
     }
 
     /// Takes all records out, leaving the ledger empty.

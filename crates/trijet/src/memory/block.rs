@@ -8,7 +8,8 @@
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::{Engine, Mode, OpKind, Place};
+use crate::base::id::DeviceId;
+use crate::base::ledger::{Access, Engine, Mode, OpKind, Place};
 use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{Readiness, StreamKind};
@@ -93,11 +94,28 @@ impl Block {
     }
 
     /// Makes the calling thread wait for the operations that an access by the host must follow.
-    pub(crate) fn host_wait(&self, range: std::ops::Range<u64>, mode: Mode) -> Result<()> {
-        self.universe().host_wait_for(&self.track, range, mode)
+    pub(crate) fn host_wait(
+        &self,
+        range: std::ops::Range<u64>,
+        mode: Mode,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        let (universe, track) = (self.universe(), &self.track);
+        universe.host_wait_for((track, range.clone()), mode, site)?;
+        let access = || Access { block: track.id, place: track.place, range, mode };
+        universe.note_host(self.device(), access, site);
+        Ok(())
+    }
+
+    fn device(&self) -> DeviceId {
+        match &self.home {
+            Home::Stream(stream) => stream.lane().device,
+            Home::Host(shared) => shared.id,
+        }
     }
 
     /// The same wait, to be awaited.
+    #[track_caller]
     pub(crate) fn host_waiting(&self, range: std::ops::Range<u64>, mode: Mode) -> Waiting {
         let device = match &self.home {
             Home::Stream(stream) => stream.device(),
@@ -380,12 +398,15 @@ mod tests {
         driver.events_left.store(0, Ordering::Relaxed);
         drop(stream);
         // Dropping is tried once more by the next call that waits.
-        device.synchronize()?;
+        other.synchronize()?;
         driver.events_left.store(i64::MAX, Ordering::Relaxed);
         let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
         for error in errors {
             assert_eq!(error.expect_err("nobody can tell").kind(), ErrorKind::Closed);
         }
+        // Waiting for the device needs no record.
+        device.synchronize()?;
+        assert_eq!(&*h.read()?, &[7; 64]);
         assert!(driver.misused.lock().expect("no panic here").is_empty());
         let error = device.close().expect_err("dropping the stream failed");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);

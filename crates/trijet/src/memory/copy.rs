@@ -164,15 +164,17 @@ impl Stream {
     #[track_caller]
     pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
         let Some(engine) = batch.engine else { return Ok(()) };
+        let site = Location::caller();
         if order != SourceOrder::Stream {
             // Sources are read out of stream order: their writers must be complete now.
             for source in batch.uses.iter().filter(|access| access.mode == Mode::Read) {
                 let universe = &self.lane().universe;
                 universe.own("batch", source.track.universe)?;
-                universe.host_wait_for(source.track, source.range.clone(), Mode::Read)?;
+                let bytes = (source.track, source.range.clone());
+                universe.host_wait_for(bytes, Mode::Read, site)?;
             }
         }
-        let mut spec = self.spec(OpKind::Batch(order), engine, "batch", Location::caller());
+        let mut spec = self.spec(OpKind::Batch(order), engine, "batch", site);
         if order == SourceOrder::DuringCall {
             spec.returns = Returns::SourcesRead;
         }

@@ -15,6 +15,7 @@ use crate::device::memory::Space;
 use crate::stream::ready::Waiting;
 use crate::stream::{Device, callback};
 use std::ops::{Deref, DerefMut};
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -97,10 +98,11 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     ///
     /// # Errors
     /// The error of work that failed, or `Stalled`.
+    #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
         callback::refuse("read")?;
         let range = self.view().range();
-        self.block.host_wait(range.clone(), Mode::Read)?;
+        self.block.host_wait(range.clone(), Mode::Read, Location::caller())?;
         let host = self.block.memory.host().ok_or_else(no_bytes)?;
         // SAFETY: every operation that writes the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer: writing takes `&mut`. A split-off
@@ -141,6 +143,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     ///
     /// # Errors
     /// The future ends with the error of work that failed, or with `Stalled`.
+    #[track_caller]
     pub fn ready(&self) -> ReadReady<'_, T, S> {
         let waiting = self.block.host_waiting(self.view().range(), Mode::Read);
         ReadReady { buffer: self, waiting }
@@ -150,10 +153,11 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     ///
     /// # Errors
     /// The error of work that failed, or `Stalled`.
+    #[track_caller]
     pub fn write(&mut self) -> Result<WriteGuard<'_, T>> {
         callback::refuse("write")?;
         let range = self.view().range();
-        self.block.host_wait(range.clone(), Mode::Write)?;
+        self.block.host_wait(range.clone(), Mode::Write, Location::caller())?;
         let host = self.block.memory.host().ok_or_else(no_bytes)?;
         // SAFETY: every operation that touches the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer mutably. A split-off part has

@@ -8,7 +8,8 @@ use super::ready::Completion;
 use super::universe::{DroppedWait, OrderingCounts, Universe};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::Op;
+use crate::base::ledger::{Op, StreamClass, Waited};
+use crate::base::mutant;
 use crate::base::table::Table;
 use crate::base::units::Bytes;
 use crate::device::driver::{
@@ -17,6 +18,7 @@ use crate::device::driver::{
 };
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Which device to open.
@@ -283,11 +285,20 @@ impl Device {
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.
+    #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         callback::refuse("synchronize")?;
         self.run_deferred();
-        self.0.universe.driver.synchronize(self.0.id)?;
-        self.0.universe.host_fns.take_panic()
+        let Shared { universe, id, .. } = &*self.0;
+        let known = universe.known_on(*id);
+        let on = (*id, StreamClass::NonBlocking, None);
+        let noted = universe.note_sync(Waited::Device, on, Location::caller());
+        universe.driver.synchronize(*id)?;
+        noted.succeeded();
+        if !mutant::on(38, "a wait for the device teaches nothing") {
+            universe.learn(&known);
+        }
+        universe.host_fns.take_panic()
     }
 
     /// Waits for everything, gives back what was put off, and reports every error that had

@@ -8,14 +8,17 @@
 use super::callback;
 use super::device::{Device, Shared};
 use super::lane::{LaneRef, Mark};
+use super::noted::Noted;
 use super::queue::Stream;
 use super::ready::{Point, Ready};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
+use crate::base::ledger::{StreamClass, Waited};
 use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, Readiness, Timing};
+use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A point in a stream (laws A4 to A8). Before its first record it stands for no work: a wait
@@ -79,6 +82,13 @@ impl Record {
         self.stands_for.as_ref().map(|(_, clock)| clock)
     }
 
+    /// The calling thread waits or asks for it.
+    pub(crate) fn note(&self, site: &'static Location<'static>) -> Noted {
+        let position = self.stands_for.as_ref().map(|(position, _)| *position);
+        let on = (self.device.id, StreamClass::NonBlocking, position);
+        self.device.universe.note_sync(Waited::Event(self.event.0), on, site)
+    }
+
     /// The calling thread has observed it to be complete.
     fn learn(&self) {
         if let Some(clock) = self.snapshot() {
@@ -120,19 +130,25 @@ impl Recorded {
         Arc::clone(&self.lock())
     }
 
+    #[track_caller]
     fn synchronize(&self) -> Result<()> {
         callback::refuse("event synchronize")?;
         let last = self.last();
+        let noted = last.note(Location::caller());
         self.device.universe.driver.event_synchronize(last.event)?;
+        noted.succeeded();
         last.learn();
         Ok(())
     }
 
+    #[track_caller]
     fn query(&self) -> Result<Readiness> {
         callback::refuse("event query")?;
         let last = self.last();
+        let noted = last.note(Location::caller());
         let readiness = self.device.universe.driver.event_query(last.event)?;
         if readiness == Readiness::Ready {
+            noted.succeeded();
             last.learn();
         }
         Ok(readiness)
@@ -167,6 +183,7 @@ macro_rules! event_verbs {
             ///
             /// # Errors
             /// The error of work that failed, or `Stalled`.
+            #[track_caller]
             pub fn synchronize(&self) -> Result<()> {
                 self.0.synchronize()
             }
@@ -175,6 +192,7 @@ macro_rules! event_verbs {
             ///
             /// # Errors
             /// The error of work that failed.
+            #[track_caller]
             pub fn query(&self) -> Result<Readiness> {
                 self.0.query()
             }
@@ -183,6 +201,7 @@ macro_rules! event_verbs {
             ///
             /// # Errors
             /// The future ends with the error of work that failed, or with `Stalled`.
+            #[track_caller]
             pub fn ready(&self) -> Ready {
                 Ready::new(&self.0.device, Ok(Some(Point::Record(self.0.last()))))
             }
@@ -253,10 +272,11 @@ impl Ticket {
     ///
     /// # Errors
     /// The error of work that failed, or `Stalled`.
+    #[track_caller]
     pub fn wait(&self) -> Result<()> {
         callback::refuse("ticket wait")?;
         match &self.mark {
-            Some(mark) => self.device.universe.host_wait(mark),
+            Some(mark) => self.device.universe.host_wait(mark, Location::caller()),
             None => Ok(()),
         }
     }
@@ -265,11 +285,14 @@ impl Ticket {
     ///
     /// # Errors
     /// The error of work that failed.
+    #[track_caller]
     pub fn query(&self) -> Result<Readiness> {
         callback::refuse("ticket query")?;
         let Some(mark) = &self.mark else { return Ok(Readiness::Ready) };
+        let noted = self.device.universe.note_mark(mark, Location::caller());
         let readiness = self.device.universe.driver.event_query(mark.event)?;
         if readiness == Readiness::Ready {
+            noted.succeeded();
             self.device.universe.learn(&mark.snapshot);
         }
         Ok(readiness)
@@ -279,6 +302,7 @@ impl Ticket {
     ///
     /// # Errors
     /// The future ends with the error of work that failed, or with `Stalled`.
+    #[track_caller]
     pub fn ready(&self) -> Ready {
         Ready::new(&self.device, Ok(self.mark.clone().map(Point::Mark)))
     }

@@ -40,6 +40,7 @@ const CHECKPOINTS_MAX: usize = 64;
 pub(crate) struct Mark {
     driver: Arc<dyn Driver>,
     pub(crate) event: EventHandle,
+    pub(crate) device: DeviceId,
     /// Everything that is complete when the event is.
     pub(crate) snapshot: VectorClock,
     pub(crate) position: Position,
@@ -164,6 +165,15 @@ impl Lane {
         state.recorders = recorder.into_iter().collect();
     }
 
+    /// What the lane knows, if its stream is of this device. The end of a stream that is gone is
+    /// work of the device like any other (law A12).
+    pub(crate) fn add_known(&self, device: DeviceId, clock: &mut VectorClock) {
+        let state = self.lock();
+        if state.device == Some(device) {
+            clock.join(&state.vector);
+        }
+    }
+
     pub(crate) fn attach(&self, recorder: &Arc<Recorder>) {
         self.lock().recorders.push(Arc::clone(recorder));
     }
@@ -208,6 +218,7 @@ impl State {
             None => Arc::new(Mark {
                 driver: Arc::clone(driver),
                 event: driver.event_create(device, Timing::Off)?,
+                device,
                 snapshot: VectorClock::new(),
                 position: Position { lane, seq: 0 },
             }),

@@ -9,6 +9,7 @@ pub(crate) mod default;
 pub mod device;
 pub mod event;
 pub(crate) mod lane;
+pub(crate) mod noted;
 pub mod queue;
 pub mod ready;
 pub(crate) mod thread;

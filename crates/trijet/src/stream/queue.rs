@@ -81,12 +81,14 @@ impl Stream {
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.
+    #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         callback::refuse("stream synchronize")?;
         self.0.device.run_deferred();
         let lane = self.lane();
-        let vector = lane.known("stream synchronize")?;
+        let (vector, noted) = lane.known("stream synchronize", Location::caller())?;
         lane.driver().stream_synchronize(lane.stream)?;
+        noted.succeeded();
         lane.universe.learn(&vector);
         lane.universe.host_fns.take_panic()
     }
@@ -95,12 +97,14 @@ impl Stream {
     ///
     /// # Errors
     /// The error of work that failed.
+    #[track_caller]
     pub fn query(&self) -> Result<Readiness> {
         callback::refuse("stream query")?;
         let lane = self.lane();
-        let vector = lane.known("stream query")?;
+        let (vector, noted) = lane.known("stream query", Location::caller())?;
         let readiness = lane.driver().stream_query(lane.stream)?;
         if readiness == Readiness::Ready {
+            noted.succeeded();
             lane.universe.learn(&vector);
         }
         Ok(readiness)
@@ -147,6 +151,7 @@ impl Stream {
     /// # Errors
     /// The future ends with what the driver reports here, with the error of work that failed, or
     /// with `Stalled`.
+    #[track_caller]
     pub fn ready(&self) -> Ready {
         let mark = callback::refuse("ready").and_then(|()| self.lane().mark());
         Ready::new(&self.0.device, mark.map(|mark| mark.map(Point::Mark)))

@@ -27,14 +27,16 @@ use super::callback;
 use super::device::Shared;
 use super::event::Record;
 use super::lane::Mark;
+use super::noted::Noted;
 use super::thread;
+use super::universe::Universe;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::{Driver, EventHandle, Progress};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -63,6 +65,13 @@ impl Point {
         }
     }
 
+    fn note(&self, universe: &Universe, site: &'static Location<'static>) -> Noted {
+        match self {
+            Self::Mark(mark) => universe.note_mark(mark, site),
+            Self::Record(record) => record.note(site),
+        }
+    }
+
     fn snapshot(&self) -> Option<&VectorClock> {
         match self {
             Self::Mark(mark) => Some(&mark.snapshot),
@@ -84,19 +93,23 @@ pub(crate) struct Waiting {
     known: VectorClock,
     /// Why it could not be made.
     failed: Option<Error>,
+    /// Where it was made.
+    site: &'static Location<'static>,
     /// The entry on the list of the completion thread, which may be gone from there.
     entry: Option<EntryId>,
 }
 
 impl Waiting {
     /// Waits for `points`, beside what the calling thread knows to be complete.
+    #[track_caller]
     pub(crate) fn new(device: &Arc<Shared>, points: Result<Points>) -> Self {
         let (points, failed) = match points {
             Ok(points) => (points, None),
             Err(error) => (Points::new(), Some(error)),
         };
         let known = thread::with_known(device.universe.id, VectorClock::clone);
-        Self { device: Arc::clone(device), points, complete: 0, known, failed, entry: None }
+        let (device, site) = (Arc::clone(device), Location::caller());
+        Self { device, points, complete: 0, known, failed, site, entry: None }
     }
 
     /// Asks once; the calling thread knows what it asked for when the answer is good. After a
@@ -117,7 +130,10 @@ impl Waiting {
         let universe = &self.device.universe;
         while let Some(point) = self.points.get(self.complete) {
             match universe.driver.event_poll(point.event())? {
-                Progress::Ready => self.complete += 1,
+                Progress::Ready => {
+                    point.note(universe, self.site).succeeded();
+                    self.complete += 1;
+                }
                 Progress::Again => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
@@ -190,6 +206,7 @@ impl fmt::Debug for Waiting {
 pub struct Ready(Waiting);
 
 impl Ready {
+    #[track_caller]
     pub(crate) fn new(device: &Arc<Shared>, point: Result<Option<Point>>) -> Self {
         Self(Waiting::new(device, point.map(|point| point.into_iter().collect())))
     }

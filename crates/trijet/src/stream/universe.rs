@@ -11,12 +11,12 @@ use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Op, OpKind, StreamClass};
+use crate::base::ledger::{Op, OpKind, Outcome, StreamClass, Waited};
 use crate::base::mutant;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What the ordering did so far.
@@ -53,6 +53,8 @@ pub(crate) struct Universe {
     pub(crate) driver: Arc<dyn Driver>,
     /// Records every lane, while somebody asked for it.
     recorder: Mutex<Option<Arc<Recorder>>>,
+    /// Whether there is one: host calls look here first.
+    recording: AtomicBool,
     pub(crate) host_fns: Arc<HostFns>,
     lanes: Box<[Lane]>,
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
@@ -91,6 +93,7 @@ impl Universe {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             driver,
             recorder: Mutex::default(),
+            recording: AtomicBool::new(false),
             host_fns: Arc::default(),
             lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
             retired: Mutex::default(),
@@ -130,7 +133,8 @@ impl Universe {
         }
         let recorder = self.recorder.lock().expect("no panic under this lock").clone();
         if let (Some(recorder), Some(end)) = (&recorder, end) {
-            let what = OpKind::Ready { event: end.event.0 };
+            let what = Waited::Event(end.event.0);
+            let what = OpKind::Sync { what, outcome: Outcome::Complete };
             recorder.ledger.append(plain(what, device, kind.0, (self.id, end.position)));
         }
         self.lane(id).open(id, device, stream, kind, recorder);
@@ -260,12 +264,33 @@ impl Universe {
             (0..fresh).map(LaneId).for_each(|id| self.lane(id).detach(&earlier));
         }
         *self.recorder.lock().expect("no panic under this lock") = Some(recorder);
+        self.recording.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Who records every lane.
+    #[inline]
+    pub(crate) fn recorder(&self) -> Option<Arc<Recorder>> {
+        if !self.recording.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.recorder.lock().expect("no panic under this lock").clone()
+    }
+
+    /// Everything that the streams of a device hold, for who waits for all of it (law A10).
+    pub(crate) fn known_on(&self, device: DeviceId) -> VectorClock {
+        let fresh = *self.fresh.lock().expect("no panic under this lock");
+        let mut clock = VectorClock::new();
+        for id in (0..fresh).map(LaneId) {
+            self.lane(id).add_known(device, &mut clock);
+        }
+        clock
     }
 
     /// Ends the recording of every lane and takes the records with their times. What was recorded
     /// must be complete.
     pub(crate) fn take_record(&self) -> Result<Vec<Op>> {
+        self.recording.store(false, Ordering::Relaxed);
         let recorder = self.recorder.lock().expect("no panic under this lock").take();
         let Some(recorder) = recorder else { return Ok(Vec::new()) };
         let fresh = *self.fresh.lock().expect("no panic under this lock");

@@ -6,6 +6,7 @@
 
 use super::default::Turn;
 use super::lane::{LaneRef, Mark, Marks, Spec, State, plain};
+use super::noted::Noted;
 use super::ready::{Point, Points};
 use super::thread;
 use super::track::{Needs, Track};
@@ -13,10 +14,11 @@ use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Asked, Mode, OpKind};
+use crate::base::ledger::{Asked, Mode, OpKind, StreamClass, Waited};
 use crate::base::mutant;
 use crate::device::driver::{Driver, EventHandle, StreamHandle};
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -175,7 +177,11 @@ impl LaneRef {
 
     /// What the lane has enqueued or waited for so far; with the legacy stream, what the blocking
     /// ones have (law A14).
-    pub(crate) fn known(&self, op: &'static str) -> Result<VectorClock> {
+    pub(crate) fn known(
+        &self,
+        op: &'static str,
+        site: &'static Location<'static>,
+    ) -> Result<(VectorClock, Noted)> {
         let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, op)?),
             None => None,
@@ -184,7 +190,10 @@ impl LaneRef {
         if let Some(turn) = &turn {
             turn.at_end(&mut state);
         }
-        Ok(state.vector.clone())
+        let held = Some(Position { lane: self.id, seq: state.seq });
+        let noted =
+            self.universe.note_sync(Waited::Stream, (self.device, self.class(), held), site);
+        Ok((state.vector.clone(), noted))
     }
 }
 
@@ -202,10 +211,15 @@ impl Universe {
     }
 
     /// Makes the calling thread wait for the operations that an access by the host must follow.
-    pub(crate) fn host_wait_for(&self, track: &Track, range: Range<u64>, mode: Mode) -> Result<()> {
+    pub(crate) fn host_wait_for(
+        &self,
+        (track, range): (&Track, Range<u64>),
+        mode: Mode,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
         for need in self.host_needs(track, range, mode) {
             let mark = self.mark_for(need)?;
-            self.host_wait(&mark)?;
+            self.host_wait(&mark, site)?;
         }
         Ok(())
     }
@@ -235,10 +249,18 @@ impl Universe {
     }
 
     /// Makes the calling thread wait for `mark`, and know it.
-    pub(crate) fn host_wait(&self, mark: &Mark) -> Result<()> {
+    pub(crate) fn host_wait(&self, mark: &Mark, site: &'static Location<'static>) -> Result<()> {
+        let noted = self.note_mark(mark, site);
         self.driver.event_synchronize(mark.event)?;
+        noted.succeeded();
         self.learn(&mark.snapshot);
         Ok(())
+    }
+
+    /// The calling thread waits or asks for a mark.
+    pub(crate) fn note_mark(&self, mark: &Mark, site: &'static Location<'static>) -> Noted {
+        let on = (mark.device, StreamClass::NonBlocking, Some(mark.position));
+        self.note_sync(Waited::Event(mark.event.0), on, site)
     }
 
     /// The calling thread has observed `snapshot` to be complete.

@@ -214,6 +214,11 @@ pub(crate) fn a_wait_is_not_needed_after_a_host_sync(device: &Device) -> Result<
     let start = device.ordering().waits;
     b.launch(&MIX, (4, &v, &mut y))?;
     assert_eq!(device.ordering().waits, start);
+    let u = upload(device, &a, &words(16, 32))?;
+    device.synchronize()?;
+    let start = device.ordering().waits;
+    b.launch(&MIX, (5, &u, &mut y))?;
+    assert_eq!(device.ordering().waits, start, "all was complete");
     device.synchronize()
 }
 

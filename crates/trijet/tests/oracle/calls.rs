@@ -94,11 +94,6 @@ pub(crate) enum What {
     After {
         thread: u64,
     },
-    /// The library says that the thread saw the work of these calls complete. Believed, where the
-    /// record of a run does not have the calls that showed it.
-    Observed {
-        calls: Vec<usize>,
-    },
 }
 
 impl What {
@@ -189,7 +184,6 @@ impl fmt::Display for What {
             Self::SyncStream { stream } => write!(f, "sync stream {stream}"),
             Self::SyncDevice { device } => write!(f, "sync device {device}"),
             Self::After { thread } => write!(f, "after thread {thread}"),
-            Self::Observed { calls } => write!(f, "observed {calls:?}"),
         }
     }
 }

@@ -160,11 +160,11 @@ impl Builder<'_> {
         // Laws A13 and A14: the legacy stream stands for all blocking ones of its device, and law
         // A15 counts the per-thread streams among them.
         if lane.kind == StreamKind::Legacy {
-            let others = self.history.lanes.iter().zip(&self.streams);
-            let blocking = others.filter(|(other, _)| {
+            let others = self.history.lanes.iter().enumerate();
+            let blocking = others.filter(|(_, other)| {
                 other.device == lane.device && other.kind != StreamKind::NonBlocking
             });
-            prefix.extend(blocking.filter_map(|(_, last)| *last));
+            prefix.extend(blocking.filter_map(|(other, _)| self.last(other)));
         }
         prefix
     }
@@ -183,8 +183,9 @@ impl Builder<'_> {
     }
 
     fn device_tail(&self, device: usize) -> Vec<usize> {
-        let lanes = self.history.lanes.iter().zip(&self.streams);
-        lanes.filter(|(lane, _)| lane.device == device).filter_map(|(_, last)| *last).collect()
+        let lanes = self.history.lanes.iter().enumerate();
+        let here = lanes.filter(|(_, lane)| lane.device == device);
+        here.filter_map(|(stream, _)| self.last(stream)).collect()
     }
 
     fn closed(&self, edges: &[usize]) -> Nodes {
@@ -210,7 +211,6 @@ impl Builder<'_> {
             What::After { thread } if self.joins == Joins::Count => {
                 edges.extend(self.threads.get(thread).into_iter().flatten());
             }
-            What::Observed { calls } => edges.extend(calls.iter().map(|call| work(*call))),
             // Law A18: what is staged was first waited for.
             What::Work { verb, stream, accesses }
                 if return_of(self.history, *verb, accesses) == Return::Staged =>

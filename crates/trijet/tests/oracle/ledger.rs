@@ -5,7 +5,7 @@ use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
 use trijet::base::id::{LaneId, Position};
-use trijet::base::ledger::{Asked, Op, OpKind, Place, SourceOrder, StreamClass};
+use trijet::base::ledger::{Asked, Op, OpKind, Outcome, Place, SourceOrder, StreamClass, Waited};
 
 /// What is known so far of the record that is read.
 #[derive(Default)]
@@ -60,20 +60,23 @@ impl Reader {
         }
     }
 
-    fn observations(&mut self, op: &Op) {
+    /// What the library says that the thread knew at a call: news only, the rest was judged.
+    fn claims(&mut self, call: usize, op: &Op) {
         let before = self.known.insert(op.thread, op.thread_known.clone());
-        if !op.thread_known.is_empty() && before.as_ref() != Some(&op.thread_known) {
-            let calls = op.thread_known.iter().filter_map(|known| self.positions.get(known));
-            let calls = calls.copied().collect();
-            self.history.push(op.thread, What::Observed { calls });
-        }
+        let is_news = |known: &&Position| before.as_ref().is_none_or(|old| !old.contains(known));
+        let news = op.thread_known.iter().filter(is_news);
+        let calls = news.filter_map(|known| self.positions.get(known)).copied();
+        self.history.calls[call].known.extend(calls);
     }
 
     fn op(&mut self, op: &Op) {
         self.threads(op);
-        self.observations(op);
-        if let OpKind::Ready { event } = op.kind {
-            let call = self.history.push(op.thread, What::SyncEvent { event });
+        if let OpKind::Sync { what, outcome } = op.kind {
+            return self.sync(op, what, outcome);
+        }
+        if op.kind == OpKind::Host {
+            let accesses = self.accesses(op);
+            let call = self.history.push(op.thread, What::Host { accesses });
             return self.label(call, op);
         }
         let stream = self.lane(op);
@@ -89,7 +92,7 @@ impl Reader {
             OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
-            OpKind::Ready { .. } => return,
+            OpKind::Sync { .. } | OpKind::Host => return,
             OpKind::Record { event, by } => {
                 let what = What::Record { event: *event, stream, by: asked(*by) };
                 let call = self.history.push(op.thread, what);
@@ -103,6 +106,31 @@ impl Reader {
                 return;
             }
         };
+        let accesses = self.accesses(op);
+        let what = What::Work { verb, stream, accesses };
+        let call = self.history.push(op.thread, what);
+        self.positions.insert(op.position, call);
+        self.label(call, op);
+    }
+
+    /// A wait of the host stands for what had been enqueued at its call.
+    fn sync(&mut self, op: &Op, what: Waited, outcome: Outcome) {
+        if outcome == Outcome::Pending {
+            return;
+        }
+        let what = match what {
+            Waited::Event(event) => What::SyncEvent { event },
+            Waited::Stream => What::SyncStream { stream: self.lane(op) },
+            Waited::Device => {
+                What::SyncDevice { device: usize::try_from(op.device.0).expect("a few devices") }
+            }
+        };
+        let call = self.history.push(op.thread, what);
+        self.label(call, op);
+    }
+
+    fn accesses(&mut self, op: &Op) -> Vec<Access> {
+        let mut accesses = Vec::new();
         for access in &op.accesses {
             let memory = match access.place {
                 Place::Device => Memory::Device,
@@ -110,19 +138,17 @@ impl Reader {
                 Place::Pageable => Memory::Pageable,
             };
             self.history.memory.insert(access.block.0, memory);
+            accesses.push(Access {
+                block: access.block.0,
+                range: access.range.clone(),
+                writes: access.mode.writes(),
+            });
         }
-        let accesses = op.accesses.iter().map(|access| Access {
-            block: access.block.0,
-            range: access.range.clone(),
-            writes: access.mode.writes(),
-        });
-        let what = What::Work { verb, stream, accesses: accesses.collect() };
-        let call = self.history.push(op.thread, what);
-        self.positions.insert(op.position, call);
-        self.label(call, op);
+        accesses
     }
 
     fn label(&mut self, call: usize, op: &Op) {
+        self.claims(call, op);
         self.history.calls[call].label = format!("`{}` at {} ({})", op.label, op.position, op.site);
     }
 }
