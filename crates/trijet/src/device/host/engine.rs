@@ -4,13 +4,16 @@
 //! work. Streams are `streams`, events `events`, what a host call waits for `waits`.
 #![forbid(unsafe_code)]
 
+use super::exec;
+use super::mem::HostBytes;
 use super::refuse;
+use super::search::Object;
 use super::streams::{Kind, Slot, SlotId};
 use super::table::Table;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::Engine as Role;
+use crate::base::ledger::{Engine as Role, Mode};
 use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
@@ -95,6 +98,8 @@ pub(super) struct Node {
     after: SmallVec<[NodeId; 2]>,
     /// The steps of an exploration that made it ready.
     pub(super) causes: Causes,
+    /// The bytes that it touches in an exploration, and whether it changes them.
+    pub(super) touches: Box<[(Object, bool)]>,
     pub(super) work: Work,
 }
 
@@ -158,9 +163,28 @@ pub(super) struct Trail {
     pub(super) step: u32,
     finished: HashMap<NodeId, Causes>,
     points: HashMap<(SlotId, u64), NodeId>,
+    /// Memory in the order in which it was first enqueued with.
+    regions: Vec<HostBytes>,
 }
 
 impl Trail {
+    /// What an operation touches, in names that do not depend on where memory lies.
+    fn touches(&mut self, work: &Work) -> Box<[(Object, bool)]> {
+        let name = |(span, mode): (Span, Mode)| {
+            let host = span.memory().host()?;
+            let (bytes, known) = (host.in_region(&span.range()), &mut self.regions);
+            let number = known.iter().position(|other| other.shares_region(host));
+            let number = number.unwrap_or_else(|| {
+                // It is kept, so that no other memory takes its place in this run.
+                known.push(host.clone());
+                known.len() - 1
+            });
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            Some((Object::Bytes(number, bytes), mode.writes()))
+        };
+        exec::accesses(work).into_iter().filter_map(name).collect()
+    }
+
     /// What completed everything up to `point`.
     pub(super) fn causes_of(&self, point: Point) -> Causes {
         let node = self.points.get(&(point.slot, point.seq));
@@ -262,7 +286,7 @@ impl Engine {
         };
         self.orders += 1;
         let id = NodeId { order: self.orders, at };
-        let (mut missing, mut causes) = (0, Causes::new());
+        let (mut missing, mut causes, mut touches) = (0, Causes::new(), Box::default());
         for other in before {
             if let Some(node) = self.node_mut(*other) {
                 if !node.after.contains(&id) {
@@ -275,6 +299,7 @@ impl Engine {
         }
         if let Some(trail) = &mut self.trail {
             causes.push(trail.step);
+            touches = trail.touches(&work);
             let seq = self.slots[on.index()].submitted + 1;
             trail.points.insert((on, seq), id);
         }
@@ -294,6 +319,7 @@ impl Engine {
             missing,
             after: SmallVec::new(),
             causes,
+            touches,
             work,
         };
         self.nodes[at as usize] = Some(node);

@@ -127,8 +127,13 @@ impl HostBytes {
         (at, end - start)
     }
 
-    /// The same as numbers of the region, for its locks.
-    fn in_region(&self, range: &Range<u64>) -> Range<u64> {
+    /// Whether both are windows of the same bytes, at whatever place.
+    pub(in crate::device::host) fn shares_region(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.region, &other.region)
+    }
+
+    /// The same as numbers of the region.
+    pub(in crate::device::host) fn in_region(&self, range: &Range<u64>) -> Range<u64> {
         self.start as u64 + range.start..self.start as u64 + range.end
     }
 }

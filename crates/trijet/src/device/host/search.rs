@@ -34,8 +34,9 @@ pub(super) enum Object {
     Pools,
     /// Whatever host functions and host threads share.
     Host,
-    /// Bytes by address.
-    Bytes(Range<u64>),
+    /// Bytes of a region of memory, which has a number that a repeated run gives again. Addresses
+    /// differ between runs.
+    Bytes(u32, Range<u64>),
 }
 
 #[derive(Debug, Clone)]
@@ -49,7 +50,9 @@ fn conflict(a: &Touch, b: &Touch) -> bool {
         return false;
     }
     match (&a.object, &b.object) {
-        (Object::Bytes(a), Object::Bytes(b)) => a.start.max(b.start) < a.end.min(b.end),
+        (Object::Bytes(r, a), Object::Bytes(s, b)) => {
+            r == s && a.start.max(b.start) < a.end.min(b.end)
+        }
         (a, b) => a == b,
     }
 }
@@ -352,7 +355,7 @@ impl Search {
     fn note_torn(&mut self, order: &Order, i: usize, j: usize) {
         let bytes = |event: &Event| -> Vec<Touch> {
             let touches = event.touches.iter();
-            touches.filter(|t| matches!(t.object, Object::Bytes(_))).cloned().collect()
+            touches.filter(|t| matches!(t.object, Object::Bytes(..))).cloned().collect()
         };
         let (a, b) = (&order.events[i], &order.events[j]);
         let streams = matches!((a.actor, b.actor), (Actor::Stream(_), Actor::Stream(_)));

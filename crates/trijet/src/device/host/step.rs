@@ -172,9 +172,8 @@ impl Stepper {
         if matches!(node.work, Work::HostFn(_)) {
             self.touch(Object::Host, true);
         }
-        for (span, mode) in exec::accesses(&node.work) {
-            let bytes = span.address()..span.address() + span.bytes();
-            self.touch(Object::Bytes(bytes), mode.writes());
+        for (object, write) in &node.touches {
+            self.touch(object.clone(), *write);
         }
     }
 
