@@ -9,6 +9,7 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::args::ArgBlock;
 use bytemuck::Pod;
+use smallvec::SmallVec;
 
 /// What a launch costs on the modelled GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -30,14 +31,17 @@ pub struct Twin {
     pub cost: fn(&ArgBlock) -> Cost,
 }
 
+/// Written spans by the index of their argument, mostly one or two.
+pub(in crate::device) type Writes<'a> = SmallVec<[(usize, &'a mut [u8]); 2]>;
+
 /// The arguments of a twin for one tile.
 #[derive(Debug)]
 pub struct Tile<'a> {
     pub(in crate::device) args: &'a ArgBlock,
     /// The first element of this tile in each written argument.
     pub first: u64,
-    pub(in crate::device) reads: Vec<(usize, &'a [u8])>,
-    pub(in crate::device) writes: Vec<(usize, &'a mut [u8])>,
+    pub(in crate::device) reads: &'a [(usize, &'a [u8])],
+    pub(in crate::device) writes: Writes<'a>,
 }
 
 impl<'a> Tile<'a> {

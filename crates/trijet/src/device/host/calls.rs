@@ -8,6 +8,7 @@ use super::order::May;
 use super::refuse;
 use super::search::Object;
 use super::streams::{Kind, SlotId};
+use super::threads::WallClock;
 use super::turn::{Guard, Points, Switch};
 use super::{CostModel, HostDriver, Run, State};
 use crate::base::clock::VectorClock;
@@ -32,9 +33,9 @@ pub(super) struct Call<'a> {
 
 impl State {
     /// The host spends the time of a call; what the clock says then.
-    pub(super) fn call_time(&mut self, wall: Nanos, cost: fn(&CostModel) -> Nanos) -> Nanos {
+    pub(super) fn call_time(&mut self, wall: &WallClock, cost: fn(&CostModel) -> Nanos) -> Nanos {
         match &mut self.run {
-            Run::Threads(_) => wall,
+            Run::Threads(_) => wall.now(),
             Run::Timed(simulation) => {
                 let time = cost(simulation.cost());
                 simulation.host_call(time)
@@ -98,7 +99,7 @@ impl HostDriver {
             Some(FaultKind::DeviceLost) => {
                 let cause = "the device has fallen off the bus";
                 let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
-                let now = state.call_time(self.shared.clock.now(), |cost| cost.event_call);
+                let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
                 state.engine.lose(device, error.with_code(721).on(device), now);
                 // Other threads wait for what is over now.
                 self.shared.changed.notify_all();
@@ -120,10 +121,9 @@ impl HostDriver {
         let found = &state.engine.slots[slot.index()];
         if found.submitted - found.done >= DEPTH {
             let room = Point { slot, seq: found.submitted + 1 - DEPTH };
-            let room = (&Points::from_slice(&[room]), &VectorClock::new());
-            state = self.wait_for(op, state, room, Switch::Never)?;
+            state = self.wait_until(op, state, &Points::from_slice(&[room]), Switch::Never)?;
         }
-        let now = state.call_time(self.shared.clock.now(), |cost| cost.enqueue);
+        let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
         state.touch_queue(slot);
         let id = state.engine.push(op, slot, now, work, waits)?;
         if let Some(kind) = struck {
@@ -287,7 +287,7 @@ impl HostDriver {
             staged.push(CopySpans { dst: copy.dst.clone(), src: place.clone() });
             reads.push(CopySpans { dst: place, src: copy.src.clone() });
         }
-        let now = call.state.call_time(self.shared.clock.now(), |cost| cost.enqueue);
+        let now = call.state.call_time(&self.shared.clock, |cost| cost.enqueue);
         let read = call.state.engine.push(call.op, aside, now, Work::Batch(reads.into()), &[])?;
         if order == SourceOrder::DuringCall {
             self.wake(&mut call.state);

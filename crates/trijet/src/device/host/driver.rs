@@ -118,7 +118,7 @@ impl Driver for HostDriver {
 
     fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
         let Call { mut state, slot, .. } = self.begin_on(Verb::StreamWait, stream)?;
-        let now = state.call_time(self.shared.clock.now(), |cost| cost.event_call);
+        let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
         state.touch(Object::Event(event.0), false);
         state.touch_queue(slot);
         state.engine.stream_wait(slot, event, now)?;
@@ -142,7 +142,7 @@ impl Driver for HostDriver {
         let call = self.begin_on(Verb::EventRecord, stream)?;
         let never = call.never_completes();
         let Call { mut state, slot, .. } = call;
-        let now = state.call_time(self.shared.clock.now(), |cost| cost.event_call);
+        let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
         state.touch(Object::Event(event.0), true);
         state.touch_queue(slot);
         let legacy = if state.may(May::LegacyRecordHolds) {

@@ -6,7 +6,8 @@ use super::mem::RangeGuard;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Span;
-use crate::device::twin::Tile;
+use crate::device::twin::{Tile, Writes};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -104,34 +105,29 @@ fn copy(dst: &Span, src: &Span) -> Result<()> {
 /// Runs the tiles `part` of a kernel, on up to `threads` threads: tiles own disjoint bytes.
 fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     let tile = kernel.tile_elements.max(1);
-    let (mut read_locks, mut write_locks) = (Vec::new(), Vec::new());
+    // A kernel of one tile, which most of an exploration's are, allocates nothing here.
+    let mut read_locks: SmallVec<[(usize, Option<RangeGuard>); 4]> = SmallVec::new();
+    let mut write_locks: SmallVec<[(usize, u64, RangeGuard); 2]> = SmallVec::new();
     for arg in kernel.args.spans() {
-        if arg.span.bytes() == 0 {
-            continue;
-        }
-        if arg.mode.writes() {
+        let empty = arg.span.bytes() == 0;
+        if !arg.mode.writes() {
+            let guard = if empty { None } else { Some(lock(&arg.span, Mode::Read, &kernel.name)?) };
+            read_locks.push((arg.index, guard));
+        } else if !empty {
             let bytes = arg.element_bytes.saturating_mul(tile);
             let own = part.start.saturating_mul(bytes)..part.end.saturating_mul(bytes);
             let own = slice(&arg.span, &own);
             write_locks.push((arg.index, bytes, lock(&own, arg.mode, &kernel.name)?));
-        } else {
-            read_locks.push((arg.index, lock(&arg.span, Mode::Read, &kernel.name)?));
         }
     }
-    let reads: Vec<(usize, &[u8])> = kernel
-        .args
-        .spans()
+    let reads: SmallVec<[(usize, &[u8]); 4]> = read_locks
         .iter()
-        .filter(|arg| !arg.mode.writes())
-        .map(|arg| {
-            let held = read_locks.iter().find(|(index, _)| *index == arg.index);
-            (arg.index, held.map_or(&[][..], |(_, guard)| guard.bytes()))
-        })
+        .map(|(index, guard)| (*index, guard.as_ref().map_or(&[][..], RangeGuard::bytes)))
         .collect();
     let written_bytes: u64 = write_locks.iter().map(|(_, _, g)| g.bytes().len() as u64).sum();
     let count = part.end - part.start;
-    let mut pieces: Vec<Piece<'_>> =
-        (part.start..part.end).map(|index| (index * tile, Vec::new())).collect();
+    let mut pieces: Pieces<'_> =
+        (part.start..part.end).map(|index| (index * tile, Writes::new())).collect();
     for (index, bytes, guard) in &mut write_locks {
         let chunk = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
         for (piece, own) in pieces.iter_mut().zip(guard.bytes_mut().chunks_mut(chunk)) {
@@ -146,7 +142,7 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
             return;
         }
         std::thread::scope(|scope| {
-            let mut rest = pieces;
+            let mut rest = pieces.into_vec();
             while !rest.is_empty() {
                 let tail = rest.split_off(share.min(rest.len()));
                 let mine = std::mem::replace(&mut rest, tail);
@@ -161,9 +157,14 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
 }
 
 /// The first element of a tile, and its part of each written argument.
-type Piece<'a> = (u64, Vec<(usize, &'a mut [u8])>);
+type Piece<'a> = (u64, Writes<'a>);
+type Pieces<'a> = SmallVec<[Piece<'a>; 1]>;
 
-fn run_pieces<'a>(kernel: &'a Kernel, reads: &[(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {
+fn run_pieces<'a>(
+    kernel: &'a Kernel,
+    reads: &'a [(usize, &'a [u8])],
+    pieces: impl IntoIterator<Item = Piece<'a>>,
+) {
     for (first, mut writes) in pieces {
         // A span shorter than the others has no bytes for the last tiles.
         for arg in kernel.args.spans().iter().filter(|arg| arg.mode.writes()) {
@@ -171,7 +172,7 @@ fn run_pieces<'a>(kernel: &'a Kernel, reads: &[(usize, &'a [u8])], pieces: Vec<P
                 writes.push((arg.index, &mut []));
             }
         }
-        let mut tile = Tile { args: &kernel.args, first, reads: reads.to_vec(), writes };
+        let mut tile = Tile { args: &kernel.args, first, reads, writes };
         (kernel.twin.run)(&mut tile);
     }
 }

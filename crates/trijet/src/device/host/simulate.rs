@@ -12,16 +12,17 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::Engine as Role;
 use crate::base::units::Nanos;
 use crate::device::driver::HostFn;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// Parts of one operation; at least 4, so that a copy can be seen half done.
-const PARTS: u64 = 4;
+const PARTS: usize = 4;
 
 /// An operation that occupies an engine.
 struct Running {
     node: NodeId,
-    parts: Vec<u64>,
+    parts: SmallVec<[u64; PARTS]>,
     units: u64,
     /// The part that is being run.
     at: usize,
@@ -36,8 +37,35 @@ enum Due {
     Part(NodeId),
 }
 
-/// An engine of a device.
-type Place = (DeviceId, Role);
+/// One engine of a device.
+#[derive(Default)]
+struct Station {
+    /// Operations that may start, by urgency and age: at most one per stream.
+    ready: Vec<((i32, NodeId), Hold)>,
+    running: SmallVec<[Running; 1]>,
+}
+
+/// The engine of a device, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place(usize);
+
+impl Place {
+    const ROLES: [Role; 6] =
+        [Role::Upload, Role::Compute, Role::Download, Role::Peer, Role::Host, Role::None];
+
+    fn of(device: DeviceId, role: Role) -> Self {
+        Self(device.0 as usize * Self::ROLES.len() + role as usize)
+    }
+
+    fn role(self) -> Role {
+        Self::ROLES[self.0 % Self::ROLES.len()]
+    }
+
+    /// Another engine of the same device.
+    fn beside(self, role: Role) -> Self {
+        Self(self.0 - self.role() as usize + role as usize)
+    }
+}
 
 pub(super) struct Simulation {
     /// How far the device has been simulated.
@@ -46,9 +74,12 @@ pub(super) struct Simulation {
     host: Nanos,
     pub(super) policy: Policy,
     cost: CostModel,
-    /// Operations that may start, by urgency and age.
-    ready: BTreeMap<Place, BTreeMap<(i32, NodeId), Hold>>,
-    running: BTreeMap<Place, Vec<Running>>,
+    /// By device and role.
+    stations: Vec<Station>,
+    /// Operations that `settle` found; kept for its memory.
+    found: Vec<(NodeId, Nanos)>,
+    /// The same for what is due at one moment.
+    due: Vec<Reverse<(Nanos, u64, Due)>>,
     agenda: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
     ticket: u64,
     threads: usize,
@@ -79,8 +110,9 @@ impl Simulation {
             host: Nanos(0),
             policy,
             cost,
-            ready: BTreeMap::new(),
-            running: BTreeMap::new(),
+            stations: Vec::new(),
+            found: Vec::new(),
+            due: Vec::new(),
             agenda: BinaryHeap::new(),
             ticket: 0,
             threads,
@@ -114,30 +146,32 @@ impl Simulation {
             return if moved { Step::Moved } else { Step::Quiet };
         }
         self.now = self.now.max(next);
-        let due = self.pop_due();
-        match due {
-            Due::Visible(node) => {
+        match self.pop_due() {
+            None => Step::Moved,
+            Some(Due::Visible(node)) => {
                 self.make_ready(engine, node, Hold::Over);
                 Step::Moved
             }
-            Due::Part(node) => self.finish_part(engine, faults, node),
+            Some(Due::Part(node)) => self.finish_part(engine, faults, node),
         }
     }
 
     /// One of the things that are due now; which one is the policy's choice.
-    fn pop_due(&mut self) -> Due {
-        let mut due = Vec::new();
+    fn pop_due(&mut self) -> Option<Due> {
+        if matches!(self.policy, Policy::Greedy) {
+            return self.agenda.pop().map(|Reverse((.., due))| due);
+        }
         while let Some(Reverse((time, ..))) = self.agenda.peek()
             && *time <= self.now
         {
-            due.extend(self.agenda.pop());
-            if matches!(self.policy, Policy::Greedy) {
-                break;
-            }
+            self.due.extend(self.agenda.pop());
         }
-        let Reverse((_, _, chosen)) = due.swap_remove(self.policy.pick(due.len()));
-        self.agenda.extend(due);
-        chosen
+        if self.due.is_empty() {
+            return None;
+        }
+        let Reverse((_, _, chosen)) = self.due.swap_remove(self.policy.pick(self.due.len()));
+        self.agenda.extend(self.due.drain(..));
+        Some(chosen)
     }
 
     fn put_off(&mut self, until: Nanos, due: Due) {
@@ -147,16 +181,23 @@ impl Simulation {
 
     /// Takes up what nothing holds back any more.
     fn settle(&mut self, engine: &mut Engine) {
-        let mut later = Vec::new();
-        let now = self.now;
-        engine.settle(now, |node| later.push((node.id, node.enqueued.max(node.ready))));
-        for (id, at) in later {
+        let (now, mut found) = (self.now, std::mem::take(&mut self.found));
+        engine.settle(now, |node| found.push((node.id, node.enqueued.max(node.ready))));
+        for (id, at) in found.drain(..) {
             if at > now {
                 self.put_off(at, Due::Visible(id));
             } else {
                 self.make_ready(engine, id, Hold::NotYet);
             }
         }
+        self.found = found;
+    }
+
+    fn station(&mut self, place: Place) -> &mut Station {
+        if place.0 >= self.stations.len() {
+            self.stations.resize_with(place.0 + 1, Station::default);
+        }
+        &mut self.stations[place.0]
     }
 
     fn make_ready(&mut self, engine: &mut Engine, id: NodeId, hold: Hold) {
@@ -165,31 +206,26 @@ impl Simulation {
             engine.complete(id, self.now);
             return;
         }
-        let place = (node.device, node.role);
-        self.ready.entry(place).or_default().insert((node.priority, id), hold);
+        let key = (node.priority, id);
+        let ready = &mut self.station(Place::of(node.device, node.role)).ready;
+        let at = ready.partition_point(|(other, _)| *other < key);
+        ready.insert(at, (key, hold));
     }
 
     /// Starts what may start, until no engine is free or nothing is ready.
     fn start(&mut self, engine: &mut Engine, faults: &Faults) -> bool {
         let mut any = false;
-        let places: Vec<Place> =
-            self.ready.iter().filter(|(_, ready)| !ready.is_empty()).map(|(p, _)| *p).collect();
-        for place in places {
-            let limit = match place.1 {
+        for place in (0..self.stations.len()).map(Place) {
+            let limit = match place.role() {
                 Role::Compute => self.policy.kernels_at_once(),
                 _ => 1,
             };
-            while self.running.get(&place).map_or(0, Vec::len) < limit {
-                let Some(ready) = self.ready.get_mut(&place) else { break };
-                if ready.is_empty() {
+            loop {
+                let Station { ready, running } = &mut self.stations[place.0];
+                if ready.is_empty() || running.len() >= limit {
                     break;
                 }
-                let choice = self.policy.pick(ready.len());
-                let Some((key, hold)) = ready.iter().nth(choice).map(|(key, hold)| (*key, *hold))
-                else {
-                    break;
-                };
-                ready.remove(&key);
+                let (key, hold) = ready.remove(self.policy.pick(ready.len()));
                 any = true;
                 let held = if hold == Hold::NotYet { self.policy.hold() } else { Nanos(0) };
                 if held > Nanos(0) {
@@ -204,24 +240,25 @@ impl Simulation {
 
     fn begin(&mut self, node: &Node, place: Place, faults: &Faults) {
         let units = exec::units(&node.work);
-        let mut parts: Vec<u64> = (0..units.min(PARTS)).collect();
+        let mut parts: SmallVec<[u64; PARTS]> = (0..units.min(PARTS as u64)).collect();
         self.policy.arrange(&mut parts);
         let first = self.part_time(&node.work, parts.len() as u64, place);
-        let latency = match place.1 {
+        let latency = match place.role() {
             Role::Upload | Role::Download | Role::Peer => self.cost.copy_latency,
             _ => Nanos(0),
         };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
         self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id));
         let running = Running { node: node.id, parts, units, at: 0 };
-        self.running.entry(place).or_default().push(running);
+        self.station(place).running.push(running);
     }
 
     /// The model's time for one of `parts` parts of an operation, if it starts now.
-    fn part_time(&self, work: &Work, parts: u64, (device, role): Place) -> Nanos {
-        let busy = |role| self.running.get(&(device, role)).is_some_and(|r| !r.is_empty());
+    fn part_time(&self, work: &Work, parts: u64, place: Place) -> Nanos {
+        let station = |role| self.stations.get(place.beside(role).0);
+        let busy = |role| station(role).is_some_and(|station| !station.running.is_empty());
         let bytes = exec::bytes(work) / parts;
-        match (work, role) {
+        match (work, place.role()) {
             (_, Role::Upload) => self.cost.link(bytes, busy(Role::Download)),
             (_, Role::Download) => self.cost.link(bytes, busy(Role::Upload)),
             (_, Role::Peer) => self.cost.link(bytes, false),
@@ -238,12 +275,13 @@ impl Simulation {
             self.stop(place, index);
             return Step::Moved;
         };
+        let device = node.device;
         if let Work::HostFn(function) = &mut node.work
             && let Some(function) = function.take()
         {
             return Step::Call(id, function);
         }
-        let Running { parts, units, at, .. } = &self.running[&place][index];
+        let Running { parts, units, at, .. } = &self.stations[place.0].running[index];
         let (part, count, last) = (parts[*at], parts.len() as u64, *at + 1 == parts.len());
         let range = part * units / count..(part + 1) * units / count;
         let outcome =
@@ -252,7 +290,7 @@ impl Simulation {
             self.stop(place, index);
             // Whoever advances the simulation may wait for another device, which is not lost: those
             // who wait for this one ask the engine (law A10).
-            engine.lose(place.0, error.on(place.0), self.now);
+            engine.lose(device, error.on(device), self.now);
             return Step::Moved;
         }
         if last {
@@ -262,23 +300,20 @@ impl Simulation {
         }
         let nominal = self.part_time(&node.work, count, place);
         let time = faults.slowed(id, self.policy.stretch(nominal));
-        if let Some(running) = self.running.get_mut(&place) {
-            running[index].at += 1;
-        }
+        self.stations[place.0].running[index].at += 1;
         self.put_off(Nanos(self.now.0 + time.0), Due::Part(id));
         Step::Moved
     }
 
     fn find_running(&self, id: NodeId) -> Option<(Place, usize)> {
-        self.running.iter().find_map(|(place, running)| {
-            running.iter().position(|r| r.node == id).map(|index| (*place, index))
+        (0..).map(Place).zip(&self.stations).find_map(|(place, station)| {
+            let index = station.running.iter().position(|running| running.node == id)?;
+            Some((place, index))
         })
     }
 
     fn stop(&mut self, place: Place, index: usize) {
-        if let Some(running) = self.running.get_mut(&place) {
-            running.swap_remove(index);
-        }
+        self.stations[place.0].running.swap_remove(index);
     }
 
     /// The host function of `id` returned.

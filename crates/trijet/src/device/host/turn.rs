@@ -131,6 +131,22 @@ impl HostDriver {
         (points, clock): (&Points, &VectorClock),
         switch: Switch,
     ) -> Result<Guard<'a>> {
+        let mut state = self.wait_until(op, state, points, switch)?;
+        let found = &mut *state;
+        found.engine.see(points, clock);
+        found.pools.synchronised(&found.engine);
+        Ok(state)
+    }
+
+    /// The same where the caller is only held up: it has synchronised with nothing, so it has seen
+    /// nothing (law A20).
+    pub(super) fn wait_until<'a>(
+        &'a self,
+        op: &'static str,
+        state: Guard<'a>,
+        points: &Points,
+        switch: Switch,
+    ) -> Result<Guard<'a>> {
         let scripted = Self::me(&state) != 0 && switch == Switch::Threads;
         let mut state = if state.explores() || scripted {
             self.wait_turn(op, state, points, switch)?
@@ -142,12 +158,9 @@ impl HostDriver {
             }
             state
         };
-        let found = &mut *state;
-        if let Run::Timed(simulation) = &mut found.run {
+        if let Run::Timed(simulation) = &mut state.run {
             simulation.host_waited();
         }
-        found.engine.see(points, clock);
-        found.pools.synchronised(&found.engine);
         Ok(state)
     }
 
