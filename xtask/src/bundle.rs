@@ -12,6 +12,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+/// The test program of `explore`.
+pub(crate) const ORACLE: [&str; 6] = ["test", "--no-run", "-p", "trijet", "--test", "oracle"];
+
 /// Takes no options; what is built follows from what the workspace holds.
 pub(crate) fn run(options: &[String]) -> io::Result<()> {
     if let Some(option) = options.first() {
@@ -35,6 +38,9 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
+    // A host with many cores explores more programs.
+    programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
+    programs.extend(build(&root, &commit, &ORACLE)?.into_iter().filter(|p| p.name == "oracle"));
     if has_gpu_tests(&root) {
         let tests = ["test", "--no-run", "-p", "trijet", "--test", "gpu"];
         programs.extend(build(&root, &commit, &tests)?.into_iter().filter(|p| p.kind == "test"));
@@ -73,7 +79,7 @@ impl Program {
     fn place(&self) -> PathBuf {
         match self.kind.as_str() {
             "example" => Path::new("examples").join(&self.name),
-            "test" => Path::new("tests").join(&self.name),
+            "test" if self.name != "oracle" => Path::new("tests").join(&self.name),
             _ => PathBuf::from(&self.name),
         }
     }

@@ -5,11 +5,12 @@
 //! share and the memory of one stays small.
 #![forbid(unsafe_code)]
 
-use crate::bundle::{build, commit, root};
+use crate::bundle::{ORACLE, build, commit, root};
 use crate::tools::Result;
 use std::collections::{BTreeMap, VecDeque};
+use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
@@ -109,15 +110,24 @@ fn work(oracle: &Path, shares: &Mutex<VecDeque<Range<u64>>>, total: &Mutex<Total
     }
 }
 
-/// Builds the oracle and runs it over `--programs` seeds from `--seed` on.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    let Options { programs, seed } = options(words)?;
+/// The oracle and its commit: those beside this program in a bundle, or as built now.
+fn oracle() -> Result<(PathBuf, String)> {
+    let here = std::env::current_exe()?;
+    let bundle = here.parent().ok_or("this program lies nowhere")?;
+    if let Ok(commit) = fs::read_to_string(bundle.join("COMMIT")) {
+        return Ok((bundle.join("oracle"), commit.trim().to_owned()));
+    }
     let root = root()?;
     let commit = commit(&root)?;
-    let test = ["test", "--no-run", "-p", "trijet", "--test", "oracle"];
-    let built = build(&root, &commit, &test)?;
+    let built = build(&root, &commit, &ORACLE)?;
     let oracle = built.into_iter().find(|program| program.name == "oracle");
-    let oracle = oracle.ok_or("cargo built no oracle")?.built;
+    Ok((oracle.ok_or("cargo built no oracle")?.built, commit))
+}
+
+/// Runs the oracle over `--programs` seeds from `--seed` on.
+pub(crate) fn run(words: &[String]) -> Result<()> {
+    let Options { programs, seed } = options(words)?;
+    let (oracle, commit) = oracle()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let shares = Mutex::new(shares(seed..seed + programs));
     let total = Mutex::new(Total::default());
