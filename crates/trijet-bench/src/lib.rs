@@ -6,10 +6,11 @@ pub mod enqueue;
 mod manual;
 pub mod overlap;
 pub mod record;
+pub mod simulate;
 pub mod stats;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 2] = ["overlap", "enqueue"];
+pub const NAMES: [&str; 3] = ["overlap", "enqueue", "virtual"];
 
 /// Runs a benchmark by its name.
 ///
@@ -19,6 +20,7 @@ pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<record::Record
     match name {
         "overlap" => overlap::run(device),
         "enqueue" => enqueue::run(device),
+        "virtual" => simulate::run(device),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -8,7 +8,7 @@ use trijet::{Device, Select};
 /// Benchmarks of trijet. The record goes to standard output.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The benchmark: overlap or enqueue.
+    /// The benchmark: overlap, enqueue or virtual.
     name: String,
     /// The CUDA device.
     #[arg(long, default_value_t = 0)]

@@ -78,7 +78,7 @@ impl fmt::Display for Record {
         for row in &self.rows {
             let s = &row.samples;
             let median = s.quantile(0.5);
-            write!(f, "{},{},{median:.3},", row.what, row.unit)?;
+            write!(f, "\"{}\",{},{median:.3},", row.what, row.unit)?;
             write!(f, "{:.3},{:.3},{}", s.quantile(0.0), s.quantile(1.0), s.count())?;
             match row.bound {
                 Some(bound) => writeln!(f, ",{bound:.3},{:.4}", bound / median)?,

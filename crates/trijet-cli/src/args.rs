@@ -307,7 +307,7 @@ pub(crate) struct OverlapOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
-    /// The benchmark: overlap or enqueue.
+    /// The benchmark: overlap, enqueue or virtual.
     pub(crate) name: String,
     /// auto, cuda:N or host.
     #[arg(long, default_value = "auto")]

@@ -1,0 +1,193 @@
+//! How fast the virtual executor is: enqueued and run operations per second of real time, and how
+//! long it takes to try every order of a program.
+#![forbid(unsafe_code)]
+
+use crate::manual::by_hand;
+use crate::record::Record;
+use crate::stats::Samples;
+use serde::Deserialize;
+use std::time::Instant;
+use trijet::kernels::MIX;
+use trijet::witness::{Exploration, Strategy, explore};
+use trijet::{Buffer, Device, Error, ErrorKind, Executor, HostConfig, Order, Result, Stream};
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    streams: usize,
+    operations: u64,
+    crossing: u64,
+    elements: u64,
+    samples: usize,
+    orders_max: u64,
+    exhaustions: usize,
+}
+
+fn device(executor: Executor) -> Result<Device> {
+    Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
+}
+
+/// Per stream a buffer that its kernels change, and one that nobody changes.
+struct Desk {
+    device: Device,
+    streams: Vec<Stream>,
+    buffers: Vec<Buffer<u64>>,
+    sources: Vec<Buffer<u64>>,
+    enqueued: u64,
+}
+
+impl Desk {
+    fn new(executor: Executor, definition: &Definition) -> Result<Self> {
+        let device = device(executor)?;
+        let streams: Vec<Stream> =
+            (0..definition.streams).map(|_| device.stream()).collect::<Result<_>>()?;
+        let fresh = |s: &Stream| {
+            let mut x = s.alloc::<u64>(definition.elements)?;
+            s.fill_bytes(&mut x, 1)?;
+            Ok(x)
+        };
+        let sources = streams.iter().map(fresh).collect::<Result<_>>()?;
+        let buffers = streams.iter().map(fresh).collect::<Result<_>>()?;
+        Ok(Self { device, streams, buffers, sources, enqueued: 0 })
+    }
+
+    /// Nanoseconds per operation, the wait for all of them included.
+    fn run(&mut self, definition: &Definition) -> Result<f64> {
+        let count = self.streams.len();
+        let start = Instant::now();
+        for (index, own) in (0..definition.operations).zip((0..count).cycle()) {
+            let salt = self.enqueued + index;
+            if index % definition.crossing == 0 {
+                let pair = [own, (own + 1) % count];
+                let [y, other] = self.buffers.get_disjoint_mut(pair).map_err(|cause| {
+                    Error::new(ErrorKind::InvalidValue, "bench", "one stream").caused_by(cause)
+                })?;
+                self.streams[own].launch(&MIX, (salt, &*other, y))?;
+            } else {
+                self.streams[own]
+                    .launch(&MIX, (salt, &self.sources[own], &mut self.buffers[own]))?;
+            }
+        }
+        self.device.synchronize()?;
+        self.enqueued += definition.operations;
+        Ok(start.elapsed().as_secs_f64() * 1e9 / definition.operations as f64)
+    }
+
+    /// What the kernels made of the buffers.
+    fn result(&self) -> Result<Vec<u64>> {
+        let mut words = Vec::new();
+        for buffer in &self.buffers {
+            let mut back = self.device.pinned::<u64>(buffer.len())?;
+            self.streams[0].copy(buffer, &mut back)?;
+            words.extend_from_slice(&back.read()?);
+        }
+        Ok(words)
+    }
+}
+
+/// The programs that are exhausted: how many of the four kernels of each stream change the buffer
+/// that all streams share.
+const SHARED: [(usize, &str); 4] = [
+    (0, "3 streams of 4 kernels, no conflict"),
+    (1, "3 streams of 4 kernels, one of each in conflict"),
+    (2, "3 streams of 4 kernels, two of each in conflict"),
+    (3, "3 streams of 4 kernels, three of each in conflict"),
+];
+
+/// Three streams of four kernels, the last `shared` of which change one buffer.
+fn program(devices: &[Device], shared: usize) -> Result<u64> {
+    let device = &devices[0];
+    let streams = [device.stream()?, device.stream()?, device.stream()?];
+    let source = streams[0].alloc::<u64>(1)?;
+    let mut common = by_hand(streams[0].alloc::<u64>(1)?);
+    let mut own =
+        [streams[0].alloc::<u64>(1)?, streams[1].alloc::<u64>(1)?, streams[2].alloc::<u64>(1)?];
+    device.synchronize()?;
+    for index in 0..4 {
+        for ((salt, stream), own) in (0u64..).zip(&streams).zip(&mut own) {
+            let y = if index + shared >= 4 { &mut common } else { own };
+            stream.launch(&MIX, (salt, &source, y))?;
+        }
+    }
+    device.synchronize()?;
+    let mut back = device.pinned::<u64>(1)?;
+    streams[0].copy(&common, &mut back)?;
+    Ok(back.read()?[0])
+}
+
+/// Tries every order of the program, and says how long that took.
+fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, f64)> {
+    let strategy = Strategy::Exhaustive { runs_max: definition.orders_max };
+    let start = Instant::now();
+    let found = explore(&HostConfig::default(), strategy, |devices| {
+        program(devices, shared).expect("no fault is injected")
+    })?;
+    let time = start.elapsed().as_secs_f64();
+    if !found.complete {
+        let cause = format!("not every order was tried in {} runs", found.runs);
+        return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
+    }
+    Ok((found, time))
+}
+
+/// The processor by its name, where the system tells.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo");
+    let name = text.ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        line.split_once(": ").map(|(_, name)| name.to_owned())
+    });
+    name.unwrap_or_else(|| "an unknown processor".to_owned())
+}
+
+/// Runs the benchmark. The device opens nothing here: it only stands in the record.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result or a search that does not end.
+pub fn run(device: &Device) -> Result<Record> {
+    let text = include_str!("../definitions/virtual.toml");
+    let definition: Definition = toml::from_str(text)
+        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
+    let mut reference = Desk::new(Executor::Threads, &definition)?;
+    let mut desks = [
+        ("greedy order", Desk::new(Executor::Virtual(Order::Greedy), &definition)?),
+        ("drawn order", Desk::new(Executor::Virtual(Order::Seeded(1)), &definition)?),
+    ];
+    let mut figures: Vec<Samples> = vec![Samples::default(); 2];
+    for sample in 0..=definition.samples {
+        reference.run(&definition)?;
+        for ((_, desk), samples) in desks.iter_mut().zip(&mut figures) {
+            let time = desk.run(&definition)?;
+            // The first run warms up.
+            if sample > 0 {
+                samples.push(time);
+            }
+        }
+    }
+    let expected = reference.result()?;
+    for (name, desk) in &desks {
+        if desk.result()? != expected {
+            let cause = format!("the {name} computes something else than threads do");
+            return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
+        }
+    }
+    let verified = "the bytes of both orders equal those of CPU threads; every search was complete";
+    let mut record = Record::new("virtual", device, verified);
+    record.device = format!("the virtual executor on one thread of {}", processor());
+    for ((name, _), samples) in desks.iter().zip(figures) {
+        record.push(format!("operation, {name}"), "ns", samples, None);
+    }
+    for (shared, name) in SHARED {
+        let mut samples = Samples::default();
+        let mut counts = (Samples::default(), Samples::default());
+        for _ in 0..definition.exhaustions {
+            let (found, time) = exhaust(&definition, shared)?;
+            samples.push(time);
+            counts.0.push(found.runs as f64);
+            counts.1.push(found.outcomes.len() as f64);
+        }
+        record.push(format!("{name}: every order"), "s", samples, None);
+        record.push(format!("{name}: runs"), "count", counts.0, None);
+        record.push(format!("{name}: outcomes"), "count", counts.1, None);
+    }
+    Ok(record)
+}
