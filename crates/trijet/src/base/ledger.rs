@@ -165,6 +165,9 @@ pub enum OpKind {
     },
     /// A host thread uses memory itself.
     Host,
+    /// A stream was created. Its lane may have been that of another one, whose work was complete;
+    /// the numbers go on from the position.
+    Open,
     /// A wait for an event, enqueued in the lane.
     Wait {
         /// The driver's handle of the event.

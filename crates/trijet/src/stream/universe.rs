@@ -132,10 +132,15 @@ impl Universe {
             around.write().unwrap_or_else(PoisonError::into_inner).leave(id);
         }
         let recorder = self.recorder.lock().expect("no panic under this lock").clone();
-        if let (Some(recorder), Some(end)) = (&recorder, end) {
-            let what = Waited::Event(end.event.0);
-            let what = OpKind::Sync { what, outcome: Outcome::Complete };
-            recorder.ledger.append(plain(what, device, kind.0, (self.id, end.position)));
+        if let Some(recorder) = &recorder {
+            let mut position = Position { lane: id, seq: 0 };
+            if let Some(end) = end {
+                position = end.position;
+                let what = Waited::Event(end.event.0);
+                let what = OpKind::Sync { what, outcome: Outcome::Complete };
+                recorder.ledger.append(plain(what, device, kind.0, (self.id, position)));
+            }
+            recorder.ledger.append(plain(OpKind::Open, device, kind.0, (self.id, position)));
         }
         self.lane(id).open(id, device, stream, kind, recorder);
         Ok(id)

@@ -86,6 +86,10 @@ pub(crate) enum What {
     SyncDevice {
         device: usize,
     },
+    /// The stream begins to exist.
+    Open {
+        stream: usize,
+    },
     /// The host itself uses memory.
     Host {
         accesses: Vec<Access>,
@@ -103,6 +107,14 @@ impl What {
             Self::Work { stream, .. } | Self::Record { stream, .. } | Self::Wait { stream, .. } => {
                 Some(*stream)
             }
+            _ => None,
+        }
+    }
+
+    /// The stream that begins to exist.
+    pub(crate) fn born(&self) -> Option<usize> {
+        match self {
+            Self::Open { stream } => Some(*stream),
             _ => None,
         }
     }
@@ -183,6 +195,7 @@ impl fmt::Display for What {
             Self::SyncEvent { event } => write!(f, "sync event {event}"),
             Self::SyncStream { stream } => write!(f, "sync stream {stream}"),
             Self::SyncDevice { device } => write!(f, "sync device {device}"),
+            Self::Open { stream } => write!(f, "open {stream}"),
             Self::After { thread } => write!(f, "after thread {thread}"),
         }
     }

@@ -7,7 +7,7 @@
 
 use crate::calls::{Access, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the starts and joins of threads count. They do in the world, but the library cannot see
 /// them, so that it may not be blamed for a wait that only they make idle.
@@ -136,6 +136,8 @@ struct Builder<'a> {
     closure: Closure,
     threads: BTreeMap<u64, Vec<usize>>,
     streams: Vec<Option<usize>>,
+    /// Streams that do not exist yet.
+    unborn: BTreeSet<usize>,
     /// The last work or wait of the legacy stream of each device.
     barriers: BTreeMap<usize, usize>,
     records: BTreeMap<u64, usize>,
@@ -148,6 +150,9 @@ impl Builder<'_> {
 
     /// The last work of the stream, or of the one whose place it took.
     fn last(&self, stream: usize) -> Option<usize> {
+        if self.unborn.contains(&stream) {
+            return None;
+        }
         let before = || self.lane(stream).follows.and_then(|other| self.last(other));
         self.streams[stream].or_else(before)
     }
@@ -260,6 +265,9 @@ impl Builder<'_> {
         let what = &history.calls[call].what;
         let row = self.closed(&self.at_host(thread, what));
         self.closure.before[host(call)] = row;
+        if let What::Open { stream } = what {
+            self.unborn.remove(stream);
+        }
         if let Some(stream) = what.stream() {
             self.enqueue(call, stream);
         }
@@ -283,6 +291,7 @@ impl Closure {
             closure: Self { before, without: BTreeMap::new(), waited: BTreeMap::new() },
             threads: BTreeMap::new(),
             streams: vec![None; history.lanes.len()],
+            unborn: history.calls.iter().filter_map(|call| call.what.born()).collect(),
             barriers: BTreeMap::new(),
             records: BTreeMap::new(),
         };

@@ -21,7 +21,16 @@ struct Reader {
 }
 
 impl Reader {
+    /// The stream of an operation; those that were there before the record have no beginning in it.
     fn lane(&mut self, op: &Op) -> usize {
+        match self.lanes.get(&op.position.lane) {
+            Some(number) => *number,
+            None => self.open(op, None),
+        }
+    }
+
+    /// A stream takes a lane when all work of the one before is complete.
+    fn open(&mut self, op: &Op, follows: Option<usize>) -> usize {
         let device = usize::try_from(op.device.0).expect("a few devices");
         let kind = match op.stream {
             StreamClass::Legacy => StreamKind::Legacy,
@@ -29,15 +38,7 @@ impl Reader {
             StreamClass::Blocking => StreamKind::Blocking,
             StreamClass::NonBlocking => StreamKind::NonBlocking,
         };
-        let before = self.lanes.get(&op.position.lane).copied();
-        if let Some(number) = before
-            && (self.history.lanes[number].kind, self.history.lanes[number].device)
-                == (kind, device)
-        {
-            return number;
-        }
-        // A lane passes to another stream when all its work is complete.
-        self.history.lanes.push(Lane { kind, device, follows: before });
+        self.history.lanes.push(Lane { kind, device, follows });
         let number = self.history.lanes.len() - 1;
         self.lanes.insert(op.position.lane, number);
         number
@@ -74,6 +75,12 @@ impl Reader {
         if let OpKind::Sync { what, outcome } = op.kind {
             return self.sync(op, what, outcome);
         }
+        if op.kind == OpKind::Open {
+            let follows = self.lanes.remove(&op.position.lane);
+            let stream = self.open(op, follows);
+            let call = self.history.push(op.thread, What::Open { stream });
+            return self.label(call, op);
+        }
         if op.kind == OpKind::Host {
             let accesses = self.accesses(op);
             let call = self.history.push(op.thread, What::Host { accesses });
@@ -92,7 +99,7 @@ impl Reader {
             OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
-            OpKind::Sync { .. } | OpKind::Host => return,
+            OpKind::Sync { .. } | OpKind::Host | OpKind::Open => return,
             OpKind::Record { event, by } => {
                 let what = What::Record { event: *event, stream, by: asked(*by) };
                 let call = self.history.push(op.thread, what);
