@@ -406,6 +406,10 @@ fn a_wait_for_more_than_is_needed_is_counted() {
     };
     assert_eq!(crossing(&[w(Y)]), Ok(1));
     assert_eq!(crossing(&[w(X)]), Ok(0));
+    // A record of the legacy stream, whose own work is known: the blocking stream's is needed.
+    let legacy = calls().k(L, &[w(Y)]).k(A, &[w(X)]).record(E, L).sync(B).k(B, &[]).sync(B);
+    let seen = legacy.ordered(E, D).k(D, &[r(X), r(Y)]).verdict();
+    assert_eq!(seen.map(|seen| seen.over_waits), Ok(0));
 }
 
 #[test]
