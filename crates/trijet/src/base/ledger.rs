@@ -7,6 +7,8 @@
 
 use crate::base::id::{BlockId, DeviceId, Position};
 use crate::base::units::Nanos;
+use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Mutex;
@@ -179,13 +181,46 @@ pub enum OpKind {
     },
 }
 
-/// When an operation ran, on the device's clock.
+/// From when to when something happened, on the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// When everything before it in its lane, and every wait, was done.
+    /// When it began. From pairs of events: when everything before it in its lane, and every wait,
+    /// was done.
     pub begin: Nanos,
     /// When it was done.
     pub end: Nanos,
+}
+
+/// Whether the accesses of an operation are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Declared {
+    /// Those that are listed are all.
+    All,
+    /// It may touch anything: a kernel of another program.
+    Nothing,
+}
+
+/// A place in a program's source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// The file.
+    pub file: Cow<'static, str>,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+}
+
+impl From<&'static Location<'static>> for Site {
+    fn from(place: &'static Location<'static>) -> Self {
+        Self { file: Cow::Borrowed(place.file()), line: place.line(), column: place.column() }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
 }
 
 /// One record.
@@ -203,16 +238,22 @@ pub struct Op {
     pub position: Position,
     /// The declared accesses.
     pub accesses: Vec<Access>,
+    /// Whether they are all that it makes.
+    pub declared: Declared,
+    /// The bytes that it moves over a link or within memory, or sets.
+    pub bytes: u64,
     /// A name for people, for example the kernel's.
-    pub label: &'static str,
+    pub label: Cow<'static, str>,
     /// The chunk of a pipeline it belongs to.
     pub chunk: Option<u64>,
-    /// Where in the user's program it was enqueued.
-    pub site: &'static Location<'static>,
+    /// Where in the user's program it was enqueued, if that is known.
+    pub site: Option<Site>,
     /// The enqueuing host thread; in a record that was taken, numbered by first appearance.
     pub thread: u64,
     /// What that thread knew to be complete when it enqueued, one position per lane.
     pub thread_known: Vec<Position>,
+    /// When the host was in the call, on the device's clock as well as that is known there.
+    pub call: Option<Times>,
     /// When it ran, once known.
     pub times: Option<Times>,
 }
@@ -232,15 +273,18 @@ impl Ledger {
         ops.len() - 1
     }
 
-    /// The wait at `index` came to an end.
+    /// The wait at `index` came to an end at `now`.
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
-    pub fn mark_complete(&self, index: usize) {
+    pub fn mark_complete(&self, index: usize, now: Nanos) {
         let mut ops = self.0.lock().expect("no code panics under the ledger's lock");
         // The records may have been taken meanwhile: by then it had not ended.
-        if let Some(Op { kind: OpKind::Sync { outcome, .. }, .. }) = ops.get_mut(index) {
+        if let Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }) = ops.get_mut(index) {
             *outcome = Outcome::Complete;
+            if let Some(call) = call {
+                call.end = now;
+            }
         }
     }
 

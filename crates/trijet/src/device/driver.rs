@@ -307,6 +307,10 @@ pub trait Driver: Debug + Send + Sync {
     /// An error of work that failed, or `Stalled`.
     fn event_synchronize(&self, event: EventHandle) -> Result<()>;
 
+    /// What the host's clock says, where the driver has one: on the host device it is the clock
+    /// that its events are timed with. Elsewhere the system's clock is all there is.
+    fn host_time(&self) -> Option<Nanos>;
+
     /// The time from one completed timed event to a later one.
     ///
     /// # Errors

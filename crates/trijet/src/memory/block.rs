@@ -300,6 +300,7 @@ mod tests {
             event_destroy(event: EventHandle) -> Result<()>;
             event_query(event: EventHandle) -> Result<Readiness>;
             event_poll(event: EventHandle) -> Result<Progress>;
+            host_time() -> Option<Nanos>;
             event_synchronize(event: EventHandle) -> Result<()>;
             event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
             host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;

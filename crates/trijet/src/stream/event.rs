@@ -83,7 +83,7 @@ impl Record {
     }
 
     /// The calling thread waits or asks for it.
-    pub(crate) fn note(&self, site: &'static Location<'static>) -> Noted {
+    pub(crate) fn note(&self, site: &'static Location<'static>) -> Noted<'_> {
         let position = self.stands_for.as_ref().map(|(position, _)| *position);
         let on = (self.device.id, StreamClass::NonBlocking, position);
         self.device.universe.note_sync(Waited::Event(self.event.0), on, site)

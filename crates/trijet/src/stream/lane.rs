@@ -13,6 +13,7 @@
 
 use super::callback;
 use super::default::{LegacyOrder, Turn};
+use super::noted::plain;
 use super::thread;
 use super::timing::{Instant, Recorder};
 use super::track::{Needs, Use};
@@ -21,8 +22,9 @@ use crate::base::atomic::Watermark;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Asked, Engine, Op, OpKind, StreamClass};
+use crate::base::ledger::{Asked, Engine, Op, OpKind, StreamClass, Times};
 use crate::base::mutant;
+use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -286,6 +288,8 @@ struct Aside {
     left_out: Needs,
     /// The moment before it, in a lane that is recorded.
     begin: Option<Arc<Instant>>,
+    /// When the call began, on the host's clock.
+    called: Option<Nanos>,
 }
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
@@ -315,30 +319,6 @@ fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Posit
         if late & 1 << index != 0 {
             access.track.stamp_ranged(&access.range, access.mode, position);
         }
-    }
-}
-
-/// A record of an event call.
-#[track_caller]
-pub(super) fn plain(
-    kind: OpKind,
-    device: DeviceId,
-    stream: StreamClass,
-    (universe, position): (u64, Position),
-) -> Op {
-    Op {
-        kind,
-        engine: Engine::None,
-        device,
-        stream,
-        position,
-        accesses: Vec::new(),
-        label: "event",
-        chunk: None,
-        site: Location::caller(),
-        thread: thread::number(),
-        thread_known: thread::with_known(universe, |known| known.positions().collect()),
-        times: None,
     }
 }
 
@@ -409,7 +389,7 @@ impl LaneRef {
         }
         state.last_shared = crossed;
         if !plain {
-            self.after(&mut state, spec, uses, position, aside.begin.as_ref());
+            self.after(&mut state, spec, uses, position, (aside.begin, aside.called));
         }
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
@@ -471,6 +451,7 @@ impl LaneRef {
         (needs, marks): (&Needs, &Marks),
         aside: &mut Aside,
     ) -> Result<()> {
+        aside.called = state.recorders.first().map(|recorder| recorder.now(self.driver()));
         if state.last_shared
             && state.recorded() < state.seq
             && !mutant::on(1, "a producer is not recorded before the next operation")
@@ -490,12 +471,14 @@ impl LaneRef {
         spec: &Spec,
         uses: &[Use<'_>],
         position: Position,
-        begin: Option<&Arc<Instant>>,
+        (begin, called): (Option<Arc<Instant>>, Option<Nanos>),
     ) {
-        let end = begin.and_then(|_| self.timed_end(state));
+        let end = begin.as_ref().and_then(|_| self.timed_end(state));
         for recorder in &state.recorders {
-            let index = recorder.ledger.append(self.op(spec, uses, position));
-            if let (Some(begin), Some(end)) = (begin, &end) {
+            let driver = self.driver();
+            let call = called.map(|begin| Times { begin, end: recorder.now(driver) });
+            let index = recorder.ledger.append(self.op(spec, uses, position, call));
+            if let (Some(begin), Some(end)) = (&begin, &end) {
                 recorder.time(index, begin, end);
             }
         }
@@ -534,35 +517,12 @@ impl LaneRef {
         }
     }
 
-    fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
-        let access = |u: &Use<'_>| Access {
-            block: u.track.id,
-            place: u.track.place,
-            range: u.range.clone(),
-            mode: u.mode,
-        };
-        Op {
-            kind: spec.kind.clone(),
-            engine: spec.engine,
-            device: self.device,
-            stream: self.class(),
-            position,
-            accesses: uses.iter().map(access).collect(),
-            label: spec.label,
-            chunk: spec.chunk,
-            site: spec.site,
-            thread: thread::number(),
-            thread_known: thread::with_known(self.universe.id, |k| k.positions().collect()),
-            times: None,
-        }
-    }
-
     /// Records this lane from now on. It gives time zero of its device, if nobody did.
     pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
         let state = self.lane().lock();
         let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
         drop(state);
-        recorder.begin(self.device, &origin);
+        recorder.begin(self.device, &origin)?;
         self.lane().attach(recorder);
         Ok(())
     }

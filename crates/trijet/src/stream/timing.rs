@@ -12,7 +12,7 @@ use crate::base::ledger::{Ledger, Op, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A timed event that is destroyed with its last holder.
 #[derive(Debug)]
@@ -56,6 +56,10 @@ fn number_by_appearance(ops: &mut [Op]) {
     }
 }
 
+fn since(moment: std::time::Instant) -> Nanos {
+    Nanos(u64::try_from(moment.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// An operation's index in the ledger, and the moments around it.
 type Pair = (usize, Arc<Instant>, Arc<Instant>);
 
@@ -68,13 +72,40 @@ pub(crate) struct Recorder {
     pairs: Mutex<Vec<Pair>>,
     /// Why an operation has no time: the first failure.
     failed: Mutex<Option<Error>>,
+    clock: OnceLock<HostClock>,
+}
+
+/// The host's time since time zero of the first device.
+#[derive(Debug)]
+struct HostClock {
+    /// The system's time at about time zero, and what the driver's own clock said, if it has one.
+    zero: (std::time::Instant, Nanos),
 }
 
 impl Recorder {
     /// Makes `origin` time zero of the device, unless it has one.
-    pub(crate) fn begin(&self, device: DeviceId, origin: &Arc<Instant>) {
+    ///
+    /// # Errors
+    /// As for a wait for what the stream holds: the host's clock is set when time zero has come.
+    pub(crate) fn begin(&self, device: DeviceId, origin: &Arc<Instant>) -> Result<()> {
+        if self.clock.get().is_none() {
+            origin.driver.event_synchronize(origin.event)?;
+            let now = origin.driver.host_time();
+            let zero = (std::time::Instant::now(), now.unwrap_or(Nanos(0)));
+            self.clock.get_or_init(|| HostClock { zero });
+        }
         let mut origins = self.origins.lock().expect("no panic under this lock");
         origins.entry(device).or_insert_with(|| Arc::clone(origin));
+        Ok(())
+    }
+
+    /// The host's time.
+    pub(crate) fn now(&self, driver: &dyn Driver) -> Nanos {
+        let Some(clock) = self.clock.get() else { return Nanos(0) };
+        match driver.host_time() {
+            Some(now) => Nanos(now.0.saturating_sub(clock.zero.1.0)),
+            None => since(clock.zero.0),
+        }
     }
 
     pub(crate) fn time(&self, op: usize, begin: &Arc<Instant>, end: &Arc<Instant>) {

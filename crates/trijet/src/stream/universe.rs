@@ -4,7 +4,8 @@
 
 use super::callback::HostFns;
 use super::default::{Blocking, LegacyOrder};
-use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records, plain};
+use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
+use super::noted::plain;
 use super::timing::Recorder;
 use super::track::Track;
 use crate::base::atomic::Pick;

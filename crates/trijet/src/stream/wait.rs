@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use super::default::Turn;
-use super::lane::{LaneRef, Mark, Marks, Spec, State, plain};
-use super::noted::Noted;
+use super::lane::{LaneRef, Mark, Marks, Spec, State};
+use super::noted::{Noted, plain};
 use super::ready::{Point, Points};
 use super::thread;
 use super::track::{Needs, Track};
@@ -181,7 +181,7 @@ impl LaneRef {
         &self,
         op: &'static str,
         site: &'static Location<'static>,
-    ) -> Result<(VectorClock, Noted)> {
+    ) -> Result<(VectorClock, Noted<'_>)> {
         let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, op)?),
             None => None,
@@ -258,7 +258,7 @@ impl Universe {
     }
 
     /// The calling thread waits or asks for a mark.
-    pub(crate) fn note_mark(&self, mark: &Mark, site: &'static Location<'static>) -> Noted {
+    pub(crate) fn note_mark(&self, mark: &Mark, site: &'static Location<'static>) -> Noted<'_> {
         let on = (mark.device, StreamClass::NonBlocking, Some(mark.position));
         self.note_sync(Waited::Event(mark.event.0), on, site)
     }

@@ -79,8 +79,7 @@ fn cell_symbol(ops: &[&Op], cell: &Range<u64>) -> char {
 mod tests {
     use super::*;
     use crate::base::id::{DeviceId, LaneId, Position};
-    use crate::base::ledger::{OpKind, Times};
-    use std::panic::Location;
+    use crate::base::ledger::{Declared, OpKind, Times};
 
     fn op(engine: Engine, chunk: u64, begin: u64, end: u64) -> Op {
         Op {
@@ -90,11 +89,14 @@ mod tests {
             device: DeviceId(0),
             position: Position { lane: LaneId(0), seq: 1 },
             accesses: Vec::new(),
-            label: "op",
+            declared: Declared::All,
+            bytes: 0,
+            label: "op".into(),
             chunk: Some(chunk),
-            site: Location::caller(),
+            site: None,
             thread: 0,
             thread_known: Vec::new(),
+            call: None,
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
         }
     }

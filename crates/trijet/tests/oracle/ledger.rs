@@ -156,7 +156,8 @@ impl Reader {
 
     fn label(&mut self, call: usize, op: &Op) {
         self.claims(call, op);
-        self.history.calls[call].label = format!("`{}` at {} ({})", op.label, op.position, op.site);
+        let site = op.site.as_ref().map_or_else(String::new, |site| format!(" ({site})"));
+        self.history.calls[call].label = format!("`{}` at {}{site}", op.label, op.position);
     }
 }
 

@@ -43,6 +43,7 @@ impl Driver for CudaDriver {
         event_record(event: EventHandle, stream: StreamHandle) -> Result<()>;
         event_query(event: EventHandle) -> Result<Readiness>;
         event_poll(event: EventHandle) -> Result<Progress>;
+        host_time() -> Option<Nanos>;
         event_synchronize(event: EventHandle) -> Result<()>;
         event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
         host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;

@@ -175,6 +175,15 @@ impl Driver for HostDriver {
         Ok(Progress::Again)
     }
 
+    fn host_time(&self) -> Option<Nanos> {
+        let state = self.shared.lock();
+        Some(match &state.run {
+            Run::Threads(_) => self.shared.clock.now(),
+            Run::Timed(simulation) => simulation.host_time(),
+            Run::Stepped(stepper) => stepper.now(),
+        })
+    }
+
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         let op = "event synchronize";
         let mut state = self.turn();

@@ -129,6 +129,10 @@ impl Simulation {
         self.host
     }
 
+    pub(super) fn host_time(&self) -> Nanos {
+        self.host.max(self.now)
+    }
+
     /// The host waited for what is now complete.
     pub(super) fn host_waited(&mut self) {
         self.host = self.host.max(self.now);

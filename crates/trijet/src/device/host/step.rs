@@ -88,6 +88,10 @@ impl Stepper {
         matches!(self.decider, Decider::Search(_))
     }
 
+    pub(super) fn now(&self) -> Nanos {
+        self.now
+    }
+
     /// A new moment for each call and each step.
     pub(super) fn tick(&mut self) -> Nanos {
         self.now = Nanos(self.now.0 + 1_000);
