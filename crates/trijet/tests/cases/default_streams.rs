@@ -3,7 +3,7 @@
 use super::{Gate, upload, words};
 use std::sync::Mutex;
 use trijet::device::driver::{Clock, Script};
-use trijet::kernels::WORK;
+use trijet::kernels::{MIX, WORK};
 use trijet::{Device, Event, PinnedBuffer, Readiness, Result, Stream, TimedEvent};
 
 /// A kind of stream. Two of the same kind are the same stream for the default ones, and two
@@ -165,6 +165,25 @@ pub(crate) fn the_legacy_stream_stands_for_blocking_streams(device: &Device) -> 
         assert_eq!(held.query()?, Readiness::Ready, "{kind:?}: the wait covered it");
     }
     Ok(())
+}
+
+/// Law A13: work of a blocking stream comes after what the legacy stream held, and who waits for that
+/// work needs no other wait.
+pub(crate) fn who_waits_for_a_blocking_stream_has_waited_for_the_legacy_stream(
+    device: &Device,
+) -> Result<()> {
+    let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let other = device.stream()?;
+    let mut x = upload(device, &legacy, &words(4, 8))?;
+    let (mut y, mut z) = (blocking.alloc::<u64>(8)?, other.alloc::<u64>(8)?);
+    device.synchronize()?;
+    legacy.fill_bytes(&mut x, 1)?;
+    blocking.fill_bytes(&mut y, 2)?;
+    blocking.synchronize()?;
+    let start = device.ordering().waits;
+    other.launch(&MIX, (1, &x, &mut z))?;
+    assert_eq!(device.ordering().waits, start, "x was complete before y");
+    device.synchronize()
 }
 
 /// Laws A13 and A14: a non-blocking stream is none of the legacy stream's business.

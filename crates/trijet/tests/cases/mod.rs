@@ -78,6 +78,7 @@ macro_rules! for_each_case {
             default_streams::a_wait_of_the_legacy_stream_holds_blocking_streams_back
             default_streams::a_wait_of_the_legacy_stream_for_no_record_holds_nobody_back
             default_streams::the_legacy_stream_stands_for_blocking_streams
+            default_streams::who_waits_for_a_blocking_stream_has_waited_for_the_legacy_stream
             default_streams::the_legacy_stream_does_not_stand_for_non_blocking_streams
             default_streams::a_copy_at_once_is_ordered_with_blocking_streams
             default_streams::eight_threads_overlap_on_their_per_thread_streams
