@@ -7,6 +7,7 @@
 
 use crate::base::id::{BlockId, DeviceId, Position};
 use crate::base::units::Nanos;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use std::panic::Location;
 use std::sync::Mutex;
 
 /// The hardware queue that executes an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Engine {
     /// Copies from host to device.
     Upload,
@@ -31,7 +32,7 @@ pub enum Engine {
 }
 
 /// How an operation uses bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
     /// It only reads them.
     Read,
@@ -51,7 +52,7 @@ impl Mode {
 }
 
 /// What kind of memory an allocation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// Of a device.
     Device,
@@ -75,7 +76,7 @@ pub struct Access {
 }
 
 /// How a stream relates to the legacy default stream (laws A13 and A15).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum StreamClass {
     /// It is the legacy stream.
     Legacy,
@@ -89,7 +90,7 @@ pub enum StreamClass {
 }
 
 /// When the sources of a batch of copies may be read (law A19).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SourceOrder {
     /// In stream order.
     Stream,
@@ -100,7 +101,7 @@ pub enum SourceOrder {
 }
 
 /// Who asked for a record or a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Asked {
     /// The program, by its own event.
     User,
@@ -109,7 +110,7 @@ pub enum Asked {
 }
 
 /// What a host thread waited for, or asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Waited {
     /// An event, by the driver's handle.
     Event(u64),
@@ -121,7 +122,7 @@ pub enum Waited {
 }
 
 /// What became of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// It failed, or had not returned when the record was taken, or was a query that found work
     /// pending: it orders nothing.
@@ -192,7 +193,7 @@ pub struct Times {
 }
 
 /// Whether the accesses of an operation are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Declared {
     /// Those that are listed are all.
     All,

@@ -1,0 +1,100 @@
+//! A record in a file: what was run, where its times come from, and every operation.
+//!
+//! ```text
+//! file  := "TRIJETL1" block*                    the last block is End
+//! block := kind:u8 length:u32 crc:u32 payload   little-endian; crc is CRC-32 of the payload
+//! ```
+//! Payloads are `postcard` (variable-length integers). `About` comes first and once. `Texts` holds
+//! new names, numbered from 0 over the file; `Ops` holds operations, whose times are differences to
+//! the operation before; `End` counts what the file holds, so that a file that was cut is known to
+//! be. A reader takes one block at a time, refuses one that is larger than a writer makes, and never
+//! trusts a length for memory: damage is an error that says where.
+#![forbid(unsafe_code)]
+
+mod reader;
+mod row;
+mod writer;
+
+pub use reader::Reader;
+pub use writer::Writer;
+
+use serde::{Deserialize, Serialize};
+
+const MAGIC: [u8; 8] = *b"TRIJETL1";
+/// Operations of one block.
+const OPS_MAX: usize = 4096;
+/// The most bytes of a payload. A block of operations that would be longer is closed before.
+const PAYLOAD_MAX: usize = 8 << 20;
+/// The most bytes of all names of a file.
+const TEXTS_MAX: usize = 64 << 20;
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    About = 1,
+    Texts = 2,
+    Ops = 3,
+    End = 4,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Self> {
+        [Self::About, Self::Texts, Self::Ops, Self::End].into_iter().find(|k| *k as u8 == byte)
+    }
+}
+
+/// Where the times of a record come from, and so how good they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeSource {
+    /// A model of a device: exact, and of nothing that exists.
+    Model,
+    /// The processor's clock around work on CPU threads.
+    HostClock,
+    /// Pairs of events: from when an operation could have begun to its end. Where several streams
+    /// queue for one engine, the time in the queue counts.
+    EventPairs,
+    /// CUPTI activity records: from the engine's begin to its end.
+    Activity,
+    /// There are none.
+    Missing,
+}
+
+/// A device of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AboutDevice {
+    /// Its number in the record.
+    pub device: u32,
+    /// Its name.
+    pub name: String,
+    /// The driver's version as CUDA gives it, for example 13000.
+    pub driver: i32,
+}
+
+/// What a record is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// What wrote it, with its version.
+    pub tool: String,
+    /// What was run, for people.
+    pub program: String,
+    /// Where the times come from.
+    pub times: TimeSource,
+    /// By how much the host's times may be off those of the device, in nanoseconds.
+    pub clock_error_ns: u64,
+    /// Operations that were made and are not in the file.
+    pub dropped: u64,
+    /// The order that a simulated run can be repeated with.
+    pub order: Option<String>,
+    /// The devices.
+    pub devices: Vec<AboutDevice>,
+}
+
+/// What the last block counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct End {
+    ops: u64,
+    texts: u64,
+}
+
+#[cfg(test)]
+mod tests;

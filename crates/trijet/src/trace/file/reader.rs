@@ -1,0 +1,210 @@
+//! Reads a record.
+#![forbid(unsafe_code)]
+
+use super::row::{Before, Row};
+use super::{About, End, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX, TEXTS_MAX};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::Op;
+use std::io::Read;
+use std::sync::Arc;
+
+/// Reads operations one after the other, with the memory of one block and of the names.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    /// Where the next block begins.
+    at: u64,
+    about: About,
+    texts: Vec<Arc<str>>,
+    text_bytes: usize,
+    payload: Vec<u8>,
+    /// How much of the block of operations was taken, and how many are left in it.
+    taken: usize,
+    left: u32,
+    before: Before,
+    read: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// Nothing follows: the end was reached, or something was wrong.
+    Over,
+}
+
+fn damaged(at: u64, cause: impl std::fmt::Display) -> Error {
+    let cause = format!("damaged at byte {at}: {cause}");
+    Error::new(ErrorKind::InvalidValue, "read ledger", cause)
+}
+
+impl<R: Read> Reader<R> {
+    /// Opens a record and reads what it is of.
+    ///
+    /// # Errors
+    /// `Io` when reading fails; `InvalidValue` for what is no record, is of another version, or is
+    /// damaged.
+    pub fn new(input: R) -> Result<Self> {
+        let about = About {
+            tool: String::new(),
+            program: String::new(),
+            times: super::TimeSource::Missing,
+            clock_error_ns: 0,
+            dropped: 0,
+            order: None,
+            devices: Vec::new(),
+        };
+        let mut reader = Self {
+            input,
+            at: 0,
+            about,
+            texts: Vec::new(),
+            text_bytes: 0,
+            payload: Vec::new(),
+            taken: 0,
+            left: 0,
+            before: Before::default(),
+            read: 0,
+            state: State::Reading,
+        };
+        let mut magic = [0; MAGIC.len()];
+        reader.exact(&mut magic)?;
+        if magic[..7] != MAGIC[..7] {
+            return Err(damaged(0, "this is no ledger"));
+        }
+        if magic != MAGIC {
+            let version = char::from(magic[7]).escape_default();
+            let cause = format!("a ledger of version {version}; this program reads version 1");
+            return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
+        }
+        reader.at = MAGIC.len() as u64;
+        if reader.block()? != Kind::About {
+            return Err(damaged(MAGIC.len() as u64, "it does not say what it is of"));
+        }
+        reader.about = reader.decode()?;
+        Ok(reader)
+    }
+
+    /// What the record is of.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn exact(&mut self, into: &mut [u8]) -> Result<()> {
+        self.input.read_exact(into).map_err(|cause| match cause.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                let cause = format!("it ends early, after {} operations", self.read);
+                damaged(self.at, cause)
+            }
+            _ => Error::new(ErrorKind::Io, "read ledger", cause.to_string()).caused_by(cause),
+        })
+    }
+
+    /// Reads the next block into the payload.
+    fn block(&mut self) -> Result<Kind> {
+        let mut head = [0; 9];
+        self.exact(&mut head)?;
+        let kind = Kind::of(head[0])
+            .ok_or_else(|| damaged(self.at, format!("a block of unknown kind {}", head[0])))?;
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let length = usize::try_from(word(1)).unwrap_or(usize::MAX);
+        if length > PAYLOAD_MAX {
+            return Err(damaged(self.at, format!("a block of {length} bytes")));
+        }
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.resize(length, 0);
+        self.exact(&mut payload)?;
+        if crc32fast::hash(&payload) != word(5) {
+            return Err(damaged(self.at, "the checksum does not match"));
+        }
+        self.payload = payload;
+        self.at += (head.len() + length) as u64;
+        Ok(kind)
+    }
+
+    /// The whole payload as one value.
+    fn decode<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T> {
+        let (value, rest) =
+            postcard::take_from_bytes(&self.payload).map_err(|cause| damaged(self.at, cause))?;
+        if rest.is_empty() { Ok(value) } else { Err(damaged(self.at, "a block says too much")) }
+    }
+
+    fn learn_texts(&mut self) -> Result<()> {
+        let fresh: Vec<&str> = self.decode()?;
+        let fresh: Vec<Arc<str>> = fresh.into_iter().map(Arc::from).collect();
+        self.text_bytes +=
+            fresh.iter().map(|text| text.len() + size_of::<Arc<str>>()).sum::<usize>();
+        if self.text_bytes > TEXTS_MAX {
+            return Err(damaged(self.at, "more names than a program has"));
+        }
+        self.texts.extend(fresh);
+        Ok(())
+    }
+
+    fn begin_ops(&mut self) -> Result<()> {
+        let (count, _) = self
+            .payload
+            .split_first_chunk()
+            .ok_or_else(|| damaged(self.at, "a block without a count"))?;
+        self.left = u32::from_le_bytes(*count);
+        if usize::try_from(self.left).is_ok_and(|count| count > OPS_MAX) || self.left == 0 {
+            return Err(damaged(self.at, format!("a block of {} operations", self.left)));
+        }
+        self.taken = size_of::<u32>();
+        self.before = Before::default();
+        Ok(())
+    }
+
+    fn next_op(&mut self) -> Result<Op> {
+        let rest = &self.payload[self.taken..];
+        let (row, after) =
+            postcard::take_from_bytes::<Row>(rest).map_err(|cause| damaged(self.at, cause))?;
+        self.taken = self.payload.len() - after.len();
+        self.left -= 1;
+        if self.left == 0 && !after.is_empty() {
+            return Err(damaged(self.at, "a block says too much"));
+        }
+        let op = row.op(&mut self.before, &self.texts);
+        self.read += 1;
+        op.ok_or_else(|| damaged(self.at, "an operation without a name"))
+    }
+
+    fn advance(&mut self) -> Result<Option<Op>> {
+        loop {
+            if self.left > 0 {
+                return self.next_op().map(Some);
+            }
+            match self.block()? {
+                Kind::About => return Err(damaged(self.at, "it says twice what it is of")),
+                Kind::Texts => self.learn_texts()?,
+                Kind::Ops => self.begin_ops()?,
+                Kind::End => {
+                    let end: End = self.decode()?;
+                    let found = End { ops: self.read, texts: self.texts.len() as u64 };
+                    if end != found {
+                        let cause = format!("{} operations of {}", found.ops, end.ops);
+                        return Err(damaged(self.at, cause));
+                    }
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Op>;
+
+    /// The next operation. After an error there is none.
+    fn next(&mut self) -> Option<Result<Op>> {
+        if self.state == State::Over {
+            return None;
+        }
+        let next = self.advance().transpose();
+        if !matches!(next, Some(Ok(_))) {
+            self.state = State::Over;
+        }
+        next
+    }
+}

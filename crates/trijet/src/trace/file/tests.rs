@@ -1,0 +1,231 @@
+//! What is written is read; what is damaged is refused, with bounded memory.
+#![forbid(unsafe_code)]
+
+use super::*;
+use crate::base::error::{ErrorKind, Result};
+use crate::base::id::{BlockId, DeviceId, LaneId, Position};
+use crate::base::ledger::{
+    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Site, SourceOrder,
+    StreamClass, Times, Waited,
+};
+use crate::base::units::Nanos;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn about() -> About {
+    About {
+        tool: "trijet 0.1.0".to_owned(),
+        program: "a test".to_owned(),
+        times: TimeSource::EventPairs,
+        clock_error_ns: 1200,
+        dropped: 3,
+        order: Some("seeded:7".to_owned()),
+        devices: vec![AboutDevice { device: 0, name: "H200".to_owned(), driver: 13_000 }],
+    }
+}
+
+fn kind() -> impl Strategy<Value = OpKind> {
+    let by = prop_oneof![Just(Asked::User), Just(Asked::Ordering)];
+    let what = prop_oneof![any::<u64>().prop_map(Waited::Event), Just(Waited::Stream)];
+    let outcome = prop_oneof![Just(Outcome::Pending), Just(Outcome::Complete)];
+    let on = (0u32..9, any::<u64>()).prop_map(|(lane, seq)| Position { lane: LaneId(lane), seq });
+    prop_oneof![
+        Just(OpKind::Alloc),
+        Just(OpKind::Free),
+        Just(OpKind::Copy),
+        Just(OpKind::CopyNow),
+        Just(OpKind::Batch(SourceOrder::Any)),
+        Just(OpKind::Fill),
+        Just(OpKind::FillNow),
+        Just(OpKind::Kernel),
+        Just(OpKind::HostFn),
+        Just(OpKind::Host),
+        Just(OpKind::Open),
+        (any::<u64>(), by.clone()).prop_map(|(event, by)| OpKind::Record { event, by }),
+        (any::<u64>(), on, by).prop_map(|(event, on, by)| OpKind::Wait { event, on, by }),
+        (what, outcome).prop_map(|(what, outcome)| OpKind::Sync { what, outcome }),
+    ]
+}
+
+fn times() -> impl Strategy<Value = Option<Times>> {
+    let pair = (any::<u64>(), any::<u64>())
+        .prop_map(|(a, b)| Times { begin: Nanos(a.min(b)), end: Nanos(a.max(b)) });
+    proptest::option::of(pair)
+}
+
+fn access() -> impl Strategy<Value = Access> {
+    let place = prop_oneof![Just(Place::Device), Just(Place::Pinned), Just(Place::Pageable)];
+    let mode = prop_oneof![Just(Mode::Read), Just(Mode::Write), Just(Mode::ReadWrite)];
+    (any::<u64>(), place, any::<u64>(), any::<u64>(), mode).prop_map(
+        |(block, place, a, b, mode)| Access {
+            block: BlockId(block),
+            place,
+            range: a.min(b)..a.max(b),
+            mode,
+        },
+    )
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let who = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>());
+    let site = proptest::option::of(("[a-z/]{0,12}", any::<u32>(), any::<u32>()));
+    let rest = (any::<u64>(), proptest::option::of(any::<u64>()), site, "\\PC{0,8}");
+    (kind(), who, vec(access(), 0..4), rest, times(), times()).prop_map(
+        |(
+            kind,
+            (device, lane, seq, thread),
+            accesses,
+            (bytes, chunk, site, label),
+            call,
+            times,
+        )| Op {
+            kind,
+            engine: Engine::Download,
+            device: DeviceId(device),
+            stream: StreamClass::Blocking,
+            position: Position { lane: LaneId(lane), seq },
+            accesses,
+            declared: Declared::Nothing,
+            bytes,
+            label: label.into(),
+            chunk,
+            site: site.map(|(file, line, column)| Site { file: file.into(), line, column }),
+            thread,
+            thread_known: Vec::new(),
+            call,
+            times,
+        },
+    )
+}
+
+fn write(ops: &[Op]) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Vec::new(), &about())?;
+    ops.iter().try_for_each(|op| writer.push(op))?;
+    writer.finish()
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Op>> {
+    Reader::new(bytes)?.collect()
+}
+
+/// A record of nothing without its last block.
+fn endless() -> Vec<u8> {
+    let mut bytes = write(&[]).expect("memory takes all");
+    bytes.truncate(bytes.len() - 11);
+    assert!(read(&bytes).expect_err("no end").to_string().contains("ends early"));
+    bytes
+}
+
+fn text(ops: &[Op]) -> String {
+    format!("{ops:?}")
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(ops in vec(op(), 0..40)) {
+        let bytes = write(&ops).expect("memory takes all");
+        let reader = Reader::new(bytes.as_slice()).expect("it is whole");
+        prop_assert_eq!(reader.about(), &about());
+        let found: Vec<Op> = reader.collect::<Result<_>>().expect("it is whole");
+        prop_assert_eq!(text(&found), text(&ops));
+        prop_assert_eq!(write(&found).expect("memory takes all"), bytes, "the same bytes again");
+    }
+
+    /// A file that was cut is never taken for a whole one.
+    #[test]
+    fn a_file_that_was_cut_is_refused(ops in vec(op(), 0..20), cut in any::<prop::sample::Index>()) {
+        let bytes = write(&ops).expect("memory takes all");
+        let cut = cut.index(bytes.len());
+        let error = read(&bytes[..cut]).expect_err("something is missing");
+        prop_assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    }
+
+    /// Whatever one byte is changed to, it is found: by its checksum or by what it says.
+    #[test]
+    fn a_changed_byte_is_found(
+        ops in vec(op(), 1..12),
+        at in any::<prop::sample::Index>(),
+        flip in 1u8..,
+    ) {
+        let mut bytes = write(&ops).expect("memory takes all");
+        let at = at.index(bytes.len());
+        bytes[at] ^= flip;
+        prop_assert!(read(&bytes).is_err(), "byte {} of {}", at, bytes.len());
+    }
+
+    /// Blocks with good checksums and anything inside.
+    #[test]
+    fn hostile_blocks_are_refused_or_read(
+        blocks in vec((1u8..=4, vec(any::<u8>(), 0..200)), 0..6),
+    ) {
+        let mut bytes = endless();
+        for (kind, payload) in blocks {
+            bytes.push(kind);
+            bytes.extend(u32::try_from(payload.len()).expect("short").to_le_bytes());
+            bytes.extend(crc32fast::hash(&payload).to_le_bytes());
+            bytes.extend(payload);
+        }
+        drop(read(&bytes));
+    }
+}
+
+fn plain(label: &str, begin: u64) -> Op {
+    Op {
+        kind: OpKind::Kernel,
+        engine: Engine::Compute,
+        device: DeviceId(0),
+        stream: StreamClass::NonBlocking,
+        position: Position { lane: LaneId(1), seq: begin },
+        accesses: Vec::new(),
+        declared: Declared::All,
+        bytes: 0,
+        label: label.to_owned().into(),
+        chunk: None,
+        site: None,
+        thread: 1,
+        thread_known: Vec::new(),
+        call: None,
+        times: Some(Times { begin: Nanos(begin), end: Nanos(begin + 5) }),
+    }
+}
+
+#[test]
+fn many_operations_need_many_blocks_and_few_bytes() {
+    let ops: Vec<Op> = (0..20_000).map(|n| plain("kernel", 1000 * n)).collect();
+    let bytes = write(&ops).expect("memory takes all");
+    assert_eq!(text(&read(&bytes).expect("it is whole")), text(&ops));
+    assert!(bytes.len() < 25 * ops.len(), "{} bytes", bytes.len());
+}
+
+#[test]
+fn another_version_is_named() {
+    let mut bytes = write(&[]).expect("memory takes all");
+    bytes[7] = b'2';
+    let error = read(&bytes).expect_err("version 2");
+    assert!(error.to_string().contains("version 2"), "{error}");
+    assert!(read(b"PK\x03\x04 a zip").expect_err("a zip").to_string().contains("no ledger"));
+}
+
+/// A length is no promise: it is refused before any memory is taken for it.
+#[test]
+fn a_block_that_claims_to_be_huge_is_refused() {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    let error = read(&bytes).expect_err("4 GiB of what it is of");
+    assert!(error.to_string().contains("4294967295 bytes"), "{error}");
+}
+
+#[test]
+fn names_without_end_are_refused() {
+    let mut bytes = endless();
+    let name = "x".repeat(1 << 20);
+    let payload = postcard::to_allocvec(&vec![name.as_str(); 7]).expect("a few megabytes");
+    for _ in 0..10 {
+        bytes.push(2);
+        bytes.extend(u32::try_from(payload.len()).expect("short").to_le_bytes());
+        bytes.extend(crc32fast::hash(&payload).to_le_bytes());
+        bytes.extend(&payload);
+    }
+    let error = read(&bytes).expect_err("70 MiB of names");
+    assert!(error.to_string().contains("more names"), "{error}");
+}

@@ -1,0 +1,144 @@
+//! Writes a record.
+#![forbid(unsafe_code)]
+
+use super::row::{Before, Row};
+use super::{About, End, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::Op;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::io::Write;
+
+/// Writes operations one after the other. What was pushed is only readable after
+/// [`Writer::finish`].
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: W,
+    texts: HashMap<String, u32>,
+    /// Names that are not written yet.
+    fresh: Vec<String>,
+    /// The operations of the block at hand.
+    payload: Vec<u8>,
+    rows: usize,
+    before: Before,
+    written: u64,
+}
+
+fn failed(cause: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, "write ledger", cause.to_string()).caused_by(cause)
+}
+
+fn encode(value: &impl Serialize, into: Vec<u8>) -> Result<Vec<u8>> {
+    postcard::to_extend(value, into).map_err(|cause| {
+        Error::new(ErrorKind::InvalidValue, "write ledger", "a value has no form").caused_by(cause)
+    })
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a record.
+    ///
+    /// ```
+    /// use trijet::trace::file::{About, Reader, TimeSource, Writer};
+    /// let about = About {
+    ///     tool: "example".to_owned(),
+    ///     program: "nothing".to_owned(),
+    ///     times: TimeSource::Missing,
+    ///     clock_error_ns: 0,
+    ///     dropped: 0,
+    ///     order: None,
+    ///     devices: Vec::new(),
+    /// };
+    /// let bytes = Writer::new(Vec::new(), &about)?.finish()?;
+    /// let mut reader = Reader::new(bytes.as_slice())?;
+    /// assert_eq!(*reader.about(), about);
+    /// assert!(reader.next().is_none());
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Io` when writing fails.
+    pub fn new(mut out: W, about: &About) -> Result<Self> {
+        out.write_all(&MAGIC).map_err(failed)?;
+        let mut writer = Self {
+            out,
+            texts: HashMap::new(),
+            fresh: Vec::new(),
+            payload: Vec::new(),
+            rows: 0,
+            before: Before::default(),
+            written: 0,
+        };
+        let payload = encode(about, Vec::new())?;
+        writer.block(Kind::About, &payload)?;
+        Ok(writer)
+    }
+
+    fn block(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
+        let long = || Error::new(ErrorKind::InvalidValue, "write ledger", "a block is too long");
+        let length = u32::try_from(payload.len()).map_err(|_| long())?;
+        if payload.len() > PAYLOAD_MAX {
+            return Err(long());
+        }
+        let mut head = [0; 9];
+        head[0] = kind as u8;
+        head[1..5].copy_from_slice(&length.to_le_bytes());
+        head[5..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+        self.out.write_all(&head).map_err(failed)?;
+        self.out.write_all(payload).map_err(failed)
+    }
+
+    /// Appends an operation.
+    ///
+    /// # Errors
+    /// `Io` when writing fails; `InvalidValue` for an operation of more than some megabytes.
+    pub fn push(&mut self, op: &Op) -> Result<()> {
+        let Self { texts, fresh, .. } = self;
+        let row = Row::of(op, &mut self.before, |text| match texts.get(text) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(texts.len()).unwrap_or(u32::MAX);
+                texts.insert(text.to_owned(), number);
+                fresh.push(text.to_owned());
+                number
+            }
+        });
+        self.payload = encode(&row, std::mem::take(&mut self.payload))?;
+        self.rows += 1;
+        if self.rows == OPS_MAX || self.payload.len() > PAYLOAD_MAX / 2 {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the block at hand, its names before it.
+    fn flush(&mut self) -> Result<()> {
+        if !self.fresh.is_empty() {
+            let fresh = std::mem::take(&mut self.fresh);
+            let payload = encode(&fresh, Vec::new())?;
+            self.block(Kind::Texts, &payload)?;
+        }
+        if self.rows > 0 {
+            let rows = u32::try_from(self.rows).unwrap_or(u32::MAX);
+            let mut payload = rows.to_le_bytes().to_vec();
+            payload.append(&mut self.payload);
+            self.block(Kind::Ops, &payload)?;
+            self.written += self.rows as u64;
+            self.rows = 0;
+            self.before = Before::default();
+        }
+        Ok(())
+    }
+
+    /// Ends the record.
+    ///
+    /// # Errors
+    /// `Io` when writing fails.
+    pub fn finish(mut self) -> Result<W> {
+        self.flush()?;
+        let end = End { ops: self.written, texts: self.texts.len() as u64 };
+        let payload = encode(&end, Vec::new())?;
+        self.block(Kind::End, &payload)?;
+        self.out.flush().map_err(failed)?;
+        Ok(self.out)
+    }
+}
