@@ -10,5 +10,6 @@ pub mod interval;
 pub mod ledger;
 pub(crate) mod mutant;
 pub mod prng;
+pub mod span;
 pub(crate) mod table;
 pub mod units;
