@@ -32,6 +32,18 @@ impl Union {
         Self(merged)
     }
 
+    /// The union of several unions.
+    #[must_use]
+    pub fn all<'a>(unions: impl IntoIterator<Item = &'a Self>) -> Self {
+        Self::of(unions.into_iter().flat_map(|union| union.0.iter().cloned()))
+    }
+
+    /// Its intervals, in order.
+    #[must_use]
+    pub fn intervals(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
     /// The time covered.
     #[must_use]
     pub fn length(&self) -> Nanos {
@@ -69,6 +81,14 @@ impl Union {
         }
         gaps.push(at..end.max(at));
         self.and(&Self::of(gaps))
+    }
+
+    /// The time that it shares with one interval. Logarithmic in the set, but for what lies inside.
+    #[must_use]
+    pub fn overlap(&self, span: &Range<u64>) -> u64 {
+        let first = self.0.partition_point(|i| i.end <= span.start);
+        let inside = self.0[first..].iter().take_while(|i| i.start < span.end);
+        inside.map(|i| i.end.min(span.end).saturating_sub(i.start.max(span.start))).sum()
     }
 
     /// The first and the last moment covered.
