@@ -19,6 +19,7 @@ mod build;
 
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// How many kernels, and how many host functions, a device runs at a time.
@@ -92,6 +93,9 @@ impl Node {
 /// When a node was.
 #[derive(Debug, Clone, Copy, Default)]
 struct Moment {
+    /// As measured.
+    called: u64,
+    /// Once everything that precedes it was done.
     begin: u64,
     end: u64,
     exists: bool,
@@ -169,7 +173,7 @@ impl Dag {
     #[must_use]
     pub fn call(&self, op: usize) -> Option<Range<u64>> {
         let moment = self.moments[Node::call(op).index()];
-        (moment.exists && moment.timed).then_some(moment.begin..moment.end)
+        (moment.exists && moment.timed).then_some(moment.called..moment.end)
     }
 
     /// When the host let an operation go: the end of its call, or the begin of one that waited for
@@ -206,14 +210,13 @@ impl Dag {
         Some(Held { until, by: node, legacy })
     }
 
-    /// The edges by which `earlier` comes before `later`, last one first; `None` when nothing orders
-    /// them. Looks only at what ended after `earlier` did.
+    /// The edges by which `earlier` comes before `later`, in this order, each with the node that it
+    /// leaves; `None` when nothing orders them. Looks only at what ended after `earlier` did.
     #[must_use]
     pub fn path(&self, earlier: usize, later: usize) -> Option<Vec<(Node, Edge)>> {
         let (from, to) = (Node::work(later), Node::work(earlier));
         let floor = self.span(to).end;
-        let mut came: std::collections::HashMap<Node, (Node, Edge)> =
-            std::collections::HashMap::new();
+        let mut came: HashMap<Node, (Node, Edge)> = HashMap::new();
         let mut open = vec![from];
         while let Some(node) = open.pop() {
             if node == to {
@@ -223,7 +226,6 @@ impl Dag {
                     path.push((at, edge));
                     at = next;
                 }
-                path.reverse();
                 return Some(path);
             }
             for &(earlier, edge) in self.before(node) {
@@ -252,8 +254,7 @@ pub struct Held {
 /// The operations of each engine of each device that ran, by begin.
 #[must_use]
 pub fn by_engine(ops: &[Op], dag: &Dag) -> Vec<((DeviceId, Engine), Vec<usize>)> {
-    let mut engines: std::collections::BTreeMap<(DeviceId, Engine), Vec<usize>> =
-        std::collections::BTreeMap::new();
+    let mut engines: BTreeMap<(DeviceId, Engine), Vec<usize>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate() {
         if op.engine != Engine::None && dag.work(index).is_some() {
             engines.entry((op.device, op.engine)).or_default().push(index);

@@ -67,7 +67,9 @@ impl Rule {
             Self::PoolThrash => "raise the release threshold of the pool",
             Self::OverSync => "wait for one event per buffer slot, when the slot is used again",
             Self::RedundantWait => "drop the wait",
-            Self::NoOverlap => "use a stream per engine, or a pipeline, so that engines work at once",
+            Self::NoOverlap => {
+                "use a stream per engine, or a pipeline, so that engines work at once"
+            }
             Self::SmallCopy => "pack them into one copy, or enqueue them as a batch",
             Self::SmallCopyStarved => {
                 "use one stream per direction, or let a kernel copy what is small and urgent"

@@ -15,7 +15,7 @@ mod streams;
 
 use crate::base::dag::{Dag, Kernels, by_engine};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Op, Site};
+use crate::base::ledger::{Engine, Op, OpKind, Place, Site};
 pub use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
@@ -70,7 +70,6 @@ impl<'a> Run<'a> {
     /// The usual time of a call that enqueues: the median of kernels' and page-locked copies'.
     fn usual_call(&self) -> u64 {
         let plain = |op: &usize| {
-            use crate::base::ledger::{OpKind, Place};
             let kind = &self.ops[*op].kind;
             let pageable = self.ops[*op].accesses.iter().any(|a| a.place == Place::Pageable);
             matches!(kind, OpKind::Kernel | OpKind::Copy) && !pageable

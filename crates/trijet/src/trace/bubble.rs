@@ -7,7 +7,7 @@
 //! the rest is unknown.
 #![forbid(unsafe_code)]
 
-use crate::base::dag::{Dag, Node, by_engine};
+use crate::base::dag::{Dag, Held, Node, by_engine};
 use crate::base::ledger::{Engine, Op, OpKind};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
@@ -129,7 +129,7 @@ impl Calls {
     }
 }
 
-fn dependency(ops: &[Op], held: &crate::base::dag::Held) -> Dependency {
+fn dependency(ops: &[Op], held: &Held) -> Dependency {
     let op = &ops[held.by.op()];
     match op.kind {
         _ if held.legacy => Dependency::Legacy,

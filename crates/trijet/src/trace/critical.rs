@@ -214,7 +214,8 @@ pub fn what_if(ops: &[Op], dag: &Dag, scale: impl Fn(Category) -> f64) -> u64 {
         let begin = before.unwrap_or(span.start) + lag;
         let factor = scale(category(ops, node));
         let length = (span.end - span.start) as f64 * 1e-9 * factor;
-        let length = if factor == 1.0 { Nanos(span.end - span.start) } else { Nanos::from_seconds(length) };
+        let length =
+            if factor == 1.0 { Nanos(span.end - span.start) } else { Nanos::from_seconds(length) };
         ends[index(node)] = begin + length.0;
         if dag.work(node.op()).is_some() && !node.is_call() {
             last = last.max(begin + length.0);

@@ -16,7 +16,8 @@ use crate::base::ledger::{Engine, Op};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::overlap::achieved;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Range;
 
 /// How many copy engines a device has.
@@ -44,8 +45,8 @@ pub struct Given<'a> {
     pub alone: Alone<'a>,
 }
 
-impl std::fmt::Debug for Given<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Given<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { copy_engines, chunks, .. } = self;
         f.debug_struct("Given")
             .field("copy_engines", copy_engines)
@@ -192,7 +193,7 @@ fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option
 }
 
 fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
-    let named: std::collections::BTreeSet<u64> = ops.iter().filter_map(|op| op.chunk).collect();
+    let named: BTreeSet<u64> = ops.iter().filter_map(|op| op.chunk).collect();
     let busiest = engines.iter().max_by_key(|e| e.work).map_or(1, |e| e.ops as u64);
     let counted = if named.is_empty() { busiest } else { named.len() as u64 };
     given.unwrap_or(counted).max(1)
@@ -223,7 +224,7 @@ pub fn measure(ops: &[Op], dag: &Dag, window: Option<Range<u64>>, given: &Given<
     let busy: u64 = engines.iter().map(|e| e.busy.0).sum();
     let any = Union::all(unions.values()).length().0;
     let (mut copied, mut exposed_copy, mut exposed_peer) = (0, 0, 0);
-    let devices: std::collections::BTreeSet<DeviceId> = unions.keys().map(|key| key.0).collect();
+    let devices: BTreeSet<DeviceId> = unions.keys().map(|key| key.0).collect();
     for device in devices {
         let of = |engine| unions.get(&(device, engine));
         let compute = of(Engine::Compute).cloned().unwrap_or_else(|| Union::of([]));

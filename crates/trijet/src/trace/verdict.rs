@@ -244,7 +244,8 @@ fn settle(
     if together > 0 {
         return overlap(together, &x, &y);
     }
-    let (late, later, earlier) = if first.end > second.end { (a, &x, first) } else { (b, &y, second) };
+    let (late, later, earlier) =
+        if first.end > second.end { (a, &x, first) } else { (b, &y, second) };
     // The later one took exactly what it takes alone after the earlier one had ended: it ran then.
     // With more time than that between, it may have run beside, slowed down, or have waited.
     let left = later.end - earlier.end.min(later.end);

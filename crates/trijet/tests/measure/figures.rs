@@ -108,9 +108,8 @@ fn a_window_clips_what_it_cuts() {
     let mut s = Script::default();
     s.work(Upload, 0, 0..10);
     s.work(Compute, 1, 8..20);
-    let alone = |op: &trijet::base::ledger::Op| {
-        Some(Nanos(if op.engine == Compute { 6 } else { 10 }))
-    };
+    let alone =
+        |op: &trijet::base::ledger::Op| Some(Nanos(if op.engine == Compute { 6 } else { 10 }));
     let given = Given { alone: &alone, ..Given::default() };
     let m = measure(&s.ops, &s.dag(), Some(5..14), &given);
     let of = |engine| m.engines.iter().find(|e| e.engine.1 == engine).expect("it worked");

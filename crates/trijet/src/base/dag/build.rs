@@ -101,12 +101,12 @@ impl Builder<'_> {
         let timed = times.is_some();
         let moment = match times {
             Some(Times { begin, end }) => {
-                let begin = begin.0.max(ready.unwrap_or(0)).min(end.0);
-                Moment { begin, end: end.0, exists: true, timed }
+                let (called, begin) = (begin.0, begin.0.max(ready.unwrap_or(0)).min(end.0));
+                Moment { called, begin, end: end.0, exists: true, timed }
             }
             None => {
                 let at = ready.unwrap_or(0);
-                Moment { begin: at, end: at, exists: true, timed }
+                Moment { called: at, begin: at, end: at, exists: true, timed }
             }
         };
         self.moments[node.index()] = moment;

@@ -120,7 +120,8 @@ pub(super) fn starved(run: &Run<'_>) -> Vec<Lint> {
         }
     }
     let lint = |(saved, ops): (u64, Vec<usize>)| {
-        let text = format!("{} small copies waited behind bulk copies of another stream", ops.len());
+        let text =
+            format!("{} small copies waited behind bulk copies of another stream", ops.len());
         run.lint(Rule::SmallCopyStarved, saved, ops, text)
     };
     streams.into_values().map(lint).collect()

@@ -4,7 +4,9 @@
 use super::{LOOP_MIN, Lint, Rule, Run};
 use crate::base::ledger::{OpKind, Outcome, Waited};
 use crate::base::span::Union;
+use crate::base::units::Nanos;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A host that is late for less than this part of the run does not matter.
 const LATE_SHARE: f64 = 0.05;
@@ -44,8 +46,7 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
         }
         let saved = Union::of(spans.iter().cloned()).and(&idle).length().0;
         let each = saved / spans.len().max(1) as u64;
-        let idle = crate::base::units::Nanos(each);
-        let text = format!("{} waits for everything, {idle} idle after each", waits.len());
+        let text = format!("{} waits for everything, {} idle after each", waits.len(), Nanos(each));
         Some(run.lint(Rule::OverSync, saved, waits, text))
     };
     looped.into_iter().filter_map(lint).filter(|lint| lint.saved.0 > 0).collect()
@@ -57,7 +58,7 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
 /// which its thread was in no call.
 pub(super) fn late(run: &Run<'_>) -> Vec<Lint> {
     let Some(limiting) = run.limiting() else { return Vec::new() };
-    let mut calls: HashMap<u64, Vec<std::ops::Range<u64>>> = HashMap::new();
+    let mut calls: HashMap<u64, Vec<Range<u64>>> = HashMap::new();
     for (index, op) in run.ops.iter().enumerate() {
         calls.entry(op.thread).or_default().extend(run.dag.call(index));
     }

@@ -5,8 +5,9 @@ use super::{Lint, Rule, Run};
 use crate::base::clock::VectorClock;
 use crate::base::dag::{Edge, Node};
 use crate::base::id::LaneId;
-use crate::base::ledger::{Op, OpKind, StreamClass};
-use std::collections::{HashMap, HashSet};
+use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
+use crate::base::units::Nanos;
+use std::collections::{BTreeMap, HashMap};
 
 /// Fewer streams are never too many.
 const STREAMS_MIN: usize = 16;
@@ -80,7 +81,7 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
                 let known = lanes.entry(lane).or_default();
                 let covered = known.covers(on)
                     && events.get(&event).is_none_or(|e| e.positions().all(|p| known.covers(p)));
-                if covered && by == crate::base::ledger::Asked::User {
+                if covered && by == Asked::User {
                     concerned.push(index);
                 }
                 if let Some(snapshot) = events.get(&event) {
@@ -128,9 +129,10 @@ pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
     }
     let finite = bound + (sum - bound) / chunks;
     let saved = elapsed.saturating_sub(finite);
-    let (t, b) = (crate::base::units::Nanos(elapsed), crate::base::units::Nanos(finite));
+    let (t, b) = (Nanos(elapsed), Nanos(finite));
     let text = format!("engines work in turn: {t}, where {chunks} chunks need {b}");
-    let ops: Vec<usize> = run.engines.iter().filter_map(|(_, list)| list.first()).copied().collect();
+    let ops: Vec<usize> =
+        run.engines.iter().filter_map(|(_, list)| list.first()).copied().collect();
     vec![run.lint(Rule::NoOverlap, saved, ops, text)]
 }
 
@@ -139,12 +141,14 @@ pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
 /// Saved: the time of creating the streams beyond one for each operation at once, where it was
 /// recorded.
 pub(super) fn too_many(run: &Run<'_>) -> Vec<Lint> {
-    let mut streams: HashSet<LaneId> = HashSet::new();
+    // With the first operation of each.
+    let mut streams: BTreeMap<LaneId, usize> = BTreeMap::new();
     let mut moments: Vec<(u64, i64)> = Vec::new();
     for (_, list) in &run.engines {
         for op in list {
             if run.ops[*op].stream != StreamClass::Legacy {
-                streams.insert(run.ops[*op].position.lane);
+                let first = streams.entry(run.ops[*op].position.lane).or_insert(*op);
+                *first = (*first).min(*op);
             }
             // What ended makes room for what begins at the same moment.
             if let Some(span) = run.dag.work(*op).filter(|span| !span.is_empty()) {
@@ -164,8 +168,8 @@ pub(super) fn too_many(run: &Run<'_>) -> Vec<Lint> {
     }
     let opened = (0..run.ops.len()).filter(|op| run.ops[*op].kind == OpKind::Open);
     let opened: Vec<usize> =
-        opened.filter(|op| streams.contains(&run.ops[*op].position.lane)).collect();
+        opened.filter(|op| streams.contains_key(&run.ops[*op].position.lane)).collect();
     let saved = opened.iter().skip(at_once).map(|op| run.call_time(*op)).sum();
     let text = format!("{} streams, at most {at_once} operations at once", streams.len());
-    vec![run.lint(Rule::TooManyStreams, saved, opened, text)]
+    vec![run.lint(Rule::TooManyStreams, saved, streams.into_values().collect(), text)]
 }
