@@ -245,7 +245,7 @@ fn settle(
         return overlap(together, &x, &y);
     }
     let (late, later, earlier) =
-        if first.end > second.end { (a, &x, first) } else { (b, &y, second) };
+        if first.end > second.end { (a, &x, second) } else { (b, &y, first) };
     // The later one took exactly what it takes alone after the earlier one had ended: it ran then.
     // With more time than that between, it may have run beside, slowed down, or have waited.
     let left = later.end - earlier.end.min(later.end);
