@@ -29,6 +29,7 @@
 //! - [`witness`]: a program under every order that its streams leave open.
 
 pub mod base;
+pub mod check;
 pub mod device;
 pub mod kernels;
 pub mod launch;

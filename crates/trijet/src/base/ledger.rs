@@ -131,6 +131,24 @@ pub enum Outcome {
     Complete,
 }
 
+/// A call of the host that puts nothing into a stream, and that may take long or wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HostCall {
+    /// Device memory that belongs to no stream is allocated.
+    Alloc,
+    /// It is freed, for which the driver may wait (law A24).
+    Free,
+    /// Memory of the host is page-locked.
+    Pin,
+    /// It is given back, for which the driver may wait.
+    Unpin,
+    /// A kernel is loaded, which may wait for work that runs (law A42).
+    Load,
+    /// A pool gives memory back to the device at a synchronisation (law A25); the record's bytes say
+    /// how much.
+    Release,
+}
+
 /// What a record is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpKind {
@@ -168,6 +186,8 @@ pub enum OpKind {
     },
     /// A host thread uses memory itself.
     Host,
+    /// Another call of a host thread, outside of all streams.
+    Call(HostCall),
     /// A stream was created. Its lane may have been that of another one, whose work was complete;
     /// the numbers go on from the position.
     Open,

@@ -4,11 +4,14 @@
 
 pub(crate) mod atomic;
 pub mod clock;
+pub mod dag;
 pub mod error;
 pub mod id;
 pub mod interval;
 pub mod ledger;
+pub mod lint;
 pub(crate) mod mutant;
 pub mod prng;
+pub mod span;
 pub(crate) mod table;
 pub mod units;

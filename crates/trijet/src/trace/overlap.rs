@@ -7,81 +7,9 @@
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::{Engine, Op};
+pub use crate::base::span::Union;
 use crate::base::units::Nanos;
 use std::ops::Range;
-
-/// A set of disjoint, sorted time intervals in nanoseconds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Union(Vec<Range<u64>>);
-
-impl Union {
-    /// The union of any intervals.
-    ///
-    /// ```
-    /// use trijet::trace::overlap::Union;
-    /// let busy = Union::of([5..9, 0..3, 2..4]);
-    /// assert_eq!(busy.length().0, 8);
-    /// assert_eq!(busy.minus(&Union::of([0..4])).length().0, 4);
-    /// ```
-    #[must_use]
-    pub fn of(intervals: impl IntoIterator<Item = Range<u64>>) -> Self {
-        let mut sorted: Vec<Range<u64>> = intervals.into_iter().filter(|i| !i.is_empty()).collect();
-        sorted.sort_unstable_by_key(|i| i.start);
-        let mut merged: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
-        for interval in sorted {
-            match merged.last_mut() {
-                Some(last) if interval.start <= last.end => last.end = last.end.max(interval.end),
-                _ => merged.push(interval),
-            }
-        }
-        Self(merged)
-    }
-
-    /// The time covered.
-    #[must_use]
-    pub fn length(&self) -> Nanos {
-        Nanos(self.0.iter().map(|i| i.end - i.start).sum())
-    }
-
-    /// The part of it inside `other`.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
-        let mut both = Vec::new();
-        let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
-        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
-            let shared = x.start.max(y.start)..x.end.min(y.end);
-            if !shared.is_empty() {
-                both.push(shared);
-            }
-            if x.end < y.end {
-                a.next()
-            } else {
-                b.next()
-            };
-        }
-        Self(both)
-    }
-
-    /// The part of it outside `other`.
-    #[must_use]
-    pub fn minus(&self, other: &Self) -> Self {
-        let Some(end) = self.0.last().map(|i| i.end) else { return Self::default() };
-        let mut gaps = Vec::new();
-        let mut at = 0;
-        for hole in &other.0 {
-            gaps.push(at..hole.start.max(at));
-            at = at.max(hole.end);
-        }
-        gaps.push(at..end.max(at));
-        self.and(&Self::of(gaps))
-    }
-
-    /// The first and the last moment covered.
-    #[must_use]
-    pub fn hull(&self) -> Option<Range<u64>> {
-        Some(self.0.first()?.start..self.0.last()?.end)
-    }
-}
 
 /// When an engine was busy, by the operations with times.
 #[must_use]
@@ -167,29 +95,6 @@ pub fn achieved(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// The law: unions behave as sets of points.
-        #[test]
-        fn a_union_is_a_set_of_points(
-            a in vec((0u64..40, 0u64..12), 0..8),
-            b in vec((0u64..40, 0u64..12), 0..8),
-        ) {
-            let points = |list: &[(u64, u64)]| -> Vec<bool> {
-                (0..60).map(|p| list.iter().any(|(s, l)| (*s..s + l).contains(&p))).collect()
-            };
-            let count = |f: &dyn Fn(bool, bool) -> bool| {
-                points(&a).iter().zip(points(&b)).filter(|(x, y)| f(**x, *y)).count() as u64
-            };
-            let union = |list: &[(u64, u64)]| Union::of(list.iter().map(|(s, l)| *s..s + l));
-            let (ua, ub) = (union(&a), union(&b));
-            prop_assert_eq!(ua.length().0, count(&|x, _| x));
-            prop_assert_eq!(ua.and(&ub).length().0, count(&|x, y| x && y));
-            prop_assert_eq!(ua.minus(&ub).length().0, count(&|x, y| x && !y));
-        }
-    }
 
     #[test]
     fn an_engine_that_never_worked_is_all_fill() {

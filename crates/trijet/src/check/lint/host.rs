@@ -1,0 +1,88 @@
+//! A host that does not keep up.
+#![forbid(unsafe_code)]
+
+use super::{LOOP_MIN, Lint, Rule, Run};
+use crate::base::ledger::{OpKind, Outcome, Waited};
+use crate::base::span::Union;
+use crate::base::units::Nanos;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// A host that is late for less than this part of the run does not matter.
+const LATE_SHARE: f64 = 0.05;
+
+/// The host waits for a stream or for the device in a loop, and enqueues more only afterwards.
+///
+/// Saved: the idle time of the limiting engine from the begin of each of these waits to the begin of
+/// what its thread enqueued next.
+pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
+    // The begin of the next work that each thread enqueued, read from the end.
+    let mut next: HashMap<u64, u64> = HashMap::new();
+    let mut resumed = vec![None; run.ops.len()];
+    for index in (0..run.ops.len()).rev() {
+        let op = &run.ops[index];
+        match op.kind {
+            OpKind::Sync { .. } => resumed[index] = next.get(&op.thread).copied(),
+            _ => {
+                if let Some(work) = run.dag.work(index) {
+                    next.insert(op.thread, work.start);
+                }
+            }
+        }
+    }
+    let idle = run.idle();
+    let looped = run.by_place(|op| {
+        let of_all = |what| matches!(what, Waited::Stream | Waited::Device);
+        matches!(op.kind, OpKind::Sync { what, outcome: Outcome::Complete } if of_all(what))
+    });
+    let lint = |waits: Vec<usize>| {
+        let spans: Vec<_> = waits
+            .iter()
+            .filter_map(|wait| Some(run.dag.call(*wait)?.start..resumed[*wait]?))
+            .collect();
+        // The last wait of a program has nothing after it.
+        if spans.len() + 1 < LOOP_MIN {
+            return None;
+        }
+        let saved = Union::of(spans.iter().cloned()).and(&idle).length().0;
+        let each = saved / spans.len().max(1) as u64;
+        let text = format!("{} waits for everything, {} idle after each", waits.len(), Nanos(each));
+        Some(run.lint(Rule::OverSync, saved, waits, text))
+    };
+    looped.into_iter().filter_map(lint).filter(|lint| lint.saved.0 > 0).collect()
+}
+
+/// The program itself, not one of its calls, kept the limiting engine waiting.
+///
+/// Saved: the parts of the gaps of the limiting engine before the end of the call that ended them, in
+/// which its thread was in no call.
+pub(super) fn late(run: &Run<'_>) -> Vec<Lint> {
+    let Some(limiting) = run.limiting() else { return Vec::new() };
+    let mut calls: HashMap<u64, Vec<Range<u64>>> = HashMap::new();
+    for (index, op) in run.ops.iter().enumerate() {
+        calls.entry(op.thread).or_default().extend(run.dag.call(index));
+    }
+    let calls: HashMap<u64, Union> =
+        calls.into_iter().map(|(thread, spans)| (thread, Union::of(spans))).collect();
+    let (mut saved, mut concerned) = (0, Vec::new());
+    let mut at = None;
+    for &op in &run.engines[limiting].1 {
+        let Some(work) = run.dag.work(op) else { continue };
+        let free: u64 = at.unwrap_or(work.start);
+        let late = free..run.dag.enqueued(op).unwrap_or(0).min(work.start).max(free);
+        let in_calls = calls.get(&run.ops[op].thread).map_or(0, |calls| calls.overlap(&late));
+        let user = late.end - late.start - in_calls;
+        if user > 0 {
+            saved += user;
+            concerned.push((std::cmp::Reverse(user), op));
+        }
+        at = Some(free.max(work.end));
+    }
+    if saved as f64 <= run.elapsed() as f64 * LATE_SHARE || concerned.is_empty() {
+        return Vec::new();
+    }
+    concerned.sort_unstable();
+    let ops: Vec<usize> = concerned.into_iter().map(|(_, op)| op).collect();
+    let text = format!("the host was late for {} operations of the busiest engine", ops.len());
+    vec![run.lint(Rule::HostLate, saved, ops, text)]
+}

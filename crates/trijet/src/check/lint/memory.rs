@@ -1,0 +1,74 @@
+//! Memory and kernels that are had at the wrong time.
+#![forbid(unsafe_code)]
+
+use super::{LOOP_MIN, Lint, Rule, Run};
+use crate::base::ledger::{HostCall, OpKind};
+
+/// Memory that belongs to no stream, allocated and freed in a loop.
+///
+/// Saved: the time in these calls but for the first allocation and the last free.
+pub(super) fn sync_alloc(run: &Run<'_>) -> Vec<Lint> {
+    let is = |op: usize, call| run.ops[op].kind == OpKind::Call(call);
+    let frees: Vec<usize> = (0..run.ops.len()).filter(|op| is(*op, HostCall::Free)).collect();
+    let looped = run.by_place(|op| op.kind == OpKind::Call(HostCall::Alloc));
+    let lint = |allocs: Vec<usize>| {
+        let (first, last) = (*allocs.first()?, *allocs.last()?);
+        // Without frees in between, it only gets what it keeps.
+        let between = |free: &&usize| (first..last).contains(*free);
+        let freed: Vec<usize> = frees.iter().filter(between).copied().collect();
+        if allocs.len() < LOOP_MIN || freed.len() + 1 < LOOP_MIN {
+            return None;
+        }
+        let calls = allocs[1..].iter().chain(&freed);
+        let saved = calls.map(|op| run.call_time(*op)).sum();
+        let text = format!("allocated {} times and freed in between", allocs.len());
+        Some(run.lint(Rule::SyncAlloc, saved, allocs, text))
+    };
+    looped.into_iter().filter_map(lint).collect()
+}
+
+/// A pool that gives memory back at synchronisations and then gets it again.
+///
+/// Saved: the time of the releases that an allocation of the device follows, and of the first such
+/// allocation each beyond the shortest stream-ordered allocation of the run.
+pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
+    let allocs = || (0..run.ops.len()).filter(|op| run.ops[*op].kind == OpKind::Alloc);
+    let Some(quick) = allocs().map(|op| run.call_time(op)).min() else { return Vec::new() };
+    let mut released: Option<usize> = None;
+    let (mut saved, mut concerned) = (0, Vec::new());
+    for (index, op) in run.ops.iter().enumerate() {
+        match op.kind {
+            OpKind::Call(HostCall::Release) => released = Some(index),
+            OpKind::Alloc => {
+                let same = released.take_if(|release| run.ops[*release].device == op.device);
+                if let Some(release) = same {
+                    saved += run.call_time(release) + run.call_time(index) - quick;
+                    concerned.push(index);
+                }
+            }
+            _ => {}
+        }
+    }
+    if concerned.len() < LOOP_MIN {
+        return Vec::new();
+    }
+    let text = format!("{} times memory was given back and had again", concerned.len());
+    vec![run.lint(Rule::PoolThrash, saved, concerned, text)]
+}
+
+/// A kernel loaded after the first one ran (law A42).
+///
+/// Saved: the time in these calls.
+pub(super) fn first_use_load(run: &Run<'_>) -> Vec<Lint> {
+    let is_kernel = |op: &usize| run.ops[*op].kind == OpKind::Kernel;
+    let Some(first) = (0..run.ops.len()).find(is_kernel) else { return Vec::new() };
+    let is_load = |op: &usize| run.ops[*op].kind == OpKind::Call(HostCall::Load);
+    let loads: Vec<usize> = (first..run.ops.len()).filter(is_load).collect();
+    if loads.is_empty() {
+        return Vec::new();
+    }
+    let saved = loads.iter().map(|op| run.call_time(*op)).sum();
+    let names: Vec<&str> = loads.iter().take(4).map(|op| &*run.ops[*op].label).collect();
+    let text = format!("loaded after kernels had begun to run: {}", names.join(", "));
+    vec![run.lint(Rule::FirstUseLoad, saved, loads, text)]
+}

@@ -1,0 +1,175 @@
+//! Streams that hold each other up, or that are too many.
+#![forbid(unsafe_code)]
+
+use super::{Lint, Rule, Run};
+use crate::base::clock::VectorClock;
+use crate::base::dag::{Edge, Node};
+use crate::base::id::LaneId;
+use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
+use crate::base::units::Nanos;
+use std::collections::{BTreeMap, HashMap};
+
+/// Fewer streams are never too many.
+const STREAMS_MIN: usize = 16;
+/// More streams than this for each operation at once are too many.
+const STREAMS_PER_OP: usize = 4;
+/// An engine that works for less than this part of the run has nothing to overlap.
+const SHARE_MIN: f64 = 0.1;
+/// A run with less achieved overlap than this is serial.
+const OVERLAP_MIN: f64 = 0.2;
+
+fn conflict(a: &Op, b: &Op) -> bool {
+    a.accesses.iter().any(|x| {
+        b.accesses.iter().any(|y| {
+            let shared = x.range.start.max(y.range.start) < x.range.end.min(y.range.end);
+            x.block == y.block && shared && (x.mode.writes() || y.mode.writes())
+        })
+    })
+}
+
+/// The legacy stream held work of another stream back, or that work held it back.
+///
+/// Saved: for each such operation, the time from the end of everything else that it follows to the
+/// end of the barrier; nothing where it uses the same bytes as what it waited for, because then an
+/// event would have to say the same.
+pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
+    let (mut saved, mut concerned) = (0, Vec::new());
+    for index in 0..run.ops.len() {
+        let node = Node::work(index);
+        let before = run.dag.before(node);
+        // Records and waits hold nothing up themselves.
+        if run.dag.work(index).is_none() || !before.iter().any(|(_, edge)| *edge == Edge::Legacy) {
+            continue;
+        }
+        let last = |legacy: bool| {
+            let of_kind = before.iter().filter(|(_, edge)| (*edge == Edge::Legacy) == legacy);
+            of_kind.map(|(node, _)| (run.dag.span(*node).end, *node)).max()
+        };
+        let Some((barrier, by)) = last(true) else { continue };
+        let others = last(false).map_or(0, |(end, _)| end);
+        // The order of the two may matter even when nobody waited.
+        concerned.push(index);
+        if !conflict(&run.ops[by.op()], &run.ops[index]) {
+            saved += barrier.saturating_sub(others);
+        }
+    }
+    if concerned.is_empty() {
+        return Vec::new();
+    }
+    let count = concerned.len();
+    let text = format!("{count} operations ordered by the legacy stream alone");
+    vec![run.lint(Rule::LegacyBarrier, saved, concerned, text)]
+}
+
+/// A wait of the program for what its stream already follows, by enqueue order alone.
+///
+/// Saved: the time in these calls, where it was recorded.
+pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
+    let mut lanes: HashMap<LaneId, VectorClock> = HashMap::new();
+    let mut events: HashMap<u64, VectorClock> = HashMap::new();
+    let mut concerned = Vec::new();
+    for (index, op) in run.ops.iter().enumerate() {
+        let lane = op.position.lane;
+        match op.kind {
+            OpKind::Record { event, .. } => {
+                let mut snapshot = lanes.entry(lane).or_default().clone();
+                snapshot.raise(op.position);
+                events.insert(event, snapshot);
+            }
+            // A wait for an event that was never recorded is another mistake.
+            OpKind::Wait { event, on, by } if on.seq > 0 => {
+                let known = lanes.entry(lane).or_default();
+                let covered = known.covers(on)
+                    && events.get(&event).is_none_or(|e| e.positions().all(|p| known.covers(p)));
+                if covered && by == Asked::User {
+                    concerned.push(index);
+                }
+                if let Some(snapshot) = events.get(&event) {
+                    known.join(snapshot);
+                }
+                known.raise(on);
+            }
+            OpKind::Open => {
+                let mut fresh = VectorClock::new();
+                fresh.raise(op.position);
+                lanes.insert(lane, fresh);
+            }
+            OpKind::Sync { .. } | OpKind::Host | OpKind::Call(_) | OpKind::Wait { .. } => {}
+            _ => lanes.entry(lane).or_default().raise(op.position),
+        }
+    }
+    if concerned.is_empty() {
+        return Vec::new();
+    }
+    let saved = concerned.iter().map(|op| run.call_time(*op)).sum();
+    let text = format!("{} waits for what the stream already follows", concerned.len());
+    vec![run.lint(Rule::RedundantWait, saved, concerned, text)]
+}
+
+/// Two or more engines have work in turns.
+///
+/// Saved: T - T_n, with the operations of the busiest engine as chunks.
+pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
+    let elapsed = run.elapsed();
+    let work = |engine: usize| {
+        let spans = run.engines[engine].1.iter().filter_map(|op| run.dag.work(*op));
+        spans.map(|span| span.end - span.start).sum::<u64>()
+    };
+    let works: Vec<u64> = (0..run.engines.len()).map(work).collect();
+    let share = |work: &&u64| **work as f64 >= elapsed as f64 * SHARE_MIN;
+    let Some(limiting) = run.limiting() else { return Vec::new() };
+    let chunks = run.engines[limiting].1.len() as u64;
+    let (sum, bound) = (works.iter().sum::<u64>(), works.iter().copied().max().unwrap_or(0));
+    if works.iter().filter(share).count() < 2 || chunks < 2 {
+        return Vec::new();
+    }
+    let achieved = (sum as f64 - elapsed as f64) / (sum - bound).max(1) as f64;
+    if achieved >= OVERLAP_MIN {
+        return Vec::new();
+    }
+    let finite = bound + (sum - bound) / chunks;
+    let saved = elapsed.saturating_sub(finite);
+    let (t, b) = (Nanos(elapsed), Nanos(finite));
+    let text = format!("engines work in turn: {t}, where {chunks} chunks need {b}");
+    let ops: Vec<usize> =
+        run.engines.iter().filter_map(|(_, list)| list.first()).copied().collect();
+    vec![run.lint(Rule::NoOverlap, saved, ops, text)]
+}
+
+/// More streams with work than operations that ever ran at once.
+///
+/// Saved: the time of creating the streams beyond one for each operation at once, where it was
+/// recorded.
+pub(super) fn too_many(run: &Run<'_>) -> Vec<Lint> {
+    // With the first operation of each.
+    let mut streams: BTreeMap<LaneId, usize> = BTreeMap::new();
+    let mut moments: Vec<(u64, i64)> = Vec::new();
+    for (_, list) in &run.engines {
+        for op in list {
+            if run.ops[*op].stream != StreamClass::Legacy {
+                let first = streams.entry(run.ops[*op].position.lane).or_insert(*op);
+                *first = (*first).min(*op);
+            }
+            // What ended makes room for what begins at the same moment.
+            if let Some(span) = run.dag.work(*op).filter(|span| !span.is_empty()) {
+                moments.extend([(span.start, 1), (span.end, -1)]);
+            }
+        }
+    }
+    moments.sort_unstable();
+    let (mut now, mut most) = (0_i64, 0_i64);
+    for (_, change) in moments {
+        now += change;
+        most = most.max(now);
+    }
+    let at_once = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+    if streams.len() < STREAMS_MIN || streams.len() <= STREAMS_PER_OP.saturating_mul(at_once) {
+        return Vec::new();
+    }
+    let opened = (0..run.ops.len()).filter(|op| run.ops[*op].kind == OpKind::Open);
+    let opened: Vec<usize> =
+        opened.filter(|op| streams.contains_key(&run.ops[*op].position.lane)).collect();
+    let saved = opened.iter().skip(at_once).map(|op| run.call_time(*op)).sum();
+    let text = format!("{} streams, at most {at_once} operations at once", streams.len());
+    vec![run.lint(Rule::TooManyStreams, saved, streams.into_values().collect(), text)]
+}

@@ -1,0 +1,225 @@
+//! The critical path: from the last end back through the predecessor that was done last.
+//!
+//! Each stretch of time belongs to one node of the graph or lies before one, so that contributions
+//! sum to the length of the window exactly. Slack says by how much an operation may be late without
+//! any later end; a rescaled run says what a faster engine would give.
+#![forbid(unsafe_code)]
+
+use crate::base::dag::{Dag, Node};
+use crate::base::ledger::{Engine, HostCall, Op, OpKind, Place};
+use crate::base::units::Nanos;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+/// What a stretch of time was spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Category {
+    /// An operation of an engine.
+    Engine(Engine),
+    /// A call that enqueues.
+    Enqueue,
+    /// A call that waits for the device.
+    Sync,
+    /// A call that allocates or frees.
+    Alloc,
+    /// A copy or a fill that the host waits for.
+    Copy,
+    /// Loading a kernel.
+    Load,
+    /// The program, between its calls.
+    User,
+    /// From ready to begin, up to the latency of a launch.
+    Launch,
+    /// From ready to begin, what is beyond that.
+    Unknown,
+    /// From the window's begin to the first thing on the path.
+    Start,
+    /// From the last end to the window's end.
+    Tail,
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Engine(engine) => engine_name(*engine),
+            Self::Enqueue => "enqueueing",
+            Self::Sync => "waiting on the host",
+            Self::Alloc => "allocating",
+            Self::Copy => "copying on the host",
+            Self::Load => "loading kernels",
+            Self::User => "host code",
+            Self::Launch => "launch latency",
+            Self::Unknown => "unknown",
+            Self::Start => "before the first operation",
+            Self::Tail => "after the last operation",
+        })
+    }
+}
+
+/// The name of an engine.
+#[must_use]
+pub fn engine_name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Upload => "upload",
+        Engine::Compute => "compute",
+        Engine::Download => "download",
+        Engine::Peer => "peer",
+        Engine::Host => "host function",
+        Engine::None => "none",
+    }
+}
+
+/// What the time of a node is spent on.
+#[must_use]
+pub fn category(ops: &[Op], node: Node) -> Category {
+    let op = &ops[node.op()];
+    if !node.is_call() {
+        return Category::Engine(op.engine);
+    }
+    let pageable = || op.accesses.iter().any(|access| access.place == Place::Pageable);
+    match op.kind {
+        OpKind::Sync { .. } => Category::Sync,
+        OpKind::Alloc | OpKind::Free | OpKind::Call(HostCall::Release) => Category::Alloc,
+        OpKind::Call(HostCall::Load) => Category::Load,
+        OpKind::Call(_) => Category::Alloc,
+        OpKind::CopyNow | OpKind::FillNow => Category::Copy,
+        OpKind::Copy | OpKind::Batch(_) if pageable() => Category::Copy,
+        OpKind::Host => Category::User,
+        _ => Category::Enqueue,
+    }
+}
+
+/// A stretch of the critical path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The record that it belongs to, or that it lies before; none before the first and after the
+    /// last.
+    pub op: Option<usize>,
+    /// What it was spent on.
+    pub category: Category,
+    /// When.
+    pub span: Range<u64>,
+}
+
+/// The critical path of a window.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Critical {
+    /// The stretches, from the first to the last: each begins where the one before ends.
+    pub steps: Vec<Step>,
+    /// Their lengths by category; the sum is the length of the window.
+    pub by: BTreeMap<Category, Nanos>,
+}
+
+impl Critical {
+    fn add(&mut self, op: Option<usize>, category: Category, span: Range<u64>) {
+        if span.is_empty() {
+            return;
+        }
+        let length = span.end - span.start;
+        self.by.entry(category).or_insert(Nanos(0)).0 += length;
+        self.steps.push(Step { op, category, span });
+    }
+}
+
+/// The work that ended last within the window.
+fn last_work(ops: &[Op], dag: &Dag, window: &Range<u64>) -> Option<Node> {
+    let inside = |op: &usize| {
+        dag.work(*op).is_some_and(|span| span.end > window.start && span.end <= window.end)
+    };
+    let last = (0..ops.len()).filter(inside).max_by_key(|op| dag.work(*op).map(|span| span.end));
+    last.map(Node::work)
+}
+
+/// The critical path within `window`. Up to `latency` between ready and begin is a launch's.
+#[must_use]
+pub fn critical(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) -> Critical {
+    let mut path = Critical::default();
+    let mut cursor = window.end;
+    let mut at = last_work(ops, dag, &window);
+    if at.is_none() {
+        path.add(None, Category::Start, window.clone());
+        cursor = window.start;
+    }
+    while let Some(node) = at.filter(|_| cursor > window.start) {
+        let span = dag.span(node);
+        let (begin, end) = (span.start.max(window.start), span.end.max(window.start));
+        if path.steps.is_empty() {
+            path.add(None, Category::Tail, end..cursor);
+        }
+        cursor = cursor.min(end);
+        path.add(Some(node.op()), category(ops, node), begin.min(cursor)..cursor);
+        cursor = begin.min(cursor);
+        let before = dag.last_before(node, |_| true).map(|(node, _)| node);
+        let Some(earlier) = before else {
+            path.add(None, Category::Start, window.start..cursor);
+            break;
+        };
+        let ready = dag.span(earlier).end.clamp(window.start, cursor);
+        if node.is_call() {
+            path.add(Some(node.op()), Category::User, ready..cursor);
+        } else {
+            let launched = cursor - latency.0.min(cursor - ready);
+            // Walking back, what is nearer to the begin comes first.
+            path.add(Some(node.op()), Category::Launch, launched..cursor);
+            path.add(Some(node.op()), Category::Unknown, ready..launched);
+        }
+        cursor = ready;
+        at = Some(earlier);
+    }
+    path.steps.reverse();
+    path
+}
+
+/// By how much each operation of a device could have ended later without a later end of the last
+/// one; `None` for records without times. What lies between ready and begin counts as fixed.
+#[must_use]
+pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
+    let last = (0..ops.len()).filter_map(|op| dag.work(op)).map(|span| span.end).max();
+    let Some(last) = last else { return vec![None; ops.len()] };
+    // The latest end of each node, by twice the record, and one more for the work.
+    let mut latest = vec![u64::MAX; 2 * ops.len()];
+    let index = |node: Node| 2 * node.op() + usize::from(!node.is_call());
+    for &node in dag.order().iter().rev() {
+        let span = dag.span(node);
+        // The host may go on after the last work of the device.
+        let own = latest[index(node)].min(last.max(span.end));
+        latest[index(node)] = own;
+        let since_ready = span.end - dag.ready(node).min(span.end);
+        for &(earlier, _) in dag.before(node) {
+            let latest = &mut latest[index(earlier)];
+            *latest = (*latest).min(own - since_ready.min(own));
+        }
+    }
+    (0..ops.len())
+        .map(|op| {
+            let end = dag.work(op)?.end;
+            Some(Nanos(latest[index(Node::work(op))].saturating_sub(end)))
+        })
+        .collect()
+}
+
+/// When the last work would have ended if every node of a category took `scale` times as long, in
+/// nanoseconds of the device's clock. Operations keep their order on each engine, and what lies
+/// between ready and begin stays as it was; so a scale of 1 gives the measured end.
+#[must_use]
+pub fn what_if(ops: &[Op], dag: &Dag, scale: impl Fn(Category) -> f64) -> u64 {
+    let mut ends = vec![0_u64; 2 * ops.len()];
+    let index = |node: Node| 2 * node.op() + usize::from(!node.is_call());
+    let mut last = 0;
+    for &node in dag.order() {
+        let span = dag.span(node);
+        let before = dag.before(node).iter().map(|(earlier, _)| ends[index(*earlier)]).max();
+        let lag = span.start - dag.ready(node).min(span.start);
+        let begin = before.unwrap_or(span.start) + lag;
+        let factor = scale(category(ops, node));
+        let length = (span.end - span.start) as f64 * 1e-9 * factor;
+        let length =
+            if factor == 1.0 { Nanos(span.end - span.start) } else { Nanos::from_seconds(length) };
+        ends[index(node)] = begin + length.0;
+        if dag.work(node.op()).is_some() && !node.is_call() {
+            last = last.max(begin + length.0);
+        }
+    }
+    last
+}

@@ -1,0 +1,256 @@
+//! The figures of overlap, of the engines of all devices together, within a window.
+//!
+//! With I_e the union of the intervals of engine e clipped to the window, T the window's length,
+//! W_e the engine's isolated work and w_e = W_e / n for n chunks:
+//!
+//! - busy_e = |I_e| / T; mean concurrency = sum |I_e| / |union of I_e|;
+//! - exposed copy = |(uploads and downloads) without compute|; hidden share = 1 - exposed / |copies|;
+//! - bound T_lb = max W_e, with one copy engine max(W_upload + W_download, W_compute, ..);
+//! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n; efficiency T_lb / T and T_n / T;
+//! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb); contention = observed / isolated.
+#![forbid(unsafe_code)]
+
+use crate::base::dag::{Dag, by_engine};
+use crate::base::id::DeviceId;
+use crate::base::ledger::{Engine, Op};
+use crate::base::span::Union;
+use crate::base::units::Nanos;
+use crate::trace::overlap::achieved;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+
+/// How many copy engines a device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CopyEngines {
+    /// Both directions share one.
+    One,
+    /// One for each direction.
+    #[default]
+    Two,
+}
+
+/// What an operation takes when nothing else runs: measured alone, or its bytes over a rate.
+pub type Alone<'a> = &'a dyn Fn(&Op) -> Option<Nanos>;
+
+/// What the ledger does not say.
+#[derive(Clone, Copy)]
+pub struct Given<'a> {
+    /// The copy engines of each device.
+    pub copy_engines: CopyEngines,
+    /// Chunks; by default as many as the records name, else the operations of the busiest engine.
+    pub chunks: Option<u64>,
+    /// The isolated duration of an operation, where it is known. Contention and isolated work are
+    /// reported for an engine only when it is known for all of its operations.
+    pub alone: Alone<'a>,
+}
+
+impl fmt::Debug for Given<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { copy_engines, chunks, .. } = self;
+        f.debug_struct("Given")
+            .field("copy_engines", copy_engines)
+            .field("chunks", chunks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Given<'_> {
+    /// Two copy engines, chunks as recorded, no isolated durations.
+    fn default() -> Self {
+        Self { copy_engines: CopyEngines::Two, chunks: None, alone: &|_| None }
+    }
+}
+
+/// An engine of a device.
+pub type EngineOf = (DeviceId, Engine);
+
+/// One engine's part in a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineMetrics {
+    /// The engine.
+    pub engine: EngineOf,
+    /// |I_e|, the time in which it worked.
+    pub busy: Nanos,
+    /// W_e: isolated where that is known of every operation, else the observed sum.
+    pub work: Nanos,
+    /// Whether `work` is isolated.
+    pub isolated: bool,
+    /// Observed over isolated duration, where that is known. Above 1.05 the bound is too low.
+    pub contention: Option<f64>,
+    /// Its operations in the window.
+    pub ops: usize,
+}
+
+/// The figures of a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metrics {
+    /// The window, on the device's clock.
+    pub window: Range<u64>,
+    /// Each engine that worked in it.
+    pub engines: Vec<EngineMetrics>,
+    /// The engines that worked on average while any did; 0 when none did.
+    pub concurrency: f64,
+    /// Copies between host and device while their device computed nothing.
+    pub exposed_copy: Nanos,
+    /// Copies between devices while theirs computed nothing.
+    pub exposed_peer: Nanos,
+    /// The share of the copies' time that computing hid; `None` without copies.
+    pub hidden: Option<f64>,
+    /// T_lb.
+    pub bound: Nanos,
+    /// The engine, or with one copy engine the first of the two, that T_lb comes from.
+    pub limiting: Option<EngineOf>,
+    /// Chunks.
+    pub chunks: u64,
+    /// T_n.
+    pub finite: Nanos,
+    /// T_lb / T.
+    pub efficiency: Option<f64>,
+    /// T_n / T.
+    pub finite_efficiency: Option<f64>,
+    /// Achieved overlap; `None` when there is nothing to overlap.
+    pub overlap: Option<f64>,
+}
+
+impl Metrics {
+    /// T.
+    #[must_use]
+    pub fn elapsed(&self) -> Nanos {
+        Nanos(self.window.end - self.window.start)
+    }
+
+    /// The share of the window in which an engine worked.
+    #[must_use]
+    pub fn busy_share(&self, engine: EngineOf) -> f64 {
+        let mine = self.engines.iter().find(|e| e.engine == engine);
+        mine.map_or(0.0, |e| e.busy.0 as f64 / (self.elapsed().0.max(1)) as f64)
+    }
+}
+
+/// From the first begin to the last end of work on the devices.
+#[must_use]
+pub fn extent(ops: &[Op], dag: &Dag) -> Option<Range<u64>> {
+    let spans = || (0..ops.len()).filter_map(|op| dag.work(op));
+    Some(spans().map(|s| s.start).min()?..spans().map(|s| s.end).max()?)
+}
+
+fn clip(span: &Range<u64>, window: &Range<u64>) -> Range<u64> {
+    let start = span.start.clamp(window.start, window.end);
+    start..span.end.clamp(start, window.end)
+}
+
+/// The operations of an engine that the window cuts count with the part inside: their isolated
+/// durations in proportion.
+fn engine(
+    ops: &[Op],
+    dag: &Dag,
+    (engine, list): (EngineOf, &[usize]),
+    window: &Range<u64>,
+    alone: Alone<'_>,
+) -> (EngineMetrics, Union) {
+    let (mut observed, mut isolated, mut known, mut count) = (0_u64, 0.0, true, 0);
+    let mut parts = Vec::with_capacity(list.len());
+    for op in list {
+        let Some(span) = dag.work(*op) else { continue };
+        let part = clip(&span, window);
+        let (inside, whole) = (part.end - part.start, span.end - span.start);
+        if inside == 0 {
+            continue;
+        }
+        count += 1;
+        observed += inside;
+        match alone(&ops[*op]) {
+            Some(time) => isolated += time.0 as f64 * inside as f64 / whole as f64,
+            None => known = false,
+        }
+        parts.push(part);
+    }
+    let isolated = (known && isolated > 0.0).then_some(isolated);
+    let metrics = EngineMetrics {
+        engine,
+        busy: Nanos(0),
+        work: isolated.map_or(Nanos(observed), |ns| Nanos::from_seconds(ns * 1e-9)),
+        isolated: isolated.is_some(),
+        contention: isolated.map(|isolated| observed as f64 / isolated),
+        ops: count,
+    };
+    let union = Union::of(parts);
+    (EngineMetrics { busy: union.length(), ..metrics }, union)
+}
+
+/// T_lb and the engine that it comes from.
+fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option<EngineOf>) {
+    let mut stations: BTreeMap<EngineOf, (u64, EngineOf)> = BTreeMap::new();
+    for e in engines {
+        let (device, role) = e.engine;
+        let shared = copy_engines == CopyEngines::One && role == Engine::Download;
+        let station = (device, if shared { Engine::Upload } else { role });
+        stations.entry(station).or_insert((0, e.engine)).0 += e.work.0;
+    }
+    let most = stations.values().max_by_key(|(work, _)| *work);
+    most.map_or((Nanos(0), None), |(work, engine)| (Nanos(*work), Some(*engine)))
+}
+
+fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
+    let named: BTreeSet<u64> = ops.iter().filter_map(|op| op.chunk).collect();
+    let busiest = engines.iter().max_by_key(|e| e.work).map_or(1, |e| e.ops as u64);
+    let counted = if named.is_empty() { busiest } else { named.len() as u64 };
+    given.unwrap_or(counted).max(1)
+}
+
+/// Measures `window` of a run; without one, from the first operation of a device to the last.
+///
+/// ```
+/// use trijet::base::dag::{Dag, Kernels};
+/// use trijet::trace::metrics::{Given, measure};
+/// let dag = Dag::new(&[], Kernels::Several);
+/// let nothing = measure(&[], &dag, Some(0..10), &Given::default());
+/// assert_eq!((nothing.elapsed().0, nothing.concurrency), (10, 0.0));
+/// ```
+#[must_use]
+pub fn measure(ops: &[Op], dag: &Dag, window: Option<Range<u64>>, given: &Given<'_>) -> Metrics {
+    let window = window.or_else(|| extent(ops, dag)).unwrap_or(0..0);
+    let mut unions: BTreeMap<EngineOf, Union> = BTreeMap::new();
+    let mut engines = Vec::new();
+    for (name, list) in by_engine(ops, dag) {
+        let (metrics, union) = engine(ops, dag, (name, &list), &window, given.alone);
+        if metrics.ops > 0 {
+            engines.push(metrics);
+            unions.insert(name, union);
+        }
+    }
+    let elapsed = window.end.saturating_sub(window.start);
+    let busy: u64 = engines.iter().map(|e| e.busy.0).sum();
+    let any = Union::all(unions.values()).length().0;
+    let (mut copied, mut exposed_copy, mut exposed_peer) = (0, 0, 0);
+    let devices: BTreeSet<DeviceId> = unions.keys().map(|key| key.0).collect();
+    for device in devices {
+        let of = |engine| unions.get(&(device, engine));
+        let compute = of(Engine::Compute).cloned().unwrap_or_else(|| Union::of([]));
+        let copies = Union::all(of(Engine::Upload).into_iter().chain(of(Engine::Download)));
+        copied += copies.length().0;
+        exposed_copy += copies.minus(&compute).length().0;
+        exposed_peer += of(Engine::Peer).map_or(0, |peer| peer.minus(&compute).length().0);
+    }
+    let (lower, limiting) = bound(&engines, given.copy_engines);
+    let work: u64 = engines.iter().map(|e| e.work.0).sum();
+    let chunks = chunks(ops, &engines, given.chunks);
+    let finite = Nanos(lower.0 + (work - lower.0) / chunks);
+    let ratio = |time: Nanos| (elapsed > 0).then(|| time.0 as f64 / elapsed as f64);
+    Metrics {
+        window,
+        concurrency: if any == 0 { 0.0 } else { busy as f64 / any as f64 },
+        exposed_copy: Nanos(exposed_copy),
+        exposed_peer: Nanos(exposed_peer),
+        hidden: (copied > 0).then(|| 1.0 - exposed_copy as f64 / copied as f64),
+        bound: lower,
+        limiting,
+        chunks,
+        finite,
+        efficiency: ratio(lower),
+        finite_efficiency: ratio(finite),
+        overlap: achieved(Nanos(work), Nanos(elapsed), lower),
+        engines,
+    }
+}

@@ -1,0 +1,102 @@
+//! Gaps by hand.
+
+use crate::script::Script;
+use trijet::Nanos;
+use trijet::base::id::DeviceId;
+use trijet::base::ledger::Engine::{Compute, Download, Upload};
+use trijet::base::ledger::{HostCall, StreamClass, Waited};
+use trijet::trace::bubble::{Cause, Dependency, by_cause, gaps};
+use trijet::trace::critical::Category;
+use trijet::trace::metrics::CopyEngines;
+
+fn compute_causes(s: &Script, window: std::ops::Range<u64>, latency: u64) -> Vec<(Cause, u64)> {
+    let found = gaps(&s.ops, &s.dag(), window, Nanos(latency), CopyEngines::Two);
+    let causes = by_cause(&found, (DeviceId(0), Compute));
+    causes.into_iter().map(|(cause, part)| (cause, part.0)).collect()
+}
+
+#[test]
+fn a_gap_is_split_in_order() {
+    let mut s = Script::default();
+    s.called(Compute, 2, 0..1, 1..10);
+    s.called(Upload, 1, 1..2, 2..30);
+    s.order(7, 1, 2);
+    s.called(Compute, 2, 12..15, 34..40);
+    // Gap 10..34. Late until 15: user code 10..12, the call 12..15. Upload until 30. Launch 30..33.
+    let expected = [
+        (Cause::Fill, 1),
+        (Cause::Drain, 2),
+        (Cause::HostLate(Category::Enqueue), 3),
+        (Cause::HostLate(Category::User), 2),
+        (Cause::Dependency(Dependency::Engine(Upload)), 15),
+        (Cause::Launch, 3),
+        (Cause::Unknown, 1),
+    ];
+    assert_eq!(compute_causes(&s, 0..42, 3), expected);
+}
+
+#[test]
+fn a_late_host_is_blamed_by_the_call_it_was_in() {
+    let mut s = Script::default();
+    s.called(Compute, 1, 0..1, 1..10);
+    s.sync(Waited::Device, 1, 2..14);
+    s.call(HostCall::Alloc, 14..20);
+    s.call(HostCall::Load, 20..21);
+    s.called(Compute, 1, 23..24, 24..30);
+    // Gap 10..24: the wait until 14, allocating until 20, loading until 21, user 21..23, the call.
+    let expected = [
+        (Cause::HostLate(Category::Enqueue), 1),
+        (Cause::HostLate(Category::Sync), 4),
+        (Cause::HostLate(Category::Alloc), 6),
+        (Cause::HostLate(Category::Load), 1),
+        (Cause::HostLate(Category::User), 2),
+    ];
+    assert_eq!(compute_causes(&s, 1..30, 0), expected);
+}
+
+#[test]
+fn a_barrier_of_the_legacy_stream_is_named() {
+    let mut s = Script::default();
+    s.work(Compute, 1, 0..10).stream = StreamClass::Blocking;
+    s.work(Upload, 0, 10..25).stream = StreamClass::Legacy;
+    s.work(Compute, 2, 25..30).stream = StreamClass::Blocking;
+    assert_eq!(compute_causes(&s, 0..30, 0), [(Cause::Dependency(Dependency::Legacy), 15)]);
+}
+
+/// Without the barrier nothing explains the same gap.
+#[test]
+fn a_gap_that_nothing_explains_is_unknown() {
+    let mut s = Script::default();
+    s.work(Compute, 1, 0..10);
+    s.work(Upload, 0, 10..25);
+    s.work(Compute, 2, 25..30);
+    assert_eq!(compute_causes(&s, 0..30, 0), [(Cause::Unknown, 15)]);
+}
+
+#[test]
+fn memory_that_comes_late_is_named() {
+    let mut s = Script::default();
+    s.called(Compute, 1, 0..1, 1..10);
+    s.alloc(2, 1..20);
+    s.order(5, 2, 1);
+    s.work(Compute, 1, 20..30);
+    let causes = compute_causes(&s, 1..30, 0);
+    assert_eq!(causes, [(Cause::Dependency(Dependency::Alloc), 10)]);
+}
+
+#[test]
+fn one_copy_engine_that_works_the_other_way_is_taken() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..10);
+    s.work(Download, 1, 12..20);
+    s.work(Upload, 2, 21..30);
+    let causes = |engines| {
+        let found = gaps(&s.ops, &s.dag(), 0..30, Nanos(1), engines);
+        by_cause(&found, (DeviceId(0), Upload)).into_iter().collect::<Vec<_>>()
+    };
+    // Gap 10..21: launch 1; the download took 12..20; 11..12 and 20..21 are left.
+    let one = [(Cause::Launch, 1), (Cause::Resource, 8), (Cause::Unknown, 2)];
+    assert_eq!(causes(CopyEngines::One), one.map(|(cause, ns)| (cause, Nanos(ns))));
+    let two = [(Cause::Launch, 1), (Cause::Unknown, 10)];
+    assert_eq!(causes(CopyEngines::Two), two.map(|(cause, ns)| (cause, Nanos(ns))));
+}

@@ -1,0 +1,133 @@
+//! Figures of timelines by hand. Times are in nanoseconds; the comments do the sums.
+
+use crate::script::Script;
+use trijet::Nanos;
+use trijet::base::id::DeviceId;
+use trijet::base::ledger::Engine::{Compute, Download, Peer, Upload};
+use trijet::trace::metrics::{CopyEngines, Given, Metrics, measure};
+
+fn figures(script: &Script) -> Metrics {
+    measure(&script.ops, &script.dag(), None, &Given::default())
+}
+
+fn near(a: Option<f64>, b: f64) -> bool {
+    a.is_some_and(|a| (a - b).abs() < 1e-9)
+}
+
+#[test]
+fn a_serial_run_has_no_overlap() {
+    let mut s = Script::default();
+    for chunk in 0..2 {
+        let t = 30 * chunk;
+        s.work(Upload, 0, t..t + 10);
+        s.work(Compute, 0, t + 10..t + 20);
+        s.work(Download, 0, t + 20..t + 30);
+    }
+    let m = figures(&s);
+    // T = 60, each W = 20, T_lb = 20, n = 2: T_n = 20 + (60 - 20) / 2 = 40.
+    assert_eq!((m.elapsed(), m.bound, m.chunks, m.finite), (Nanos(60), Nanos(20), 2, Nanos(40)));
+    assert!(near(m.efficiency, 1.0 / 3.0) && near(m.finite_efficiency, 2.0 / 3.0));
+    // (60 - 60) / (60 - 20)
+    assert!(near(m.overlap, 0.0), "{m:?}");
+    // Copies take 40, all of it without a kernel; one engine at a time.
+    assert_eq!(m.exposed_copy, Nanos(40));
+    assert!(near(m.hidden, 0.0) && (m.concurrency - 1.0).abs() < 1e-9);
+    assert!((m.busy_share((DeviceId(0), Compute)) - 1.0 / 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_perfect_run_takes_as_long_as_its_longest_engine() {
+    let mut s = Script::default();
+    for chunk in 0..3 {
+        let span = 10 * chunk..10 * chunk + 10;
+        for (lane, engine) in [(0, Upload), (1, Compute), (2, Download)] {
+            s.work(engine, lane, span.clone());
+        }
+    }
+    let m = figures(&s);
+    // T = T_lb = 30, sum W = 90: (90 - 30) / (90 - 30) = 1; T_n = 30 + 60 / 3 = 50.
+    assert_eq!((m.elapsed(), m.bound, m.finite), (Nanos(30), Nanos(30), Nanos(50)));
+    assert!(near(m.efficiency, 1.0) && near(m.overlap, 1.0) && near(m.hidden, 1.0));
+    assert!((m.concurrency - 3.0).abs() < 1e-9);
+    assert_eq!(m.exposed_copy, Nanos(0));
+}
+
+#[test]
+fn a_run_with_idle_time_between_is_worse_than_serial() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..10);
+    s.work(Compute, 0, 20..30);
+    s.work(Download, 0, 35..40);
+    // sum W = 25, T = 40, T_lb = 10: (25 - 40) / (25 - 10) = -1.
+    assert!(near(figures(&s).overlap, -1.0));
+}
+
+#[test]
+fn ragged_gaps_are_measured_by_unions() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..4);
+    s.work(Compute, 1, 3..6);
+    s.work(Upload, 0, 6..9);
+    s.work(Compute, 1, 10..15);
+    let m = figures(&s);
+    // Uploads 4 + 3 = 7; kernels 3 + 5 = 8; together they cover 0..9 and 10..15 = 14.
+    assert!((m.concurrency - 15.0 / 14.0).abs() < 1e-9);
+    // Uploads without kernels: 0..3 and 6..9 = 6 of 7.
+    assert_eq!(m.exposed_copy, Nanos(6));
+    assert!(near(m.hidden, 1.0 / 7.0));
+}
+
+#[test]
+fn what_another_device_computes_hides_no_copy() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..10);
+    s.work(Compute, 1, 0..10).device = DeviceId(1);
+    s.work(Peer, 2, 4..10).device = DeviceId(1);
+    let m = figures(&s);
+    assert_eq!((m.exposed_copy, m.exposed_peer), (Nanos(10), Nanos(0)));
+    // Engines of two devices work at once: sum W = 26, T = T_lb = 10.
+    assert!(near(m.overlap, 1.0) && near(m.efficiency, 1.0));
+}
+
+#[test]
+fn one_copy_engine_has_to_do_both_directions() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..10);
+    s.work(Compute, 1, 5..15);
+    s.work(Download, 2, 10..20);
+    let given = |copy_engines| Given { copy_engines, ..Given::default() };
+    let with = |engines| measure(&s.ops, &s.dag(), None, &given(engines));
+    // One: max(10 + 10, 10) = 20 = T. Two: max(10, 10, 10) = 10.
+    assert_eq!(with(CopyEngines::One).bound, Nanos(20));
+    assert!(near(with(CopyEngines::One).efficiency, 1.0));
+    assert_eq!(with(CopyEngines::Two).bound, Nanos(10));
+}
+
+#[test]
+fn a_window_clips_what_it_cuts() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..10);
+    s.work(Compute, 1, 8..20);
+    let alone =
+        |op: &trijet::base::ledger::Op| Some(Nanos(if op.engine == Compute { 6 } else { 10 }));
+    let given = Given { alone: &alone, ..Given::default() };
+    let m = measure(&s.ops, &s.dag(), Some(5..14), &given);
+    let of = |engine| m.engines.iter().find(|e| e.engine.1 == engine).expect("it worked");
+    // Inside 5..14: upload 5..10 = 5 of 10; kernel 8..14 = 6 of 12, alone 6 * 6 / 12 = 3.
+    assert_eq!((of(Upload).busy, of(Upload).work), (Nanos(5), Nanos(5)));
+    assert_eq!((of(Compute).busy, of(Compute).work), (Nanos(6), Nanos(3)));
+    assert!(near(of(Compute).contention, 2.0) && near(of(Upload).contention, 1.0));
+    assert_eq!(m.elapsed(), Nanos(9));
+}
+
+/// Three uploads queued on one engine by three streams: pairs of events say that all began at 0.
+#[test]
+fn queueing_for_an_engine_is_not_work() {
+    let mut s = Script::default();
+    for n in 0..3 {
+        s.work(Upload, u32::try_from(n).expect("small"), 0..10 * (n + 1));
+    }
+    let m = figures(&s);
+    // Ready to end would be 10 + 20 + 30 = 60.
+    assert_eq!((m.bound, m.elapsed()), (Nanos(30), Nanos(30)));
+}

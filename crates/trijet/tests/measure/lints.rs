@@ -1,0 +1,336 @@
+//! Each rule: a program that deserves the remark, and a corrected one that does not.
+
+use crate::live::{WORDS, recorded, role_streams};
+use crate::script::Script;
+use trijet::base::dag::Kernels;
+use trijet::base::ledger::Engine::{Compute, Upload};
+use trijet::base::ledger::{HostCall, Op, StreamClass, Waited};
+use trijet::check::lint::{Lint, Rule, lints_of};
+use trijet::kernels::WORK;
+use trijet::{Device, Nanos, Result};
+
+fn found(ops: &[Op], rule: Rule) -> Option<Lint> {
+    lints_of(ops, Kernels::OneAtATime).into_iter().find(|lint| lint.rule == rule)
+}
+
+/// What a remark costs, and its text.
+fn flagged(ops: &[Op], rule: Rule) -> Lint {
+    let all = lints_of(ops, Kernels::OneAtATime);
+    found(ops, rule).unwrap_or_else(|| panic!("{} is not among {all:#?}", rule.name()))
+}
+
+fn silent(ops: &[Op], rule: Rule) {
+    assert_eq!(found(ops, rule), None);
+}
+
+/// Case 13.
+#[test]
+fn a_kernel_of_the_legacy_stream_between_blocking_streams_is_flagged() {
+    let program = |device: &Device, legacy: bool| -> Result<()> {
+        let stream = || if legacy { device.blocking_stream() } else { device.stream() };
+        let (a, b) = (stream()?, stream()?);
+        let between = if legacy { device.legacy_stream()? } else { device.stream()? };
+        let (x, mut y) = (a.alloc::<u32>(WORDS)?, a.alloc::<u32>(WORDS)?);
+        let (mut z, mut w) = (a.alloc::<u32>(WORDS)?, a.alloc::<u32>(WORDS)?);
+        a.launch(&WORK, (50, &x, &mut y))?;
+        between.launch(&WORK, (50, &y, &mut z))?;
+        b.launch(&WORK, (50, &x, &mut w))
+    };
+    let faulty = recorded(|device| program(device, true));
+    let lint = flagged(&faulty, Rule::LegacyBarrier);
+    assert!(lint.text.contains("lints.rs"), "{lint}");
+    silent(&recorded(|device| program(device, false)), Rule::LegacyBarrier);
+}
+
+/// What a barrier costs by hand: the second kernel could have begun at 2, when it was enqueued.
+#[test]
+fn a_legacy_barrier_costs_what_nothing_else_would_have() {
+    let mut s = Script::default();
+    s.called(Upload, 1, 0..1, 1..30).stream = StreamClass::Blocking;
+    s.called(Compute, 0, 1..2, 30..40).stream = StreamClass::Legacy;
+    let lint = flagged(&s.ops, Rule::LegacyBarrier);
+    assert_eq!((lint.saved, lint.ops), (Nanos(28), vec![1]));
+}
+
+/// Cases 28 and 29.
+#[test]
+fn pageable_copies_are_flagged_with_the_time_that_they_block() {
+    let kernels = |device: &Device| -> Result<_> {
+        let streams = [device.stream()?, device.stream()?, device.stream()?, device.stream()?];
+        let mut buffers = Vec::new();
+        for stream in &streams {
+            buffers.push((stream.alloc::<u32>(WORDS)?, stream.alloc::<u32>(WORDS)?));
+        }
+        Ok((streams, buffers))
+    };
+    let faulty = recorded(|device| {
+        let (streams, mut buffers) = kernels(device)?;
+        let host = device.pageable::<u32>(WORDS)?;
+        for (stream, (x, y)) in streams.iter().zip(&mut buffers) {
+            stream.launch(&WORK, (400, &*x, &mut *y))?;
+            stream.copy(&host, x)?;
+            stream.launch(&WORK, (400, &*x, y))?;
+        }
+        Ok(())
+    });
+    let lint = flagged(&faulty, Rule::Pageable);
+    assert_eq!(lint.ops.len(), 4);
+    let corrected = recorded(|device| {
+        let (streams, mut buffers) = kernels(device)?;
+        let host = device.pinned::<u32>(WORDS)?;
+        for (stream, (x, y)) in streams.iter().zip(&mut buffers) {
+            stream.launch(&WORK, (400, &*x, &mut *y))?;
+            stream.copy(&host, x)?;
+            stream.launch(&WORK, (400, &*x, y))?;
+        }
+        Ok(())
+    });
+    silent(&corrected, Rule::Pageable);
+}
+
+/// Case 30, and 50 in its first form: the host waits for a copy and a kernel in turn.
+#[test]
+fn copies_at_once_in_a_loop_are_flagged() {
+    let faulty = recorded(|device| {
+        let a = device.stream()?;
+        let host = device.pinned::<u32>(WORDS)?;
+        let (mut x, mut y) = (a.alloc::<u32>(WORDS)?, a.alloc::<u32>(WORDS)?);
+        for _ in 0..6 {
+            device.copy_now(&host, &mut x)?;
+            a.launch(&WORK, (50, &x, &mut y))?;
+            a.synchronize()?;
+        }
+        Ok(())
+    });
+    let lint = flagged(&faulty, Rule::SyncCopy);
+    // 1 MiB at 55.5 GB/s takes 18.9 us, six times, and no kernel runs meanwhile.
+    assert!((Nanos(113_000)..Nanos(160_000)).contains(&lint.saved), "{lint}");
+    silent(&recorded(|device| role_streams(device, 6, 2)), Rule::SyncCopy);
+}
+
+/// Case 49.
+#[test]
+fn far_more_streams_than_work_at_once_are_flagged() {
+    let program = |device: &Device, count: usize| -> Result<()> {
+        let streams: Vec<_> = (0..count).map(|_| device.stream()).collect::<Result<_>>()?;
+        let keeper = device.stream()?;
+        let mut pairs = Vec::new();
+        for _ in 0..64 {
+            pairs.push((keeper.alloc::<u32>(64)?, keeper.alloc::<u32>(64)?));
+        }
+        keeper.synchronize()?;
+        for (n, (x, y)) in pairs.iter_mut().enumerate() {
+            streams[n % count].launch(&WORK, (1, &*x, y))?;
+        }
+        device.synchronize()
+    };
+    flagged(&recorded(|device| program(device, 64)), Rule::TooManyStreams);
+    silent(&recorded(|device| program(device, 2)), Rule::TooManyStreams);
+}
+
+/// Case 50.
+#[test]
+fn waiting_for_the_device_after_each_chunk_is_flagged() {
+    let faulty = recorded(|device| {
+        let (up, run) = (device.stream()?, device.stream()?);
+        let host = device.pinned::<u32>(WORDS)?;
+        let (mut x, mut y) = (up.alloc::<u32>(WORDS)?, up.alloc::<u32>(WORDS)?);
+        for _ in 0..6 {
+            up.copy(&host, &mut x)?;
+            run.launch(&WORK, (50, &x, &mut y))?;
+            device.synchronize()?;
+        }
+        Ok(())
+    });
+    let lint = flagged(&faulty, Rule::OverSync);
+    // After each of five waits the limiting engine is idle for a call and perhaps a copy.
+    assert!(lint.saved > Nanos(5_000), "{lint}");
+    let corrected = recorded(|device| role_streams(device, 6, 2));
+    silent(&corrected, Rule::OverSync);
+}
+
+/// Case 51.
+#[test]
+fn a_second_wait_for_the_same_work_is_flagged() {
+    let program = |device: &Device, waits: usize, work_between: bool| -> Result<()> {
+        let (a, b) = (device.stream()?, device.stream()?);
+        let event = device.event()?;
+        let (x, mut y) = (a.alloc::<u32>(64)?, a.alloc::<u32>(64)?);
+        for _ in 0..waits {
+            if work_between {
+                a.launch(&WORK, (1, &x, &mut y))?;
+            }
+            event.record(&a)?;
+            b.wait(&event)?;
+        }
+        Ok(())
+    };
+    let lint = flagged(&recorded(|device| program(device, 2, false)), Rule::RedundantWait);
+    assert_eq!(lint.ops.len(), 1, "the second one");
+    silent(&recorded(|device| program(device, 1, false)), Rule::RedundantWait);
+    silent(&recorded(|device| program(device, 3, true)), Rule::RedundantWait);
+}
+
+/// Case 52.
+#[test]
+fn all_chunks_in_one_stream_are_flagged_with_the_bound() {
+    let faulty = recorded(|device| {
+        let one = device.stream()?;
+        let (host, mut landed) = (device.pinned::<u32>(WORDS)?, device.pinned::<u32>(WORDS)?);
+        let (mut x, mut y) = (one.alloc::<u32>(WORDS)?, one.alloc::<u32>(WORDS)?);
+        for _ in 0..8 {
+            one.copy(&host, &mut x)?;
+            one.launch(&WORK, (60, &x, &mut y))?;
+            one.copy(&y, &mut landed)?;
+        }
+        Ok(())
+    });
+    let lint = flagged(&faulty, Rule::NoOverlap);
+    // Two copies of 1 MiB, 22 us each with their latency, and a kernel: each chunk could hide more
+    // than one copy behind another one.
+    assert!(lint.saved > Nanos(8 * 18_000), "{lint}");
+    silent(&recorded(|device| role_streams(device, 8, 3)), Rule::NoOverlap);
+}
+
+/// Case 53, by hand: the library has no allocation outside of streams.
+#[test]
+fn allocating_without_a_stream_in_a_loop_is_flagged() {
+    let mut faulty = Script::default();
+    for n in 0..4 {
+        let t = 1_000 * n;
+        faulty.call(HostCall::Alloc, t..t + 100);
+        faulty.called(Compute, 1, t + 100..t + 110, t + 110..t + 500);
+        faulty.call(HostCall::Free, t + 510..t + 560);
+    }
+    // Three allocations of 100 and three frees of 50 beside the first and the last.
+    assert_eq!(flagged(&faulty.ops, Rule::SyncAlloc).saved, Nanos(450));
+    let mut corrected = Script::default();
+    corrected.call(HostCall::Alloc, 0..100);
+    for n in 0..4 {
+        let t = 1_000 * n + 100;
+        corrected.called(Compute, 1, t..t + 10, t + 10..t + 400);
+    }
+    corrected.call(HostCall::Free, 5_000..5_050);
+    silent(&corrected.ops, Rule::SyncAlloc);
+    // Memory that is kept is no loop of allocating and freeing.
+    let mut kept = Script::default();
+    for n in 0..4 {
+        kept.call(HostCall::Alloc, 100 * n..100 * n + 50);
+    }
+    kept.work(Compute, 1, 400..500);
+    silent(&kept.ops, Rule::SyncAlloc);
+}
+
+/// Case 54, by hand: releases are not recorded yet.
+#[test]
+fn a_pool_that_gives_back_what_it_needs_is_flagged() {
+    let program = |releases: bool| {
+        let mut s = Script::default();
+        for n in 0..5 {
+            let t = 1_000 * n;
+            let slow = if releases && n > 0 { 70 } else { 5 };
+            s.alloc(1, t..t + slow);
+            s.called(Compute, 1, t + 80..t + 90, t + 90..t + 400);
+            s.sync(Waited::Stream, 1, t + 90..t + 400);
+            if releases {
+                s.call(HostCall::Release, t + 400..t + 430);
+            }
+        }
+        s.ops
+    };
+    // Four releases of 30 that an allocation follows, each 65 beyond the quickest.
+    assert_eq!(flagged(&program(true), Rule::PoolThrash).saved, Nanos(4 * (30 + 65)));
+    silent(&program(false), Rule::PoolThrash);
+}
+
+/// Case 55, with fewer copies.
+#[test]
+fn thousands_of_small_copies_are_flagged() {
+    let faulty = recorded(|device| {
+        let stream = device.stream()?;
+        let host = device.pinned::<u32>(200 << 10)?;
+        let mut x = stream.alloc::<u32>(200 << 10)?;
+        for n in 0..200 {
+            let part = n << 10..(n + 1) << 10;
+            stream.copy(&host.slice(part.clone()), &mut x.slice_mut(part))?;
+        }
+        Ok(())
+    });
+    let lint = flagged(&faulty, Rule::SmallCopy);
+    // A call takes 1 us of the host; 199 of them are too many.
+    assert!(lint.saved >= Nanos(199_000), "{lint}");
+    let corrected = recorded(|device| {
+        let stream = device.stream()?;
+        let host = device.pinned::<u32>(200 << 10)?;
+        let mut x = stream.alloc::<u32>(200 << 10)?;
+        stream.copy(&host, &mut x)
+    });
+    silent(&corrected, Rule::SmallCopy);
+}
+
+/// Law A43.
+#[test]
+fn a_small_copy_behind_bulk_copies_of_another_stream_is_flagged() {
+    let program = |one_stream: bool| {
+        recorded(|device| {
+            let bulk = device.stream()?;
+            let other = device.stream()?;
+            let urgent = if one_stream { &bulk } else { &other };
+            let (large, small) = (device.pinned::<u32>(4 * WORDS)?, device.pinned::<u32>(64)?);
+            let mut x = [bulk.alloc::<u32>(4 * WORDS)?, bulk.alloc::<u32>(4 * WORDS)?];
+            let mut y = bulk.alloc::<u32>(64)?;
+            device.synchronize()?;
+            x.iter_mut().try_for_each(|x| bulk.copy(&large, x))?;
+            urgent.copy(&small, &mut y)
+        })
+    };
+    let lint = flagged(&program(false), Rule::SmallCopyStarved);
+    // The first bulk copy of 4 MiB takes 78 us at least.
+    assert!(lint.saved > Nanos(70_000), "{lint}");
+    silent(&program(true), Rule::SmallCopyStarved);
+}
+
+/// Law A42, by hand: loads are not recorded yet.
+#[test]
+fn a_kernel_loaded_in_the_middle_is_flagged() {
+    let program = |late: bool| {
+        let mut s = Script::default();
+        if !late {
+            s.call(HostCall::Load, 0..100);
+        }
+        s.called(Compute, 1, 100..101, 101..300);
+        if late {
+            s.call(HostCall::Load, 101..400).label = "median".into();
+        }
+        s.called(Compute, 2, 400..401, 401..600);
+        s.ops
+    };
+    let lint = flagged(&program(true), Rule::FirstUseLoad);
+    assert_eq!(lint.saved, Nanos(299));
+    assert!(lint.text.contains("median"), "{lint}");
+    silent(&program(false), Rule::FirstUseLoad);
+}
+
+/// By hand: a program's own code takes no time on the virtual clock.
+#[test]
+fn a_host_that_computes_between_its_calls_is_flagged() {
+    let program = |pause: u64| {
+        let mut s = Script::default();
+        for n in 0..5 {
+            let call = n * (10 + pause);
+            let begin = if pause > 100 { call + 10 } else { 10 + 100 * n };
+            s.called(Compute, 1, call..call + 10, begin..begin + 100);
+        }
+        s.ops
+    };
+    // Calls every 210: each kernel ends 100 after its call, 100 before the next call begins.
+    assert_eq!(flagged(&program(200), Rule::HostLate).saved, Nanos(4 * 100));
+    silent(&program(20), Rule::HostLate);
+}
+
+#[test]
+fn a_good_pipeline_gets_no_remark() {
+    let ops = recorded(|device| role_streams(device, 12, 3));
+    let all = lints_of(&ops, Kernels::OneAtATime);
+    assert!(all.is_empty(), "{all:#?}");
+}

@@ -1,0 +1,106 @@
+//! Critical paths by hand.
+
+use crate::script::Script;
+use trijet::Nanos;
+use trijet::base::ledger::Engine::{Compute, Download, Upload};
+use trijet::base::ledger::{HostCall, Waited};
+use trijet::trace::critical::{Category, critical, slack, what_if};
+
+/// Upload 1..10, kernel 10..25 after it, download 27..32; a kernel 1..5 that nobody needs.
+fn chain() -> Script {
+    let mut s = Script::default();
+    s.called(Upload, 1, 0..1, 1..10);
+    s.order(1, 1, 2);
+    s.called(Compute, 2, 1..2, 10..25);
+    s.order(2, 2, 3);
+    s.called(Download, 3, 2..3, 27..32);
+    s.called(Compute, 4, 3..4, 4..8);
+    s
+}
+
+#[test]
+fn contributions_are_those_of_the_chain() {
+    let s = chain();
+    let path = critical(&s.ops, &s.dag(), 0..40, Nanos(1));
+    let by: Vec<_> = path.by.iter().map(|(category, time)| (*category, time.0)).collect();
+    // The call 0..1, upload 9, kernel 15, of the 2 before the download 1 is a launch's, 8 at the end.
+    let expected = [
+        (Category::Engine(Upload), 9),
+        (Category::Engine(Compute), 15),
+        (Category::Engine(Download), 5),
+        (Category::Enqueue, 1),
+        (Category::Launch, 1),
+        (Category::Unknown, 1),
+        (Category::Tail, 8),
+    ];
+    assert_eq!(by, expected);
+    let spans: Vec<_> = path.steps.iter().map(|step| step.span.clone()).collect();
+    assert!(spans.windows(2).all(|pair| pair[0].end == pair[1].start), "{spans:?}");
+}
+
+#[test]
+fn a_host_that_waits_and_computes_is_on_the_path() {
+    let mut s = Script::default();
+    s.called(Compute, 1, 0..1, 1..10);
+    s.sync(Waited::Stream, 1, 1..12);
+    s.call(HostCall::Load, 20..26);
+    s.called(Compute, 1, 26..27, 27..30);
+    let path = critical(&s.ops, &s.dag(), 0..30, Nanos(0));
+    let by: Vec<_> = path.by.iter().map(|(category, time)| (*category, time.0)).collect();
+    // Enqueue 0..1 and 26..27; kernels 9 + 3; the wait's return 10..12; user 12..20; load 6.
+    let expected = [
+        (Category::Engine(Compute), 12),
+        (Category::Enqueue, 2),
+        (Category::Sync, 2),
+        (Category::Load, 6),
+        (Category::User, 8),
+    ];
+    assert_eq!(by, expected);
+}
+
+#[test]
+fn what_is_off_the_path_has_slack() {
+    let s = chain();
+    let slack = slack(&s.ops, &s.dag());
+    let timed: Vec<_> = slack.into_iter().flatten().map(|slack| slack.0).collect();
+    // The last kernel ends at 8, and the run at 32.
+    assert_eq!(timed, [0, 0, 0, 24]);
+}
+
+#[test]
+fn rescaling_runs_the_graph_again() {
+    let s = chain();
+    let dag = s.dag();
+    let with = |wanted: Category, scale: f64| {
+        what_if(&s.ops, &dag, |category| if category == wanted { scale } else { 1.0 })
+    };
+    assert_eq!(with(Category::Tail, 0.0), 32, "nothing changes");
+    assert_eq!(with(Category::Engine(Compute), 2.0), 47);
+    // Without the kernel of 15 the download begins at 10 + 2 and ends at 17.
+    assert_eq!(with(Category::Engine(Compute), 0.0), 17);
+    // Uploads for nothing: the kernel begins when it was enqueued, 2 + 15 + 2 + 5.
+    assert_eq!(with(Category::Engine(Upload), 0.0), 24);
+}
+
+/// Each wait for the device joins what came since the one before, each operation of the legacy
+/// stream what came to blocking streams since: edges grow with the records and not with streams.
+#[test]
+fn the_graph_is_linear_in_the_records() {
+    let size = |rounds: u64| {
+        let mut s = Script::default();
+        let streams = 64;
+        for round in 0..rounds {
+            for lane in 0..streams {
+                s.work(Compute, lane, 10 * round..10 * round + 5);
+            }
+            for n in 0..64 {
+                s.sync(Waited::Device, 0, 10 * round + 5 + n / 16..10 * round + 6 + n / 16);
+            }
+        }
+        (s.ops.len(), s.dag().edges())
+    };
+    let (ops, edges) = size(20);
+    assert!(edges <= 5 * ops, "{edges} edges of {ops} records");
+    let (more_ops, more_edges) = size(40);
+    assert!(more_ops > ops && more_edges <= 5 * more_ops, "{edges} then {more_edges}");
+}

@@ -1,0 +1,135 @@
+//! What must hold for any timeline.
+
+use crate::script::Script;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use trijet::Nanos;
+use trijet::base::ledger::Engine::{Compute, Download, Upload};
+use trijet::base::ledger::Waited;
+use trijet::check::lint::lints;
+use trijet::trace::bubble::gaps;
+use trijet::trace::critical::{critical, slack, what_if};
+use trijet::trace::metrics::{CopyEngines, Given, extent, measure};
+use trijet::trace::summary::{Settings, summarize};
+
+/// Lane, engine, time since the last begin, duration, time in the call, order or wait before.
+type Draw = (u32, usize, u64, u64, u64, u8);
+
+/// Any records: their clocks may contradict their edges.
+fn script(draws: &[Draw]) -> Script {
+    let mut s = Script::default();
+    let (mut now, mut host) = (0, 0);
+    for (event, &(lane, engine, later, length, call, before)) in (0..).zip(draws) {
+        now += later;
+        host += later / 2;
+        match before {
+            0..3 => s.order(event, (lane + 1) % 4, lane),
+            3 => {
+                s.sync(Waited::Device, lane, host..host + call);
+            }
+            4 => {
+                s.sync(Waited::Stream, lane, host..host + call);
+            }
+            5 => {
+                s.alloc(lane, host..host + call);
+            }
+            _ => {}
+        }
+        host += call;
+        let engine = [Upload, Compute, Download][engine];
+        s.called(engine, lane, host..host + call, now..now + length);
+        host += call;
+    }
+    s
+}
+
+fn draws() -> impl Strategy<Value = Vec<Draw>> {
+    vec((0..4_u32, 0..3_usize, 0..20_u64, 0..30_u64, 0..5_u64, 0..10_u8), 1..40)
+}
+
+proptest! {
+    #[test]
+    fn attributions_sum_to_the_idle_time(draws in draws(), from in 0..50_u64, length in 1..400_u64) {
+        let s = script(&draws);
+        let dag = s.dag();
+        let window = from..from + length;
+        let m = measure(&s.ops, &dag, Some(window.clone()), &Given::default());
+        let found = gaps(&s.ops, &dag, window, Nanos(2), CopyEngines::One);
+        for gap in &found {
+            let parts: u64 = gap.parts.iter().map(|(_, part)| part.0).sum();
+            prop_assert_eq!(parts, gap.span.end - gap.span.start, "{:?}", gap);
+        }
+        for engine in &m.engines {
+            let mine = found.iter().filter(|gap| gap.engine == engine.engine);
+            let idle: u64 = mine.map(|gap| gap.span.end - gap.span.start).sum();
+            prop_assert_eq!(idle + engine.busy.0, length, "{:?}", engine.engine);
+        }
+    }
+
+    #[test]
+    fn the_critical_path_covers_the_window(draws in draws(), from in 0..50_u64, length in 1..400_u64) {
+        let s = script(&draws);
+        let path = critical(&s.ops, &s.dag(), from..from + length, Nanos(2));
+        let sum: u64 = path.by.values().map(|time| time.0).sum();
+        prop_assert_eq!(sum, length);
+        let mut at = from;
+        for step in &path.steps {
+            prop_assert_eq!(step.span.start, at);
+            at = step.span.end;
+        }
+        prop_assert_eq!(at, from + length);
+    }
+
+    #[test]
+    fn figures_stay_within_their_ranges(draws in draws()) {
+        let s = script(&draws);
+        let dag = s.dag();
+        let m = measure(&s.ops, &dag, None, &Given::default());
+        for engine in &m.engines {
+            let share = m.busy_share(engine.engine);
+            prop_assert!((0.0..=1.0).contains(&share), "{share}");
+            prop_assert!(engine.busy <= engine.work);
+        }
+        prop_assert!(m.concurrency == 0.0 || (1.0 - 1e-9..=3.0 + 1e-9).contains(&m.concurrency));
+        prop_assert!(m.hidden.is_none_or(|hidden| (-1e-9..=1.0).contains(&hidden)));
+        prop_assert!(m.finite >= m.bound);
+        // Several kernels may run at once, so only the copy engines bound the elapsed time.
+        for engine in m.engines.iter().filter(|e| e.engine.1 != Compute) {
+            prop_assert_eq!(engine.busy, engine.work, "one copy at a time");
+        }
+        for lint in lints(&s.ops, &dag) {
+            prop_assert!(lint.saved <= Nanos(m.elapsed().0 + 5_000), "{lint}");
+        }
+        let text = summarize(&s.ops, &dag, &Settings::default(), lints(&s.ops, &dag)).to_string();
+        prop_assert!(text.lines().count() <= 20, "{text}");
+    }
+
+    #[test]
+    fn a_scale_of_one_gives_the_measured_end_and_slack_is_what_may_be_lost(draws in draws()) {
+        let s = script(&draws);
+        let dag = s.dag();
+        let end = extent(&s.ops, &dag).expect("something ran").end;
+        prop_assert_eq!(what_if(&s.ops, &dag, |_| 1.0), end);
+        let slack = slack(&s.ops, &dag);
+        for (op, slack) in slack.iter().enumerate() {
+            let (Some(slack), Some(work)) = (slack, dag.work(op)) else { continue };
+            prop_assert!(slack.0 <= end - work.end, "#{op}");
+        }
+        prop_assert!(slack.iter().flatten().any(|slack| slack.0 == 0), "the last one has none");
+    }
+
+    /// Whatever the clocks say, each node of the graph comes after its predecessors.
+    #[test]
+    fn the_order_of_the_graph_is_topological(draws in draws()) {
+        let s = script(&draws);
+        let dag = s.dag();
+        let mut seen = std::collections::HashSet::new();
+        for node in dag.order() {
+            for (before, edge) in dag.before(*node) {
+                prop_assert!(seen.contains(before), "{before:?} before {node:?} by {edge:?}");
+                prop_assert!(dag.span(*before).end <= dag.span(*node).start);
+            }
+            seen.insert(*node);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Ledgers written by hand.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trijet::Nanos;
+use trijet::base::dag::{Dag, Kernels};
+use trijet::base::id::{DeviceId, LaneId, Position};
+use trijet::base::ledger::{
+    Asked, Declared, Engine, HostCall, Op, OpKind, Outcome, StreamClass, Times, Waited,
+};
+
+pub(crate) fn times(span: Range<u64>) -> Times {
+    Times { begin: Nanos(span.start), end: Nanos(span.end) }
+}
+
+/// Records in the order of their calls, by one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) ops: Vec<Op>,
+    numbers: BTreeMap<u32, u64>,
+}
+
+impl Script {
+    fn push(&mut self, kind: OpKind, engine: Engine, lane: u32, seq: u64) -> &mut Op {
+        self.ops.push(Op {
+            kind,
+            engine,
+            device: DeviceId(0),
+            stream: StreamClass::NonBlocking,
+            position: Position { lane: LaneId(lane), seq },
+            accesses: Vec::new(),
+            declared: Declared::All,
+            bytes: 0,
+            label: "op".into(),
+            chunk: None,
+            site: None,
+            thread: 1,
+            thread_known: Vec::new(),
+            call: None,
+            times: None,
+        });
+        self.ops.last_mut().expect("one was pushed")
+    }
+
+    fn number(&mut self, lane: u32) -> &mut u64 {
+        self.numbers.entry(lane).or_insert(0)
+    }
+
+    /// An operation of an engine that ran during `span`.
+    pub(crate) fn work(&mut self, engine: Engine, lane: u32, span: Range<u64>) -> &mut Op {
+        *self.number(lane) += 1;
+        let seq = *self.number(lane);
+        let kind = if engine == Engine::Compute { OpKind::Kernel } else { OpKind::Copy };
+        let op = self.push(kind, engine, lane, seq);
+        op.times = Some(times(span));
+        op
+    }
+
+    /// The same, with the time of its call.
+    pub(crate) fn called(
+        &mut self,
+        engine: Engine,
+        lane: u32,
+        call: Range<u64>,
+        span: Range<u64>,
+    ) -> &mut Op {
+        let op = self.work(engine, lane, span);
+        op.call = Some(times(call));
+        op
+    }
+
+    pub(crate) fn record(&mut self, event: u64, lane: u32) -> &mut Op {
+        let seq = *self.number(lane);
+        self.push(OpKind::Record { event, by: Asked::User }, Engine::None, lane, seq)
+    }
+
+    pub(crate) fn wait(&mut self, event: u64, on: (u32, u64), lane: u32) -> &mut Op {
+        let seq = *self.number(lane) + 1;
+        let on = Position { lane: LaneId(on.0), seq: on.1 };
+        self.push(OpKind::Wait { event, on, by: Asked::User }, Engine::None, lane, seq)
+    }
+
+    /// What `to` does from now on follows what `from` has done.
+    pub(crate) fn order(&mut self, event: u64, from: u32, to: u32) {
+        let seq = *self.number(from);
+        self.record(event, from);
+        self.wait(event, (from, seq), to);
+    }
+
+    pub(crate) fn sync(&mut self, what: Waited, lane: u32, call: Range<u64>) -> &mut Op {
+        let seq = *self.number(lane);
+        let kind = OpKind::Sync { what, outcome: Outcome::Complete };
+        let op = self.push(kind, Engine::None, lane, seq);
+        op.call = Some(times(call));
+        op
+    }
+
+    pub(crate) fn call(&mut self, what: HostCall, call: Range<u64>) -> &mut Op {
+        let op = self.push(OpKind::Call(what), Engine::None, u32::MAX, 0);
+        op.call = Some(times(call));
+        op
+    }
+
+    pub(crate) fn alloc(&mut self, lane: u32, call: Range<u64>) -> &mut Op {
+        *self.number(lane) += 1;
+        let seq = *self.number(lane);
+        let op = self.push(OpKind::Alloc, Engine::None, lane, seq);
+        op.call = Some(times(call));
+        op
+    }
+
+    pub(crate) fn dag(&self) -> Dag {
+        Dag::new(&self.ops, Kernels::Several)
+    }
+}
