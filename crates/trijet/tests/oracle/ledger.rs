@@ -99,7 +99,13 @@ impl Reader {
             OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
-            OpKind::Sync { .. } | OpKind::Host | OpKind::Open => return,
+            // The library makes none of the last three.
+            OpKind::Sync { .. }
+            | OpKind::Host
+            | OpKind::Open
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. } => return,
             OpKind::Record { event, by } => {
                 let what = What::Record { event: *event, stream, by: asked(*by) };
                 let call = self.history.push(op.thread, what);
