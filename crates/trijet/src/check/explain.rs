@@ -136,7 +136,7 @@ impl Context<'_> {
                 let (event, at) = (self.names.event(seen.event), seen.recorded.map_or(0, |r| r.0));
                 let record = self.place(at);
                 let known = format!(
-                    "{b} has waited for {a} only up to {reached} ({event}, recorded {record}, \
+                    "{b} has waited for {a} only up to pos {reached} ({event}, recorded {record}, \
                      BEFORE #{})",
                     first.op
                 );
@@ -151,7 +151,7 @@ impl Context<'_> {
                 );
                 (known, vec!["A5"])
             }
-            None => self.unrelated(pair, (&a, &b), &reached),
+            None => self.unrelated(pair, (&a, &b), reached),
         };
         if pair.conflict == Conflict::War {
             fix += ", or use one more buffer";
@@ -164,7 +164,7 @@ impl Context<'_> {
         &self,
         pair: &Pair<'_>,
         (a, b): (&str, &str),
-        reached: &str,
+        reached: u64,
     ) -> (String, Vec<&'static str>) {
         let classes = (pair.first.stream, pair.second.stream);
         match classes {
@@ -182,18 +182,16 @@ impl Context<'_> {
                 );
                 (known, vec!["A19"])
             }
-            _ => (format!("{b} has waited for {a} up to {reached}"), vec!["A3"]),
+            _ if reached == 0 => (format!("nothing orders {b} after {a}"), vec!["A3"]),
+            _ => (format!("{b} has waited for {a} only up to pos {reached}"), vec!["A3"]),
         }
     }
 
-    /// How far the second follows the stream of the first.
-    fn reached(&self, pair: &Pair<'_>) -> String {
+    /// The position up to which the second follows the stream of the first.
+    fn reached(&self, pair: &Pair<'_>) -> u64 {
         let known = self.order.before(pair.step, pair.moment).get(pair.at.lane);
         let offset = self.order.owner(pair.at).map_or(0, |lane| lane.offset);
-        match known {
-            0 => "nothing".to_owned(),
-            known => format!("pos {}", known.saturating_add(offset)),
-        }
+        known.saturating_add(offset)
     }
 
     fn host_after_stream(&self, pair: &Pair<'_>) -> Explained {
@@ -215,12 +213,15 @@ impl Context<'_> {
                 let record = self.place(seen.recorded.map_or(0, |r| r.0));
                 let event = self.names.event(seen.event);
                 format!(
-                    "thread {} has waited for {stream} only up to {reached} ({event}, recorded \
+                    "thread {} has waited for {stream} only up to pos {reached} ({event}, recorded \
                      {record}, BEFORE #{})",
                     second.thread, first.op
                 )
             }
-            _ => format!("thread {} has waited for {stream} up to {reached}", second.thread),
+            _ if reached == 0 => format!("thread {} has not waited for {stream}", second.thread),
+            _ => {
+                format!("thread {} has waited for {stream} only up to pos {reached}", second.thread)
+            }
         };
         if let Some(query) = thread.pending.filter(|query| *query > first.op) {
             rules.push("A8");

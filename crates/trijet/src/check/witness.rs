@@ -45,8 +45,9 @@ struct Replay {
 }
 
 fn mix(state: u64, value: u64) -> u64 {
-    let mixed = (state ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ (mixed >> 29)
+    let sum = (state ^ value.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (sum ^ (sum >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 27)
 }
 
 fn folded(state: u64) -> u32 {

@@ -34,6 +34,16 @@ fn a_race_with_an_event_that_predates_the_read() {
     is_golden("check-race.txt", faulty);
 }
 
+/// The manual shows a report that the checker writes.
+#[test]
+fn the_report_in_the_manual_is_one_of_the_golden_ones() {
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read_to_string(crate_root.join(file)).expect("it is there");
+    let report = read("tests/golden/check-race.txt");
+    let (report, _) = report.split_once("\n\n").expect("a report, and a summary");
+    assert!(read("../../docs/checking.md").contains(report), "docs/checking.md lacks\n{report}");
+}
+
 #[test]
 fn the_host_overwrites_what_an_upload_reads() {
     is_golden("check-host.txt", log().copy(B, D, H).undeclared(A).host(w(H)));

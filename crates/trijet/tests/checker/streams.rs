@@ -144,10 +144,13 @@ fn copies_of_a_batch_have_no_order_and_may_read_early() {
     synced.work(OpKind::Batch(SourceOrder::Any), A, "batch", &[r(D), w(D2)]).is_silent();
 }
 
-/// A kernel that reads and writes its bytes is one operation, and one finding.
+/// However often two operations conflict in one way, that is one finding with all bytes.
 #[test]
-fn a_pair_is_one_finding_however_often_it_conflicts() {
-    let both = [part(D, 0..64, Mode::ReadWrite), part(D, 64..96, Mode::Write)];
-    let verdict = log().k(A, &both).k(B, &both).finds(&[RAW]);
+fn a_pair_is_one_finding_for_each_kind_of_conflict() {
+    let both = |mode| [part(D, 0..64, Mode::ReadWrite), part(D, 64..96, mode)];
+    let twice = both(Mode::ReadWrite);
+    let verdict = log().k(A, &twice).k(B, &twice).finds(&[RAW]);
     assert_eq!(verdict.findings[0].ranges, [0..96]);
+    let mixed = both(Mode::Write);
+    log().k(A, &mixed).k(B, &mixed).finds(&[RAW, WAW]);
 }
