@@ -84,8 +84,9 @@ fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Optio
     let lanes = streams.max(2);
     let mut maker = Maker { definition, streams, seqs: vec![0; lanes as usize], ops: Vec::new() };
     let mut racing = None;
-    // Crossings are the kernels that can lose their order.
-    let middle = definition.operations / 2 / definition.crossing * definition.crossing;
+    // Crossings are the kernels that can lose their order. Just after the host has waited, there
+    // would be none to lose.
+    let middle = (definition.operations / 2 / definition.crossing + 7) * definition.crossing;
     for (number, lane) in (0..definition.operations).zip((0..maker.streams).cycle()) {
         let other = (lane + 1) % lanes;
         let crosses = streams > 1 && number % definition.crossing == 0;

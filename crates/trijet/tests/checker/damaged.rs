@@ -36,7 +36,7 @@ fn kind(prng: &mut Prng) -> OpKind {
     let what = pick(prng, &[Waited::Event(event), Waited::Stream, Waited::Device]);
     let by = pick(prng, &[Asked::User, Asked::Ordering]);
     let order = pick(prng, &[SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any]);
-    let culprit = Some(position).filter(|_| event % 2 == 0);
+    let culprit = Some(position).filter(|_| event.is_multiple_of(2));
     pick(
         prng,
         &[
@@ -138,7 +138,7 @@ fn memory_does_not_grow_with_the_length_of_a_program() {
             .k(B, &[all(Mode::Read), own])
             .edge(events.1, B, A)
             .work(OpKind::Free, A, "free", &[all(Mode::Write)]);
-        if number % 100 == 0 {
+        if number.is_multiple_of(100) {
             all_of = all_of.sync(A).sync(B);
         }
         all_of.ops

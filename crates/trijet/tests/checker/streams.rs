@@ -77,10 +77,10 @@ fn case_08_order_is_transitive() {
 
 #[test]
 fn case_09_only_the_bytes_that_overlap_race() {
-    let write = part(D, 0..64, Mode::Write);
-    let faulty = log().k(A, &[write.clone()]).k(B, &[part(D, 63..128, Mode::Read)]);
+    let written = || log().k(A, &[part(D, 0..64, Mode::Write)]);
+    let faulty = written().k(B, &[part(D, 63..128, Mode::Read)]);
     assert_eq!(only(&faulty.finds(&[RAW])), (0, 1, 63..64));
-    log().k(A, &[write]).k(B, &[part(D, 64..128, Mode::Read)]).is_silent();
+    written().k(B, &[part(D, 64..128, Mode::Read)]).is_silent();
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn case_10_and_11_disjoint_writes_and_shared_reads_are_clean() {
 
 #[test]
 fn case_12_a_view_is_bytes_of_its_allocation() {
-    let view = part(D, 256..512, Mode::Write);
-    let whole = part(D, 0..1024, Mode::Read);
-    let verdict = log().k(A, &[view.clone()]).k(B, &[whole.clone()]).finds(&[RAW]);
+    let viewed = || log().k(A, &[part(D, 256..512, Mode::Write)]);
+    let whole = [part(D, 0..1024, Mode::Read)];
+    let verdict = viewed().k(B, &whole).finds(&[RAW]);
     assert_eq!(only(&verdict), (0, 1, 256..512));
-    log().k(A, &[view]).edge(E, A, B).k(B, &[whole]).is_silent();
+    viewed().edge(E, A, B).k(B, &whole).is_silent();
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_pair_is_one_finding_for_each_kind_of_conflict() {
     let both = |mode| [part(D, 0..64, Mode::ReadWrite), part(D, 64..96, mode)];
     let twice = both(Mode::ReadWrite);
     let verdict = log().k(A, &twice).k(B, &twice).finds(&[RAW]);
-    assert_eq!(verdict.findings[0].ranges, [0..96]);
+    assert_eq!((only(&verdict), verdict.findings[0].ranges.len()), ((0, 1, 0..96), 1));
     let mixed = both(Mode::Write);
     log().k(A, &mixed).k(B, &mixed).finds(&[RAW, WAW]);
 }
