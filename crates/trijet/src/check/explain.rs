@@ -176,12 +176,6 @@ impl Context<'_> {
                 let known = format!("{b} is non-blocking: it does not wait for the legacy stream");
                 (known, vec!["A13"])
             }
-            _ if pair.first.position.lane == pair.second.position.lane => {
-                let known = format!(
-                    "both are in {a}, but one of them reads its source out of stream order"
-                );
-                (known, vec!["A19"])
-            }
             _ if reached == 0 => (format!("nothing orders {b} after {a}"), vec!["A3"]),
             _ => (format!("{b} has waited for {a} only up to pos {reached}"), vec!["A3"]),
         }
