@@ -2,6 +2,7 @@
 //! result, warms up, alternates what is compared, and writes a record with median and spread.
 
 mod bare;
+pub mod check;
 pub mod enqueue;
 mod manual;
 pub mod overlap;
@@ -10,7 +11,7 @@ pub mod simulate;
 pub mod stats;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 3] = ["overlap", "enqueue", "virtual"];
+pub const NAMES: [&str; 4] = ["overlap", "enqueue", "virtual", "check"];
 
 /// Runs a benchmark by its name.
 ///
@@ -21,6 +22,7 @@ pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<record::Record
         "overlap" => overlap::run(device),
         "enqueue" => enqueue::run(device),
         "virtual" => simulate::run(device),
+        "check" => check::run(device),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

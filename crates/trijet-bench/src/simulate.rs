@@ -130,7 +130,7 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
 }
 
 /// The processor by its name, where the system tells.
-fn processor() -> String {
+pub(crate) fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo");
     let name = text.ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?;

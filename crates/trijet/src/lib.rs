@@ -25,6 +25,7 @@
 //! - [`Buffer`], [`PinnedBuffer`]: memory whose use orders itself.
 //! - [`launch`], [`kernels`]: kernels, your own and those that come along.
 //! - [`pipeline`]: source, stages, sink over chunks, with a report.
+//! - [`check`]: whether every conflict of a recorded run is ordered.
 //! - [`trace`]: what the records of a run say.
 //! - [`witness`]: a program under every order that its streams leave open.
 

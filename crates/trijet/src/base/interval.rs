@@ -78,6 +78,19 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.merge(first.saturating_sub(1), index);
     }
 
+    /// Applies `change` to every value, forgets the entries for which it returns false, and merges
+    /// what became equal.
+    pub fn retain(&mut self, mut change: impl FnMut(&mut T) -> bool) {
+        self.entries.retain_mut(|(_, value)| change(value));
+        self.entries.dedup_by(|right, left| {
+            let same = left.0.end == right.0.start && left.1 == right.1;
+            if same {
+                left.0.end = right.0.end;
+            }
+            same
+        });
+    }
+
     /// Forgets all entries, keeping the memory for new ones.
     pub fn clear(&mut self) {
         self.entries.clear();
@@ -155,6 +168,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn retaining_changes_forgets_and_merges() {
+        let mut map = RangeMap::new();
+        for (range, value) in [(0..4, 1), (4..6, 2), (6..9, 3), (12..14, 3)] {
+            map.update(range, || value, |_| ());
+        }
+        map.retain(|value| {
+            *value = (*value).max(2);
+            *value == 2
+        });
+        assert_eq!(map.iter().cloned().collect::<Vec<_>>(), [(0..6, 2)]);
     }
 
     #[test]

@@ -168,8 +168,18 @@ pub enum OpKind {
     FillNow,
     /// A kernel.
     Kernel,
-    /// A host function.
+    /// A host function. Its accesses are those that the program declares for it.
     HostFn,
+    /// An allocation at the call, in no stream: of a device or of page-locked memory.
+    AllocNow,
+    /// A free at the call, in no stream. No documented rule makes it wait for users of the memory
+    /// (law A24).
+    FreeNow,
+    /// A call reported that the context is lost (law A40).
+    Fault {
+        /// The operation that failed, where the driver names it.
+        culprit: Option<Position>,
+    },
     /// An event recorded in the lane.
     Record {
         /// The driver's handle of the event.

@@ -1,4 +1,551 @@
-//! What is wrong with a run that was recorded.
+//! The checker: whether every conflict of a recorded run is ordered by a documented CUDA edge.
+//!
+//! It reads the records of a run (`Device::record`, `Device::take_record`) and recomputes the order
+//! from the driver's calls that they show: streams, events, the legacy stream, what host threads
+//! waited for, and what synchronous copies mean at their return. Two declared accesses to the same
+//! bytes, one of which writes, are a finding **iff** some schedule that the laws allow takes them in
+//! the other order. One run is enough: the order of streams follows from the calls, not from
+//! timing. What stays open is said with every verdict: accesses that were not declared, and what
+//! happens inside kernels.
+//!
+//! Order among host threads is known by what each of them waited for (law A11). A thread's first
+//! call follows nothing by itself, so that a hand-over between threads shows only through a ticket,
+//! an event or another wait; [`Threads::OneStartsAll`] is for programs whose threads are started and
+//! joined by one that is silent meanwhile.
+//!
+//! ```
+//! use trijet::check::check;
+//! use trijet::kernels::MIX;
+//! use trijet::{Device, Select};
+//! let device = Device::open(Select::Host(0))?;
+//! let (a, b) = (device.stream()?, device.stream()?);
+//! device.record(&a)?;
+//! let (mut x, mut y) = (a.alloc::<u64>(64)?, b.alloc::<u64>(64)?);
+//! a.fill_bytes(&mut x, 1)?;
+//! b.fill_bytes(&mut y, 2)?;
+//! b.launch(&MIX, (3, &x, &mut y))?; // the wait for `a` is inserted
+//! device.synchronize()?;
+//! let verdict = check(&device.take_record()?);
+//! assert!(verdict.is_clean(), "{verdict}");
+//! # Ok::<(), trijet::Error>(())
+//! ```
+//!
+//! Imports: `base`.
 #![forbid(unsafe_code)]
 
+mod explain;
+mod hazard;
 pub mod lint;
+mod order;
+mod report;
+mod shadow;
+mod witness;
+
+pub use hazard::{Class, Conflict, Finding, Party, Severity};
+pub use report::Names;
+pub use witness::Witness;
+
+use crate::base::id::{BlockId, Position};
+use crate::base::ledger::{Access, Declared, Mode, Op, OpKind, Place};
+use explain::{Context, Pair, find};
+use order::{Moment, Order, Step};
+use shadow::{Shadow, Touch, Unordered};
+use std::fmt;
+use std::ops::Range;
+
+/// Records between two looks at what can be forgotten, at least.
+const SWEEP_MIN: usize = 4096;
+
+/// Which edges count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Assume {
+    /// Those that CUDA documents as guaranteed.
+    #[default]
+    Documented,
+    /// Besides, what a driver was seen to do and does not promise: a bare record in the legacy
+    /// stream holds back the blocking streams (law A14), and asynchronous copies of pageable memory
+    /// are staged, or done, when their call returns (law A17).
+    DriverObserved,
+}
+
+/// What is known of how host threads begin and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Threads {
+    /// Nothing: threads follow each other by what they waited for only.
+    #[default]
+    Apart,
+    /// The thread of the first record starts all others, and has joined them when it calls again.
+    OneStartsAll,
+}
+
+/// How to check.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which edges count.
+    pub assume: Assume,
+    /// What is known of threads.
+    pub threads: Threads,
+    /// The record goes to the end of the program: what is not freed in it is a leak.
+    pub to_the_end: bool,
+    /// Findings to keep; more are counted.
+    pub findings_max: usize,
+    /// Findings that get a witness. Each costs a pass over the record, and there is none without
+    /// the whole record.
+    pub witnesses_max: usize,
+    /// Names for people.
+    pub names: Names,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            assume: Assume::Documented,
+            threads: Threads::Apart,
+            to_the_end: false,
+            findings_max: 1000,
+            witnesses_max: 8,
+            names: Names::default(),
+        }
+    }
+}
+
+/// What is known at the end. Prints as its reports and one line of summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// What was found, in the order of the calls that showed it.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those that are kept.
+    pub more: u64,
+    /// Records that were looked at.
+    pub ops: u64,
+    /// Declared accesses that were looked at.
+    pub accesses: u64,
+    /// Operations that may have touched anything.
+    pub undeclared: u64,
+    /// Operations after one that took the context with it.
+    pub poisoned: u64,
+    /// Which edges counted.
+    pub assume: Assume,
+}
+
+impl Verdict {
+    /// Whether nothing is wrong. Warnings do not count.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        let errors = self.findings.iter().filter(|f| f.class.severity() == Severity::Error);
+        self.more == 0 && errors.count() == 0
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(&Names::default()))
+    }
+}
+
+/// Checks a whole record with the default options.
+///
+/// ```
+/// let verdict = trijet::check::check(&[]);
+/// assert_eq!(
+///     verdict.to_string(),
+///     "for the calls this run made and the accesses it declared, every conflict is ordered by a \
+///      documented CUDA edge; 0 accesses undeclared; inside kernels not checked"
+/// );
+/// ```
+#[must_use]
+pub fn check(ops: &[Op]) -> Verdict {
+    check_with(ops, Options::default())
+}
+
+/// Checks a whole record. The first findings get witnesses.
+#[must_use]
+pub fn check_with(ops: &[Op], options: Options) -> Verdict {
+    let (assume, threads, mut left) = (options.assume, options.threads, options.witnesses_max);
+    let mut checker = Checker::new(options);
+    ops.iter().for_each(|op| checker.push(op));
+    let mut verdict = checker.finish();
+    for finding in &mut verdict.findings {
+        if left > 0 && finding.conflict.is_some() {
+            left -= 1;
+            finding.witness = witness::replay(ops, finding, (assume, threads));
+        }
+    }
+    verdict
+}
+
+/// Checks records as they come, in the order of the record. Outcomes of waits have to be known.
+///
+/// It keeps what a later access may still conflict with, and of each stream and thread a clock:
+/// memory grows with the streams, the threads, the events and the byte ranges of live allocations
+/// that are in use, and not with the length of the program. Uses that every thread knows to be
+/// complete are forgotten; a thread that is heard of for the first time after that is taken to
+/// follow them, and one that calls no more keeps them.
+///
+/// ```
+/// use trijet::check::{Checker, Options};
+/// let checker = Checker::new(Options { to_the_end: true, ..Options::default() });
+/// assert!(checker.finish().is_clean());
+/// ```
+#[derive(Debug)]
+pub struct Checker {
+    options: Options,
+    order: Order,
+    shadow: Shadow,
+    /// Records that findings may name, in order.
+    parties: Vec<Party>,
+    /// The number of parties at which to look again.
+    sweep_at: usize,
+    verdict: Verdict,
+    /// The last operation that may have touched anything.
+    undeclared_at: Option<u64>,
+    /// The first operation that failed.
+    culprit: Option<u64>,
+    unordered: Vec<Unordered>,
+}
+
+impl Checker {
+    /// A checker that has seen nothing.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let verdict = Verdict {
+            findings: Vec::new(),
+            more: 0,
+            ops: 0,
+            accesses: 0,
+            undeclared: 0,
+            poisoned: 0,
+            assume: options.assume,
+        };
+        Self {
+            order: Order::new(options.assume, options.threads),
+            options,
+            shadow: Shadow::default(),
+            parties: Vec::new(),
+            sweep_at: SWEEP_MIN,
+            verdict,
+            undeclared_at: None,
+            culprit: None,
+            unordered: Vec::new(),
+        }
+    }
+
+    /// Takes the next record in.
+    pub fn push(&mut self, op: &Op) {
+        let index = self.verdict.ops;
+        self.verdict.ops += 1;
+        if self.parties.len() >= self.sweep_at {
+            self.sweep();
+        }
+        self.parties.push(Party::new(op, index));
+        let step = self.order.step(op, index);
+        if op.declared == Declared::Nothing {
+            self.verdict.undeclared += 1;
+            self.undeclared_at = Some(index);
+        }
+        if self.culprit.is_some() && step.end(Moment::Work).seq > 0 {
+            self.verdict.poisoned += 1;
+        }
+        match &op.kind {
+            OpKind::Fault { culprit } => self.fault(op, &step, *culprit),
+            OpKind::Wait { event, .. } if step.waits_for_nothing => {
+                self.wait_for_nothing(index, *event);
+            }
+            OpKind::Batch(_) => self.batch(op, index),
+            _ => {}
+        }
+        let uses = || op.accesses.iter().filter(|access| access.range.start < access.range.end);
+        for access in uses() {
+            self.verdict.accesses += 1;
+            self.judge(op, &step, access);
+        }
+        for access in uses() {
+            self.note(op, &step, access);
+        }
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn finish(mut self) -> Verdict {
+        if self.options.to_the_end {
+            for (block, born) in self.shadow.leaked() {
+                let Some(party) = find(&self.parties, born).cloned() else { continue };
+                let fix = "drop it, or free it".to_owned();
+                let mut finding = about(Class::Leak, party, vec!["A21"]);
+                finding.block = Some(block);
+                finding.fix = fix;
+                self.add(finding);
+            }
+        }
+        self.verdict
+    }
+
+    /// Parts of the state that grow with a program: for watching that it does not grow for ever.
+    #[must_use]
+    pub fn held_state(&self) -> usize {
+        self.parties.len() + self.shadow.held_state() + self.order.held_state()
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if self.verdict.findings.len() < self.options.findings_max {
+            self.verdict.findings.push(finding);
+        } else {
+            self.verdict.more += 1;
+        }
+    }
+
+    /// The record at hand as a party.
+    fn this(&self) -> Party {
+        self.parties.last().expect("the record at hand was just added").clone()
+    }
+
+    /// Looks at an access with what was there before its record.
+    fn judge(&mut self, op: &Op, step: &Step, access: &Access) {
+        let index = self.verdict.ops - 1;
+        let Access { block, range, mode, .. } = access;
+        if let Some(free) = self.shadow.freed(*block) {
+            return self.used_after_free(op, *block, range, free);
+        }
+        let undeclared = self.undeclared_at;
+        let held = self.shadow.block(*block);
+        let first_use = *held.first_use.get_or_insert(index);
+        if matches!(op.kind, OpKind::Alloc) && first_use != index {
+            return self.allocated_late(first_use, (*block, range));
+        }
+        let moment = step.moment(op, access);
+        let mut unordered = std::mem::take(&mut self.unordered);
+        let before = self.order.before(step, moment);
+        held.unordered((range, *mode), index, before, &mut unordered);
+        let unwritten = match (mode, held.born) {
+            (Mode::Write, _) | (_, None) => None,
+            // What is not declared may have written it.
+            (_, Some(born)) if undeclared.is_some_and(|op| op > born) => None,
+            (_, Some(born)) => held.unwritten(range).map(|range| (born, range)),
+        };
+        for found in unordered.drain(..) {
+            self.conflict(step, moment, access, &found);
+        }
+        self.unordered = unordered;
+        if let Some((born, range)) = unwritten {
+            let mut finding = about(Class::ReadUninit, self.this(), vec!["A21"]);
+            finding.first = find(&self.parties, born).cloned();
+            finding.block = Some(*block);
+            finding.fix = format!("fill or write it before #{index}");
+            finding.add_range(range);
+            self.add(finding);
+        }
+    }
+
+    /// Enters an access.
+    fn note(&mut self, op: &Op, step: &Step, access: &Access) {
+        let index = self.verdict.ops - 1;
+        let Access { block, range, mode, .. } = access;
+        if self.shadow.freed(*block).is_some() {
+            return;
+        }
+        if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
+            return self.shadow.free(*block, index);
+        }
+        let touch = Touch { op: index, at: step.end(step.moment(op, access)) };
+        let held = self.shadow.block(*block);
+        match op.kind {
+            OpKind::AllocNow => {
+                held.born = Some(index);
+                held.appear(range);
+            }
+            OpKind::Alloc => {
+                held.born = Some(index);
+                held.write(range, touch, true);
+            }
+            _ if mode.writes() => held.write(range, touch, false),
+            _ => held.read(range, touch),
+        }
+    }
+
+    /// Two uses without order.
+    fn conflict(&mut self, step: &Step, moment: Moment, access: &Access, found: &Unordered) {
+        let Some(first) = find(&self.parties, found.earlier.op) else { return };
+        let second = self.parties.last().expect("the record at hand was just added");
+        let reads = access.mode != Mode::Write;
+        let conflict = match (found.earlier_writes, reads) {
+            (true, true) => Conflict::Raw,
+            (true, false) => Conflict::Waw,
+            (false, _) => Conflict::War,
+        };
+        let class = classify(first, second, conflict, access.place);
+        let same = |finding: &&mut Finding| {
+            finding.class == class
+                && finding.block == Some(access.block)
+                && finding.second.op == second.op
+                && finding.first.as_ref().is_some_and(|other| other.op == first.op)
+        };
+        if let Some(finding) = self.verdict.findings.iter_mut().rev().take(64).find(same) {
+            return finding.add_range(found.range.clone());
+        }
+        let pair = Pair {
+            class,
+            conflict,
+            first,
+            second,
+            place: access.place,
+            at: found.earlier.at,
+            step,
+            moment,
+        };
+        let Options { names, threads, .. } = &self.options;
+        let context =
+            Context { order: &self.order, names, threads: *threads, parties: &self.parties };
+        let said = context.explain(&pair);
+        let mut finding = about(class, second.clone(), said.rules);
+        finding.first = Some(first.clone());
+        finding.conflict = Some(conflict);
+        finding.block = Some(access.block);
+        finding.known = said.known;
+        finding.fix = said.fix;
+        finding.add_range(found.range.clone());
+        self.add(finding);
+    }
+
+    fn used_after_free(&mut self, op: &Op, block: BlockId, range: &Range<u64>, free: Option<u64>) {
+        let again = matches!(op.kind, OpKind::Free | OpKind::FreeNow);
+        let class = if again { Class::DoubleFree } else { Class::UseAfterFree };
+        let mut finding = about(class, self.this(), vec!["A22"]);
+        finding.first = free.and_then(|free| find(&self.parties, free)).cloned();
+        finding.block = Some(block);
+        finding.known = "whatever the order, nothing may be enqueued that uses memory after the \
+                         call that frees it"
+            .to_owned();
+        finding.fix = if again { "free it once" } else { "free it after its last use" }.to_owned();
+        finding.add_range(range.clone());
+        self.add(finding);
+    }
+
+    /// The allocation comes after a use, by its call.
+    fn allocated_late(&mut self, first_use: u64, (block, range): (BlockId, &Range<u64>)) {
+        let Some(user) = find(&self.parties, first_use).cloned() else { return };
+        let mut finding = about(Class::UseBeforeAlloc, user, vec!["A21"]);
+        finding.first = Some(self.this());
+        finding.block = Some(block);
+        finding.known = "the use was enqueued before the allocation".to_owned();
+        finding.fix = "allocate before the first use".to_owned();
+        finding.add_range(range.clone());
+        self.add(finding);
+    }
+
+    fn wait_for_nothing(&mut self, index: u64, event: u64) {
+        let mut finding = about(Class::WaitUnrecorded, self.this(), vec!["A5"]);
+        let event = self.options.names.event(event);
+        finding.known = format!("{event} stood for nothing at #{index}, so this is no wait");
+        finding.fix = format!("move the record of {event} before the wait");
+        self.add(finding);
+    }
+
+    /// Law A19: no order inside.
+    fn batch(&mut self, op: &Op, index: u64) {
+        let uses = &op.accesses;
+        let mut overlaps = uses.iter().enumerate().flat_map(|(number, access)| {
+            uses[..number].iter().filter_map(|other| overlap(access, other))
+        });
+        let Some((block, range)) = overlaps.next() else { return };
+        let mut finding = about(Class::BatchDependent, self.this(), vec!["A19"]);
+        finding.block = Some(block);
+        finding.known = "a batch has no order inside".to_owned();
+        finding.fix = format!("split the batch of #{index} in two");
+        finding.add_range(range);
+        self.add(finding);
+    }
+
+    /// Law A40: the context is lost.
+    fn fault(&mut self, op: &Op, step: &Step, culprit: Option<Position>) {
+        if self.culprit.is_some() {
+            return;
+        }
+        let mut finding = about(Class::Sticky, self.this(), vec!["A40"]);
+        let found = self.parties.iter().find(|party| {
+            Some(party.position) == culprit && !party.is_of_thread() && is_work(&party.kind)
+        });
+        let first = found.map_or(self.verdict.ops, |party| party.op);
+        let later = self.parties.iter().filter(|party| party.op > first && is_work(&party.kind));
+        self.verdict.poisoned = later.count() as u64;
+        self.culprit = Some(first);
+        finding.first = found.cloned();
+        finding.known = match (&finding.first, culprit) {
+            (Some(first), _) => format!(
+                "#{} failed; {} later operations are poisoned, whatever they report",
+                first.op, self.verdict.poisoned
+            ),
+            (None, Some(at)) => format!("{at} failed, which is not remembered any more"),
+            (None, None) => {
+                let open = self.order.in_flight(op.device, step.thread);
+                let names = &self.options.names;
+                let open =
+                    open.iter().map(|(lane, pos)| format!("{} after pos {pos}", names.lane(*lane)));
+                format!(
+                    "one of what may have been running: {}",
+                    open.collect::<Vec<_>>().join(", ")
+                )
+            }
+        };
+        finding.fix = "repair the first culprit; nothing after it means anything".to_owned();
+        self.add(finding);
+    }
+
+    /// Forgets what no later record can conflict with, and records that nothing names.
+    fn sweep(&mut self) {
+        let known = self.order.known_to_all();
+        self.shadow.retire(&known);
+        self.order.retire(&known);
+        let mut named = Vec::new();
+        self.shadow.named(&mut named);
+        self.order.named(&mut named);
+        named.sort_unstable();
+        self.parties.retain(|party| named.binary_search(&party.op).is_ok());
+        self.sweep_at = (2 * self.parties.len()).max(SWEEP_MIN);
+    }
+}
+
+fn about(class: Class, second: Party, rules: Vec<&'static str>) -> Finding {
+    Finding {
+        class,
+        conflict: None,
+        first: None,
+        second,
+        block: None,
+        ranges: Vec::new(),
+        known: String::new(),
+        fix: String::new(),
+        rules,
+        witness: None,
+    }
+}
+
+fn classify(first: &Party, second: &Party, conflict: Conflict, place: Place) -> Class {
+    match (&first.kind, &second.kind) {
+        (_, OpKind::FreeNow) if place != Place::Device => Class::FreeInFlight,
+        (_, OpKind::Free | OpKind::FreeNow) => Class::FreeRacesUse,
+        (OpKind::Alloc, _) => Class::UseBeforeAlloc,
+        _ if first.is_of_host() || second.is_of_host() => Class::Host(conflict),
+        _ => Class::Race(conflict),
+    }
+}
+
+fn overlap(a: &Access, b: &Access) -> Option<(BlockId, Range<u64>)> {
+    let range = a.range.start.max(b.range.start)..a.range.end.min(b.range.end);
+    let meets = a.block == b.block && range.start < range.end;
+    (meets && (a.mode.writes() || b.mode.writes())).then_some((a.block, range))
+}
+
+/// It puts work into a stream.
+fn is_work(kind: &OpKind) -> bool {
+    !matches!(
+        kind,
+        OpKind::Record { .. }
+            | OpKind::Wait { .. }
+            | OpKind::Sync { .. }
+            | OpKind::Open
+            | OpKind::Host
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+    )
+}

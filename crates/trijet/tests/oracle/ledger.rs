@@ -103,7 +103,14 @@ impl Reader {
             OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
-            OpKind::Sync { .. } | OpKind::Host | OpKind::Open | OpKind::Call(_) => return,
+            // The library makes none of the last four.
+            OpKind::Sync { .. }
+            | OpKind::Host
+            | OpKind::Open
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+            | OpKind::Call(_) => return,
             OpKind::Record { event, by } => {
                 let what = What::Record { event: *event, stream, by: asked(*by) };
                 let call = self.history.push(op.thread, what);

@@ -8,6 +8,7 @@
 //! hundred; `cargo xtask explore` runs many.
 
 mod calls;
+mod checked;
 mod closure;
 mod draw;
 mod explore;

@@ -1,0 +1,253 @@
+//! Why the order that is known does not suffice, and what to change.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::Threads;
+use super::hazard::{Class, Conflict, Party};
+use super::order::{Moment, Order, Seen, Stamp, Step, Thread};
+use super::report::Names;
+use crate::base::ledger::{OpKind, Place, StreamClass};
+
+/// Everything an explanation may look at.
+pub(super) struct Context<'a> {
+    pub(super) order: &'a Order,
+    pub(super) names: &'a Names,
+    pub(super) threads: Threads,
+    /// The records that are remembered, in order.
+    pub(super) parties: &'a [Party],
+}
+
+/// A pair without order.
+pub(super) struct Pair<'a> {
+    pub(super) class: Class,
+    pub(super) conflict: Conflict,
+    pub(super) first: &'a Party,
+    pub(super) second: &'a Party,
+    pub(super) place: Place,
+    /// What has to be known to follow the first.
+    pub(super) at: Stamp,
+    /// The second.
+    pub(super) step: &'a Step,
+    pub(super) moment: Moment,
+}
+
+/// What an explanation says.
+#[derive(Debug, Default)]
+pub(super) struct Explained {
+    pub(super) known: String,
+    pub(super) fix: String,
+    pub(super) rules: Vec<&'static str>,
+}
+
+/// Why a wait does not help.
+enum Cause<'a> {
+    /// It stands for what came before the first.
+    Predates(&'a Seen),
+    /// The event was recorded again before it was waited for.
+    Replaced(&'a Seen),
+    /// The event had not been recorded.
+    Unrecorded(&'a Seen),
+}
+
+pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
+    parties.binary_search_by_key(&op, |party| party.op).ok().map(|index| &parties[index])
+}
+
+fn cause(waits: &[Seen], at: Stamp) -> Option<Cause<'_>> {
+    let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
+    let mut latest = waits.iter().rev();
+    let replaced = |seen: &&Seen| seen.replaced.iter().any(|r| of_stream(r) && r.1.seq >= at.seq);
+    let predates = |seen: &&Seen| seen.recorded.iter().any(|r| of_stream(r) && r.1.seq < at.seq);
+    if let Some(seen) = latest.clone().find(replaced) {
+        return Some(Cause::Replaced(seen));
+    }
+    if let Some(seen) = latest.clone().find(predates) {
+        return Some(Cause::Predates(seen));
+    }
+    latest.find(|seen| seen.recorded.is_none()).map(Cause::Unrecorded)
+}
+
+impl Context<'_> {
+    /// A record's place in the program, or its number.
+    fn place(&self, op: u64) -> String {
+        let site = find(self.parties, op).and_then(|party| party.site.as_ref());
+        site.map_or_else(|| format!("at #{op}"), |site| format!("at #{op}, {site}"))
+    }
+
+    pub(super) fn explain(&self, pair: &Pair<'_>) -> Explained {
+        let mut said = match self.order.owner(pair.at) {
+            Ok(_) if pair.moment == Moment::Work => self.between_streams(pair),
+            Ok(_) => self.host_after_stream(pair),
+            Err(thread) => self.after_thread(pair, thread),
+        };
+        match pair.class {
+            Class::UseBeforeAlloc => said.rules.insert(0, "A21"),
+            Class::FreeRacesUse => self.free(pair, &mut said),
+            Class::FreeInFlight => {
+                said.fix =
+                    format!("keep the memory until an event after #{} is complete", pair.first.op);
+            }
+            _ => {}
+        }
+        said
+    }
+
+    fn free(&self, pair: &Pair<'_>, said: &mut Explained) {
+        if pair.second.kind == OpKind::FreeNow {
+            said.known += "; cuMemFree does not synchronise with work in streams";
+            said.fix = "free it in stream order, or synchronise with all users first".to_owned();
+            said.rules.insert(0, "A24");
+            return;
+        }
+        let streams = (self.names.stream(pair.second), self.names.stream(pair.first));
+        said.fix = format!(
+            "make {} wait for all users before #{}, or free on {}, if that is the last user's",
+            streams.0, pair.second.op, streams.1
+        );
+        said.rules.insert(0, "A22");
+    }
+
+    fn between_streams(&self, pair: &Pair<'_>) -> Explained {
+        let Pair { first, second, at, step, .. } = pair;
+        let (a, b) = (self.names.stream(first), self.names.stream(second));
+        let lane = step.lane.and_then(|lane| self.order.lanes.get(lane));
+        let waits = lane.map_or(&[][..], |lane| &lane.waits);
+        let reached = self.reached(pair);
+        let mut fix = format!(
+            "record an event on {a} after #{} and make {b} wait for it before #{}",
+            first.op, second.op
+        );
+        let (known, rules) = match cause(waits, *at) {
+            Some(Cause::Replaced(seen)) => {
+                let (event, last) =
+                    (self.names.event(seen.event), seen.recorded.map_or(0, |r| r.0));
+                fix = "use one event for each thing that is waited for".to_owned();
+                let wait = self.place(seen.op);
+                let last = self.place(last);
+                let known = format!(
+                    "{b} waits for {event} ({wait}), which was recorded on {a} after #{} and then \
+                     recorded again ({last}): it stands for the last record only",
+                    first.op
+                );
+                (known, vec!["A4", "A7"])
+            }
+            Some(Cause::Predates(seen)) => {
+                let (event, at) = (self.names.event(seen.event), seen.recorded.map_or(0, |r| r.0));
+                let record = self.place(at);
+                let known = format!(
+                    "{b} has waited for {a} only up to pos {reached} ({event}, recorded {record}, \
+                     BEFORE #{})",
+                    first.op
+                );
+                (known, vec!["A4", "A7"])
+            }
+            Some(Cause::Unrecorded(seen)) => {
+                let (event, wait) = (self.names.event(seen.event), self.place(seen.op));
+                fix =
+                    format!("move the record of {event} before the wait, and after #{}", first.op);
+                let known = format!(
+                    "{b} waited for {event} ({wait}) when it had not been recorded, which is no wait"
+                );
+                (known, vec!["A5"])
+            }
+            None => self.unrelated(pair, (&a, &b), reached),
+        };
+        if pair.conflict == Conflict::War {
+            fix += ", or use one more buffer";
+        }
+        Explained { known, fix, rules }
+    }
+
+    /// Streams between which there was no wait that could have helped.
+    fn unrelated(
+        &self,
+        pair: &Pair<'_>,
+        (a, b): (&str, &str),
+        reached: u64,
+    ) -> (String, Vec<&'static str>) {
+        let classes = (pair.first.stream, pair.second.stream);
+        match classes {
+            (StreamClass::NonBlocking, StreamClass::Legacy) => {
+                let known = format!("{a} is non-blocking: the legacy stream does not wait for it");
+                (known, vec!["A13"])
+            }
+            (StreamClass::Legacy, StreamClass::NonBlocking) => {
+                let known = format!("{b} is non-blocking: it does not wait for the legacy stream");
+                (known, vec!["A13"])
+            }
+            _ if reached == 0 => (format!("nothing orders {b} after {a}"), vec!["A3"]),
+            _ => (format!("{b} has waited for {a} only up to pos {reached}"), vec!["A3"]),
+        }
+    }
+
+    /// The position up to which the second follows the stream of the first.
+    fn reached(&self, pair: &Pair<'_>) -> u64 {
+        let known = self.order.before(pair.step, pair.moment).get(pair.at.lane);
+        let offset = self.order.owner(pair.at).map_or(0, |lane| lane.offset);
+        known.saturating_add(offset)
+    }
+
+    fn host_after_stream(&self, pair: &Pair<'_>) -> Explained {
+        let Pair { first, second, at, step, .. } = pair;
+        let (stream, reached) = (self.names.stream(first), self.reached(pair));
+        let thread = &self.order.threads[step.thread];
+        let mut rules = vec!["A16"];
+        let mut known = match (cause(&thread.waits, *at), self.order.knower(*at)) {
+            (_, Some(other)) => {
+                rules.push("A11");
+                format!(
+                    "thread {} has waited for #{}, but that orders its own calls only, and #{} is \
+                     of thread {}",
+                    other.id, first.op, second.op, second.thread
+                )
+            }
+            (Some(Cause::Predates(seen)), _) => {
+                rules.extend(["A4", "A8"]);
+                let record = self.place(seen.recorded.map_or(0, |r| r.0));
+                let event = self.names.event(seen.event);
+                format!(
+                    "thread {} has waited for {stream} only up to pos {reached} ({event}, recorded \
+                     {record}, BEFORE #{})",
+                    second.thread, first.op
+                )
+            }
+            _ if reached == 0 => format!("thread {} has not waited for {stream}", second.thread),
+            _ => {
+                format!("thread {} has waited for {stream} only up to pos {reached}", second.thread)
+            }
+        };
+        if let Some(query) = thread.pending.filter(|query| *query > first.op) {
+            rules.push("A8");
+            known += &format!("; what found work pending ({}) orders nothing", self.place(query));
+        }
+        if pair.place == Place::Pageable {
+            rules.push("A17");
+            known += "; portability: a copy of pageable memory may go on after its call";
+        }
+        let fix = if second.is_of_host() {
+            format!(
+                "synchronise with an event on {stream} after #{} before the host touches the \
+                 memory, or use two buffers in turn",
+                first.op
+            )
+        } else {
+            format!("synchronise with {stream} after #{}, before #{}", first.op, second.op)
+        };
+        Explained { known, fix, rules }
+    }
+
+    /// The first is a use by a host thread.
+    fn after_thread(&self, pair: &Pair<'_>, thread: Option<&Thread>) -> Explained {
+        let Pair { first, second, .. } = pair;
+        let one = thread.map_or(first.thread, |thread| thread.id);
+        let mut known =
+            format!("nothing orders thread {} after #{} of thread {one}", second.thread, first.op);
+        if self.threads == Threads::Apart {
+            known += " (starts, joins and locks of threads are not in the record)";
+        }
+        let fix =
+            format!("hand the memory from thread {one} to thread {} in between", second.thread);
+        Explained { known, fix, rules: vec!["A2", "A11"] }
+    }
+}

@@ -1,0 +1,264 @@
+//! Findings and verdicts as text. The form is stable: line by line, and the `[key]` line for
+//! filters.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::hazard::{Class, Conflict, Finding, Party, Severity};
+use super::{Assume, Verdict};
+use crate::base::id::{BlockId, LaneId};
+use crate::base::ledger::{OpKind, StreamClass};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::ops::Range;
+
+/// Names for people. What has none is called by its number.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// Of streams, by lane.
+    pub lanes: BTreeMap<LaneId, String>,
+    /// Of allocations.
+    pub blocks: BTreeMap<BlockId, String>,
+    /// Of events, by the driver's handle.
+    pub events: BTreeMap<u64, String>,
+}
+
+impl Names {
+    /// A lane.
+    #[must_use]
+    pub fn lane(&self, lane: LaneId) -> String {
+        self.lanes
+            .get(&lane)
+            .map_or_else(|| format!("`lane {}`", lane.0), |name| format!("`{name}`"))
+    }
+
+    /// An allocation.
+    #[must_use]
+    pub fn block(&self, block: BlockId) -> String {
+        let named = self.blocks.get(&block);
+        named.map_or_else(|| format!("block{}", block.0), Clone::clone)
+    }
+
+    pub(super) fn event(&self, event: u64) -> String {
+        let named = self.events.get(&event);
+        named.map_or_else(|| format!("event {event}"), |name| format!("event `{name}`"))
+    }
+
+    /// The stream of a party.
+    pub(super) fn stream(&self, party: &Party) -> String {
+        match party.stream {
+            _ if self.lanes.contains_key(&party.position.lane) => self.lane(party.position.lane),
+            StreamClass::Legacy => "the legacy stream".to_owned(),
+            _ => self.lane(party.position.lane),
+        }
+    }
+
+    fn who(&self, party: &Party) -> String {
+        let Party { op, label, thread, .. } = party;
+        match party.kind {
+            OpKind::Host => format!("thread {thread} (#{op})"),
+            _ if party.is_of_thread() => format!("op #{op} `{label}` of thread {thread}"),
+            _ => format!("op #{op} `{label}` on {}", self.stream(party)),
+        }
+    }
+
+    fn place(&self, party: &Party) -> String {
+        let site = party.site.as_ref();
+        let site = site.map_or_else(|| "at an unknown place".to_owned(), |s| format!("at {s}"));
+        if party.is_of_thread() {
+            return format!("{site} (thread {})", party.thread);
+        }
+        format!("{site} ({}, pos {})", self.stream(party).trim_matches('`'), party.position.seq)
+    }
+}
+
+/// A number of bytes, exactly.
+fn exact(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        _ if bytes.is_multiple_of(1 << 30) => format!("{}GiB", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}KiB", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
+fn range_text(range: &Range<u64>) -> String {
+    format!("[{}..{})", exact(range.start), exact(range.end))
+}
+
+/// What a party does in a conflict.
+fn does(conflict: Conflict, is_first: bool) -> &'static str {
+    match (conflict, is_first) {
+        (Conflict::Raw, true) | (Conflict::War, false) | (Conflict::Waw, _) => "write",
+        (Conflict::Raw, false) | (Conflict::War, true) => "read",
+    }
+}
+
+/// A finding with the names that its text uses.
+struct Text<'a>(&'a Finding, &'a Names);
+
+impl Text<'_> {
+    fn bytes(&self) -> String {
+        let Self(finding, names) = self;
+        let name = finding.block.map_or_else(String::new, |block| names.block(block));
+        let mut text = format!("`{name}`");
+        if let Some(range) = finding.ranges.first() {
+            text += &range_text(range);
+        }
+        if finding.ranges.len() > 1 {
+            text += &format!(" and {} more", finding.ranges.len() - 1);
+        }
+        text
+    }
+
+    /// What is wrong, in one line.
+    fn headline(&self) -> String {
+        let Self(finding, names) = self;
+        let (second, bytes) = (names.who(&finding.second), self.bytes());
+        let first = finding.first.as_ref().map(|first| names.who(first));
+        let first = first.unwrap_or_else(|| "an earlier op".to_owned());
+        match (finding.class, finding.conflict) {
+            (Class::UseBeforeAlloc, _) => {
+                format!("{second} uses {bytes}, which {first} may not have allocated yet")
+            }
+            (Class::FreeRacesUse | Class::FreeInFlight, _) => {
+                format!("{second} frees {bytes} while {first} may still use it")
+            }
+            (Class::UseAfterFree, _) => format!("{second} uses {bytes}, which {first} freed"),
+            (Class::DoubleFree, _) => format!("{second} frees {bytes}, which {first} freed"),
+            (Class::Leak, _) => format!("{bytes} of {second} is never freed"),
+            (Class::ReadUninit, _) => {
+                format!("{second} reads {bytes}, which nothing has written since {first}")
+            }
+            (Class::WaitUnrecorded, _) => {
+                format!("{second} waits for an event that had not been recorded")
+            }
+            (Class::BatchDependent, _) => {
+                format!("copies of {second} depend on each other in {bytes}")
+            }
+            (Class::Sticky, _) => format!("{first} failed and took the context with it"),
+            (_, Some(Conflict::War)) => {
+                format!("{second} overwrites {bytes} while {first} may still read it")
+            }
+            (_, Some(Conflict::Waw)) => {
+                format!("{second} overwrites {bytes} while {first} may still write it")
+            }
+            (_, _) => format!("{second} reads {bytes}, which {first} may not have written yet"),
+        }
+    }
+
+    fn parties(&self) -> String {
+        let Self(finding, names) = self;
+        let mut text = String::new();
+        for (party, is_first) in
+            finding.first.iter().map(|first| (first, true)).chain([(&finding.second, false)])
+        {
+            let verb = match (finding.class, finding.conflict, is_first) {
+                (Class::FreeRacesUse | Class::FreeInFlight, _, false) => "free",
+                (Class::UseBeforeAlloc, _, true) => "alloc",
+                (_, Some(conflict), _) => does(conflict, is_first),
+                _ => "",
+            };
+            let verb = if verb.is_empty() { verb.to_owned() } else { format!("{verb:<5} ") };
+            let gap = if text.is_empty() { "  " } else { "   " };
+            text += &format!("{gap}#{} {verb}enqueued {}", party.op, names.place(party));
+        }
+        text
+    }
+
+    fn key(&self) -> String {
+        let Self(finding, names) = self;
+        let mut text = format!("kind={}", finding.class.code());
+        if let Some(first) = &finding.first {
+            text += &format!(" first={}", first.op);
+        }
+        text += &format!(" second={}", finding.second.op);
+        if let Some(block) = finding.block {
+            text += &format!(" buf={}", names.block(block));
+        }
+        if let Some(range) = finding.ranges.first() {
+            text += &format!(" range={}:{}", range.start, range.end);
+        }
+        text + &format!(" rule={}", finding.rules.join(","))
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(finding, names) = self;
+        let level = match finding.class.severity() {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        writeln!(f, "{level}[{}]: {}", finding.class.code(), self.headline())?;
+        writeln!(f, "{}", self.parties())?;
+        if !finding.known.is_empty() {
+            writeln!(f, "  order known: {}", finding.known)?;
+        }
+        if !finding.fix.is_empty() {
+            writeln!(f, "  fix: {}", finding.fix)?;
+        }
+        if let (Some(witness), Some(first), Some(block)) =
+            (&finding.witness, &finding.first, finding.block)
+        {
+            let (a, b, name) = (first.op, finding.second.op, names.block(block));
+            let at = exact(witness.byte);
+            let (swapped, kept) = (witness.swapped, witness.kept);
+            write!(f, "  witness: order {b}<{a} gives {name}[{at}]={swapped:08x}, order {a}<{b} ")?;
+            writeln!(
+                f,
+                "gives {name}[{at}]={kept:08x} (symbolic replay: each write is a hash of the op and \
+                 of what it read)"
+            )?;
+        }
+        writeln!(f, "  [key] {}", self.key())
+    }
+}
+
+impl Finding {
+    /// The report of the finding, several lines.
+    #[must_use]
+    pub fn text(&self, names: &Names) -> String {
+        Text(self, names).to_string()
+    }
+}
+
+impl Verdict {
+    /// All reports, and what the run is worth.
+    #[must_use]
+    pub fn text(&self, names: &Names) -> String {
+        let mut text = String::new();
+        for finding in &self.findings {
+            writeln!(text, "{}", finding.text(names)).expect("writing to a string");
+        }
+        if self.more > 0 {
+            writeln!(text, "and {} more findings", self.more).expect("writing to a string");
+        }
+        text + &self.summary()
+    }
+
+    /// What was found, or what a clean verdict means, in one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let count = |severity| {
+            let of = |finding: &&Finding| finding.class.severity() == severity;
+            self.findings.iter().filter(of).count()
+        };
+        let limits = format!("{} accesses undeclared; inside kernels not checked", self.undeclared);
+        if !self.is_clean() {
+            let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+            return format!("{errors} errors, {warnings} warnings, {} more; {limits}", self.more);
+        }
+        let edge = match self.assume {
+            Assume::Documented => "a documented CUDA edge",
+            Assume::DriverObserved => {
+                "a documented CUDA edge or one that a driver was seen to keep"
+            }
+        };
+        format!(
+            "for the calls this run made and the accesses it declared, every conflict is ordered by \
+             {edge}; {limits}"
+        )
+    }
+}

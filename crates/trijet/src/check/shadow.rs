@@ -1,0 +1,220 @@
+//! Who used which bytes last: for every allocation a map from byte ranges to the last write and the
+//! last read of each stream and thread since.
+//!
+//! The last ones are enough: an access that follows a write follows what that followed, and a
+//! conflict that was not ordered was reported when it came. A block is one allocation from birth to
+//! free, so an address that is used again is another block.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::order::Stamp;
+use crate::base::clock::VectorClock;
+use crate::base::id::BlockId;
+use crate::base::interval::RangeMap;
+use crate::base::ledger::Mode;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+/// Frees that are remembered by name. Of older ones only the block's number is.
+const FREES_MAX: usize = 1024;
+
+/// A use: the record, and what has to be known to follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Touch {
+    pub(super) op: u64,
+    pub(super) at: Stamp,
+}
+
+/// What is known of bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Entry {
+    write: Option<Touch>,
+    reads: Reads,
+    /// Nothing was written since the allocation.
+    fresh: bool,
+}
+
+/// Reads since the last write, the last of each component. Mostly one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Reads {
+    first: Option<Touch>,
+    more: Vec<Touch>,
+}
+
+impl Reads {
+    fn iter(&self) -> impl Iterator<Item = &Touch> {
+        self.first.iter().chain(&self.more)
+    }
+
+    fn add(&mut self, touch: Touch) {
+        let Some(first) = &mut self.first else {
+            self.first = Some(touch);
+            return;
+        };
+        let mut others = std::iter::once(first).chain(&mut self.more);
+        match others.find(|other| other.at.lane == touch.at.lane) {
+            Some(other) => *other = touch,
+            None => self.more.push(touch),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.first = None;
+        self.more.clear();
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Touch) -> bool) {
+        self.more.retain(&keep);
+        if self.first.as_ref().is_some_and(|touch| !keep(touch)) {
+            self.first = self.more.pop();
+        }
+    }
+}
+
+/// An allocation.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    entries: RangeMap<Entry>,
+    /// The record of its allocation.
+    pub(super) born: Option<u64>,
+    /// The record of its first use.
+    pub(super) first_use: Option<u64>,
+}
+
+/// An unordered pair: an earlier use and whether it writes, and the bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Unordered {
+    pub(super) earlier: Touch,
+    pub(super) earlier_writes: bool,
+    pub(super) range: Range<u64>,
+}
+
+impl Block {
+    /// The earlier uses that conflict with an access and are not in `before`.
+    pub(super) fn unordered(
+        &self,
+        (range, mode): (&Range<u64>, Mode),
+        op: u64,
+        before: &VectorClock,
+        found: &mut Vec<Unordered>,
+    ) {
+        for (bytes, entry) in self.entries.overlapping(range.clone()) {
+            let range = bytes.start.max(range.start)..bytes.end.min(range.end);
+            let is_open = |touch: &&Touch| touch.op != op && !before.covers(touch.at);
+            let mut add = |earlier: &Touch, earlier_writes| {
+                found.push(Unordered { earlier: *earlier, earlier_writes, range: range.clone() });
+            };
+            entry.write.iter().filter(is_open).for_each(|touch| add(touch, true));
+            if mode.writes() {
+                entry.reads.iter().filter(is_open).for_each(|touch| add(touch, false));
+            }
+        }
+    }
+
+    /// The first bytes of the range that nobody wrote since the allocation. They count as written
+    /// from now on: one finding is enough.
+    pub(super) fn unwritten(&mut self, range: &Range<u64>) -> Option<Range<u64>> {
+        let mut entries = self.entries.overlapping(range.clone());
+        let bytes = entries.find(|(_, entry)| entry.fresh)?.0.clone();
+        drop(entries);
+        let found = bytes.start.max(range.start)..bytes.end.min(range.end);
+        self.entries.update(range.clone(), Entry::default, |entry| entry.fresh = false);
+        Some(found)
+    }
+
+    pub(super) fn read(&mut self, range: &Range<u64>, touch: Touch) {
+        self.entries.update(range.clone(), Entry::default, |entry| entry.reads.add(touch));
+    }
+
+    pub(super) fn write(&mut self, range: &Range<u64>, touch: Touch, fresh: bool) {
+        self.entries.update(range.clone(), Entry::default, |entry| {
+            entry.write = Some(touch);
+            entry.reads.clear();
+            entry.fresh = fresh;
+        });
+    }
+
+    /// Its bytes have no content yet, and whoever has the address may use them.
+    pub(super) fn appear(&mut self, range: &Range<u64>) {
+        self.entries.update(range.clone(), Entry::default, |entry| entry.fresh = true);
+    }
+
+    fn retire(&mut self, known: &VectorClock) {
+        self.entries.retain(|entry| {
+            entry.write = entry.write.filter(|touch| !known.covers(touch.at));
+            entry.reads.retain(|touch| !known.covers(touch.at));
+            *entry != Entry::default()
+        });
+    }
+}
+
+/// All allocations.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    blocks: HashMap<BlockId, Block>,
+    /// The numbers of blocks that were freed.
+    freed: RangeMap<()>,
+    /// The last of them, with the records of the frees.
+    frees: VecDeque<(BlockId, u64)>,
+}
+
+fn number(block: BlockId) -> Range<u64> {
+    let number = block.0.min(u64::MAX - 1);
+    number..number + 1
+}
+
+impl Shadow {
+    pub(super) fn block(&mut self, id: BlockId) -> &mut Block {
+        self.blocks.entry(id).or_default()
+    }
+
+    /// Whether the block was freed; the record of that, while it is remembered.
+    pub(super) fn freed(&self, block: BlockId) -> Option<Option<u64>> {
+        self.freed.overlapping(number(block)).next()?;
+        let of_block = |(other, _): &&(BlockId, u64)| *other == block;
+        Some(self.frees.iter().find(of_block).map(|(_, op)| *op))
+    }
+
+    pub(super) fn free(&mut self, block: BlockId, op: u64) {
+        self.blocks.remove(&block);
+        self.freed.update(number(block), || (), |()| ());
+        if self.frees.len() == FREES_MAX {
+            self.frees.pop_front();
+        }
+        self.frees.push_back((block, op));
+    }
+
+    /// Blocks that were allocated in the record and never freed in it, in order.
+    pub(super) fn leaked(&self) -> Vec<(BlockId, u64)> {
+        let born = self.blocks.iter().filter_map(|(id, block)| Some((*id, block.born?)));
+        let mut leaked: Vec<_> = born.collect();
+        leaked.sort_unstable();
+        leaked
+    }
+
+    /// Forgets uses that everybody knows to be complete, and blocks of which nothing is left.
+    pub(super) fn retire(&mut self, known: &VectorClock) {
+        self.blocks.retain(|_, block| {
+            block.retire(known);
+            block.born.is_some() || block.entries.iter().next().is_some()
+        });
+    }
+
+    /// Adds the records that findings may still name.
+    pub(super) fn named(&self, named: &mut Vec<u64>) {
+        for block in self.blocks.values() {
+            named.extend(block.born.iter().chain(&block.first_use));
+            for (_, entry) in block.entries.iter() {
+                named.extend(entry.write.iter().chain(entry.reads.iter()).map(|touch| touch.op));
+            }
+        }
+        named.extend(self.frees.iter().map(|(_, op)| *op));
+    }
+
+    /// Byte ranges that are kept.
+    pub(super) fn held_state(&self) -> usize {
+        let of_blocks = self.blocks.values().map(|block| 1 + block.entries.iter().count());
+        of_blocks.sum::<usize>() + self.freed.iter().count()
+    }
+}

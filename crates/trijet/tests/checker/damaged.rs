@@ -1,0 +1,195 @@
+//! Records that make no sense, records that never end, and what is said of what was not declared.
+
+use super::log::{A, B, C, D, E, log, part, r, w};
+use std::borrow::Cow;
+use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
+use trijet::base::ledger::{
+    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, SourceOrder, StreamClass,
+    Waited,
+};
+use trijet::base::prng::Prng;
+use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
+
+/// A number that is small, or absurd.
+fn number(prng: &mut Prng) -> u64 {
+    match prng.below(8) {
+        0 => u64::MAX - prng.below(3),
+        1 => prng.next_u64(),
+        2 => 1 << prng.below(64),
+        _ => prng.below(5),
+    }
+}
+
+fn small(prng: &mut Prng) -> u32 {
+    let least = if prng.below(9) == 0 { u32::MAX - 1 } else { 0 };
+    least + u32::from(prng.below(2) == 0)
+}
+
+fn pick<T: Clone>(prng: &mut Prng, all: &[T]) -> T {
+    all[usize::try_from(prng.below(all.len() as u64)).expect("an index")].clone()
+}
+
+fn kind(prng: &mut Prng) -> OpKind {
+    let event = number(prng);
+    let position = Position { lane: LaneId(small(prng)), seq: number(prng) };
+    let outcome = pick(prng, &[Outcome::Complete, Outcome::Pending]);
+    let what = pick(prng, &[Waited::Event(event), Waited::Stream, Waited::Device]);
+    let by = pick(prng, &[Asked::User, Asked::Ordering]);
+    let order = pick(prng, &[SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any]);
+    let culprit = Some(position).filter(|_| event.is_multiple_of(2));
+    pick(
+        prng,
+        &[
+            OpKind::Alloc,
+            OpKind::Free,
+            OpKind::Copy,
+            OpKind::CopyNow,
+            OpKind::Batch(order),
+            OpKind::Fill,
+            OpKind::FillNow,
+            OpKind::Kernel,
+            OpKind::HostFn,
+            OpKind::AllocNow,
+            OpKind::FreeNow,
+            OpKind::Fault { culprit },
+            OpKind::Record { event, by },
+            OpKind::Sync { what, outcome },
+            OpKind::Host,
+            OpKind::Open,
+            OpKind::Wait { event, on: position, by },
+        ],
+    )
+}
+
+fn op(prng: &mut Prng) -> Op {
+    let access = |prng: &mut Prng| Access {
+        block: BlockId(number(prng)),
+        place: pick(prng, &[Place::Device, Place::Pinned, Place::Pageable]),
+        range: number(prng)..number(prng),
+        mode: pick(prng, &[Mode::Read, Mode::Write, Mode::ReadWrite]),
+    };
+    let classes = [
+        StreamClass::Legacy,
+        StreamClass::PerThread,
+        StreamClass::Blocking,
+        StreamClass::NonBlocking,
+    ];
+    Op {
+        kind: kind(prng),
+        engine: Engine::None,
+        device: DeviceId(small(prng)),
+        stream: pick(prng, &classes),
+        position: Position { lane: LaneId(small(prng)), seq: number(prng) },
+        accesses: (0..prng.below(4)).map(|_| access(prng)).collect(),
+        declared: pick(prng, &[Declared::All, Declared::Nothing]),
+        bytes: number(prng),
+        label: Cow::Borrowed("op"),
+        chunk: None,
+        site: None,
+        thread: number(prng),
+        thread_known: vec![Position { lane: LaneId(small(prng)), seq: number(prng) }],
+        call: None,
+        times: None,
+    }
+}
+
+#[test]
+fn no_record_makes_the_checker_panic() {
+    for seed in 0..400 {
+        let mut prng = Prng::new(seed);
+        let ops: Vec<Op> = (0..prng.below(150)).map(|_| op(&mut prng)).collect();
+        let options = Options {
+            assume: pick(&mut prng, &[Assume::Documented, Assume::DriverObserved]),
+            threads: pick(&mut prng, &[Threads::Apart, Threads::OneStartsAll]),
+            to_the_end: prng.below(2) == 0,
+            findings_max: 50,
+            ..Options::default()
+        };
+        let verdict = check_with(&ops, options);
+        assert_eq!(verdict.ops, ops.len() as u64, "seed {seed}");
+        assert!(!verdict.text(&Names::default()).is_empty(), "seed {seed}");
+    }
+}
+
+/// What the library believed is not looked at.
+#[test]
+fn claims_of_the_library_order_nothing() {
+    let mut racy = log().k(A, &[w(D)]).wait(E, B).k(B, &[r(D)]);
+    for op in &mut racy.ops {
+        op.thread_known = vec![Position { lane: LaneId(A), seq: 99 }];
+    }
+    assert!(!racy.verdict().is_clean());
+}
+
+/// A program that allocates, uploads, computes on another stream, and frees, and whose host waits
+/// for the device now and then: what is kept does not grow with its length.
+#[test]
+fn memory_does_not_grow_with_the_length_of_a_program() {
+    const ROUNDS: u64 = 40_000;
+    let round = |number: u64| {
+        let block = 10 + number;
+        let events = (1000 + number % 16, 2000 + number % 16);
+        let all = |mode| part(block, 0..4096, mode);
+        let own = part(5, number % 64 * 64..(number % 64 + 1) * 64, Mode::ReadWrite);
+        let mut all_of = log()
+            .work(OpKind::Alloc, A, "alloc", &[all(Mode::Write)])
+            .work(OpKind::Copy, A, "copy", &[r(3), all(Mode::Write)])
+            .edge(events.0, A, B)
+            .k(B, &[all(Mode::Read), own])
+            .edge(events.1, B, A)
+            .work(OpKind::Free, A, "free", &[all(Mode::Write)]);
+        if number.is_multiple_of(100) {
+            all_of = all_of.sync(A).sync(B);
+        }
+        all_of.ops
+    };
+    let mut checker = Checker::new(Options::default());
+    let mut most = [0; 2];
+    for number in 0..ROUNDS {
+        round(number).iter().for_each(|op| checker.push(op));
+        let half = usize::from(number >= ROUNDS / 2);
+        most[half] = most[half].max(checker.held_state());
+    }
+    let verdict = checker.finish();
+    assert!(verdict.findings.is_empty(), "{verdict}");
+    assert!(most[1] <= most[0] && most[1] < 20_000, "{most:?}");
+}
+
+/// A freed block is remembered by its number when its record is forgotten.
+#[test]
+fn a_use_long_after_a_free_is_found() {
+    let mut checker = Checker::new(Options::default());
+    let push = |checker: &mut Checker, log: super::log::Log| {
+        log.ops.iter().for_each(|op| checker.push(op))
+    };
+    for block in 10..5000 {
+        push(&mut checker, log().alloc(A, block).free(A, block));
+    }
+    push(&mut checker, log().k(C, &[r(10)]));
+    let verdict = checker.finish();
+    assert_eq!(verdict.findings.len(), 1, "{verdict}");
+    assert_eq!(verdict.findings[0].class.code(), "LIFETIME/USE-AFTER-FREE");
+}
+
+#[test]
+fn what_is_not_declared_is_counted_and_said() {
+    let verdict = log().undeclared(A).undeclared(B).k(C, &[w(D)]).verdict();
+    assert_eq!(
+        verdict.to_string(),
+        "for the calls this run made and the accesses it declared, every conflict is ordered by a \
+         documented CUDA edge; 2 accesses undeclared; inside kernels not checked"
+    );
+    let observed = log().with(|options| options.assume = Assume::DriverObserved).verdict();
+    assert!(observed.to_string().contains("or one that a driver was seen to keep"), "{observed}");
+}
+
+#[test]
+fn findings_beyond_the_limit_are_counted() {
+    let mut racy = log().with(|options| options.findings_max = 3);
+    for _ in 0..5 {
+        racy = racy.k(A, &[w(D)]).k(B, &[w(D)]);
+    }
+    let verdict = racy.verdict();
+    assert_eq!((verdict.findings.len(), verdict.more), (3, 6));
+    assert!(!verdict.is_clean());
+}

@@ -1,0 +1,182 @@
+//! Faulty programs and their cured twins that really run, ordered by hand, on a host device. Their
+//! records are those of the library.
+
+use trijet::base::ledger::Op;
+use trijet::check::{Class, Conflict, Options, Verdict, check, check_with};
+use trijet::kernels::MIX;
+use trijet::{Buffer, Device, Executor, HostConfig, Order, Result, Stream};
+
+fn devices(count: u32) -> Vec<Device> {
+    let executor = Executor::Virtual(Order::Seeded(7));
+    let config = HostConfig { executor, devices: count, ..HostConfig::default() };
+    Device::host(config).expect("the machine starts a few threads")
+}
+
+/// A buffer of the stream's device that is full, and that nobody orders from now on.
+fn by_hand(stream: &Stream, len: u64) -> Result<Buffer<u64>> {
+    let mut buffer = stream.alloc::<u64>(len)?;
+    stream.fill_bytes(&mut buffer, 1)?;
+    stream.synchronize()?;
+    // SAFETY: the bytes are plain words and the tests look at the record only, so that a word that
+    // is half written harms nobody. No test keeps the buffer beyond a synchronisation.
+    unsafe { buffer.order_manually() };
+    Ok(buffer)
+}
+
+/// The record of what `program` does with two streams of a device.
+fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result<()>) -> Vec<Op> {
+    let device = &devices(1)[0];
+    let run = || {
+        let (a, b) = (device.stream()?, device.stream()?);
+        device.record(&a)?;
+        program(device, &a, &b)?;
+        device.synchronize()?;
+        device.take_record()
+    };
+    run().expect("no call fails")
+}
+
+#[track_caller]
+fn found(ops: &[Op]) -> (Vec<Class>, Verdict) {
+    let verdict = check(ops);
+    (verdict.findings.iter().map(|finding| finding.class).collect(), verdict)
+}
+
+/// Cases 01, 04 and their cure: a producer, a consumer, and where the event is recorded.
+#[test]
+fn an_event_orders_two_streams_when_it_is_recorded_between() {
+    let program = |record_at: Option<u32>| {
+        recorded(|device, a, b| {
+            let (source, mut x, mut y) = (by_hand(a, 64)?, by_hand(a, 64)?, by_hand(b, 64)?);
+            let event = device.event()?;
+            if record_at == Some(0) {
+                event.record(a)?;
+            }
+            a.launch(&MIX, (1, &source, &mut x))?;
+            if record_at == Some(1) {
+                event.record(a)?;
+            }
+            b.wait(&event)?;
+            b.launch(&MIX, (2, &x, &mut y))?;
+            device.synchronize()
+        })
+    };
+    let race = [Class::Race(Conflict::Raw)];
+    assert_eq!(found(&program(None)).0, race);
+    let (classes, verdict) = found(&program(Some(0)));
+    assert_eq!(classes, race);
+    assert!(verdict.findings[0].known.contains("BEFORE"), "{verdict}");
+    assert!(verdict.findings[0].witness.is_some_and(|w| w.kept != w.swapped), "{verdict}");
+    assert_eq!(found(&program(Some(1))).0, []);
+}
+
+/// Case 02: what automatic ordering does, and what is missing without it.
+#[test]
+fn an_upload_waits_for_the_readers_of_what_it_overwrites() {
+    let program = |manual: bool| {
+        recorded(|device, a, b| {
+            let mut h = device.pinned::<u64>(64)?;
+            h.write()?.fill(3);
+            let mut y = by_hand(a, 64)?;
+            let mut x = if manual { by_hand(a, 64)? } else { a.alloc::<u64>(64)? };
+            a.fill_bytes(&mut x, 1)?;
+            a.launch(&MIX, (1, &x, &mut y))?;
+            b.copy(&h, &mut x)?;
+            device.synchronize()
+        })
+    };
+    // The fill and the upload race as well: the last read does not hide the write before it.
+    let expected = [Class::Race(Conflict::Waw), Class::Race(Conflict::War)];
+    assert_eq!(found(&program(true)).0, expected);
+    assert_eq!(found(&program(false)).0, []);
+}
+
+/// Cases 13 and 14.
+#[test]
+fn the_legacy_stream_waits_for_blocking_streams_only() {
+    let program = |blocking: bool| {
+        recorded(|device, a, _| {
+            let first = if blocking { device.blocking_stream()? } else { device.stream()? };
+            let legacy = device.legacy_stream()?;
+            let (mut x, mut y) = (by_hand(a, 64)?, by_hand(a, 64)?);
+            first.fill_bytes(&mut x, 9)?;
+            legacy.launch(&MIX, (1, &x, &mut y))?;
+            device.synchronize()
+        })
+    };
+    assert_eq!(found(&program(true)).0, []);
+    let (classes, verdict) = found(&program(false));
+    assert_eq!(classes, [Class::Race(Conflict::Raw)]);
+    assert!(verdict.findings[0].known.contains("non-blocking"), "{verdict}");
+}
+
+/// Cases 20 and 22.
+#[test]
+fn memory_is_written_before_it_is_read_and_freed_in_the_end() {
+    let program = |fill: bool, keep: bool| {
+        let ops = recorded(|_, a, _| {
+            let (mut x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
+            a.fill_bytes(&mut y, 1)?;
+            if fill {
+                a.fill_bytes(&mut x, 1)?;
+            }
+            a.launch(&MIX, (1, &x, &mut y))?;
+            if keep {
+                std::mem::forget(x);
+            }
+            Ok(())
+        });
+        let options = Options { to_the_end: true, ..Options::default() };
+        let verdict = check_with(&ops, options);
+        verdict.findings.iter().map(|finding| finding.class).collect::<Vec<_>>()
+    };
+    assert_eq!(program(true, false), []);
+    assert_eq!(program(false, false), [Class::ReadUninit]);
+    assert_eq!(program(true, true), [Class::Leak]);
+}
+
+/// Case 48.
+#[test]
+fn a_consumer_on_another_device_waits_for_the_copy() -> Result<()> {
+    for ordered in [false, true] {
+        let devices = devices(2);
+        let (a, c) = (devices[0].stream()?, devices[1].stream()?);
+        devices[0].record(&a)?;
+        let (source, mut far) = (by_hand(&a, 64)?, by_hand(&c, 64)?);
+        let mut y = by_hand(&c, 64)?;
+        a.copy(&source, &mut far)?;
+        if ordered {
+            let event = devices[0].event()?;
+            event.record(&a)?;
+            c.wait(&event)?;
+        }
+        c.launch(&MIX, (1, &far, &mut y))?;
+        devices.iter().try_for_each(Device::synchronize)?;
+        drop((source, far, y));
+        devices.iter().try_for_each(Device::synchronize)?;
+        let classes = found(&devices[0].take_record()?).0;
+        let race = [Class::Race(Conflict::Raw)];
+        assert_eq!(classes, if ordered { &[][..] } else { &race[..] });
+    }
+    Ok(())
+}
+
+/// What `drop_wait` leaves out is named: the pair, and how to cure it.
+#[test]
+fn a_wait_that_was_left_out_is_named() {
+    let ops = recorded(|device, a, b| {
+        let (mut x, mut y) = (a.alloc::<u64>(64)?, b.alloc::<u64>(64)?);
+        a.fill_bytes(&mut x, 1)?;
+        b.fill_bytes(&mut y, 2)?;
+        device.drop_wait(1);
+        b.launch(&MIX, (1, &x, &mut y))?;
+        device.synchronize()
+    });
+    let (classes, verdict) = found(&ops);
+    // The first one races with the allocation too: that is what the wait stood for.
+    assert_eq!(classes.first(), Some(&Class::Race(Conflict::Raw)), "{verdict}");
+    let finding = &verdict.findings[0];
+    assert_eq!(finding.second.label, "mix_u64");
+    assert_eq!(finding.first.as_ref().map(|first| &*first.label), Some("fill"));
+    assert!(finding.fix.starts_with("record an event on `lane "), "{verdict}");
+}

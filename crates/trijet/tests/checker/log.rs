@@ -1,0 +1,195 @@
+//! Records written by hand, in the notation of the catalogue of hazards: streams `A`, `B`, `C`
+//! (non-blocking), `BLOCKING_A`, `BLOCKING_B` and `LEGACY` of device 0, and `FAR` of device 1.
+
+use std::borrow::Cow;
+use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
+use trijet::base::ledger::{
+    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Site, StreamClass, Waited,
+};
+use trijet::check::{Class, Options, Verdict, check_with};
+
+pub(crate) const A: u32 = 0;
+pub(crate) const B: u32 = 1;
+pub(crate) const C: u32 = 2;
+pub(crate) const BLOCKING_A: u32 = 3;
+pub(crate) const BLOCKING_B: u32 = 4;
+pub(crate) const LEGACY: u32 = 5;
+pub(crate) const FAR: u32 = 6;
+
+/// Memory of a device, page-locked and pageable memory.
+pub(crate) const D: u64 = 1;
+pub(crate) const D2: u64 = 2;
+pub(crate) const H: u64 = 3;
+pub(crate) const G: u64 = 4;
+
+/// Events.
+pub(crate) const E: u64 = 100;
+pub(crate) const F: u64 = 101;
+
+pub(crate) fn part(block: u64, range: std::ops::Range<u64>, mode: Mode) -> Access {
+    let place = match block {
+        H => Place::Pinned,
+        G => Place::Pageable,
+        _ => Place::Device,
+    };
+    Access { block: BlockId(block), place, range, mode }
+}
+
+pub(crate) fn r(block: u64) -> Access {
+    part(block, 0..64, Mode::Read)
+}
+
+pub(crate) fn w(block: u64) -> Access {
+    part(block, 0..64, Mode::Write)
+}
+
+/// A record, and how to check it.
+#[derive(Clone, Default)]
+pub(crate) struct Log {
+    pub(crate) ops: Vec<Op>,
+    seqs: [u64; 8],
+    pub(crate) options: Options,
+    thread: u64,
+}
+
+pub(crate) fn log() -> Log {
+    Log::default()
+}
+
+impl Log {
+    fn push(mut self, kind: OpKind, lane: u32, label: &'static str, accesses: &[Access]) -> Self {
+        let stream = match lane {
+            LEGACY => StreamClass::Legacy,
+            BLOCKING_A | BLOCKING_B => StreamClass::Blocking,
+            _ => StreamClass::NonBlocking,
+        };
+        let line = u32::try_from(self.ops.len()).expect("a short record") + 1;
+        let site = Site { file: Cow::Borrowed("src/main.rs"), line, column: 5 };
+        self.ops.push(Op {
+            kind,
+            engine: Engine::None,
+            device: DeviceId(u32::from(lane == FAR)),
+            stream,
+            position: Position { lane: LaneId(lane), seq: self.seqs[lane as usize] },
+            accesses: accesses.to_vec(),
+            declared: Declared::All,
+            bytes: 0,
+            label: Cow::Borrowed(label),
+            chunk: None,
+            site: Some(site),
+            thread: self.thread,
+            thread_known: Vec::new(),
+            call: None,
+            times: None,
+        });
+        self
+    }
+
+    pub(crate) fn work(
+        mut self,
+        kind: OpKind,
+        lane: u32,
+        label: &'static str,
+        accesses: &[Access],
+    ) -> Self {
+        self.seqs[lane as usize] += 1;
+        self.push(kind, lane, label, accesses)
+    }
+
+    /// A kernel.
+    pub(crate) fn k(self, lane: u32, accesses: &[Access]) -> Self {
+        self.work(OpKind::Kernel, lane, "kernel", accesses)
+    }
+
+    /// A kernel whose accesses are not declared.
+    pub(crate) fn undeclared(mut self, lane: u32) -> Self {
+        self = self.k(lane, &[]);
+        self.ops.last_mut().expect("one was pushed").declared = Declared::Nothing;
+        self
+    }
+
+    pub(crate) fn copy(self, lane: u32, to: u64, from: u64) -> Self {
+        self.work(OpKind::Copy, lane, "copy", &[r(from), w(to)])
+    }
+
+    pub(crate) fn alloc(self, lane: u32, block: u64) -> Self {
+        self.work(OpKind::Alloc, lane, "alloc", &[w(block)])
+    }
+
+    pub(crate) fn free(self, lane: u32, block: u64) -> Self {
+        self.work(OpKind::Free, lane, "free", &[w(block)])
+    }
+
+    pub(crate) fn rec(self, event: u64, lane: u32) -> Self {
+        self.push(OpKind::Record { event, by: Asked::User }, lane, "event", &[])
+    }
+
+    pub(crate) fn wait(self, event: u64, lane: u32) -> Self {
+        let on = Position { lane: LaneId(77), seq: 1 << 40 };
+        self.push(OpKind::Wait { event, on, by: Asked::User }, lane, "event", &[])
+    }
+
+    /// `to` waits for what `from` holds now.
+    pub(crate) fn edge(self, event: u64, from: u32, to: u32) -> Self {
+        self.rec(event, from).wait(event, to)
+    }
+
+    pub(crate) fn host(self, access: Access) -> Self {
+        self.push(OpKind::Host, A, "host", &[access])
+    }
+
+    /// An allocation or a free at the call.
+    pub(crate) fn at_call(self, kind: OpKind, access: Access) -> Self {
+        self.push(kind, A, "at the call", &[access])
+    }
+
+    pub(crate) fn synced(self, what: Waited, lane: u32, outcome: Outcome) -> Self {
+        self.push(OpKind::Sync { what, outcome }, lane, "sync", &[])
+    }
+
+    pub(crate) fn sync(self, lane: u32) -> Self {
+        self.synced(Waited::Stream, lane, Outcome::Complete)
+    }
+
+    pub(crate) fn esync(self, event: u64) -> Self {
+        self.synced(Waited::Event(event), A, Outcome::Complete)
+    }
+
+    /// From here on, calls are of that thread.
+    pub(crate) fn by(mut self, thread: u64) -> Self {
+        self.thread = thread;
+        self
+    }
+
+    /// A call reports that the context is lost.
+    pub(crate) fn fault(self, culprit: Option<Position>) -> Self {
+        self.push(OpKind::Fault { culprit }, A, "synchronize", &[])
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        check_with(&self.ops, self.options.clone())
+    }
+
+    /// Demands findings of exactly these classes, each pair with a witness.
+    #[track_caller]
+    pub(crate) fn finds(&self, classes: &[Class]) -> Verdict {
+        let verdict = self.verdict();
+        let found: Vec<Class> = verdict.findings.iter().map(|finding| finding.class).collect();
+        assert_eq!(found, classes, "{verdict}");
+        for finding in verdict.findings.iter().filter(|finding| finding.conflict.is_some()) {
+            let witness = finding.witness.expect("a pair has two orders");
+            assert_ne!(witness.kept, witness.swapped, "{finding:?}");
+        }
+        verdict
+    }
+
+    #[track_caller]
+    pub(crate) fn is_silent(&self) {
+        self.finds(&[]);
+    }
+}

@@ -1,0 +1,11 @@
+//! The checker on the catalogue of hazards: each faulty program is flagged with its class, and its
+//! cured twin is silent. Programs run on the host device where its interface lets them be faulty;
+//! the others are records written by hand.
+
+mod damaged;
+mod golden;
+mod hosts;
+mod live;
+mod lives;
+mod log;
+mod streams;

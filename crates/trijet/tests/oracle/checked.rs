@@ -1,0 +1,248 @@
+//! The checker against the judge: the same record, two formulations of the laws that share nothing.
+//!
+//! The judge names the first pair of each block that has no order, by all pairs; the checker keeps
+//! the last uses only. They must agree on whether a block races, on the first call that shows it,
+//! and the checker's pair must be one that the judge finds without order.
+
+use crate::closure::{Closure, Joins, uses};
+use crate::draw::draw;
+use crate::explore::{Tally, close, explore, seeded};
+use crate::ledger::history;
+use crate::program::Program;
+use crate::run::run;
+use crate::verdict::{Wrong, judge};
+use std::collections::{BTreeMap, BTreeSet};
+use trijet::base::ledger::{Op, OpKind, Outcome};
+use trijet::base::prng::Prng;
+use trijet::check::{Checker, Finding, Options, Severity, Threads, check_with};
+
+/// The record of a run, without the wait of that number.
+fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
+    let devices = seeded(program, seed);
+    let zero = devices[0].stream().map_err(|error| error.to_string())?;
+    if let Some(number) = without {
+        devices[0].drop_wait(number);
+    }
+    devices[0].record(&zero).map_err(|error| error.to_string())?;
+    run(&devices, program)?;
+    let ops = devices[0].take_record().map_err(|error| error.to_string())?;
+    drop(zero);
+    close(devices)?;
+    Ok(ops)
+}
+
+/// Per block the first call that has no order with an earlier one, and all of those.
+type Races = BTreeMap<u64, (usize, BTreeSet<usize>)>;
+
+/// Calls of a history are not records: the history leaves some out and adds starts and joins.
+/// Labels name the place of a record, and are given before to tell them apart.
+fn numbered(ops: &[Op]) -> Vec<Op> {
+    let mut ops = ops.to_vec();
+    for (number, op) in ops.iter_mut().enumerate() {
+        op.label = format!("={number}=").into();
+    }
+    ops
+}
+
+fn races_of_the_judge(ops: &[Op]) -> Races {
+    let history = history(&numbered(ops));
+    let number = |call: usize| -> usize {
+        let label = &history.calls[call].label;
+        let number = label.split('=').nth(1).expect("all records were numbered");
+        number.parse().expect("a number")
+    };
+    let closure = Closure::new(&history, Joins::Count);
+    let mut blocks: BTreeMap<u64, Vec<(usize, crate::closure::Use)>> = BTreeMap::new();
+    for call in 0..history.calls.len() {
+        for used in uses(&history, call) {
+            blocks.entry(used.access.block).or_default().push((call, used));
+        }
+    }
+    let mut races = Races::new();
+    for (block, uses) in blocks {
+        for (n, (later, b)) in uses.iter().enumerate() {
+            let open = uses[..n].iter().filter(|(earlier, a)| {
+                earlier != later && a.access.conflicts(&b.access) && !closure.orders(a.end, b.begin)
+            });
+            let open: BTreeSet<usize> = open.map(|(earlier, _)| number(*earlier)).collect();
+            let first = races.get(&block).map(|(later, _)| *later);
+            if !open.is_empty() && first.is_none_or(|first| first == number(*later)) {
+                races
+                    .entry(block)
+                    .or_insert_with(|| (number(*later), BTreeSet::new()))
+                    .1
+                    .extend(open);
+            }
+        }
+    }
+    races
+}
+
+fn is_pair(finding: &Finding) -> bool {
+    finding.conflict.is_some()
+}
+
+/// Demands that both say the same of a record; whether it races.
+fn agree(ops: &[Op]) -> Result<bool, String> {
+    let options = Options { threads: Threads::OneStartsAll, ..Options::default() };
+    let verdict = check_with(ops, Options { findings_max: 100_000, ..options });
+    let races = races_of_the_judge(ops);
+    let mut found: Races = Races::new();
+    for finding in verdict.findings.iter().filter(|finding| is_pair(finding)) {
+        let block = finding.block.expect("a pair is about a block").0;
+        let index = |op: u64| usize::try_from(op).expect("an index");
+        let second = index(finding.second.op);
+        let first = index(finding.first.as_ref().expect("a pair").op);
+        let entry = found.entry(block).or_insert_with(|| (second, BTreeSet::new()));
+        if entry.0 == second {
+            entry.1.insert(first);
+        }
+    }
+    let same = races.len() == found.len()
+        && races.iter().zip(&found).all(|((block, (later, all)), (other, (second, firsts)))| {
+            block == other && later == second && firsts.is_subset(all)
+        });
+    let judged = matches!(judge(&history(ops)), Err(Wrong::Race(..)));
+    if !same || judged == races.is_empty() {
+        return Err(format!("judge: {judged} {races:?}\nchecker: {found:?}\n{verdict}"));
+    }
+    let pairs = || verdict.findings.iter().filter(|finding| is_pair(finding));
+    for finding in pairs().filter(|finding| finding.witness.is_some()) {
+        let witness = finding.witness.expect("it has one");
+        if witness.kept == witness.swapped {
+            return Err(format!("both orders compute the same: {finding:?}\n{verdict}"));
+        }
+    }
+    if pairs().take(Options::default().witnesses_max).any(|finding| finding.witness.is_none()) {
+        return Err(format!("a race without a witness\n{verdict}"));
+    }
+    let others = verdict.findings.iter().filter(|finding| !is_pair(finding));
+    let wrong = others.filter(|finding| finding.class.severity() == Severity::Error);
+    if let Some(wrong) = wrong.last() {
+        return Err(format!("{:?} in what the library recorded\n{verdict}", wrong.class));
+    }
+    Ok(!races.is_empty())
+}
+
+fn plain(programs: u64, runs: u64) -> Tally {
+    Tally { programs, runs, ..Tally::default() }
+}
+
+#[test]
+fn the_checker_finds_nothing_in_programs_that_the_judge_clears() {
+    let (seeds, workers) = crate::asked_or(0..10_000);
+    explore(seeds, workers, &|program, seed| {
+        let ops = record(program, seed, None)?;
+        let options = Options { threads: Threads::OneStartsAll, ..Options::default() };
+        let verdict = check_with(&ops, options);
+        if !verdict.findings.is_empty() {
+            return Err(format!("{verdict}"));
+        }
+        if judge(&history(&ops)).is_err() {
+            return Err("the judge finds something".to_owned());
+        }
+        Ok(plain(1, 1))
+    });
+}
+
+#[test]
+fn the_checker_agrees_with_the_judge_when_a_wait_is_left_out() {
+    let (seeds, workers) = crate::asked_or(0..1000);
+    let judged = explore(seeds.clone(), workers, &|program, seed| {
+        let devices = seeded(program, seed);
+        run(&devices, program)?;
+        let waits = devices[0].ordering().waits;
+        close(devices)?;
+        let mut races = 0;
+        for number in (1..=waits).take(6) {
+            races += u64::from(agree(&record(program, seed, Some(number))?)?);
+        }
+        Ok(plain(waits.min(6), races))
+    });
+    println!("{} runs with a wait left out, {} race", judged.programs, judged.runs);
+    assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
+}
+
+/// Whether leaving the record out can change the order.
+fn orders(op: &Op) -> bool {
+    matches!(
+        op.kind,
+        OpKind::Wait { .. }
+            | OpKind::Record { .. }
+            | OpKind::Sync { outcome: Outcome::Complete, .. }
+    )
+}
+
+#[test]
+fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_record() {
+    let (seeds, workers) = crate::asked_or(0..3000);
+    let judged = explore(seeds.clone(), workers, &|program, seed| {
+        let whole = record(program, seed, None)?;
+        let mut prng = Prng::new(seed);
+        let mut races = 0;
+        for _ in 0..4 {
+            let mut ops = whole.clone();
+            for _ in 0..=prng.below(3) {
+                let all: Vec<usize> = (0..ops.len()).filter(|n| orders(&ops[*n])).collect();
+                let Some(drawn) = all.len().checked_sub(1) else { break };
+                let drawn = prng.below(drawn as u64 + 1);
+                ops.remove(all[usize::try_from(drawn).expect("an index")]);
+            }
+            races += u64::from(agree(&ops)?);
+        }
+        Ok(plain(4, races))
+    });
+    println!("{} damaged records, {} race", judged.programs, judged.runs);
+    assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
+}
+
+/// The record as a later run would give it: other blocks, and other threads but for the first.
+fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
+    let blocks = ops.iter().flat_map(|op| &op.accesses).map(|access| access.block.0).max();
+    let (blocks, main) = (blocks.unwrap_or(0) + 1, ops.first().map(|op| op.thread));
+    ops.iter().cloned().map(move |mut op| {
+        for access in &mut op.accesses {
+            access.block.0 += round * blocks;
+        }
+        if Some(op.thread) != main {
+            op.thread += round * 1000;
+        }
+        op
+    })
+}
+
+/// What a checker forgets while it goes on does not change what it finds: nothing, and then in a
+/// damaged record what it finds in that alone.
+#[test]
+fn a_program_repeated_many_times_is_judged_like_one() {
+    let seen = |checker: Checker, skipped: u64| {
+        let pairs = checker.finish().findings.into_iter().filter(is_pair);
+        let numbers = |f: Finding| {
+            let first = f.first.expect("a pair").op.checked_sub(skipped);
+            (f.class.code(), first, f.second.op - skipped, f.ranges)
+        };
+        pairs.map(numbers).collect::<Vec<_>>()
+    };
+    let mut raced = false;
+    for seed in crate::asked_or(0..30).0 {
+        let options = Options { threads: Threads::OneStartsAll, ..Options::default() };
+        let ops =
+            record(&draw(seed), seed, None).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        let all: Vec<usize> = (0..ops.len()).filter(|n| orders(&ops[*n])).collect();
+        let drawn = Prng::new(seed).below(all.len() as u64);
+        let mut damaged = ops.clone();
+        damaged.remove(all[usize::try_from(drawn).expect("an index")]);
+        let mut alone = Checker::new(options.clone());
+        damaged.iter().for_each(|op| alone.push(op));
+        let mut checker = Checker::new(options);
+        let rounds = 20_000 / ops.len() as u64;
+        for round in 0..rounds {
+            shifted(&ops, round).for_each(|op| checker.push(&op));
+        }
+        shifted(&damaged, rounds).for_each(|op| checker.push(&op));
+        let alone = seen(alone, 0);
+        assert_eq!(seen(checker, rounds * ops.len() as u64), alone, "seed {seed}");
+        raced |= !alone.is_empty();
+    }
+    assert!(raced || crate::asked_or(0..30).0.count() < 30, "no damaged record raced");
+}
