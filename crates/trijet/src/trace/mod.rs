@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chrome;
+pub mod html;
 mod json;
 pub mod overlap;
 pub mod perfetto;
