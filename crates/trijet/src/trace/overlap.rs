@@ -43,6 +43,12 @@ impl Union {
         Nanos(self.0.iter().map(|i| i.end - i.start).sum())
     }
 
+    /// The intervals, in order.
+    #[must_use]
+    pub fn intervals(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
     /// The part of it inside `other`.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
