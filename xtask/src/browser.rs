@@ -37,7 +37,8 @@ const PICTURES: [Picture; 6] = [
     Picture {
         page: "pipeline",
         script: "document.getElementById('streams').click();
-            document.getElementById('threads').click(); location.hash = '#hazard=0';",
+            document.getElementById('threads').click(); location.hash = '#hazard=0';
+            dispatchEvent(new HashChangeEvent('hashchange'));",
         name: "hazard",
         arguments: &[],
     },

@@ -130,7 +130,7 @@ check('the right arrow goes to the next operation, the left one back', () => {
 });
 check('the down arrow goes to the row below, the up one back', () => {
   press('ArrowDown');
-  const lower = state.rows[2].ops.includes(state.selected);
+  const lower = state.rows[state.rows.indexOf(compute) + 1].ops.includes(state.selected);
   press('ArrowUp');
   return lower && compute.ops.includes(state.selected) || [lower, state.selected];
 });
