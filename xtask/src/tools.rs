@@ -45,6 +45,11 @@ pub(crate) fn ptxas() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// A folder for throw-away outputs.
 pub(crate) fn scratch() -> Result<PathBuf> {
     let folder = root().join("target/tools/scratch");

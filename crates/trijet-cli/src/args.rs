@@ -300,6 +300,10 @@ pub(crate) struct OverlapOptions {
     /// Where to keep that picture.
     #[arg(long, default_value = "damaged.png")]
     pub(crate) picture: PathBuf,
+    /// Keep the timeline of the tuned schedule: .html is a page for a browser, .pftrace is for
+    /// Perfetto, .json for tools that read PyTorch's traces.
+    #[arg(long, value_name = "FILE", conflicts_with = "drop_wait")]
+    pub(crate) trace: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

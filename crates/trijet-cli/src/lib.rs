@@ -9,3 +9,4 @@ pub mod journal;
 pub mod micrograph;
 pub mod output;
 pub mod picture;
+pub mod timeline;

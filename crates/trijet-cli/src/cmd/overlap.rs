@@ -21,6 +21,7 @@ use trijet::{
 };
 use trijet_cli::digest::Digest;
 use trijet_cli::format::{self, Dtype};
+use trijet_cli::timeline;
 
 /// The chunk size of the schedules that do not choose their own, where there is enough data.
 const CHUNK: Bytes = Bytes(16 << 20);
@@ -60,6 +61,8 @@ fn open(name: DeviceName) -> Result<Device> {
 }
 
 pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
+    // A name that cannot be written is refused before anything is run.
+    let trace = options.trace.as_deref().map(timeline::Target::new).transpose()?;
     let device = open(options.device)?;
     let on_gpu = device.info().compute.0 > 0;
     let Some(path) = &options.input else {
@@ -69,12 +72,12 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
             (None, true, Some(_)) => Bytes(256 << 20),
             (None, false, _) => Bytes(32 << 20),
         };
-        return show_off(options, &device, Stack::<u16>::generate(&device, size)?);
+        return show_off(options, trace, &device, Stack::<u16>::generate(&device, size)?);
     };
     let input = format::open(path, None)?;
     match input.array().dtype() {
-        Dtype::U8 => show_off(options, &device, Stack::<u8>::read(&device, &input)?),
-        Dtype::U16 => show_off(options, &device, Stack::<u16>::read(&device, &input)?),
+        Dtype::U8 => show_off(options, trace, &device, Stack::<u8>::read(&device, &input)?),
+        Dtype::U16 => show_off(options, trace, &device, Stack::<u16>::read(&device, &input)?),
         Dtype::F32 => {
             let cause = format!("{}: images of u8 or u16 are needed", path.display());
             Err(Error::new(ErrorKind::InvalidValue, "overlap", cause))
@@ -82,7 +85,12 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
     }
 }
 
-fn show_off<T: Pixel>(options: &OverlapOptions, device: &Device, stack: Stack<T>) -> Result<()> {
+fn show_off<T: Pixel>(
+    options: &OverlapOptions,
+    trace: Option<timeline::Target>,
+    device: &Device,
+    stack: Stack<T>,
+) -> Result<()> {
     let bytes = Bytes(stack.data.len() * size_of::<T>() as u64);
     load::<T>(device, options.radius)?;
     device.load(T::stretch())?;
@@ -103,6 +111,10 @@ fn show_off<T: Pixel>(options: &OverlapOptions, device: &Device, stack: Stack<T>
         return damage::run(&mut job, number, options);
     }
     let lines = job.compare(options.repeats)?;
+    let tuned = lines.last().map(|line| &line.report);
+    if let (Some(target), Some(tuned)) = (&trace, tuned) {
+        target.write(tuned, &job.words())?;
+    }
     if options.json {
         let schedules: Vec<_> = lines.iter().map(|line| report::json(&line.report)).collect();
         let hashes: Vec<_> = lines.iter().map(|line| line.hash.to_string()).collect();
@@ -110,6 +122,7 @@ fn show_off<T: Pixel>(options: &OverlapOptions, device: &Device, stack: Stack<T>
         let value = serde_json::json!({
             "job": job.words(),
             "link": job.calibration.to_string(),
+            "verdict": tuned.map(Report::verdict),
             "schedules": schedules,
             "hashes": hashes,
             "scratch_reserved_bytes": pool.reserved.0,
@@ -118,6 +131,9 @@ fn show_off<T: Pixel>(options: &OverlapOptions, device: &Device, stack: Stack<T>
         print(format_args!("{value:#}"))?;
     } else {
         show::table(&job.words(), &job.calibration, device, &lines)?;
+        if let (Some(target), Some(tuned)) = (&trace, tuned) {
+            print(format_args!("{}\nits timeline: {}", tuned.verdict(), target.path().display()))?;
+        }
     }
     let first = lines.first().map(|line| line.hash.value());
     if lines.iter().any(|line| Some(line.hash.value()) != first) {

@@ -155,3 +155,86 @@ fn the_picture_of_the_damage_spares_the_input() {
     assert!(before == (desk.read("in.npy"), desk.read("in/0.png")), "an input was damaged");
     assert!(!desk.exists("in/new.png"));
 }
+
+/// The text between two marks.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no `{from}`"));
+    rest.split_once(to).unwrap_or_else(|| panic!("no `{to}`")).0
+}
+
+#[test]
+fn a_page_says_what_the_terminal_says() {
+    let desk = Desk::new();
+    let args = [&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat();
+    let said = desk.trijet(&args).done();
+    let page = String::from_utf8(desk.read("out.html")).unwrap();
+    let verdict = between(&page, "<p id=\"verdict\">", "</p>");
+    assert!(said.lines().any(|line| line == verdict), "`{verdict}` is not in {said}");
+    let row = said.lines().find(|line| line.starts_with("tuned  ")).unwrap();
+    let elapsed = between(verdict, "tuned: ", " modelled");
+    assert!(row.contains(elapsed), "{row} has not {elapsed}");
+    let (_, efficiency) = verdict.split_once("efficiency ").unwrap();
+    let efficiency = efficiency.split([',', ';']).next().unwrap();
+    assert!(row.contains(efficiency), "{row} has not {efficiency}");
+    assert!(said.ends_with("its timeline: out.html\n"), "{said}");
+    assert_eq!(desk.names(), ["out.html"]);
+}
+
+#[test]
+fn equal_runs_on_the_host_device_leave_equal_timelines() {
+    for name in ["out.html", "out.pftrace", "out.json"] {
+        let run = || {
+            let desk = Desk::new();
+            desk.trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", name]].concat()).done();
+            assert_eq!(desk.names(), [name]);
+            desk.read(name)
+        };
+        let first = run();
+        assert!(first.len() > 1000, "{name} has {} bytes", first.len());
+        assert!(first == run(), "{name} differs");
+    }
+}
+
+#[test]
+fn a_timeline_in_json_is_read_by_a_json_reader() {
+    let desk = Desk::new();
+    let args = [&SMALL[..], &["--size", "2MiB", "--json", "--trace", "OUT.JSON"]].concat();
+    let verdict = desk.trijet(&args).json()["verdict"].as_str().unwrap().to_owned();
+    assert!(verdict.starts_with("tuned: "), "{verdict}");
+    let trace: Value = serde_json::from_slice(&desk.read("OUT.JSON")).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    for category in ["kernel", "gpu_memcpy", "cuda_runtime", "ac2g"] {
+        assert!(events.iter().any(|event| event["cat"] == category), "no {category}");
+    }
+}
+
+#[test]
+fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
+    let desk = Desk::new();
+    desk.file("taken.html", b"mine");
+    for (name, words) in [
+        ("out.txt", ".html, .pftrace or .json"),
+        ("out", ".html, .pftrace or .json"),
+        ("taken.html", "exists already"),
+        ("nowhere/out.html", "folder is missing"),
+    ] {
+        desk.trijet(&[&SMALL[..], &["--trace", name]].concat()).refused(1, &[name, words]);
+    }
+    let both = [&SMALL[..], &["--trace", "out.html", "--drop-wait", "1"]].concat();
+    desk.trijet(&both).refused(2, &["--trace", "cannot be used"]);
+    assert_eq!(
+        (desk.names(), desk.read("taken.html")),
+        (vec!["taken.html".into()], b"mine".into())
+    );
+}
+
+#[test]
+fn a_timeline_never_lies_half_written_under_its_name() {
+    let desk = Desk::new();
+    // What is in the way is met only after the run, when the timeline is written.
+    desk.file("out.html.partial", b"mine");
+    desk.trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat())
+        .refused(1, &["out.html.partial"]);
+    assert_eq!(desk.names(), ["out.html.partial"]);
+    assert_eq!(desk.read("out.html.partial"), b"mine");
+}

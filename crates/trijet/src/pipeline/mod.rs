@@ -7,6 +7,7 @@
 mod calibrate;
 mod host_work;
 mod io;
+mod page;
 mod plan;
 mod report;
 mod run;

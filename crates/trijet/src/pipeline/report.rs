@@ -13,7 +13,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// The engines of a pipeline, in the order in which a chunk meets them.
-const ENGINES: [(Engine, &str); 3] =
+pub(super) const ENGINES: [(Engine, &str); 3] =
     [(Engine::Upload, "upload"), (Engine::Compute, "compute"), (Engine::Download, "download")];
 
 /// Shorter times make no ratio: event pairs resolve half a microsecond.

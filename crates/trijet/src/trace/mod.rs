@@ -2,10 +2,15 @@
 #![forbid(unsafe_code)]
 
 pub mod bubble;
+pub mod chrome;
 pub mod critical;
 pub mod file;
+pub mod html;
+mod json;
 pub mod metrics;
 pub mod overlap;
+pub mod perfetto;
 pub mod summary;
 pub mod timeline;
+mod tracks;
 pub mod verdict;

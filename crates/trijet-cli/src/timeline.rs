@@ -1,0 +1,108 @@
+//! The timeline of a run as a file, in the format that its name asks for.
+//!
+//! It is written beside its final name and renamed when it is complete, so that a reader never
+//! meets half of it. Nothing that exists is replaced.
+
+use crate::fault;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use trijet::Result;
+use trijet::pipeline::Report;
+use trijet::trace::{chrome, perfetto};
+
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Page,
+    Perfetto,
+    Chrome,
+}
+
+/// A timeline that may be written: where, and how.
+#[derive(Debug, Clone)]
+pub struct Target {
+    path: PathBuf,
+    partial: PathBuf,
+    format: Format,
+}
+
+impl Target {
+    /// The timeline at `path`, whose extension is `html`, `pftrace` or `json`.
+    ///
+    /// # Errors
+    /// `InvalidValue` for another extension, and when something exists at `path`. `Io` when the
+    /// folder of `path` is missing.
+    pub fn new(path: &Path) -> Result<Self> {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let format = match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("html") => Format::Page,
+            Some("pftrace") => Format::Perfetto,
+            Some("json") => Format::Chrome,
+            _ => {
+                let cause = "a timeline ends in .html, .pftrace or .json";
+                return Err(fault::refused("trace", path, cause));
+            }
+        };
+        let mut partial = OsString::from(path);
+        partial.push(".partial");
+        let target = Self { path: path.to_owned(), partial: partial.into(), format };
+        target.check_free()?;
+        match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
+                Err(fault::damaged("trace", path, "its folder is missing"))
+            }
+            _ => Ok(target),
+        }
+    }
+
+    /// The final name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the timeline of a recorded run of `job`, in words.
+    ///
+    /// # Errors
+    /// `InvalidValue` when something exists at the path by now, `Io` when the file cannot be
+    /// written.
+    pub fn write(&self, report: &Report, job: &str) -> Result<()> {
+        let bytes = match self.format {
+            Format::Page => {
+                let mut page = report.page();
+                page.title = job.to_owned();
+                page.render().into_bytes()
+            }
+            Format::Perfetto => perfetto::trace(&report.ops, &[]),
+            Format::Chrome => chrome::trace(&report.ops).into_bytes(),
+        };
+        // An existing file of that name is somebody's, and may be the input.
+        let mut file = fs::File::create_new(&self.partial)
+            .map_err(|error| fault::io("trace", &self.partial, error))?;
+        let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+        drop(file);
+        let done = written
+            .map_err(|error| fault::io("trace", &self.partial, error))
+            .and_then(|()| self.check_free())
+            .and_then(|()| {
+                fs::rename(&self.partial, &self.path)
+                    .map_err(|error| fault::io("trace", &self.path, error))
+            });
+        // Half a timeline is worth nothing.
+        match done {
+            Err(error) => match fs::remove_file(&self.partial) {
+                Ok(()) => Err(error),
+                Err(second) => Err(error.context(second.to_string())),
+            },
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn check_free(&self) -> Result<()> {
+        if fs::symlink_metadata(&self.path).is_ok() {
+            return Err(fault::refused("trace", &self.path, "exists already"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! A record as Chrome JSON with the names of Kineto, PyTorch's profiler, so that tools made for its
+//! traces read ours: categories, `args.stream`, `args.device`, `args.correlation`, and an arrow
+//! `ac2g` from each call to what it enqueued.
+//!
+//! An operation has its index plus 1 as correlation. Calls carry the names of the CUDA runtime,
+//! since tools look for these; trijet itself calls the driver. Slices of one thread must nest in
+//! this format, so operations that overlap in a stream get a `tid` of their own; `args.stream` says
+//! the stream. Host functions have the category `user_annotation`, for Kineto knows none.
+//! Equal records give equal bytes.
+#![forbid(unsafe_code)]
+
+use super::json::string;
+use super::tracks::{Shows, engine_name, kind_name, span, times, track_name, tracks};
+use crate::base::ledger::{Engine, Op, OpKind, Place, Waited};
+use std::fmt::Write;
+
+/// The process of the host threads. Kineto gives devices their ordinals.
+const HOST: u32 = 1_000_000;
+/// What is added to the `tid` for each further row of a stream.
+const ROW: usize = 1_000_000;
+
+/// The trace of a record, as text.
+///
+/// ```
+/// let text = trijet::trace::chrome::trace(&[]);
+/// assert!(text.contains("\"traceEvents\""));
+/// ```
+#[must_use]
+pub fn trace(ops: &[Op]) -> String {
+    let mut events = Vec::new();
+    let mut devices: Vec<u32> = ops.iter().map(|op| op.device.0).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    for device in &devices {
+        events.push(process(*device, &format!("device {device}")));
+    }
+    if ops.iter().any(|op| op.call.is_some()) {
+        events.push(process(HOST, "host"));
+    }
+    for track in tracks(ops) {
+        let (process, thread) = match track.shows {
+            Shows::Engine(..) => continue,
+            Shows::Stream(device, lane) => (device.0, u64::from(lane.0)),
+            Shows::Thread(thread) => (HOST, thread),
+        };
+        let name = track_name(ops, &track);
+        for (tid, row) in (thread..).step_by(ROW).zip(&track.rows) {
+            events.push(meta("thread_name", process, tid, &name));
+            for &index in row {
+                let Some(at) = times(&ops[index], track.shows) else { continue };
+                let place = Spot { process, tid, at };
+                event(&mut events, &ops[index], index, track.shows, place);
+            }
+        }
+    }
+    let devices: Vec<String> = devices.iter().map(|id| format!("{{\"id\": {id}}}")).collect();
+    format!(
+        "{{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n\"deviceProperties\": [{}],\n\
+         \"traceEvents\": [\n{}\n]\n}}\n",
+        devices.join(", "),
+        events.join(",\n")
+    )
+}
+
+/// Where a slice lies.
+#[derive(Clone, Copy)]
+struct Spot {
+    process: u32,
+    tid: u64,
+    at: (u64, u64),
+}
+
+fn process(pid: u32, name: &str) -> String {
+    meta("process_name", pid, 0, name)
+}
+
+fn meta(what: &str, pid: u32, tid: u64, name: &str) -> String {
+    let name = string(name);
+    format!(
+        "{{\"ph\": \"M\", \"name\": \"{what}\", \"pid\": {pid}, \"tid\": {tid}, \
+         \"args\": {{\"name\": {name}}}}}"
+    )
+}
+
+/// Microseconds, as the format wants them, exact to the nanosecond.
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+fn event(events: &mut Vec<String>, op: &Op, index: usize, shows: Shows, place: Spot) {
+    let Spot { process, tid, at: (begin, end) } = place;
+    let on_host = matches!(shows, Shows::Thread(_));
+    let (category, name) = if on_host { call(op) } else { (category(op), device_name(op)) };
+    events.push(format!(
+        "{{\"ph\": \"X\", \"cat\": \"{category}\", \"name\": {}, \"pid\": {process}, \
+         \"tid\": {tid}, \"ts\": {}, \"dur\": {}, \"args\": {{{}}}}}",
+        string(&name),
+        micros(begin),
+        micros(end - begin),
+        args(op, index, on_host)
+    ));
+    if op.call.is_some() && op.times.is_some() {
+        let (phase, more) = if on_host { ("s", "") } else { ("f", ", \"bp\": \"e\"") };
+        events.push(format!(
+            "{{\"ph\": \"{phase}\", \"id\": {}, \"cat\": \"ac2g\", \"name\": \"ac2g\", \
+             \"pid\": {process}, \"tid\": {tid}, \"ts\": {}{more}}}",
+            index + 1,
+            micros(begin)
+        ));
+    }
+}
+
+fn args(op: &Op, index: usize, on_host: bool) -> String {
+    let id = index + 1;
+    let mut args = format!("\"External id\": {id}, \"correlation\": {id}");
+    let mut more = |name: &str, value: String| {
+        write!(args, ", \"{name}\": {value}").expect("writing to a string");
+    };
+    if !on_host {
+        more("device", op.device.0.to_string());
+        more("stream", op.position.lane.0.to_string());
+        if op.bytes > 0 {
+            more("bytes", op.bytes.to_string());
+            if let Some((begin, end)) = op.times.map(span).filter(|(begin, end)| begin < end) {
+                let rate = op.bytes as f64 / (end - begin) as f64;
+                more("memory bandwidth (GB/s)", rate.to_string());
+            }
+        }
+    }
+    more("kind", string(kind_name(op)));
+    more("engine", string(engine_name(op.engine)));
+    if op.position.seq > 0 {
+        more("position", op.position.seq.to_string());
+    }
+    if let Some(chunk) = op.chunk {
+        more("chunk", chunk.to_string());
+    }
+    if let Some(site) = &op.site {
+        more("site", string(&site.to_string()));
+    }
+    args
+}
+
+fn category(op: &Op) -> &'static str {
+    match op.kind {
+        OpKind::Kernel => "kernel",
+        OpKind::Copy | OpKind::CopyNow | OpKind::Batch(_) => "gpu_memcpy",
+        OpKind::Fill | OpKind::FillNow => "gpu_memset",
+        _ => "user_annotation",
+    }
+}
+
+/// The name of what ran on the device, in Kineto's words where it has some.
+fn device_name(op: &Op) -> String {
+    let host = op.accesses.iter().map(|access| access.place).find(|p| *p != Place::Device);
+    let host = match host {
+        Some(Place::Pageable) => "Pageable",
+        _ => "Pinned",
+    };
+    match (category(op), op.engine) {
+        ("gpu_memcpy", Engine::Upload) => format!("Memcpy HtoD ({host} -> Device)"),
+        ("gpu_memcpy", Engine::Download) => format!("Memcpy DtoH (Device -> {host})"),
+        ("gpu_memcpy", Engine::Peer) => "Memcpy PtoP (Device -> Device)".to_owned(),
+        ("gpu_memcpy", _) => "Memcpy DtoD (Device -> Device)".to_owned(),
+        ("gpu_memset", _) => "Memset (Device)".to_owned(),
+        _ => op.label.clone().into_owned(),
+    }
+}
+
+/// Category and name of the host's call.
+fn call(op: &Op) -> (&'static str, String) {
+    let name = match &op.kind {
+        OpKind::Alloc => "cudaMallocAsync",
+        OpKind::Free => "cudaFreeAsync",
+        OpKind::Copy => "cudaMemcpyAsync",
+        OpKind::CopyNow => "cudaMemcpy",
+        OpKind::Batch(_) => "cudaMemcpyBatchAsync",
+        OpKind::Fill => "cudaMemsetAsync",
+        OpKind::FillNow => "cudaMemset",
+        OpKind::Kernel => "cudaLaunchKernel",
+        OpKind::HostFn => "cudaLaunchHostFunc",
+        OpKind::Record { .. } => "cudaEventRecord",
+        OpKind::Wait { .. } => "cudaStreamWaitEvent",
+        OpKind::Open => "cudaStreamCreate",
+        OpKind::Sync { what: Waited::Event(_), .. } => "cudaEventSynchronize",
+        OpKind::Sync { what: Waited::Stream, .. } => "cudaStreamSynchronize",
+        OpKind::Sync { what: Waited::Device, .. } => "cudaDeviceSynchronize",
+        OpKind::Host => return ("user_annotation", op.label.clone().into_owned()),
+    };
+    ("cuda_runtime", name.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

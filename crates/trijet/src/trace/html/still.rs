@@ -1,0 +1,97 @@
+//! The timeline without a script: a picture of the engines, as fine as a screen shows it.
+#![forbid(unsafe_code)]
+
+use super::super::timeline::extent;
+use super::super::tracks::{Shows, span, track_name, tracks};
+use super::{Page, escaped};
+use crate::base::ledger::Op;
+use crate::base::units::Nanos;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Columns, each the colour of the chunk that ran longest in it.
+const COLUMNS: usize = 480;
+/// Units of the picture per row, and what of it is drawn.
+const ROW: usize = 24;
+const HEIGHT: usize = 18;
+/// Room for the names.
+const MARGIN: usize = 110;
+/// Colours, as in `page.css`.
+const COLOURS: u64 = 12;
+
+pub(super) fn picture(page: &Page<'_>) -> String {
+    let ops = page.ops;
+    let Some(window) = extent(ops) else {
+        return "<p class=\"none\">No operation has times.</p>".to_owned();
+    };
+    let mut rows = String::new();
+    let mut count = 0;
+    for track in tracks(ops).iter().filter(|track| matches!(track.shows, Shows::Engine(..))) {
+        let top = count * ROW;
+        count += 1;
+        write!(
+            rows,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            MARGIN - 8,
+            top + HEIGHT - 5,
+            escaped(&track_name(ops, track))
+        )
+        .expect("writing to a string");
+        let members: Vec<&Op> = track.rows.iter().flatten().map(|index| &ops[*index]).collect();
+        for (colour, path) in paths(&members, (window.start, window.end), top) {
+            write!(rows, "<path class=\"k{colour}\" d=\"{path}\"/>").expect("writing to a string");
+        }
+    }
+    let (width, height) = (MARGIN + 2 * COLUMNS, count * ROW + ROW);
+    write!(
+        rows,
+        "<text x=\"{MARGIN}\" y=\"{height}\">0</text>\
+         <text x=\"{width}\" y=\"{height}\" text-anchor=\"end\">{}</text>",
+        Nanos(window.end - window.start)
+    )
+    .expect("writing to a string");
+    format!(
+        "<svg viewBox=\"0 0 {width} {}\" role=\"img\" aria-label=\"When each engine was busy; a \
+         colour per chunk\">{rows}</svg>",
+        height + 4
+    )
+}
+
+/// A path per colour. A column belongs to whoever ran longest in it, if anybody ran.
+fn paths(ops: &[&Op], (start, end): (u64, u64), top: usize) -> BTreeMap<u64, String> {
+    let width = u128::from((end - start).max(1));
+    let scaled = |at: u64| u128::from(at - start) * COLUMNS as u128;
+    let mut columns: Vec<Option<(u128, u64)>> = vec![None; COLUMNS];
+    for op in ops {
+        let Some((begin, end)) = op.times.map(span) else { continue };
+        let colour = op.chunk.map_or(COLOURS, |chunk| chunk % COLOURS);
+        let (from, to) = (scaled(begin), scaled(end));
+        let last = (to.saturating_sub(1) / width).max(from / width);
+        let mut column = from / width;
+        while column <= last {
+            let cell = usize::try_from(column).unwrap_or(COLUMNS).min(COLUMNS - 1);
+            let share = to.min((column + 1) * width).saturating_sub(from.max(column * width));
+            if columns[cell].is_none_or(|(most, _)| share > most) {
+                columns[cell] = Some((share, colour));
+            }
+            column += 1;
+        }
+    }
+    let mut paths: BTreeMap<u64, String> = BTreeMap::new();
+    let mut column = 0;
+    for run in columns.chunk_by(|a, b| a.map(|(_, c)| c) == b.map(|(_, c)| c)) {
+        if let Some((_, colour)) = run[0] {
+            let path = paths.entry(colour).or_default();
+            write!(
+                path,
+                "M{} {top}h{}v{HEIGHT}h-{}z",
+                MARGIN + 2 * column,
+                2 * run.len(),
+                2 * run.len()
+            )
+            .expect("writing to a string");
+        }
+        column += run.len();
+    }
+    paths
+}

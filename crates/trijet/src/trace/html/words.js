@@ -1,0 +1,123 @@
+// Words: quantities with units, and what is known of an operation. All text enters the page as
+// text, never as markup.
+
+const words = {
+  time(ns) {
+    const size = Math.abs(ns);
+    if (size < 1e3) return `${Math.round(ns)} ns`;
+    if (size < 1e6) return `${(ns / 1e3).toFixed(2)} µs`;
+    if (size < 1e9) return `${(ns / 1e6).toFixed(2)} ms`;
+    return `${(ns / 1e9).toFixed(3)} s`;
+  },
+  // A place on the axis: as many digits as tell it from its neighbours.
+  ticks(ns, step) {
+    const [unit, name] = step >= 1e9 / 5 ? [1e9, 's'] : step >= 2e5 ? [1e6, 'ms'] : step >= 200 ? [1e3, 'µs'] : [1, 'ns'];
+    const large = ns >= 1e9 && unit < 1e9 ? [1e9, 's'] : ns >= 1e6 && unit < 1e6 ? [1e6, 'ms'] : [unit, name];
+    const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(large[0] / step) - 1e-9)));
+    return `${(ns / large[0]).toFixed(digits)} ${large[1]}`;
+  },
+  bytes(n) {
+    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+    let at = 0;
+    while (n >= 1024 && at < units.length - 1) { n /= 1024; at++; }
+    return `${Number.isInteger(n) ? n : n.toFixed(2)} ${units[at]}`;
+  },
+  rate(bytes, ns) {
+    return `${(bytes / ns).toFixed(bytes / ns < 1 ? 3 : 1)} GB/s`;
+  },
+  count(n, one, many) {
+    return `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+  },
+};
+
+function title(i) {
+  const chunk = op.chunk[i] > 0 ? `, chunk ${op.chunk[i] - 1}` : '';
+  return `#${i} ${op.labels[op.label[i]]}${chunk}`;
+}
+
+function facts(i) {
+  const list = [['kind', op.kinds[op.kind[i]]]];
+  const [timed, called] = [op.flags[i] & TIMED, op.flags[i] & CALLED];
+  if (timed) {
+    list.push(['ran', `${words.time(op.took[i])}, from ${words.time(op.begin[i] - run[0])}`]);
+  }
+  if (op.bytes[i] > 0) {
+    const rate = timed && op.took[i] > 0 ? `, ${words.rate(op.bytes[i], op.took[i])}` : '';
+    list.push(['bytes', words.bytes(op.bytes[i]) + rate]);
+  }
+  if (timed && called) {
+    const late = op.begin[i] - op.call[i];
+    list.push(['waited', late >= 0 ? `${words.time(late)} from its call to its begin`
+                                   : `its call is ${words.time(-late)} after its begin: the clocks differ`]);
+  } else if (called) {
+    list.push(['call', `${words.time(op.calling[i])}, from ${words.time(op.call[i] - run[0])}`]);
+  }
+  if (op.position[i] > 0) list.push(['place', `stream ${op.stream[i]}, number ${op.position[i]}`]);
+  if (op.sites[op.site[i]]) list.push(['source', op.sites[op.site[i]]]);
+  const earlier = before(i);
+  if (earlier.length > 0) {
+    const shown = Array.from(earlier.subarray(0, 4), title).join('; ');
+    list.push(['follows', earlier.length > 4 ? `${shown}; and ${earlier.length - 4} more` : shown]);
+  }
+  if (op.flags[i] & CRITICAL) list.push(['critical', 'on the critical path']);
+  if (op.flags[i] & UNDECLARED) list.push(['accesses', 'not declared']);
+  return list;
+}
+
+function element(name, text, ...children) {
+  const made = document.createElement(name);
+  if (text) made.textContent = text;
+  made.append(...children);
+  return made;
+}
+
+function describe(target, i) {
+  const list = element('dl', '');
+  for (const [name, value] of facts(i)) list.append(element('div', '', element('dt', name), element('dd', value)));
+  target.replaceChildren(element('h4', title(i)), list);
+}
+
+// What each engine did in a time: the union of its operations, and the share of their bytes that
+// falls into it.
+function statistics([from, to]) {
+  const tracks = new Map();
+  for (const row of rows.filter(row => row.kind === 'engine')) {
+    if (!tracks.has(row.track)) tracks.set(row.track, { name: row.fullName, count: 0, bytes: 0, spans: [] });
+    const sum = tracks.get(row.track);
+    for (let n = row.from(from); n < row.ops.length && row.begin[n] < to; n++) {
+      const [begin, end] = [Math.max(from, row.begin[n]), Math.min(to, row.end[n])];
+      sum.count++;
+      sum.bytes += op.bytes[row.ops[n]] * (end - begin) / Math.max(1, row.end[n] - row.begin[n]);
+      sum.spans.push([begin, end]);
+    }
+  }
+  for (const sum of tracks.values()) {
+    sum.spans.sort((a, b) => a[0] - b[0]);
+    sum.busy = 0;
+    let at = -Infinity;
+    for (const [begin, end] of sum.spans) {
+      sum.busy += Math.max(0, end - Math.max(at, begin));
+      at = Math.max(at, end);
+    }
+  }
+  return [...tracks.values()];
+}
+
+function showStatistics(target, range) {
+  const [from, to] = range;
+  const head = element('tr', '');
+  for (const name of ['engine', 'operations', 'busy', 'of the time', 'bytes', 'GB/s']) {
+    head.append(element('th', name));
+  }
+  const body = element('tbody', '');
+  for (const sum of statistics(range)) {
+    const cells = [sum.name, sum.count.toLocaleString('en'), words.time(sum.busy),
+      `${(100 * sum.busy / (to - from)).toFixed(1)} %`,
+      sum.bytes > 0 ? words.bytes(Math.round(sum.bytes)) : '–',
+      sum.bytes > 0 ? words.rate(sum.bytes, to - from) : '–'];
+    body.append(element('tr', '', ...cells.map(cell => element('td', cell))));
+  }
+  const caption = `selected: ${words.time(to - from)}, from ${words.time(from - run[0])}`;
+  target.replaceChildren(element('table', '', element('caption', caption), element('thead', '', head), body));
+  target.hidden = false;
+}

@@ -1,0 +1,274 @@
+//! A record as a Perfetto trace: `TrackEvent` packets, for <https://ui.perfetto.dev> and
+//! `trace_processor`.
+//!
+//! A device holds its engines first, then its streams and its counters; host threads follow. An
+//! operation is a slice in the track of its engine and in that of its stream; its call is one in
+//! the track of its thread. The field numbers are those of `protos/perfetto/trace` in Perfetto's
+//! sources, which never change. Equal records give equal bytes.
+#![forbid(unsafe_code)]
+
+mod wire;
+
+use super::tracks::{Shows, Track, kind_name, span, times, track_name, tracks};
+use crate::base::id::DeviceId;
+use crate::base::ledger::{Declared, Engine, Op};
+use std::collections::BTreeMap;
+use wire::Message;
+
+/// Fields of `Trace` and `TracePacket`.
+const PACKET: u32 = 1;
+const TIMESTAMP: u32 = 8;
+const SEQUENCE: u32 = 10;
+const TRACK_EVENT: u32 = 11;
+const TRACK_DESCRIPTOR: u32 = 60;
+
+/// Fields of `TrackDescriptor`, and of the `CounterDescriptor` in it.
+const UUID: u32 = 1;
+const NAME: u32 = 2;
+const PARENT: u32 = 5;
+const COUNTER: u32 = 8;
+const CHILD_ORDERING: u32 = 11;
+const RANK: u32 = 12;
+const UNIT: u32 = 3;
+
+/// `CHILD_TRACKS_ORDERING_EXPLICIT`: by rank.
+const EXPLICIT: u64 = 3;
+/// `UNIT_COUNT` and `UNIT_SIZE_BYTES`.
+const OPERATIONS: u64 = 2;
+const BYTES: u64 = 3;
+
+/// Fields of `TrackEvent`.
+const ANNOTATION: u32 = 4;
+const TYPE: u32 = 9;
+const TRACK: u32 = 11;
+const CATEGORY: u32 = 22;
+const EVENT_NAME: u32 = 23;
+const COUNTER_VALUE: u32 = 30;
+const FLOW: u32 = 47;
+const FLOW_END: u32 = 48;
+
+/// Types of a `TrackEvent`.
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+const COUNTER_SAMPLE: u64 = 4;
+
+/// Fields of `DebugAnnotation`.
+const UINT: u32 = 3;
+const DOUBLE: u32 = 5;
+const STRING: u32 = 6;
+const ANNOTATION_NAME: u32 = 10;
+
+/// The trace of a record, with an arrow for each of `edges`: pairs of indices, from the end of the
+/// first operation to the begin of the second. Give the critical path; all edges of a run hide it.
+///
+/// ```
+/// use trijet::trace::perfetto;
+/// assert!(perfetto::trace(&[], &[]).is_empty());
+/// ```
+///
+/// # Panics
+/// When an edge names an operation that the record does not have.
+#[must_use]
+pub fn trace(ops: &[Op], edges: &[(usize, usize)]) -> Vec<u8> {
+    let known = edges.iter().all(|(from, to)| *from < ops.len() && *to < ops.len());
+    assert!(known, "an edge names an operation that is not in the record");
+    let tracks = tracks(ops);
+    let mut writer = Writer { trace: Message::default(), next_uuid: 1, flows: flows(ops, edges) };
+    let mut devices: BTreeMap<DeviceId, Folder> = BTreeMap::new();
+    let mut host = None;
+    for track in &tracks {
+        let folder = match track.shows {
+            Shows::Engine(device, _) | Shows::Stream(device, _) => devices
+                .entry(device)
+                .or_insert_with(|| writer.folder(&format!("device {}", device.0))),
+            Shows::Thread(_) => host.get_or_insert_with(|| writer.folder("host")),
+        };
+        writer.track(ops, track, folder);
+    }
+    for (device, mut folder) in devices {
+        let mine = |op: &&Op| op.device == device;
+        let in_flight = ops.iter().filter(mine).filter(|op| is_transfer(op)).filter_map(|op| {
+            let (begin, end) = span(op.times?);
+            Some((begin, end, op.bytes))
+        });
+        writer.counter("bytes in flight", BYTES, in_flight, &mut folder);
+        let queued = ops.iter().filter(mine).filter_map(|op| {
+            let end = span(op.times?).1;
+            Some((op.call?.begin.0.min(end), end, 1))
+        });
+        writer.counter("queue depth", OPERATIONS, queued, &mut folder);
+    }
+    writer.trace.finish()
+}
+
+fn is_transfer(op: &Op) -> bool {
+    matches!(op.engine, Engine::Upload | Engine::Download | Engine::Peer)
+}
+
+/// The arrows that leave and reach an operation, by number.
+#[derive(Default)]
+struct Flows {
+    leave: Vec<u64>,
+    reach: Vec<u64>,
+}
+
+/// An arrow needs both of its ends, so one whose operation is drawn nowhere is left out.
+fn flows(ops: &[Op], edges: &[(usize, usize)]) -> BTreeMap<usize, Flows> {
+    let drawn = |index: usize| ops[index].times.is_some() || ops[index].call.is_some();
+    let mut flows: BTreeMap<usize, Flows> = BTreeMap::new();
+    for (number, (from, to)) in (1..).zip(edges) {
+        if drawn(*from) && drawn(*to) {
+            flows.entry(*from).or_default().leave.push(number);
+            flows.entry(*to).or_default().reach.push(number);
+        }
+    }
+    flows
+}
+
+/// A track that holds others, and how many it has.
+struct Folder {
+    uuid: u64,
+    children: u64,
+}
+
+struct Writer {
+    trace: Message,
+    next_uuid: u64,
+    /// Each is taken by the first track that shows its operation.
+    flows: BTreeMap<usize, Flows>,
+}
+
+impl Writer {
+    fn packet(&mut self, field: u32, content: &Message, timestamp: Option<u64>) {
+        let mut packet = Message::default();
+        if let Some(timestamp) = timestamp {
+            packet.number(TIMESTAMP, timestamp);
+        }
+        packet.number(SEQUENCE, 1);
+        packet.message(field, content);
+        self.trace.message(PACKET, &packet);
+    }
+
+    fn describe(
+        &mut self,
+        name: &str,
+        parent: Option<&mut Folder>,
+        more: impl FnOnce(&mut Message),
+    ) -> u64 {
+        let uuid = self.next_uuid;
+        self.next_uuid += 1;
+        let mut descriptor = Message::default();
+        descriptor.number(UUID, uuid);
+        descriptor.text(NAME, name);
+        if let Some(parent) = parent {
+            descriptor.number(PARENT, parent.uuid);
+            descriptor.number(RANK, parent.children);
+            parent.children += 1;
+        }
+        more(&mut descriptor);
+        self.packet(TRACK_DESCRIPTOR, &descriptor, None);
+        uuid
+    }
+
+    fn folder(&mut self, name: &str) -> Folder {
+        let uuid = self.describe(name, None, |d| d.number(CHILD_ORDERING, EXPLICIT));
+        Folder { uuid, children: 0 }
+    }
+
+    fn track(&mut self, ops: &[Op], track: &Track, folder: &mut Folder) {
+        let name = track_name(ops, track);
+        for row in &track.rows {
+            let uuid = self.describe(&name, Some(folder), |_| {});
+            for &index in row {
+                let Some((begin, end)) = times(&ops[index], track.shows) else { continue };
+                let slice = self.slice(&ops[index], index, uuid, track.shows);
+                self.packet(TRACK_EVENT, &slice, Some(begin));
+                let mut event = Message::default();
+                event.number(TYPE, SLICE_END);
+                event.number(TRACK, uuid);
+                self.packet(TRACK_EVENT, &event, Some(end));
+            }
+        }
+    }
+
+    fn slice(&mut self, op: &Op, index: usize, uuid: u64, shows: Shows) -> Message {
+        let mut event = Message::default();
+        event.number(TYPE, SLICE_BEGIN);
+        event.number(TRACK, uuid);
+        event
+            .text(CATEGORY, if matches!(shows, Shows::Thread(_)) { "call" } else { kind_name(op) });
+        event.text(EVENT_NAME, &op.label);
+        annotate(&mut event, op, index);
+        // The call is the place of an arrow only where nothing else is known of an operation.
+        if (!matches!(shows, Shows::Thread(_)) || op.times.is_none())
+            && let Some(flows) = self.flows.remove(&index)
+        {
+            flows.leave.iter().for_each(|number| event.fixed64(FLOW, *number));
+            flows.reach.iter().for_each(|number| event.fixed64(FLOW_END, *number));
+        }
+        event
+    }
+
+    /// The sum of the amounts that are there at a time: from begin to end, each.
+    fn counter(
+        &mut self,
+        name: &str,
+        unit: u64,
+        spans: impl Iterator<Item = (u64, u64, u64)>,
+        folder: &mut Folder,
+    ) {
+        let mut changes: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for (begin, end, amount) in spans {
+            changes.entry(begin).or_default().0 += amount;
+            changes.entry(end).or_default().1 += amount;
+        }
+        if changes.is_empty() {
+            return;
+        }
+        let mut counter = Message::default();
+        counter.number(UNIT, unit);
+        let uuid = self.describe(name, Some(folder), |d| d.message(COUNTER, &counter));
+        let mut value = 0;
+        for (at, (more, less)) in changes {
+            value = value + more - less;
+            let mut event = Message::default();
+            event.number(TYPE, COUNTER_SAMPLE);
+            event.number(TRACK, uuid);
+            event.number(COUNTER_VALUE, value);
+            self.packet(TRACK_EVENT, &event, Some(at));
+        }
+    }
+}
+
+fn annotate(event: &mut Message, op: &Op, index: usize) {
+    let mut note = |name: &str, set: &dyn Fn(&mut Message)| {
+        let mut annotation = Message::default();
+        annotation.text(ANNOTATION_NAME, name);
+        set(&mut annotation);
+        event.message(ANNOTATION, &annotation);
+    };
+    note("operation", &|a| a.number(UINT, index as u64));
+    note("kind", &|a| a.text(STRING, kind_name(op)));
+    if op.position.seq > 0 {
+        note("stream", &|a| a.number(UINT, u64::from(op.position.lane.0)));
+        note("position", &|a| a.number(UINT, op.position.seq));
+    }
+    if let Some(chunk) = op.chunk {
+        note("chunk", &|a| a.number(UINT, chunk));
+    }
+    if op.bytes > 0 {
+        note("bytes", &|a| a.number(UINT, op.bytes));
+        if let Some((begin, end)) = op.times.map(span).filter(|(begin, end)| begin < end) {
+            note("GB/s", &|a| a.double(DOUBLE, op.bytes as f64 / (end - begin) as f64));
+        }
+    }
+    if let Some(site) = &op.site {
+        note("site", &|a| a.text(STRING, &site.to_string()));
+    }
+    if op.declared == Declared::Nothing {
+        note("accesses", &|a| a.text(STRING, "not declared"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

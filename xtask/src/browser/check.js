@@ -1,0 +1,242 @@
+// After the page's own script: what a reader does, by the events that a browser sends. Each check
+// either holds or says what it found; the outcome is left in the document as text.
+const checks = [];
+function check(name, run) {
+  let found;
+  try { found = run(); } catch (error) { found = `threw ${error.stack}`; }
+  checks.push(found === true ? `ok ${name}` : `FAILED ${name}: ${JSON.stringify(found)}`);
+}
+
+const { state, rows, draw, count } = window.timeline;
+const sheet = document.getElementById('canvas');
+const span = () => state.to - state.from;
+const by = id => document.getElementById(id);
+function press(key, target = sheet) {
+  target.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+}
+function point(type, x, y, more = {}) {
+  const at = sheet.getBoundingClientRect();
+  sheet.dispatchEvent(new PointerEvent(type,
+    { clientX: at.left + x, clientY: at.top + y, bubbles: true, cancelable: true, ...more }));
+}
+function roll(deltaY, x, more = {}) {
+  const at = sheet.getBoundingClientRect();
+  sheet.dispatchEvent(new WheelEvent('wheel',
+    { deltaY, clientX: at.left + x, clientY: at.top + 60, bubbles: true, cancelable: true, ...more }));
+}
+// The colours on the canvas, coarsely, and how many pixels have each.
+function colours() {
+  draw();
+  const { data } = sheet.getContext('2d').getImageData(0, 0, sheet.width, sheet.height);
+  const found = new Map();
+  for (let at = 0; at < data.length; at += 16) {
+    const colour = `${data[at] >> 4},${data[at + 1] >> 4},${data[at + 2] >> 4}`;
+    found.set(colour, (found.get(colour) || 0) + 1);
+  }
+  return found;
+}
+// The middle of an operation's rectangle, scrolled as it is.
+function middle(row, n) {
+  const at = state.rows.indexOf(row), wide = sheet.clientWidth - 132;
+  const x = time => 132 + (time - state.from) / span() * wide;
+  return [(x(row.begin[n]) + x(row.end[n])) / 2, state.tops[at] + 10 - by('view').scrollTop];
+}
+function type(text) {
+  by('search').value = text;
+  by('search').dispatchEvent(new Event('input', { bubbles: true }));
+}
+
+check('the page has operations and engine rows', () =>
+  count > 100 && state.rows.length >= 3 && state.rows.every(row => row.kind === 'engine') || [count, state.rows.length]);
+check('the canvas is drawn in many colours', () => colours().size > 12 || [...colours()]);
+check('the whole run is shown at first', () =>
+  rows.filter(row => row.kind === 'engine').every(row =>
+    state.from <= row.begin[0] && row.end[row.ops.length - 1] <= state.to));
+
+check('W zooms in, S out, about the middle', () => {
+  const before = span(), centre = (state.from + state.to) / 2;
+  press('w');
+  const inside = span() < before * .8, same = Math.abs((state.from + state.to) / 2 - centre) < before / 1e6;
+  press('s');
+  return inside && same && Math.abs(span() / before - 1) < .06 || [before, span(), centre];
+});
+check('D moves to later times, A back', () => {
+  press('w');
+  const before = state.from;
+  press('d');
+  const later = state.from > before;
+  press('a');
+  return later && Math.abs(state.from - before) < span() / 1e6 || [before, state.from];
+});
+check('the wheel zooms where the pointer is', () => {
+  press('f');
+  const x = 132 + (sheet.clientWidth - 132) / 4, time = state.from + span() / 4, before = span();
+  for (let n = 0; n < 5; n++) roll(-200, x);
+  const now = state.from + span() / 4;
+  return span() < before / 10 && Math.abs(now - time) < before / 500 || [before, span(), time, now];
+});
+check('shift and the wheel move', () => {
+  const before = state.from, wide = span();
+  roll(100, 400, { shiftKey: true });
+  return state.from > before && Math.abs(span() / wide - 1) < 1e-9 || [before, state.from];
+});
+check('f shows the whole run again', () => {
+  press('f');
+  return rows.filter(row => row.kind === 'engine').every(row => state.from <= row.begin[0] && row.end[row.ops.length - 1] <= state.to);
+});
+check('nothing zooms in without end', () => {
+  for (let n = 0; n < 200; n++) press('w');
+  const least = span();
+  for (let n = 0; n < 400; n++) press('s');
+  const most = span();
+  press('f');
+  return least >= 10 && most <= span() * 3 || [least, most];
+});
+
+const compute = rows.find(row => row.kind === 'engine' && row.fullName.endsWith('compute'));
+const place = Math.min(20, compute.ops.length >> 1);
+function goTo(n) {
+  press('Escape', document.body);
+  location.hash = '';
+  const each = (compute.end[n] - compute.begin[n]) * 20;
+  while (span() > each) window.timeline.zoom(.5, (compute.begin[n] + compute.end[n]) / 2);
+}
+check('the pointer over an operation shows its card', () => {
+  goTo(place);
+  point('pointermove', ...middle(compute, place));
+  const text = by('card').textContent;
+  return !by('card').hidden && text.includes(`#${compute.ops[place]} `) && text.includes('ran') && text.includes('from its call to its begin') || text;
+});
+check('a click selects it and says what it follows', () => {
+  point('pointerdown', ...middle(compute, place));
+  point('pointerup', ...middle(compute, place));
+  const text = by('detail').textContent;
+  return state.selected === compute.ops[place] && text.includes('follows') || [state.selected, compute.ops[place], text];
+});
+check('arrows lead to it', () => {
+  const accent = colours();
+  state.selected = -1;
+  const bare = colours();
+  state.selected = compute.ops[place];
+  let differ = 0;
+  for (const [colour, n] of accent) differ += Math.abs(n - (bare.get(colour) || 0));
+  return differ > 40 || differ;
+});
+check('the right arrow goes to the next operation, the left one back', () => {
+  press('ArrowRight');
+  const next = state.selected;
+  press('ArrowLeft');
+  return next === compute.ops[place + 1] && state.selected === compute.ops[place] || [next, state.selected];
+});
+check('the down arrow goes to the row below, the up one back', () => {
+  press('ArrowDown');
+  const lower = state.rows[state.rows.indexOf(compute) + 1].ops.includes(state.selected);
+  press('ArrowUp');
+  return lower && compute.ops.includes(state.selected) || [lower, state.selected];
+});
+check('Escape selects nothing', () => {
+  press('Escape');
+  return state.selected === -1 && by('detail').childNodes.length === 0;
+});
+check('a drag selects a time and adds up what ran in it', () => {
+  press('f');
+  point('pointerdown', 200, 60);
+  point('pointermove', 500, 70);
+  point('pointerup', 500, 70);
+  const cells = [...by('statistics').querySelectorAll('tbody tr')].map(row => row.cells[0].textContent);
+  return state.range !== null && !by('statistics').hidden && cells.join() === 'upload,compute,download' || [state.range, cells];
+});
+check('what is selected whole adds up to the rows', () => {
+  press('f');
+  point('pointerdown', 133, 60);
+  point('pointermove', sheet.clientWidth - 1, 70);
+  point('pointerup', sheet.clientWidth - 1, 70);
+  const counted = [...by('statistics').querySelectorAll('tbody tr')].map(row => Number(row.cells[1].textContent.replace(/,/g, '')));
+  const wanted = ['upload', 'compute', 'download'].map(name =>
+    rows.filter(row => row.kind === 'engine' && row.fullName === name).reduce((sum, row) => sum + row.ops.length, 0));
+  press('Escape');
+  return counted.join() === wanted.join() || [counted, wanted];
+});
+check('/ leads to the search, which counts its matches', () => {
+  press('/');
+  const focused = document.activeElement === by('search');
+  type('chunk 7');
+  return focused && /^[1-9]\d* operations?$/.test(by('found').textContent) && state.matchCount < 60 || [focused, by('found').textContent];
+});
+check('Enter goes from match to match', () => {
+  press('Enter', by('search'));
+  const first = state.selected;
+  press('Enter', by('search'));
+  const second = state.selected;
+  return state.matches[first] === 1 && state.matches[second] === 1 && first !== second || [first, second];
+});
+check('what does not match fades', () => {
+  press('f', document.body);
+  const some = colours();
+  type('');
+  const all = colours();
+  let differ = 0;
+  for (const [colour, n] of all) differ += Math.abs(n - (some.get(colour) || 0));
+  return differ > 500 || differ;
+});
+check('letters in the search are text', () => {
+  const before = span();
+  press('w', by('search'));
+  sheet.focus();
+  return span() === before;
+});
+check('streams and host threads can be shown', () => {
+  by('streams').click();
+  by('threads').click();
+  const kinds = new Set(state.rows.map(row => row.kind));
+  by('streams').click();
+  by('threads').click();
+  return kinds.size === 3 && state.rows.every(row => row.kind === 'engine') || [...kinds];
+});
+check('? shows the keys', () => {
+  press('?');
+  const shown = !by('keys').hidden;
+  press('?');
+  return shown && by('keys').hidden;
+});
+check('the button changes the theme, and the canvas with it', () => {
+  const light = matchMedia('(prefers-color-scheme: dark)').matches ? 1 : 0;
+  const paper = () => getComputedStyle(document.body).backgroundColor;
+  const brightness = () => sheet.getContext('2d').getImageData(2, sheet.height - 2, 1, 1).data[0];
+  draw();
+  const first = [paper(), brightness()];
+  by('theme').click();
+  draw();
+  const second = [paper(), brightness()];
+  by('theme').click();
+  draw();
+  return first[0] !== second[0] && Math.abs(first[1] - second[1]) > 100 || [light, first, second];
+});
+check('every control has a name and can be reached', () => {
+  const unnamed = [...document.querySelectorAll('button, input, canvas[tabindex]')].filter(e =>
+    !(e.textContent.trim() || e.getAttribute('aria-label') || e.closest('label')) || e.tabIndex < 0);
+  return unnamed.length === 0 || unnamed.map(e => e.id);
+});
+
+// 60 frames that zoom into the run and move through it; script time only. Another program may take
+// the processor during a frame, so of three passes the best counts, frame by frame.
+by('streams').click();
+const frames = new Array(60).fill(Infinity);
+for (let pass = 0; pass < 3; pass++) {
+  press('f');
+  for (let n = 0; n < 60; n++) {
+    if (n < 25) window.timeline.zoom(.8); else if (n < 45) window.timeline.move(.13); else window.timeline.zoom(1.35);
+    const start = performance.now();
+    draw();
+    frames[n] = Math.min(frames[n], performance.now() - start);
+  }
+}
+by('streams').click();
+press('f');
+draw();
+frames.sort((a, b) => a - b);
+check('60 frames take less than 50 ms each', () => frames[59] < 50 || frames);
+check('nothing went wrong', () => window.trouble.length === 0 || window.trouble);
+window.report = element => { element.id = 'checks'; element.hidden = true; element.textContent =
+  `${checks.join('\n')}\nframes: median ${frames[30].toFixed(2)} ms, longest ${frames[59].toFixed(2)} ms\nall done`; return element; };
+document.body.append(window.report(document.createElement('pre')));

@@ -1,0 +1,68 @@
+"""Reads a trace with Perfetto's own classes and says whether it holds what it must.
+
+Usage: check.py TRACE. Field by field nothing may be unknown to the classes, every slice must begin
+and end on a track that is described, and arrows must have both of their ends.
+"""
+
+import sys
+from collections import Counter
+
+from google.protobuf import unknown_fields
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescriptor, TrackEvent
+
+
+def known(message):
+    """Fails on a field that the classes do not have."""
+    assert len(unknown_fields.UnknownFieldSet(message)) == 0, f"unknown field in {message}"
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in value if field.is_repeated else [value]:
+            known(part)
+
+
+def main(path):
+    with open(path, "rb") as file:
+        trace = Trace.FromString(file.read())
+    known(trace)
+    tracks, depth, slices = {}, Counter(), Counter()
+    leave, reach, units = Counter(), Counter(), {}
+    for packet in trace.packet:
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            assert track.uuid not in tracks, "a track is described twice"
+            assert not track.parent_uuid or track.parent_uuid in tracks, "a parent comes first"
+            tracks[track.uuid] = track
+            if track.HasField("counter"):
+                units[track.name] = track.counter.unit
+            if not track.parent_uuid:
+                explicit = TrackDescriptor.ChildTracksOrdering.Value("EXPLICIT")
+                assert track.child_ordering == explicit, "children keep their order"
+            continue
+        event = packet.track_event
+        assert event.track_uuid in tracks, "an event lies on a described track"
+        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+            assert event.name and list(event.categories), "a slice has a name and a category"
+            assert all(note.name for note in event.debug_annotations), "a note has a name"
+            depth[event.track_uuid] += 1
+            slices[tracks[event.track_uuid].name] += 1
+        elif event.type == TrackEvent.TYPE_SLICE_END:
+            depth[event.track_uuid] -= 1
+        else:
+            assert event.type == TrackEvent.TYPE_COUNTER, f"an event of type {event.type}"
+            assert event.counter_value >= 0, "a counter is not negative"
+        assert 0 <= depth[event.track_uuid] <= 1, "slices of a track do not overlap"
+        leave.update(event.flow_ids)
+        reach.update(event.terminating_flow_ids)
+    assert not +depth, "every slice ends"
+    assert leave == reach and set(leave.values()) <= {1}, "an arrow has two ends"
+    assert leave, "the critical path has arrows"
+    for name in ("upload", "compute", "download", "host thread 0"):
+        assert slices[name] > 0, f"nothing on the track {name}"
+    for name in ("bytes in flight", "queue depth"):
+        assert name in units, f"no counter {name}"
+    print(f"{len(trace.packet)} packets, {len(tracks)} tracks, {sum(slices.values())} slices, "
+          f"{len(leave)} arrows")
+
+
+main(sys.argv[1])
