@@ -2,6 +2,7 @@
 //! result, warms up, alternates what is compared, and writes a record with median and spread.
 
 mod bare;
+pub mod doctor;
 pub mod enqueue;
 mod manual;
 pub mod overlap;
