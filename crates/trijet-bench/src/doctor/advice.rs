@@ -16,6 +16,9 @@ const HANDOVER_MAX: f64 = 0.02;
 /// Both directions at once pay when each keeps this share of its rate alone.
 const DUPLEX_SHARE_MIN: f64 = 0.6;
 
+/// How the rows about loading a kernel begin.
+const LOADING: [&str; 3] = ["module load", "kernel look-up", "first launch"];
+
 /// A piece of advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
@@ -152,31 +155,37 @@ pub fn kernels_overlap(f: &Findings) -> bool {
     control.is_none_or(|b| b.stream == StreamVerdict::Free)
 }
 
+/// Whether the row is about getting a kernel onto the device.
+fn is_loading(b: &super::findings::Blocked) -> bool {
+    LOADING.iter().any(|name| b.call.starts_with(name))
+}
+
 fn load(f: &Findings) -> Option<Advice> {
-    let first = |b: &&super::findings::Blocked| b.call.starts_with("first launch");
-    let rows: Vec<_> = f.blocked.iter().filter(first).collect();
+    let rows: Vec<_> = f.blocked.iter().filter(|b| is_loading(b)).collect();
     let slowest = rows.iter().map(|b| b.beside_us.quantile(0.5)).max_by(f64::total_cmp)?;
-    let held = rows.iter().any(|b| {
-        kernels_overlap(f) && b.stream == StreamVerdict::HeldBack || b.host == HostVerdict::Waits
-    });
-    let text = if held {
-        "load every kernel before the pipeline (Device::load): a first launch was held up until \
-         running work had ended"
-            .to_owned()
+    let overlap = kernels_overlap(f);
+    let held = rows
+        .iter()
+        .filter(|b| overlap && b.stream == StreamVerdict::HeldBack || b.host == HostVerdict::Waits);
+    let held: Vec<&str> = held.map(|b| b.call.as_str()).collect();
+    let text = if !held.is_empty() {
+        format!(
+            "load every kernel before the pipeline (Device::load): running work had to end first for: {}",
+            held.join(", ")
+        )
     } else if slowest > 100.0 {
         format!(
-            "load every kernel before the pipeline (Device::load): a first launch took the host \
-             {:.1} ms",
+            "load every kernel before the pipeline (Device::load): a first use took the host {:.1} ms",
             slowest / 1e3
         )
     } else {
-        "first launches were as fast as later ones here".to_owned()
+        "first uses of kernels were as fast as later ones here".to_owned()
     };
-    Some(Advice { key: "first_launch_us", value: Some(slowest), text })
+    Some(Advice { key: "first_use_us", value: Some(slowest), text })
 }
 
 fn waiting_calls(f: &Findings) -> Option<Advice> {
-    let waits = named(f, |b| b.host == HostVerdict::Waits);
+    let waits = named(f, |b| b.host == HostVerdict::Waits && !is_loading(b));
     if f.blocked.is_empty() || waits.is_empty() {
         return None;
     }
@@ -189,9 +198,7 @@ fn holding_calls(f: &Findings) -> Option<Advice> {
         let text = "kernels did not run at once here, on whatever streams: one stream for kernels";
         return Some(Advice { key: "kernels_at_once", value: Some(1.0), text: text.to_owned() });
     }
-    let held = |b: &super::findings::Blocked| {
-        b.stream == StreamVerdict::HeldBack && !b.call.starts_with("first launch")
-    };
+    let held = |b: &super::findings::Blocked| b.stream == StreamVerdict::HeldBack && !is_loading(b);
     let held: Vec<String> = f
         .blocked
         .iter()

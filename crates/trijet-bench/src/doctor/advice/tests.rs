@@ -130,11 +130,11 @@ fn a_first_launch_that_was_held_back_is_to_be_avoided() {
     let mut f = empty();
     let name = "first launch, not loaded, bare";
     f.blocked = vec![blocked(name, 5.0, HostVerdict::Free, StreamVerdict::Free)];
-    assert!(of(&f, "first_launch_us").text.contains("as fast as"));
+    assert!(of(&f, "first_use_us").text.contains("as fast as"));
     f.blocked = vec![blocked(name, 900.0, HostVerdict::Free, StreamVerdict::Free)];
-    assert!(of(&f, "first_launch_us").text.contains("took the host 0.9 ms"));
+    assert!(of(&f, "first_use_us").text.contains("took the host 0.9 ms"));
     f.blocked = vec![blocked(name, 5.0, HostVerdict::Free, StreamVerdict::HeldBack)];
-    assert!(of(&f, "first_launch_us").text.contains("was held up"));
+    assert!(of(&f, "first_use_us").text.ends_with("first launch, not loaded, bare"));
 }
 
 #[test]
@@ -144,10 +144,14 @@ fn calls_that_wait_and_calls_that_hold_back_are_named() {
         blocked("nothing", 0.1, HostVerdict::Free, StreamVerdict::Free),
         blocked("cuMemFree 1 MiB", 55.0, HostVerdict::Waits, StreamVerdict::IssuedAfter),
         blocked("legacy-stream kernel", 3.0, HostVerdict::Free, StreamVerdict::HeldBack),
+        blocked("module load", 25.0, HostVerdict::Waits, StreamVerdict::IssuedAfter),
+        blocked("kernel look-up in it", 5.0, HostVerdict::Free, StreamVerdict::HeldBack),
     ];
     assert!(of(&f, "calls_that_wait_count").text.ends_with("the host waited: cuMemFree 1 MiB"));
     let held = of(&f, "calls_that_hold_back_count");
     assert!(held.text.contains("legacy-stream kernel") && !held.text.contains("cuMemFree"));
+    assert!(!held.text.contains("look-up"), "{}", held.text);
+    assert!(of(&f, "first_use_us").text.ends_with("module load, kernel look-up in it"));
 }
 
 #[test]
@@ -161,7 +165,7 @@ fn where_kernels_never_overlap_no_call_is_blamed() {
     let all = derive(&f);
     assert!(all.iter().all(|a| a.key != "calls_that_hold_back_count"), "{all:?}");
     assert_eq!(of(&f, "kernels_at_once").value, Some(1.0));
-    assert!(of(&f, "first_launch_us").text.contains("as fast as"));
+    assert!(of(&f, "first_use_us").text.contains("as fast as"));
 }
 
 #[test]

@@ -58,7 +58,6 @@ impl Lane {
 impl Bench {
     /// Rounds that take so long.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate at the bound")]
-    #[expect(clippy::cast_sign_loss, reason = "a time is not negative")]
     pub(super) fn rounds(&self, milliseconds: f64) -> u32 {
         ((self.rounds_per_ms * milliseconds) as u32).clamp(1, ROUNDS_MAX)
     }

@@ -380,7 +380,9 @@ mod tests {
     #[test]
     fn the_spread_is_relative_to_the_median() {
         let mut samples = Samples::default();
-        [50.0, 55.0, 52.5, 54.0, 51.0].map(|v| samples.push(v));
+        for value in [50.0, 55.0, 52.5, 54.0, 51.0] {
+            samples.push(value);
+        }
         assert!((spread(&samples) - 5.0 / 52.5).abs() < 1e-12);
     }
 }
