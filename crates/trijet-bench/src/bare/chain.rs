@@ -120,7 +120,7 @@ impl<'a> Chains<'a> {
         submitted.map(|()| graph)
     }
 
-    /// Makes the chain a graph and takes `samples` after a warm-up, each of a few launches in a row.
+    /// Makes the chain a graph and takes `samples` after a warm-up, each of a few launches.
     ///
     /// # Errors
     /// `InvalidValue` for a wrong count; what the driver reports.

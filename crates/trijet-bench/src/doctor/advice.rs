@@ -170,12 +170,14 @@ fn load(f: &Findings) -> Option<Advice> {
     let held: Vec<&str> = held.map(|b| b.call.as_str()).collect();
     let text = if !held.is_empty() {
         format!(
-            "load every kernel before the pipeline (Device::load): running work had to end first for: {}",
+            "load every kernel before the pipeline (Device::load): running work had to end first \
+             for: {}",
             held.join(", ")
         )
     } else if slowest > 100.0 {
         format!(
-            "load every kernel before the pipeline (Device::load): a first use took the host {:.1} ms",
+            "load every kernel before the pipeline (Device::load): a first use took the host \
+             {:.1} ms",
             slowest / 1e3
         )
     } else {

@@ -1,4 +1,4 @@
-//! What blocks what: a long kernel runs on stream a; then the call; then a short kernel on stream b.
+//! What blocks what: a long kernel runs on stream a; then the call; then a short kernel on b.
 //! Did the call return before the long kernel ended, and did the short one?
 
 mod stage;

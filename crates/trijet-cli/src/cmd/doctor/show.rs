@@ -232,12 +232,12 @@ fn blocked(f: &Findings, page: &mut Page) {
         micros(kernel)
     ));
     page.line(format_args!(
-        "  {:<37}{:<14}{:>9}{:>11}  {:<8} {:<13}{}",
+        "  {:<37}{:<13}{:>9}{:>11}  {:<8} {:<13}{}",
         "call", "streams a, b", "alone", "beside it", "host", "kernel on b", "runs"
     ));
     for row in &f.blocked {
         page.line(format_args!(
-            "  {:<37}{:<14}{:>9}{:>11}  {:<8} {:<13}{}/{}",
+            "  {:<37}{:<13}{:>9}{:>11}  {:<8} {:<13}{}/{}",
             row.call,
             row.streams,
             micros(median(&row.alone_us)),
