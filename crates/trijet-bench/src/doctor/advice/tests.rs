@@ -108,8 +108,9 @@ fn page_locking_is_weighed_at_16_mib() {
     assert!(advice.text.starts_with("page-lock what is copied: 3.2 times"), "{}", advice.text);
     assert!(advice.text.contains("3.1 for downloads"), "{}", advice.text);
     let mut slow = links();
-    slow.rates.retain(|rate| rate.path != Path::PageableUpload);
+    slow.rates.retain(|rate| ![Path::PageableUpload, Path::PageableDownload].contains(&rate.path));
     curve(&mut slow, Path::PageableUpload, [50.0; 6]);
+    curve(&mut slow, Path::PageableDownload, [50.0; 6]);
     assert!(of(&slow, "pinned_over_pageable_ratio").text.contains("gains little"));
 }
 
