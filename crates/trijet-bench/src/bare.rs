@@ -1,6 +1,12 @@
 //! Bare driver calls, with nothing around them: what an operation costs before anybody adds to it.
-//! They are the very functions that the library calls, looked up in the same driver. The only
-//! unsafe code of the benchmarks.
+//! They are the very functions that the library calls, looked up in the same driver. With the
+//! folder below it, the only unsafe code of the benchmarks.
+
+pub(crate) mod chain;
+pub(crate) mod lab;
+pub(crate) mod peer;
+pub(crate) mod step;
+mod table;
 
 use libloading::Library;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};

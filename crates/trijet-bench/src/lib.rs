@@ -3,6 +3,7 @@
 
 mod bare;
 pub mod check;
+pub mod doctor;
 pub mod enqueue;
 mod manual;
 pub mod overlap;

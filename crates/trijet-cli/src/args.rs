@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Map(MapOptions),
     /// See the same job under four schedules, and what overlap is worth.
     Overlap(OverlapOptions),
+    /// Measure this machine: links, calls, what blocks what, limits; and what to make of it.
+    Doctor(DoctorOptions),
     /// Run a benchmark and print its record.
     Bench(BenchOptions),
 }
@@ -305,6 +307,26 @@ pub(crate) struct OverlapOptions {
     #[arg(long, value_name = "FILE", conflicts_with = "drop_wait")]
     pub(crate) trace: Option<PathBuf>,
     /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Measures, in under a minute and without a CUDA toolkit: rates of copies by size, the cost of each
+/// call, which calls hold the host or other streams up, default streams, limits, ways to allocate and
+/// ways to launch; then says what follows for a pipeline on this machine. What was measured here is
+/// no guarantee. Without a GPU the host device is measured, and the first line says so.
+///
+/// Examples:
+///   trijet doctor
+///   trijet doctor --device cuda:1
+///   trijet doctor --json > machine.json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct DoctorOptions {
+    /// auto, cuda:N or host.
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: DeviceName,
+    /// Print JSON: everything that was measured, with units in the names.
     #[arg(long)]
     pub(crate) json: bool,
 }

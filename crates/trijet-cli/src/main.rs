@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         Command::Devices(options) => cmd::devices::run(&options),
         Command::Map(options) => cmd::map::run(&options),
         Command::Overlap(options) => cmd::overlap::run(&options),
+        Command::Doctor(options) => cmd::doctor::run(&options),
         Command::Bench(options) => cmd::bench::run(&options),
     };
     match outcome {

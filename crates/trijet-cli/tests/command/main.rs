@@ -8,6 +8,7 @@ mod bad_files;
 mod bad_places;
 mod desk;
 mod devices;
+mod doctor;
 #[path = "../common/files.rs"]
 mod files;
 mod interruption;

@@ -1,0 +1,108 @@
+//! Copies between two GPUs with peer access, which the library's copies do not ask for.
+
+use super::lab::{Lab, MEMORY_BYTES};
+use super::table::ask;
+use trijet::{Error, ErrorKind, Result};
+
+/// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
+const ALREADY: i32 = 704;
+
+/// Memory of one GPU as the target and of another as the source.
+#[derive(Debug)]
+pub(crate) struct Peers<'a> {
+    from: &'a Lab,
+    to: &'a Lab,
+    source: u64,
+    target: u64,
+    bytes: usize,
+}
+
+impl Lab {
+    /// Whether this GPU reaches the memory of the other.
+    pub(crate) fn reaches(&self, other: &Self) -> Result<bool> {
+        let (mut possible, here, there) = (0, self.device, other.device);
+        let out = &raw mut possible;
+        ask!(self.table, peer_possible(out, here, there), "two devices and room for the answer")?;
+        Ok(possible != 0)
+    }
+
+    fn enable(&self, other: &Self) -> Result<()> {
+        self.enter()?;
+        let enabled = ask!(self.table, peer_enable(other.context, 0), "a retained context");
+        enabled.or_else(|e| if e.code() == Some(ALREADY) { Ok(()) } else { Err(e) })
+    }
+}
+
+impl<'a> Peers<'a> {
+    /// # Errors
+    /// `OutOfMemory` or what the driver reports.
+    pub(crate) fn new(from: &'a Lab, to: &'a Lab, bytes: usize) -> Result<Self> {
+        from.enable(to)?;
+        to.enable(from)?;
+        let mut this = Self { from, to, source: 0, target: 0, bytes };
+        let out = &raw mut this.target;
+        ask!(to.table, alloc(out, bytes), "room for the target's address")?;
+        from.enter()?;
+        let out = &raw mut this.source;
+        ask!(from.table, alloc(out, bytes), "room for the source's address")?;
+        Ok(this)
+    }
+
+    /// Nanoseconds of `count` copies of `bytes` each, one after the other.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub(crate) fn copies(&self, bytes: usize, count: usize) -> Result<f64> {
+        self.from.enter()?;
+        let (to, from, stream) = (self.to.context, self.from.context, self.from.stream);
+        self.from.device_ns(|| {
+            for index in 0..count {
+                let at = (index * bytes) as u64;
+                let (dst, src) = (self.target + at, self.source + at);
+                ask!(
+                    self.from.table,
+                    peer_copy(dst, to, src, from, bytes, stream),
+                    "`count * bytes` lie within both allocations, as `measure` chooses them"
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Fills the source with `value`, copies all of it, and looks at the first 64 KiB and the last.
+    ///
+    /// # Errors
+    /// `InvalidValue` for wrong bytes; what the driver reports.
+    pub(crate) fn verify(&self, value: u8) -> Result<()> {
+        self.from.enter()?;
+        let (stream, bytes) = (self.from.stream, self.bytes);
+        ask!(self.from.table, fill(self.source, value, bytes, stream), "the whole source")?;
+        self.from.synchronize()?;
+        self.copies(bytes, 1)?;
+        self.to.enter()?;
+        let mut back = vec![0u8; MEMORY_BYTES.min(bytes)];
+        for at in [0, bytes - back.len()] {
+            back.fill(!value);
+            let (to, from) = (back.as_mut_ptr().cast(), self.target + at as u64);
+            let (length, stream) = (back.len(), self.to.stream);
+            ask!(self.to.table, download(to, from, length, stream), "within the target's bytes")?;
+            self.to.synchronize()?;
+            if back.iter().any(|byte| *byte != value) {
+                let cause = "a copy between two devices has wrong bytes";
+                return Err(Error::new(ErrorKind::InvalidValue, "peer copy", cause));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub(crate) fn close(self) -> Result<()> {
+        self.from.enter()?;
+        ask!(self.from.table, free(self.source), "its copies are complete")?;
+        self.to.enter()?;
+        ask!(self.to.table, free(self.target), "nothing reads it any more")
+    }
+}

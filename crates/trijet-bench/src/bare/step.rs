@@ -1,0 +1,246 @@
+//! Calls whose effect on running work is measured: each can be prepared before the work begins,
+//! made while it runs, and undone after it.
+
+use super::lab::{Lab, PTX};
+use super::table::{AccessDesc, AllocationProp, Handle, Location, ask};
+use std::ptr::null_mut;
+use trijet::Result;
+
+const MIB: usize = 1 << 20;
+/// `CU_MEM_LOCATION_TYPE_DEVICE` and `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
+const ON_DEVICE: i32 = 1;
+const READ_WRITE: i32 = 3;
+
+/// A call of the driver that the library does not offer as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// `cuMemAlloc` of so many MiB.
+    Alloc(usize),
+    /// `cuMemFree`.
+    Free(usize),
+    /// `cuMemHostAlloc`.
+    HostAlloc(usize),
+    /// `cuMemFreeHost`.
+    HostFree(usize),
+    /// `cuMemHostRegister`.
+    Register(usize),
+    /// `cuMemHostUnregister`.
+    Unregister(usize),
+    /// `cuMemMap` and `cuMemSetAccess` of a handle that exists.
+    Map(usize),
+    /// `cuMemUnmap`.
+    Unmap(usize),
+    /// Making a graph of one kernel ready.
+    Instantiate,
+    /// Loading a module.
+    ModuleLoad,
+    /// Looking a kernel of a loaded module up.
+    LookUp,
+    /// The first launch of a kernel that was only looked up.
+    FirstLaunch,
+    /// The first launch of a kernel that `cuFuncLoad` loaded.
+    LoadedLaunch,
+}
+
+/// What a step has made and not yet given back.
+#[derive(Debug)]
+pub(crate) struct Held {
+    memory: u64,
+    host: Handle,
+    pages: Vec<u64>,
+    handle: u64,
+    mapped: bool,
+    graph: Handle,
+    exec: Handle,
+    module: Handle,
+    function: Handle,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self {
+            memory: 0,
+            host: null_mut(),
+            pages: Vec::new(),
+            handle: 0,
+            mapped: false,
+            graph: null_mut(),
+            exec: null_mut(),
+            module: null_mut(),
+            function: null_mut(),
+        }
+    }
+}
+
+impl Lab {
+    /// What must be there before the call.
+    pub(crate) fn prepare(&self, step: Step, held: &mut Held) -> Result<()> {
+        self.enter()?;
+        match step {
+            Step::Free(mib) => self.allocate(mib, held),
+            Step::HostFree(mib) => self.allocate_host(mib, held),
+            Step::Register(mib) => {
+                held.pages = vec![1; mib * MIB / 8];
+                Ok(())
+            }
+            Step::Unregister(mib) => {
+                held.pages = vec![1; mib * MIB / 8];
+                self.register(held)
+            }
+            Step::Map(mib) => self.reserve(mib, held),
+            Step::Unmap(mib) => {
+                self.reserve(mib, held)?;
+                self.map(mib, held)
+            }
+            Step::Instantiate => self.capture_one(held),
+            Step::LookUp => self.load_module(held),
+            Step::FirstLaunch => self.load(held),
+            Step::LoadedLaunch => {
+                self.load(held)?;
+                ask!(self.table, function_load(held.function), "of the module loaded above")
+            }
+            Step::Alloc(_) | Step::HostAlloc(_) | Step::ModuleLoad => Ok(()),
+        }
+    }
+
+    /// The call itself.
+    pub(crate) fn act(&self, step: Step, held: &mut Held) -> Result<()> {
+        match step {
+            Step::Alloc(mib) => self.allocate(mib, held),
+            Step::Free(_) => self.free_device(held),
+            Step::HostAlloc(mib) => self.allocate_host(mib, held),
+            Step::HostFree(_) => self.free_host(held),
+            Step::Register(_) => self.register(held),
+            Step::Unregister(_) => self.unregister(held),
+            Step::Map(mib) => self.map(mib, held),
+            Step::Unmap(mib) => self.unmap(mib, held),
+            Step::Instantiate => {
+                let (out, graph) = (&raw mut held.exec, held.graph);
+                ask!(self.table, graph_instantiate(out, graph, 0), "captured in `prepare`")
+            }
+            Step::ModuleLoad => self.load_module(held),
+            Step::LookUp => self.look_up(held),
+            Step::FirstLaunch | Step::LoadedLaunch => {
+                self.launch(held.function, 1, self.stream, &mut [])?;
+                self.mark()
+            }
+        }
+    }
+
+    /// Gives back what is still held. Nothing runs any more.
+    pub(crate) fn clean(&self, step: Step, held: &mut Held) -> Result<()> {
+        match step {
+            Step::Alloc(_) => self.free_device(held),
+            Step::HostAlloc(_) => self.free_host(held),
+            Step::Register(_) => self.unregister(held),
+            Step::Map(mib) | Step::Unmap(mib) => self.release(mib, held),
+            Step::Instantiate => {
+                ask!(self.table, exec_destroy(held.exec), "made by the call, never launched")?;
+                ask!(self.table, graph_destroy(held.graph), "captured for this call only")
+            }
+            Step::ModuleLoad | Step::LookUp | Step::FirstLaunch | Step::LoadedLaunch => {
+                self.synchronize()?;
+                ask!(self.table, module_unload(held.module), "its one kernel has run or never will")
+            }
+            Step::Free(_) | Step::HostFree(_) | Step::Unregister(_) => Ok(()),
+        }
+    }
+
+    fn allocate(&self, mib: usize, held: &mut Held) -> Result<()> {
+        ask!(self.table, alloc(&raw mut held.memory, mib * MIB), "room for the device address")
+    }
+
+    fn free_device(&self, held: &mut Held) -> Result<()> {
+        ask!(self.table, free(held.memory), "allocated by this step; no work uses it")
+    }
+
+    fn allocate_host(&self, mib: usize, held: &mut Held) -> Result<()> {
+        let out = &raw mut held.host;
+        ask!(self.table, host_alloc(out, mib * MIB, 0), "room for the host address")
+    }
+
+    fn free_host(&self, held: &mut Held) -> Result<()> {
+        ask!(self.table, host_free(held.host), "page-locked by this step; no work uses it")
+    }
+
+    fn register(&self, held: &mut Held) -> Result<()> {
+        let (pages, bytes) = (held.pages.as_mut_ptr().cast(), held.pages.len() * 8);
+        ask!(self.table, host_register(pages, bytes, 0), "they stay until they are unregistered")
+    }
+
+    fn unregister(&self, held: &mut Held) -> Result<()> {
+        ask!(self.table, host_unregister(held.pages.as_mut_ptr().cast()), "registered before")?;
+        held.pages = Vec::new();
+        Ok(())
+    }
+
+    fn place(&self) -> Location {
+        Location { kind: ON_DEVICE, id: self.device }
+    }
+
+    fn reserve(&self, mib: usize, held: &mut Held) -> Result<()> {
+        let properties = AllocationProp {
+            kind: 1,
+            handle_types: 0,
+            location: self.place(),
+            security: null_mut(),
+            compression: 0,
+            rdma: 0,
+            usage: 0,
+            reserved: [0; 4],
+        };
+        let (bytes, out) = (mib * MIB, &raw mut held.memory);
+        ask!(self.table, address_reserve(out, bytes, 0, 0, 0), "room for the range's address")?;
+        let out = &raw mut held.handle;
+        let properties = &raw const properties;
+        ask!(self.table, memory_create(out, bytes, properties, 0), "whole pages of 2 MiB")
+    }
+
+    fn map(&self, mib: usize, held: &mut Held) -> Result<()> {
+        let (at, bytes) = (held.memory, mib * MIB);
+        ask!(self.table, memory_map(at, bytes, 0, held.handle, 0), "reserved and not mapped")?;
+        held.mapped = true;
+        let access = AccessDesc { location: self.place(), flags: READ_WRITE };
+        ask!(self.table, memory_access(at, bytes, &raw const access, 1), "the range mapped above")
+    }
+
+    fn unmap(&self, mib: usize, held: &mut Held) -> Result<()> {
+        held.mapped = false;
+        ask!(self.table, memory_unmap(held.memory, mib * MIB), "mapped whole; no work uses it")
+    }
+
+    fn release(&self, mib: usize, held: &mut Held) -> Result<()> {
+        if held.mapped {
+            self.unmap(mib, held)?;
+        }
+        ask!(self.table, memory_release(held.handle), "created by this step, mapped nowhere")?;
+        ask!(self.table, address_free(held.memory, mib * MIB), "reserved by this step, unmapped")
+    }
+
+    fn load_module(&self, held: &mut Held) -> Result<()> {
+        held.module = self.module(PTX)?;
+        Ok(())
+    }
+
+    fn look_up(&self, held: &mut Held) -> Result<()> {
+        held.function = self.function(held.module, "pass")?;
+        Ok(())
+    }
+
+    fn load(&self, held: &mut Held) -> Result<()> {
+        self.load_module(held)?;
+        self.look_up(held)
+    }
+
+    fn capture_one(&self, held: &mut Held) -> Result<()> {
+        let out = &raw mut held.graph;
+        ask!(
+            self.table,
+            capture_begin(self.stream, 1),
+            "an own stream; only this thread captures"
+        )?;
+        let launched = self.launch(self.pass, 1, self.stream, &mut []);
+        ask!(self.table, capture_end(self.stream, out), "the capture of one launch")?;
+        launched
+    }
+}

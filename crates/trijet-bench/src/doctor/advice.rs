@@ -1,0 +1,271 @@
+//! What follows from the numbers. Each piece of advice names the numbers it rests on; where they
+//! are missing, there is none.
+#![forbid(unsafe_code)]
+
+use super::findings::{Findings, Path};
+use super::measure::{
+    CALL_HOP, CONTROL, GRAPH, OURS_0, OURS_MAX, PLAIN, STREAMED, THRESHOLD_0, THRESHOLD_MAX,
+};
+use super::verdict::{HostVerdict, StreamVerdict};
+use trijet::Bytes;
+
+/// Copies this close to their best rate are as good as larger ones.
+const PEAK_SHARE: f64 = 0.95;
+/// A pipeline that loses more than this at each chunk gets one more slot.
+const HANDOVER_MAX: f64 = 0.02;
+/// Both directions at once pay when each keeps this share of its rate alone.
+const DUPLEX_SHARE_MIN: f64 = 0.6;
+
+/// How the rows about loading a kernel begin.
+const LOADING: [&str; 3] = ["module load", "kernel look-up", "first launch"];
+
+/// A piece of advice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Advice {
+    /// What it is about, with the unit of the value.
+    pub key: &'static str,
+    /// The value for programs, if it is a number.
+    pub value: Option<f64>,
+    /// The advice in words.
+    pub text: String,
+}
+
+/// The smallest size from which on every rate is at least `share` of the best one.
+///
+/// ```
+/// use trijet::Bytes;
+/// use trijet_bench::doctor::advice::size_for;
+/// let curve = [(Bytes(1), 10.0), (Bytes(2), 19.2), (Bytes(4), 20.0)];
+/// assert_eq!(size_for(&curve, 0.95), Some(Bytes(2)));
+/// ```
+#[must_use]
+pub fn size_for(curve: &[(Bytes, f64)], share: f64) -> Option<Bytes> {
+    let best = curve.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let slow = curve.iter().rposition(|(_, rate)| *rate < share * best);
+    curve.get(slow.map_or(0, |at| at + 1)).map(|(bytes, _)| *bytes)
+}
+
+/// Slots of a pipeline: one for each engine that is busy at once, and one more where handing a
+/// chunk over costs more than a small part of moving it.
+#[must_use]
+pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
+    let engines = if duplex_pays { 3 } else { 2 };
+    engines + u32::from(handover_share > HANDOVER_MAX)
+}
+
+fn best(curve: &[(Bytes, f64)]) -> Option<f64> {
+    curve.iter().map(|(_, rate)| *rate).max_by(f64::total_cmp)
+}
+
+fn at(curve: &[(Bytes, f64)], bytes: Bytes) -> Option<f64> {
+    curve.iter().find(|(size, _)| *size == bytes).map(|(_, rate)| *rate)
+}
+
+fn chunk_size(f: &Findings) -> Option<Bytes> {
+    [Path::Upload, Path::Download, Path::Duplex]
+        .into_iter()
+        .map(|path| size_for(&f.curve(path), PEAK_SHARE))
+        .try_fold(Bytes(0), |largest, size| size.map(|size| size.max(largest)))
+}
+
+fn chunk(f: &Findings) -> Option<Advice> {
+    let bytes = chunk_size(f)?;
+    let each = |path| size_for(&f.curve(path), PEAK_SHARE).map_or("-".into(), |b| b.to_string());
+    let text = format!(
+        "chunks of {bytes} or more: the smallest measured size at which copies reach 95 % of \
+         their peak (H2D {}, D2H {}, both at once {})",
+        each(Path::Upload),
+        each(Path::Download),
+        each(Path::Duplex)
+    );
+    Some(Advice { key: "chunk_bytes", value: Some(bytes.0 as f64), text })
+}
+
+fn slot_count(f: &Findings) -> Option<Advice> {
+    let bytes = chunk_size(f)?;
+    let (up, down) = (best(&f.curve(Path::Upload))?, best(&f.curve(Path::Download))?);
+    let both = best(&f.curve(Path::Duplex))?;
+    let share = both / up.min(down);
+    let hop = f.calls.iter().find(|c| c.call == CALL_HOP);
+    let hop_ns = hop.and_then(|c| c.bare_through_ns.as_ref()).map(|s| s.quantile(0.5));
+    let handover = hop_ns.map_or(0.0, |ns| ns / (bytes.0 as f64 / both));
+    let count = slots(share >= DUPLEX_SHARE_MIN, handover);
+    let duplex =
+        format!("each direction keeps {:.0} % of its rate beside the other", share * 100.0);
+    let text = match hop_ns {
+        Some(ns) => format!(
+            "{count} slots: {duplex}, and handing a chunk to the next engine ({:.1} us) costs \
+             {:.1} % of moving it",
+            ns / 1e3,
+            handover * 100.0
+        ),
+        None => format!("{count} slots: {duplex}"),
+    };
+    Some(Advice { key: "slots", value: Some(f64::from(count)), text })
+}
+
+fn pinned(f: &Findings) -> Option<Advice> {
+    let bytes = Bytes(16 << 20);
+    let ratio = |fast, slow| Some(at(&f.curve(fast), bytes)? / at(&f.curve(slow), bytes)?);
+    let up = ratio(Path::Upload, Path::PageableUpload)?;
+    let down = ratio(Path::Download, Path::PageableDownload)?;
+    let least = up.min(down);
+    let verb =
+        if up.max(down) > 1.2 { "page-lock what is copied" } else { "page-locking gains little" };
+    let text = format!(
+        "{verb}: {up:.1} times the pageable rate for uploads of {bytes}, {down:.1} for downloads"
+    );
+    Some(Advice { key: "pinned_over_pageable_ratio", value: Some(least), text })
+}
+
+fn threshold(f: &Findings) -> Option<Advice> {
+    let bytes = Bytes(1 << 20);
+    let pair = |way| {
+        let of = f.allocations.iter().find(|a| a.way == way && a.bytes == bytes)?;
+        Some(of.pair_ns.quantile(0.5))
+    };
+    let (zero, max) = match (pair(THRESHOLD_0), pair(THRESHOLD_MAX)) {
+        (Some(zero), Some(max)) => (zero, max),
+        _ => (pair(OURS_0)?, pair(OURS_MAX)?),
+    };
+    let ratio = zero / max;
+    let text = if ratio > 2.0 {
+        format!(
+            "keep the pool's release threshold at its maximum (trijet's default): a pair of \
+             {bytes} takes {:.2} us, with threshold 0 and a synchronization {:.1} us",
+            max / 1e3,
+            zero / 1e3
+        )
+    } else {
+        format!("the pool's release threshold makes little difference here ({ratio:.1} times)")
+    };
+    Some(Advice { key: "pool_threshold_0_over_max_ratio", value: Some(ratio), text })
+}
+
+/// Calls that made the host wait, and those that held stream b back, by name.
+fn named(f: &Findings, held: impl Fn(&super::findings::Blocked) -> bool) -> Vec<String> {
+    f.blocked.iter().filter(|b| held(b)).map(|b| b.call.clone()).collect()
+}
+
+/// Whether two kernels ran at once when nothing stood between them. Where they did not, a kernel
+/// that is held back says nothing of the call before it.
+#[must_use]
+pub fn kernels_overlap(f: &Findings) -> bool {
+    let control = f.blocked.iter().find(|b| b.call == CONTROL);
+    control.is_none_or(|b| b.stream == StreamVerdict::Free)
+}
+
+/// Whether the row is about getting a kernel onto the device.
+fn is_loading(b: &super::findings::Blocked) -> bool {
+    LOADING.iter().any(|name| b.call.starts_with(name))
+}
+
+fn load(f: &Findings) -> Option<Advice> {
+    let rows: Vec<_> = f.blocked.iter().filter(|b| is_loading(b)).collect();
+    let slowest = rows.iter().map(|b| b.beside_us.quantile(0.5)).max_by(f64::total_cmp)?;
+    let overlap = kernels_overlap(f);
+    let held = rows
+        .iter()
+        .filter(|b| overlap && b.stream == StreamVerdict::HeldBack || b.host == HostVerdict::Waits);
+    let held: Vec<&str> = held.map(|b| b.call.as_str()).collect();
+    let text = if !held.is_empty() {
+        format!(
+            "load every kernel before the pipeline (Device::load): running work had to end first \
+             for: {}",
+            held.join(", ")
+        )
+    } else if slowest > 100.0 {
+        format!(
+            "load every kernel before the pipeline (Device::load): a first use took the host \
+             {:.1} ms",
+            slowest / 1e3
+        )
+    } else {
+        "first uses of kernels were as fast as later ones here".to_owned()
+    };
+    Some(Advice { key: "first_use_us", value: Some(slowest), text })
+}
+
+fn waiting_calls(f: &Findings) -> Option<Advice> {
+    let waits = named(f, |b| b.host == HostVerdict::Waits && !is_loading(b));
+    if f.blocked.is_empty() || waits.is_empty() {
+        return None;
+    }
+    let text = format!("keep out of a running pipeline, the host waited: {}", waits.join(", "));
+    Some(Advice { key: "calls_that_wait_count", value: Some(waits.len() as f64), text })
+}
+
+fn holding_calls(f: &Findings) -> Option<Advice> {
+    if !kernels_overlap(f) {
+        let text = "kernels did not run at once here, on whatever streams: one stream for kernels";
+        return Some(Advice { key: "kernels_at_once", value: Some(1.0), text: text.to_owned() });
+    }
+    let held = |b: &super::findings::Blocked| b.stream == StreamVerdict::HeldBack && !is_loading(b);
+    let held: Vec<String> = f
+        .blocked
+        .iter()
+        .filter(|b| held(b))
+        .map(|b| format!("{} ({} streams)", b.call, b.streams))
+        .collect();
+    if held.is_empty() {
+        return None;
+    }
+    let text = format!("held other streams back: {}; use non-blocking streams", held.join(", "));
+    Some(Advice { key: "calls_that_hold_back_count", value: Some(held.len() as f64), text })
+}
+
+fn streams(f: &Findings) -> Option<Advice> {
+    let (resident, launched) = f.limits.resident_grids?;
+    if resident >= launched || resident <= 1 {
+        return None;
+    }
+    let recorded = f.limits.resident_recorded.filter(|recorded| *recorded < resident);
+    let recorded = recorded
+        .map_or(String::new(), |recorded| format!(", {recorded} with an event record behind each"));
+    let cost = f.limits.stream_bytes.map_or(String::new(), |bytes| {
+        format!("; each stream took {} of device memory", Bytes(bytes))
+    });
+    let text = format!("few streams: at most {resident} kernels ran at once{recorded}{cost}");
+    Some(Advice { key: "resident_grids", value: Some(resident as f64), text })
+}
+
+fn launching(f: &Findings) -> Option<Advice> {
+    let median = |kernel: &str, way: &str| {
+        let chain = f.chains.iter().find(|c| c.kernel == kernel && c.way == way)?;
+        Some(chain.kernel_ns.quantile(0.5))
+    };
+    let (one, graph) = (median(PLAIN, STREAMED)?, median(PLAIN, GRAPH)?);
+    let dependent = f.chains.iter().filter(|c| c.kernel.starts_with("dependent"));
+    let least = dependent
+        .filter(|c| c.way == GRAPH)
+        .map(|c| c.kernel_ns.quantile(0.5))
+        .min_by(f64::total_cmp);
+    let more = least
+        .map_or(String::new(), |ns| format!(", {:.2} us with dependent launches in it", ns / 1e3));
+    let text = format!(
+        "kernels shorter than {:.1} us are bound by their launch: {:.2} us each as a graph{more}",
+        one / 1e3,
+        graph / 1e3
+    );
+    Some(Advice { key: "launch_bound_below_ns", value: Some(one), text })
+}
+
+/// All advice that the numbers carry.
+#[must_use]
+pub fn derive(findings: &Findings) -> Vec<Advice> {
+    let rules = [
+        chunk,
+        slot_count,
+        pinned,
+        threshold,
+        load,
+        waiting_calls,
+        holding_calls,
+        streams,
+        launching,
+    ];
+    rules.iter().filter_map(|rule| rule(findings)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! What blocks what: a long kernel runs on stream a; then the call; then a short kernel on b.
+//! Did the call return before the long kernel ended, and did the short one?
+
+mod stage;
+
+use super::work::Lane;
+use super::{Bench, micros, timed_us};
+use crate::bare::step::Step;
+use crate::doctor::findings::Blocked;
+use crate::doctor::verdict::{self, Observation};
+use crate::stats::Samples;
+use stage::Stage;
+use std::time::Instant;
+use trijet::{Error, ErrorKind, Result, Stream};
+
+/// The longest time that kernels of a few milliseconds are waited for.
+const PATIENCE_US: f64 = 20e6;
+
+/// A call that is made beside a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    /// Nothing: the control.
+    Nothing,
+    /// Past the library.
+    Bare(Step),
+    /// A stream-ordered allocation of so many MiB on b from memory that the pool holds.
+    Alloc(u64),
+    /// The same when the pool is empty.
+    Grow(u64),
+    /// The free of one, on b.
+    Free(u64),
+    /// Trimming the pool.
+    Trim,
+    /// An event made and dropped.
+    Event,
+    /// A stream made and dropped.
+    Stream,
+    /// A page-locked upload of 16 MiB on b.
+    Pinned,
+    /// A pageable upload of 16 MiB on b.
+    PageableOnB,
+    /// A pageable upload of 4 KiB on a, behind the kernel.
+    FewPagesOnA,
+    /// The same of 1 MiB, more than fits into a command.
+    PageableOnA,
+    /// A host function on b.
+    HostFn,
+    /// The synchronous copies and fill of the legacy stream.
+    NowPageable,
+    NowOnDevice,
+    NowFill,
+    /// A kernel of the legacy stream.
+    LegacyKernel,
+    /// An event record of the legacy stream.
+    LegacyRecord,
+    /// The first launch of a kernel through the library, which loads it.
+    FirstLaunch,
+}
+
+/// The kinds of streams a and b.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    NonBlocking,
+    Blocking,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::NonBlocking => "non-blocking",
+            Self::Blocking => "blocking",
+        }
+    }
+}
+
+/// The row without a call: where its kernel is held back, so is every other one.
+pub(in crate::doctor) const CONTROL: &str = "nothing";
+
+const ROWS: [(&str, Call, Kind); 34] = {
+    use Kind::{Blocking, NonBlocking};
+    [
+        (CONTROL, Call::Nothing, NonBlocking),
+        ("cuMemAlloc 1 MiB", Call::Bare(Step::Alloc(1)), NonBlocking),
+        ("cuMemAlloc 1 GiB", Call::Bare(Step::Alloc(1024)), NonBlocking),
+        ("cuMemFree 1 MiB", Call::Bare(Step::Free(1)), NonBlocking),
+        ("cuMemHostAlloc 1 MiB", Call::Bare(Step::HostAlloc(1)), NonBlocking),
+        ("cuMemHostAlloc 32 MiB", Call::Bare(Step::HostAlloc(32)), NonBlocking),
+        ("cuMemFreeHost 1 MiB", Call::Bare(Step::HostFree(1)), NonBlocking),
+        ("cuMemHostRegister 1 MiB", Call::Bare(Step::Register(1)), NonBlocking),
+        ("cuMemHostUnregister 1 MiB", Call::Bare(Step::Unregister(1)), NonBlocking),
+        ("cuMemMap + cuMemSetAccess 16 MiB", Call::Bare(Step::Map(16)), NonBlocking),
+        ("cuMemUnmap 16 MiB", Call::Bare(Step::Unmap(16)), NonBlocking),
+        ("alloc 1 MiB, pool holds it", Call::Alloc(1), NonBlocking),
+        ("alloc 64 MiB, pool grows", Call::Grow(64), NonBlocking),
+        ("stream-ordered free 1 MiB", Call::Free(1), NonBlocking),
+        ("pool trim", Call::Trim, NonBlocking),
+        ("event create + destroy", Call::Event, NonBlocking),
+        ("stream create + destroy", Call::Stream, NonBlocking),
+        ("graph instantiate", Call::Bare(Step::Instantiate), NonBlocking),
+        ("page-locked upload 16 MiB on b", Call::Pinned, NonBlocking),
+        ("pageable upload 16 MiB on b", Call::PageableOnB, NonBlocking),
+        ("pageable upload 4 KiB on a", Call::FewPagesOnA, NonBlocking),
+        ("pageable upload 1 MiB on a", Call::PageableOnA, NonBlocking),
+        ("host function on b", Call::HostFn, NonBlocking),
+        ("sync pageable upload 4 KiB", Call::NowPageable, NonBlocking),
+        ("sync copy on the device", Call::NowOnDevice, NonBlocking),
+        ("sync fill", Call::NowFill, NonBlocking),
+        ("legacy-stream kernel", Call::LegacyKernel, NonBlocking),
+        ("legacy-stream kernel", Call::LegacyKernel, Blocking),
+        ("legacy-stream event record", Call::LegacyRecord, Blocking),
+        ("module load", Call::Bare(Step::ModuleLoad), NonBlocking),
+        ("kernel look-up in a loaded module", Call::Bare(Step::LookUp), NonBlocking),
+        ("first launch after the look-up, bare", Call::Bare(Step::FirstLaunch), NonBlocking),
+        ("first launch after cuFuncLoad, bare", Call::Bare(Step::LoadedLaunch), NonBlocking),
+        ("first launch through trijet", Call::FirstLaunch, NonBlocking),
+    ]
+};
+
+/// Runs a long kernel on a, the call, and a short kernel on b, and watches until both have ended.
+/// `beside` is what else must have ended for b to be free.
+pub(super) fn observe(
+    [a, b]: &mut [Lane; 2],
+    rounds: u32,
+    call: impl FnOnce(&Stream, &Stream) -> Result<()>,
+    beside: impl Fn() -> Result<bool>,
+) -> Result<Observation> {
+    let start = Instant::now();
+    a.start(rounds)?;
+    let call_us = micros(start);
+    call(&a.stream, &b.stream)?;
+    let returned_us = micros(start);
+    let running = !a.is_done()?;
+    b.start(1)?;
+    let issued_us = micros(start);
+    let (mut a_end, mut b_end) = (None, None);
+    loop {
+        // b first: when both have ended since the last look, it was not seen to be earlier.
+        let (b_done, a_done) = (b.is_done()? && beside()?, a.is_done()?);
+        let now = micros(start);
+        if a_done {
+            a_end.get_or_insert(now);
+        }
+        if b_done {
+            b_end.get_or_insert(now);
+        }
+        if let (Some(a_end_us), Some(b_end_us)) = (a_end, b_end) {
+            return Ok(Observation {
+                call_us,
+                returned_us,
+                running,
+                issued_us,
+                a_end_us,
+                b_end_us,
+            });
+        }
+        if now > PATIENCE_US {
+            let cause = "a kernel of a few milliseconds did not end";
+            return Err(Error::new(ErrorKind::Stalled, "observe", cause));
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn row(
+    bench: &Bench,
+    lanes: &mut [Lane; 2],
+    stage: &mut Stage<'_>,
+    (name, call, kind): (&str, Call, Kind),
+) -> Result<Blocked> {
+    let (mut alone, mut beside, mut kernel) =
+        (Samples::default(), Samples::default(), Samples::default());
+    for repeat in 0..=bench.plan.repeats {
+        stage.prepare(call, &lanes[1].stream)?;
+        bench.device.synchronize()?;
+        let time = timed_us(|| stage.act(call, &lanes[0].stream, &lanes[1].stream))?;
+        bench.device.synchronize()?;
+        stage.clean(call)?;
+        if repeat > 0 {
+            alone.push(time);
+        }
+    }
+    let alone_us = alone.quantile(0.5);
+    let rounds = bench.rounds(bench.plan.kernel_ms);
+    let mut verdicts = Vec::new();
+    for _ in 0..bench.plan.repeats {
+        stage.prepare(call, &lanes[1].stream)?;
+        bench.device.synchronize()?;
+        let side = stage.side();
+        let seen = observe(lanes, rounds, |a, b| stage.act(call, a, b), || side.is_done())?;
+        bench.device.synchronize()?;
+        stage.clean(call)?;
+        beside.push(seen.returned_us - seen.call_us);
+        kernel.push(seen.a_end_us - seen.call_us);
+        verdicts.push((verdict::host(&seen, alone_us), verdict::stream(&seen)));
+    }
+    let ((host, stream), agree) = verdict::majority(&verdicts)
+        .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "observe", "no repeats"))?;
+    Ok(Blocked {
+        call: name.to_owned(),
+        streams: kind.name(),
+        alone_us: alone,
+        beside_us: beside,
+        kernel_us: kernel,
+        host,
+        stream,
+        agreeing: (agree, verdicts.len()),
+    })
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let device = bench.device.clone();
+    let lane = |stream: Result<Stream>| stream.and_then(|stream| Lane::new(&device, stream));
+    let mut free = [lane(device.stream())?, lane(device.stream())?];
+    let mut blocking = [lane(device.blocking_stream())?, lane(device.blocking_stream())?];
+    let lab = bench.lab.take();
+    let mut rows = Vec::new();
+    let mut stage = Stage::new(&device, lab.as_ref())?;
+    for (name, call, kind) in ROWS {
+        if matches!(call, Call::Bare(_)) && lab.is_none() {
+            continue;
+        }
+        let lanes = if kind == Kind::NonBlocking { &mut free } else { &mut blocking };
+        rows.push((name, row(bench, lanes, &mut stage, (name, call, kind))));
+        stage.reset();
+    }
+    drop(stage);
+    bench.lab = lab;
+    for (name, row) in rows {
+        match row {
+            Ok(row) => bench.found.blocked.push(row),
+            Err(e) if e.kind() == ErrorKind::Unsupported => bench.absent(name, e.to_string()),
+            Err(e) => return Err(e.context(name)),
+        }
+    }
+    Ok(())
+}

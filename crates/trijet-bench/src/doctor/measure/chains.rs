@@ -1,0 +1,62 @@
+//! Kernels one after the other: launched one by one, as a graph, and as dependent launches.
+
+use super::Bench;
+use crate::bare::chain::{ChainCost, Chains, Link};
+use crate::doctor::findings::Chain;
+use crate::stats::Samples;
+use trijet::Result;
+
+/// Kernels of a chain that is launched one by one: half of what a queue holds.
+const KERNELS: u32 = 500;
+/// Kernels of the graph that costs next to nothing but its launch.
+const EMPTY_KERNELS: u32 = 1000;
+/// The compute capability from which launches can be dependent.
+const DEPENDENT_FROM: (u32, u32) = (9, 0);
+
+/// The names that advice looks for.
+pub(in crate::doctor) const PLAIN: &str = "a block per SM";
+pub(in crate::doctor) const STREAMED: &str = "launched one by one";
+pub(in crate::doctor) const GRAPH: &str = "as a graph";
+
+fn name(link: Link) -> &'static str {
+    match link {
+        Link::Empty => "empty, one block",
+        Link::Plain => PLAIN,
+        Link::WaitThenTrigger => "dependent: wait, then trigger",
+        Link::TriggerThenWait => "dependent: trigger, then wait",
+    }
+}
+
+fn chain(link: Link, way: &'static str, kernels: u32, costs: &[ChainCost]) -> Chain {
+    let (mut kernel_ns, mut launch_ns) = (Samples::default(), Samples::default());
+    for cost in costs {
+        kernel_ns.push(cost.kernel);
+        launch_ns.push(cost.call);
+    }
+    Chain { kernel: name(link), way, kernels, kernel_ns, launch_ns }
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let Some(lab) = &bench.lab else { return Ok(()) };
+    let dependent = bench.found.device.compute >= DEPENDENT_FROM;
+    let chains = Chains::new(lab, bench.found.device.multiprocessors, dependent)?;
+    let launches = u32::try_from(bench.plan.repeats).unwrap_or(u32::MAX);
+    let mut links = vec![Link::Empty, Link::Plain];
+    if dependent {
+        links.extend([Link::WaitThenTrigger, Link::TriggerThenWait]);
+    }
+    for link in links {
+        let mut streamed = Vec::new();
+        for _ in 0..=launches {
+            streamed.push(chains.streamed(link, KERNELS)?);
+        }
+        bench.found.chains.push(chain(link, STREAMED, KERNELS, &streamed[1..]));
+        let kernels = if link == Link::Empty { EMPTY_KERNELS } else { KERNELS };
+        let graphed = chains.graphed(link, kernels, launches)?;
+        bench.found.chains.push(chain(link, GRAPH, kernels, &graphed));
+    }
+    if !dependent {
+        bench.absent("dependent launches", "they need compute capability 9.0");
+    }
+    Ok(())
+}

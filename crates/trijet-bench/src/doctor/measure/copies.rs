@@ -1,0 +1,273 @@
+//! Rates of copies by size. Each size moves bytes of its own, which are compared at the far end.
+
+use super::{Bench, samples};
+use crate::doctor::findings::{Path, Rate};
+use crate::stats::Samples;
+use std::ops::Range;
+use std::time::Instant;
+use trijet::{
+    Buffer, Bytes, Device, Error, ErrorKind, Nanos, PageableBuffer, PinnedBuffer, Result, Stream,
+};
+
+/// Copies within the device in one sample.
+const ON_DEVICE_COPIES: u64 = 8;
+
+struct Desk {
+    device: Device,
+    up: Stream,
+    down: Stream,
+    source: PinnedBuffer<u64>,
+    target: PinnedBuffer<u64>,
+    pages: PageableBuffer<u64>,
+    pages_back: PageableBuffer<u64>,
+    /// Uploads end here.
+    a: Buffer<u64>,
+    /// Downloads begin here.
+    b: Buffer<u64>,
+}
+
+/// Copies of one sample, as elements.
+#[derive(Clone, Copy)]
+struct Run {
+    elements: u64,
+    copies: u64,
+}
+
+impl Run {
+    fn parts(self) -> impl Iterator<Item = Range<u64>> {
+        (0..self.copies).map(move |n| n * self.elements..(n + 1) * self.elements)
+    }
+
+    fn all(self) -> Range<u64> {
+        0..self.copies * self.elements
+    }
+
+    /// 10^9 bytes per second, if `seconds` moved everything once.
+    fn rate(self, seconds: f64) -> f64 {
+        (self.copies * self.elements * 8) as f64 / seconds.max(1e-9) * 1e-9
+    }
+}
+
+/// How copies of both directions are submitted. One alone can be 5 % pessimistic.
+#[derive(Clone, Copy)]
+enum Pattern {
+    InTurn,
+    OneAfterTheOther,
+}
+
+impl Pattern {
+    fn name(self) -> &'static str {
+        match self {
+            Self::InTurn => "in turn",
+            Self::OneAfterTheOther => "one direction after the other",
+        }
+    }
+}
+
+impl Desk {
+    fn new(device: &Device, elements: u64) -> Result<Self> {
+        let (up, down) = (device.stream()?, device.stream()?);
+        let mut desk = Self {
+            source: device.pinned(elements)?,
+            target: device.pinned(elements)?,
+            pages: device.pageable(elements)?,
+            pages_back: device.pageable(elements)?,
+            a: up.alloc(elements)?,
+            b: up.alloc(elements)?,
+            device: device.clone(),
+            up,
+            down,
+        };
+        // Every page is written before it is timed: pages that never were can be faster.
+        desk.target.write()?.fill(0);
+        desk.pages_back.write()?.fill(0);
+        desk.source.write()?.fill(0);
+        desk.pages.write()?.fill(0);
+        Ok(desk)
+    }
+
+    fn prepare(&mut self, run: Run) -> Result<()> {
+        let value = |index: u64| (index ^ run.elements).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let words = index(run.all());
+        for (word, n) in self.source.write()?[words.clone()].iter_mut().zip(0..) {
+            *word = value(n);
+        }
+        self.pages.write()?[words.clone()].copy_from_slice(&self.source.read()?[words]);
+        self.spoil(run)
+    }
+
+    fn spoil(&mut self, run: Run) -> Result<()> {
+        self.target.write()?[index(run.all())].fill(0);
+        Ok(())
+    }
+
+    fn verify(&self, what: &'static str, run: Run, back: &[u64]) -> Result<()> {
+        let words = index(run.all());
+        if self.source.read()?[words.clone()] == back[words] {
+            return Ok(());
+        }
+        let cause = format!("{what} of {} left wrong bytes", Bytes(run.elements * 8));
+        Err(Error::new(ErrorKind::InvalidValue, "copy", cause))
+    }
+
+    /// The device's time of one direction, and the share that the host spent in the calls.
+    fn one_way(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
+        let stream = if path == Path::Upload { &self.up } else { &self.down };
+        let (begin, end) = (self.device.timed_event()?, self.device.timed_event()?);
+        begin.record(stream)?;
+        let start = Instant::now();
+        for part in run.parts() {
+            if path == Path::Upload {
+                stream.copy(&self.source.slice(part.clone()), &mut self.a.slice_mut(part))?;
+            } else {
+                stream.copy(&self.b.slice(part.clone()), &mut self.target.slice_mut(part))?;
+            }
+        }
+        let host = start.elapsed().as_secs_f64();
+        end.record(stream)?;
+        end.synchronize()?;
+        let seconds = end.elapsed_since(&begin)?.seconds();
+        Ok((seconds, (host / seconds.max(1e-9)).min(1.0)))
+    }
+
+    fn up_part(&mut self, part: Range<u64>) -> Result<()> {
+        self.up.copy(&self.source.slice(part.clone()), &mut self.a.slice_mut(part))
+    }
+
+    fn down_part(&mut self, part: Range<u64>) -> Result<()> {
+        self.down.copy(&self.b.slice(part.clone()), &mut self.target.slice_mut(part))
+    }
+
+    fn duplex(&mut self, run: Run, pattern: Pattern) -> Result<f64> {
+        let (begin, gate) = (self.device.timed_event()?, self.device.event()?);
+        begin.record(&self.up)?;
+        gate.record(&self.up)?;
+        self.down.wait(&gate)?;
+        match pattern {
+            Pattern::InTurn => {
+                for part in run.parts() {
+                    self.up_part(part.clone())?;
+                    self.down_part(part)?;
+                }
+            }
+            Pattern::OneAfterTheOther => {
+                run.parts().try_for_each(|part| self.up_part(part))?;
+                run.parts().try_for_each(|part| self.down_part(part))?;
+            }
+        }
+        let mut longest = Nanos(0);
+        for stream in [&self.up, &self.down] {
+            let end = self.device.timed_event()?;
+            end.record(stream)?;
+            end.synchronize()?;
+            longest = longest.max(end.elapsed_since(&begin)?);
+        }
+        Ok(longest.seconds())
+    }
+
+    /// Copies from or to ordinary memory, on the host's clock until they are complete.
+    fn pageable(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
+        let start = Instant::now();
+        for part in run.parts() {
+            if path == Path::PageableUpload {
+                self.up.copy(&self.pages.slice(part.clone()), &mut self.a.slice_mut(part))?;
+            } else {
+                self.up.copy(&self.a.slice(part.clone()), &mut self.pages_back.slice_mut(part))?;
+            }
+        }
+        let host = start.elapsed().as_secs_f64();
+        self.up.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((seconds, (host / seconds.max(1e-9)).min(1.0)))
+    }
+
+    fn on_device(&mut self, run: Run) -> Result<f64> {
+        let (begin, end) = (self.device.timed_event()?, self.device.timed_event()?);
+        begin.record(&self.up)?;
+        for _ in 0..ON_DEVICE_COPIES {
+            self.up.copy(&self.a.slice(run.all()), &mut self.b.slice_mut(run.all()))?;
+        }
+        end.record(&self.up)?;
+        end.synchronize()?;
+        Ok(end.elapsed_since(&begin)?.seconds() / ON_DEVICE_COPIES as f64)
+    }
+}
+
+fn index(range: Range<u64>) -> Range<usize> {
+    let at = |n| usize::try_from(n).unwrap_or(usize::MAX);
+    at(range.start)..at(range.end)
+}
+
+/// All paths of one size.
+fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
+    let rate = |path, gb_per_s, host_busy, pattern| Rate {
+        path,
+        bytes: Bytes(run.elements * 8),
+        copies: run.copies,
+        gb_per_s,
+        host_busy,
+        pattern,
+    };
+    let mut rates = Vec::new();
+    desk.prepare(run)?;
+    for path in [Path::Upload, Path::Download] {
+        if path == Path::Download {
+            // What is downloaded was uploaded, and went through a copy within the device.
+            desk.up.copy(&desk.a.slice(run.all()), &mut desk.b.slice_mut(run.all()))?;
+            desk.up.synchronize()?;
+        }
+        let mut busy = Samples::default();
+        let speed = samples(repeats, || {
+            let (seconds, share) = desk.one_way(run, path)?;
+            busy.push(share);
+            Ok(run.rate(seconds))
+        })?;
+        rates.push(rate(path, speed, busy, None));
+    }
+    desk.verify("an upload and a download", run, &desk.target.read()?)?;
+    desk.spoil(run)?;
+    let mut best: Option<(Samples, Pattern)> = None;
+    for pattern in [Pattern::InTurn, Pattern::OneAfterTheOther] {
+        let speed = samples(repeats, || desk.duplex(run, pattern).map(|s| run.rate(s)))?;
+        if best.as_ref().is_none_or(|(other, _)| other.quantile(0.5) < speed.quantile(0.5)) {
+            best = Some((speed, pattern));
+        }
+    }
+    desk.verify("copies both ways", run, &desk.target.read()?)?;
+    if let Some((speed, pattern)) = best {
+        rates.push(rate(Path::Duplex, speed, Samples::default(), Some(pattern.name())));
+    }
+    desk.up.fill_bytes(&mut desk.a, 0)?;
+    desk.pages_back.write()?[index(run.all())].fill(0);
+    for path in [Path::PageableUpload, Path::PageableDownload] {
+        let mut busy = Samples::default();
+        let speed = samples(repeats, || {
+            let (seconds, share) = desk.pageable(run, path)?;
+            busy.push(share);
+            Ok(run.rate(seconds))
+        })?;
+        rates.push(rate(path, speed, busy, None));
+    }
+    desk.verify("pageable copies", run, &desk.pages_back.read()?)?;
+    Ok(rates)
+}
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let plan = bench.plan.clone();
+    let mut desk = Desk::new(&bench.device, plan.largest() / 8)?;
+    for bytes in plan.sizes {
+        let run = Run { elements: bytes / 8, copies: plan.copies(*bytes) };
+        bench.found.rates.extend(size(&mut desk, run, plan.repeats)?);
+    }
+    let run = Run { elements: plan.largest() / 8, copies: 1 };
+    let speed = samples(plan.repeats, || desk.on_device(run).map(|s| 2.0 * run.rate(s)))?;
+    bench.found.rates.push(Rate {
+        path: Path::OnDevice,
+        bytes: Bytes(plan.largest()),
+        copies: ON_DEVICE_COPIES,
+        gb_per_s: speed,
+        host_busy: Samples::default(),
+        pattern: None,
+    });
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Whether work on one kind of stream waits for work on another: the matrix of default streams.
+
+use super::Bench;
+use super::blocking::observe;
+use super::work::Lane;
+use crate::doctor::findings::Pair;
+use crate::doctor::verdict;
+use trijet::{Device, Error, ErrorKind, Result, Stream};
+
+/// How a stream of a kind is made.
+type Open = fn(&Device) -> Result<Stream>;
+
+const KINDS: [(&str, Open); 4] = [
+    ("legacy", Device::legacy_stream),
+    ("per-thread", Device::per_thread_stream),
+    ("blocking", Device::blocking_stream),
+    ("non-blocking", Device::stream),
+];
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let rounds = bench.rounds(bench.plan.kernel_ms);
+    for (first, open_first) in KINDS {
+        for (second, open_second) in KINDS {
+            let lane = |open: Open| Lane::new(&bench.device, open(&bench.device)?);
+            let mut lanes = [lane(open_first)?, lane(open_second)?];
+            let mut seen = Vec::new();
+            for repeat in 0..=bench.plan.repeats {
+                bench.device.synchronize()?;
+                let o = observe(&mut lanes, rounds, |_, _| Ok(()), || Ok(true))?;
+                if repeat > 0 {
+                    seen.push(verdict::stream(&o));
+                }
+            }
+            bench.device.synchronize()?;
+            let (stream, agree) = verdict::majority(&seen)
+                .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "observe", "no repeats"))?;
+            let agreeing = (agree, seen.len());
+            bench.found.pairs.push(Pair { first, second, stream, agreeing });
+        }
+    }
+    Ok(())
+}

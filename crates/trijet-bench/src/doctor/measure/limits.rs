@@ -1,0 +1,119 @@
+//! Where the device or a queue is full.
+
+use super::work::Lane;
+use super::{Bench, micros};
+use crate::doctor::findings::CallCost;
+use crate::doctor::verdict;
+use crate::stats::Samples;
+use std::time::Instant;
+use trijet::{Bytes, Device, Nanos, Result, TimedEvent};
+
+/// Streams that are made at once. The driver takes some of their memory in steps of 2 MiB.
+const STREAMS: u32 = 64;
+
+/// Streams that the process never had before: those that were given back are cheaper.
+pub(super) fn new_streams(bench: &mut Bench) -> Result<()> {
+    bench.device.synchronize()?;
+    let (mut time_ns, mut taken) = (Samples::default(), Samples::default());
+    let mut made = Vec::new();
+    for _ in 0..bench.plan.repeats {
+        let (Bytes(before), _) = bench.device.memory()?;
+        let start = Instant::now();
+        for _ in 0..STREAMS {
+            made.push(bench.device.stream()?);
+        }
+        time_ns.push(micros(start) * 1e3 / f64::from(STREAMS));
+        let (Bytes(after), _) = bench.device.memory()?;
+        taken.push(before.saturating_sub(after) as f64 / f64::from(STREAMS));
+    }
+    drop(made);
+    bench.found.calls.push(CallCost {
+        call: "stream create, a new one",
+        bare_ns: None,
+        bare_through_ns: None,
+        trijet_ns: Some(time_ns),
+    });
+    if bench.found.on_gpu() {
+        bench.found.limits.stream_bytes = Some(Nanos::from_seconds(taken.quantile(0.5) * 1e-9).0);
+    } else {
+        bench.absent("device memory of a stream", "a host device keeps its streams in the process");
+    }
+    Ok(())
+}
+
+/// Kernels of one block on a stream each.
+struct Crowd {
+    device: Device,
+    lanes: Vec<(Lane, TimedEvent)>,
+    rounds: u32,
+}
+
+impl Crowd {
+    /// Starts the first `width` kernels, and says when each was seen to end, in microseconds. With
+    /// `interleaved` each end is recorded before the next launch, else after all of them.
+    fn ends(&mut self, width: usize, interleaved: bool) -> Result<Vec<f64>> {
+        let begin = self.device.timed_event()?;
+        let Some((first, _)) = self.lanes.first() else { return Ok(Vec::new()) };
+        begin.record(&first.stream)?;
+        for (lane, end) in self.lanes.iter_mut().take(width) {
+            lane.launch(self.rounds)?;
+            if interleaved {
+                end.record(&lane.stream)?;
+            }
+        }
+        let lanes = self.lanes.iter().take(width);
+        if !interleaved {
+            lanes.clone().try_for_each(|(lane, end)| end.record(&lane.stream))?;
+        }
+        self.device.synchronize()?;
+        lanes.map(|(_, end)| Ok(end.elapsed_since(&begin)?.seconds() * 1e6)).collect()
+    }
+}
+
+/// How many kernels run at once: those that end with the first. Events in between can hold later
+/// kernels of other streams back, so both is measured.
+pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
+    let (count, device) = (bench.plan.grids, bench.device.clone());
+    let rounds = bench.rounds(bench.plan.kernel_ms);
+    let lane = |_| Ok((Lane::new(&device, device.stream()?)?, device.timed_event()?));
+    let lanes = (0..count).map(lane).collect::<Result<Vec<_>>>()?;
+    let mut crowd = Crowd { device: device.clone(), lanes, rounds };
+    let mut seen: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+    for _ in 0..bench.plan.repeats {
+        let alone = crowd.ends(1, true)?.iter().sum();
+        for (seen, interleaved) in seen.iter_mut().zip([false, true]) {
+            seen.push(verdict::resident(&crowd.ends(count, interleaved)?, alone));
+        }
+    }
+    let [apart, recorded] = seen.map(|seen| verdict::majority(&seen).map(|(most, _)| most));
+    bench.found.limits.resident_grids = apart.map(|resident| (resident, count as u64));
+    bench.found.limits.resident_recorded = recorded;
+    Ok(())
+}
+
+/// Launches behind a busy kernel until one holds the host up.
+pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
+    let mut lane = Lane::new(&bench.device, bench.device.stream()?)?;
+    let rounds = bench.rounds(bench.plan.kernel_ms);
+    let kernel_us = bench.plan.kernel_ms * 1e3;
+    let mut seen = Vec::new();
+    for _ in 0..bench.plan.repeats {
+        let start = Instant::now();
+        lane.launch(rounds)?;
+        let mut launches = Vec::with_capacity(bench.plan.launches_max);
+        while launches.len() < bench.plan.launches_max {
+            let begin = micros(start);
+            lane.launch(1)?;
+            let end = micros(start);
+            launches.push((begin, end));
+            // Behind an idle stream there is nothing to be seen any more.
+            if end > 0.5 * kernel_us {
+                break;
+            }
+        }
+        lane.stream.synchronize()?;
+        seen.push(verdict::queue_depth(&launches, kernel_us));
+    }
+    bench.found.limits.queue_depth = verdict::majority(&seen).map(|(depth, _)| depth);
+    Ok(())
+}

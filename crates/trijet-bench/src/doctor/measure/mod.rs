@@ -1,0 +1,133 @@
+//! The measurements, one file for each kind. A kind that fails is said to have failed, and the
+//! others go on.
+
+mod allocations;
+mod blocking;
+mod calls;
+mod chains;
+mod copies;
+mod defaults;
+mod limits;
+mod peers;
+mod work;
+
+pub(super) use allocations::{OURS_0, OURS_MAX, THRESHOLD_0, THRESHOLD_MAX};
+pub(super) use blocking::CONTROL;
+pub(super) use calls::HOP as CALL_HOP;
+pub(super) use chains::{GRAPH, PLAIN, STREAMED};
+
+use super::findings::{Absent, Findings};
+use super::plan::Plan;
+use crate::bare::lab::Lab;
+use crate::stats::Samples;
+use std::time::Instant;
+use trijet::{Device, Result};
+
+/// What every measurement uses.
+struct Bench {
+    device: Device,
+    plan: Plan,
+    /// Bare calls, where there is a GPU.
+    lab: Option<Lab>,
+    /// Rounds of the kernel `WORK` that take a millisecond.
+    rounds_per_ms: f64,
+    found: Findings,
+}
+
+impl Bench {
+    fn absent(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        self.found.absent.push(Absent { what: what.into(), why: why.into() });
+    }
+
+    fn run(&mut self, what: &'static str, measure: fn(&mut Self) -> Result<()>) {
+        let outcome = measure(self).and_then(|()| self.device.synchronize());
+        if let Err(error) = outcome {
+            self.found.failed.push(Absent { what: what.to_owned(), why: error.to_string() });
+        }
+    }
+}
+
+/// Measures the device and what is around it, in well under a minute.
+///
+/// ```no_run
+/// use trijet::{Device, Select};
+/// use trijet_bench::doctor::{self, findings::Path};
+/// let findings = doctor::run(&Device::open(Select::Auto)?)?;
+/// assert!(findings.curve(Path::Upload).iter().all(|(_, rate)| *rate > 0.0));
+/// # Ok::<(), trijet::Error>(())
+/// ```
+///
+/// # Errors
+/// What the driver reports before anything is measured; later failures are findings.
+pub fn run(device: &Device) -> Result<Findings> {
+    let start = Instant::now();
+    let info = device.info().clone();
+    let (on_gpu, ordinal) = (info.compute.0 > 0, device.id().0);
+    let mut bench = Bench {
+        device: device.clone(),
+        plan: Plan::of(&info),
+        lab: None,
+        rounds_per_ms: 0.0,
+        found: Findings::new(info, ordinal),
+    };
+    // Before any other stream: a driver may keep what streams that are gone needed.
+    bench.run("new streams", limits::new_streams);
+    if on_gpu {
+        match Lab::new(ordinal) {
+            Ok(lab) => bench.lab = Some(lab),
+            Err(e) => bench
+                .found
+                .failed
+                .push(Absent { what: "calls past the library".to_owned(), why: e.to_string() }),
+        }
+    } else {
+        bench.without_a_gpu();
+    }
+    bench.run("calibration of the kernel", work::calibrate);
+    bench.run("other devices", peers::measure);
+    bench.run("copies", copies::measure);
+    bench.run("calls", calls::measure);
+    bench.run("what blocks what", blocking::measure);
+    bench.run("default streams", defaults::measure);
+    bench.run("resident grids", limits::resident_grids);
+    bench.run("queue depth", limits::queue_depth);
+    bench.run("allocations", allocations::measure);
+    bench.run("chains of kernels", chains::measure);
+    bench.found.elapsed_s = start.elapsed().as_secs_f64();
+    Ok(bench.found)
+}
+
+impl Bench {
+    /// What a host device has no part in.
+    fn without_a_gpu(&mut self) {
+        for (what, why) in [
+            ("second-level cache, peer access", "a host device is this machine's processor"),
+            ("bare driver calls, hops, stream words", "the host device has no driver below it"),
+            ("cuMemAlloc, page locking, virtual memory", "these are calls of the CUDA driver"),
+            ("graphs and dependent launches", "these are calls of the CUDA driver"),
+        ] {
+            self.absent(what, why);
+        }
+    }
+}
+
+/// Takes `count` samples after a warm-up.
+fn samples(count: usize, mut sample: impl FnMut() -> Result<f64>) -> Result<Samples> {
+    sample()?;
+    let mut samples = Samples::default();
+    for _ in 0..count {
+        samples.push(sample()?);
+    }
+    Ok(samples)
+}
+
+/// The time of a call in microseconds.
+fn timed_us(call: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let start = Instant::now();
+    call()?;
+    Ok(micros(start))
+}
+
+fn micros(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}

@@ -1,0 +1,71 @@
+//! Other devices of the machine, and copies to them.
+
+use super::{Bench, samples};
+use crate::bare::lab::Lab;
+use crate::bare::peer::Peers;
+use crate::doctor::findings::{Neighbour, Path, Rate};
+use crate::stats::Samples;
+use trijet::{Bytes, Device, Result};
+
+pub(super) fn measure(bench: &mut Bench) -> Result<()> {
+    let Some(lab) = bench.lab.take() else { return Ok(()) };
+    let outcome = beside(bench, &lab);
+    bench.lab = Some(lab);
+    outcome
+}
+
+fn beside(bench: &mut Bench, lab: &Lab) -> Result<()> {
+    bench.found.l2 = Some(lab.l2()?);
+    bench.found.kernel_driver = kernel_driver();
+    let own = bench.found.ordinal;
+    let mut first = None;
+    for (ordinal, info) in (0..).zip(Device::cuda_devices()?) {
+        if ordinal == own {
+            continue;
+        }
+        let other = Lab::new(ordinal)?;
+        let (reached, reaches) = (lab.reaches(&other)?, other.reaches(lab)?);
+        bench.found.neighbours.push(Neighbour { ordinal, name: info.name, reached, reaches });
+        if first.is_none() && reached && reaches {
+            first = Some(other);
+        }
+    }
+    match &first {
+        Some(other) => copies(bench, lab, other)?,
+        None => bench.absent("peer copies", "no other GPU is within reach of this one"),
+    }
+    lab.enter()
+}
+
+fn copies(bench: &mut Bench, lab: &Lab, other: &Lab) -> Result<()> {
+    let plan = bench.plan.clone();
+    let all = usize::try_from(plan.largest()).unwrap_or(usize::MAX);
+    let peers = Peers::new(lab, other, all)?;
+    peers.verify(0x5a)?;
+    for bytes in plan.sizes {
+        let (size, count) = (usize::try_from(*bytes).unwrap_or(usize::MAX), plan.copies(*bytes));
+        let copies = usize::try_from(count).unwrap_or(usize::MAX);
+        let gb_per_s = samples(plan.repeats, || {
+            peers.copies(size, copies).map(|ns| (bytes * count) as f64 / ns.max(1.0))
+        })?;
+        bench.found.rates.push(Rate {
+            path: Path::Peer,
+            bytes: Bytes(*bytes),
+            copies: count,
+            gb_per_s,
+            host_busy: Samples::default(),
+            pattern: None,
+        });
+    }
+    peers.verify(0xa5)?;
+    peers.close()
+}
+
+/// As Linux tells it: the first word of the file that is numbers and dots.
+fn kernel_driver() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let is_version = |word: &&str| {
+        word.split('.').count() >= 2 && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    text.split_whitespace().find(is_version).map(str::to_owned)
+}

@@ -1,0 +1,79 @@
+//! A kernel that runs for a given time on one multiprocessor, and a stream to run it in. Its rounds
+//! are calibrated, so it always ends.
+
+use super::{Bench, micros};
+use std::time::Instant;
+use trijet::kernels::WORK;
+use trijet::{Buffer, Device, Event, Readiness, Result, Stream};
+
+/// Less than one block, so that the rest of the device is free.
+const ELEMENTS: u64 = 32;
+/// What a calibration tries at most; on any device far more than the time it looks for.
+const ROUNDS_MAX: u32 = 1 << 28;
+/// A calibration is steady from here on.
+const STEADY_US: f64 = 4_000.0;
+
+/// A stream with memory of its own, so that nothing orders it after another.
+pub(super) struct Lane {
+    pub(super) stream: Stream,
+    x: Buffer<u32>,
+    y: Buffer<u32>,
+    done: Event,
+}
+
+impl Lane {
+    pub(super) fn new(device: &Device, stream: Stream) -> Result<Self> {
+        let mut x = stream.alloc::<u32>(ELEMENTS)?;
+        let mut y = stream.alloc::<u32>(ELEMENTS)?;
+        stream.fill_bytes(&mut x, 1)?;
+        stream.fill_bytes(&mut y, 0)?;
+        stream.synchronize()?;
+        Ok(Self { stream, x, y, done: device.event()? })
+    }
+
+    /// Launches the kernel.
+    pub(super) fn launch(&mut self, rounds: u32) -> Result<()> {
+        self.stream.launch(&WORK, (rounds, &self.x, &mut self.y))
+    }
+
+    /// Launches the kernel and marks its end.
+    pub(super) fn start(&mut self, rounds: u32) -> Result<()> {
+        self.launch(rounds)?;
+        self.done.record(&self.stream)
+    }
+
+    /// Whether the kernel has ended.
+    pub(super) fn is_done(&self) -> Result<bool> {
+        Ok(self.done.query()? == Readiness::Ready)
+    }
+
+    fn timed(&mut self, rounds: u32) -> Result<f64> {
+        let start = Instant::now();
+        self.launch(rounds)?;
+        self.stream.synchronize()?;
+        Ok(micros(start))
+    }
+}
+
+impl Bench {
+    /// Rounds that take so long.
+    #[expect(clippy::cast_possible_truncation, reason = "float casts saturate at the bound")]
+    pub(super) fn rounds(&self, milliseconds: f64) -> u32 {
+        ((self.rounds_per_ms * milliseconds) as u32).clamp(1, ROUNDS_MAX)
+    }
+}
+
+/// Finds how many rounds take a millisecond. The second pass runs at the clock of a busy device.
+pub(super) fn calibrate(bench: &mut Bench) -> Result<()> {
+    let mut lane = Lane::new(&bench.device, bench.device.stream()?)?;
+    let mut rounds = 1 << 10;
+    lane.timed(rounds)?;
+    let mut time = lane.timed(rounds)?;
+    while time < STEADY_US && rounds < ROUNDS_MAX {
+        rounds *= 4;
+        time = lane.timed(rounds)?;
+    }
+    time = time.min(lane.timed(rounds)?);
+    bench.rounds_per_ms = f64::from(rounds) / time * 1e3;
+    Ok(())
+}

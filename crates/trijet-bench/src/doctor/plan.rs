@@ -1,0 +1,91 @@
+//! How much is measured: enough for steady numbers on a GPU, and less where a processor stands in.
+#![forbid(unsafe_code)]
+
+use trijet::DeviceInfo;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Sizes and repeats.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// Sizes of copies.
+    pub(super) sizes: &'static [u64],
+    /// Bytes of one sample at most, if more than one copy.
+    pub(super) sample_bytes: u64,
+    /// Copies of one sample at most: far below the depth of a queue.
+    pub(super) copies_max: u64,
+    /// Samples of each figure, after a warm-up.
+    pub(super) repeats: usize,
+    /// How long the kernel runs that calls are made beside, in milliseconds.
+    pub(super) kernel_ms: f64,
+    /// Calls of one sample.
+    pub(super) burst: u32,
+    /// Sizes of allocations.
+    pub(super) allocations: &'static [u64],
+    /// Streams with a kernel each.
+    pub(super) grids: usize,
+    /// Launches behind a busy stream.
+    pub(super) launches_max: usize,
+}
+
+impl Plan {
+    pub(super) fn of(info: &DeviceInfo) -> Self {
+        if info.compute.0 > 0 { Self::gpu() } else { Self::host() }
+    }
+
+    fn gpu() -> Self {
+        Self {
+            sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB],
+            sample_bytes: 256 * MIB,
+            copies_max: 256,
+            repeats: 7,
+            kernel_ms: 20.0,
+            burst: 256,
+            allocations: &[4 * KIB, MIB, 16 * MIB, 256 * MIB],
+            grids: 200,
+            launches_max: 4096,
+        }
+    }
+
+    /// Copies are the processor's own, so larger ones show nothing new.
+    fn host() -> Self {
+        Self {
+            sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB],
+            sample_bytes: 16 * MIB,
+            copies_max: 32,
+            repeats: 5,
+            kernel_ms: 8.0,
+            burst: 64,
+            allocations: &[4 * KIB, MIB, 16 * MIB],
+            grids: 24,
+            launches_max: 2048,
+        }
+    }
+
+    /// Copies of one sample.
+    pub(super) fn copies(&self, bytes: u64) -> u64 {
+        (self.sample_bytes / bytes).clamp(1, self.copies_max)
+    }
+
+    pub(super) fn largest(&self) -> u64 {
+        self.sizes.iter().copied().max().unwrap_or(MIB)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_fit_the_buffers_and_the_queue() {
+        for plan in [Plan::gpu(), Plan::host()] {
+            for bytes in plan.sizes {
+                let copies = plan.copies(*bytes);
+                assert!(copies * bytes <= plan.largest(), "{copies} copies of {bytes}");
+                assert!(copies <= 512);
+            }
+            assert!(plan.repeats >= 5);
+        }
+    }
+}

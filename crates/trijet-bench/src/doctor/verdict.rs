@@ -1,0 +1,212 @@
+//! From times to words: whether the host waited, whether a stream was held back, and where a queue
+//! or the device was full. Functions of numbers, so that they can be tested without a device.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// What happened when a call was made while a long kernel ran on stream a, and a short one was then
+/// launched on stream b. Times are the host's, in microseconds since the launch on a.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// The call began.
+    pub call_us: f64,
+    /// It returned.
+    pub returned_us: f64,
+    /// The kernel on a still ran then.
+    pub running: bool,
+    /// The kernel on b had been launched.
+    pub issued_us: f64,
+    /// The kernel on a was seen to have ended.
+    pub a_end_us: f64,
+    /// The kernel on b was seen to have ended.
+    pub b_end_us: f64,
+}
+
+/// What the host did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostVerdict {
+    /// The call returned while the kernel ran.
+    Free,
+    /// The call returned when the kernel had ended, and takes much less by itself.
+    Waits,
+    /// The kernel had ended, and the call is so long by itself that this says nothing.
+    Unclear,
+}
+
+/// What the other stream did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StreamVerdict {
+    /// Its kernel ended while the other one ran.
+    Free,
+    /// Its kernel ended after the other one.
+    HeldBack,
+    /// The host was held up, so that its kernel came after the other one in any case.
+    IssuedAfter,
+    /// It ended so close to the end of the other one that this says nothing.
+    Unclear,
+}
+
+impl fmt::Display for HostVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Free => "free",
+            Self::Waits => "waits",
+            Self::Unclear => "unclear",
+        })
+    }
+}
+
+impl fmt::Display for StreamVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Free => "free",
+            Self::HeldBack => "held back",
+            Self::IssuedAfter => "issued after",
+            Self::Unclear => "unclear",
+        })
+    }
+}
+
+/// A call whose own time is more than this share of what the kernel had left may have outlasted it.
+const OWN_SHARE_MAX: f64 = 0.5;
+
+/// Judges the host; `alone_us` is what the call takes on an idle device.
+///
+/// ```
+/// use trijet_bench::doctor::verdict::{HostVerdict, Observation, host};
+/// let o = Observation {
+///     call_us: 10.0, returned_us: 29_990.0, running: false,
+///     issued_us: 29_995.0, a_end_us: 29_992.0, b_end_us: 30_010.0,
+/// };
+/// assert_eq!(host(&o, 60.0), HostVerdict::Waits);
+/// assert_eq!(host(&o, 23_600.0), HostVerdict::Unclear);
+/// ```
+#[must_use]
+pub fn host(o: &Observation, alone_us: f64) -> HostVerdict {
+    if o.running {
+        HostVerdict::Free
+    } else if alone_us > OWN_SHARE_MAX * (o.a_end_us - o.call_us) {
+        HostVerdict::Unclear
+    } else {
+        HostVerdict::Waits
+    }
+}
+
+/// Judges stream b.
+#[must_use]
+pub fn stream(o: &Observation) -> StreamVerdict {
+    if !o.running || o.a_end_us <= o.issued_us {
+        StreamVerdict::IssuedAfter
+    } else if o.b_end_us >= o.a_end_us {
+        StreamVerdict::HeldBack
+    } else if o.b_end_us - o.issued_us <= 0.5 * (o.a_end_us - o.issued_us) {
+        StreamVerdict::Free
+    } else {
+        StreamVerdict::Unclear
+    }
+}
+
+/// The verdict that most repeats gave, and how many did; the first of equals in order.
+#[must_use]
+pub fn majority<V: Copy + Ord>(verdicts: &[V]) -> Option<(V, usize)> {
+    let count = |v: &V| verdicts.iter().filter(|other| *other == v).count();
+    verdicts.iter().map(|v| (*v, count(v))).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)))
+}
+
+/// How many launches fit behind a busy stream: those before the first that returned only when the
+/// busy kernel had ended. `begin_us` and `end_us` are the launches' since the start of that kernel,
+/// which runs for `kernel_us`. `Err` is how many there were, if none did.
+///
+/// # Errors
+/// The number of launches, when none was held up.
+pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> {
+    let held =
+        |(begin, end): &(f64, f64)| *begin < 0.5 * kernel_us && end - begin > 0.25 * kernel_us;
+    match launches.iter().position(held) {
+        Some(at) => Ok(at as u64),
+        None => Err(launches.len() as u64),
+    }
+}
+
+/// How many of equal kernels that were launched together ran at once: those that ended within one
+/// and a half times the time of one.
+#[must_use]
+pub fn resident(ends_us: &[f64], kernel_us: f64) -> u64 {
+    ends_us.iter().filter(|end| **end <= 1.5 * kernel_us).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel of 30 ms, a call that returns after `call` us, and a short kernel on b.
+    fn observed(call: f64, b_end: f64) -> Observation {
+        let (a_end, returned) = (30_000.0, 5.0 + call);
+        let issued = returned + 4.0;
+        let a_end_seen = f64::max(a_end, returned);
+        Observation {
+            call_us: 5.0,
+            returned_us: returned,
+            running: returned < a_end,
+            issued_us: issued,
+            a_end_us: a_end_seen,
+            b_end_us: b_end,
+        }
+    }
+
+    #[test]
+    fn an_allocation_that_does_not_wait_is_free() {
+        // cuMemAlloc of 1 GiB: 408 us beside a 30 ms kernel.
+        let o = observed(408.0, 440.0);
+        assert_eq!((host(&o, 400.0), stream(&o)), (HostVerdict::Free, StreamVerdict::Free));
+    }
+
+    #[test]
+    fn a_free_that_waits_for_the_device_says_nothing_of_the_stream() {
+        let o = observed(29_998.0, 30_020.0);
+        assert_eq!((host(&o, 55.0), stream(&o)), (HostVerdict::Waits, StreamVerdict::IssuedAfter));
+    }
+
+    #[test]
+    fn page_locking_that_takes_long_by_itself_is_no_wait() {
+        // 64 MiB: 23.6 ms, and the kernel still runs.
+        let o = observed(23_600.0, 23_650.0);
+        assert_eq!((host(&o, 23_600.0), stream(&o)), (HostVerdict::Free, StreamVerdict::Free));
+        // 96 MiB outlast the kernel: nothing is known.
+        let o = observed(35_400.0, 35_450.0);
+        assert_eq!(host(&o, 35_400.0), HostVerdict::Unclear);
+    }
+
+    #[test]
+    fn a_kernel_that_ends_after_the_long_one_was_held_back() {
+        assert_eq!(stream(&observed(3.0, 30_004.0)), StreamVerdict::HeldBack);
+        assert_eq!(stream(&observed(3.0, 30_000.0)), StreamVerdict::HeldBack);
+        assert_eq!(stream(&observed(3.0, 25_000.0)), StreamVerdict::Unclear);
+    }
+
+    #[test]
+    fn the_majority_counts_and_ties_go_to_the_first_in_order() {
+        use StreamVerdict::{Free, HeldBack};
+        assert_eq!(majority(&[Free, HeldBack, HeldBack]), Some((HeldBack, 2)));
+        assert_eq!(majority(&[HeldBack, Free]), Some((Free, 1)));
+        assert_eq!(majority::<StreamVerdict>(&[]), None);
+    }
+
+    #[test]
+    fn the_queue_is_full_where_a_launch_lasts_until_the_kernel_ends() {
+        let mut launches: Vec<(f64, f64)> =
+            (0..1021).map(|n| (f64::from(n) * 3.0, f64::from(n) * 3.0 + 2.4)).collect();
+        assert_eq!(queue_depth(&launches, 30_000.0), Err(1021));
+        launches.push((3063.0, 30_001.0));
+        assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
+        // A host that was interrupted for a millisecond was not held up by the queue.
+        launches[10].1 += 1000.0;
+        assert_eq!(queue_depth(&launches, 30_000.0), Ok(1021));
+    }
+
+    #[test]
+    fn kernels_of_the_second_wave_were_not_resident() {
+        let ends: Vec<f64> = (0..200).map(|n| if n < 128 { 8_100.0 } else { 16_200.0 }).collect();
+        assert_eq!(resident(&ends, 8_000.0), 128);
+    }
+}

@@ -1,0 +1,388 @@
+//! The findings as text of at most 100 columns, with the advice at the end.
+#![forbid(unsafe_code)]
+
+use std::fmt::{Display, Write};
+use trijet::Bytes;
+use trijet::device::driver::Clock;
+use trijet_bench::doctor::advice;
+use trijet_bench::doctor::findings::{Findings, Pair, Path};
+use trijet_bench::doctor::verdict::StreamVerdict;
+use trijet_bench::record::COMMIT;
+use trijet_bench::stats::Samples;
+
+/// The columns of a line.
+const WIDTH: usize = 100;
+
+/// A text that grows by lines.
+#[derive(Debug, Default)]
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, line: impl Display) {
+        writeln!(self.0, "{line}").expect("a string takes every line");
+    }
+
+    /// Words, broken at `WIDTH`; further lines are indented.
+    fn wrapped(&mut self, first: &str, words: &str) {
+        let mut line = first.to_owned();
+        for word in words.split_whitespace() {
+            if line.len() + word.len() + 1 > WIDTH {
+                self.line(&line);
+                line = " ".repeat(first.len().min(4));
+            }
+            if !line.ends_with(' ') && !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        self.line(line);
+    }
+
+    fn title(&mut self, title: &str) {
+        self.line("");
+        self.line(title);
+    }
+}
+
+/// What the numbers are of, in words.
+pub(super) fn measured_on(f: &Findings) -> &'static str {
+    match f.device.clock {
+        Clock::Device => "a GPU",
+        Clock::Processor => "the host device (CPU threads of this machine), not a GPU",
+        Clock::Model => "the host device (a model's clock), not a GPU",
+    }
+}
+
+/// The whole report.
+pub(super) fn report(f: &Findings) -> String {
+    let mut page = Page::default();
+    header(f, &mut page);
+    copies(f, &mut page);
+    calls(f, &mut page);
+    blocked(f, &mut page);
+    matrix(f, &mut page);
+    limits(f, &mut page);
+    allocations(f, &mut page);
+    chains(f, &mut page);
+    for (title, list) in [("Not applicable here", &f.absent), ("FAILED", &f.failed)] {
+        if !list.is_empty() {
+            page.title(title);
+            for absent in list {
+                page.wrapped("  ", &format!("{}: {}", absent.what, absent.why));
+            }
+        }
+    }
+    page.title("What follows, from these numbers (measured here, guaranteed by nobody)");
+    for advice in advice::derive(f) {
+        page.wrapped("  -", &advice.text);
+    }
+    page.0
+}
+
+fn header(f: &Findings, page: &mut Page) {
+    let info = &f.device;
+    page.line(format_args!("{}: measured on {}", info.name, measured_on(f)));
+    if !f.on_gpu() {
+        page.line(format_args!("  {} threads", info.multiprocessors));
+    } else {
+        let l2 = f.l2.map_or("unknown".to_owned(), |b| b.to_string());
+        page.line(format_args!(
+            "  cuda:{}, compute capability {}.{}, {} multiprocessors, {} copy engines, L2 {l2}, {}",
+            f.ordinal,
+            info.compute.0,
+            info.compute.1,
+            info.multiprocessors,
+            info.copy_engines,
+            info.memory
+        ));
+        let (version, kernel) = (info.driver_version, f.kernel_driver.as_deref());
+        page.line(format_args!(
+            "  driver {} for CUDA {}.{}, stream priorities {} to {}",
+            kernel.unwrap_or("(version unknown)"),
+            version / 1000,
+            version % 1000 / 10,
+            info.priorities.0,
+            info.priorities.1
+        ));
+    }
+    page.line(format_args!("  {}, commit {COMMIT}, took {:.1} s", f.date, f.elapsed_s));
+    let yes = |reached| if reached { "yes" } else { "no" };
+    for n in &f.neighbours {
+        let (to, from) = (yes(n.reached), yes(n.reaches));
+        page.line(format_args!(
+            "  cuda:{} {}: peer access to it {to}, from it {from}",
+            n.ordinal, n.name
+        ));
+    }
+}
+
+/// Three significant digits.
+fn short(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Microseconds, or milliseconds from 1000 of them.
+fn micros(us: f64) -> String {
+    if us >= 999.5 { format!("{} ms", short(us / 1e3)) } else { format!("{} us", short(us)) }
+}
+
+fn nanos(ns: f64) -> String {
+    if ns >= 999.5 { micros(ns / 1e3) } else { format!("{ns:.0} ns") }
+}
+
+fn median(samples: &Samples) -> f64 {
+    samples.quantile(0.5)
+}
+
+/// Largest less smallest, as a share of the median.
+fn spread(samples: &Samples) -> f64 {
+    (samples.quantile(1.0) - samples.quantile(0.0)) / median(samples)
+}
+
+fn copies(f: &Findings, page: &mut Page) {
+    let paths: Vec<Path> = Path::ALL
+        .into_iter()
+        .filter(|p| *p != Path::OnDevice && f.rates.iter().any(|r| r.path == *p))
+        .collect();
+    if paths.is_empty() {
+        return;
+    }
+    page.title("Copies by size, GB/s (median; copies back to back, bytes verified)");
+    let heads: String = paths.iter().map(|p| format!("{:>15}", p.name())).collect();
+    page.line(format_args!("  {:<9}{heads}", "size"));
+    let mut sizes: Vec<Bytes> =
+        f.rates.iter().filter(|r| r.path != Path::OnDevice).map(|rate| rate.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    for size in sizes {
+        let cells: String = paths
+            .iter()
+            .map(|p| f.rates.iter().find(|r| r.path == *p && r.bytes == size))
+            .map(|rate| rate.map_or("-".to_owned(), |r| format!("{:.1}", median(&r.gb_per_s))))
+            .map(|cell| format!("{cell:>15}"))
+            .collect();
+        page.line(format_args!("  {:<9}{cells}", size.to_string()));
+    }
+    if let Some(rate) = f.rates.iter().find(|r| r.path == Path::OnDevice) {
+        let speed = median(&rate.gb_per_s);
+        page.line(format_args!("  within the device: {} GB/s, read and written", short(speed)));
+    }
+    let busy = |path| {
+        let large = f.rates.iter().filter(|r| r.path == path).max_by_key(|r| r.bytes);
+        large.map_or("-".to_owned(), |r| format!("{:.0} %", median(&r.host_busy) * 100.0))
+    };
+    page.line(format_args!(
+        "  host inside the calls, largest size: pinned H2D {}, pageable H2D {}, pageable D2H {}",
+        busy(Path::Upload),
+        busy(Path::PageableUpload),
+        busy(Path::PageableDownload)
+    ));
+    let worst = f.rates.iter().max_by(|a, b| spread(&a.gb_per_s).total_cmp(&spread(&b.gb_per_s)));
+    if let Some(rate) = worst {
+        page.line(format_args!(
+            "  largest spread (max - min over median): {:.0} % ({}, {})",
+            spread(&rate.gb_per_s) * 100.0,
+            rate.path.name(),
+            rate.bytes
+        ));
+    }
+}
+
+fn calls(f: &Findings, page: &mut Page) {
+    if f.calls.is_empty() {
+        return;
+    }
+    page.title("Calls, per call in a burst (median, min to max)");
+    let heads = ["bare, host time", "until device done", "through trijet, host time"];
+    page.line(format_args!("  {:<28}{:>21}{:>23}{:>26}", "call", heads[0], heads[1], heads[2]));
+    let cell = |samples: &Option<Samples>, range: bool| match samples {
+        None => "-".to_owned(),
+        Some(s) if range => format!(
+            "{} ({}..{})",
+            nanos(median(s)),
+            short(s.quantile(0.0) / 1e3),
+            short(s.quantile(1.0) / 1e3)
+        ),
+        Some(s) => nanos(median(s)),
+    };
+    for cost in &f.calls {
+        page.line(format_args!(
+            "  {:<28}{:>21}{:>23}{:>26}",
+            cost.call,
+            cell(&cost.bare_ns, true),
+            cell(&cost.bare_through_ns, false),
+            cell(&cost.trijet_ns, true)
+        ));
+    }
+    page.line("  (min..max in us)");
+}
+
+fn blocked(f: &Findings, page: &mut Page) {
+    if f.blocked.is_empty() {
+        return;
+    }
+    let kernel = f.blocked.first().map_or(0.0, |b| median(&b.kernel_us));
+    page.title(&format!(
+        "What blocks what: a kernel of {} runs on a; then the call; then a kernel on b",
+        micros(kernel)
+    ));
+    page.line(format_args!(
+        "  {:<37}{:<13}{:>9}{:>11}  {:<8} {:<13}{}",
+        "call", "streams a, b", "alone", "beside it", "host", "kernel on b", "runs"
+    ));
+    for row in &f.blocked {
+        page.line(format_args!(
+            "  {:<37}{:<13}{:>9}{:>11}  {:<8} {:<13}{}/{}",
+            row.call,
+            row.streams,
+            micros(median(&row.alone_us)),
+            micros(median(&row.beside_us)),
+            row.host,
+            row.stream,
+            row.agreeing.0,
+            row.agreeing.1
+        ));
+    }
+    page.line("  alone, beside it: host time of the call; runs: repeats with these verdicts");
+    if !advice::kernels_overlap(f) {
+        page.line("  kernels never ran at once here, so `held back` says nothing of the calls");
+    }
+}
+
+fn matrix(f: &Findings, page: &mut Page) {
+    if f.pairs.is_empty() {
+        return;
+    }
+    page.title("Default streams: does a kernel on the second stream wait for one on the first?");
+    let mut kinds: Vec<&str> = f.pairs.iter().map(|p| p.first).collect();
+    kinds.dedup();
+    let heads: String = kinds.iter().map(|k| format!("{k:>15}")).collect();
+    page.line(format_args!("  {:<22}{heads}", "first \\ second"));
+    let word = |pair: &Pair| {
+        let word = match pair.stream {
+            StreamVerdict::Free => "no",
+            StreamVerdict::HeldBack => "waits",
+            StreamVerdict::IssuedAfter | StreamVerdict::Unclear => "unclear",
+        };
+        let (agree, all) = pair.agreeing;
+        if agree == all { word.to_owned() } else { format!("{word} {agree}/{all}") }
+    };
+    for first in &kinds {
+        let cells: String = kinds
+            .iter()
+            .filter_map(|second| f.pairs.iter().find(|p| p.first == *first && p.second == *second))
+            .map(|pair| format!("{:>15}", word(pair)))
+            .collect();
+        page.line(format_args!("  {first:<22}{cells}"));
+    }
+    page.line("  (legacy and per-thread twice are one stream; the others are two streams)");
+}
+
+fn limits(f: &Findings, page: &mut Page) {
+    page.title("Limits");
+    if let Some((resident, launched)) = f.limits.resident_grids {
+        page.line(format_args!(
+            "  resident grids: {resident} of {launched} one-block kernels on as many streams"
+        ));
+    }
+    if let Some(recorded) = f.limits.resident_recorded {
+        page.line(format_args!("  the same with an event record behind each kernel: {recorded}"));
+    }
+    match f.limits.queue_depth {
+        Some(Ok(depth)) => page.line(format_args!(
+            "  queue depth: {depth} launches fit behind a busy stream; the next holds the host up"
+        )),
+        Some(Err(all)) => page.line(format_args!(
+            "  queue depth: none of {all} launches behind a busy stream held the host up"
+        )),
+        None => {}
+    }
+    if let Some(bytes) = f.limits.stream_bytes {
+        page.line(format_args!("  device memory of a stream: {}", Bytes(bytes)));
+    }
+}
+
+fn allocations(f: &Findings, page: &mut Page) {
+    if f.allocations.is_empty() {
+        return;
+    }
+    page.title("Allocate + free, time of a pair (median)");
+    let mut sizes: Vec<Bytes> = f.allocations.iter().map(|a| a.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let heads: String = sizes.iter().map(|b| format!("{:>11}", b.to_string())).collect();
+    page.line(format_args!("  {:<48}{heads}", "way"));
+    let mut ways: Vec<&str> = Vec::new();
+    for pair in &f.allocations {
+        if !ways.contains(&pair.way) {
+            ways.push(pair.way);
+        }
+    }
+    for way in ways {
+        let cells: String = sizes
+            .iter()
+            .map(|size| f.allocations.iter().find(|a| a.way == way && a.bytes == *size))
+            .map(|pair| pair.map_or("-".to_owned(), |p| nanos(median(&p.pair_ns))))
+            .map(|cell| format!("{cell:>11}"))
+            .collect();
+        page.line(format_args!("  {way:<48}{cells}"));
+    }
+    if f.allocations.iter().any(|a| a.way.starts_with("cuMemAlloc")) {
+        page.line("  (small cuMemAlloc: other allocations were alive, whose blocks may serve it)");
+    }
+}
+
+fn chains(f: &Findings, page: &mut Page) {
+    if f.chains.is_empty() {
+        return;
+    }
+    page.title("Chains of kernels (counts verified, but for empty ones)");
+    page.line(format_args!(
+        "  {:<31}{:<22}{:>8}{:>17}{:>19}",
+        "kernel", "way", "kernels", "device, each", "host, each launch"
+    ));
+    for chain in &f.chains {
+        page.line(format_args!(
+            "  {:<31}{:<22}{:>8}{:>17}{:>19}",
+            chain.kernel,
+            chain.way,
+            chain.kernels,
+            nanos(median(&chain.kernel_ns)),
+            nanos(median(&chain.launch_ns))
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_print_with_three_digits_and_the_unit_that_fits() {
+        let ours = [0.05, 2.35, 23.6, 561.4, 999.6, 23_600.0].map(micros);
+        assert_eq!(ours, ["0.05 us", "2.35 us", "23.6 us", "561 us", "1.00 ms", "23.6 ms"]);
+        assert_eq!([496.0, 73_000.0].map(nanos), ["496 ns", "73.0 us"]);
+    }
+
+    #[test]
+    fn long_advice_breaks_at_the_width() {
+        let mut page = Page::default();
+        page.wrapped("  -", &"word ".repeat(60));
+        assert!(page.0.lines().count() == 4 && page.0.lines().all(|line| line.len() <= WIDTH));
+        assert!(page.0.starts_with("  - word word") && page.0.contains("\n   word"));
+    }
+
+    #[test]
+    fn the_spread_is_relative_to_the_median() {
+        let mut samples = Samples::default();
+        for value in [50.0, 55.0, 52.5, 54.0, 51.0] {
+            samples.push(value);
+        }
+        assert!((spread(&samples) - 5.0 / 52.5).abs() < 1e-12);
+    }
+}
