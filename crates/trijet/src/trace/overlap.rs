@@ -76,6 +76,12 @@ impl Union {
         self.and(&Self::of(gaps))
     }
 
+    /// The intervals, sorted and without common points.
+    #[must_use]
+    pub fn intervals(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
     /// The first and the last moment covered.
     #[must_use]
     pub fn hull(&self) -> Option<Range<u64>> {
