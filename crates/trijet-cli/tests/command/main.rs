@@ -15,3 +15,4 @@ mod map;
 mod overlap;
 mod printing;
 mod reference;
+mod trace;
