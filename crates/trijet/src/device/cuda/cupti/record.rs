@@ -53,6 +53,8 @@ struct Recorder {
     process: u32,
     sink: Mutex<Sink<File>>,
     spare: Mutex<Vec<Box<[u64]>>>,
+    /// The addresses of those that CUPTI has.
+    lent: Mutex<Vec<usize>>,
     /// Buffers that were made and not given up.
     buffers: AtomicUsize,
     declined: AtomicU64,
@@ -109,6 +111,7 @@ fn start(file: File, process: u32) {
         process,
         sink: Mutex::new(sink),
         spare: Mutex::new(Vec::with_capacity(SPARE_MAX)),
+        lent: Mutex::new(Vec::with_capacity(BUFFERS_MAX)),
         buffers: AtomicUsize::new(0),
         declined: AtomicU64::new(0),
         host: AtomicU64::new(0),
@@ -225,6 +228,13 @@ impl Recorder {
         sink.flush();
     }
 
+    /// Whether the buffer at `address` was lent to CUPTI, which gives it back.
+    fn takes_back(&self, address: usize) -> bool {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = lent.iter().position(|&other| other == address);
+        place.is_some_and(|place| lent.swap_remove(place) == address)
+    }
+
     /// Whether this is the process that is recorded, and not a child that it forked.
     fn is_at_home(&self) -> bool {
         std::process::id() == self.process
@@ -274,7 +284,10 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
         if let Some(recorder) = RECORDER.get() {
             let since = Instant::now();
             if let Some(buffer) = recorder.buffer() {
-                given = (Box::into_raw(buffer).cast(), BUFFER_WORDS * 8);
+                let words = Box::into_raw(buffer).cast::<u8>();
+                let mut lent = recorder.lent.lock().unwrap_or_else(PoisonError::into_inner);
+                lent.push(words.addr());
+                given = (words, BUFFER_WORDS * 8);
             }
             recorder.spent(since);
         }
@@ -291,15 +304,14 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
 extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
-        if buffer.is_null() || !recorder.is_at_home() {
+        // One that another tool in this process gave out is not ours to free.
+        if !recorder.is_at_home() || !recorder.takes_back(buffer.addr()) {
             return;
         }
         let since = Instant::now();
         let words = std::ptr::slice_from_raw_parts_mut(buffer.cast::<u64>(), BUFFER_WORDS);
-        // SAFETY: every buffer that CUPTI has came out of `requested`, where a box of this length
-        // was turned into the pointer; CUPTI gives it back once and uses it no more. It would be
-        // false for a buffer that another set of callbacks gave out before ours were registered;
-        // CUPTI gives those back to ours only if the program registers before its first CUDA call.
+        // SAFETY: the address was lent and not yet taken back, so the pointer is that of a box of
+        // this length which `requested` turned into one; CUPTI uses it no more once it is here.
         let buffer = unsafe { Box::from_raw(words) };
         recorder.take(&buffer, valid);
         recorder.keep(buffer);
