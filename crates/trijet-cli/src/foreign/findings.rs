@@ -29,7 +29,7 @@ pub struct Finding {
     pub title: &'static str,
     /// How often it happened.
     pub count: usize,
-    /// The most that mending it can gain.
+    /// What mending it may gain.
     pub cost: Nanos,
     /// What was seen.
     pub seen: String,
@@ -128,7 +128,7 @@ fn legacy(view: &View<'_>, recording: &Recording, calls: &Calls) -> Option<Findi
         count: kernels,
         cost: barrier,
         seen: format!(
-            "{} other streams, {} of them blocking: for the cost, work that had been enqueued on \
+            "streams beside it: {}, of them blocking: {}; the cost is how long enqueued work of \
              one side waited while the other side ran; legacy work ran alone for {alone}",
             count(&others),
             count(&blocking)
@@ -165,12 +165,10 @@ fn sync(view: &View<'_>, calls: &Calls, class: Class) -> Option<(usize, Nanos, S
     }
     let host = Union::of(list.iter().map(|call| call.time.clone()));
     let left = left_by(&view.idle, list.iter().copied());
-    let inside = left.and(&host).length();
     let seen = format!(
-        "the host waited for {}; the GPU stood still for {inside} before a wait returned, and for \
-         {} after it until the next operation",
+        "the host waited for {}; the GPU stood still for {} of it",
         host.length(),
-        Nanos(left.length().0 - inside.0)
+        host.and(&view.idle).length()
     );
     Some((list.len(), left.length(), seen))
 }

@@ -57,14 +57,16 @@ impl Idle {
     }
 }
 
-/// The idle time that calls leave behind: from the call's begin, or the moment at which the GPU ran
-/// dry inside of it, to the next operation. A gap that ends before the call does is none of these:
-/// there the GPU had work in its queue.
+/// The idle time that waits leave behind: from the call's begin, or the moment at which the GPU ran
+/// dry inside of it, to the next operation, but no longer than the wait itself. A host that does
+/// not wait is ahead by that much and no more; what it does for itself afterwards, it would do too.
+/// A gap that ends before the call does is none of these: the GPU had work in its queue.
 pub(super) fn left_by<'a>(idle: &Union, calls: impl Iterator<Item = &'a Call>) -> Union {
     let gaps = idle.intervals();
     Union::of(calls.filter_map(|call| {
         let after = gaps.partition_point(|gap| gap.end < call.time.end);
         let gap = gaps.get(after).filter(|gap| gap.start <= call.time.end)?;
-        Some(gap.start.max(call.time.start)..gap.end)
+        let start = gap.start.max(call.time.start);
+        Some(start..gap.end.min(start + (call.time.end - call.time.start)))
     }))
 }

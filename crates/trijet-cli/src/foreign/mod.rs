@@ -2,8 +2,8 @@
 //! nobody was.
 //!
 //! Lengths are those of unions of intervals, never sums of durations. A finding's cost is time in
-//! which no kernel ran while the thing went on, or the GPU stood still because of it: the most that
-//! mending it can gain. Several findings may claim the same moment, so they do not add up.
+//! which no kernel ran while the thing went on, or the GPU stood still because of it: an estimate
+//! of what mending it gains. Several findings may claim the same moment, so they do not add up.
 //!
 //! What kernels read and write is not in a recording. So nothing here speaks of races.
 #![forbid(unsafe_code)]

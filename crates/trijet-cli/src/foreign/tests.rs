@@ -4,7 +4,7 @@ use super::*;
 use trijet::base::ledger::StreamClass;
 use trijet::trace::activity::{Api, ContextInfo, Direction, Memory, NameId, StreamInfo};
 
-/// A recording under construction. Everything lies 1 ms after the clock's zero, which means no time.
+/// A recording under construction. Times start 1 ms after the clock's zero, which means no time.
 #[derive(Default)]
 struct Story {
     recording: Recording,
@@ -161,6 +161,16 @@ fn a_wait_costs_the_idle_time_from_the_last_operation_to_the_next() {
     }
 }
 
+/// The host read files for 900 after a wait of 10: without the wait it is late all the same.
+#[test]
+fn a_wait_costs_no_more_than_itself() {
+    let mut story = Story::new();
+    story.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
+    story.call("cudaDeviceSynchronize", [95, 105]);
+    story.call("cudaLaunchKernel", [990, 992]).kernel(13, [1000, 1100]);
+    assert_eq!(story.finding("PERF/DEVICE-SYNC"), Some((1, 10)));
+}
+
 /// There was work in the queue: the gap in the midst of the wait is not its fault.
 #[test]
 fn a_gap_inside_of_a_wait_is_not_charged_to_it() {
@@ -186,7 +196,11 @@ fn a_hundred_small_copies_are_a_finding_and_a_few_are_none() {
     let story = |count: u64| {
         let mut story = Story::new();
         for at in (0..count).map(|n| n * 10) {
-            story.call("cudaMemcpyAsync", [at, at + 2]).upload(Memory::Pinned, 4096, [at + 4, at + 5]);
+            story.call("cudaMemcpyAsync", [at, at + 2]).upload(
+                Memory::Pinned,
+                4096,
+                [at + 4, at + 5],
+            );
         }
         story.finding("PERF/SMALL-COPY")
     };

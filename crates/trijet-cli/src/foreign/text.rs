@@ -118,7 +118,7 @@ impl Display for Device {
         if !self.findings.is_empty() {
             writeln!(
                 f,
-                "    findings, each with the most that mending it gains; they may overlap:"
+                "    findings by cost; several may claim the same moment, so they do not add up:"
             )?;
         }
         self.findings.iter().try_for_each(|finding| write!(f, "{finding}"))?;

@@ -89,8 +89,7 @@ fn a_program_whose_cupti_is_no_cupti_is_recorded_with_the_reason() {
     for (cupti, words) in
         [("/nonexistent/libcupti.so", "/nonexistent/libcupti.so"), ("libm.so.6", "no `cupti")]
     {
-        let mut command =
-            desk.command(&["trace", "-o", "kept.trijet", "--", program, "devices"]);
+        let mut command = desk.command(&["trace", "-o", "kept.trijet", "--", program, "devices"]);
         command
             .env("TRIJET_INJECT", library("libtrijet_inject.so"))
             .env("TRIJET_LIBCUDA", &empty)
