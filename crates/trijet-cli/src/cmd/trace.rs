@@ -128,7 +128,10 @@ fn show_folder(folder: &Path, without: Option<&str>, options: &TraceOptions) -> 
         }
     }
     let nothing = processes.iter().all(|process| process.end.is_some_and(|e| e.activities == 0));
-    let missing = nothing.then(|| reason(&processes, without));
+    let missing = nothing.then(|| match (processes.is_empty(), files.is_empty()) {
+        (true, false) => "what the program left cannot be read".to_owned(),
+        _ => reason(&processes, without),
+    });
     if options.json {
         return print(format_args!("{:#}", json(&processes, missing.as_deref())));
     }
