@@ -67,6 +67,22 @@ done
     fi
 } >"$out/cold-start.csv" 2>&1
 
+{
+    head_lines "trijet trace of PyTorch programs: planted habits, their corrected twin, a training loop"
+    for program in "trace_planted.py" "trace_planted.py clean" "trace_training.py 8"; do
+        echo "== $program"
+        # shellcheck disable=SC2086 # the words are the program and its argument
+        timeout 60 "$bundle/trijet" trace -- python3 "$peers"/$program
+        echo "exit code $?"
+    done
+    echo "== the training loop without the recording and with it, in turn"
+    for _ in 1 2 3 4 5; do
+        timeout 60 python3 "$peers/trace_training.py" 8
+        timeout 60 "$bundle/trijet" trace -- python3 "$peers/trace_training.py" 8 2>/dev/null |
+            sed 's/^/traced: /'
+    done
+} >"$out/trace.txt" 2>&1
+
 "$bundle/trijet" overlap --device cuda:0 --drop-wait 1 --picture "$out/damaged.png"
 
 {

@@ -38,6 +38,8 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
+    // `trijet trace` looks for it beside itself.
+    programs.extend(build(&root, &commit, &["build", "-p", "trijet-inject"])?);
     // A host with many cores explores more programs.
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     programs.extend(build(&root, &commit, &ORACLE)?.into_iter().filter(|p| p.name == "oracle"));
@@ -117,7 +119,8 @@ pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result
         let message: Value = serde_json::from_str(line)?;
         let target = &message["target"];
         let kind = target["kind"][0].as_str();
-        // The driver of empty functions is a library that a benchmark opens.
+        // The driver of empty functions is a library that a benchmark opens, and the recorder one
+        // that a CUDA driver opens.
         let library = kind == Some("cdylib");
         let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =

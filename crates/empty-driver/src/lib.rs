@@ -6,6 +6,7 @@
 //! its registers and stack.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 macro_rules! nothing {
@@ -40,7 +41,7 @@ fn handle() -> usize {
 }
 
 nothing! {
-    cuInit cuCtxSetCurrent cuCtxSynchronize
+    cuCtxSetCurrent cuCtxSynchronize
     cuStreamDestroy_v2 cuStreamSynchronize cuStreamQuery
     cuStreamWaitEvent cuEventDestroy_v2 cuEventRecord
     cuEventQuery cuEventSynchronize cuMemPoolDestroy
@@ -79,6 +80,25 @@ writes! {
     cuDeviceCanAccessPeer(out: c_int = 0);
     cuModuleLoadDataEx(out: usize = handle());
     cuModuleGetFunction(out: usize = handle());
+}
+
+/// Loads the library that `CUDA_INJECTION64_PATH` names and calls it, as the real driver does, once.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuInit(_flags: u32) -> c_int {
+    static INJECTION: Once = Once::new();
+    INJECTION.call_once(|| {
+        let Some(path) = std::env::var_os("CUDA_INJECTION64_PATH") else { return };
+        // SAFETY: whoever sets the variable wants the library's initialisers to run.
+        let Ok(library) = (unsafe { libloading::Library::new(path) }) else { return };
+        // SAFETY: the documented signature of that symbol.
+        let entry = unsafe { library.get::<extern "C" fn() -> c_int>(b"InitializeInjection") };
+        if let Ok(entry) = entry {
+            entry();
+        }
+        // It stays for the rest of the process.
+        std::mem::forget(library);
+    });
+    0
 }
 
 /// The one context.

@@ -4,6 +4,7 @@
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Overlap(OverlapOptions),
     /// Measure this machine: links, calls, what blocks what, limits; and what to make of it.
     Doctor(DoctorOptions),
+    /// Run any CUDA program and say where its time went.
+    Trace(TraceOptions),
     /// Run a benchmark and print its record.
     Bench(BenchOptions),
 }
@@ -329,6 +332,32 @@ pub(crate) struct DoctorOptions {
     /// Print JSON: everything that was measured, with units in the names.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Examples:
+///   trijet trace -- python3 train.py
+///   trijet trace -o run.trijet -- ./a.out --steps 100
+///   trijet trace --read run.trijet --json
+///
+/// The program may be in any language: the CUDA driver itself loads the library that records.
+/// Its input and output stay its own; the summary goes to standard error, JSON to standard output
+/// after whatever the program printed. The exit code is the program's: 128 and the number for a
+/// signal, 127 when there is no such program, 126 when it cannot be started.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct TraceOptions {
+    /// Keep the recording in this file.
+    #[arg(short, long, conflicts_with = "read")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show a recording that was kept, and run nothing.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) read: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(last = true, required_unless_present = "read", value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

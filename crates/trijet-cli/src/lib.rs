@@ -4,6 +4,7 @@
 
 pub mod digest;
 mod fault;
+pub mod foreign;
 pub mod format;
 pub mod journal;
 pub mod micrograph;

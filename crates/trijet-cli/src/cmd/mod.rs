@@ -7,6 +7,7 @@ pub(crate) mod map;
 mod operation;
 pub(crate) mod overlap;
 mod report;
+pub(crate) mod trace;
 mod user_kernel;
 
 use crate::args::DeviceName;

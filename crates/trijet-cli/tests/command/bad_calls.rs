@@ -103,7 +103,7 @@ fn shape_and_dtype_belong_to_raw_files_and_together() {
 #[test]
 fn a_help_that_was_asked_for_is_no_error() {
     let desk = Desk::new();
-    for command in ["devices", "map", "overlap", "bench"] {
+    for command in ["devices", "map", "overlap", "trace", "bench"] {
         assert!(desk.trijet(&[command, "--help"]).done().contains("Usage: trijet"));
     }
     assert!(desk.trijet(&["--version"]).done().starts_with("trijet "));

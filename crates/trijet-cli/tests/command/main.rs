@@ -16,3 +16,4 @@ mod map;
 mod overlap;
 mod printing;
 mod reference;
+mod trace;

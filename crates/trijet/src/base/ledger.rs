@@ -132,7 +132,7 @@ pub enum Outcome {
 }
 
 /// A call of the host that puts nothing into a stream, and that may take long or wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HostCall {
     /// Device memory that belongs to no stream is allocated.
     Alloc,

@@ -90,6 +90,11 @@ fn site_packages() -> Vec<PathBuf> {
 /// # Errors
 /// `Unsupported`, with the files that were tried.
 pub(in crate::device) fn open(library: Library) -> Result<libloading::Library> {
+    if library == Library::Cupti
+        && let Some(opened) = opened_already(library)
+    {
+        return Ok(opened);
+    }
     let candidates = library.candidates();
     let mut reasons = Vec::new();
     for path in &candidates {
@@ -109,6 +114,23 @@ pub(in crate::device) fn open(library: Library) -> Result<libloading::Library> {
         reasons.first().map_or("no candidate", String::as_str),
     );
     Err(Error::new(ErrorKind::Unsupported, format!("open {library:?} library"), cause))
+}
+
+/// The library as the program itself has opened it, unless the user names another: PyTorch comes
+/// with its own CUPTI, and two of them in a process do not know each other.
+fn opened_already(library: Library) -> Option<libloading::Library> {
+    if std::env::var_os(library.variable()).is_some() {
+        return None;
+    }
+    library.names().iter().find_map(|name| cuda::opened_library(Path::new(name)))
+}
+
+/// Names the folder for the recordings of processes, to the library that records them.
+pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
+
+/// The folder for recordings, where somebody asked for them.
+pub(in crate::device) fn recordings() -> Option<PathBuf> {
+    std::env::var_os(RECORDINGS).map(PathBuf::from)
 }
 
 /// The run-time compiler opens its built-ins by a bare name, which the loader finds outside of its

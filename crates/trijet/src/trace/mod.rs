@@ -1,6 +1,7 @@
 //! What a run's records say: who was busy when, and what it cost that somebody was not.
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod bubble;
 pub mod chrome;
 pub mod critical;
@@ -10,6 +11,7 @@ mod json;
 pub mod metrics;
 pub mod overlap;
 pub mod perfetto;
+pub mod raw;
 pub mod summary;
 pub mod timeline;
 mod tracks;

@@ -5,6 +5,7 @@ mod allocs;
 mod api;
 mod context;
 mod copies;
+mod cupti;
 mod devices;
 mod driver;
 mod error;
@@ -18,6 +19,7 @@ mod streams;
 use crate::base::error::Result;
 use crate::device::probe::{Library, open};
 pub(in crate::device) use context::CudaDriver;
+pub use cupti::record_this_process;
 pub(crate) use nvrtc::compile;
 use std::path::Path;
 
@@ -32,6 +34,15 @@ pub(in crate::device) fn open_library(
         // The loader's own words, which name the file, are in the source.
         error.source().map_or_else(|| error.to_string(), ToString::to_string)
     })
+}
+
+/// A shared library that this process has opened already, by its bare name.
+pub(in crate::device) fn opened_library(name: &Path) -> Option<libloading::Library> {
+    use libloading::os::unix::{Library, RTLD_LAZY};
+    /// Of `dlfcn.h`: look, and load nothing.
+    const RTLD_NOLOAD: std::ffi::c_int = 4;
+    // SAFETY: nothing is loaded, so no initialiser runs; the library was opened by the program.
+    unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_NOLOAD) }.ok().map(Into::into)
 }
 
 /// The symbols that an installed library lacks.

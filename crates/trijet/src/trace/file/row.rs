@@ -3,7 +3,7 @@
 
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Site, SourceOrder,
+    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, Place, Site, SourceOrder,
     StreamClass, Times, Waited,
 };
 use crate::base::units::Nanos;
@@ -28,6 +28,10 @@ enum What {
     Host,
     Open,
     Wait(u64, u32, u64, Asked),
+    AllocNow,
+    FreeNow,
+    Fault(Option<(u32, u64)>),
+    Call(HostCall),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -101,6 +105,10 @@ impl Row {
             OpKind::Host => What::Host,
             OpKind::Open => What::Open,
             OpKind::Wait { event, on, by } => What::Wait(event, on.lane.0, on.seq, by),
+            OpKind::AllocNow => What::AllocNow,
+            OpKind::FreeNow => What::FreeNow,
+            OpKind::Fault { culprit } => What::Fault(culprit.map(|at| (at.lane.0, at.seq))),
+            OpKind::Call(call) => What::Call(call),
         };
         let touch = |access: &Access| Touch {
             block: access.block.0,
@@ -151,6 +159,12 @@ impl Row {
             What::Wait(event, lane, seq, by) => {
                 OpKind::Wait { event, on: Position { lane: LaneId(lane), seq }, by }
             }
+            What::AllocNow => OpKind::AllocNow,
+            What::FreeNow => OpKind::FreeNow,
+            What::Fault(culprit) => OpKind::Fault {
+                culprit: culprit.map(|(lane, seq)| Position { lane: LaneId(lane), seq }),
+            },
+            What::Call(call) => OpKind::Call(call),
         };
         let access = |touch: Touch| Access {
             block: BlockId(touch.block),

@@ -1,0 +1,21 @@
+"""Ways to end for `trijet trace`: `exit 7`, `_exit 3`, `raise`, or `fork`, each after some work."""
+import os
+import sys
+
+import torch
+
+x = torch.rand(1 << 20, device="cuda")
+for _ in range(100):
+    x = x * 1.0001
+torch.cuda.synchronize()
+how = sys.argv[1]
+if how == "exit":
+    sys.exit(7)
+if how == "_exit":
+    os._exit(3)
+if how == "raise":
+    raise RuntimeError("on purpose")
+child = os.fork()
+if child == 0:
+    sys.exit(5)
+print("the child left with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

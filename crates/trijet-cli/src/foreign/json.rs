@@ -1,0 +1,85 @@
+//! A summary for programs. Times are in nanoseconds.
+#![forbid(unsafe_code)]
+
+use super::{Device, Idle, Process};
+use serde_json::{Value, json};
+
+/// One object for each process. `missing` says why nothing was recorded, if so.
+#[must_use]
+pub fn json(processes: &[Process], missing: Option<&str>) -> Value {
+    json!({
+        "processes": processes.iter().map(process).collect::<Vec<_>>(),
+        "missing": missing,
+        "races": "not checked: the accesses of kernels are undeclared",
+    })
+}
+
+fn process(one: &Process) -> Value {
+    json!({
+        "process": one.process,
+        "clock": "CUPTI",
+        "cupti_version": one.interface,
+        "troubles": one.troubles,
+        "complete": one.end.is_some(),
+        "activities": one.end.map(|end| end.activities),
+        "dropped_records": one.end.map(|end| end.dropped),
+        "unread_records": one.end.map(|end| end.unknown),
+        "declined_buffers": one.end.map(|end| end.declined),
+        "calls": one.calls,
+        "operations_without_times": one.untimed,
+        "span_ns": one.span.0,
+        "recording_overhead_ns": {
+            "cupti": one.overhead.0,
+            "callbacks": one.end.map(|end| end.host.0),
+        },
+        "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
+    })
+}
+
+fn device(one: &Device) -> Value {
+    let engines = one.engines.iter().map(|engine| {
+        json!({
+            "name": engine.name,
+            "busy_ns": engine.busy.0,
+            "operations": engine.operations,
+            "bytes": engine.bytes.0,
+        })
+    });
+    let findings = one.findings.iter().map(|finding| {
+        json!({
+            "key": finding.key,
+            "title": finding.title,
+            "count": finding.count,
+            "cost_ns": finding.cost.0,
+            "seen": finding.seen,
+            "fix": finding.fix,
+        })
+    });
+    let kernels = one.kernels.iter().map(|kernel| {
+        json!({ "name": kernel.name, "total_ns": kernel.total.0, "launches": kernel.launches })
+    });
+    json!({
+        "device": one.device,
+        "elapsed_ns": one.elapsed.0,
+        "busy_ns": one.busy.0,
+        "limiting": one.limiting().map(|engine| engine.name),
+        "streams": one.streams,
+        "engines": engines.collect::<Vec<_>>(),
+        "idle_ns": idle(&one.idle),
+        "findings": findings.collect::<Vec<_>>(),
+        "kernels": kernels.collect::<Vec<_>>(),
+    })
+}
+
+fn idle(one: &Idle) -> Value {
+    json!({
+        "total": one.total.0,
+        "gaps": one.gaps,
+        "longest": one.longest.0,
+        "waiting": one.waiting.0,
+        "allocating": one.allocating.0,
+        "copying": one.copying.0,
+        "calling": one.calling.0,
+        "elsewhere": one.elsewhere.0,
+    })
+}

@@ -1,0 +1,264 @@
+//! The file of a recording: little-endian records, each a tag, a length and a payload.
+//!
+//! The recorder appends whole records and nothing else, so a process that dies leaves a file that
+//! ends between two records and has no `END`. Files of several processes may be joined: a `HEADER`
+//! starts the next recording.
+//!
+//! The reader trusts no length: a record is at most 64 KiB, everything that it keeps is counted
+//! against a limit, and what contradicts itself is refused with its place in the file.
+#![forbid(unsafe_code)]
+
+mod read;
+mod write;
+
+pub use read::read;
+pub use write::{activity, context, end, header, name, stream, trouble};
+
+/// The first bytes of a header's payload.
+const MAGIC: [u8; 8] = *b"TRJTRACE";
+/// What a reader must know to read a file.
+const VERSION: u32 = 1;
+
+/// Bytes of a name that are kept; templates make names of any length.
+pub const NAME_BYTES_MAX: usize = 4096;
+/// Names that one recording may have. The recorder stops naming there, the reader refuses more.
+pub const NAMES_MAX: usize = 1 << 20;
+/// Activities that a reader takes, of all recordings in a file: some 2 GiB of memory.
+const ACTIVITIES_MAX: u64 = 1 << 25;
+/// Contexts, streams, troubles and recordings that a reader takes, each.
+const OTHERS_MAX: usize = 1 << 16;
+
+/// Tags and the lengths of their payloads; a text has any length up to its limit.
+const HEADER: (u8, usize) = (1, 32);
+const NAME: u8 = 2;
+const CONTEXT: (u8, usize) = (3, 12);
+const STREAM: (u8, usize) = (4, 12);
+const ACTIVITY: (u8, usize) = (5, 56);
+const TROUBLE: u8 = 6;
+const END: (u8, usize) = (7, 48);
+
+/// Stands for no name.
+const NO_NAME: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ledger::StreamClass;
+    use crate::base::prng::Prng;
+    use crate::base::units::Nanos;
+    use crate::trace::activity::{
+        Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
+        Recording, StreamInfo, SyncKind,
+    };
+
+    fn kinds() -> Vec<ActivityKind> {
+        use {Direction as D, Memory as M, OverheadKind as O, SyncKind as S};
+        let memories = [M::Unknown, M::Pageable, M::Pinned, M::Device, M::Array, M::Managed];
+        let ways = [D::Unknown, D::Upload, D::Download, D::Within, D::Peer, D::Host];
+        let mut kinds = vec![ActivityKind::Kernel, ActivityKind::Fill];
+        kinds.extend(
+            memories
+                .iter()
+                .zip(memories.iter().rev())
+                .zip(ways)
+                .map(|((&from, &to), direction)| ActivityKind::Copy { direction, from, to }),
+        );
+        kinds.extend(
+            [S::Unknown, S::Event, S::StreamWait, S::Stream, S::Context].map(ActivityKind::Sync),
+        );
+        kinds.extend([Api::Runtime, Api::Driver].map(ActivityKind::Call));
+        kinds.extend(
+            [
+                O::Unknown,
+                O::Compiler,
+                O::Flush,
+                O::Instrumentation,
+                O::Resource,
+                O::ModuleLoading,
+                O::LazyLoading,
+                O::CommandBufferFull,
+                O::BufferRequest,
+            ]
+            .map(ActivityKind::Overhead),
+        );
+        kinds
+    }
+
+    /// One of everything, each field with a value of its own.
+    fn sample() -> Recording {
+        let activities = kinds().into_iter().zip(1u32..).map(|(kind, n)| Activity {
+            kind,
+            begin: Nanos(u64::from(n) << 33),
+            end: Nanos((u64::from(n) << 33) + 7),
+            bytes: u64::from(n) << 40,
+            name: (n % 2 == 0).then_some(NameId(n % 3)),
+            device: n,
+            context: n + 100,
+            stream: n + 200,
+            thread: n + 300,
+            correlation: u32::MAX - n,
+        });
+        let classes = [
+            None,
+            Some(StreamClass::Legacy),
+            Some(StreamClass::Blocking),
+            Some(StreamClass::NonBlocking),
+        ];
+        let streams = classes.into_iter().zip(1..);
+        let activities: Vec<_> = activities.collect();
+        Recording {
+            process: 4711,
+            interface: 130_001,
+            began: Nanos(12_345_678_901),
+            names: ["", "cudaMemcpy", "k\u{e4}rnel"].map(str::to_owned).to_vec(),
+            contexts: vec![ContextInfo { context: 1, device: 2, null_stream: 7 }],
+            streams: streams
+                .map(|(class, stream)| StreamInfo { context: 1, stream, class })
+                .collect(),
+            troubles: vec!["something \u{2260} well".to_owned()],
+            end: Some(End {
+                activities: activities.len() as u64,
+                dropped: 1,
+                unknown: 2,
+                declined: 3,
+                host: Nanos(4),
+                at: Nanos(5),
+            }),
+            activities,
+        }
+    }
+
+    fn bytes_of(recording: &Recording) -> Vec<u8> {
+        let mut out = Vec::new();
+        header(&mut out, recording.process, recording.interface, recording.began);
+        for (text, id) in recording.names.iter().zip(0..) {
+            name(&mut out, NameId(id), text.as_bytes());
+        }
+        recording.contexts.iter().for_each(|info| context(&mut out, info));
+        recording.streams.iter().for_each(|info| stream(&mut out, info));
+        recording.activities.iter().for_each(|one| activity(&mut out, one));
+        recording.troubles.iter().for_each(|text| trouble(&mut out, text));
+        if let Some(last) = &recording.end {
+            end(&mut out, last);
+        }
+        out
+    }
+
+    fn words(bytes: &[u8]) -> String {
+        read(bytes).expect_err("damaged").to_string()
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let sample = sample();
+        let read = read(bytes_of(&sample).as_slice()).unwrap();
+        assert_eq!(read.len(), 1);
+        assert_eq!(format!("{:?}", read[0]), format!("{sample:?}"));
+    }
+
+    #[test]
+    fn joined_files_are_several_recordings() {
+        let mut other = sample();
+        other.process = 9;
+        other.end = None;
+        let joined = [bytes_of(&other), bytes_of(&sample())].concat();
+        let read = read(joined.as_slice()).unwrap();
+        let seen: Vec<_> = read.iter().map(|r| (r.process, r.end.is_some())).collect();
+        assert_eq!(seen, [(9, false), (4711, true)]);
+    }
+
+    /// Cut between two records a file is one of a process that died; anywhere else it is damaged.
+    #[test]
+    fn a_file_that_is_cut_is_incomplete_or_refused() {
+        let bytes = bytes_of(&sample());
+        let mut borders = vec![0];
+        while let Some(&at) = borders.last().filter(|&&at| at < bytes.len()) {
+            let length = u16::from_le_bytes([bytes[at + 2], bytes[at + 3]]);
+            borders.push(at + 4 + usize::from(length));
+        }
+        for cut in 0..bytes.len() {
+            match read(&bytes[..cut]) {
+                Ok(read) => {
+                    assert!(borders.contains(&cut), "cut at {cut} was taken");
+                    assert!(read.iter().all(|recording| recording.end.is_none()));
+                }
+                Err(error) => {
+                    assert!(!borders.contains(&cut), "cut at {cut}: {error}");
+                    assert!(error.to_string().contains("byte"), "{error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_contradicts_itself_is_refused_in_words() {
+        let good = sample();
+        let mut none = Vec::new();
+        activity(&mut none, &good.activities[0]);
+        assert!(words(&none).contains("no recording"));
+
+        let mut miscounted = good.clone();
+        miscounted.end = Some(End { activities: 3, ..End::default() });
+        assert!(words(&bytes_of(&miscounted)).contains("counts 3"));
+
+        let mut unnamed = good.clone();
+        unnamed.names.truncate(1);
+        assert!(words(&bytes_of(&unnamed)).contains("no such name"));
+
+        let mut backwards = good.clone();
+        backwards.activities[0].end = Nanos(1);
+        assert!(words(&bytes_of(&backwards)).contains("ends before it begins"));
+
+        let mut late = bytes_of(&good);
+        late.extend(none);
+        assert!(words(&late).contains("after its end"));
+
+        let mut twice = Vec::new();
+        header(&mut twice, 1, 1, Nanos(0));
+        name(&mut twice, NameId(1), b"x");
+        assert!(words(&twice).contains("out of turn"));
+    }
+
+    #[test]
+    fn another_version_or_another_file_is_refused_in_words() {
+        let mut newer = bytes_of(&sample());
+        newer[12] = 2;
+        assert!(words(&newer).contains("version 2"));
+        assert!(words(b"\x93NUMPY\x01\x00 and more").contains("no recording"));
+        let open = bytes_of(&Recording { end: None, ..sample() });
+        let mut unknown = open.clone();
+        unknown.extend([99, 0, 0, 0]);
+        assert!(words(&unknown).contains("kind 99"));
+        let mut length = open;
+        length.extend([ACTIVITY.0, 0, 3, 0, 0, 0, 0]);
+        assert!(words(&length).contains("3 bytes"));
+    }
+
+    /// No byte makes the reader panic or hand out what its own functions cannot print.
+    #[test]
+    fn any_damage_is_taken_or_refused() {
+        let bytes = bytes_of(&sample());
+        let seed = 20;
+        let mut draw = Prng::new(seed);
+        for round in 0..3000 {
+            let mut damaged = bytes.clone();
+            for _ in 0..=draw.next_u64() % 4 {
+                let at = usize::try_from(draw.next_u64()).unwrap() % damaged.len();
+                damaged[at] = draw.next_u64().to_le_bytes()[0];
+            }
+            match read(damaged.as_slice()) {
+                Ok(read) => {
+                    for recording in &read {
+                        for one in &recording.activities {
+                            assert!(one.end.0 == 0 || one.begin <= one.end);
+                            assert!(one.name.is_none() || recording.names.len() == 3);
+                        }
+                    }
+                }
+                Err(error) => {
+                    assert!(error.to_string().contains("byte"), "seed {seed}, {round}: {error}");
+                }
+            }
+        }
+    }
+}
