@@ -11,7 +11,7 @@
 
 use super::json::string;
 use super::tracks::{Shows, engine_name, kind_name, span, times, track_name, tracks};
-use crate::base::ledger::{Engine, Op, OpKind, Place, Waited};
+use crate::base::ledger::{Engine, HostCall, Op, OpKind, Place, Waited};
 use std::fmt::Write;
 
 /// The process of the host threads. Kineto gives devices their ordinals.
@@ -185,7 +185,13 @@ fn call(op: &Op) -> (&'static str, String) {
         OpKind::Sync { what: Waited::Event(_), .. } => "cudaEventSynchronize",
         OpKind::Sync { what: Waited::Stream, .. } => "cudaStreamSynchronize",
         OpKind::Sync { what: Waited::Device, .. } => "cudaDeviceSynchronize",
-        OpKind::Host => return ("user_annotation", op.label.clone().into_owned()),
+        OpKind::AllocNow | OpKind::Call(HostCall::Alloc | HostCall::Pin) => "cudaMalloc",
+        OpKind::FreeNow | OpKind::Call(HostCall::Free | HostCall::Unpin) => "cudaFree",
+        OpKind::Call(HostCall::Load) => "cudaLibraryLoadData",
+        OpKind::Call(HostCall::Release) => "cudaMemPoolTrimTo",
+        OpKind::Host | OpKind::Fault { .. } => {
+            return ("user_annotation", op.label.clone().into_owned());
+        }
     };
     ("cuda_runtime", name.to_owned())
 }

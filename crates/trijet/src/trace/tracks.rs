@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
-use crate::base::ledger::{Engine, Op, OpKind, StreamClass, Times, Waited};
+use crate::base::ledger::{Engine, HostCall, Op, OpKind, StreamClass, Times, Waited};
 use std::collections::BTreeMap;
 
 /// What a track shows. The order is the order on the page.
@@ -126,6 +126,13 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Sync { what: Waited::Stream, .. }, _) => "wait of the host for a stream",
         (OpKind::Sync { what: Waited::Device, .. }, _) => "wait of the host for a device",
         (OpKind::Host, _) => "access by the host",
+        (OpKind::AllocNow | OpKind::Call(HostCall::Alloc), _) => "allocation at the call",
+        (OpKind::FreeNow | OpKind::Call(HostCall::Free), _) => "free at the call",
+        (OpKind::Call(HostCall::Pin), _) => "page locking",
+        (OpKind::Call(HostCall::Unpin), _) => "page unlocking",
+        (OpKind::Call(HostCall::Load), _) => "loading of a kernel",
+        (OpKind::Call(HostCall::Release), _) => "memory given back by a pool",
+        (OpKind::Fault { .. }, _) => "lost context",
         (OpKind::Open, _) => "new stream",
         (OpKind::Wait { .. }, _) => "wait of a stream",
     }
@@ -140,6 +147,10 @@ fn is_work(op: &Op) -> bool {
             | OpKind::Sync { .. }
             | OpKind::Host
             | OpKind::Open
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+            | OpKind::Call(_)
     )
 }
 
