@@ -13,14 +13,10 @@ const INTERRUPTED: u8 = 130;
 fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let outcome = match Options::of_this_process().command {
-        Command::Devices(options) => cmd::devices::run(&options),
-        Command::Map(options) => cmd::map::run(&options),
-        Command::Overlap(options) => cmd::overlap::run(&options),
-        Command::Doctor(options) => cmd::doctor::run(&options),
-        Command::Bench(options) => cmd::bench::run(&options),
         Command::Devices(options) => cmd::devices::run(&options).map(done),
         Command::Map(options) => cmd::map::run(&options).map(done),
         Command::Overlap(options) => cmd::overlap::run(&options).map(done),
+        Command::Doctor(options) => cmd::doctor::run(&options).map(done),
         Command::Trace(options) => cmd::trace::run(&options),
         Command::Bench(options) => cmd::bench::run(&options).map(done),
     };
