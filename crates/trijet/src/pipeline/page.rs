@@ -8,6 +8,7 @@ use crate::device::driver::Clock;
 use crate::trace::html::{Bar, Gap, Loss, Page};
 use crate::trace::overlap::{Union, busy};
 use crate::trace::timeline::extent;
+use std::iter::once;
 use std::ops::Range;
 
 /// Why an engine idles, in the words of the page, and what helps.
@@ -118,8 +119,8 @@ impl Report {
             Union::of(others.flat_map(|(other, _)| busy(&self.ops, *other).intervals().to_vec()));
         Idle {
             causes: [
-                (FILL, whole.and(&Union::of([window.start..hull.start]))),
-                (DRAIN, whole.and(&Union::of([hull.end..window.end]))),
+                (FILL, whole.and(&Union::of(once(window.start..hull.start)))),
+                (DRAIN, whole.and(&Union::of(once(hull.end..window.end)))),
                 (WAITING, inner.and(&others)),
                 (HOST, inner.minus(&others)),
             ],

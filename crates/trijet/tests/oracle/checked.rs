@@ -117,8 +117,8 @@ fn agree(ops: &[Op]) -> Result<bool, String> {
         return Err(format!("a race without a witness\n{verdict}"));
     }
     let others = verdict.findings.iter().filter(|finding| !is_pair(finding));
-    let wrong = others.filter(|finding| finding.class.severity() == Severity::Error);
-    if let Some(wrong) = wrong.last() {
+    let mut wrong = others.filter(|finding| finding.class.severity() == Severity::Error);
+    if let Some(wrong) = wrong.next_back() {
         return Err(format!("{:?} in what the library recorded\n{verdict}", wrong.class));
     }
     Ok(!races.is_empty())

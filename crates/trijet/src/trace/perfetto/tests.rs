@@ -53,7 +53,7 @@ fn decode(mut bytes: &[u8]) -> Fields {
     fields
 }
 
-fn all<'a>(fields: &'a Fields, field: u32) -> impl Iterator<Item = &'a Value> {
+fn all(fields: &Fields, field: u32) -> impl Iterator<Item = &Value> {
     fields.iter().filter(move |(n, _)| *n == u64::from(field)).map(|(_, value)| value)
 }
 
