@@ -212,6 +212,40 @@ pub enum OpKind {
     },
 }
 
+impl OpKind {
+    /// It puts work into a stream: what has a number of its own in its lane.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        match self {
+            Self::Alloc
+            | Self::Free
+            | Self::Copy
+            | Self::CopyNow
+            | Self::Batch(_)
+            | Self::Fill
+            | Self::FillNow
+            | Self::Kernel
+            | Self::HostFn => true,
+            Self::AllocNow
+            | Self::FreeNow
+            | Self::Fault { .. }
+            | Self::Record { .. }
+            | Self::Sync { .. }
+            | Self::Host
+            | Self::Call(_)
+            | Self::Open
+            | Self::Wait { .. } => false,
+        }
+    }
+
+    /// It is in the order of a stream: work, or an event's record or wait. Everything else happens
+    /// at its call and is in the order of the host thread alone.
+    #[must_use]
+    pub fn is_in_stream(&self) -> bool {
+        self.is_work() || matches!(self, Self::Record { .. } | Self::Wait { .. })
+    }
+}
+
 /// From when to when something happened, on the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {

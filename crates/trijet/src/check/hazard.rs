@@ -130,7 +130,7 @@ impl Party {
     /// It is in no stream: the host thread itself does it.
     #[must_use]
     pub fn is_of_thread(&self) -> bool {
-        matches!(self.kind, OpKind::Host | OpKind::AllocNow | OpKind::FreeNow | OpKind::Sync { .. })
+        !self.kind.is_in_stream()
     }
 
     /// It runs code of the host.

@@ -461,11 +461,12 @@ impl Checker {
             return;
         }
         let mut finding = about(Class::Sticky, self.this(), vec!["A40"]);
-        let found = self.parties.iter().find(|party| {
-            Some(party.position) == culprit && !party.is_of_thread() && is_work(&party.kind)
-        });
+        let found = self
+            .parties
+            .iter()
+            .find(|party| Some(party.position) == culprit && party.kind.is_work());
         let first = found.map_or(self.verdict.ops, |party| party.op);
-        let later = self.parties.iter().filter(|party| party.op > first && is_work(&party.kind));
+        let later = self.parties.iter().filter(|party| party.op > first && party.kind.is_work());
         self.verdict.poisoned = later.count() as u64;
         self.culprit = Some(first);
         finding.first = found.cloned();
@@ -533,19 +534,4 @@ fn overlap(a: &Access, b: &Access) -> Option<(BlockId, Range<u64>)> {
     let range = a.range.start.max(b.range.start)..a.range.end.min(b.range.end);
     let meets = a.block == b.block && range.start < range.end;
     (meets && (a.mode.writes() || b.mode.writes())).then_some((a.block, range))
-}
-
-/// It puts work into a stream.
-fn is_work(kind: &OpKind) -> bool {
-    !matches!(
-        kind,
-        OpKind::Record { .. }
-            | OpKind::Wait { .. }
-            | OpKind::Sync { .. }
-            | OpKind::Open
-            | OpKind::Host
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::Fault { .. }
-    )
 }

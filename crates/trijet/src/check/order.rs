@@ -231,7 +231,7 @@ impl Order {
         match &op.kind {
             OpKind::Sync { what, outcome } => self.sync(thread, op, index, (*what, *outcome)),
             OpKind::Open => self.open(op),
-            OpKind::Fault { .. } => {}
+            OpKind::Fault { .. } | OpKind::Call(_) => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => step.call = self.call(thread),
             OpKind::Record { event, .. } => {
                 let lane = self.lane(op);

@@ -147,11 +147,9 @@ impl Builder<'_> {
     /// Enters work into its stream, and notes who has to join it.
     fn append(&mut self, op: &Op, node: Node) {
         let Position { lane: id, seq } = op.position;
-        let numbered =
-            !matches!(op.kind, OpKind::Record { .. } | OpKind::Wait { .. } | OpKind::Sync { .. });
         let lane = self.lanes.entry(id).or_default();
         lane.tail = Some(node);
-        if numbered {
+        if op.kind.is_work() {
             lane.numbered.push((seq, node));
         }
         let joined = self.devices.entry(op.device).or_default();
@@ -272,14 +270,14 @@ impl Builder<'_> {
     fn read(&mut self, index: usize, engine: Option<(usize, u64)>) {
         match self.ops[index].kind {
             OpKind::Sync { what, outcome } => self.sync(index, what, outcome),
-            OpKind::Host | OpKind::Call(_) => self.call(index, None),
             OpKind::Open => {
                 // The stream before left nothing pending: nothing of it precedes this one.
                 let lane = self.lane(self.ops[index].position.lane);
                 (lane.tail, lane.barrier) = (None, None);
                 self.call(index, None);
             }
-            _ => self.work(index, engine),
+            _ if self.ops[index].kind.is_in_stream() => self.work(index, engine),
+            _ => self.call(index, None),
         }
     }
 

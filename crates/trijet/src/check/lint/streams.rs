@@ -94,8 +94,8 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
                 fresh.raise(op.position);
                 lanes.insert(lane, fresh);
             }
-            OpKind::Sync { .. } | OpKind::Host | OpKind::Call(_) | OpKind::Wait { .. } => {}
-            _ => lanes.entry(lane).or_default().raise(op.position),
+            _ if op.kind.is_work() => lanes.entry(lane).or_default().raise(op.position),
+            _ => {}
         }
     }
     if concerned.is_empty() {
