@@ -9,9 +9,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::time::Instant;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
-use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, StreamClass, Waited,
-};
+use trijet::base::ledger::{Access, Asked, Engine, Mode, Op, OpKind, Outcome, Place, Waited};
 use trijet::check::check;
 use trijet::{Device, Error, ErrorKind, Result};
 
@@ -35,22 +33,12 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn push(&mut self, kind: OpKind, lane: u32, accesses: Vec<Access>) {
+        let position = Position { lane: LaneId(lane), seq: self.seqs[lane as usize] };
         self.ops.push(Op {
-            kind,
-            engine: Engine::Compute,
-            device: DeviceId(0),
-            stream: StreamClass::NonBlocking,
-            position: Position { lane: LaneId(lane), seq: self.seqs[lane as usize] },
             accesses,
-            declared: Declared::All,
-            bytes: 0,
             label: Cow::Borrowed("kernel"),
-            chunk: None,
-            site: None,
             thread: 1,
-            thread_known: Vec::new(),
-            call: None,
-            times: None,
+            ..Op::new(kind, Engine::Compute, DeviceId(0), position)
         });
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use trijet::base::id::{DeviceId, LaneId, Position};
-use trijet::base::ledger::{Asked, Declared, Engine, Op, OpKind, Site, StreamClass, Times};
+use trijet::base::ledger::{Asked, Engine, Op, OpKind, Site, Times};
 use trijet::base::prng::Prng;
 use trijet::kernels::WORK;
 use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
@@ -143,21 +143,13 @@ fn made(
 ) -> Op {
     let called = begin.saturating_sub(9000 + u64::from(position.lane.0) * 500);
     Op {
-        kind,
-        engine,
-        device: DeviceId(0),
-        stream: StreamClass::NonBlocking,
-        position,
-        accesses: Vec::new(),
-        declared: Declared::All,
         bytes: if matches!(engine, Engine::Upload | Engine::Download) { 1 << 18 } else { 0 },
         label: label.into(),
         chunk: Some(chunk),
         site: Some(Site { file: "src/main.rs".into(), line: 40 + position.lane.0, column: 9 }),
-        thread: 0,
-        thread_known: Vec::new(),
         call: Some(Times { begin: Nanos(called), end: Nanos(called + 300) }),
         times,
+        ..Op::new(kind, engine, DeviceId(0), position)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Identifiers. Newtypes, so that a lane number can never be passed where a device is meant.
 #![forbid(unsafe_code)]
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct DeviceId(pub u32);
 
 /// A lane: a queue of operations that execute in order (a stream).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LaneId(pub u32);
 
 /// One allocation, from its birth to its free. Never reused, so that a recycled address cannot
@@ -27,7 +28,7 @@ impl BlockId {
 
 /// The place of one operation in the order of the enqueue calls: its lane and its number there.
 /// Numbers start at 1; 0 means "nothing yet".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
     /// The lane the operation was enqueued on.
     pub lane: LaneId,

@@ -131,17 +131,9 @@ pub enum Outcome {
     Complete,
 }
 
-/// A call of the host that puts nothing into a stream, and that may take long or wait.
+/// A call of the host that touches no memory of the program, and that may take long or wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HostCall {
-    /// Device memory that belongs to no stream is allocated.
-    Alloc,
-    /// It is freed, for which the driver may wait (law A24).
-    Free,
-    /// Memory of the host is page-locked.
-    Pin,
-    /// It is given back, for which the driver may wait.
-    Unpin,
     /// A kernel is loaded, which may wait for work that runs (law A42).
     Load,
     /// A pool gives memory back to the device at a synchronisation (law A25); the record's bytes say
@@ -150,7 +142,7 @@ pub enum HostCall {
 }
 
 /// What a record is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpKind {
     /// A stream-ordered allocation.
     Alloc,
@@ -172,8 +164,8 @@ pub enum OpKind {
     HostFn,
     /// An allocation at the call, in no stream: of a device or of page-locked memory.
     AllocNow,
-    /// A free at the call, in no stream. No documented rule makes it wait for users of the memory
-    /// (law A24).
+    /// A free at the call, in no stream. The driver may wait in it; no documented rule makes it wait
+    /// for users of the memory (law A24).
     FreeNow,
     /// A call reported that the context is lost (law A40).
     Fault {
@@ -321,6 +313,40 @@ pub struct Op {
     pub call: Option<Times>,
     /// When it ran, once known.
     pub times: Option<Times>,
+}
+
+impl Op {
+    /// A record about `position` of `device` and about nothing else yet: no name, no accesses, no
+    /// times.
+    ///
+    /// ```
+    /// use trijet::base::id::{DeviceId, LaneId, Position};
+    /// use trijet::base::ledger::{Engine, Op, OpKind};
+    ///
+    /// let position = Position { lane: LaneId(1), seq: 1 };
+    /// let op = Op { bytes: 64, ..Op::new(OpKind::Fill, Engine::Compute, DeviceId(0), position) };
+    /// assert!(op.kind.is_work() && op.times.is_none());
+    /// ```
+    #[must_use]
+    pub fn new(kind: OpKind, engine: Engine, device: DeviceId, position: Position) -> Self {
+        Self {
+            kind,
+            engine,
+            device,
+            stream: StreamClass::NonBlocking,
+            position,
+            accesses: Vec::new(),
+            declared: Declared::All,
+            bytes: 0,
+            label: Cow::Borrowed(""),
+            chunk: None,
+            site: None,
+            thread: 0,
+            thread_known: Vec::new(),
+            call: None,
+            times: None,
+        }
+    }
 }
 
 /// Records, in the order of the driver's calls of each lane.

@@ -9,9 +9,7 @@ use super::timing::Recorder;
 use super::track::Use;
 use super::universe::Universe;
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{
-    Access, Declared, Engine, Mode, Op, OpKind, Outcome, StreamClass, Times, Waited,
-};
+use crate::base::ledger::{Access, Engine, Mode, Op, OpKind, Outcome, StreamClass, Times, Waited};
 use crate::device::driver::Driver;
 use std::borrow::Cow;
 use std::panic::Location;
@@ -94,21 +92,11 @@ pub(super) fn plain(
     (universe, position): (u64, Position),
 ) -> Op {
     Op {
-        kind,
-        engine: Engine::None,
-        device,
         stream,
-        position,
-        accesses: Vec::new(),
-        declared: Declared::All,
-        bytes: 0,
         label: Cow::Borrowed("event"),
-        chunk: None,
-        site: None,
         thread: thread::number(),
         thread_known: thread::with_known(universe, |known| known.positions().collect()),
-        call: None,
-        times: None,
+        ..Op::new(kind, Engine::None, device, position)
     }
 }
 
@@ -128,13 +116,8 @@ impl LaneRef {
             mode: u.mode,
         };
         Op {
-            kind: spec.kind.clone(),
-            engine: spec.engine,
-            device: self.device,
             stream: self.class(),
-            position,
             accesses: uses.iter().map(access).collect(),
-            declared: Declared::All,
             bytes: moved(spec, uses),
             label: Cow::Borrowed(spec.label),
             chunk: spec.chunk,
@@ -142,7 +125,7 @@ impl LaneRef {
             thread: thread::number(),
             thread_known: thread::with_known(self.universe.id, |k| k.positions().collect()),
             call,
-            times: None,
+            ..Op::new(spec.kind.clone(), spec.engine, self.device, position)
         }
     }
 }

@@ -185,8 +185,8 @@ fn call(op: &Op) -> (&'static str, String) {
         OpKind::Sync { what: Waited::Event(_), .. } => "cudaEventSynchronize",
         OpKind::Sync { what: Waited::Stream, .. } => "cudaStreamSynchronize",
         OpKind::Sync { what: Waited::Device, .. } => "cudaDeviceSynchronize",
-        OpKind::AllocNow | OpKind::Call(HostCall::Alloc | HostCall::Pin) => "cudaMalloc",
-        OpKind::FreeNow | OpKind::Call(HostCall::Free | HostCall::Unpin) => "cudaFree",
+        OpKind::AllocNow => "cudaMalloc",
+        OpKind::FreeNow => "cudaFree",
         OpKind::Call(HostCall::Load) => "cudaLibraryLoadData",
         OpKind::Call(HostCall::Release) => "cudaMemPoolTrimTo",
         OpKind::Host | OpKind::Fault { .. } => {

@@ -80,9 +80,12 @@ pub fn category(ops: &[Op], node: Node) -> Category {
     let pageable = || op.accesses.iter().any(|access| access.place == Place::Pageable);
     match op.kind {
         OpKind::Sync { .. } => Category::Sync,
-        OpKind::Alloc | OpKind::Free | OpKind::Call(HostCall::Release) => Category::Alloc,
+        OpKind::Alloc
+        | OpKind::Free
+        | OpKind::AllocNow
+        | OpKind::FreeNow
+        | OpKind::Call(HostCall::Release) => Category::Alloc,
         OpKind::Call(HostCall::Load) => Category::Load,
-        OpKind::Call(_) => Category::Alloc,
         OpKind::CopyNow | OpKind::FillNow => Category::Copy,
         OpKind::Copy | OpKind::Batch(_) if pageable() => Category::Copy,
         OpKind::Host => Category::User,

@@ -79,25 +79,14 @@ fn cell_symbol(ops: &[&Op], cell: &Range<u64>) -> char {
 mod tests {
     use super::*;
     use crate::base::id::{DeviceId, LaneId, Position};
-    use crate::base::ledger::{Declared, OpKind, Times};
+    use crate::base::ledger::{OpKind, Times};
 
     fn op(engine: Engine, chunk: u64, begin: u64, end: u64) -> Op {
+        let position = Position { lane: LaneId(0), seq: 1 };
         Op {
-            kind: OpKind::Kernel,
-            stream: crate::base::ledger::StreamClass::NonBlocking,
-            engine,
-            device: DeviceId(0),
-            position: Position { lane: LaneId(0), seq: 1 },
-            accesses: Vec::new(),
-            declared: Declared::All,
-            bytes: 0,
-            label: "op".into(),
             chunk: Some(chunk),
-            site: None,
-            thread: 0,
-            thread_known: Vec::new(),
-            call: None,
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
+            ..Op::new(OpKind::Kernel, engine, DeviceId(0), position)
         }
     }
 

@@ -126,10 +126,8 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Sync { what: Waited::Stream, .. }, _) => "wait of the host for a stream",
         (OpKind::Sync { what: Waited::Device, .. }, _) => "wait of the host for a device",
         (OpKind::Host, _) => "access by the host",
-        (OpKind::AllocNow | OpKind::Call(HostCall::Alloc), _) => "allocation at the call",
-        (OpKind::FreeNow | OpKind::Call(HostCall::Free), _) => "free at the call",
-        (OpKind::Call(HostCall::Pin), _) => "page locking",
-        (OpKind::Call(HostCall::Unpin), _) => "page unlocking",
+        (OpKind::AllocNow, _) => "allocation at the call",
+        (OpKind::FreeNow, _) => "free at the call",
         (OpKind::Call(HostCall::Load), _) => "loading of a kernel",
         (OpKind::Call(HostCall::Release), _) => "memory given back by a pool",
         (OpKind::Fault { .. }, _) => "lost context",
@@ -138,28 +136,12 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
     }
 }
 
-/// Whether a record is an operation of a stream, and no note about events or host threads.
-fn is_work(op: &Op) -> bool {
-    !matches!(
-        op.kind,
-        OpKind::Record { .. }
-            | OpKind::Wait { .. }
-            | OpKind::Sync { .. }
-            | OpKind::Host
-            | OpKind::Open
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::Fault { .. }
-            | OpKind::Call(_)
-    )
-}
-
 /// The order that the streams were given: each operation after the one before it in its stream,
 /// and after what its stream was told to wait for since then. Pairs of indices, first before second.
 /// What a host thread waited for is not among them.
 pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
     let mut lanes: BTreeMap<LaneId, Vec<(u64, usize)>> = BTreeMap::new();
-    for (index, op) in ops.iter().enumerate().filter(|(_, op)| is_work(op)) {
+    for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.kind.is_work()) {
         lanes.entry(op.position.lane).or_default().push((op.position.seq, index));
     }
     // The last operation of a lane up to a number.
@@ -174,7 +156,7 @@ pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
         let open = before.entry(op.position.lane).or_default();
         if let OpKind::Wait { on, .. } = op.kind {
             open.extend(last(on.lane, on.seq));
-        } else if is_work(op) {
+        } else if op.kind.is_work() {
             open.sort_unstable();
             open.dedup();
             edges.extend(open.drain(..).map(|from| (from, index)));
@@ -188,7 +170,7 @@ pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
 pub(super) mod samples {
     //! Records made by hand.
     use crate::base::id::{DeviceId, LaneId, Position};
-    use crate::base::ledger::{Declared, Engine, Op, OpKind, StreamClass, Times};
+    use crate::base::ledger::{Engine, Op, OpKind, Times};
     use crate::base::units::Nanos;
 
     /// An operation of a lane that ran from `begin` to `end`, enqueued 5 ns before.
@@ -200,21 +182,10 @@ pub(super) mod samples {
     ) -> Op {
         let called = begin.saturating_sub(5);
         Op {
-            kind,
-            engine,
-            device: DeviceId(0),
-            stream: StreamClass::NonBlocking,
-            position: Position { lane: LaneId(lane), seq },
-            accesses: Vec::new(),
-            declared: Declared::All,
-            bytes: 0,
             label: "op".into(),
-            chunk: None,
-            site: None,
-            thread: 0,
-            thread_known: Vec::new(),
             call: Some(Times { begin: Nanos(called), end: Nanos(called + 1) }),
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
+            ..Op::new(kind, engine, DeviceId(0), Position { lane: LaneId(lane), seq })
         }
     }
 }

@@ -4,8 +4,8 @@ use super::log::{A, B, C, D, E, log, part, r, w};
 use std::borrow::Cow;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, SourceOrder, StreamClass,
-    Waited,
+    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, Place, SourceOrder,
+    StreamClass, Waited,
 };
 use trijet::base::prng::Prng;
 use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
@@ -36,6 +36,7 @@ fn kind(prng: &mut Prng) -> OpKind {
     let what = pick(prng, &[Waited::Event(event), Waited::Stream, Waited::Device]);
     let by = pick(prng, &[Asked::User, Asked::Ordering]);
     let order = pick(prng, &[SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any]);
+    let call = pick(prng, &[HostCall::Load, HostCall::Release]);
     let culprit = Some(position).filter(|_| event.is_multiple_of(2));
     pick(
         prng,
@@ -55,6 +56,7 @@ fn kind(prng: &mut Prng) -> OpKind {
             OpKind::Record { event, by },
             OpKind::Sync { what, outcome },
             OpKind::Host,
+            OpKind::Call(call),
             OpKind::Open,
             OpKind::Wait { event, on: position, by },
         ],
@@ -74,22 +76,17 @@ fn op(prng: &mut Prng) -> Op {
         StreamClass::Blocking,
         StreamClass::NonBlocking,
     ];
+    let (kind, device) = (kind(prng), DeviceId(small(prng)));
+    let position = Position { lane: LaneId(small(prng)), seq: number(prng) };
     Op {
-        kind: kind(prng),
-        engine: Engine::None,
-        device: DeviceId(small(prng)),
         stream: pick(prng, &classes),
-        position: Position { lane: LaneId(small(prng)), seq: number(prng) },
         accesses: (0..prng.below(4)).map(|_| access(prng)).collect(),
         declared: pick(prng, &[Declared::All, Declared::Nothing]),
         bytes: number(prng),
         label: Cow::Borrowed("op"),
-        chunk: None,
-        site: None,
         thread: number(prng),
         thread_known: vec![Position { lane: LaneId(small(prng)), seq: number(prng) }],
-        call: None,
-        times: None,
+        ..Op::new(kind, Engine::None, device, position)
     }
 }
 

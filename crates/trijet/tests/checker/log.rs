@@ -65,22 +65,15 @@ impl Log {
         };
         let line = u32::try_from(self.ops.len()).expect("a short record") + 1;
         let site = Site { file: Cow::Borrowed("src/main.rs"), line, column: 5 };
+        let device = DeviceId(u32::from(lane == FAR));
+        let position = Position { lane: LaneId(lane), seq: self.seqs[lane as usize] };
         self.ops.push(Op {
-            kind,
-            engine: Engine::None,
-            device: DeviceId(u32::from(lane == FAR)),
             stream,
-            position: Position { lane: LaneId(lane), seq: self.seqs[lane as usize] },
             accesses: accesses.to_vec(),
-            declared: Declared::All,
-            bytes: 0,
             label: Cow::Borrowed(label),
-            chunk: None,
             site: Some(site),
             thread: self.thread,
-            thread_known: Vec::new(),
-            call: None,
-            times: None,
+            ..Op::new(kind, Engine::None, device, position)
         });
         self
     }

@@ -4,7 +4,7 @@ use crate::script::Script;
 use trijet::Nanos;
 use trijet::base::id::DeviceId;
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
-use trijet::base::ledger::{HostCall, StreamClass, Waited};
+use trijet::base::ledger::{HostCall, OpKind, StreamClass, Waited};
 use trijet::trace::bubble::{Cause, Dependency, by_cause, gaps};
 use trijet::trace::critical::Category;
 use trijet::trace::metrics::CopyEngines;
@@ -40,8 +40,8 @@ fn a_late_host_is_blamed_by_the_call_it_was_in() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.sync(Waited::Device, 1, 2..14);
-    s.call(HostCall::Alloc, 14..20);
-    s.call(HostCall::Load, 20..21);
+    s.call(OpKind::AllocNow, 14..20);
+    s.call(OpKind::Call(HostCall::Load), 20..21);
     s.called(Compute, 1, 23..24, 24..30);
     // Gap 10..24: the wait until 14, allocating until 20, loading until 21, user 21..23, the call.
     let expected = [

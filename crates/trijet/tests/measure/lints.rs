@@ -4,7 +4,7 @@ use crate::live::{WORDS, recorded, role_streams};
 use crate::script::Script;
 use trijet::base::dag::Kernels;
 use trijet::base::ledger::Engine::{Compute, Upload};
-use trijet::base::ledger::{HostCall, Op, StreamClass, Waited};
+use trijet::base::ledger::{HostCall, Op, OpKind, StreamClass, Waited};
 use trijet::check::lint::{Lint, Rule, lints_of};
 use trijet::kernels::WORK;
 use trijet::{Device, Nanos, Result};
@@ -198,24 +198,24 @@ fn allocating_without_a_stream_in_a_loop_is_flagged() {
     let mut faulty = Script::default();
     for n in 0..4 {
         let t = 1_000 * n;
-        faulty.call(HostCall::Alloc, t..t + 100);
+        faulty.call(OpKind::AllocNow, t..t + 100);
         faulty.called(Compute, 1, t + 100..t + 110, t + 110..t + 500);
-        faulty.call(HostCall::Free, t + 510..t + 560);
+        faulty.call(OpKind::FreeNow, t + 510..t + 560);
     }
     // Three allocations of 100 and three frees of 50 beside the first and the last.
     assert_eq!(flagged(&faulty.ops, Rule::SyncAlloc).saved, Nanos(450));
     let mut corrected = Script::default();
-    corrected.call(HostCall::Alloc, 0..100);
+    corrected.call(OpKind::AllocNow, 0..100);
     for n in 0..4 {
         let t = 1_000 * n + 100;
         corrected.called(Compute, 1, t..t + 10, t + 10..t + 400);
     }
-    corrected.call(HostCall::Free, 5_000..5_050);
+    corrected.call(OpKind::FreeNow, 5_000..5_050);
     silent(&corrected.ops, Rule::SyncAlloc);
     // Memory that is kept is no loop of allocating and freeing.
     let mut kept = Script::default();
     for n in 0..4 {
-        kept.call(HostCall::Alloc, 100 * n..100 * n + 50);
+        kept.call(OpKind::AllocNow, 100 * n..100 * n + 50);
     }
     kept.work(Compute, 1, 400..500);
     silent(&kept.ops, Rule::SyncAlloc);
@@ -233,7 +233,7 @@ fn a_pool_that_gives_back_what_it_needs_is_flagged() {
             s.called(Compute, 1, t + 80..t + 90, t + 90..t + 400);
             s.sync(Waited::Stream, 1, t + 90..t + 400);
             if releases {
-                s.call(HostCall::Release, t + 400..t + 430);
+                s.call(OpKind::Call(HostCall::Release), t + 400..t + 430);
             }
         }
         s.ops
@@ -296,11 +296,11 @@ fn a_kernel_loaded_in_the_middle_is_flagged() {
     let program = |late: bool| {
         let mut s = Script::default();
         if !late {
-            s.call(HostCall::Load, 0..100);
+            s.call(OpKind::Call(HostCall::Load), 0..100);
         }
         s.called(Compute, 1, 100..101, 101..300);
         if late {
-            s.call(HostCall::Load, 101..400).label = "median".into();
+            s.call(OpKind::Call(HostCall::Load), 101..400).label = "median".into();
         }
         s.called(Compute, 2, 400..401, 401..600);
         s.ops

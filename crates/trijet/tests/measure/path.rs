@@ -3,7 +3,7 @@
 use crate::script::Script;
 use trijet::Nanos;
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
-use trijet::base::ledger::{HostCall, Waited};
+use trijet::base::ledger::{HostCall, OpKind, Waited};
 use trijet::trace::critical::{Category, critical, slack, what_if};
 
 /// Upload 1..10, kernel 10..25 after it, download 27..32; a kernel 1..5 that nobody needs.
@@ -43,7 +43,7 @@ fn a_host_that_waits_and_computes_is_on_the_path() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.sync(Waited::Stream, 1, 1..12);
-    s.call(HostCall::Load, 20..26);
+    s.call(OpKind::Call(HostCall::Load), 20..26);
     s.called(Compute, 1, 26..27, 27..30);
     let path = critical(&s.ops, &s.dag(), 0..30, Nanos(0));
     let by: Vec<_> = path.by.iter().map(|(category, time)| (*category, time.0)).collect();

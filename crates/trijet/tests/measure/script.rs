@@ -5,9 +5,7 @@ use std::ops::Range;
 use trijet::Nanos;
 use trijet::base::dag::{Dag, Kernels};
 use trijet::base::id::{DeviceId, LaneId, Position};
-use trijet::base::ledger::{
-    Asked, Declared, Engine, HostCall, Op, OpKind, Outcome, StreamClass, Times, Waited,
-};
+use trijet::base::ledger::{Asked, Engine, Op, OpKind, Outcome, Times, Waited};
 
 pub(crate) fn times(span: Range<u64>) -> Times {
     Times { begin: Nanos(span.start), end: Nanos(span.end) }
@@ -22,23 +20,9 @@ pub(crate) struct Script {
 
 impl Script {
     fn push(&mut self, kind: OpKind, engine: Engine, lane: u32, seq: u64) -> &mut Op {
-        self.ops.push(Op {
-            kind,
-            engine,
-            device: DeviceId(0),
-            stream: StreamClass::NonBlocking,
-            position: Position { lane: LaneId(lane), seq },
-            accesses: Vec::new(),
-            declared: Declared::All,
-            bytes: 0,
-            label: "op".into(),
-            chunk: None,
-            site: None,
-            thread: 1,
-            thread_known: Vec::new(),
-            call: None,
-            times: None,
-        });
+        let position = Position { lane: LaneId(lane), seq };
+        let plain = Op::new(kind, engine, DeviceId(0), position);
+        self.ops.push(Op { label: "op".into(), thread: 1, ..plain });
         self.ops.last_mut().expect("one was pushed")
     }
 
@@ -95,8 +79,9 @@ impl Script {
         op
     }
 
-    pub(crate) fn call(&mut self, what: HostCall, call: Range<u64>) -> &mut Op {
-        let op = self.push(OpKind::Call(what), Engine::None, u32::MAX, 0);
+    /// A call of the host outside of all streams.
+    pub(crate) fn call(&mut self, kind: OpKind, call: Range<u64>) -> &mut Op {
+        let op = self.push(kind, Engine::None, u32::MAX, 0);
         op.call = Some(times(call));
         op
     }

@@ -8,9 +8,9 @@ use crate::base::ledger::{HostCall, OpKind};
 ///
 /// Saved: the time in these calls but for the first allocation and the last free.
 pub(super) fn sync_alloc(run: &Run<'_>) -> Vec<Lint> {
-    let is = |op: usize, call| run.ops[op].kind == OpKind::Call(call);
-    let frees: Vec<usize> = (0..run.ops.len()).filter(|op| is(*op, HostCall::Free)).collect();
-    let looped = run.by_place(|op| op.kind == OpKind::Call(HostCall::Alloc));
+    let is_free = |op: &usize| run.ops[*op].kind == OpKind::FreeNow;
+    let frees: Vec<usize> = (0..run.ops.len()).filter(is_free).collect();
+    let looped = run.by_place(|op| op.kind == OpKind::AllocNow);
     let lint = |allocs: Vec<usize>| {
         let (first, last) = (*allocs.first()?, *allocs.last()?);
         // Without frees in between, it only gets what it keeps.

@@ -3,36 +3,12 @@
 
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, Place, Site, SourceOrder,
-    StreamClass, Times, Waited,
+    Access, Declared, Engine, Mode, Op, OpKind, Place, Site, StreamClass, Times,
 };
 use crate::base::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// [`OpKind`] with plain numbers.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-enum What {
-    Alloc,
-    Free,
-    Copy,
-    CopyNow,
-    Batch(SourceOrder),
-    Fill,
-    FillNow,
-    Kernel,
-    HostFn,
-    Record(u64, Asked),
-    Sync(Waited, Outcome),
-    Host,
-    Open,
-    Wait(u64, u32, u64, Asked),
-    AllocNow,
-    FreeNow,
-    Fault(Option<(u32, u64)>),
-    Call(HostCall),
-}
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Touch {
@@ -48,7 +24,7 @@ type Span = Option<(i64, u64)>;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Row {
-    what: What,
+    kind: OpKind,
     engine: Engine,
     device: u32,
     stream: StreamClass,
@@ -90,26 +66,6 @@ fn lengthen(span: Span, before: &mut u64) -> Option<Times> {
 impl Row {
     /// `number` gives each name its number.
     pub(super) fn of(op: &Op, before: &mut Before, mut number: impl FnMut(&str) -> u32) -> Self {
-        let what = match op.kind {
-            OpKind::Alloc => What::Alloc,
-            OpKind::Free => What::Free,
-            OpKind::Copy => What::Copy,
-            OpKind::CopyNow => What::CopyNow,
-            OpKind::Batch(order) => What::Batch(order),
-            OpKind::Fill => What::Fill,
-            OpKind::FillNow => What::FillNow,
-            OpKind::Kernel => What::Kernel,
-            OpKind::HostFn => What::HostFn,
-            OpKind::Record { event, by } => What::Record(event, by),
-            OpKind::Sync { what, outcome } => What::Sync(what, outcome),
-            OpKind::Host => What::Host,
-            OpKind::Open => What::Open,
-            OpKind::Wait { event, on, by } => What::Wait(event, on.lane.0, on.seq, by),
-            OpKind::AllocNow => What::AllocNow,
-            OpKind::FreeNow => What::FreeNow,
-            OpKind::Fault { culprit } => What::Fault(culprit.map(|at| (at.lane.0, at.seq))),
-            OpKind::Call(call) => What::Call(call),
-        };
         let touch = |access: &Access| Touch {
             block: access.block.0,
             place: access.place,
@@ -118,7 +74,7 @@ impl Row {
             mode: access.mode,
         };
         Self {
-            what,
+            kind: op.kind.clone(),
             engine: op.engine,
             device: op.device.0,
             stream: op.stream,
@@ -142,30 +98,6 @@ impl Row {
             let text = texts.get(usize::try_from(number).ok()?)?;
             Some(Cow::Owned(text.as_ref().to_owned()))
         };
-        let kind = match self.what {
-            What::Alloc => OpKind::Alloc,
-            What::Free => OpKind::Free,
-            What::Copy => OpKind::Copy,
-            What::CopyNow => OpKind::CopyNow,
-            What::Batch(order) => OpKind::Batch(order),
-            What::Fill => OpKind::Fill,
-            What::FillNow => OpKind::FillNow,
-            What::Kernel => OpKind::Kernel,
-            What::HostFn => OpKind::HostFn,
-            What::Record(event, by) => OpKind::Record { event, by },
-            What::Sync(what, outcome) => OpKind::Sync { what, outcome },
-            What::Host => OpKind::Host,
-            What::Open => OpKind::Open,
-            What::Wait(event, lane, seq, by) => {
-                OpKind::Wait { event, on: Position { lane: LaneId(lane), seq }, by }
-            }
-            What::AllocNow => OpKind::AllocNow,
-            What::FreeNow => OpKind::FreeNow,
-            What::Fault(culprit) => OpKind::Fault {
-                culprit: culprit.map(|(lane, seq)| Position { lane: LaneId(lane), seq }),
-            },
-            What::Call(call) => OpKind::Call(call),
-        };
         let access = |touch: Touch| Access {
             block: BlockId(touch.block),
             place: touch.place,
@@ -176,12 +108,9 @@ impl Row {
             Some((file, line, column)) => Some(Site { file: text(file)?, line, column }),
             None => None,
         };
+        let position = Position { lane: LaneId(self.lane), seq: self.seq };
         Some(Op {
-            kind,
-            engine: self.engine,
-            device: DeviceId(self.device),
             stream: self.stream,
-            position: Position { lane: LaneId(self.lane), seq: self.seq },
             accesses: self.accesses.into_iter().map(access).collect(),
             declared: self.declared,
             bytes: self.bytes,
@@ -189,9 +118,9 @@ impl Row {
             chunk: self.chunk,
             site,
             thread: self.thread,
-            thread_known: Vec::new(),
             call: lengthen(self.call, &mut before.call),
             times: lengthen(self.times, &mut before.times),
+            ..Op::new(self.kind, self.engine, DeviceId(self.device), position)
         })
     }
 }

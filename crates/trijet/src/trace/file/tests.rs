@@ -79,11 +79,7 @@ fn op() -> impl Strategy<Value = Op> {
             call,
             times,
         )| Op {
-            kind,
-            engine: Engine::Download,
-            device: DeviceId(device),
             stream: StreamClass::Blocking,
-            position: Position { lane: LaneId(lane), seq },
             accesses,
             declared: Declared::Nothing,
             bytes,
@@ -91,9 +87,14 @@ fn op() -> impl Strategy<Value = Op> {
             chunk,
             site: site.map(|(file, line, column)| Site { file: file.into(), line, column }),
             thread,
-            thread_known: Vec::new(),
             call,
             times,
+            ..Op::new(
+                kind,
+                Engine::Download,
+                DeviceId(device),
+                Position { lane: LaneId(lane), seq },
+            )
         },
     )
 }
@@ -170,22 +171,12 @@ proptest! {
 }
 
 fn plain(label: &str, begin: u64) -> Op {
+    let position = Position { lane: LaneId(1), seq: begin };
     Op {
-        kind: OpKind::Kernel,
-        engine: Engine::Compute,
-        device: DeviceId(0),
-        stream: StreamClass::NonBlocking,
-        position: Position { lane: LaneId(1), seq: begin },
-        accesses: Vec::new(),
-        declared: Declared::All,
-        bytes: 0,
         label: label.to_owned().into(),
-        chunk: None,
-        site: None,
         thread: 1,
-        thread_known: Vec::new(),
-        call: None,
         times: Some(Times { begin: Nanos(begin), end: Nanos(begin + 5) }),
+        ..Op::new(OpKind::Kernel, Engine::Compute, DeviceId(0), position)
     }
 }
 
