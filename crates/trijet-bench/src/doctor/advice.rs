@@ -30,7 +30,8 @@ pub struct Advice {
     pub text: String,
 }
 
-/// The smallest size from which on every rate is at least `share` of the best one.
+/// The smallest size from which on every rate is at least `share` of the best one; where even the
+/// largest sizes are slower, that of the best rate.
 ///
 /// ```
 /// use trijet::Bytes;
@@ -42,7 +43,9 @@ pub struct Advice {
 pub fn size_for(curve: &[(Bytes, f64)], share: f64) -> Option<Bytes> {
     let best = curve.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let slow = curve.iter().rposition(|(_, rate)| *rate < share * best);
-    curve.get(slow.map_or(0, |at| at + 1)).map(|(bytes, _)| *bytes)
+    let from = curve.get(slow.map_or(0, |at| at + 1));
+    let fastest = || curve.iter().find(|(_, rate)| *rate == best);
+    from.or_else(fastest).map(|(bytes, _)| *bytes)
 }
 
 /// Slots of a pipeline: one for each engine that is busy at once, and one more where handing a

@@ -81,6 +81,13 @@ fn a_dip_behind_a_good_size_moves_the_size_up() {
     assert_eq!(size_for(&[], 0.95), None);
 }
 
+/// As on a host whose caches hold the smaller sizes: there must be an answer all the same.
+#[test]
+fn large_sizes_that_are_slower_leave_the_fastest_one() {
+    let curve = [(Bytes(1), 15.0), (Bytes(2), 20.0), (Bytes(4), 18.0)];
+    assert_eq!(size_for(&curve, 0.95), Some(Bytes(2)));
+}
+
 #[test]
 fn three_slots_when_copies_overlap_and_handing_over_is_cheap() {
     let mut f = links();
