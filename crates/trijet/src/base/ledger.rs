@@ -9,10 +9,11 @@ use crate::base::id::{BlockId, DeviceId, Position};
 use crate::base::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 /// The hardware queue that executes an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -139,6 +140,9 @@ pub enum HostCall {
     /// A pool gives memory back to the device at a synchronisation (law A25); the record's bytes say
     /// how much.
     Release,
+    /// A call of this crate inside a host function, which was refused (law A28). The label names the
+    /// call; the site is that of the host function.
+    InHostFn,
 }
 
 /// What a record is about.
@@ -190,6 +194,11 @@ pub enum OpKind {
     Host,
     /// Another call of a host thread, outside of all streams.
     Call(HostCall),
+    /// An event was destroyed; its handle may be that of another one from now on.
+    Gone {
+        /// The driver's handle.
+        event: u64,
+    },
     /// A stream was created. Its lane may have been that of another one, whose work was complete;
     /// the numbers go on from the position.
     Open,
@@ -225,6 +234,7 @@ impl OpKind {
             | Self::Sync { .. }
             | Self::Host
             | Self::Call(_)
+            | Self::Gone { .. }
             | Self::Open
             | Self::Wait { .. } => false,
         }
@@ -349,33 +359,92 @@ impl Op {
     }
 }
 
+/// Sees each record once, in order.
+type Reader = Box<dyn FnMut(Op) + Send>;
+
+#[derive(Default)]
+struct Inner {
+    ops: VecDeque<Op>,
+    /// The index of the first record that is still here.
+    first: usize,
+    reader: Option<Reader>,
+    /// Waits that have not come to an end: a reader sees nothing from there on yet.
+    open: BTreeSet<usize>,
+}
+
 /// Records, in the order of the driver's calls of each lane.
-#[derive(Debug, Default)]
-pub struct Ledger(Mutex<Vec<Op>>);
+#[derive(Default)]
+pub struct Ledger(Mutex<Inner>);
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").finish_non_exhaustive()
+    }
+}
 
 impl Ledger {
+    /// A ledger that keeps nothing: each record goes to `reader`, which must not call this crate, as
+    /// soon as the outcomes of all waits before it are known.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// use trijet::base::id::{DeviceId, LaneId, Position};
+    /// use trijet::base::ledger::{Engine, Ledger, Op, OpKind};
+    ///
+    /// let (send, receive) = channel();
+    /// let ledger = Ledger::read_by(Box::new(move |op| send.send(op).expect("it is read")));
+    /// let position = Position { lane: LaneId(1), seq: 1 };
+    /// ledger.append(Op::new(OpKind::Kernel, Engine::Compute, DeviceId(0), position));
+    /// assert_eq!(receive.try_recv().map(|op| op.kind), Ok(OpKind::Kernel));
+    /// assert!(ledger.take().is_empty());
+    /// ```
+    #[must_use]
+    pub fn read_by(reader: Box<dyn FnMut(Op) + Send>) -> Self {
+        Self(Mutex::new(Inner { reader: Some(reader), ..Inner::default() }))
+    }
+
     /// Appends a record and returns its index.
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
     pub fn append(&self, op: Op) -> usize {
-        let mut ops = self.0.lock().expect("no code panics under the ledger's lock");
-        ops.push(op);
-        ops.len() - 1
+        let mut inner = self.lock();
+        let index = inner.first + inner.ops.len();
+        if let Inner { reader: Some(reader), open, .. } = &mut *inner {
+            let waits = matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. });
+            if waits {
+                open.insert(index);
+            }
+            if open.is_empty() {
+                reader(op);
+                inner.first += 1;
+                return index;
+            }
+        }
+        inner.ops.push_back(op);
+        index
     }
 
-    /// The wait at `index` came to an end at `now`.
+    /// The wait at `index` came to an end: at `now` with success, or without.
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
-    pub fn mark_complete(&self, index: usize, now: Nanos) {
-        let mut ops = self.0.lock().expect("no code panics under the ledger's lock");
+    pub fn settle(&self, index: usize, now: Option<Nanos>) {
+        let mut inner = self.lock();
         // The records may have been taken meanwhile: by then it had not ended.
-        if let Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }) = ops.get_mut(index) {
+        let op = index.checked_sub(inner.first).and_then(|at| inner.ops.get_mut(at));
+        if let (Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }), Some(now)) = (op, now) {
             *outcome = Outcome::Complete;
             if let Some(call) = call {
                 call.end = now;
             }
+        }
+        let Inner { ops, first, reader: Some(reader), open } = &mut *inner else { return };
+        open.remove(&index);
+        while open.first() != Some(&*first) {
+            let Some(op) = ops.pop_front() else { break };
+            reader(op);
+            *first += 1;
         }
     }
 
@@ -385,6 +454,76 @@ impl Ledger {
     /// Never: no code panics under the ledger's lock.
     #[must_use]
     pub fn take(&self) -> Vec<Op> {
-        std::mem::take(&mut *self.0.lock().expect("no code panics under the ledger's lock"))
+        let mut inner = self.lock();
+        inner.first += inner.ops.len();
+        std::mem::take(&mut inner.ops).into()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().expect("no code panics under the ledger's lock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::LaneId;
+    use std::sync::mpsc::{Receiver, channel};
+
+    fn op(kind: OpKind, seq: u64) -> Op {
+        let position = Position { lane: LaneId(1), seq };
+        Op::new(kind, Engine::None, DeviceId(0), position)
+    }
+
+    fn wait(seq: u64) -> Op {
+        op(OpKind::Sync { what: Waited::Stream, outcome: Outcome::Pending }, seq)
+    }
+
+    fn read_along() -> (Ledger, Receiver<Op>) {
+        let (send, receive) = channel();
+        (Ledger::read_by(Box::new(move |op| send.send(op).expect("it is read"))), receive)
+    }
+
+    /// What a wait shows is known at its end only, and holds from its call on.
+    #[test]
+    fn a_reader_sees_nothing_behind_a_wait_that_has_not_ended() {
+        let (ledger, read) = read_along();
+        let seen = || read.try_iter().map(|op| op.position.seq).collect::<Vec<_>>();
+        ledger.append(op(OpKind::Host, 1));
+        let (first, second) = (ledger.append(wait(2)), ledger.append(wait(3)));
+        ledger.append(op(OpKind::Host, 4));
+        assert_eq!(seen(), [1]);
+        ledger.settle(second, None);
+        assert!(seen().is_empty());
+        ledger.settle(first, Some(Nanos(7)));
+        assert_eq!(seen(), [2, 3, 4]);
+        ledger.append(op(OpKind::Host, 5));
+        assert_eq!(seen(), [5]);
+    }
+
+    #[test]
+    fn a_wait_is_complete_only_if_it_succeeded() {
+        let (ledger, read) = read_along();
+        let (good, bad) = (ledger.append(wait(1)), ledger.append(wait(2)));
+        ledger.settle(good, Some(Nanos(7)));
+        ledger.settle(bad, None);
+        let outcome = |op: Op| match op.kind {
+            OpKind::Sync { outcome, .. } => outcome,
+            other => panic!("{other:?}"),
+        };
+        let outcomes: Vec<Outcome> = read.try_iter().map(outcome).collect();
+        assert_eq!(outcomes, [Outcome::Complete, Outcome::Pending]);
+    }
+
+    /// A wait may end after the records were taken; its number is then not another record's.
+    #[test]
+    fn a_wait_that_outlives_its_record_changes_no_other() {
+        let ledger = Ledger::default();
+        let early = ledger.append(wait(1));
+        assert_eq!(ledger.take().len(), 1);
+        ledger.append(wait(2));
+        ledger.settle(early, Some(Nanos(7)));
+        let pending = OpKind::Sync { what: Waited::Stream, outcome: Outcome::Pending };
+        assert_eq!(ledger.take()[0].kind, pending);
     }
 }

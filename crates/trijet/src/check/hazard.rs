@@ -54,6 +54,8 @@ pub enum Class {
     WaitUnrecorded,
     /// Copies of one batch depend on each other (law A19).
     BatchDependent,
+    /// A host function called the driver (law A28).
+    ApiCall,
     /// An operation failed and took the context with it (law A40).
     Sticky,
 }
@@ -78,6 +80,7 @@ impl Class {
             Self::FreeInFlight => "HOST/FREE-IN-FLIGHT",
             Self::WaitUnrecorded => "SYNC/WAIT-UNRECORDED",
             Self::BatchDependent => "BATCH/DEPENDENT",
+            Self::ApiCall => "CALLBACK/API-CALL",
             Self::Sticky => "ERROR/STICKY",
         }
     }

@@ -46,10 +46,11 @@ pub use report::Names;
 pub use witness::Witness;
 
 use crate::base::id::{BlockId, Position};
-use crate::base::ledger::{Access, Declared, Mode, Op, OpKind, Place};
+use crate::base::ledger::{Access, Declared, HostCall, Mode, Op, OpKind, Place};
 use explain::{Context, Pair, find};
 use order::{Moment, Order, Step};
 use shadow::{Shadow, Touch, Unordered};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -87,7 +88,7 @@ pub struct Options {
     pub threads: Threads,
     /// The record goes to the end of the program: what is not freed in it is a leak.
     pub to_the_end: bool,
-    /// Findings to keep; more are counted.
+    /// Findings of each class to keep; more are counted. A warning in a loop hides no error.
     pub findings_max: usize,
     /// Findings that get a witness. Each costs a pass over the record, and there is none without
     /// the whole record.
@@ -133,7 +134,7 @@ impl Verdict {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let errors = self.findings.iter().filter(|f| f.class.severity() == Severity::Error);
-        self.more == 0 && errors.count() == 0
+        errors.count() == 0
     }
 }
 
@@ -187,7 +188,7 @@ pub fn check_with(ops: &[Op], options: Options) -> Verdict {
 /// let checker = Checker::new(Options { to_the_end: true, ..Options::default() });
 /// assert!(checker.finish().is_clean());
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Checker {
     options: Options,
     order: Order,
@@ -202,6 +203,8 @@ pub struct Checker {
     /// The first operation that failed.
     culprit: Option<u64>,
     unordered: Vec<Unordered>,
+    /// How many findings there were, by class.
+    counts: BTreeMap<Class, usize>,
 }
 
 impl Checker {
@@ -227,6 +230,7 @@ impl Checker {
             undeclared_at: None,
             culprit: None,
             unordered: Vec::new(),
+            counts: BTreeMap::new(),
         }
     }
 
@@ -252,6 +256,7 @@ impl Checker {
                 self.wait_for_nothing(index, *event);
             }
             OpKind::Batch(_) => self.batch(op, index),
+            OpKind::Call(HostCall::InHostFn) => self.call_in_host_fn(op),
             _ => {}
         }
         let uses = || op.accesses.iter().filter(|access| access.range.start < access.range.end);
@@ -287,7 +292,10 @@ impl Checker {
     }
 
     fn add(&mut self, finding: Finding) {
-        if self.verdict.findings.len() < self.options.findings_max {
+        let count = self.counts.entry(finding.class).or_insert(0);
+        *count += 1;
+        // One of each is kept in any case: a verdict is clean by what is kept.
+        if *count <= self.options.findings_max.max(1) {
             self.verdict.findings.push(finding);
         } else {
             self.verdict.more += 1;
@@ -452,6 +460,14 @@ impl Checker {
         finding.known = "a batch has no order inside".to_owned();
         finding.fix = format!("split the batch of #{index} in two");
         finding.add_range(range);
+        self.add(finding);
+    }
+
+    /// Law A28. The call was refused; the driver would let some of them pass, and hang with others.
+    fn call_in_host_fn(&mut self, op: &Op) {
+        let mut finding = about(Class::ApiCall, self.this(), vec!["A28"]);
+        finding.known = format!("`{}` was refused inside a host function", op.label);
+        finding.fix = "signal a host thread from the host function, and call there".to_owned();
         self.add(finding);
     }
 

@@ -13,7 +13,7 @@ use super::{Assume, Threads};
 use crate::base::clock::VectorClock;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Op, OpKind, Outcome, Place, SourceOrder, StreamClass, Waited,
+    Access, Asked, HostCall, Op, OpKind, Outcome, Place, SourceOrder, StreamClass, Waited,
 };
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ pub(super) struct Seen {
     pub(super) replaced: Option<(u64, Stamp)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Event {
     stands_for: VectorClock,
     recorded: Option<(u64, Stamp)>,
@@ -44,7 +44,7 @@ struct Event {
 }
 
 /// A stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Lane {
     pub(super) id: LaneId,
     component: LaneId,
@@ -63,7 +63,7 @@ pub(super) struct Lane {
 }
 
 /// A host thread.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Thread {
     pub(super) id: u64,
     component: LaneId,
@@ -79,7 +79,7 @@ pub(super) struct Thread {
 }
 
 /// The streams of a device.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Around {
     members: Vec<usize>,
     /// What streams held whose lanes passed to others, and those of them that were blocking.
@@ -128,7 +128,7 @@ pub(super) struct Step {
 /// No stamp: number 0 is known to every clock.
 const NONE: Stamp = Stamp { lane: LaneId(0), seq: 0 };
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Order {
     assume: Assume,
     mode: Threads,
@@ -219,7 +219,12 @@ impl Order {
 
     /// Takes the next record in.
     pub(super) fn step(&mut self, op: &Op, index: u64) -> Step {
-        let thread = self.thread(op);
+        if let OpKind::Gone { event } = op.kind {
+            self.events.remove(&event);
+        }
+        // These come from threads of the driver too, and say nothing of any thread's order.
+        let aside = matches!(op.kind, OpKind::Gone { .. } | OpKind::Call(HostCall::InHostFn));
+        let thread = if aside { self.last_thread } else { self.thread(op) };
         let mut step = Step {
             thread,
             lane: None,
@@ -231,7 +236,7 @@ impl Order {
         match &op.kind {
             OpKind::Sync { what, outcome } => self.sync(thread, op, index, (*what, *outcome)),
             OpKind::Open => self.open(op),
-            OpKind::Fault { .. } | OpKind::Call(_) => {}
+            OpKind::Fault { .. } | OpKind::Call(_) | OpKind::Gone { .. } => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => step.call = self.call(thread),
             OpKind::Record { event, .. } => {
                 let lane = self.lane(op);
@@ -478,8 +483,13 @@ impl Order {
         }
     }
 
-    /// Laws A5 and A7; whether the event was ever recorded.
+    /// Laws A5 and A7; whether the event was ever recorded. If not, it is no edge to anything.
     fn wait(&mut self, thread: usize, lane: usize, event: u64, op: u64) -> bool {
+        if !self.events.contains_key(&event) {
+            let seen = Seen { op, event, recorded: None, replaced: None };
+            remember(&mut self.lanes[lane].waits, seen);
+            return false;
+        }
         self.reach(thread, lane);
         let found = self.events.get(&event);
         let this = &mut self.lanes[lane];

@@ -73,7 +73,7 @@ impl Reads {
 }
 
 /// An allocation.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Block {
     entries: RangeMap<Entry>,
     /// The record of its allocation.
@@ -150,7 +150,7 @@ impl Block {
 }
 
 /// All allocations.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Shadow {
     blocks: HashMap<BlockId, Block>,
     /// The numbers of blocks that were freed.

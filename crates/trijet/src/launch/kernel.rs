@@ -6,7 +6,7 @@
 
 use super::args::{Args, ArgsFor};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::{Engine, OpKind};
+use crate::base::ledger::{Engine, HostCall, OpKind};
 use crate::device::args::ArgBlock;
 use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle};
 use crate::device::twin::Twin;
@@ -179,15 +179,16 @@ impl Untyped {
     }
 
     #[inline]
-    fn loaded(&self, device: &Shared) -> Result<FunctionHandle> {
+    fn loaded(&self, device: &Shared, site: &'static Location<'static>) -> Result<FunctionHandle> {
         match device.kernels.get(self.number()) {
             Some(function) => Ok(function),
-            None => self.load(device),
+            None => self.load(device, site),
         }
     }
 
     #[cold]
-    fn load(&self, device: &Shared) -> Result<FunctionHandle> {
+    fn load(&self, device: &Shared, site: &'static Location<'static>) -> Result<FunctionHandle> {
+        let begun = device.universe.begin_call();
         let module = self.module(device)?;
         let spec = &self.spec;
         let function = device.universe.driver.function(
@@ -197,6 +198,13 @@ impl Untyped {
             spec.twin,
         )?;
         device.kernels.set(self.number(), function);
+        if let Some(begun) = begun {
+            let kind = OpKind::Call(HostCall::Load);
+            device.universe.note_call(begun, kind, device.id, |op| {
+                op.label = Cow::Owned(spec.name.to_string());
+                op.site = Some(site.into());
+            });
+        }
         Ok(function)
     }
 
@@ -266,9 +274,10 @@ impl Device {
     ///
     /// # Errors
     /// `Compile`, `NotFound`, `NoTwin`, or `Unsupported` without a compiler.
+    #[track_caller]
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<()> {
         callback::refuse("load")?;
-        kernel.code.loaded(self.shared()).map(|_| ())
+        kernel.code.loaded(self.shared(), Location::caller()).map(|_| ())
     }
 }
 
@@ -298,7 +307,7 @@ impl Stream {
         if let Some(arg) = args.block.spans().iter().find(|a| !a.span.is_reached_by(device)) {
             return Err(kernel.refused(&format!("{} is out of reach of {device}", arg.span)));
         }
-        let function = kernel.loaded(self.device())?;
+        let function = kernel.loaded(self.device(), site)?;
         let shape = kernel.grid(&args.block)?;
         if shape.grid.contains(&0) {
             return Ok(());

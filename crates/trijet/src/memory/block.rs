@@ -22,6 +22,7 @@ use crate::stream::queue::{Inner, Stream};
 use crate::stream::ready::Waiting;
 use crate::stream::track::{Needs, Track, Use};
 use crate::stream::universe::Universe;
+use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ impl Block {
     }
 
     /// Memory of the host, page-locked or pageable: some that nobody uses any more, or new.
+    #[track_caller]
     pub(crate) fn on_host(device: &Device, bytes: Bytes, space: Space) -> Result<Self> {
         let op = if space == Space::Pinned { "pinned" } else { "pageable" };
         callback::refuse(op)?;
@@ -77,7 +79,7 @@ impl Block {
                 let size = Bytes(size.max(PAGE));
                 match space {
                     Space::Pageable => Memory::pageable(size)?,
-                    _ => shared.universe.driver.pinned_alloc(shared.id, size)?,
+                    _ => lock_pages(&shared, size, Location::caller())?,
                 }
             }
         };
@@ -125,6 +127,21 @@ impl Block {
             .and_then(|()| self.universe().host_points(&self.track, range, mode));
         Waiting::new(device, points)
     }
+}
+
+/// Page-locks new memory. What is in it is no business of a checker: it is never given back.
+fn lock_pages(device: &Shared, bytes: Bytes, site: &'static Location<'static>) -> Result<Memory> {
+    let universe = &device.universe;
+    let begun = universe.begin_call();
+    let memory = universe.driver.pinned_alloc(device.id, bytes)?;
+    if let Some(begun) = begun {
+        universe.note_call(begun, OpKind::AllocNow, device.id, |op| {
+            op.label = Cow::Borrowed("pinned");
+            op.bytes = bytes.0;
+            op.site = Some(site.into());
+        });
+    }
+    Ok(memory)
 }
 
 /// The smallest kept memory that fits without wasting more than half, and that no operation uses.

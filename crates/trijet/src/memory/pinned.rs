@@ -77,6 +77,7 @@ impl Device {
     /// # Errors
     /// `OutOfMemory` when the system locks no more; `InvalidValue` when the size overflows or an
     /// element has no bytes.
+    #[track_caller]
     pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
         let block = Block::on_host(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
         Ok(Buffer::new(block, len))
@@ -87,6 +88,7 @@ impl Device {
     /// # Errors
     /// `OutOfMemory` when the system has no more; `InvalidValue` when the size overflows or an
     /// element has no bytes.
+    #[track_caller]
     pub fn pageable<T: Element>(&self, len: u64) -> Result<PageableBuffer<T>> {
         let block = Block::on_host(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
         Ok(Buffer::new(block, len))

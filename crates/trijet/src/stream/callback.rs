@@ -13,16 +13,22 @@
 //! Imports: `base`, `device`. Imported by the lanes.
 #![forbid(unsafe_code)]
 
+use super::recording::Recording;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::HostFn;
 use std::any::Any;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Mutex};
+
+/// Refused calls of one host function that a record keeps.
+const REFUSED_MAX: usize = 16;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// Calls that the host function made which runs on this thread.
+    static REFUSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Refuses a call that may reach the driver while this thread runs a host function.
@@ -33,6 +39,11 @@ pub(crate) fn refuse(op: &'static str) -> Result<()> {
 
 #[cold]
 fn refused(op: &'static str) -> Error {
+    REFUSED.with_borrow_mut(|calls| {
+        if calls.len() < REFUSED_MAX {
+            calls.push(op);
+        }
+    });
     let cause = "called inside a host function, which must not call the driver";
     Error::new(ErrorKind::InCallback, op, cause)
 }
@@ -56,8 +67,8 @@ impl Slot {
 }
 
 /// The pending host functions of a universe, and the panics of those that ran.
-#[derive(Default)]
 pub(crate) struct HostFns {
+    recording: Arc<Recording>,
     pending: Mutex<Vec<(DeviceId, Slot)>>,
     panics: Mutex<Vec<Error>>,
 }
@@ -75,9 +86,22 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 impl HostFns {
+    pub(crate) fn new(recording: &Arc<Recording>) -> Self {
+        Self {
+            recording: Arc::clone(recording),
+            pending: Mutex::default(),
+            panics: Mutex::default(),
+        }
+    }
+
     /// What to hand to the driver of `device` so that it runs `run` once, and the slot to empty
     /// if the driver refuses.
-    pub(crate) fn admit(self: &Arc<Self>, device: DeviceId, run: HostFn) -> (Slot, HostFn) {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        device: DeviceId,
+        site: &'static Location<'static>,
+        run: HostFn,
+    ) -> (Slot, HostFn) {
         let slot = Slot(Arc::new(Mutex::new(Some(run))));
         let mut pending = self.pending.lock().expect("no user code under this lock");
         // Finished slots are swept when the list is long enough to pay for the pass.
@@ -93,6 +117,9 @@ impl HostFns {
             INSIDE.set(true);
             let outcome = catch_unwind(AssertUnwindSafe(run));
             INSIDE.set(false);
+            for call in REFUSED.take() {
+                this.recording.note_refused(call, device, site);
+            }
             if let Err(panic) = outcome {
                 let cause = format!("it panicked: {}", words(&*panic));
                 let error = Error::new(ErrorKind::Panicked, "host function", cause);

@@ -8,7 +8,7 @@ use super::ready::Completion;
 use super::universe::{DroppedWait, OrderingCounts, Universe};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Op, StreamClass, Waited};
+use crate::base::ledger::{HostCall, Op, OpKind, StreamClass, Waited};
 use crate::base::mutant;
 use crate::base::table::Table;
 use crate::base::units::Bytes;
@@ -17,8 +17,11 @@ use crate::device::driver::{
     StreamKind,
 };
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
+use crate::trace::file::About;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Which device to open.
@@ -57,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: Table<FunctionHandle>,
+    /// The pool may give memory back at a synchronisation.
+    gives_back: AtomicBool,
     /// Wakes who awaits work of the device.
     pub(crate) completion: Completion,
     deferred: Mutex<Vec<Deferred>>,
@@ -168,6 +173,7 @@ impl Device {
             pool,
             modules: Mutex::default(),
             kernels: Table::default(),
+            gives_back: AtomicBool::new(false),
             completion: Completion::default(),
             deferred: Mutex::default(),
             errors: Mutex::default(),
@@ -293,7 +299,8 @@ impl Device {
         let known = universe.known_on(*id);
         let on = (*id, StreamClass::NonBlocking, None);
         let noted = universe.note_sync(Waited::Device, on, Location::caller());
-        universe.driver.synchronize(*id)?;
+        let synchronized = self.0.watch_pool(false, || universe.driver.synchronize(*id));
+        synchronized.inspect_err(|error| noted.failed(error))?;
         noted.succeeded();
         if !mutant::on(38, "a wait for the device teaches nothing") {
             universe.learn(&known);
@@ -358,6 +365,7 @@ impl Device {
     /// What the driver reports.
     pub fn pool_keep(&self, keep: Bytes) -> Result<()> {
         callback::refuse("pool threshold")?;
+        self.0.gives_back.store(keep.0 < u64::MAX, Ordering::Relaxed);
         self.0.universe.driver.pool_set(self.0.pool, PoolAttribute::THRESHOLD, keep.0)
     }
 
@@ -368,7 +376,7 @@ impl Device {
     pub fn pool_trim(&self, keep: Bytes) -> Result<()> {
         callback::refuse("pool trim")?;
         self.run_deferred();
-        self.0.universe.driver.pool_trim(self.0.pool, keep)
+        self.0.watch_pool(true, || self.0.universe.driver.pool_trim(self.0.pool, keep))
     }
 
     /// What the ordering did so far, over all streams of the device's driver.
@@ -398,6 +406,28 @@ impl Device {
         self.0.universe.take_record()
     }
 
+    /// What the head of a ledger file says of a record of this device.
+    ///
+    /// ```
+    /// use trijet::trace::file::{Reader, Writer};
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let stream = device.stream()?;
+    /// device.record(&stream)?;
+    /// let mut x = stream.alloc::<u8>(16)?;
+    /// stream.fill_bytes(&mut x, 1)?;
+    /// stream.synchronize()?;
+    /// let mut writer = Writer::new(Vec::new(), &device.about("an example"))?;
+    /// device.take_record()?.iter().try_for_each(|op| writer.push(op))?;
+    /// let file = writer.finish()?;
+    /// assert_eq!(Reader::new(&file[..])?.about().program, "an example");
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn about(&self, program: &str) -> About {
+        self.0.info.about(self.0.id, program)
+    }
+
     /// Leaves out the `number`-th wait between streams from now on, counted from 1, to show what
     /// it is good for: the result may be wrong, and nothing else is. Waits of the host and of
     /// frees are never left out: the next one is instead.
@@ -424,6 +454,28 @@ impl Shared {
     /// Keeps an error that the failing call could not return.
     pub(crate) fn keep_error(&self, error: Error) {
         self.errors.lock().expect("no panic under this lock").push(error);
+    }
+
+    /// Runs a call in which the pool may give memory back (law A25), as it does when it is `trimmed`,
+    /// and puts into the record how much.
+    pub(crate) fn watch_pool(&self, trimmed: bool, run: impl FnOnce() -> Result<()>) -> Result<()> {
+        let may = trimmed || self.gives_back.load(Ordering::Relaxed);
+        if !may || !self.universe.recording.is_on() {
+            return run();
+        }
+        let reserved = || self.universe.driver.pool_get(self.pool, PoolAttribute::RESERVED);
+        let before = reserved()?;
+        run()?;
+        let given = before.saturating_sub(reserved()?);
+        // How long it took is not to be told from the rest of the call.
+        if let (true, Some(begun)) = (given > 0, self.universe.begin_call()) {
+            let kind = OpKind::Call(HostCall::Release);
+            self.universe.note_call(begun, kind, self.id, |op| {
+                op.bytes = given;
+                op.label = Cow::Borrowed("pool");
+            });
+        }
+        Ok(())
     }
 
     /// Puts work off to the next call that may reach the driver.

@@ -105,6 +105,7 @@ impl Recorded {
         Ok(Self { device, timing, last })
     }
 
+    #[track_caller]
     fn record(&self, stream: &Stream) -> Result<()> {
         callback::refuse("event record")?;
         stream.lane().universe.own("event record", self.device.universe.id)?;
@@ -115,7 +116,7 @@ impl Recorded {
         let last = Arc::get_mut(&mut last).expect("shares are taken under the lock only");
         let event = last.event;
         let record = |driver: &dyn Driver, stream| driver.event_record(event, stream);
-        let stands_for = stream.lane().record_event(event, record)?;
+        let stands_for = stream.lane().record_event(event, Location::caller(), record)?;
         if last.stands_for.is_none() || !mutant::on(28, "an event keeps its first record") {
             last.stands_for = Some(stands_for);
         }
@@ -135,7 +136,8 @@ impl Recorded {
         callback::refuse("event synchronize")?;
         let last = self.last();
         let noted = last.note(Location::caller());
-        self.device.universe.driver.event_synchronize(last.event)?;
+        let synchronized = self.device.universe.driver.event_synchronize(last.event);
+        synchronized.inspect_err(|error| noted.failed(error))?;
         noted.succeeded();
         last.learn();
         Ok(())
@@ -146,7 +148,8 @@ impl Recorded {
         callback::refuse("event query")?;
         let last = self.last();
         let noted = last.note(Location::caller());
-        let readiness = self.device.universe.driver.event_query(last.event)?;
+        let answer = self.device.universe.driver.event_query(last.event);
+        let readiness = answer.inspect_err(|error| noted.failed(error))?;
         if readiness == Readiness::Ready {
             noted.succeeded();
             last.learn();
@@ -157,11 +160,12 @@ impl Recorded {
 
 impl Drop for Record {
     fn drop(&mut self) {
+        let (universe, event, device) = (&self.device.universe, self.event, self.device.id);
         if callback::inside() {
-            let (universe, event) = (Arc::clone(&self.device.universe), self.event);
-            let destroy = move || drop(universe.driver.event_destroy(event));
+            let universe = Arc::clone(universe);
+            let destroy = move || drop(universe.destroy(event, device));
             self.device.defer(Box::new(destroy));
-        } else if let Err(error) = self.device.universe.driver.event_destroy(self.event) {
+        } else if let Err(error) = universe.destroy(event, device) {
             self.device.keep_error(error);
         }
     }
@@ -175,6 +179,7 @@ macro_rules! event_verbs {
             ///
             /// # Errors
             /// `InvalidValue` when the stream is of another device or driver.
+            #[track_caller]
             pub fn record(&self, stream: &Stream) -> Result<()> {
                 self.0.record(stream)
             }
@@ -213,13 +218,16 @@ event_verbs!(Event);
 event_verbs!(TimedEvent);
 
 impl Event {
-    pub(crate) fn make_wait(&self, lane: &LaneRef) -> Result<()> {
+    pub(crate) fn make_wait(&self, lane: &LaneRef, site: &'static Location<'static>) -> Result<()> {
         lane.universe.own("stream wait", self.0.device.universe.id)?;
         let last = self.0.lock();
         match &last.stands_for {
-            Some((on, clock)) => lane.wait_event(last.event, *on, clock),
+            Some((on, clock)) => lane.wait_event(last.event, (*on, clock), site),
             // Law A5: nothing was recorded, so there is nothing to wait for.
-            None => Ok(()),
+            None => {
+                lane.note_wait_for_nothing(last.event, site);
+                Ok(())
+            }
         }
     }
 }
@@ -290,7 +298,8 @@ impl Ticket {
         callback::refuse("ticket query")?;
         let Some(mark) = &self.mark else { return Ok(Readiness::Ready) };
         let noted = self.device.universe.note_mark(mark, Location::caller());
-        let readiness = self.device.universe.driver.event_query(mark.event)?;
+        let answer = self.device.universe.driver.event_query(mark.event);
+        let readiness = answer.inspect_err(|error| noted.failed(error))?;
         if readiness == Readiness::Ready {
             noted.succeeded();
             self.device.universe.learn(&mark.snapshot);

@@ -14,17 +14,17 @@
 use super::callback;
 use super::default::{LegacyOrder, Turn};
 use super::noted::plain;
+use super::recording::{Recorders, Recording};
 use super::thread;
-use super::timing::{Instant, Recorder};
+use super::timing::{Instant, Reading, Recorder};
 use super::track::{Needs, Use};
 use super::universe::Universe;
 use crate::base::atomic::Watermark;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Asked, Engine, Op, OpKind, StreamClass, Times};
+use crate::base::ledger::{Asked, Engine, Op, OpKind, StreamClass};
 use crate::base::mutant;
-use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -41,6 +41,7 @@ const CHECKPOINTS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Mark {
     driver: Arc<dyn Driver>,
+    recording: Arc<Recording>,
     pub(crate) event: EventHandle,
     pub(crate) device: DeviceId,
     /// Everything that is complete when the event is.
@@ -53,6 +54,7 @@ impl Drop for Mark {
         // Destroying never blocks (law A12); after a context error there is nothing to destroy.
         // Inside a host function the driver must not be called (law A28): there the event leaks.
         if !callback::inside() {
+            self.recording.note_gone(self.event, self.device);
             drop(self.driver.event_destroy(self.event));
         }
     }
@@ -113,7 +115,7 @@ pub(super) struct State {
     /// The barrier of the legacy stream that the vector includes.
     pub(super) barrier_seen: u64,
     /// Who records this lane; mostly nobody.
-    recorders: SmallVec<[Arc<Recorder>; 1]>,
+    recorders: Recorders,
 }
 
 /// When events are recorded for other lanes.
@@ -144,7 +146,7 @@ impl Lane {
         device: DeviceId,
         stream: StreamHandle,
         (class, records): (StreamClass, Records),
-        recorder: Option<Arc<Recorder>>,
+        recorders: Recorders,
     ) {
         let mut state = self.lock();
         state.class = class;
@@ -164,7 +166,7 @@ impl Lane {
         state.spare.clear();
         state.last_shared = false;
         state.last_end = None;
-        state.recorders = recorder.into_iter().collect();
+        state.recorders = recorders;
     }
 
     /// What the lane knows, if its stream is of this device. The end of a stream that is gone is
@@ -219,6 +221,7 @@ impl State {
             Some(index) => self.spare.swap_remove(index),
             None => Arc::new(Mark {
                 driver: Arc::clone(driver),
+                recording: Arc::clone(&universe.recording),
                 event: driver.event_create(device, Timing::Off)?,
                 device,
                 snapshot: VectorClock::new(),
@@ -257,6 +260,30 @@ impl State {
         thread::with_known(universe, |known| self.vector.join(known));
     }
 
+    /// Whether any record of this lane has times.
+    fn is_timed(&self) -> bool {
+        self.recorders.iter().any(|recorder| recorder.is_timed())
+    }
+
+    /// The host's clock, if any record of this lane has times.
+    pub(super) fn called(&self, driver: &dyn Driver) -> Option<Reading> {
+        self.is_timed().then(|| Reading::now(driver))
+    }
+
+    /// Appends a user's call about an event to the records of this lane, if there are any.
+    pub(super) fn note_called(
+        &self,
+        driver: &dyn Driver,
+        (begin, site): (Option<Reading>, &'static Location<'static>),
+        op: impl Fn() -> Op,
+    ) {
+        let span = begin.map(|begin| (begin, Reading::now(driver)));
+        for recorder in &self.recorders {
+            let call = span.and_then(|span| recorder.call(span));
+            recorder.ledger.append(Op { call, site: Some(site.into()), ..op() });
+        }
+    }
+
     /// Appends to the records of this lane, if there are any.
     pub(super) fn note(&self, op: impl Fn() -> Op) {
         for recorder in &self.recorders {
@@ -288,8 +315,8 @@ struct Aside {
     left_out: Needs,
     /// The moment before it, in a lane that is recorded.
     begin: Option<Arc<Instant>>,
-    /// When the call began, on the host's clock.
-    called: Option<Nanos>,
+    /// When the call began.
+    called: Option<Reading>,
 }
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
@@ -367,7 +394,8 @@ impl LaneRef {
         if !plain {
             self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         }
-        let result = run(self.driver(), self.stream).inspect_err(|_| {
+        let result = run(self.driver(), self.stream).inspect_err(|error| {
+            self.universe.note_loss(self.device, error);
             if mutant::on(6, "a refused operation leaves its stamp") {
                 stamp(uses, Position { lane: self.id, seq: state.seq + 1 }, Returns::AtOnce);
             }
@@ -451,7 +479,7 @@ impl LaneRef {
         (needs, marks): (&Needs, &Marks),
         aside: &mut Aside,
     ) -> Result<()> {
-        aside.called = state.recorders.first().map(|recorder| recorder.now(self.driver()));
+        aside.called = state.called(self.driver());
         if state.last_shared
             && state.recorded() < state.seq
             && !mutant::on(1, "a producer is not recorded before the next operation")
@@ -471,14 +499,15 @@ impl LaneRef {
         spec: &Spec,
         uses: &[Use<'_>],
         position: Position,
-        (begin, called): (Option<Arc<Instant>>, Option<Nanos>),
+        (begin, called): (Option<Arc<Instant>>, Option<Reading>),
     ) {
         let end = begin.as_ref().and_then(|_| self.timed_end(state));
+        let called = called.map(|begin| (begin, Reading::now(self.driver())));
         for recorder in &state.recorders {
-            let driver = self.driver();
-            let call = called.map(|begin| Times { begin, end: recorder.now(driver) });
-            let index = recorder.ledger.append(self.op(spec, uses, position, call));
-            if let (Some(begin), Some(end)) = (&begin, &end) {
+            let mut op = self.op(spec, uses, position);
+            op.call = called.and_then(|span| recorder.call(span));
+            let index = recorder.ledger.append(op);
+            if let (Some(begin), Some(end), true) = (&begin, &end, recorder.is_timed()) {
                 recorder.time(index, begin, end);
             }
         }
@@ -496,7 +525,7 @@ impl LaneRef {
 
     /// The moment before a timed operation: the end of the one before, or a new event.
     fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
-        if spec.engine == Engine::None || state.recorders.is_empty() {
+        if spec.engine == Engine::None || !state.is_timed() {
             return Ok(None);
         }
         match state.last_end.take() {

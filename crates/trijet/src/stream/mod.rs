@@ -4,6 +4,7 @@
 //! operation needs, so that using a buffer on another stream is always in order, and a wait that
 //! is already implied is never issued.
 
+pub mod builder;
 pub(crate) mod callback;
 pub(crate) mod default;
 pub mod device;
@@ -12,12 +13,14 @@ pub(crate) mod lane;
 pub(crate) mod noted;
 pub mod queue;
 pub mod ready;
+pub(crate) mod recording;
 pub(crate) mod thread;
 pub(crate) mod timing;
 pub(crate) mod track;
 pub(crate) mod universe;
 mod wait;
 
+pub use builder::Builder;
 pub use device::{Device, Select};
 pub use event::{Event, Ticket, TimedEvent};
 pub use queue::Stream;

@@ -1,16 +1,21 @@
-//! Entries of the record. What host threads do: what one waits for or finds complete, and which memory it
-//! uses itself. A wait is noted at its call, because that is what it stands for, and marked when
-//! it has succeeded.
+//! Entries of the record. What host threads do: what one waits for or finds complete, which memory it
+//! uses itself, and what its other calls cost. A wait is noted at its call, because that is what it
+//! stands for, and marked when it has succeeded.
 #![forbid(unsafe_code)]
 
 use super::lane::{LaneRef, Spec};
+use super::recording::Recording;
 use super::thread;
-use super::timing::Recorder;
+use super::timing::{Reading, Recorder};
 use super::track::Use;
 use super::universe::Universe;
+use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Engine, Mode, Op, OpKind, Outcome, StreamClass, Times, Waited};
-use crate::device::driver::Driver;
+use crate::base::ledger::{
+    Access, Engine, HostCall, Mode, Op, OpKind, Outcome, StreamClass, Waited,
+};
+use crate::device::driver::EventHandle;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
@@ -18,15 +23,39 @@ use std::sync::Arc;
 /// The position of what is in no lane.
 const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
 
-/// A wait in the record, while somebody records.
+/// Somebody records, and the call began then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun(Reading);
+
+/// A wait in the records, while somebody records.
 #[must_use = "a wait that succeeds has to be marked"]
-pub(crate) struct Noted<'a>(Option<(Arc<Recorder>, usize, &'a dyn Driver)>);
+pub(crate) struct Noted<'a> {
+    places: SmallVec<[(Arc<Recorder>, usize); 1]>,
+    universe: &'a Universe,
+    device: DeviceId,
+    succeeded: bool,
+}
 
 impl Noted<'_> {
     /// The wait succeeded: its thread knows from now on.
-    pub(crate) fn succeeded(self) {
-        if let Some((recorder, index, driver)) = self.0 {
-            recorder.ledger.mark_complete(index, recorder.now(driver));
+    pub(crate) fn succeeded(mut self) {
+        self.succeeded = true;
+    }
+
+    /// The wait ended with an error.
+    pub(crate) fn failed(&self, error: &Error) {
+        self.universe.note_loss(self.device, error);
+    }
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if self.places.is_empty() {
+            return;
+        }
+        let now = Reading::now(&*self.universe.driver);
+        for (recorder, index) in &self.places {
+            recorder.ledger.settle(*index, self.succeeded.then(|| recorder.at(now)));
         }
     }
 }
@@ -40,15 +69,22 @@ impl Universe {
         (device, class, position): (DeviceId, StreamClass, Option<Position>),
         site: &'static Location<'static>,
     ) -> Noted<'_> {
-        let Some(recorder) = self.recorder() else { return Noted(None) };
+        let recorders = self.recording.all();
+        let mut noted = Noted { places: SmallVec::new(), universe: self, device, succeeded: false };
+        if recorders.is_empty() {
+            return noted;
+        }
+        let now = Reading::now(&*self.driver);
         let kind = OpKind::Sync { what, outcome: Outcome::Pending };
-        let mut op = plain(kind, device, class, (self.id, position.unwrap_or(NOWHERE)));
-        let now = recorder.now(&*self.driver);
-        op.call = Some(Times { begin: now, end: now });
-        op.site = Some(site.into());
-        op.label = Cow::Borrowed("sync");
-        let index = recorder.ledger.append(op);
-        Noted(Some((recorder, index, &*self.driver)))
+        for recorder in recorders {
+            let mut op = plain(kind.clone(), device, class, (self.id, position.unwrap_or(NOWHERE)));
+            op.call = recorder.call((now, now));
+            op.site = Some(site.into());
+            op.label = Cow::Borrowed("sync");
+            let index = recorder.ledger.append(op);
+            noted.places.push((recorder, index));
+        }
+        noted
     }
 
     /// The calling thread uses memory itself.
@@ -59,15 +95,79 @@ impl Universe {
         access: impl FnOnce() -> Access,
         site: &'static Location<'static>,
     ) {
-        let Some(recorder) = self.recorder() else { return };
-        let nowhere = (self.id, NOWHERE);
-        let mut op = plain(OpKind::Host, device, StreamClass::NonBlocking, nowhere);
-        op.accesses.push(access());
-        let now = recorder.now(&*self.driver);
-        op.call = Some(Times { begin: now, end: now });
-        op.site = Some(site.into());
-        op.label = Cow::Borrowed("host");
-        recorder.ledger.append(op);
+        let Some(begun) = self.begin_call() else { return };
+        let access = access();
+        self.note_call(begun, OpKind::Host, device, |op| {
+            op.accesses.push(access.clone());
+            op.site = Some(site.into());
+            op.label = Cow::Borrowed("host");
+        });
+    }
+
+    /// A call of the host begins that is in no stream; `None` while nobody records.
+    #[inline]
+    pub(crate) fn begin_call(&self) -> Option<Begun> {
+        self.recording.is_on().then(|| Begun(Reading::now(&*self.driver)))
+    }
+
+    /// It is over. `describe` says what it was.
+    pub(crate) fn note_call(
+        &self,
+        Begun(begin): Begun,
+        kind: OpKind,
+        device: DeviceId,
+        describe: impl Fn(&mut Op),
+    ) {
+        let span = (begin, Reading::now(&*self.driver));
+        for recorder in self.recording.all() {
+            let mut op = plain(kind.clone(), device, StreamClass::NonBlocking, (self.id, NOWHERE));
+            op.call = recorder.call(span);
+            describe(&mut op);
+            recorder.ledger.append(op);
+        }
+    }
+
+    /// Destroys an event of `device`.
+    pub(super) fn destroy(&self, event: EventHandle, device: DeviceId) -> Result<()> {
+        self.recording.note_gone(event, device);
+        self.driver.event_destroy(event)
+    }
+
+    /// A call reported `error`: if that is the loss of the context, it is part of the record.
+    pub(crate) fn note_loss(&self, device: DeviceId, error: &Error) {
+        if !error.is_loss() {
+            return;
+        }
+        let Some(begun) = self.begin_call() else { return };
+        self.note_call(begun, OpKind::Fault { culprit: None }, device, |op| {
+            op.label = Cow::Owned(error.to_string());
+        });
+    }
+}
+
+impl Recording {
+    /// The event is about to be destroyed: from then on its handle may be another one's.
+    pub(super) fn note_gone(&self, event: EventHandle, device: DeviceId) {
+        let kind = OpKind::Gone { event: event.0 };
+        self.note(|| Op {
+            thread: thread::number(),
+            ..Op::new(kind.clone(), Engine::None, device, NOWHERE)
+        });
+    }
+
+    /// A host function, enqueued at `site`, made a call of this crate, which was refused.
+    pub(super) fn note_refused(
+        &self,
+        call: &'static str,
+        device: DeviceId,
+        site: &'static Location<'static>,
+    ) {
+        self.note(|| Op {
+            label: Cow::Borrowed(call),
+            site: Some(site.into()),
+            thread: thread::number(),
+            ..Op::new(OpKind::Call(HostCall::InHostFn), Engine::None, device, NOWHERE)
+        });
     }
 }
 
@@ -102,13 +202,7 @@ pub(super) fn plain(
 
 impl LaneRef {
     /// The entry of an operation.
-    pub(super) fn op(
-        &self,
-        spec: &Spec,
-        uses: &[Use<'_>],
-        position: Position,
-        call: Option<Times>,
-    ) -> Op {
+    pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
         let access = |u: &Use<'_>| Access {
             block: u.track.id,
             place: u.track.place,
@@ -124,7 +218,6 @@ impl LaneRef {
             site: Some(spec.site.into()),
             thread: thread::number(),
             thread_known: thread::with_known(self.universe.id, |k| k.positions().collect()),
-            call,
             ..Op::new(spec.kind.clone(), spec.engine, self.device, position)
         }
     }

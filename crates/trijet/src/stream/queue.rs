@@ -87,7 +87,10 @@ impl Stream {
         self.0.device.run_deferred();
         let lane = self.lane();
         let (vector, noted) = lane.known("stream synchronize", Location::caller())?;
-        lane.driver().stream_synchronize(lane.stream)?;
+        let device = self.device();
+        let synchronized =
+            device.watch_pool(false, || lane.driver().stream_synchronize(lane.stream));
+        synchronized.inspect_err(|error| noted.failed(error))?;
         noted.succeeded();
         lane.universe.learn(&vector);
         lane.universe.host_fns.take_panic()
@@ -102,7 +105,8 @@ impl Stream {
         callback::refuse("stream query")?;
         let lane = self.lane();
         let (vector, noted) = lane.known("stream query", Location::caller())?;
-        let readiness = lane.driver().stream_query(lane.stream)?;
+        let answer = lane.driver().stream_query(lane.stream);
+        let readiness = answer.inspect_err(|error| noted.failed(error))?;
         if readiness == Readiness::Ready {
             noted.succeeded();
             lane.universe.learn(&vector);
@@ -121,7 +125,7 @@ impl Stream {
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
         let fns = &self.lane().universe.host_fns;
-        let (slot, call) = fns.admit(self.lane().device, Box::new(run));
+        let (slot, call) = fns.admit(self.lane().device, Location::caller(), Box::new(run));
         let enqueue = |driver: &dyn Driver, stream| driver.host_fn(stream, call);
         self.lane().enqueue(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }
@@ -131,9 +135,10 @@ impl Stream {
     ///
     /// # Errors
     /// `InvalidValue` for an event of another driver; what the driver reports.
+    #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<()> {
         callback::refuse("stream wait")?;
-        event.make_wait(self.lane())
+        event.make_wait(self.lane(), Location::caller())
     }
 
     /// A ticket for everything enqueued so far, to be waited for on any thread.

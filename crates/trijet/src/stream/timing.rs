@@ -56,56 +56,85 @@ fn number_by_appearance(ops: &mut [Op]) {
     }
 }
 
-fn since(moment: std::time::Instant) -> Nanos {
-    Nanos(u64::try_from(moment.elapsed().as_nanos()).unwrap_or(u64::MAX))
-}
-
 /// An operation's index in the ledger, and the moments around it.
 type Pair = (usize, Arc<Instant>, Arc<Instant>);
+
+/// A reading of the host's clock: the driver's own where it has one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reading {
+    Driver(Nanos),
+    System(std::time::Instant),
+}
+
+impl Reading {
+    pub(crate) fn now(driver: &dyn Driver) -> Self {
+        match driver.host_time() {
+            Some(now) => Self::Driver(now),
+            None => Self::System(std::time::Instant::now()),
+        }
+    }
+
+    fn since(self, zero: Self) -> Nanos {
+        match (self, zero) {
+            (Self::Driver(now), Self::Driver(zero)) => Nanos(now.0.saturating_sub(zero.0)),
+            (Self::System(now), Self::System(zero)) => {
+                let elapsed = now.saturating_duration_since(zero).as_nanos();
+                Nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
+            }
+            // A driver has a clock of its own always or never.
+            _ => Nanos(0),
+        }
+    }
+}
 
 /// The records of the lanes that it is attached to.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) ledger: Ledger,
+    /// Only the order of the calls is of interest: nothing gets a time.
+    untimed: bool,
     /// Time zero of each device.
     origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
     pairs: Mutex<Vec<Pair>>,
     /// Why an operation has no time: the first failure.
     failed: Mutex<Option<Error>>,
-    clock: OnceLock<HostClock>,
-}
-
-/// The host's time since time zero of the first device.
-#[derive(Debug)]
-struct HostClock {
-    /// The system's time at about time zero, and what the driver's own clock said, if it has one.
-    zero: (std::time::Instant, Nanos),
+    /// The host's clock at about time zero of the first device.
+    zero: OnceLock<Reading>,
 }
 
 impl Recorder {
+    /// A recorder that gives nothing times.
+    pub(crate) fn untimed(ledger: Ledger) -> Self {
+        Self { ledger, untimed: true, ..Self::default() }
+    }
+
+    #[inline]
+    pub(crate) fn is_timed(&self) -> bool {
+        !self.untimed
+    }
+
     /// Makes `origin` time zero of the device, unless it has one.
     ///
     /// # Errors
     /// As for a wait for what the stream holds: the host's clock is set when time zero has come.
     pub(crate) fn begin(&self, device: DeviceId, origin: &Arc<Instant>) -> Result<()> {
-        if self.clock.get().is_none() {
+        if self.zero.get().is_none() {
             origin.driver.event_synchronize(origin.event)?;
-            let now = origin.driver.host_time();
-            let zero = (std::time::Instant::now(), now.unwrap_or(Nanos(0)));
-            self.clock.get_or_init(|| HostClock { zero });
+            self.zero.get_or_init(|| Reading::now(&*origin.driver));
         }
         let mut origins = self.origins.lock().expect("no panic under this lock");
         origins.entry(device).or_insert_with(|| Arc::clone(origin));
         Ok(())
     }
 
-    /// The host's time.
-    pub(crate) fn now(&self, driver: &dyn Driver) -> Nanos {
-        let Some(clock) = self.clock.get() else { return Nanos(0) };
-        match driver.host_time() {
-            Some(now) => Nanos(now.0.saturating_sub(clock.zero.1.0)),
-            None => since(clock.zero.0),
-        }
+    /// A reading of the host's clock as a time of this record.
+    pub(crate) fn at(&self, reading: Reading) -> Nanos {
+        self.zero.get().map_or(Nanos(0), |zero| reading.since(*zero))
+    }
+
+    /// A call of the host from `begin` to `end`, in a record with times.
+    pub(crate) fn call(&self, (begin, end): (Reading, Reading)) -> Option<Times> {
+        self.is_timed().then(|| Times { begin: self.at(begin), end: self.at(end) })
     }
 
     pub(crate) fn time(&self, op: usize, begin: &Arc<Instant>, end: &Arc<Instant>) {

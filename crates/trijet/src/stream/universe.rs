@@ -6,6 +6,7 @@ use super::callback::HostFns;
 use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::noted::plain;
+use super::recording::Recording;
 use super::timing::Recorder;
 use super::track::Track;
 use crate::base::atomic::Pick;
@@ -14,10 +15,11 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Op, OpKind, Outcome, StreamClass, Waited};
 use crate::base::mutant;
+use crate::check::Options;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What the ordering did so far.
@@ -52,10 +54,7 @@ type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u32)>;
 pub(crate) struct Universe {
     pub(crate) id: u64,
     pub(crate) driver: Arc<dyn Driver>,
-    /// Records every lane, while somebody asked for it.
-    recorder: Mutex<Option<Arc<Recorder>>>,
-    /// Whether there is one: host calls look here first.
-    recording: AtomicBool,
+    pub(crate) recording: Arc<Recording>,
     pub(crate) host_fns: Arc<HostFns>,
     lanes: Box<[Lane]>,
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
@@ -90,12 +89,12 @@ fn foreign(op: &'static str) -> Error {
 impl Universe {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        let recording = Arc::<Recording>::default();
         Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             driver,
-            recorder: Mutex::default(),
-            recording: AtomicBool::new(false),
-            host_fns: Arc::default(),
+            host_fns: Arc::new(HostFns::new(&recording)),
+            recording,
             lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
@@ -132,10 +131,10 @@ impl Universe {
         for around in self.around.lock().expect("no panic under this lock").values() {
             around.write().unwrap_or_else(PoisonError::into_inner).leave(id);
         }
-        let recorder = self.recorder.lock().expect("no panic under this lock").clone();
-        if let Some(recorder) = &recorder {
+        let recorders = self.recording.all();
+        for recorder in &recorders {
             let mut position = Position { lane: id, seq: 0 };
-            if let Some(end) = end {
+            if let Some(end) = &end {
                 position = end.position;
                 let what = Waited::Event(end.event.0);
                 let what = OpKind::Sync { what, outcome: Outcome::Complete };
@@ -143,7 +142,7 @@ impl Universe {
             }
             recorder.ledger.append(plain(OpKind::Open, device, kind.0, (self.id, position)));
         }
-        self.lane(id).open(id, device, stream, kind, recorder);
+        self.lane(id).open(id, device, stream, kind, recorders);
         Ok(id)
     }
 
@@ -260,27 +259,25 @@ impl Universe {
     pub(crate) fn record_all(&self, origin: &LaneRef) -> Result<()> {
         let recorder = Arc::new(Recorder::default());
         origin.begin_recording(&recorder)?;
-        let earlier = self.recorder.lock().expect("no panic under this lock").take();
+        // A recording that nobody took ends here.
+        let earlier = self.recording.keep(None);
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
             self.lane(id).attach(&recorder);
         }
-        // A recording that nobody took ends here.
         if let Some(earlier) = earlier {
             (0..fresh).map(LaneId).for_each(|id| self.lane(id).detach(&earlier));
         }
-        *self.recorder.lock().expect("no panic under this lock") = Some(recorder);
-        self.recording.store(true, Ordering::Relaxed);
+        self.recording.keep(Some(&recorder));
         Ok(())
     }
 
-    /// Who records every lane.
-    #[inline]
-    pub(crate) fn recorder(&self) -> Option<Arc<Recorder>> {
-        if !self.recording.load(Ordering::Relaxed) {
-            return None;
-        }
-        self.recorder.lock().expect("no panic under this lock").clone()
+    /// Has a checker read along from now on.
+    pub(crate) fn check(&self, options: Options) -> Result<()> {
+        let recorder = self.recording.check(options)?;
+        let fresh = *self.fresh.lock().expect("no panic under this lock");
+        (0..fresh).map(LaneId).for_each(|id| self.lane(id).attach(&recorder));
+        Ok(())
     }
 
     /// Everything that the streams of a device hold, for who waits for all of it (law A10).
@@ -296,9 +293,7 @@ impl Universe {
     /// Ends the recording of every lane and takes the records with their times. What was recorded
     /// must be complete.
     pub(crate) fn take_record(&self) -> Result<Vec<Op>> {
-        self.recording.store(false, Ordering::Relaxed);
-        let recorder = self.recorder.lock().expect("no panic under this lock").take();
-        let Some(recorder) = recorder else { return Ok(Vec::new()) };
+        let Some(recorder) = self.recording.keep(None) else { return Ok(Vec::new()) };
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId) {
             self.lane(id).detach(&recorder);

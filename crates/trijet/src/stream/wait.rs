@@ -9,6 +9,7 @@ use super::lane::{LaneRef, Mark, Marks, Spec, State};
 use super::noted::{Noted, plain};
 use super::ready::{Point, Points};
 use super::thread;
+use super::timing::Reading;
 use super::track::{Needs, Track};
 use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
@@ -108,14 +109,15 @@ impl LaneRef {
     pub(crate) fn wait_event(
         &self,
         event: EventHandle,
-        on: Position,
-        snapshot: &VectorClock,
+        (on, snapshot): (Position, &VectorClock),
+        site: &'static Location<'static>,
     ) -> Result<()> {
         let mut turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, "stream wait")?),
             None => None,
         };
         let mut state = self.lane().lock();
+        let called = state.called(self.driver());
         self.driver().stream_wait(self.stream, event)?;
         if !mutant::on(8, "a lane learns nothing of a wait for an event") {
             state.vector.join(snapshot);
@@ -125,16 +127,41 @@ impl LaneRef {
             turn.hold_back(&state.vector);
         }
         state.last_end = None;
+        self.note_wait(&state, (event, on), (called, site));
+        Ok(())
+    }
+
+    fn note_wait(
+        &self,
+        state: &State,
+        (event, on): (EventHandle, Position),
+        called: (Option<Reading>, &'static Location<'static>),
+    ) {
         let position = Position { lane: self.id, seq: state.seq + 1 };
         let kind = OpKind::Wait { event: event.0, on, by: Asked::User };
-        state.note(|| plain(kind.clone(), self.device, self.class(), (self.universe.id, position)));
-        Ok(())
+        let at = (self.universe.id, position);
+        state.note_called(self.driver(), called, || {
+            plain(kind.clone(), self.device, self.class(), at)
+        });
+    }
+
+    /// A wait for an event that was never recorded. The driver would do nothing (law A5), so it is
+    /// not called, but the record has it.
+    pub(crate) fn note_wait_for_nothing(
+        &self,
+        event: EventHandle,
+        site: &'static Location<'static>,
+    ) {
+        let state = self.lane().lock();
+        let on = Position { lane: self.id, seq: 0 };
+        self.note_wait(&state, (event, on), (state.called(self.driver()), site));
     }
 
     /// Runs `record`, which records a user's event on the stream, and returns what it stands for.
     pub(crate) fn record_event(
         &self,
         event: EventHandle,
+        site: &'static Location<'static>,
         record: impl FnOnce(&dyn Driver, StreamHandle) -> Result<()>,
     ) -> Result<(Position, VectorClock)> {
         // Law A14: a record on the legacy stream stands for the blocking streams as well.
@@ -143,11 +170,15 @@ impl LaneRef {
             None => None,
         };
         let mut state = self.lane().lock();
+        let called = state.called(self.driver());
         record(self.driver(), self.stream)?;
         state.learn_of_thread(self.universe.id);
         let position = Position { lane: self.id, seq: state.seq };
         let kind = OpKind::Record { event: event.0, by: Asked::User };
-        state.note(|| plain(kind.clone(), self.device, self.class(), (self.universe.id, position)));
+        let at = (self.universe.id, position);
+        state.note_called(self.driver(), (called, site), || {
+            plain(kind.clone(), self.device, self.class(), at)
+        });
         Ok((position, state.vector.clone()))
     }
 
@@ -251,7 +282,7 @@ impl Universe {
     /// Makes the calling thread wait for `mark`, and know it.
     pub(crate) fn host_wait(&self, mark: &Mark, site: &'static Location<'static>) -> Result<()> {
         let noted = self.note_mark(mark, site);
-        self.driver.event_synchronize(mark.event)?;
+        self.driver.event_synchronize(mark.event).inspect_err(|error| noted.failed(error))?;
         noted.succeeded();
         self.learn(&mark.snapshot);
         Ok(())

@@ -189,7 +189,8 @@ fn call(op: &Op) -> (&'static str, String) {
         OpKind::FreeNow => "cudaFree",
         OpKind::Call(HostCall::Load) => "cudaLibraryLoadData",
         OpKind::Call(HostCall::Release) => "cudaMemPoolTrimTo",
-        OpKind::Host | OpKind::Fault { .. } => {
+        OpKind::Gone { .. } => "cudaEventDestroy",
+        OpKind::Host | OpKind::Fault { .. } | OpKind::Call(HostCall::InHostFn) => {
             return ("user_annotation", op.label.clone().into_owned());
         }
     };

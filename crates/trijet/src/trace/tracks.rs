@@ -130,6 +130,8 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::FreeNow, _) => "free at the call",
         (OpKind::Call(HostCall::Load), _) => "loading of a kernel",
         (OpKind::Call(HostCall::Release), _) => "memory given back by a pool",
+        (OpKind::Call(HostCall::InHostFn), _) => "call inside a host function",
+        (OpKind::Gone { .. }, _) => "end of an event",
         (OpKind::Fault { .. }, _) => "lost context",
         (OpKind::Open, _) => "new stream",
         (OpKind::Wait { .. }, _) => "wait of a stream",

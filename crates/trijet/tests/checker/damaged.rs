@@ -190,3 +190,17 @@ fn findings_beyond_the_limit_are_counted() {
     assert_eq!((verdict.findings.len(), verdict.more), (3, 6));
     assert!(!verdict.is_clean());
 }
+
+#[test]
+fn a_warning_in_a_loop_hides_no_error_and_is_none() {
+    let mut log = log().with(|options| options.findings_max = 3);
+    for _ in 0..10 {
+        log = log.wait(E, B);
+    }
+    let verdict = log.verdict();
+    assert_eq!((verdict.findings.len(), verdict.more), (3, 7));
+    assert!(verdict.is_clean(), "{verdict}");
+    let verdict = log.k(A, &[w(D)]).k(B, &[w(D)]).verdict();
+    assert!(verdict.findings.iter().any(|finding| finding.conflict.is_some()), "{verdict}");
+    assert!(!verdict.is_clean());
+}

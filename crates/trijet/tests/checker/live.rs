@@ -4,12 +4,24 @@
 use trijet::base::ledger::Op;
 use trijet::check::{Class, Conflict, Options, Verdict, check, check_with};
 use trijet::kernels::MIX;
-use trijet::{Buffer, Device, Executor, HostConfig, Order, Result, Stream};
+use trijet::{
+    Buffer, Device, Executor, Fault, FaultKind, HostConfig, Order, Result, Select, Stream, Verb,
+};
 
+/// Devices whose calls a checker reads as they come.
 fn devices(count: u32) -> Vec<Device> {
     let executor = Executor::Virtual(Order::Seeded(7));
     let config = HostConfig { executor, devices: count, ..HostConfig::default() };
-    Device::host(config).expect("the machine starts a few threads")
+    let opened = Device::builder().host(config).check(Options::default()).open_all();
+    opened.expect("the machine starts a few threads")
+}
+
+/// Demands that the checker which read along found what the record shows.
+#[track_caller]
+fn agrees(device: &Device, ops: &[Op]) {
+    let classes = |verdict: &Verdict| verdict.findings.iter().map(|f| f.class).collect::<Vec<_>>();
+    let (along, kept) = (device.verdict().expect("it is checked"), check(ops));
+    assert_eq!(classes(&along), classes(&kept), "{along}\n{kept}");
 }
 
 /// A buffer of the stream's device that is full, and that nobody orders from now on.
@@ -33,7 +45,9 @@ fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result<()>) -> Ve
         device.synchronize()?;
         device.take_record()
     };
-    run().expect("no call fails")
+    let ops = run().expect("no call fails");
+    agrees(device, &ops);
+    ops
 }
 
 #[track_caller]
@@ -62,7 +76,8 @@ fn an_event_orders_two_streams_when_it_is_recorded_between() {
         })
     };
     let race = [Class::Race(Conflict::Raw)];
-    assert_eq!(found(&program(None)).0, race);
+    // Case 05: a wait for an event that stands for nothing.
+    assert_eq!(found(&program(None)).0, [Class::WaitUnrecorded, race[0]]);
     let (classes, verdict) = found(&program(Some(0)));
     assert_eq!(classes, race);
     assert!(verdict.findings[0].known.contains("BEFORE"), "{verdict}");
@@ -179,4 +194,79 @@ fn a_wait_that_was_left_out_is_named() {
     assert_eq!(finding.second.label, "mix_u64");
     assert_eq!(finding.first.as_ref().map(|first| &*first.label), Some("fill"));
     assert!(finding.fix.starts_with("record an event on `lane "), "{verdict}");
+}
+
+/// The handle of an event that is gone may be the next one's: what the first stood for is no news of
+/// the second.
+#[test]
+fn an_event_is_not_taken_for_the_one_that_had_its_handle() {
+    let ops = recorded(|device, a, b| {
+        let (source, mut x, mut y) = (by_hand(a, 64)?, by_hand(a, 64)?, by_hand(b, 64)?);
+        a.launch(&MIX, (1, &source, &mut x))?;
+        for _ in 0..50 {
+            device.event()?.record(a)?;
+        }
+        b.wait(&device.event()?)?;
+        b.launch(&MIX, (2, &x, &mut y))?;
+        device.synchronize()
+    });
+    assert_eq!(found(&ops).0, [Class::WaitUnrecorded, Class::Race(Conflict::Raw)]);
+}
+
+/// Case 31: it is refused and reported, with the place of the host function.
+#[test]
+fn a_call_inside_a_host_function_is_found() {
+    let program = |calls: bool| {
+        recorded(|device, a, _| {
+            let inside = device.clone();
+            a.host_fn(move || {
+                if calls {
+                    assert!(inside.stream().is_err());
+                }
+            })?;
+            device.synchronize()
+        })
+    };
+    assert_eq!(found(&program(false)).0, []);
+    let (classes, verdict) = found(&program(true));
+    assert_eq!(classes, [Class::ApiCall]);
+    let text = verdict.to_string();
+    assert!(text.contains("`stream create`") && text.contains("live.rs"), "{text}");
+}
+
+/// Case 56.
+#[test]
+fn the_loss_of_a_context_is_part_of_the_record() {
+    let fault = Fault { verb: Verb::Launch, nth: 2, kind: FaultKind::Faults };
+    let executor = Executor::Virtual(Order::Seeded(7));
+    let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
+    let opened = Device::builder().host(config).check(Options::default()).open();
+    let device = opened.expect("the machine starts a few threads");
+    let run = || {
+        let stream = device.stream()?;
+        let (mut x, mut y) = (stream.alloc::<u64>(64)?, stream.alloc::<u64>(64)?);
+        stream.fill_bytes(&mut x, 1)?;
+        for salt in 0..4 {
+            stream.launch(&MIX, (salt, &x, &mut y))?;
+        }
+        stream.synchronize()
+    };
+    let error = run().expect_err("the second kernel faults");
+    let verdict = device.verdict().expect("it is checked");
+    let sticky = verdict.findings.iter().find(|finding| finding.class == Class::Sticky);
+    let said = sticky.unwrap_or_else(|| panic!("{verdict}")).second.label.clone();
+    assert_eq!(said, error.to_string());
+}
+
+/// A device is checked once; two checkers would each tell half of the truth.
+#[test]
+fn a_second_checker_is_refused() {
+    let device = &devices(1)[0];
+    let again = Device::builder().host(HostConfig::default()).check(Options::default()).open();
+    again.expect("another driver has its own checker");
+    assert!(device.verdict().expect("it is checked").is_clean());
+    Device::builder().select(Select::Host(0)).check(Options::default()).open().expect("the first");
+    let second = Device::builder().select(Select::Host(0)).check(Options::default()).open();
+    let said = second.expect_err("the process's host devices are one driver").to_string();
+    assert!(said.contains("checked already"), "{said}");
 }

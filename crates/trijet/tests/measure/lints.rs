@@ -4,10 +4,10 @@ use crate::live::{WORDS, recorded, role_streams};
 use crate::script::Script;
 use trijet::base::dag::Kernels;
 use trijet::base::ledger::Engine::{Compute, Upload};
-use trijet::base::ledger::{HostCall, Op, OpKind, StreamClass, Waited};
+use trijet::base::ledger::{Asked, HostCall, Op, OpKind, StreamClass, Waited};
 use trijet::check::lint::{Lint, Rule, lints_of};
-use trijet::kernels::WORK;
-use trijet::{Device, Nanos, Result};
+use trijet::kernels::{MIX, WORK};
+use trijet::{Bytes, Device, Nanos, Result};
 
 fn found(ops: &[Op], rule: Rule) -> Option<Lint> {
     lints_of(ops, Kernels::OneAtATime).into_iter().find(|lint| lint.rule == rule)
@@ -333,4 +333,64 @@ fn a_good_pipeline_gets_no_remark() {
     let ops = recorded(|device| role_streams(device, 12, 3));
     let all = lints_of(&ops, Kernels::OneAtATime);
     assert!(all.is_empty(), "{all:#?}");
+}
+
+/// Case 54, as the library records it: a pool that keeps nothing gives memory back at each wait.
+#[test]
+fn a_pool_that_keeps_nothing_is_flagged_in_a_program_that_runs() {
+    let program = |device: &Device, keep: Bytes| -> Result<()> {
+        let stream = device.stream()?;
+        device.pool_keep(keep)?;
+        for _ in 0..4 {
+            let (x, mut y) = (stream.alloc::<u32>(WORDS)?, stream.alloc::<u32>(WORDS)?);
+            stream.launch(&WORK, (50, &x, &mut y))?;
+            drop((x, y));
+            device.synchronize()?;
+        }
+        device.pool_keep(Bytes(u64::MAX))
+    };
+    let faulty = recorded(|device| program(device, Bytes(0)));
+    let given: u64 = faulty.iter().filter(|op| op.label == "pool").map(|op| op.bytes).sum();
+    assert!(given >= 4 * 2 * 4 * WORDS, "{given} bytes were given back");
+    flagged(&faulty, Rule::PoolThrash);
+    silent(&recorded(|device| program(device, Bytes(u64::MAX))), Rule::PoolThrash);
+}
+
+/// Law A42, as the library records it.
+#[test]
+fn a_kernel_loaded_between_others_is_flagged_in_a_program_that_runs() {
+    let program = |device: &Device, early: bool| -> Result<()> {
+        let stream = device.stream()?;
+        if early {
+            device.load(&MIX)?;
+        }
+        let (x, mut y) = (stream.alloc::<u32>(WORDS)?, stream.alloc::<u32>(WORDS)?);
+        stream.launch(&WORK, (50, &x, &mut y))?;
+        let (z, mut w) = (stream.alloc::<u64>(WORDS)?, stream.alloc::<u64>(WORDS)?);
+        stream.launch(&MIX, (1, &z, &mut w))
+    };
+    let lint = flagged(&recorded(|device| program(device, false)), Rule::FirstUseLoad);
+    assert!(lint.text.contains("mix") && lint.text.contains("lints.rs"), "{lint}");
+    silent(&recorded(|device| program(device, true)), Rule::FirstUseLoad);
+}
+
+/// The calls of the program about events have a place and a time; those of the ordering are inside
+/// the call that needed them.
+#[test]
+fn records_and_waits_of_the_program_say_where_they_are() {
+    let ops = recorded(|device| {
+        let (a, b, event) = (device.stream()?, device.stream()?, device.event()?);
+        event.record(&a)?;
+        b.wait(&event)
+    });
+    let asked = |op: &&Op| {
+        matches!(op.kind, OpKind::Record { by: Asked::User, .. })
+            || matches!(op.kind, OpKind::Wait { by: Asked::User, .. })
+    };
+    let calls: Vec<&Op> = ops.iter().filter(asked).collect();
+    assert_eq!(calls.len(), 2);
+    for op in calls {
+        let site = op.site.as_ref().expect("it has a place");
+        assert!(site.file.ends_with("lints.rs") && op.call.is_some(), "{op:?}");
+    }
 }

@@ -12,9 +12,9 @@ use crate::program::Program;
 use crate::run::run;
 use crate::verdict::{Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
-use trijet::base::ledger::{Op, OpKind, Outcome};
+use trijet::base::ledger::{Op, OpKind, Outcome, Waited};
 use trijet::base::prng::Prng;
-use trijet::check::{Checker, Finding, Options, Severity, Threads, check_with};
+use trijet::check::{Checker, Class, Finding, Options, Severity, Threads, check_with};
 
 /// The record of a run, without the wait of that number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
@@ -135,7 +135,9 @@ fn the_checker_finds_nothing_in_programs_that_the_judge_clears() {
         let ops = record(program, seed, None)?;
         let options = Options { threads: Threads::OneStartsAll, ..Options::default() };
         let verdict = check_with(&ops, options);
-        if !verdict.findings.is_empty() {
+        // Programs wait for events before their first record; nothing else is remarked on.
+        let remark = |finding: &&Finding| finding.class != Class::WaitUnrecorded;
+        if verdict.findings.iter().any(|finding| remark(&finding)) {
             return Err(format!("{verdict}"));
         }
         if judge(&history(&ops)).is_err() {
@@ -196,7 +198,8 @@ fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_record() 
     assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
 }
 
-/// The record as a later run would give it: other blocks, and other threads but for the first.
+/// The record as a later run would give it: other blocks and events, and other threads but for the
+/// first.
 fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
     let blocks = ops.iter().flat_map(|op| &op.accesses).map(|access| access.block.0).max();
     let (blocks, main) = (blocks.unwrap_or(0) + 1, ops.first().map(|op| op.thread));
@@ -206,6 +209,13 @@ fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
         }
         if Some(op.thread) != main {
             op.thread += round * 1000;
+        }
+        match &mut op.kind {
+            OpKind::Record { event, .. }
+            | OpKind::Wait { event, .. }
+            | OpKind::Gone { event }
+            | OpKind::Sync { what: Waited::Event(event), .. } => *event += round << 40,
+            _ => {}
         }
         op
     })

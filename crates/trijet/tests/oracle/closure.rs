@@ -240,7 +240,15 @@ impl Builder<'_> {
             What::Record { event, .. } => {
                 self.records.insert(*event, call);
             }
-            // Laws A5 and A7: what the event stands for at this call, if anything.
+            // Law A5: a wait for an event that was never recorded is no edge to anything.
+            What::Wait { event, .. } if !self.records.contains_key(event) => {
+                let row = self.closed(&edges);
+                self.closure.without.insert(call, row.clone());
+                self.closure.waited.insert(call, None);
+                self.closure.before[work(call)] = row;
+                return;
+            }
+            // Law A7: what the event stands for at this call.
             What::Wait { event, .. } => {
                 self.closure.without.insert(call, self.closed(&edges));
                 let record = self.records.get(event).copied();

@@ -220,9 +220,11 @@ fn law_a13_the_legacy_stream_and_the_blocking_ones_wait_for_each_other() {
 
 #[test]
 fn law_a13_even_a_wait_of_the_legacy_stream_is_a_barrier() {
-    calls().k(A, &[w(X)]).wait(E, L).k(B, &[r(X)]).is_clean();
+    calls().record(E, D).k(A, &[w(X)]).wait(E, L).k(B, &[r(X)]).is_clean();
     calls().k(C, &[w(X)]).record(E, C).wait(E, L).k(B, &[r(X)]).is_clean();
     calls().k(C, &[w(X)]).record(E, C).wait(E, A).k(B, &[r(X)]).races(0, 3);
+    // Law A5: unless it waits for nothing.
+    calls().k(A, &[w(X)]).wait(E, L).k(B, &[r(X)]).races(0, 2);
 }
 
 #[test]

@@ -18,6 +18,9 @@ struct Reader {
     /// What each thread was last said to know.
     known: BTreeMap<u64, Vec<Position>>,
     main: Option<u64>,
+    /// Numbers of events by their handle, which is another event's after the end of one.
+    events: BTreeMap<u64, u64>,
+    events_seen: u64,
 }
 
 impl Reader {
@@ -70,7 +73,24 @@ impl Reader {
         self.history.calls[call].known.extend(calls);
     }
 
+    fn event(&mut self, handle: u64) -> u64 {
+        let Self { events, events_seen, .. } = self;
+        *events.entry(handle).or_insert_with(|| {
+            *events_seen += 1;
+            *events_seen
+        })
+    }
+
     fn op(&mut self, op: &Op) {
+        match op.kind {
+            OpKind::Gone { event } => {
+                self.events.remove(&event);
+                return;
+            }
+            // They order nothing among the accesses that the judge looks at.
+            OpKind::Call(_) | OpKind::AllocNow | OpKind::FreeNow | OpKind::Fault { .. } => return,
+            _ => {}
+        }
         self.threads(op);
         if let OpKind::Sync { what, outcome } = op.kind {
             return self.sync(op, what, outcome);
@@ -80,10 +100,6 @@ impl Reader {
             let stream = self.open(op, follows);
             let call = self.history.push(op.thread, What::Open { stream });
             return self.label(call, op);
-        }
-        if matches!(op.kind, OpKind::Call(_)) {
-            // It orders nothing among the accesses that the judge looks at.
-            return;
         }
         if op.kind == OpKind::Host {
             let accesses = self.accesses(op);
@@ -103,23 +119,23 @@ impl Reader {
             OpKind::FillNow => Verb::FillNow,
             OpKind::Kernel => Verb::Kernel,
             OpKind::HostFn => Verb::HostFn,
-            // The library makes none of the last four.
             OpKind::Sync { .. }
             | OpKind::Host
             | OpKind::Open
             | OpKind::AllocNow
             | OpKind::FreeNow
             | OpKind::Fault { .. }
-            | OpKind::Call(_) => return,
+            | OpKind::Gone { .. }
+            | OpKind::Call(_) => unreachable!("they are read above"),
             OpKind::Record { event, by } => {
-                let what = What::Record { event: *event, stream, by: asked(*by) };
+                let what = What::Record { event: self.event(*event), stream, by: asked(*by) };
                 let call = self.history.push(op.thread, what);
                 self.label(call, op);
                 return;
             }
             OpKind::Wait { event, by, .. } => {
-                let by = asked(*by);
-                let call = self.history.push(op.thread, What::Wait { event: *event, stream, by });
+                let (event, by) = (self.event(*event), asked(*by));
+                let call = self.history.push(op.thread, What::Wait { event, stream, by });
                 self.label(call, op);
                 return;
             }
@@ -137,7 +153,7 @@ impl Reader {
             return;
         }
         let what = match what {
-            Waited::Event(event) => What::SyncEvent { event },
+            Waited::Event(event) => What::SyncEvent { event: self.event(event) },
             Waited::Stream => What::SyncStream { stream: self.lane(op) },
             Waited::Device => {
                 What::SyncDevice { device: usize::try_from(op.device.0).expect("a few devices") }

@@ -270,6 +270,7 @@ impl Builder<'_> {
     fn read(&mut self, index: usize, engine: Option<(usize, u64)>) {
         match self.ops[index].kind {
             OpKind::Sync { what, outcome } => self.sync(index, what, outcome),
+            OpKind::Gone { event } => drop(self.records.remove(&event)),
             OpKind::Open => {
                 // The stream before left nothing pending: nothing of it precedes this one.
                 let lane = self.lane(self.ops[index].position.lane);

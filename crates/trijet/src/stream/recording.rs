@@ -1,0 +1,99 @@
+//! Who records what host threads do in a universe: users who take the records, and a checker that
+//! reads along. The streams know by themselves who records them.
+#![forbid(unsafe_code)]
+
+use super::timing::Recorder;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::{Ledger, Op};
+use crate::check::{Checker, Options, Verdict};
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Mostly none, seldom more than one.
+pub(crate) type Recorders = SmallVec<[Arc<Recorder>; 1]>;
+
+#[derive(Debug, Default)]
+struct Who {
+    all: Recorders,
+    /// The one of `Device::record`.
+    kept: Option<Arc<Recorder>>,
+    checker: Option<Arc<Mutex<Checker>>>,
+}
+
+/// The recorders of a universe.
+#[derive(Debug, Default)]
+pub(crate) struct Recording {
+    /// Whether there is any: every call of the host looks here first.
+    any: AtomicBool,
+    who: Mutex<Who>,
+}
+
+impl Recording {
+    /// Whether anybody records.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn all(&self) -> Recorders {
+        if !self.is_on() {
+            return Recorders::new();
+        }
+        self.who().all.clone()
+    }
+
+    pub(crate) fn add(&self, recorder: &Arc<Recorder>) {
+        self.who().all.push(Arc::clone(recorder));
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self, recorder: &Arc<Recorder>) {
+        let mut who = self.who();
+        who.all.retain(|other| !Arc::ptr_eq(other, recorder));
+        self.any.store(!who.all.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Makes `recorder` the one that is taken next; returns the one before.
+    pub(crate) fn keep(&self, recorder: Option<&Arc<Recorder>>) -> Option<Arc<Recorder>> {
+        let before = std::mem::replace(&mut self.who().kept, recorder.cloned());
+        before.iter().for_each(|before| self.remove(before));
+        recorder.iter().for_each(|recorder| self.add(recorder));
+        before
+    }
+
+    /// A recorder whose records a checker reads.
+    pub(crate) fn check(&self, options: Options) -> Result<Arc<Recorder>> {
+        let mut who = self.who();
+        if who.checker.is_some() {
+            let cause = "the driver's streams are checked already";
+            return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
+        }
+        let checker = Arc::new(Mutex::new(Checker::new(options)));
+        who.checker = Some(Arc::clone(&checker));
+        drop(who);
+        let read = move |op: Op| checker.lock().expect("the checker does not panic").push(&op);
+        let recorder = Arc::new(Recorder::untimed(Ledger::read_by(Box::new(read))));
+        self.add(&recorder);
+        Ok(recorder)
+    }
+
+    /// What the checker knows so far, if there is one.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        let checker = self.who().checker.clone()?;
+        let checker = checker.lock().expect("the checker does not panic").clone();
+        Some(checker.finish())
+    }
+
+    /// Appends to all records.
+    pub(crate) fn note(&self, op: impl Fn() -> Op) {
+        for recorder in self.all() {
+            recorder.ledger.append(op());
+        }
+    }
+
+    fn who(&self) -> MutexGuard<'_, Who> {
+        self.who.lock().expect("no panic under this lock")
+    }
+}
