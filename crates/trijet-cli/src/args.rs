@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Doctor(DoctorOptions),
     /// Run any CUDA program and say where its time went.
     Trace(TraceOptions),
+    /// Say of a kept record whether every conflict in it is ordered, and what would be faster.
+    Check(CheckOptions),
     /// Run a benchmark and print its record.
     Bench(BenchOptions),
 }
@@ -306,7 +308,7 @@ pub(crate) struct OverlapOptions {
     #[arg(long, default_value = "damaged.png")]
     pub(crate) picture: PathBuf,
     /// Keep the timeline of the tuned schedule: .html is a page for a browser, .pftrace is for
-    /// Perfetto, .json for tools that read PyTorch's traces.
+    /// Perfetto, .json for tools that read PyTorch's traces, .ledger for `trijet check`.
     #[arg(long, value_name = "FILE", conflicts_with = "drop_wait")]
     pub(crate) trace: Option<PathBuf>,
     /// Print JSON.
@@ -358,6 +360,34 @@ pub(crate) struct TraceOptions {
     /// The program and its arguments.
     #[arg(last = true, required_unless_present = "read", value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Which edges order anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Assumption {
+    /// Those that CUDA documents.
+    Documented,
+    /// Besides, what a driver was seen to keep and does not promise.
+    DriverObserved,
+}
+
+/// Examples:
+///   trijet overlap --trace run.ledger && trijet check run.ledger
+///   trijet check --json run.ledger
+///
+/// Exit codes: 0 when nothing is wrong, warnings and remarks aside; 1 when something is, or the
+/// file cannot be read.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CheckOptions {
+    /// The record, as `overlap --trace FILE.ledger` and programs keep it.
+    pub(crate) file: PathBuf,
+    /// Which edges count.
+    #[arg(long, value_enum, default_value = "documented")]
+    pub(crate) assume: Assumption,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

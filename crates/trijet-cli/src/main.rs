@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Overlap(options) => cmd::overlap::run(&options).map(done),
         Command::Doctor(options) => cmd::doctor::run(&options).map(done),
         Command::Trace(options) => cmd::trace::run(&options),
+        Command::Check(options) => cmd::check::run(&options),
         Command::Bench(options) => cmd::bench::run(&options).map(done),
     };
     match outcome {

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use trijet::Result;
 use trijet::pipeline::Report;
+use trijet::trace::file::Writer;
 use trijet::trace::{chrome, perfetto};
 
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +18,7 @@ enum Format {
     Page,
     Perfetto,
     Chrome,
+    Ledger,
 }
 
 /// A timeline that may be written: where, and how.
@@ -28,7 +30,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The timeline at `path`, whose extension is `html`, `pftrace` or `json`.
+    /// The timeline at `path`, whose extension is `html`, `pftrace`, `json` or `ledger`.
     ///
     /// # Errors
     /// `InvalidValue` for another extension, and when something exists at `path`. `Io` when the
@@ -39,8 +41,9 @@ impl Target {
             Some("html") => Format::Page,
             Some("pftrace") => Format::Perfetto,
             Some("json") => Format::Chrome,
+            Some("ledger") => Format::Ledger,
             _ => {
-                let cause = "a timeline ends in .html, .pftrace or .json";
+                let cause = "a timeline ends in .html, .pftrace, .json or .ledger";
                 return Err(fault::refused("trace", path, cause));
             }
         };
@@ -76,6 +79,7 @@ impl Target {
             }
             Format::Perfetto => perfetto::trace(&report.ops, &[]),
             Format::Chrome => chrome::trace(&report.ops).into_bytes(),
+            Format::Ledger => ledger(report, job)?,
         };
         // An existing file of that name is somebody's, and may be the input.
         let mut file = fs::File::create_new(&self.partial)
@@ -105,4 +109,11 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// The records themselves.
+fn ledger(report: &Report, job: &str) -> Result<Vec<u8>> {
+    let mut writer = Writer::new(Vec::new(), &report.about(job))?;
+    report.ops.iter().try_for_each(|op| writer.push(op))?;
+    writer.finish()
 }

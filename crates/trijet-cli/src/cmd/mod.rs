@@ -1,6 +1,7 @@
 //! The commands.
 
 pub(crate) mod bench;
+pub(crate) mod check;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod map;

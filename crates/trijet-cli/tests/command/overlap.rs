@@ -100,6 +100,7 @@ fn a_wait_left_out_damages_the_picture_or_the_order_held() {
         if desk.exists(&picture) {
             assert!(said.contains("pixels are wrong") && said.contains(&picture), "{said}");
             assert_eq!(decode(&desk.path(&picture)).len(), 512 * 512);
+            assert!(said.contains("error[RACE/") && said.contains("  fix: "), "{said}");
             damaged += 1;
         } else {
             assert!(said.contains("the order held"), "{said}");
@@ -120,6 +121,7 @@ fn damage_as_json_counts_the_wrong_pixels() {
     let wrong = value["pixels_wrong"].as_u64().unwrap();
     assert!(wrong > 0, "a median that does not wait for its upload: {value:#}");
     assert_eq!(value["picture"].as_str(), Some("damaged.png"));
+    assert!(value["findings"][0]["class"].as_str().unwrap().starts_with("RACE/"), "{value:#}");
     assert_eq!(decode(&desk.path("damaged.png")).len(), 64 * 512, "as wide as the stack");
 }
 
@@ -213,8 +215,8 @@ fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
     let desk = Desk::new();
     desk.file("taken.html", b"mine");
     for (name, words) in [
-        ("out.txt", ".html, .pftrace or .json"),
-        ("out", ".html, .pftrace or .json"),
+        ("out.txt", ".html, .pftrace, .json or .ledger"),
+        ("out", ".html, .pftrace, .json or .ledger"),
         ("taken.html", "exists already"),
         ("nowhere/out.html", "folder is missing"),
     ] {

@@ -12,6 +12,7 @@ use crate::base::units::{Bytes, Nanos};
 use crate::device::args::ArgBlock;
 use crate::device::memory::{Memory, Span};
 use crate::device::twin::Twin;
+use crate::trace::file::{About, AboutDevice, TimeSource};
 use std::fmt::Debug;
 
 /// A stream of the driver.
@@ -99,6 +100,30 @@ pub struct DeviceInfo {
     pub driver_version: i32,
     /// Where times come from.
     pub clock: Clock,
+}
+
+impl DeviceInfo {
+    /// What the head of a ledger file says of a record of this device.
+    #[must_use]
+    pub fn about(&self, device: DeviceId, program: &str) -> About {
+        About {
+            tool: format!("trijet {}", env!("CARGO_PKG_VERSION")),
+            program: program.to_owned(),
+            times: match self.clock {
+                Clock::Model => TimeSource::Model,
+                Clock::Processor => TimeSource::HostClock,
+                Clock::Device => TimeSource::EventPairs,
+            },
+            clock_error_ns: 0,
+            dropped: 0,
+            order: None,
+            devices: vec![AboutDevice {
+                device: device.0,
+                name: self.name.clone(),
+                driver: self.driver_version,
+            }],
+        }
+    }
 }
 
 /// Where the times of a device come from.

@@ -3,10 +3,12 @@
 
 use super::calibrate::Calibration;
 use super::plan::Plan;
+use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::units::{Bytes, Nanos, rate};
 use crate::device::driver::{Clock, DeviceInfo};
 use crate::stream::OrderingCounts;
+use crate::trace::file::About;
 use crate::trace::overlap::{Exposed, Union, achieved, busy, exposed, work};
 use crate::trace::timeline::extent;
 use std::fmt;
@@ -71,6 +73,7 @@ impl EngineReport {
 pub struct Report {
     /// The device's name.
     pub device: String,
+    info: DeviceInfo,
     /// Where the times come from.
     pub clock: Clock,
     /// What was run.
@@ -100,6 +103,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// What the head of a ledger file says of the run's records, for [`crate::trace::file::Writer`].
+    #[must_use]
+    pub fn about(&self, program: &str) -> About {
+        let device = self.ops.first().map_or(DeviceId(0), |op| op.device);
+        self.info.about(device, program)
+    }
+
     pub(super) fn new(
         info: &DeviceInfo,
         plan: Plan,
@@ -109,6 +119,7 @@ impl Report {
         let (before, after) = measured.ordering;
         let mut report = Self {
             device: info.name.clone(),
+            info: info.clone(),
             clock: info.clock,
             plan,
             rows: measured.rows,

@@ -4,9 +4,11 @@
 use super::stack::Pixel;
 use super::{Job, print};
 use crate::args::OverlapOptions;
+use crate::cmd::check::finding as json;
 use std::fs;
 use std::path::Path;
 use trijet::base::id::Position;
+use trijet::check::{Names, check};
 use trijet::pipeline::{Report, Schedule};
 use trijet::{Error, ErrorKind, Result};
 use trijet_cli::picture::{Crop, write_difference};
@@ -30,6 +32,9 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
     };
     let found = job.result.read()?;
     let differ = found.iter().zip(&right).filter(|(a, b)| a != b).count();
+    let verdict = check(&report.ops);
+    let races: Vec<_> =
+        verdict.findings.iter().filter(|finding| finding.conflict.is_some()).collect();
     let waiter = name(&report, dropped.position);
     let awaited = name(&report, dropped.on);
     let picture = if differ > 0 {
@@ -46,6 +51,7 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
             "awaited": awaited,
             "pixels_wrong": differ,
             "picture": picture,
+            "findings": races.iter().map(|race| json(race)).collect::<Vec<_>>(),
         });
         print(format_args!("{value:#}"))?;
         return Ok(());
@@ -64,6 +70,17 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
             ))?;
         }
         None => print("no pixel is wrong: this time the order held by luck")?,
+    }
+    let names = Names::default();
+    match races.split_first() {
+        Some((race, more)) => {
+            print(format_args!("the checker, from the calls alone:\n\n{}", race.text(&names)))?;
+            if !more.is_empty() {
+                print(format_args!("and {} more that the same wait would order", more.len()))?;
+            }
+        }
+        // The device's own waits, as of a copy that is staged, may order the two as well.
+        None => print("the checker: everything is ordered without it too")?,
     }
     Ok(())
 }

@@ -1,0 +1,152 @@
+//! `trijet check`: a kept record judged.
+#![forbid(unsafe_code)]
+
+use super::print;
+use crate::args::{Assumption, CheckOptions};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::process::ExitCode;
+use trijet::base::dag::Kernels;
+use trijet::base::ledger::Op;
+use trijet::check::lint::{Lint, lints_of};
+use trijet::check::{Assume, Checker, Finding, Names, Options, Party, Verdict, check_with};
+use trijet::trace::file::{About, Reader, TimeSource};
+use trijet::{Error, ErrorKind, Result};
+
+/// Records that are held at once. Longer ones are judged all the same, without what needs the whole
+/// record at once: witnesses, and remarks about performance.
+const HELD_MAX: usize = 1 << 20;
+
+/// What is to be said of a record.
+struct Judged {
+    about: About,
+    verdict: Verdict,
+    /// None for a record that is too long, or has no times.
+    lints: Option<Vec<Lint>>,
+}
+
+pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
+    let assume = match options.assume {
+        Assumption::Documented => Assume::Documented,
+        Assumption::DriverObserved => Assume::DriverObserved,
+    };
+    let judged = judge(&options.file, assume)?;
+    if options.json {
+        print(format_args!("{:#}", json(&judged)))?;
+    } else {
+        text(&options.file, &judged)?;
+    }
+    Ok(if judged.verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn judge(path: &Path, assume: Assume) -> Result<Judged> {
+    let file = File::open(path).map_err(|error| {
+        let cause = format!("{}: {error}", path.display());
+        Error::new(ErrorKind::Io, "check", cause).caused_by(error)
+    })?;
+    let in_file = |error: trijet::Error| error.context(path.display().to_string());
+    let mut reader = Reader::new(BufReader::new(file)).map_err(in_file)?;
+    let about = reader.about().clone();
+    let options = Options { assume, ..Options::default() };
+    let mut checker = Checker::new(options.clone());
+    let mut held: Option<Vec<Op>> = Some(Vec::new());
+    for op in &mut reader {
+        let op = op.map_err(in_file)?;
+        checker.push(&op);
+        match &mut held {
+            Some(ops) if ops.len() < HELD_MAX => ops.push(op),
+            _ => held = None,
+        }
+    }
+    let kernels = match about.times {
+        TimeSource::Model => Kernels::OneAtATime,
+        _ => Kernels::Several,
+    };
+    let lints = held.as_ref().filter(|_| about.times != TimeSource::Missing);
+    let lints = lints.map(|ops| lints_of(ops, kernels));
+    let verdict = held.map_or_else(|| checker.finish(), |ops| check_with(&ops, options));
+    Ok(Judged { about, verdict, lints })
+}
+
+fn text(path: &Path, judged: &Judged) -> Result<()> {
+    let Judged { about, verdict, lints } = judged;
+    print(format_args!("{}: {} ({} records)", path.display(), about.program, verdict.ops))?;
+    print(verdict.text(&Names::default()))?;
+    if about.dropped > 0 {
+        print(format_args!("{} records are missing: this is not the whole run", about.dropped))?;
+    }
+    match lints {
+        Some(lints) if lints.is_empty() => print("performance: nothing to remark on"),
+        Some(lints) => {
+            print("performance, with what each could save at most:")?;
+            lints.iter().try_for_each(|lint| print(format_args!("  {lint}")))
+        }
+        None if about.times == TimeSource::Missing => {
+            print("performance: not looked at, because the record has no times")
+        }
+        None => print(format_args!(
+            "performance: not looked at, and no witnesses: more than {HELD_MAX} records"
+        )),
+    }
+}
+
+fn json(judged: &Judged) -> serde_json::Value {
+    let Judged { about, verdict, lints } = judged;
+    serde_json::json!({
+        "program": about.program,
+        "records": verdict.ops,
+        "records_missing": about.dropped,
+        "accesses": verdict.accesses,
+        "undeclared": verdict.undeclared,
+        "poisoned": verdict.poisoned,
+        "clean": verdict.is_clean(),
+        "summary": verdict.summary(),
+        "findings": verdict.findings.iter().map(finding).collect::<Vec<_>>(),
+        "more_findings": verdict.more,
+        "lints": lints.as_ref().map(|lints| lints.iter().map(lint).collect::<Vec<_>>()),
+    })
+}
+
+/// A finding as JSON, for this command and others.
+pub(crate) fn finding(finding: &Finding) -> serde_json::Value {
+    let names = Names::default();
+    serde_json::json!({
+        "class": finding.class.code(),
+        "severity": format!("{:?}", finding.class.severity()).to_lowercase(),
+        "first": finding.first.as_ref().map(party),
+        "second": party(&finding.second),
+        "block": finding.block.map(|block| block.0),
+        "ranges": finding.ranges.iter().map(|range| [range.start, range.end]).collect::<Vec<_>>(),
+        "order_known": finding.known,
+        "fix": finding.fix,
+        "rules": finding.rules,
+        "witness": finding.witness.map(|witness| serde_json::json!({
+            "byte": witness.byte,
+            "in_order_of_calls": format!("{:08x}", witness.kept),
+            "in_other_order": format!("{:08x}", witness.swapped),
+        })),
+        "text": finding.text(&names),
+    })
+}
+
+fn party(party: &Party) -> serde_json::Value {
+    serde_json::json!({
+        "op": party.op,
+        "label": party.label,
+        "site": party.site.as_ref().map(ToString::to_string),
+        "device": party.device.0,
+        "lane": (!party.is_of_thread()).then_some(party.position.lane.0),
+        "position": (!party.is_of_thread()).then_some(party.position.seq),
+        "thread": party.thread,
+    })
+}
+
+fn lint(lint: &Lint) -> serde_json::Value {
+    serde_json::json!({
+        "rule": lint.rule.name(),
+        "saved_ns": lint.saved.0,
+        "ops": lint.ops,
+        "text": lint.text,
+    })
+}

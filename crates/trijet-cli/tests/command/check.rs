@@ -1,0 +1,77 @@
+//! `trijet check`: kept records, whole, racy and damaged.
+
+use crate::desk::Desk;
+use trijet::kernels::MIX;
+use trijet::trace::file::Writer;
+use trijet::{Device, Executor, HostConfig, Order, Result};
+
+/// A program of two streams, one of whose waits may be left out, as a ledger file.
+fn ledger(without: Option<u64>) -> Vec<u8> {
+    let program = || -> Result<Vec<u8>> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let (a, b) = (device.stream()?, device.stream()?);
+        let (mut x, mut y) = (a.alloc::<u64>(64)?, b.alloc::<u64>(64)?);
+        device.synchronize()?;
+        device.record(&a)?;
+        if let Some(number) = without {
+            device.drop_wait(number);
+        }
+        a.fill_bytes(&mut x, 1)?;
+        b.launch(&MIX, (3, &x, &mut y))?;
+        device.synchronize()?;
+        let mut writer = Writer::new(Vec::new(), &device.about("two streams"))?;
+        device.take_record()?.iter().try_for_each(|op| writer.push(op))?;
+        writer.finish()
+    };
+    program().expect("the host device refuses nothing")
+}
+
+#[test]
+fn a_run_that_was_kept_is_judged_clean() {
+    let desk = Desk::new();
+    let keep = ["overlap", "--device", "host", "--size", "2MiB", "--repeats=1"];
+    desk.trijet(&[&keep[..], &["--trace", "run.ledger"]].concat()).done();
+    let said = desk.trijet(&["check", "run.ledger"]).done();
+    assert!(said.contains("every conflict is ordered by a documented CUDA edge"), "{said}");
+    assert!(said.contains("0 accesses undeclared") && said.contains("performance"), "{said}");
+    let value = desk.trijet(&["check", "run.ledger", "--json"]).json();
+    assert_eq!((&value["clean"], &value["findings"]), (&true.into(), &serde_json::json!([])));
+    assert!(value["accesses"].as_u64() > Some(10), "{value:#}");
+    assert!(value["lints"].is_array(), "{value:#}");
+}
+
+#[test]
+fn a_race_is_named_with_its_cure_and_fails_the_command() {
+    let desk = Desk::new();
+    desk.file("whole.ledger", &ledger(None));
+    desk.trijet(&["check", "whole.ledger"]).done();
+    desk.file("racy.ledger", &ledger(Some(1)));
+    let ran = desk.trijet(&["check", "racy.ledger"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{}", ran.out);
+    for word in ["error[RACE/RAW]", "two streams", "check.rs", "fix: ", "witness: ", "1 errors"] {
+        assert!(ran.out.contains(word), "no `{word}` in {}", ran.out);
+    }
+    let ran = desk.trijet(&["check", "racy.ledger", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(ran.code, Some(1));
+    let race = &value["findings"][0];
+    assert_eq!((&race["class"], &race["severity"]), (&"RACE/RAW".into(), &"error".into()));
+    assert!(race["first"]["site"].as_str().unwrap().contains("check.rs"), "{race:#}");
+    assert_eq!(race["ranges"], serde_json::json!([[0, 512]]));
+}
+
+#[test]
+fn what_is_no_whole_ledger_is_refused() {
+    let desk = Desk::new();
+    let whole = ledger(None);
+    desk.file("cut.ledger", &whole[..whole.len() - 9]);
+    let mut bent = whole.clone();
+    bent[whole.len() / 2] ^= 0x20;
+    desk.file("bent.ledger", &bent);
+    desk.file("other.ledger", b"\x89PNG\r\n\x1a\n and more");
+    desk.file("empty.ledger", b"");
+    for name in ["cut.ledger", "bent.ledger", "other.ledger", "empty.ledger", "missing.ledger"] {
+        desk.trijet(&["check", name]).refused(1, &[name]);
+    }
+}
