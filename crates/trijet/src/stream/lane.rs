@@ -131,6 +131,8 @@ pub(crate) enum Records {
 pub(crate) struct LaneRef {
     pub(crate) universe: Arc<Universe>,
     pub(crate) id: LaneId,
+    /// The lane of that number.
+    pub(super) lane: Arc<Lane>,
     pub(crate) device: DeviceId,
     pub(crate) stream: StreamHandle,
     /// Its part in the order around the legacy stream.
@@ -325,7 +327,7 @@ fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Posit
 impl LaneRef {
     #[inline]
     pub(super) fn lane(&self) -> &Lane {
-        self.universe.lane(self.id)
+        &self.lane
     }
 
     pub(super) fn class(&self) -> StreamClass {

@@ -14,6 +14,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Op, OpKind, Outcome, StreamClass, Waited};
 use crate::base::mutant;
+use crate::base::table::Table;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
@@ -57,7 +58,8 @@ pub(crate) struct Universe {
     /// Whether there is one: host calls look here first.
     recording: AtomicBool,
     pub(crate) host_fns: Arc<HostFns>,
-    lanes: Box<[Lane]>,
+    /// The lanes that have been opened so far: a universe is opened for every run of an exploration.
+    lanes: Table<Arc<Lane>>,
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
     retired: Mutex<Vec<(LaneId, Option<Arc<Mark>>)>>,
     fresh: Mutex<u32>,
@@ -96,7 +98,7 @@ impl Universe {
             recorder: Mutex::default(),
             recording: AtomicBool::new(false),
             host_fns: Arc::default(),
-            lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
+            lanes: Table::default(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
             defaults: Mutex::default(),
@@ -115,9 +117,10 @@ impl Universe {
         if universe == self.id { Ok(()) } else { Err(foreign(op)) }
     }
 
+    /// The lane of a number that was given out.
     #[inline]
-    pub(crate) fn lane(&self, id: LaneId) -> &Lane {
-        &self.lanes[id.0 as usize]
+    pub(crate) fn lane(&self, id: LaneId) -> &Arc<Lane> {
+        self.lanes.get(id.0 as usize).expect("`free_lane` opens a lane before it gives its number")
     }
 
     /// Gives a new stream its lane: a retired one whose work is complete, continuing its numbers,
@@ -206,6 +209,7 @@ impl Universe {
             let cause = format!("{LANES_MAX} streams are in use");
             return Err(Error::new(ErrorKind::InvalidValue, "stream create", cause));
         }
+        self.lanes.set(*fresh as usize, Arc::default());
         *fresh += 1;
         Ok((LaneId(*fresh - 1), None))
     }
