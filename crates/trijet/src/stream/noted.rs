@@ -5,9 +5,10 @@
 
 use super::lane::{LaneRef, Spec};
 use super::thread;
-use super::timing::Recorder;
+use super::timing::{Instant, Recorder};
 use super::track::Use;
 use super::universe::Universe;
+use crate::base::error::Result;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
     Access, Declared, Engine, Mode, Op, OpKind, Outcome, StreamClass, Times, Waited,
@@ -113,6 +114,21 @@ pub(super) fn plain(
 }
 
 impl LaneRef {
+    /// Records this lane from now on. It gives time zero of its device, if nobody did.
+    pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
+        let state = self.lane().lock();
+        let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
+        drop(state);
+        recorder.begin(self.device, &origin)?;
+        self.lane().attach(recorder);
+        Ok(())
+    }
+
+    /// Ends a recording of this lane.
+    pub(crate) fn end_recording(&self, recorder: &Arc<Recorder>) {
+        self.lane().detach(recorder);
+    }
+
     /// The entry of an operation.
     pub(super) fn op(
         &self,
