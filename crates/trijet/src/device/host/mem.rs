@@ -138,19 +138,27 @@ impl HostBytes {
     }
 }
 
-/// A locked byte range. Holds a share of the memory, so it may outlive the queue it came from.
+/// A locked byte range of memory that somebody holds meanwhile.
 #[derive(Debug)]
-pub(in crate::device) struct RangeGuard {
-    memory: Memory,
+pub(in crate::device) struct RangeGuard<'a> {
+    bytes: &'a HostBytes,
     range: Range<u64>,
     mode: Mode,
 }
 
-impl RangeGuard {
+impl<'a> RangeGuard<'a> {
     /// Locks the bytes of `span`, unless an overlapping lock excludes it.
-    pub(in crate::device) fn try_new(span: &Span, mode: Mode) -> Option<Self> {
-        let range = span.range();
-        let bytes = span.memory().host()?;
+    pub(in crate::device) fn try_new(span: &'a Span, mode: Mode) -> Option<Self> {
+        Self::of_part(span.memory(), span.range(), mode)
+    }
+
+    /// The same for a part of `memory`.
+    pub(in crate::device::host) fn of_part(
+        memory: &'a Memory,
+        range: Range<u64>,
+        mode: Mode,
+    ) -> Option<Self> {
+        let bytes = memory.host()?;
         let locked = bytes.in_region(&range);
         let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
         let excluded = locks.iter().any(|(held, held_mode)| {
@@ -162,15 +170,14 @@ impl RangeGuard {
         }
         locks.push((locked, mode));
         drop(locks);
-        Some(Self { memory: span.memory().clone(), range, mode })
+        Some(Self { bytes, range, mode })
     }
 
     /// The locked bytes.
     pub(in crate::device) fn bytes(&self) -> &[u8] {
-        let host = self.memory.host().expect("only memory with bytes is ever locked");
         // SAFETY: the lock excludes every writer among the executors for the guard's life; a
         // user's guard over page-locked memory exists only while no operation on it runs.
-        unsafe { host.slice(self.range.clone()) }
+        unsafe { self.bytes.slice(self.range.clone()) }
     }
 
     /// The locked bytes for writing.
@@ -179,18 +186,16 @@ impl RangeGuard {
     /// When the lock is only for reading.
     pub(in crate::device) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.mode.writes(), "a read lock gives no mutable bytes");
-        let host = self.memory.host().expect("only memory with bytes is ever locked");
         // SAFETY: the lock is exclusive for the guard's life, and `&mut self` makes this slice
         // the only one from this guard.
-        unsafe { host.slice_mut(self.range.clone()) }
+        unsafe { self.bytes.slice_mut(self.range.clone()) }
     }
 }
 
-impl Drop for RangeGuard {
+impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
-        let Some(bytes) = self.memory.host() else { return };
-        let locked = bytes.in_region(&self.range);
-        let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
+        let locked = self.bytes.in_region(&self.range);
+        let mut locks = self.bytes.region.locks.lock().expect("no code panics under a range lock");
         let mine = locks.iter().position(|held| held.0 == locked && held.1 == self.mode);
         if let Some(index) = mine {
             locks.swap_remove(index);
