@@ -216,15 +216,15 @@ mod tests {
     #[test]
     fn a_write_lock_excludes_overlapping_locks_only() {
         let m = memory(64);
-        let mut writer = RangeGuard::try_new(&m.span(0..32), Mode::Write).expect("free");
+        let mut writer = RangeGuard::of_part(&m, 0..32, Mode::Write).expect("free");
         writer.bytes_mut().fill(7);
-        assert!(RangeGuard::try_new(&m.span(31..40), Mode::Read).is_none());
-        assert!(RangeGuard::try_new(&m.span(32..40), Mode::Write).is_some());
+        assert!(RangeGuard::of_part(&m, 31..40, Mode::Read).is_none());
+        assert!(RangeGuard::of_part(&m, 32..40, Mode::Write).is_some());
         drop(writer);
-        let a = RangeGuard::try_new(&m.span(0..40), Mode::Read).expect("free again");
-        let b = RangeGuard::try_new(&m.span(8..16), Mode::Read).expect("readers share");
+        let a = RangeGuard::of_part(&m, 0..40, Mode::Read).expect("free again");
+        let b = RangeGuard::of_part(&m, 8..16, Mode::Read).expect("readers share");
         assert_eq!((a.bytes()[31], a.bytes()[32], b.bytes()[0]), (7, 0, 7));
-        assert!(RangeGuard::try_new(&m.span(8..9), Mode::ReadWrite).is_none());
+        assert!(RangeGuard::of_part(&m, 8..9, Mode::ReadWrite).is_none());
     }
 
     #[test]
@@ -236,19 +236,19 @@ mod tests {
         };
         let (a, b, c) = (window(0..32), window(16..48), window(32..64));
         assert!(a.span(0..32).overlaps(&b.span(0..32)) && !a.span(0..32).overlaps(&c.span(0..32)));
-        let mut held = RangeGuard::try_new(&a.span(0..32), Mode::Write).expect("free");
+        let mut held = RangeGuard::of_part(&a, 0..32, Mode::Write).expect("free");
         held.bytes_mut().fill(9);
-        assert!(RangeGuard::try_new(&b.span(0..32), Mode::Read).is_none());
-        assert!(RangeGuard::try_new(&b.span(16..32), Mode::Read).is_some());
+        assert!(RangeGuard::of_part(&b, 0..32, Mode::Read).is_none());
+        assert!(RangeGuard::of_part(&b, 16..32, Mode::Read).is_some());
         drop(held);
-        let guard = RangeGuard::try_new(&b.span(0..32), Mode::Read).expect("free again");
+        let guard = RangeGuard::of_part(&b, 0..32, Mode::Read).expect("free again");
         assert_eq!((guard.bytes()[15], guard.bytes()[16]), (9, 0));
     }
 
     #[test]
     fn an_empty_range_locks_nothing() {
         let m = memory(8);
-        let _all = RangeGuard::try_new(&m.span(0..8), Mode::Write).expect("free");
-        assert!(RangeGuard::try_new(&m.span(4..4), Mode::Write).is_some());
+        let _all = RangeGuard::of_part(&m, 0..8, Mode::Write).expect("free");
+        assert!(RangeGuard::of_part(&m, 4..4, Mode::Write).is_some());
     }
 }
