@@ -86,11 +86,12 @@ impl Desk {
 
 /// The programs that are exhausted: how many of the four kernels of each stream change the buffer
 /// that all streams share.
-const SHARED: [(usize, &str); 4] = [
+const SHARED: [(usize, &str); 5] = [
     (0, "3 streams of 4 kernels, no conflict"),
     (1, "3 streams of 4 kernels, one of each in conflict"),
     (2, "3 streams of 4 kernels, two of each in conflict"),
     (3, "3 streams of 4 kernels, three of each in conflict"),
+    (4, "3 streams of 4 kernels, all twelve in conflict"),
 ];
 
 /// Three streams of four kernels, the last `shared` of which change one buffer.
@@ -114,6 +115,12 @@ fn program(devices: &[Device], shared: usize) -> Result<u64> {
     Ok(back.read()?[0])
 }
 
+/// The orders of three streams that take `shared` turns each: every one gives another result.
+fn orders(shared: usize) -> usize {
+    let factorial = |n: usize| (1..=n).product::<usize>();
+    factorial(3 * shared) / factorial(shared).pow(3)
+}
+
 /// Tries every order of the program, and says how long that took.
 fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, f64)> {
     let strategy = Strategy::Exhaustive { runs_max: definition.orders_max };
@@ -124,6 +131,10 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
     let time = start.elapsed().as_secs_f64();
     if !found.complete {
         let cause = format!("not every order was tried in {} runs", found.runs);
+        return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
+    }
+    if found.outcomes.len() != orders(shared) {
+        let cause = format!("{} of {} orders were found", found.outcomes.len(), orders(shared));
         return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
     }
     Ok((found, time))
@@ -170,7 +181,8 @@ pub fn run(device: &Device) -> Result<Record> {
             return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
         }
     }
-    let verified = "the bytes of both orders equal those of CPU threads; every search was complete";
+    let verified = "the bytes of both orders equal those of CPU threads; every search was complete \
+                    and found as many outcomes as there are orders";
     let mut record = Record::new("virtual", device, verified);
     record.device = format!("the virtual executor on one thread of {}", processor());
     for ((name, _), samples) in desks.iter().zip(figures) {

@@ -90,6 +90,23 @@ impl ArgBlock {
         Ok(())
     }
 
+    /// Becomes a copy of `other`, in the same memory.
+    pub(in crate::device) fn copy_from(&mut self, other: &Self) {
+        let Self { words, begins, len, count, spans } = other;
+        self.words[..*len].copy_from_slice(&words[..*len]);
+        (self.begins, self.len, self.count) = (*begins, *len, *count);
+        self.spans.clear();
+        for span in spans {
+            self.spans.push(span.clone());
+        }
+    }
+
+    /// Forgets all arguments, and with them the shares in memory.
+    pub(in crate::device) fn clear(&mut self) {
+        (self.len, self.count) = (0, 0);
+        self.spans.clear();
+    }
+
     /// The number of arguments as the kernel counts them.
     #[must_use]
     #[inline]

@@ -181,7 +181,7 @@ impl Untyped {
     #[inline]
     fn loaded(&self, device: &Shared, site: &'static Location<'static>) -> Result<FunctionHandle> {
         match device.kernels.get(self.number()) {
-            Some(function) => Ok(function),
+            Some(function) => Ok(*function),
             None => self.load(device, site),
         }
     }

@@ -25,6 +25,16 @@ fn engine(src: Space, dst: Space) -> Engine {
     }
 }
 
+#[cold]
+fn differ(src: u64, dst: u64) -> Error {
+    Error::new(ErrorKind::InvalidValue, "copy", format!("{src} elements into {dst}"))
+}
+
+#[cold]
+fn overlap() -> Error {
+    Error::new(ErrorKind::InvalidValue, "copy", "the source and the target overlap")
+}
+
 /// One copy, checked.
 struct Copy<'a> {
     spans: CopySpans,
@@ -34,6 +44,7 @@ struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     /// `None` for nothing to copy.
+    #[inline(always)]
     fn new<R, W>(src: &'a R, dst: &'a mut W) -> Result<Option<Self>>
     where
         R: AsView + ?Sized,
@@ -41,13 +52,11 @@ impl<'a> Copy<'a> {
     {
         let (src, dst) = (src.as_view(), dst.as_view_mut());
         if src.len() != dst.len() {
-            let cause = format!("{} elements into {}", src.len(), dst.len());
-            return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
+            return Err(differ(src.len(), dst.len()));
         }
         let spans = CopySpans { dst: dst.span(), src: src.span() };
         if spans.src.overlaps(&spans.dst) {
-            let cause = "the source and the target overlap";
-            return Err(Error::new(ErrorKind::InvalidValue, "copy", cause));
+            return Err(overlap());
         }
         if src.is_empty() {
             return Ok(None);

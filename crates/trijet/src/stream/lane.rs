@@ -133,6 +133,8 @@ pub(crate) enum Records {
 pub(crate) struct LaneRef {
     pub(crate) universe: Arc<Universe>,
     pub(crate) id: LaneId,
+    /// The lane of that number.
+    pub(super) lane: Arc<Lane>,
     pub(crate) device: DeviceId,
     pub(crate) stream: StreamHandle,
     /// Its part in the order around the legacy stream.
@@ -321,7 +323,7 @@ struct Aside {
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
 /// an operation has at most 64 accesses, those of a full batch.
-#[inline]
+#[inline(always)]
 fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
     let mut late = 0;
     for (index, access) in uses.iter().enumerate() {
@@ -337,8 +339,11 @@ fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
 }
 
 /// Stamps what is left when no lane is locked.
-#[inline(never)]
+#[inline]
 fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
+    if late == 0 && left_out.is_empty() {
+        return;
+    }
     for (index, access) in uses.iter().enumerate() {
         if !left_out.is_empty() {
             access.track.leave_out(left_out);
@@ -352,7 +357,7 @@ fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Posit
 impl LaneRef {
     #[inline]
     pub(super) fn lane(&self) -> &Lane {
-        self.universe.lane(self.id)
+        &self.lane
     }
 
     pub(super) fn class(&self) -> StreamClass {
@@ -374,6 +379,81 @@ impl LaneRef {
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
         self.driver().pause();
+        if let Some(crossed) = self.alone(spec, uses)? {
+            let mut state = self.lane().lock();
+            if state.is_plain() {
+                let result = self.call(&state, uses, run)?;
+                let position = self.count(&mut state);
+                state.last_shared = crossed;
+                let late = stamp(uses, position, spec.returns);
+                drop(state);
+                stamp_late(uses, position, late, &[]);
+                return Ok((position, result));
+            }
+        }
+        self.enqueue_among(spec, uses, run)
+    }
+
+    /// Whether an operation needs nothing of other lanes and nothing after it; then, whether two
+    /// lanes use any of its memory.
+    #[inline(always)]
+    fn alone(&self, spec: &Spec, uses: &[Use<'_>]) -> Result<Option<bool>> {
+        let returns = matches!(spec.returns, Returns::AtOnce | Returns::SourcesRead);
+        if self.legacy.is_some() || !returns || matches!(spec.kind, OpKind::Free) {
+            return Ok(None);
+        }
+        let (mut crossed, mut foreign) = (false, false);
+        for access in uses {
+            let track = access.track;
+            self.universe.own(spec.label, track.universe)?;
+            if track.is_manual() {
+                continue;
+            }
+            track.each_user(&access.range, access.mode, |user| foreign |= user.lane != self.id);
+            if foreign {
+                return Ok(None);
+            }
+            crossed |= track.crossed_by(self.id);
+        }
+        Ok(Some(crossed))
+    }
+
+    /// Calls the driver, under the lock of the lane.
+    #[inline(always)]
+    fn call<R>(
+        &self,
+        state: &State,
+        uses: &[Use<'_>],
+        run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
+    ) -> Result<R> {
+        run(self.driver(), self.stream).inspect_err(|error| {
+            self.universe.note_loss(self.device, error);
+            if mutant::on(6, "a refused operation leaves its stamp") {
+                stamp(uses, Position { lane: self.id, seq: state.seq + 1 }, Returns::AtOnce);
+            }
+        })
+    }
+
+    /// Gives the operation that has been enqueued its number.
+    #[inline(always)]
+    fn count(&self, state: &mut State) -> Position {
+        state.seq += 1;
+        let position = Position { lane: self.id, seq: state.seq };
+        if !mutant::on(5, "a lane does not know its own operations") {
+            state.vector.raise(position);
+        }
+        state.learn_of_thread(self.universe.id);
+        position
+    }
+
+    /// Enqueues an operation with everything that it may need around it.
+    #[inline(never)]
+    fn enqueue_among<R>(
+        &self,
+        spec: &Spec,
+        uses: &[Use<'_>],
+        run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
+    ) -> Result<(Position, R)> {
         let mut needs = Needs::new();
         let crossed = self.needs(spec, uses, &mut needs)?;
         // Blocking lanes and the legacy one are in order without waits of ours.
@@ -387,46 +467,26 @@ impl LaneRef {
         }
         let mut state = self.lane().lock();
         let mut aside = Aside::default();
-        // One branch for all that an operation without waits and records does not have.
-        let plain = needs.is_empty()
-            && state.is_plain()
-            && matches!(spec.returns, Returns::AtOnce | Returns::SourcesRead);
-        if !plain {
-            self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
-        }
-        let result = run(self.driver(), self.stream).inspect_err(|error| {
-            self.universe.note_loss(self.device, error);
-            if mutant::on(6, "a refused operation leaves its stamp") {
-                stamp(uses, Position { lane: self.id, seq: state.seq + 1 }, Returns::AtOnce);
-            }
-        })?;
+        self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
+        let result = self.call(&state, uses, run)?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         if spec.returns == Returns::Staged {
             self.universe.learn(&state.vector);
         }
-        state.seq += 1;
-        let position = Position { lane: self.id, seq: state.seq };
-        if !mutant::on(5, "a lane does not know its own operations") {
-            state.vector.raise(position);
-        }
-        state.learn_of_thread(self.universe.id);
+        let position = self.count(&mut state);
         // An allocation gives memory at once and may leave nothing in the stream that could wait.
         let turn = turn.as_mut().filter(|_| !matches!(spec.kind, OpKind::Alloc));
         if let Some(turn) = &turn {
             turn.teach(&mut state);
         }
         state.last_shared = crossed;
-        if !plain {
-            self.after(&mut state, spec, uses, position, (aside.begin, aside.called));
-        }
+        self.after(&mut state, spec, uses, position, (aside.begin, aside.called));
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }
         let late = stamp(uses, position, spec.returns);
         drop(state);
-        if late != 0 || !aside.left_out.is_empty() {
-            stamp_late(uses, position, late, &aside.left_out);
-        }
+        stamp_late(uses, position, late, &aside.left_out);
         Ok((position, result))
     }
 
@@ -544,21 +604,6 @@ impl LaneRef {
                 None
             }
         }
-    }
-
-    /// Records this lane from now on. It gives time zero of its device, if nobody did.
-    pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
-        let state = self.lane().lock();
-        let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
-        drop(state);
-        recorder.begin(self.device, &origin)?;
-        self.lane().attach(recorder);
-        Ok(())
-    }
-
-    /// Ends a recording of this lane.
-    pub(crate) fn end_recording(&self, recorder: &Arc<Recorder>) {
-        self.lane().detach(recorder);
     }
 
     /// The mark that answers for all of the lane's work when its stream is gone.

@@ -6,7 +6,7 @@
 use super::lane::{LaneRef, Spec};
 use super::recording::Recording;
 use super::thread;
-use super::timing::{Reading, Recorder};
+use super::timing::{Instant, Reading, Recorder};
 use super::track::Use;
 use super::universe::Universe;
 use crate::base::error::{Error, Result};
@@ -134,6 +134,7 @@ impl Universe {
     }
 
     /// A call reported `error`: if that is the loss of the context, it is part of the record.
+    #[cold]
     pub(crate) fn note_loss(&self, device: DeviceId, error: &Error) {
         if !error.is_loss() {
             return;
@@ -201,6 +202,21 @@ pub(super) fn plain(
 }
 
 impl LaneRef {
+    /// Records this lane from now on. It gives time zero of its device, if nobody did.
+    pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
+        let state = self.lane().lock();
+        let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
+        drop(state);
+        recorder.begin(self.device, &origin)?;
+        self.lane().attach(recorder);
+        Ok(())
+    }
+
+    /// Ends a recording of this lane.
+    pub(crate) fn end_recording(&self, recorder: &Arc<Recorder>) {
+        self.lane().detach(recorder);
+    }
+
     /// The entry of an operation.
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
         let access = |u: &Use<'_>| Access {

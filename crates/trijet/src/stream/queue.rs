@@ -73,7 +73,8 @@ impl Stream {
         if let Some(legacy) = &legacy {
             legacy.join(id);
         }
-        let lane = LaneRef { universe, id, device: shared.id, stream, legacy };
+        let own = Arc::clone(universe.lane(id));
+        let lane = LaneRef { universe, id, lane: own, device: shared.id, stream, legacy };
         Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
     }
 

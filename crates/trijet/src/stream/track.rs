@@ -73,6 +73,18 @@ impl Slots {
     #[inline]
     fn note(&self, position: Position) -> bool {
         let packed = position.pack();
+        let [first, ..] = &self.0;
+        let held = first.load(Ordering::Relaxed);
+        if Position::unpack(held).is_some_and(|held| held.lane == position.lane) {
+            // Mostly one lane uses it.
+            first.store(packed.max(held), Ordering::Relaxed);
+            return true;
+        }
+        self.note_among(position, packed)
+    }
+
+    #[inline(never)]
+    fn note_among(&self, position: Position, packed: u64) -> bool {
         for slot in &self.0 {
             let mut held = slot.load(Ordering::Relaxed);
             if held == 0 {
@@ -227,14 +239,19 @@ impl Track {
         implied: impl Fn(Position) -> bool,
         needs: &mut Needs,
     ) {
-        if range.is_empty() {
-            return;
-        }
-        let mut add = |position| {
+        self.each_user(range, mode, |position| {
             if !implied(position) {
                 add_need(needs, position);
             }
-        };
+        });
+    }
+
+    /// Calls `add` with what an access must come after; with some of it more than once.
+    #[inline]
+    pub(crate) fn each_user(&self, range: &Range<u64>, mode: Mode, mut add: impl FnMut(Position)) {
+        if range.is_empty() {
+            return;
+        }
         self.writes.each(&mut add);
         if mode.writes() && !mutant::on(13, "a writer does not wait for readers of the whole") {
             self.reads.each(&mut add);

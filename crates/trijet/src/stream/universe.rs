@@ -15,6 +15,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Op, OpKind, Outcome, StreamClass, Waited};
 use crate::base::mutant;
+use crate::base::table::Table;
 use crate::check::Options;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
@@ -56,7 +57,8 @@ pub(crate) struct Universe {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) host_fns: Arc<HostFns>,
-    lanes: Box<[Lane]>,
+    /// The lanes that have been opened so far: a universe is opened for every run of an exploration.
+    lanes: Table<Arc<Lane>>,
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
     retired: Mutex<Vec<(LaneId, Option<Arc<Mark>>)>>,
     fresh: Mutex<u32>,
@@ -95,7 +97,7 @@ impl Universe {
             driver,
             host_fns: Arc::new(HostFns::new(&recording)),
             recording,
-            lanes: (0..LANES_MAX).map(|_| Lane::default()).collect(),
+            lanes: Table::default(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
             defaults: Mutex::default(),
@@ -114,9 +116,10 @@ impl Universe {
         if universe == self.id { Ok(()) } else { Err(foreign(op)) }
     }
 
+    /// The lane of a number that was given out.
     #[inline]
-    pub(crate) fn lane(&self, id: LaneId) -> &Lane {
-        &self.lanes[id.0 as usize]
+    pub(crate) fn lane(&self, id: LaneId) -> &Arc<Lane> {
+        self.lanes.get(id.0 as usize).expect("`free_lane` opens a lane before it gives its number")
     }
 
     /// Gives a new stream its lane: a retired one whose work is complete, continuing its numbers,
@@ -205,6 +208,7 @@ impl Universe {
             let cause = format!("{LANES_MAX} streams are in use");
             return Err(Error::new(ErrorKind::InvalidValue, "stream create", cause));
         }
+        self.lanes.set(*fresh as usize, Arc::default());
         *fresh += 1;
         Ok((LaneId(*fresh - 1), None))
     }

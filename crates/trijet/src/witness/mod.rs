@@ -89,12 +89,42 @@ pub struct Exploration<T> {
     pub complete: bool,
 }
 
-impl<T: PartialEq> Exploration<T> {
-    fn note(&mut self, value: T, order: Order) {
-        match self.outcomes.iter_mut().find(|outcome| outcome.value == value) {
-            Some(outcome) => outcome.runs += 1,
-            None => self.outcomes.push(Outcome { value, order, runs: 1 }),
+/// Outcomes as they are found.
+struct Found<T> {
+    /// Apart from the rest: every run compares its value with all of them.
+    values: Vec<T>,
+    /// The first order that led to each, and how many did.
+    orders: Vec<(Order, u64)>,
+    runs: u64,
+}
+
+impl<T: PartialEq> Found<T> {
+    fn new() -> Self {
+        Self { values: Vec::new(), orders: Vec::new(), runs: 0 }
+    }
+
+    fn note(&mut self, value: T, order: impl FnOnce() -> Order) {
+        const BLOCK: usize = 64;
+        // Whole blocks without a way out: numbers are compared several at a time then.
+        let is_in = |block: &[T]| block.iter().fold(false, |any, known| any | (*known == value));
+        let block = self.values.chunks(BLOCK).position(is_in);
+        let known = block.and_then(|block| {
+            let (from, rest) = (block * BLOCK, self.values.get(block * BLOCK..)?);
+            rest.iter().position(|known| *known == value).map(|at| from + at)
+        });
+        match known {
+            Some(index) => self.orders[index].1 += 1,
+            None => {
+                self.values.push(value);
+                self.orders.push((order(), 1));
+            }
         }
+    }
+
+    fn end(self, complete: bool) -> Exploration<T> {
+        let outcomes = self.values.into_iter().zip(self.orders);
+        let outcomes = outcomes.map(|(value, (order, runs))| Outcome { value, order, runs });
+        Exploration { outcomes: outcomes.collect(), runs: self.runs, complete }
     }
 }
 
@@ -113,11 +143,12 @@ pub fn explore<T: PartialEq>(
     strategy: Strategy,
     program: impl Fn(&[Device]) -> T,
 ) -> Result<Exploration<T>> {
-    let mut found = Exploration { outcomes: Vec::new(), runs: 0, complete: false };
+    let mut found = Found::new();
+    let mut complete = false;
     let mut try_order = |order: Order| -> Result<()> {
         let value = replay(config, &order, &program)?;
         found.runs += 1;
-        found.note(value, order);
+        found.note(value, || order);
         Ok(())
     };
     match strategy {
@@ -128,17 +159,20 @@ pub fn explore<T: PartialEq>(
             let order = |seed| Order::Pct { seed, depth, steps };
             (seed..seed + runs).try_for_each(|seed| try_order(order(seed)))?;
         }
-        Strategy::Exhaustive { runs_max } => exhaust(config, runs_max, &program, &mut found)?,
+        Strategy::Exhaustive { runs_max } => {
+            complete = exhaust(config, runs_max, &program, &mut found)?;
+        }
     }
-    Ok(found)
+    Ok(found.end(complete))
 }
 
+/// Whether every order was tried.
 fn exhaust<T: PartialEq>(
     config: &HostConfig,
     runs_max: u64,
     program: impl Fn(&[Device]) -> T,
-    found: &mut Exploration<T>,
-) -> Result<()> {
+    found: &mut Found<T>,
+) -> Result<bool> {
     let search = Arc::new(Mutex::new(Search::default()));
     let lock = || search.lock().unwrap_or_else(PoisonError::into_inner);
     while found.runs < runs_max {
@@ -153,14 +187,13 @@ fn exhaust<T: PartialEq>(
         }
         found.runs += 1;
         if let Some(steps) = steps {
-            found.note(value, Order::Steps(steps.into()));
+            found.note(value, || Order::Steps(steps.into()));
         }
         if !lock().advance() {
-            found.complete = true;
-            return Ok(());
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Runs `program` on fresh host devices under one order.

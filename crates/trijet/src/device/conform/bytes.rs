@@ -34,7 +34,7 @@ fn picture(bytes: &[u8]) -> String {
 }
 
 /// The bytes of host memory that no operation uses.
-fn lock(span: &Span, mode: Mode) -> Outcome<RangeGuard> {
+fn lock(span: &Span, mode: Mode) -> Outcome<RangeGuard<'_>> {
     RangeGuard::try_new(span, mode).ok_or_else(|| {
         let cause = "an operation still holds the bytes";
         Error::new(ErrorKind::Stalled, "look at bytes", cause).into()

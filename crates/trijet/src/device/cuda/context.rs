@@ -90,17 +90,22 @@ impl CudaDriver {
     }
 
     /// The context of a device, retained on first use.
-    #[inline]
+    #[inline(always)]
     pub(super) fn context(&self, op: &'static str, device: DeviceId) -> Result<&Context> {
+        match self.contexts.get(device.0 as usize).and_then(OnceLock::get) {
+            Some(context) => Ok(context),
+            None => self.retain(op, device),
+        }
+    }
+
+    #[cold]
+    fn retain(&self, op: &'static str, device: DeviceId) -> Result<&Context> {
         let Some(slot) = self.contexts.get(device.0 as usize) else {
             let cause = format!("there are {} CUDA devices, numbered from 0", self.contexts.len());
             return Err(Error::new(ErrorKind::NoDevice, op, cause)
                 .with_code(INVALID_DEVICE)
                 .on(device));
         };
-        if let Some(context) = slot.get() {
-            return Ok(context);
-        }
         let (mut ordinal, mut raw) = (0, null_mut());
         let number = c_int::try_from(device.0).unwrap_or(c_int::MAX);
         cu!(self, "cuDeviceGet", device_get(&raw mut ordinal, number), "one number to write")?;
@@ -116,7 +121,7 @@ impl CudaDriver {
     }
 
     /// Makes the device's context current in this thread, if another one is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter(&self, op: &'static str, device: DeviceId) -> Result<()> {
         let context = self.context(op, device)?;
         let mut current = null_mut();

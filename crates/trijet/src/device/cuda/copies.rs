@@ -20,10 +20,15 @@ use std::ffi::{c_int, c_void};
 /// overlap, which it leaves undefined.
 fn length(op: &'static str, dst: &Span, src: &Span) -> Result<usize> {
     if dst.bytes() != src.bytes() || dst.overlaps(src) {
-        let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
-        return Err(refused(op, INVALID_VALUE, cause));
+        return Err(mismatch(op, dst, src));
     }
     Ok(usize::try_from(dst.bytes()).unwrap_or(usize::MAX))
+}
+
+#[cold]
+fn mismatch(op: &'static str, dst: &Span, src: &Span) -> Error {
+    let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
+    refused(op, INVALID_VALUE, cause)
 }
 
 /// `CUmemcpySrcAccessOrder`.

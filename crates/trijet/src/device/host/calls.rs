@@ -6,9 +6,9 @@ use super::engine::{NodeId, Point, Work};
 use super::fault::{self, FaultKind, Verb};
 use super::order::May;
 use super::refuse;
-use super::search::Object;
 use super::streams::{Kind, SlotId};
 use super::threads::WallClock;
+use super::touches::Object;
 use super::turn::{Guard, Points, Switch};
 use super::{CostModel, HostDriver, Run, State};
 use crate::base::clock::VectorClock;
@@ -362,7 +362,7 @@ impl super::engine::Engine {
     /// Law A38: blocking streams of `device` and its legacy stream wait for this operation of
     /// another one.
     fn hold_back(&mut self, device: DeviceId, slot: SlotId, id: NodeId) {
-        let clock = self.snapshot_clock(slot);
+        let clock = std::sync::Arc::new(self.snapshot_clock(slot));
         let version = self.barrier_of(device).version + 1;
         let barrier = super::engine::Barrier { last: Some(id), clock, version };
         self.set_barrier(device, barrier);

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::calls::Call;
-use super::engine::{Engine, Kernel, Work};
+use super::engine::{Engine, Work};
 use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
 use super::mem::HostBytes;
 use super::order::May;
 use super::pools::Pools;
-use super::search::Object;
+use super::touches::Object;
 use super::turn::{Points, Switch};
 use super::{Executor, Function, HostDriver, Run, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -499,7 +499,7 @@ impl Driver for HostDriver {
             let cause = format!("the twin of `{name}` panicked when asked for tiles and cost");
             Error::new(ErrorKind::Launch, "launch", cause)
         })?;
-        let call = self.begin_on(Verb::Launch, stream)?;
+        let mut call = self.begin_on(Verb::Launch, stream)?;
         let device = call.device();
         if home != device {
             return Err(refuse::handle("launch", format!("`{name}` was loaded on {home}")));
@@ -507,8 +507,9 @@ impl Driver for HostDriver {
         // Law A39: the launch itself succeeds; the kernel faults.
         let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
         let strays = !memories.all(|memory| call.state.pools.reaches(device, memory));
-        let kernel = Kernel { name, twin, args: launch.args.clone(), tile_elements, cost };
-        let (mut state, id) = self.push(call, Work::Kernel(Arc::new(kernel)), &[])?;
+        let mut kernel = call.state.engine.kernel((name, twin), launch.args);
+        (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
+        let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
         if strays {
             state.mark(id, FaultKind::Faults);
         }

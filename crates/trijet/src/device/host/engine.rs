@@ -7,13 +7,13 @@
 use super::exec;
 use super::mem::HostBytes;
 use super::refuse;
-use super::search::Object;
 use super::streams::{Kind, Slot, SlotId};
 use super::table::Table;
+use super::touches::Object;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Engine as Role, Mode};
+use crate::base::ledger::Engine as Role;
 use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
@@ -21,8 +21,11 @@ use crate::device::driver::{CopySpans, EventHandle, HostFn, StreamHandle};
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Cost, Twin};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// More kernels than this are not kept for launches to come.
+const SPARE_KERNELS_MAX: usize = 64;
 
 /// A kernel with its arguments, ready to run tile by tile.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ pub(super) enum Work {
         dst: Span,
         value: u8,
     },
-    Kernel(Arc<Kernel>),
+    Kernel(Box<Kernel>),
     HostFn(Option<HostFn>),
 }
 
@@ -98,8 +101,6 @@ pub(super) struct Node {
     after: SmallVec<[NodeId; 2]>,
     /// The steps of an exploration that made it ready.
     pub(super) causes: Causes,
-    /// The bytes that it touches in an exploration, and whether it changes them.
-    pub(super) touches: Box<[(Object, bool)]>,
     pub(super) work: Work,
 }
 
@@ -133,6 +134,8 @@ pub(super) struct Engine {
     pub(super) events: Table<super::events::Event>,
     nodes: Vec<Option<Node>>,
     spare_nodes: Vec<u32>,
+    /// Kernels that have run, for those to come: a launch allocates nothing then.
+    spare_kernels: Vec<Box<Kernel>>,
     orders: u64,
     /// Operations that nothing holds back any more, for the executor to take up.
     pub(super) arrived: Vec<NodeId>,
@@ -161,34 +164,69 @@ pub(super) type Causes = SmallVec<[u32; 4]>;
 pub(super) struct Trail {
     /// The step that is running.
     pub(super) step: u32,
-    finished: HashMap<NodeId, Causes>,
-    points: HashMap<(SlotId, u64), NodeId>,
+    /// By the number of the operation among all of the driver, from 1.
+    finished: Vec<Option<Causes>>,
+    /// The operations of each stream in order. Numbers of a stream go on when its place is used
+    /// again.
+    points: Vec<Vec<NodeId>>,
     /// Memory in the order in which it was first enqueued with.
     regions: Vec<HostBytes>,
 }
 
 impl Trail {
-    /// What an operation touches, in names that do not depend on where memory lies.
-    fn touches(&mut self, work: &Work) -> Box<[(Object, bool)]> {
-        let name = |(span, mode): (Span, Mode)| {
-            let host = span.memory().host()?;
-            let (bytes, known) = (host.in_region(&span.range()), &mut self.regions);
-            let number = known.iter().position(|other| other.shares_region(host));
-            let number = number.unwrap_or_else(|| {
+    fn region(&self, host: &HostBytes) -> Option<usize> {
+        self.regions.iter().position(|other| other.shares_region(host))
+    }
+
+    /// An operation is enqueued: its memory has a number from now on.
+    fn meet(&mut self, work: &Work) {
+        exec::each_access(work, |span, _| {
+            let Some(host) = span.memory().host() else { return };
+            if self.region(host).is_none() {
                 // It is kept, so that no other memory takes its place in this run.
-                known.push(host.clone());
-                known.len() - 1
-            });
+                self.regions.push(host.clone());
+            }
+        });
+    }
+
+    /// What an operation touches, in names that do not depend on where memory lies.
+    pub(super) fn touches(&self, work: &Work, mut each: impl FnMut(Object, bool)) {
+        exec::each_access(work, |span, mode| {
+            let Some(host) = span.memory().host() else { return };
+            let Some(number) = self.region(host) else { return };
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            Some((Object::Bytes(number, bytes), mode.writes()))
-        };
-        exec::accesses(work).into_iter().filter_map(name).collect()
+            each(Object::Bytes(number, host.in_region(&span.range())), mode.writes());
+        });
     }
 
     /// What completed everything up to `point`.
-    pub(super) fn causes_of(&self, point: Point) -> Causes {
-        let node = self.points.get(&(point.slot, point.seq));
-        node.and_then(|node| self.finished.get(node)).cloned().unwrap_or_else(Causes::new)
+    pub(super) fn causes_of(&self, point: Point) -> &[u32] {
+        let before = usize::try_from(point.seq).ok().and_then(|seq| seq.checked_sub(1));
+        let of_slot = self.points.get(point.slot.index());
+        let node = before.and_then(|at| of_slot?.get(at));
+        node.map_or(&[], |node| self.finished(*node))
+    }
+
+    /// What completed an operation, if it is complete.
+    fn finished(&self, id: NodeId) -> &[u32] {
+        let causes = self.finished.get(usize::try_from(id.order).unwrap_or(usize::MAX));
+        causes.and_then(Option::as_deref).unwrap_or(&[])
+    }
+
+    fn finish(&mut self, id: NodeId, causes: &Causes) {
+        let at = usize::try_from(id.order).unwrap_or(usize::MAX);
+        if at >= self.finished.len() {
+            self.finished.resize(at + 1, None);
+        }
+        self.finished[at] = Some(causes.clone());
+    }
+
+    /// The next operation of a stream.
+    fn note(&mut self, slot: SlotId, id: NodeId) {
+        if slot.index() >= self.points.len() {
+            self.points.resize_with(slot.index() + 1, Vec::new);
+        }
+        self.points[slot.index()].push(id);
     }
 }
 
@@ -286,7 +324,7 @@ impl Engine {
         };
         self.orders += 1;
         let id = NodeId { order: self.orders, at };
-        let (mut missing, mut causes, mut touches) = (0, Causes::new(), Box::default());
+        let (mut missing, mut causes) = (0, Causes::new());
         for other in before {
             if let Some(node) = self.node_mut(*other) {
                 if !node.after.contains(&id) {
@@ -294,14 +332,13 @@ impl Engine {
                     missing += 1;
                 }
             } else if let Some(trail) = &self.trail {
-                causes.extend(trail.finished.get(other).into_iter().flatten().copied());
+                causes.extend_from_slice(trail.finished(*other));
             }
         }
         if let Some(trail) = &mut self.trail {
             causes.push(trail.step);
-            touches = trail.touches(&work);
-            let seq = self.slots[on.index()].submitted + 1;
-            trail.points.insert((on, seq), id);
+            trail.meet(&work);
+            trail.note(on, id);
         }
         let slot = &mut self.slots[on.index()];
         slot.submitted += 1;
@@ -319,7 +356,6 @@ impl Engine {
             missing,
             after: SmallVec::new(),
             causes,
-            touches,
             work,
         };
         self.nodes[at as usize] = Some(node);
@@ -342,6 +378,7 @@ impl Engine {
         match node.work {
             Work::Time { event, generation } => self.note_time(event, generation, now),
             Work::Free(memory) => self.freed.push(memory),
+            Work::Kernel(kernel) => self.keep_kernel(kernel),
             _ => {}
         }
         for next in node.after {
@@ -358,6 +395,32 @@ impl Engine {
         self.drop_drained(node.slot);
     }
 
+    /// The work of a launch.
+    pub(super) fn kernel(
+        &mut self,
+        (name, twin): (Arc<str>, Twin),
+        args: &ArgBlock,
+    ) -> Box<Kernel> {
+        match self.spare_kernels.pop() {
+            Some(mut kernel) => {
+                (kernel.name, kernel.twin) = (name, twin);
+                kernel.args.copy_from(args);
+                kernel
+            }
+            None => {
+                let (args, cost) = (args.clone(), Cost::default());
+                Box::new(Kernel { name, twin, args, tile_elements: 0, cost })
+            }
+        }
+    }
+
+    fn keep_kernel(&mut self, mut kernel: Box<Kernel>) {
+        if self.spare_kernels.len() < SPARE_KERNELS_MAX {
+            kernel.args.clear();
+            self.spare_kernels.push(kernel);
+        }
+    }
+
     /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
     /// step, from what it waited for.
     fn finish_trail(&mut self, node: &Node) -> Causes {
@@ -366,7 +429,7 @@ impl Engine {
             Role::None => node.causes.clone(),
             _ => Causes::from_slice(&[trail.step]),
         };
-        trail.finished.insert(node.id, causes.clone());
+        trail.finish(node.id, &causes);
         causes
     }
 

@@ -10,7 +10,6 @@ use crate::base::id::DeviceId;
 use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{EventHandle, Timing};
-use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct Event {
@@ -23,12 +22,12 @@ pub(super) struct Event {
 }
 
 /// What an event stands for since its last record (law A4).
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Snapshot {
     point: Point,
     /// The last operation of the snapshot; it may be complete.
     node: Option<NodeId>,
-    clock: Arc<VectorClock>,
+    clock: VectorClock,
 }
 
 /// Whether a record on the legacy stream holds later work of blocking streams back (law A14).
@@ -93,16 +92,23 @@ impl Engine {
             self.last_of(on)
         };
         let point = Point { slot: on, seq: self.slots[on.index()].submitted };
-        let clock = self.snapshot_clock(on);
-        if let Some(event) = self.events.get_mut(event.0) {
-            event.generation = generation;
-            if event.stands_for.is_some()
-                && mutant::on(36, "a second record does not overwrite the first")
-            {
-                return Ok(node);
+        let mut clock = match self.events.get_mut(event.0) {
+            Some(found) => {
+                found.generation = generation;
+                if found.stands_for.is_some()
+                    && mutant::on(36, "a second record does not overwrite the first")
+                {
+                    return Ok(node);
+                }
+                found.time = None;
+                // Overwritten, in the same memory.
+                found.stands_for.take().map_or_else(VectorClock::new, |earlier| earlier.clock)
             }
+            None => return Ok(node),
+        };
+        self.snapshot_into(on, &mut clock);
+        if let Some(event) = self.events.get_mut(event.0) {
             event.stands_for = Some(Snapshot { point, node, clock });
-            event.time = None;
         }
         Ok(node)
     }
@@ -110,18 +116,20 @@ impl Engine {
     /// Law A7: the snapshot at the call holds back all future work of the stream, and nothing
     /// enqueued before. Law A5: an event that was never recorded holds nothing back.
     pub(super) fn stream_wait(&mut self, on: SlotId, event: EventHandle, now: Nanos) -> Result<()> {
-        let found = self.event("stream wait", event)?;
-        let Some(snapshot) = found.stands_for.clone() else {
+        self.event("stream wait", event)?;
+        let found = self.events.get(event.0).and_then(|event| event.stands_for.as_ref());
+        let Some(Snapshot { point, node, clock }) = found else {
             return self.check_lost(self.slots[on.index()].device);
         };
-        self.learn(on, &snapshot.clock);
+        let (point, last) = (*point, *node);
+        self.slots[on.index()].knows.join(clock);
         // What is complete holds nothing back; on the legacy stream the wait is a barrier as well
         // (law A13), and an exploration has to know of the order.
         let matters = |node: &NodeId| self.trail.is_some() || self.node(*node).is_some();
         let node = if mutant::on(35, "a wait holds for what was enqueued after the record") {
-            self.last_of(snapshot.point.slot)
+            self.last_of(point.slot)
         } else {
-            snapshot.node
+            last
         };
         let waits: Option<NodeId> = node.filter(matters);
         if waits.is_none() && self.slots[on.index()].kind != Kind::Legacy {
@@ -135,13 +143,13 @@ impl Engine {
         &self,
         op: &'static str,
         event: EventHandle,
-    ) -> Result<Option<(Point, Arc<VectorClock>)>> {
+    ) -> Result<Option<(Point, VectorClock)>> {
         let found = self.event(op, event)?;
         // By the event's device: the stream may be gone, and a worker still busy with its bytes.
         if found.stands_for.is_some() {
             self.check_lost(found.device)?;
         }
-        Ok(found.stands_for.as_ref().map(|s| (s.point, Arc::clone(&s.clock))))
+        Ok(found.stands_for.as_ref().map(|s| (s.point, s.clock.clone())))
     }
 
     pub(super) fn device_of_event(&self, op: &'static str, event: EventHandle) -> Result<DeviceId> {

@@ -56,7 +56,7 @@ pub(super) fn bytes(work: &Work) -> u64 {
 /// `Launch` when a twin panics or a lock is held elsewhere, which the executors exclude.
 pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
     match work {
-        Work::Copy { dst, src } => copy(&slice(dst, &part), &slice(src, &part)),
+        Work::Copy { dst, src } => copy((dst, slice(dst, &part)), (src, slice(src, &part))),
         Work::Batch(copies) => {
             for unit in part {
                 let count = copies.len() as u64;
@@ -64,13 +64,14 @@ pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
                 let Some(one) = found else { continue };
                 let (len, segment) = (one.src.bytes(), unit / count);
                 let own = len * segment / SEGMENTS..len * (segment + 1) / SEGMENTS;
-                copy(&slice(&one.dst, &own), &slice(&one.src, &own))?;
+                let to = (&one.dst, slice(&one.dst, &own));
+                copy(to, (&one.src, slice(&one.src, &own)))?;
             }
             Ok(())
         }
         Work::Fill { dst, value } => {
             if dst.bytes() > 0 {
-                lock(&slice(dst, &part), Mode::Write, "fill")?.bytes_mut().fill(*value);
+                lock(dst, slice(dst, &part), Mode::Write, "fill")?.bytes_mut().fill(*value);
             }
             Ok(())
         }
@@ -79,25 +80,26 @@ pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
     }
 }
 
-fn slice(span: &Span, part: &Range<u64>) -> Span {
+/// The part of a span, as bytes of its memory.
+fn slice(span: &Span, part: &Range<u64>) -> Range<u64> {
     let base = span.range().start;
     let end = part.end.min(span.bytes());
-    span.memory().span(base + part.start.min(end)..base + end)
+    base + part.start.min(end)..base + end
 }
 
-fn lock(span: &Span, mode: Mode, what: &str) -> Result<RangeGuard> {
-    RangeGuard::try_new(span, mode).ok_or_else(|| {
+fn lock<'a>(span: &'a Span, part: Range<u64>, mode: Mode, what: &str) -> Result<RangeGuard<'a>> {
+    RangeGuard::of_part(span.memory(), part, mode).ok_or_else(|| {
         let cause = format!("`{what}` overlaps bytes that it or another operation holds");
         Error::new(ErrorKind::Launch, "run", cause)
     })
 }
 
-fn copy(dst: &Span, src: &Span) -> Result<()> {
-    if src.bytes() == 0 {
+fn copy(dst: (&Span, Range<u64>), src: (&Span, Range<u64>)) -> Result<()> {
+    if src.1.is_empty() {
         return Ok(());
     }
-    let from = lock(src, Mode::Read, "copy")?;
-    let mut to = lock(dst, Mode::Write, "copy")?;
+    let from = lock(src.0, src.1, Mode::Read, "copy")?;
+    let mut to = lock(dst.0, dst.1, Mode::Write, "copy")?;
     to.bytes_mut().copy_from_slice(from.bytes());
     Ok(())
 }
@@ -106,28 +108,34 @@ fn copy(dst: &Span, src: &Span) -> Result<()> {
 fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     let tile = kernel.tile_elements.max(1);
     // A kernel of one tile, which most of an exploration's are, allocates nothing here.
-    let mut read_locks: SmallVec<[(usize, Option<RangeGuard>); 4]> = SmallVec::new();
-    let mut write_locks: SmallVec<[(usize, u64, RangeGuard); 2]> = SmallVec::new();
+    let mut read_locks: SmallVec<[(usize, Option<RangeGuard<'_>>); 4]> = SmallVec::new();
+    let mut write_locks: SmallVec<[(usize, u64, RangeGuard<'_>); 2]> = SmallVec::new();
     for arg in kernel.args.spans() {
         let empty = arg.span.bytes() == 0;
         if !arg.mode.writes() {
-            let guard = if empty { None } else { Some(lock(&arg.span, Mode::Read, &kernel.name)?) };
+            let guard = if empty {
+                None
+            } else {
+                Some(lock(&arg.span, arg.span.range(), Mode::Read, &kernel.name)?)
+            };
             read_locks.push((arg.index, guard));
         } else if !empty {
             let bytes = arg.element_bytes.saturating_mul(tile);
             let own = part.start.saturating_mul(bytes)..part.end.saturating_mul(bytes);
             let own = slice(&arg.span, &own);
-            write_locks.push((arg.index, bytes, lock(&own, arg.mode, &kernel.name)?));
+            write_locks.push((arg.index, bytes, lock(&arg.span, own, arg.mode, &kernel.name)?));
         }
     }
-    let reads: SmallVec<[(usize, &[u8]); 4]> = read_locks
-        .iter()
-        .map(|(index, guard)| (*index, guard.as_ref().map_or(&[][..], RangeGuard::bytes)))
-        .collect();
+    let mut reads: SmallVec<[(usize, &[u8]); 4]> = SmallVec::new();
+    for (index, guard) in &read_locks {
+        reads.push((*index, guard.as_ref().map_or(&[][..], RangeGuard::bytes)));
+    }
     let written_bytes: u64 = write_locks.iter().map(|(_, _, g)| g.bytes().len() as u64).sum();
     let count = part.end - part.start;
-    let mut pieces: Pieces<'_> =
-        (part.start..part.end).map(|index| (index * tile, Writes::new())).collect();
+    let mut pieces = Pieces::new();
+    for index in part {
+        pieces.push((index * tile, Writes::new()));
+    }
     for (index, bytes, guard) in &mut write_locks {
         let chunk = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
         for (piece, own) in pieces.iter_mut().zip(guard.bytes_mut().chunks_mut(chunk)) {
@@ -177,18 +185,28 @@ fn run_pieces<'a>(
     }
 }
 
-/// The bytes an operation touches.
-pub(super) fn accesses(work: &Work) -> Vec<(Span, Mode)> {
+/// Calls `each` with the bytes an operation touches.
+pub(super) fn each_access<'a>(work: &'a Work, mut each: impl FnMut(&'a Span, Mode)) {
     match work {
-        Work::Copy { dst, src } => vec![(src.clone(), Mode::Read), (dst.clone(), Mode::Write)],
-        Work::Fill { dst, .. } => vec![(dst.clone(), Mode::Write)],
+        Work::Copy { dst, src } => {
+            each(src, Mode::Read);
+            each(dst, Mode::Write);
+        }
+        Work::Fill { dst, .. } => each(dst, Mode::Write),
         Work::Kernel(kernel) => {
-            kernel.args.spans().iter().map(|arg| (arg.span.clone(), arg.mode)).collect()
+            kernel.args.spans().iter().for_each(|arg| each(&arg.span, arg.mode));
         }
         Work::Batch(copies) => {
-            let sources = copies.iter().map(|copy| (copy.src.clone(), Mode::Read));
-            sources.chain(copies.iter().map(|copy| (copy.dst.clone(), Mode::Write))).collect()
+            copies.iter().for_each(|copy| each(&copy.src, Mode::Read));
+            copies.iter().for_each(|copy| each(&copy.dst, Mode::Write));
         }
-        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::HostFn(_) => Vec::new(),
+        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::HostFn(_) => {}
     }
+}
+
+/// The bytes an operation touches.
+pub(super) fn accesses(work: &Work) -> Vec<(Span, Mode)> {
+    let mut found = Vec::new();
+    each_access(work, |span, mode| found.push((span.clone(), mode)));
+    found
 }

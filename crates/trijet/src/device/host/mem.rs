@@ -138,19 +138,27 @@ impl HostBytes {
     }
 }
 
-/// A locked byte range. Holds a share of the memory, so it may outlive the queue it came from.
+/// A locked byte range of memory that somebody holds meanwhile.
 #[derive(Debug)]
-pub(in crate::device) struct RangeGuard {
-    memory: Memory,
+pub(in crate::device) struct RangeGuard<'a> {
+    bytes: &'a HostBytes,
     range: Range<u64>,
     mode: Mode,
 }
 
-impl RangeGuard {
+impl<'a> RangeGuard<'a> {
     /// Locks the bytes of `span`, unless an overlapping lock excludes it.
-    pub(in crate::device) fn try_new(span: &Span, mode: Mode) -> Option<Self> {
-        let range = span.range();
-        let bytes = span.memory().host()?;
+    pub(in crate::device) fn try_new(span: &'a Span, mode: Mode) -> Option<Self> {
+        Self::of_part(span.memory(), span.range(), mode)
+    }
+
+    /// The same for a part of `memory`.
+    pub(in crate::device::host) fn of_part(
+        memory: &'a Memory,
+        range: Range<u64>,
+        mode: Mode,
+    ) -> Option<Self> {
+        let bytes = memory.host()?;
         let locked = bytes.in_region(&range);
         let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
         let excluded = locks.iter().any(|(held, held_mode)| {
@@ -162,15 +170,14 @@ impl RangeGuard {
         }
         locks.push((locked, mode));
         drop(locks);
-        Some(Self { memory: span.memory().clone(), range, mode })
+        Some(Self { bytes, range, mode })
     }
 
     /// The locked bytes.
     pub(in crate::device) fn bytes(&self) -> &[u8] {
-        let host = self.memory.host().expect("only memory with bytes is ever locked");
         // SAFETY: the lock excludes every writer among the executors for the guard's life; a
         // user's guard over page-locked memory exists only while no operation on it runs.
-        unsafe { host.slice(self.range.clone()) }
+        unsafe { self.bytes.slice(self.range.clone()) }
     }
 
     /// The locked bytes for writing.
@@ -179,18 +186,16 @@ impl RangeGuard {
     /// When the lock is only for reading.
     pub(in crate::device) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.mode.writes(), "a read lock gives no mutable bytes");
-        let host = self.memory.host().expect("only memory with bytes is ever locked");
         // SAFETY: the lock is exclusive for the guard's life, and `&mut self` makes this slice
         // the only one from this guard.
-        unsafe { host.slice_mut(self.range.clone()) }
+        unsafe { self.bytes.slice_mut(self.range.clone()) }
     }
 }
 
-impl Drop for RangeGuard {
+impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
-        let Some(bytes) = self.memory.host() else { return };
-        let locked = bytes.in_region(&self.range);
-        let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
+        let locked = self.bytes.in_region(&self.range);
+        let mut locks = self.bytes.region.locks.lock().expect("no code panics under a range lock");
         let mine = locks.iter().position(|held| held.0 == locked && held.1 == self.mode);
         if let Some(index) = mine {
             locks.swap_remove(index);
@@ -211,15 +216,15 @@ mod tests {
     #[test]
     fn a_write_lock_excludes_overlapping_locks_only() {
         let m = memory(64);
-        let mut writer = RangeGuard::try_new(&m.span(0..32), Mode::Write).expect("free");
+        let mut writer = RangeGuard::of_part(&m, 0..32, Mode::Write).expect("free");
         writer.bytes_mut().fill(7);
-        assert!(RangeGuard::try_new(&m.span(31..40), Mode::Read).is_none());
-        assert!(RangeGuard::try_new(&m.span(32..40), Mode::Write).is_some());
+        assert!(RangeGuard::of_part(&m, 31..40, Mode::Read).is_none());
+        assert!(RangeGuard::of_part(&m, 32..40, Mode::Write).is_some());
         drop(writer);
-        let a = RangeGuard::try_new(&m.span(0..40), Mode::Read).expect("free again");
-        let b = RangeGuard::try_new(&m.span(8..16), Mode::Read).expect("readers share");
+        let a = RangeGuard::of_part(&m, 0..40, Mode::Read).expect("free again");
+        let b = RangeGuard::of_part(&m, 8..16, Mode::Read).expect("readers share");
         assert_eq!((a.bytes()[31], a.bytes()[32], b.bytes()[0]), (7, 0, 7));
-        assert!(RangeGuard::try_new(&m.span(8..9), Mode::ReadWrite).is_none());
+        assert!(RangeGuard::of_part(&m, 8..9, Mode::ReadWrite).is_none());
     }
 
     #[test]
@@ -231,19 +236,19 @@ mod tests {
         };
         let (a, b, c) = (window(0..32), window(16..48), window(32..64));
         assert!(a.span(0..32).overlaps(&b.span(0..32)) && !a.span(0..32).overlaps(&c.span(0..32)));
-        let mut held = RangeGuard::try_new(&a.span(0..32), Mode::Write).expect("free");
+        let mut held = RangeGuard::of_part(&a, 0..32, Mode::Write).expect("free");
         held.bytes_mut().fill(9);
-        assert!(RangeGuard::try_new(&b.span(0..32), Mode::Read).is_none());
-        assert!(RangeGuard::try_new(&b.span(16..32), Mode::Read).is_some());
+        assert!(RangeGuard::of_part(&b, 0..32, Mode::Read).is_none());
+        assert!(RangeGuard::of_part(&b, 16..32, Mode::Read).is_some());
         drop(held);
-        let guard = RangeGuard::try_new(&b.span(0..32), Mode::Read).expect("free again");
+        let guard = RangeGuard::of_part(&b, 0..32, Mode::Read).expect("free again");
         assert_eq!((guard.bytes()[15], guard.bytes()[16]), (9, 0));
     }
 
     #[test]
     fn an_empty_range_locks_nothing() {
         let m = memory(8);
-        let _all = RangeGuard::try_new(&m.span(0..8), Mode::Write).expect("free");
-        assert!(RangeGuard::try_new(&m.span(4..4), Mode::Write).is_some());
+        let _all = RangeGuard::of_part(&m, 0..8, Mode::Write).expect("free");
+        assert!(RangeGuard::of_part(&m, 4..4, Mode::Write).is_some());
     }
 }

@@ -18,6 +18,7 @@ mod laws;
 pub(in crate::device) mod mem;
 pub(crate) mod order;
 mod pools;
+mod races;
 mod refuse;
 pub(crate) mod search;
 mod simulate;
@@ -25,6 +26,7 @@ mod step;
 mod streams;
 mod table;
 mod threads;
+mod touches;
 mod turn;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -43,7 +45,7 @@ use pools::Pools;
 pub(crate) use search::Search;
 use simulate::Simulation;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use step::{Decider, Pct, Stepper};
 use table::Table;
 use threads::{WallClock, Workers};
@@ -184,6 +186,14 @@ impl Run {
     }
 }
 
+/// The processors of this process. Asked once: the system reads several files to answer, and an
+/// exploration opens a driver for every run.
+fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    let ask = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    *COUNT.get_or_init(ask)
+}
+
 impl HostDriver {
     /// # Errors
     /// `Unsupported` when the system starts no more threads.
@@ -203,7 +213,7 @@ impl HostDriver {
             // What a program asks the device must be what it is told when the run is repeated.
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = processors();
         let mut engine = Engine::new(config.devices, config.never_ends.clone());
         if search.is_some() {
             engine.trail = Some(engine::Trail::default());

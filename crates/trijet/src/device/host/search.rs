@@ -8,8 +8,11 @@
 //! program without races has exactly one run.
 #![forbid(unsafe_code)]
 
+use super::races::{Event, Order};
+use super::touches::{Object, Touch, Touches, depend, may_tear};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
-use std::ops::Range;
+use std::sync::Arc;
 
 /// Who takes a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,67 +23,19 @@ pub(super) enum Actor {
     Stream(u32),
 }
 
-/// What a step may touch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Object {
-    /// The end of a stream's queue.
-    Queue(u32),
-    /// What has been completed of a stream, seen by a query.
-    Progress(u32),
-    Event(u64),
-    /// The barrier of a device's legacy stream.
-    Legacy(u32),
-    /// The books of all pools.
-    Pools,
-    /// Whatever host functions and host threads share.
-    Host,
-    /// Bytes of a region of memory, which has a number that a repeated run gives again. Addresses
-    /// differ between runs.
-    Bytes(u32, Range<u64>),
-}
-
-#[derive(Debug, Clone)]
-struct Touch {
-    object: Object,
-    write: bool,
-}
-
-fn conflict(a: &Touch, b: &Touch) -> bool {
-    if !a.write && !b.write {
-        return false;
-    }
-    match (&a.object, &b.object) {
-        (Object::Bytes(r, a), Object::Bytes(s, b)) => {
-            r == s && a.start.max(b.start) < a.end.min(b.end)
-        }
-        (a, b) => a == b,
-    }
-}
-
-fn depend(a: &[Touch], b: &[Touch]) -> bool {
-    a.iter().any(|x| b.iter().any(|y| conflict(x, y)))
-}
-
-/// One step of the run at hand.
-#[derive(Debug)]
-struct Event {
-    actor: Actor,
-    /// Which of the choices so far chose it.
-    frame: usize,
-    causes: Vec<u32>,
-    touches: Vec<Touch>,
-}
+/// An actor that need not go first, and what its step touches.
+type Asleep = (Actor, Arc<Touches>);
 
 /// One choice of the run at hand.
 #[derive(Debug)]
 enum Frame {
     Actors {
-        enabled: Vec<Actor>,
+        enabled: SmallVec<[Actor; 4]>,
         chosen: usize,
-        /// To be tried, or tried.
-        backtrack: BTreeSet<usize>,
-        tried: Vec<(usize, Vec<Touch>)>,
-        sleep: Vec<(Actor, Vec<Touch>)>,
+        /// To be tried, or tried, in ascending order.
+        backtrack: SmallVec<[usize; 4]>,
+        tried: SmallVec<[(usize, Arc<Touches>); 1]>,
+        sleep: Vec<Asleep>,
     },
     /// A choice of the driver between two possibilities; both are tried.
     Flip { value: bool },
@@ -121,8 +76,14 @@ impl Choice {
 pub(crate) struct Search {
     frames: Vec<Frame>,
     depth: usize,
+    /// The steps of this run, or of the last one where it is the same.
     events: Vec<Event>,
-    sleep: Vec<(Actor, Vec<Touch>)>,
+    /// Steps that were taken in this run.
+    steps: usize,
+    /// Steps at the beginning that are the same as in the run before: they touch the same again.
+    same: usize,
+    order: Order,
+    sleep: Vec<Asleep>,
     /// The run at hand equals one that was seen: its outcome is not news.
     redundant: bool,
     /// The same choices led elsewhere than before.
@@ -131,7 +92,8 @@ pub(crate) struct Search {
     ended: bool,
     taken: Vec<u32>,
     torn: BTreeSet<Torn>,
-    torn_done: BTreeSet<[(Actor, u32); 2]>,
+    /// The pairs that were or are in `torn`.
+    torn_seen: BTreeSet<[(Actor, u32); 2]>,
     plan: Option<Torn>,
 }
 
@@ -139,7 +101,9 @@ impl Search {
     /// Starts the next run.
     pub(crate) fn begin_run(&mut self) {
         self.depth = 0;
-        self.events.clear();
+        self.steps = 0;
+        self.events.truncate(self.same);
+        self.order.truncate(self.same);
         self.sleep.clear();
         self.taken.clear();
         self.redundant = false;
@@ -163,13 +127,9 @@ impl Search {
         if self.plan.is_none() && self.next_branch() {
             return true;
         }
-        while let Some(torn) = self.torn.pop_first() {
-            if self.torn_done.insert(torn.pair) {
-                self.plan = Some(torn);
-                return true;
-            }
-        }
-        false
+        self.same = 0;
+        self.plan = self.torn.pop_first();
+        self.plan.is_some()
     }
 
     fn next_branch(&mut self) -> bool {
@@ -177,6 +137,8 @@ impl Search {
             match frame {
                 Frame::Flip { value } if !*value => {
                     *value = true;
+                    // The step in which the driver chooses goes on otherwise.
+                    self.same = self.steps_before(self.frames.len() - 1).saturating_sub(1);
                     return true;
                 }
                 Frame::Flip { .. } => {}
@@ -187,6 +149,7 @@ impl Search {
                     };
                     if let Some(next) = backtrack.iter().copied().find(open) {
                         *chosen = next;
+                        self.same = self.steps_before(self.frames.len() - 1);
                         return true;
                     }
                 }
@@ -196,23 +159,46 @@ impl Search {
         false
     }
 
+    /// The steps of the run at hand that were chosen before `frame`.
+    fn steps_before(&self, frame: usize) -> usize {
+        self.events[..self.steps].partition_point(|event| event.frame < frame)
+    }
+
     /// The number of the step that is running.
     pub(super) fn step(&self) -> u32 {
-        u32::try_from(self.events.len().saturating_sub(1)).unwrap_or(u32::MAX)
+        u32::try_from(self.steps.saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the program has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether it has to be said what the running step touches.
+    pub(super) fn listens(&self) -> bool {
+        !self.ended && self.steps > self.same
+    }
+
+    /// The step that is running, unless it is known what it touches.
+    fn running(&mut self) -> Option<&mut Event> {
+        let listens = self.listens();
+        self.events.last_mut().filter(|_| listens)
     }
 
     /// The step that is running follows from these.
     pub(super) fn follow(&mut self, causes: &[u32]) {
-        if let Some(event) = self.events.last_mut() {
-            event.causes.extend_from_slice(causes);
+        if let Some(event) = self.running() {
+            for cause in causes {
+                if !event.causes.contains(cause) {
+                    event.causes.push(*cause);
+                }
+            }
         }
     }
 
     pub(super) fn touch(&mut self, object: Object, write: bool) {
-        if !self.ended
-            && let Some(event) = self.events.last_mut()
-        {
-            event.touches.push(Touch { object, write });
+        if let Some(event) = self.running() {
+            Arc::make_mut(&mut event.touches).push(Touch { object, write });
         }
     }
 
@@ -223,18 +209,21 @@ impl Search {
         }
         self.close_event();
         let choice = match &self.plan {
-            Some(plan) => follow_plan(plan, self.events.len(), enabled),
+            Some(plan) => follow_plan(plan, self.steps, enabled),
             None => Choice { index: self.choose_in_tree(enabled), torn_by: None },
         };
         if enabled.len() > 1 {
             self.taken.push(choice.number(enabled.len()));
         }
-        self.events.push(Event {
-            actor: enabled[choice.index],
-            frame: self.depth.saturating_sub(1),
-            causes: Vec::new(),
-            touches: Vec::new(),
-        });
+        if self.steps == self.events.len() {
+            self.events.push(Event {
+                actor: enabled[choice.index],
+                frame: self.depth.saturating_sub(1),
+                causes: SmallVec::new(),
+                touches: Arc::default(),
+            });
+        }
+        self.steps += 1;
         choice
     }
 
@@ -249,24 +238,19 @@ impl Search {
                 return 0;
             };
             self.frames.push(Frame::Actors {
-                enabled: enabled.to_vec(),
+                enabled: enabled.into(),
                 chosen,
-                backtrack: BTreeSet::from([chosen]),
-                tried: Vec::new(),
-                sleep: self.sleep.clone(),
+                backtrack: SmallVec::from_slice(&[chosen]),
+                tried: SmallVec::new(),
+                sleep: std::mem::take(&mut self.sleep),
             });
         }
-        let Frame::Actors { enabled: expected, chosen, tried, sleep, .. } =
-            &self.frames[self.depth]
-        else {
+        let Frame::Actors { enabled: expected, chosen, .. } = &self.frames[self.depth] else {
             return self.give_up();
         };
-        if expected != enabled {
+        if **expected != *enabled {
             return self.give_up();
         }
-        self.sleep.clone_from(sleep);
-        let asleep = tried.iter().filter(|(index, _)| index != chosen);
-        self.sleep.extend(asleep.map(|(index, touches)| (enabled[*index], touches.clone())));
         self.depth += 1;
         *chosen
     }
@@ -308,65 +292,89 @@ impl Search {
 
     /// The last step is over: what it touched is known.
     fn close_event(&mut self) {
-        let Some(event) = self.events.last() else { return };
+        let Some(last) = self.steps.checked_sub(1) else { return };
         if self.plan.is_some() || self.redundant {
             return;
         }
-        self.sleep
-            .retain(|(actor, touches)| *actor != event.actor && !depend(touches, &event.touches));
-        if let Some(Frame::Actors { chosen, tried, .. }) = self.frames.get_mut(event.frame)
-            && tried.iter().all(|(index, _)| index != chosen)
-        {
-            tried.push((*chosen, event.touches.clone()));
+        let event = &self.events[last];
+        let next = self.depth;
+        let is_last = next == self.frames.len();
+        let Some(Frame::Actors { enabled, chosen, tried, sleep, .. }) =
+            self.frames.get_mut(event.frame)
+        else {
+            return;
+        };
+        if tried.iter().all(|(index, _)| index != chosen) {
+            tried.push((*chosen, Arc::clone(&event.touches)));
+        }
+        // A choice that was made before has its sleepers already.
+        if is_last {
+            let tried = tried.iter().filter(|(index, _)| index != chosen);
+            let tried = tried.map(|(index, touches)| (enabled[*index], touches));
+            let asleep = sleep.iter().map(|(actor, touches)| (*actor, touches)).chain(tried);
+            let still = asleep.filter(|(actor, touches)| {
+                *actor != event.actor && !depend(touches, &event.touches)
+            });
+            self.sleep.clear();
+            self.sleep.extend(still.map(|(actor, touches)| (actor, Arc::clone(touches))));
         }
     }
 
-    /// Adds what has to be tried besides the run at hand.
+    /// Adds what has to be tried besides the run at hand. What follows from the steps that it shares
+    /// with the runs before has been added then.
     fn find_races(&mut self) {
-        let events = std::mem::take(&mut self.events);
-        let order = Order::of(&events);
-        for (i, j) in &order.races {
-            let initials = order.initials(*i, *j);
-            let Some(Frame::Actors { enabled, backtrack, .. }) =
-                self.frames.get_mut(events[*i].frame)
-            else {
-                continue;
-            };
-            let indices: Vec<usize> = initials
-                .iter()
-                .filter_map(|actor| enabled.iter().position(|other| other == actor))
-                .collect();
-            match indices.last() {
-                Some(last) if !indices.iter().any(|index| backtrack.contains(index)) => {
-                    backtrack.insert(*last);
-                }
-                Some(_) => {}
-                None => backtrack.extend(0..enabled.len()),
+        self.events.truncate(self.steps);
+        let mut races = Vec::new();
+        for j in self.order.len()..self.events.len() {
+            self.order.add(&self.events, &mut races);
+            for i in races.drain(..) {
+                self.note_race(i, j);
+                self.note_torn(i, j);
             }
         }
-        for (i, j) in &order.races {
-            self.note_torn(&order, *i, *j);
+    }
+
+    /// Two steps race: they are tried the other way round.
+    fn note_race(&mut self, i: usize, j: usize) {
+        let initials = self.order.initials(&self.events, i, j);
+        let Some(Frame::Actors { enabled, backtrack, .. }) =
+            self.frames.get_mut(self.events[i].frame)
+        else {
+            return;
+        };
+        let indices: SmallVec<[usize; 8]> = initials
+            .iter()
+            .filter_map(|actor| enabled.iter().position(|other| other == actor))
+            .collect();
+        match indices.last() {
+            Some(last) if !indices.iter().any(|index| backtrack.contains(index)) => {
+                let at = backtrack.partition_point(|index| index < last);
+                backtrack.insert(at, *last);
+            }
+            Some(_) => {}
+            None => *backtrack = (0..enabled.len()).collect(),
         }
-        drop(order);
-        self.events = events;
     }
 
     /// Two operations race for bytes: one may happen in the middle of the other.
-    fn note_torn(&mut self, order: &Order, i: usize, j: usize) {
-        let bytes = |event: &Event| -> Vec<Touch> {
-            let touches = event.touches.iter();
-            touches.filter(|t| matches!(t.object, Object::Bytes(..))).cloned().collect()
-        };
-        let (a, b) = (&order.events[i], &order.events[j]);
-        let streams = matches!((a.actor, b.actor), (Actor::Stream(_), Actor::Stream(_)));
-        if !streams || !depend(&bytes(a), &bytes(b)) {
+    fn note_torn(&mut self, i: usize, j: usize) {
+        let (order, events) = (&self.order, &self.events);
+        let (a, b) = (&events[i], &events[j]);
+        if !matches!((a.actor, b.actor), (Actor::Stream(_), Actor::Stream(_))) {
             return;
         }
-        let pair = [(a.actor, order.numbers[i]), (b.actor, order.numbers[j])];
+        let pair = [(a.actor, order.number(i)), (b.actor, order.number(j))];
+        let pairs = [pair, [pair[1], pair[0]]];
+        if pairs.iter().all(|pair| self.torn_seen.contains(pair)) {
+            return;
+        }
+        if !may_tear(&a.touches, &b.touches) {
+            return;
+        }
         let before = (0..j).filter(|k| *k != i && (*k < i || !order.precedes(i, *k)));
-        let before: Vec<Actor> = before.map(|k| order.events[k].actor).collect();
-        for pair in [pair, [pair[1], pair[0]]] {
-            if !self.torn_done.contains(&pair) && self.torn.iter().all(|t| t.pair != pair) {
+        let before: Vec<Actor> = before.map(|k| events[k].actor).collect();
+        for pair in pairs {
+            if self.torn_seen.insert(pair) {
                 self.torn.insert(Torn { pair, before: before.clone() });
             }
         }
@@ -385,84 +393,6 @@ fn follow_plan(plan: &Torn, at: usize, enabled: &[Actor]) -> Choice {
             Choice { index, torn_by: Some(other) }
         }
         _ => Choice { index: 0, torn_by: None },
-    }
-}
-
-/// Happens-before among the steps of one run.
-struct Order<'a> {
-    events: &'a [Event],
-    /// The number of each step among those of its actor, from 1.
-    numbers: Vec<u32>,
-    actors: Vec<Actor>,
-    /// Per step, per actor: the last step of that actor that comes before it, or is it.
-    clocks: Vec<Vec<u32>>,
-    races: Vec<(usize, usize)>,
-}
-
-impl<'a> Order<'a> {
-    fn of(events: &'a [Event]) -> Self {
-        let actors: BTreeSet<Actor> = events.iter().map(|event| event.actor).collect();
-        let actors: Vec<Actor> = actors.into_iter().collect();
-        let mut order = Self {
-            events,
-            numbers: Vec::with_capacity(events.len()),
-            actors,
-            clocks: Vec::with_capacity(events.len()),
-            races: Vec::new(),
-        };
-        for j in 0..events.len() {
-            order.add(j);
-        }
-        order
-    }
-
-    fn index(&self, actor: Actor) -> usize {
-        self.actors.binary_search(&actor).expect("every actor of the run is listed")
-    }
-
-    fn add(&mut self, j: usize) {
-        let mut clock = vec![0; self.actors.len()];
-        let join = |clock: &mut Vec<u32>, other: &[u32]| {
-            clock.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).max(*b));
-        };
-        let mine = self.events[j].actor;
-        let previous = (0..j).rev().find(|i| self.events[*i].actor == mine);
-        if let Some(previous) = previous {
-            join(&mut clock, &self.clocks[previous]);
-        }
-        for cause in &self.events[j].causes {
-            if (*cause as usize) < j {
-                join(&mut clock, &self.clocks[*cause as usize]);
-            }
-        }
-        for i in (0..j).rev() {
-            let other = &self.events[i];
-            if other.actor == mine || !depend(&other.touches, &self.events[j].touches) {
-                continue;
-            }
-            if clock[self.index(other.actor)] < self.numbers[i] {
-                self.races.push((i, j));
-            }
-            join(&mut clock, &self.clocks[i]);
-        }
-        let number = previous.map_or(0, |previous| self.numbers[previous]) + 1;
-        clock[self.index(mine)] = number;
-        self.numbers.push(number);
-        self.clocks.push(clock);
-    }
-
-    fn precedes(&self, earlier: usize, later: usize) -> bool {
-        self.clocks[later][self.index(self.events[earlier].actor)] >= self.numbers[earlier]
-    }
-
-    /// The actors that can begin the run in which `j` comes before `i`; that of `j` last, if it can.
-    fn initials(&self, i: usize, j: usize) -> Vec<Actor> {
-        let mut between: Vec<usize> = (i + 1..j).filter(|k| !self.precedes(i, *k)).collect();
-        between.push(j);
-        let first = between
-            .iter()
-            .filter(|k| between.iter().take_while(|m| m < k).all(|m| !self.precedes(*m, **k)));
-        first.map(|k| self.events[*k].actor).collect()
     }
 }
 

@@ -2,21 +2,26 @@
 //! finding faults: probabilistically (PCT), exhaustively, or again as listed.
 #![forbid(unsafe_code)]
 
-use super::engine::{Engine, Node, NodeId, Work};
+use super::engine::{Engine, Node, NodeId, Trail, Work};
 use super::exec;
 use super::fault::Faults;
 use super::order::May;
-use super::search::{Actor, Choice, Object, Search};
+use super::search::{Actor, Choice, Search};
 use super::streams::SlotId;
+use super::touches::Object;
 use crate::base::error::Result;
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
 use crate::device::driver::HostFn;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// Parts of an operation under PCT; at least 4, so that a copy can be seen half done.
 const PARTS: u64 = 4;
+
+/// Who may take the next step.
+pub(super) type Actors = SmallVec<[Actor; 8]>;
 
 /// Who decides.
 pub(super) enum Decider {
@@ -63,8 +68,12 @@ impl Pct {
 
 pub(super) struct Stepper {
     decider: Decider,
-    /// The head of each stream that may go on.
-    ready: BTreeMap<SlotId, NodeId>,
+    /// The head of each stream that may go on, in order of the streams.
+    ready: Vec<(SlotId, NodeId)>,
+    /// The search wants to know what the running step touches.
+    listens: bool,
+    /// The program of the search has ended: its objects drop, and nothing competes with that.
+    pub(super) over: bool,
     /// The parts that a begun operation still has, last first.
     begun: BTreeMap<NodeId, Vec<u64>>,
     /// Counts steps; the clock of this executor.
@@ -81,11 +90,15 @@ pub(super) enum Stepped {
 
 impl Stepper {
     pub(super) fn new(decider: Decider, threads: usize) -> Self {
-        Self { decider, ready: BTreeMap::new(), begun: BTreeMap::new(), now: Nanos(0), threads }
-    }
-
-    pub(super) fn explores(&self) -> bool {
-        matches!(self.decider, Decider::Search(_))
+        Self {
+            decider,
+            ready: Vec::new(),
+            listens: false,
+            over: false,
+            begun: BTreeMap::new(),
+            now: Nanos(0),
+            threads,
+        }
     }
 
     pub(super) fn now(&self) -> Nanos {
@@ -102,15 +115,28 @@ impl Stepper {
     pub(super) fn settle(&mut self, engine: &mut Engine) {
         let (now, ready) = (self.now, &mut self.ready);
         engine.settle(now, |node| {
-            ready.insert(node.slot, node.id);
+            match ready.binary_search_by_key(&node.slot, |(slot, _)| *slot) {
+                Ok(at) => ready[at].1 = node.id,
+                Err(at) => ready.insert(at, (node.slot, node.id)),
+            }
         });
     }
 
+    fn head(&self, slot: SlotId) -> Option<NodeId> {
+        self.ready.iter().find(|(other, _)| *other == slot).map(|(_, id)| *id)
+    }
+
+    fn forget(&mut self, slot: SlotId) {
+        self.ready.retain(|(other, _)| *other != slot);
+    }
+
     /// The streams that may go on.
-    pub(super) fn streams(&mut self, engine: &Engine) -> Vec<Actor> {
+    pub(super) fn streams(&mut self, engine: &Engine, actors: &mut Actors) {
         // A device that was lost has no operations any more.
-        self.ready.retain(|_, id| engine.node(*id).is_some());
-        self.ready.keys().map(|slot| Actor::Stream(slot.0)).collect()
+        self.ready.retain(|(_, id)| engine.node(*id).is_some());
+        for (slot, _) in &self.ready {
+            actors.push(Actor::Stream(slot.0));
+        }
     }
 
     /// Which of the candidates goes on.
@@ -127,6 +153,7 @@ impl Stepper {
             Decider::Search(search) => {
                 let mut search = search.lock().expect("no panic under this lock");
                 let choice = search.choose(enabled);
+                (self.listens, self.over) = (search.listens(), search.is_over());
                 if let Some(trail) = &mut engine.trail {
                     trail.step = search.step();
                 }
@@ -155,20 +182,25 @@ impl Stepper {
 
     /// The step that is running touches an object.
     pub(super) fn touch(&self, object: Object, write: bool) {
-        if let Decider::Search(search) = &self.decider {
+        if let Decider::Search(search) = &self.decider
+            && self.listens
+        {
             search.lock().expect("no panic under this lock").touch(object, write);
         }
     }
 
     /// The step that is running follows from these.
     pub(super) fn follow(&self, causes: &[u32]) {
-        if let Decider::Search(search) = &self.decider {
+        if let Decider::Search(search) = &self.decider
+            && self.listens
+            && !causes.is_empty()
+        {
             search.lock().expect("no panic under this lock").follow(causes);
         }
     }
 
-    fn note(&self, node: &Node) {
-        if !self.explores() {
+    fn note(&self, node: &Node, trail: Option<&Trail>) {
+        if !self.listens {
             return;
         }
         self.follow(&node.causes);
@@ -176,28 +208,32 @@ impl Stepper {
         if matches!(node.work, Work::HostFn(_)) {
             self.touch(Object::Host, true);
         }
-        for (object, write) in &node.touches {
-            self.touch(object.clone(), *write);
+        if let Some(trail) = trail {
+            trail.touches(&node.work, |object, write| self.touch(object, write));
         }
     }
 
     /// Lets a stream go on: one part of its operation under PCT, else all of it.
     pub(super) fn step(&mut self, engine: &mut Engine, faults: &Faults, slot: SlotId) -> Stepped {
         let now = self.tick();
-        let Some(id) = self.ready.get(&slot).copied() else { return Stepped::Moved };
+        let Some(id) = self.head(slot) else { return Stepped::Moved };
+        let Some(node) = engine.node(id) else { return Stepped::Moved };
+        self.note(node, engine.trail.as_ref());
         let Some(node) = engine.node_mut(id) else { return Stepped::Moved };
-        self.note(node);
         if let Work::HostFn(function) = &mut node.work
             && let Some(function) = function.take()
         {
-            self.ready.remove(&slot);
+            self.forget(slot);
             return Stepped::Call(id, function);
         }
         let units = exec::units(&node.work);
         let count = if matches!(self.decider, Decider::Pct(_)) { units.min(PARTS) } else { 1 };
-        let parts = self.begun.entry(id).or_insert_with(|| (0..count).rev().collect());
-        let part = parts.pop().unwrap_or(0);
-        let last = parts.is_empty();
+        let (part, last) = if count == 1 {
+            (0, true)
+        } else {
+            let parts = self.begun.entry(id).or_insert_with(|| (0..count).rev().collect());
+            (parts.pop().unwrap_or(0), parts.is_empty())
+        };
         let range = part * units / count..(part + 1) * units / count;
         let outcome =
             faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
@@ -208,8 +244,7 @@ impl Stepper {
     /// One operation in the middle of another.
     pub(super) fn step_torn(&mut self, engine: &mut Engine, outer: SlotId, inner: SlotId) {
         let now = self.tick();
-        let (Some(a), Some(b)) = (self.ready.get(&outer), self.ready.get(&inner)) else { return };
-        let (a, b) = (*a, *b);
+        let (Some(a), Some(b)) = (self.head(outer), self.head(inner)) else { return };
         let threads = self.threads;
         let run = |id: NodeId, cut: fn(u64) -> std::ops::Range<u64>| match engine.node(id) {
             Some(node) => exec::run(&node.work, cut(exec::units(&node.work)), threads),
@@ -232,7 +267,7 @@ impl Stepper {
         now: Nanos,
     ) {
         if last || outcome.is_err() {
-            self.ready.remove(&slot);
+            self.forget(slot);
             self.begun.remove(&id);
         }
         if let Err(error) = outcome {

@@ -52,7 +52,7 @@ pub(super) struct Slot {
     /// When the last completed operation was done: the next one can begin no earlier.
     pub(super) clock: Nanos,
     /// What everything enqueued from now on comes after, by events and the legacy stream's rules.
-    pub(super) knows: Arc<VectorClock>,
+    pub(super) knows: VectorClock,
     /// The barrier of the legacy stream that `knows` includes.
     barrier_seen: u64,
     destroyed: bool,
@@ -85,7 +85,7 @@ impl Engine {
             seen: earlier.map_or(0, |slot| slot.done),
             last: None,
             clock: Nanos(0),
-            knows: Arc::default(),
+            knows: VectorClock::new(),
             barrier_seen: 0,
             destroyed: false,
         };
@@ -221,7 +221,7 @@ impl Engine {
 
     /// Law A13: from now on, blocking streams wait for this operation of the legacy stream.
     pub(super) fn raise_barrier(&mut self, on: SlotId, last: NodeId) {
-        let clock = self.snapshot_clock(on);
+        let clock = Arc::new(self.snapshot_clock(on));
         let barrier = &mut self.devices[self.slots[on.index()].device.0 as usize].barrier;
         *barrier = Barrier { last: Some(last), clock, version: barrier.version + 1 };
     }
@@ -236,15 +236,21 @@ impl Engine {
     }
 
     pub(super) fn learn(&mut self, on: SlotId, clock: &VectorClock) {
-        Arc::make_mut(&mut self.slots[on.index()].knows).join(clock);
+        self.slots[on.index()].knows.join(clock);
     }
 
     /// Everything that is complete when all of the stream is.
-    pub(super) fn snapshot_clock(&self, slot: SlotId) -> Arc<VectorClock> {
-        let found = &self.slots[slot.index()];
-        let mut clock = Arc::clone(&found.knows);
-        Arc::make_mut(&mut clock).raise(Point { slot, seq: found.submitted }.position());
+    pub(super) fn snapshot_clock(&self, slot: SlotId) -> VectorClock {
+        let mut clock = VectorClock::new();
+        self.snapshot_into(slot, &mut clock);
         clock
+    }
+
+    /// The same into a clock whose memory is kept.
+    pub(super) fn snapshot_into(&self, slot: SlotId, clock: &mut VectorClock) {
+        let found = &self.slots[slot.index()];
+        clock.copy_from(&found.knows);
+        clock.raise(Point { slot, seq: found.submitted }.position());
     }
 
     /// Law A9, and A14 for the legacy stream: what a synchronisation or a query of the stream

@@ -4,10 +4,11 @@
 #![forbid(unsafe_code)]
 
 use super::engine::{NodeId, Point};
-use super::search::{Actor, Object};
+use super::search::Actor;
 use super::simulate::Step;
-use super::step::Stepped;
+use super::step::{Actors, Stepped};
 use super::streams::SlotId;
+use super::touches::Object;
 use super::{HostDriver, Run, Shared, State};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
@@ -105,8 +106,10 @@ impl HostDriver {
     /// Begins a call. Where steps are explored, the device may take some first.
     pub(super) fn turn(&self) -> Guard<'_> {
         let state = self.shared.lock();
-        if !state.explores() {
-            return state;
+        let alone = state.baton.script == 0 && !state.calling;
+        match &state.run {
+            Run::Stepped(stepper) if !(stepper.over && alone) => {}
+            _ => return state,
         }
         match self.wait_turn("call", state, &Points::new(), Switch::Never) {
             Ok(state) => state,
@@ -117,6 +120,10 @@ impl HostDriver {
 
     /// Another scripted thread may go first.
     pub(super) fn let_others_go(&self) {
+        // A thread of no script is asked for at every operation, and takes no lock for it.
+        if ROLE.get().is_none() {
+            return;
+        }
         let state = self.shared.lock();
         if Self::me(&state) != 0 {
             drop(self.wait_turn("pause", state, &Points::new(), Switch::Threads));
@@ -192,7 +199,7 @@ impl HostDriver {
         stepper.touch(Object::Host, false);
         if let Some(trail) = &state.engine.trail {
             for point in points {
-                stepper.follow(&trail.causes_of(*point));
+                stepper.follow(trail.causes_of(*point));
             }
         }
         // Who is not scripted follows the last script; a scripted thread what came before its own.
@@ -223,7 +230,8 @@ impl HostDriver {
             let state = &mut *guard;
             let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             stepper.settle(&mut state.engine);
-            let mut enabled = stepper.streams(&state.engine);
+            // Host threads come first: the first possibility is to enqueue, and then to run.
+            let mut enabled = Actors::new();
             if let (true, Some(me)) = (alone, me) {
                 if state.reached(points) {
                     enabled.push(Actor::Thread(me));
@@ -233,8 +241,8 @@ impl HostDriver {
             } else if state.reached(points) {
                 enabled.push(Actor::Thread(0));
             }
-            // Host threads come first: the first possibility is to enqueue, and then to run.
-            enabled.sort_unstable();
+            let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
+            stepper.streams(&state.engine, &mut enabled);
             if enabled.is_empty() {
                 if me.is_none() {
                     self.hand_over(&mut guard);
@@ -396,7 +404,8 @@ impl HostDriver {
         let found = &mut *state;
         let Run::Stepped(stepper) = &mut found.run else { return Ok(()) };
         stepper.settle(&mut found.engine);
-        let streams = stepper.streams(&found.engine);
+        let mut streams = Actors::new();
+        stepper.streams(&found.engine, &mut streams);
         if streams.is_empty() {
             return Err(found.engine.stalled(op, Some(target)));
         }
