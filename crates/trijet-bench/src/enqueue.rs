@@ -1,7 +1,9 @@
 //! Host time of one operation, a launch and an upload: tracked, ordered by hand, and the bare
 //! driver call, in turn, in bursts that fit the device's queue. Against a driver of empty
 //! functions, what is left is our own. The waits and records that the ordering inserts are driver
-//! calls too: how many per operation, and what one costs, is counted apart.
+//! calls too: how many per operation, and what one costs, is counted apart. Recording with times makes
+//! calls as well, an event at each end of an operation; against empty functions what a record itself
+//! costs is left.
 #![forbid(unsafe_code)]
 
 use crate::bare::Bare;
@@ -87,6 +89,7 @@ struct Round {
     streams: [Stream; 2],
     one: Desk,
     two: Desk,
+    kept: Desk,
     hand: Desk,
     bare: Bare,
 }
@@ -104,6 +107,15 @@ impl Round {
         let end = device.ordering();
         out.add("launch, tracked, two streams in turn", "ns", launch);
         out.add("upload, tracked, two streams in turn", "ns", upload);
+        device.record(a)?;
+        out.add("launch, tracked, recorded with times", "ns", self.kept.launches(&[a], count)?);
+        out.add("upload, tracked, recorded with times", "ns", self.kept.uploads(&[a], count)?);
+        let records = device.take_record()?;
+        let work = records.iter().filter(|op| op.kind.is_work() && op.times.is_some()).count();
+        if work != 2 * count as usize {
+            let cause = format!("{work} operations were recorded with times, not {}", 2 * count);
+            return Err(Error::new(ErrorKind::InvalidValue, "bench enqueue", cause));
+        }
         out.add("launch, manual", "ns", self.hand.launches(&[a], count)?);
         out.add("upload, manual", "ns", self.hand.uploads(&[a], count)?);
         out.add("launch, bare call", "ns", self.bare.launches(count)?);
@@ -135,6 +147,7 @@ pub fn run(device: &Device) -> Result<Record> {
     let mut round = Round {
         one: Desk::new(device, &a, n)?,
         two: Desk::new(device, &a, n)?,
+        kept: Desk::new(device, &a, n)?,
         hand: Desk::by_hand(device, &a, n)?,
         bare: Bare::new(n)?,
         streams: [a, b],
@@ -160,7 +173,7 @@ fn verify(device: &Device, round: &Round, launches: f64) -> Result<String> {
         return Ok("nothing: a driver of empty functions computes nothing".to_owned());
     }
     let stream = &round.streams[0];
-    for desk in [&round.one, &round.two, &round.hand] {
+    for desk in [&round.one, &round.two, &round.kept, &round.hand] {
         let mut back = device.pinned::<f32>(desk.y.len())?;
         stream.copy(&desk.y, &mut back)?;
         let wrong = back.read()?.iter().find(|v| f64::from(**v) != launches).copied();
