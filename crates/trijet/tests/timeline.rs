@@ -30,7 +30,12 @@ fn pipeline() -> Report {
     let mut output = device.pinned::<u32>(len).expect("page-locked memory");
     let report = Pipeline::on(&device)
         .pinned_source(&input, 1)
-        .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (40, x, y)))
+        .stage::<u32, u32>(|s, x, y| {
+            // Scratch, so that streams hold what no engine does.
+            let mut scratch = s.alloc::<u32>(y.len())?;
+            s.launch(&WORK, (20, x, &mut scratch))?;
+            s.launch(&WORK, (20, &scratch, y))
+        })
         .pinned_sink(&mut output)
         .schedule(Schedule::RoleStreams)
         .chunk(CHUNK)

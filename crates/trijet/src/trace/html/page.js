@@ -350,4 +350,4 @@ function start() {
 }
 start();
 // For scripts that measure or test a page.
-window.timeline = { state, rows, draw, fit, zoom, move, count: COUNT };
+window.timeline = { state, rows, draw, fit, zoom, move, count: COUNT, label: i => op.labels[op.label[i]] };
