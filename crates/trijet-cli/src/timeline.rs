@@ -10,7 +10,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use trijet::Result;
 use trijet::pipeline::Report;
-use trijet::trace::{chrome, perfetto};
 
 #[derive(Debug, Clone, Copy)]
 enum Format {
@@ -74,8 +73,8 @@ impl Target {
                 page.title = job.to_owned();
                 page.render().into_bytes()
             }
-            Format::Perfetto => perfetto::trace(&report.ops, &[]),
-            Format::Chrome => chrome::trace(&report.ops).into_bytes(),
+            Format::Perfetto => report.perfetto(),
+            Format::Chrome => report.chrome().into_bytes(),
         };
         // An existing file of that name is somebody's, and may be the input.
         let mut file = fs::File::create_new(&self.partial)

@@ -216,6 +216,43 @@ check('a match that no visible row holds shows its row', () => {
   for (const box of ['streams', 'threads']) if (by(box).checked) by(box).click();
   return shown && state.rows.every(row => row.kind === 'engine') || [hidden, shown, state.rows.length];
 });
+const inked = name => {
+  const probe = document.createElement('span');
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+  probe.remove();
+  return colours().get(`${r >> 4},${g >> 4},${b >> 4}`) || 0;
+};
+function follow(link) {
+  location.hash = link;
+  dispatchEvent(new HashChangeEvent('hashchange'));
+}
+check('a finding shows its two operations and the missing edge between them', () => {
+  press('f', document.body);
+  const link = document.querySelector('.hazards a');
+  follow(link.hash);
+  const [first, second] = link.textContent.match(/\d+/g).map(Number);
+  const seen = [first, second].every(i => state.rows.some(row => {
+    const n = row.ops.indexOf(i);
+    return n >= 0 && row.begin[n] >= state.from && row.end[n] <= state.to;
+  }));
+  const with_it = inked('hazard');
+  follow('');
+  press('Escape', document.body);
+  press('f', document.body);
+  return seen && state.hazard === -1 && with_it > 5 || [first, second, seen, with_it];
+});
+check('a loss leads to its time, a bar names the limiting engine', () => {
+  const link = document.querySelector('.losses a[href^="#t="]');
+  const [from, to] = link.hash.slice(3).split(',').map(Number);
+  follow(link.hash);
+  const shown = state.range !== null && state.from <= from && to <= state.to;
+  follow('');
+  press('Escape', document.body);
+  press('f', document.body);
+  return shown && document.querySelectorAll('.limit').length === 1 || [from, to];
+});
 check('? shows the keys', () => {
   press('?');
   const shown = !by('keys').hidden;

@@ -10,6 +10,7 @@
 mod wire;
 
 use super::tracks::{Shows, Track, kind_name, span, times, track_name, tracks};
+use crate::base::dag::Node;
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Declared, Engine, Op};
 use std::collections::BTreeMap;
@@ -58,8 +59,8 @@ const DOUBLE: u32 = 5;
 const STRING: u32 = 6;
 const ANNOTATION_NAME: u32 = 10;
 
-/// The trace of a record, with an arrow for each of `edges`: pairs of indices, from the end of the
-/// first operation to the begin of the second. Give the critical path; all edges of a run hide it.
+/// The trace of a record, with an arrow for each of `edges`: from a call or the work of an operation
+/// to another. Give the critical path; all edges of a run hide it.
 ///
 /// ```
 /// use trijet::trace::perfetto;
@@ -69,8 +70,8 @@ const ANNOTATION_NAME: u32 = 10;
 /// # Panics
 /// When an edge names an operation that the record does not have.
 #[must_use]
-pub fn trace(ops: &[Op], edges: &[(usize, usize)]) -> Vec<u8> {
-    let known = edges.iter().all(|(from, to)| *from < ops.len() && *to < ops.len());
+pub fn trace(ops: &[Op], edges: &[(Node, Node)]) -> Vec<u8> {
+    let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
     assert!(known, "an edge names an operation that is not in the record");
     let tracks = tracks(ops);
     let mut writer = Writer { trace: Message::default(), next_uuid: 1, flows: flows(ops, edges) };
@@ -105,17 +106,20 @@ fn is_transfer(op: &Op) -> bool {
     matches!(op.engine, Engine::Upload | Engine::Download | Engine::Peer)
 }
 
-/// The arrows that leave and reach an operation, by number.
+/// The arrows that leave and reach a call or an operation, by number.
 #[derive(Default)]
 struct Flows {
     leave: Vec<u64>,
     reach: Vec<u64>,
 }
 
-/// An arrow needs both of its ends, so one whose operation is drawn nowhere is left out.
-fn flows(ops: &[Op], edges: &[(usize, usize)]) -> BTreeMap<usize, Flows> {
-    let drawn = |index: usize| ops[index].times.is_some() || ops[index].call.is_some();
-    let mut flows: BTreeMap<usize, Flows> = BTreeMap::new();
+/// An arrow needs both of its ends, so one whose end is drawn nowhere is left out.
+fn flows(ops: &[Op], edges: &[(Node, Node)]) -> BTreeMap<Node, Flows> {
+    let drawn = |node: Node| {
+        let op = &ops[node.op()];
+        if node.is_call() { op.call.is_some() } else { op.times.is_some() }
+    };
+    let mut flows: BTreeMap<Node, Flows> = BTreeMap::new();
     for (number, (from, to)) in (1..).zip(edges) {
         if drawn(*from) && drawn(*to) {
             flows.entry(*from).or_default().leave.push(number);
@@ -134,8 +138,8 @@ struct Folder {
 struct Writer {
     trace: Message,
     next_uuid: u64,
-    /// Each is taken by the first track that shows its operation.
-    flows: BTreeMap<usize, Flows>,
+    /// Each is taken by the first track that shows its end: of an operation, its engine's.
+    flows: BTreeMap<Node, Flows>,
 }
 
 impl Writer {
@@ -199,10 +203,9 @@ impl Writer {
             .text(CATEGORY, if matches!(shows, Shows::Thread(_)) { "call" } else { kind_name(op) });
         event.text(EVENT_NAME, &op.label);
         annotate(&mut event, op, index);
-        // The call is the place of an arrow only where nothing else is known of an operation.
-        if (!matches!(shows, Shows::Thread(_)) || op.times.is_none())
-            && let Some(flows) = self.flows.remove(&index)
-        {
+        let on_host = matches!(shows, Shows::Thread(_));
+        let node = if on_host { Node::call(index) } else { Node::work(index) };
+        if let Some(flows) = self.flows.remove(&node) {
             flows.leave.iter().for_each(|number| event.fixed64(FLOW, *number));
             flows.reach.iter().for_each(|number| event.fixed64(FLOW_END, *number));
         }
