@@ -26,7 +26,7 @@ def main(path):
         trace = Trace.FromString(file.read())
     known(trace)
     tracks, depth, slices, events = {}, Counter(), Counter(), Counter()
-    leave, reach, units = Counter(), Counter(), {}
+    leave, reach, units, marks = Counter(), Counter(), {}, 0
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             track = packet.track_descriptor
@@ -49,6 +49,10 @@ def main(path):
             slices[tracks[event.track_uuid].name] += 1
         elif event.type == TrackEvent.TYPE_SLICE_END:
             depth[event.track_uuid] -= 1
+        elif event.type == TrackEvent.TYPE_INSTANT:
+            assert event.name.startswith("error["), "a mark is a finding"
+            assert event.debug_annotations[0].string_value.count("\n") > 1, "with its report"
+            marks += 1
         else:
             assert event.type == TrackEvent.TYPE_COUNTER, f"an event of type {event.type}"
             assert event.counter_value >= 0, "a counter is not negative"
@@ -61,6 +65,7 @@ def main(path):
     assert not empty, f"tracks without content: {empty}"
     assert leave == reach and set(leave.values()) <= {1}, "an arrow has two ends"
     assert leave, "the critical path has arrows"
+    assert marks > 0, "the hazard of the run is marked"
     # Streams and threads are numbered by the run; each kind must be there.
     for name in ("upload", "compute", "download", "stream ", "host thread "):
         there = sum(count for track, count in slices.items() if track.startswith(name))
@@ -68,7 +73,7 @@ def main(path):
     for name in ("bytes in flight", "queue depth"):
         assert name in units, f"no counter {name}"
     print(f"{len(trace.packet)} packets, {len(tracks)} tracks, {sum(slices.values())} slices, "
-          f"{len(leave)} arrows")
+          f"{len(leave)} arrows, {marks} hazards")
 
 
 main(sys.argv[1])

@@ -28,11 +28,11 @@ impl Report {
         self.dag().settle(&self.ops)
     }
 
-    /// The record as a Perfetto trace, with arrows along the critical path.
+    /// The record as a Perfetto trace, with arrows along the critical path and marks for findings.
     #[must_use]
     pub fn perfetto(&self) -> Vec<u8> {
         let path = self.summary.as_ref().map_or_else(Vec::new, |s| s.critical.edges());
-        perfetto::trace(&self.timeline(), &path)
+        perfetto::trace(&self.timeline(), &path, &self.notes())
     }
 
     /// The record as Chrome JSON, with Kineto's names.

@@ -9,6 +9,7 @@
 
 mod wire;
 
+use super::html::HazardNote;
 use super::tracks::{Shows, Track, kind_name, span, times, track_name, tracks};
 use crate::base::dag::Node;
 use crate::base::id::DeviceId;
@@ -51,6 +52,7 @@ const FLOW_END: u32 = 48;
 /// Types of a `TrackEvent`.
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
+const INSTANT: u64 = 3;
 const COUNTER_SAMPLE: u64 = 4;
 
 /// Fields of `DebugAnnotation`.
@@ -60,17 +62,17 @@ const STRING: u32 = 6;
 const ANNOTATION_NAME: u32 = 10;
 
 /// The trace of a record, with an arrow for each of `edges`: from a call or the work of an operation
-/// to another. Give the critical path; all edges of a run hide it.
+/// to another, and a mark for each of `findings`. Give the critical path; all edges of a run hide it.
 ///
 /// ```
 /// use trijet::trace::perfetto;
-/// assert!(perfetto::trace(&[], &[]).is_empty());
+/// assert!(perfetto::trace(&[], &[], &[]).is_empty());
 /// ```
 ///
 /// # Panics
-/// When an edge names an operation that the record does not have.
+/// When an edge or a finding names an operation that the record does not have.
 #[must_use]
-pub fn trace(ops: &[Op], edges: &[(Node, Node)]) -> Vec<u8> {
+pub fn trace(ops: &[Op], edges: &[(Node, Node)], findings: &[HazardNote]) -> Vec<u8> {
     let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
     assert!(known, "an edge names an operation that is not in the record");
     let tracks = tracks(ops);
@@ -99,6 +101,7 @@ pub fn trace(ops: &[Op], edges: &[(Node, Node)]) -> Vec<u8> {
         });
         writer.counter("queue depth", OPERATIONS, queued, &mut folder);
     }
+    writer.findings(ops, findings);
     writer.trace.finish()
 }
 
@@ -210,6 +213,28 @@ impl Writer {
             flows.reach.iter().for_each(|number| event.fixed64(FLOW_END, *number));
         }
         event
+    }
+
+    /// A mark for each finding where its second operation begins, with the report.
+    fn findings(&mut self, ops: &[Op], findings: &[HazardNote]) {
+        if findings.is_empty() {
+            return;
+        }
+        let uuid = self.describe("hazards", None, |d| d.number(CHILD_ORDERING, EXPLICIT));
+        for note in findings {
+            let op = ops.get(note.second).expect("a finding is about the record");
+            let at = op.times.or(op.call).map_or(0, |times| span(times).0);
+            let mut event = Message::default();
+            event.number(TYPE, INSTANT);
+            event.number(TRACK, uuid);
+            event.text(CATEGORY, "hazard");
+            event.text(EVENT_NAME, note.text.lines().next().unwrap_or("a finding"));
+            let mut report = Message::default();
+            report.text(ANNOTATION_NAME, "report");
+            report.text(STRING, &note.text);
+            event.message(ANNOTATION, &report);
+            self.packet(TRACK_EVENT, &event, Some(at));
+        }
     }
 
     /// The sum of the amounts that are there at a time: from begin to end, each.

@@ -89,7 +89,7 @@ struct Read {
 impl Read {
     fn of(ops: &[Op], edges: &[(Node, Node)]) -> Self {
         let mut read = Self { descriptors: Vec::new(), events: Vec::new() };
-        for packet in messages(&decode(&trace(ops, edges)), PACKET) {
+        for packet in messages(&decode(&trace(ops, edges, &[])), PACKET) {
             assert_eq!(num(&packet, SEQUENCE), Some(1));
             read.descriptors.extend(messages(&packet, TRACK_DESCRIPTOR));
             for event in messages(&packet, TRACK_EVENT) {
@@ -273,11 +273,30 @@ fn a_slice_is_annotated_with_what_is_known() {
 #[test]
 fn equal_records_give_equal_bytes() {
     let edges = [(Node::work(0), Node::work(1))];
-    assert_eq!(trace(&sample(), &edges), trace(&sample(), &edges));
+    assert_eq!(trace(&sample(), &edges, &[]), trace(&sample(), &edges, &[]));
 }
 
 #[test]
 #[should_panic(expected = "not in the record")]
 fn an_edge_to_nowhere_is_refused() {
-    drop(trace(&[], &[(Node::call(0), Node::work(0))]));
+    drop(trace(&[], &[(Node::call(0), Node::work(0))], &[]));
+}
+
+#[test]
+fn a_finding_is_a_mark_where_its_second_operation_begins() {
+    let text = "error[RACE/WAR]: too early\n  and why".to_owned();
+    let note = HazardNote { text: text.clone(), first: Some(0), second: 2 };
+    let packets = messages(&decode(&trace(&sample(), &[], &[note])), PACKET);
+    let marks = packets.iter().flat_map(|packet| {
+        let at = num(packet, TIMESTAMP);
+        messages(packet, TRACK_EVENT).into_iter().map(move |event| (at, event))
+    });
+    let marks: Vec<_> = marks.filter(|(_, event)| num(event, TYPE) == Some(INSTANT)).collect();
+    let [(at, event)] = &marks[..] else { panic!("{} marks", marks.len()) };
+    // The kernel runs from 30.
+    assert_eq!(
+        (*at, self::text(event, EVENT_NAME)),
+        (Some(30), "error[RACE/WAR]: too early".into())
+    );
+    assert_eq!(self::text(&messages(event, ANNOTATION)[0], STRING), text);
 }
