@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use trijet::Result;
 use trijet::pipeline::Report;
 use trijet::trace::file::Writer;
-use trijet::trace::{chrome, perfetto};
 
 #[derive(Debug, Clone, Copy)]
 enum Format {
@@ -77,8 +76,8 @@ impl Target {
                 page.title = job.to_owned();
                 page.render().into_bytes()
             }
-            Format::Perfetto => perfetto::trace(&report.ops, &[]),
-            Format::Chrome => chrome::trace(&report.ops).into_bytes(),
+            Format::Perfetto => report.perfetto(),
+            Format::Chrome => report.chrome().into_bytes(),
             Format::Ledger => ledger(report, job)?,
         };
         // An existing file of that name is somebody's, and may be the input.

@@ -445,7 +445,10 @@ fn overlap_is_seen_and_bounded_in_the_model() {
     for report in [&serial, &roles, &tuned] {
         let efficiency = report.efficiency().expect("calibrated");
         assert!(efficiency <= 1.01, "{report}");
-        assert!(report.exposed.total() < report.elapsed, "{report}");
+        let summary = report.summary().expect("recorded");
+        assert_eq!(summary.metrics.elapsed(), report.elapsed, "{report}");
+        assert_eq!(summary.metrics.efficiency, report.efficiency(), "{report}");
+        assert_eq!(summary.metrics.overlap, report.overlap(), "{report}");
     }
     assert!(tuned.efficiency().expect("calibrated") > 0.9, "{tuned}");
     assert_eq!(tuned.ordering.over_waits, 0, "a pipeline records exactly: {tuned}");

@@ -2,13 +2,15 @@
 //! `cargo xtask browser` opens them.
 
 use std::path::Path;
+use trijet::base::dag::{Dag, Kernels};
 use trijet::base::id::{DeviceId, LaneId, Position};
 use trijet::base::ledger::{Asked, Engine, Op, OpKind, Site, Times};
 use trijet::base::prng::Prng;
+use trijet::check::lint::lints;
 use trijet::kernels::WORK;
 use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
-use trijet::trace::html::{Bar, HazardNote, Loss, Page};
-use trijet::trace::{chrome, perfetto};
+use trijet::trace::html::{HazardNote, Page};
+use trijet::trace::summary::{Settings, summarize};
 use trijet::{Bytes, Device, Executor, HostConfig, Nanos, Order};
 
 const CHUNKS: u64 = 60;
@@ -20,7 +22,7 @@ fn keep(name: &str, bytes: &[u8]) {
 }
 
 /// A pipeline of 60 chunks on the modelled clock.
-fn pipeline() -> Report {
+fn run(more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, ..HostConfig::default() };
     let device = Device::host(config).expect("a host device").remove(0);
@@ -28,76 +30,80 @@ fn pipeline() -> Report {
     let len = CHUNKS * CHUNK.0 / size_of::<u32>() as u64;
     let input = device.pinned::<u32>(len).expect("page-locked memory");
     let mut output = device.pinned::<u32>(len).expect("page-locked memory");
-    let report = Pipeline::on(&device)
+    let pipeline = Pipeline::on(&device)
         .pinned_source(&input, 1)
-        .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (40, x, y)))
+        .stage::<u32, u32>(|s, x, y| {
+            // Scratch, so that streams hold what no engine does.
+            let mut scratch = s.alloc::<u32>(y.len())?;
+            s.launch(&WORK, (20, x, &mut scratch))?;
+            s.launch(&WORK, (20, &scratch, y))
+        })
         .pinned_sink(&mut output)
         .schedule(Schedule::RoleStreams)
         .chunk(CHUNK)
         .depth(3)
-        .calibrated(&calibration)
-        .run();
-    report.expect("the pipeline runs")
+        .calibrated(&calibration);
+    more(pipeline).run().expect("the pipeline runs")
 }
 
-/// The operations on the way back from the last one, each through what it waited for longest.
-fn some_path(ops: &[Op]) -> Vec<usize> {
-    let timed = |i: &usize| ops[*i].times;
-    let mut path: Vec<usize> = Vec::new();
-    let last =
-        (0..ops.len()).filter(|i| timed(i).is_some()).max_by_key(|i| timed(i).map(|t| t.end));
-    let mut at = last;
-    while let Some(index) = at {
-        path.push(index);
-        let begin = timed(&index).expect("only timed operations are taken").begin;
-        let earlier =
-            (0..index).filter(|i| timed(i).is_some_and(|t| t.end <= begin && t.begin < t.end));
-        at = earlier.max_by_key(|i| timed(i).map(|t| t.end));
-    }
-    path.reverse();
-    path
+fn pipeline() -> Report {
+    run(|pipeline| pipeline).checked()
+}
+
+/// The same with a wait left out, for which the checker finds a hazard.
+fn damaged() -> Report {
+    run(|pipeline| pipeline.drop_wait(90)).checked()
 }
 
 #[test]
 fn a_page_of_sixty_chunks_is_small_and_repeats() {
     let report = pipeline();
-    let path = some_path(&report.ops);
-    assert!(path.len() as u64 > CHUNKS, "the path has {} operations", path.len());
-    let mut page = report.page();
-    let named = |kind: &OpKind, chunk| {
-        report.ops.iter().position(|op| op.kind == *kind && op.chunk == Some(chunk))
-    };
-    let first = named(&OpKind::Kernel, 20).expect("there is a kernel of chunk 20");
-    let second = named(&OpKind::Copy, 23).expect("there is an upload of chunk 23");
-    let text = format!(
-        "error[RACE/WAR]: op #{second} `copy, chunk 23` may overwrite what op #{first} `work, chunk 20` reads\n  \
-         fix: record an event after #{first} and wait for it before #{second}\n  (an example: this run is clean)"
-    );
-    page.hazards = Some(vec![HazardNote { text, first, second }]);
-    page.critical.clone_from(&path);
-    let rendered = page.render();
-    assert!(rendered.len() < 200_000, "{} bytes", rendered.len());
-    keep("pipeline.html", rendered.as_bytes());
-    keep("plain.html", report.page().render().as_bytes());
-    let edges: Vec<_> = path.windows(2).map(|pair| (pair[0], pair[1])).collect();
-    keep("pipeline.pftrace", &perfetto::trace(&report.ops, &edges));
-    keep("pipeline.json", chrome::trace(&report.ops).as_bytes());
-
-    let again = pipeline();
-    assert!(again.page().render() == report.page().render(), "equal runs, different pages");
+    assert!(report.verdict().ends_with("; 0 hazards, 0 warnings"), "{}", report.verdict());
+    let page = report.page().render();
+    assert!(page.len() < 200_000, "{} bytes", page.len());
+    keep("plain.html", page.as_bytes());
+    assert!(pipeline().page().render() == page, "equal runs, different pages");
 }
 
 #[test]
-fn the_parts_of_a_bar_sum_to_the_run() {
-    let report = pipeline();
+fn a_wait_left_out_is_a_hazard_on_the_page() {
+    let report = damaged();
     let page = report.page();
-    let total = |bar: &Bar| bar.parts.iter().map(|(_, time)| time.0).sum::<u64>();
-    let totals: Vec<u64> = page.engines.iter().map(total).collect();
-    assert_eq!(totals, [totals[0]; 3]);
-    let limiting = &page.engines[page.limiting.expect("some engine limits")];
-    let lost: u64 = page.losses.iter().map(|loss| loss.lost.0).sum();
-    assert_eq!(limiting.parts[0].1.0 + lost, totals[0], "busy and lost are all");
-    assert_eq!(lost, report.exposed.total().0, "as the report has it");
+    assert!(!page.hazards.is_empty(), "{}", report.verdict());
+    assert!(page.hazards.iter().all(|note| note.first.is_some()), "each is about two operations");
+    let rendered = page.render();
+    assert!(rendered.contains("error[RACE/"), "the finding");
+    assert!(rendered.contains("<path class=\"edge\""), "the missing edge");
+    keep("pipeline.html", rendered.as_bytes());
+    keep("pipeline.pftrace", &report.perfetto());
+    keep("pipeline.json", report.chrome().as_bytes());
+}
+
+#[test]
+fn the_parts_of_a_run_sum_to_it() {
+    let report = pipeline();
+    let summary = report.summary().expect("recorded");
+    assert_eq!(summary.metrics.elapsed(), report.elapsed);
+    assert_eq!(summary.engines.len(), 3);
+    for engine in &summary.engines {
+        let idle: u64 = engine.idle.values().map(|time| time.0).sum();
+        assert_eq!(engine.metrics.busy.0 + idle, report.elapsed.0, "{engine:?}");
+        assert!(engine.exposed <= engine.metrics.busy);
+    }
+    let path: u64 = summary.critical.by.values().map(|time| time.0).sum();
+    assert_eq!(path, report.elapsed.0);
+    let nodes = summary.critical.nodes();
+    assert!(nodes.len() as u64 > CHUNKS, "{nodes:?}");
+}
+
+#[test]
+fn a_report_prints_the_figures_of_its_summary() {
+    let report = pipeline();
+    let (text, summary) = (report.to_string(), report.summary().expect("recorded").to_string());
+    assert!(text.contains(&summary), "{text}");
+    let verdict = report.verdict();
+    assert!(text.lines().any(|line| line == verdict), "{verdict} is not in {text}");
+    assert!(text.lines().count() <= 25, "{text}");
 }
 
 /// Made up: `count` operations of chunks that go through three engines, with jitter.
@@ -153,12 +159,30 @@ fn made(
     }
 }
 
+/// A page of made-up operations: everything is computed from them.
+fn page(ops: &[Op]) -> Page<'_> {
+    let dag = Dag::new(ops, Kernels::OneAtATime);
+    let settings = Settings { hazards: Some(1), ..Settings::default() };
+    let summary = summarize(ops, &dag, &settings, lints(ops, &dag));
+    let text = "error[RACE/RAW]: made up, as everything on this page\n".to_owned();
+    let kernel = |chunk| {
+        let wanted = |op: &Op| op.kind == OpKind::Kernel && op.chunk == Some(chunk);
+        ops.iter().position(wanted).expect("there is a kernel of each chunk")
+    };
+    Page {
+        title: format!("{} operations <made up>", ops.len()),
+        summary: Some(summary),
+        hazards: vec![HazardNote { text, first: Some(kernel(40)), second: kernel(42) }],
+        ops: ops.into(),
+        ..Page::default()
+    }
+}
+
 #[test]
 fn a_page_takes_less_than_a_hundred_bytes_per_operation() {
     let ops = synthetic(10_000, 7);
     let empty = Page::default().render().len();
-    let page = Page { ops: &ops, critical: (0..ops.len()).step_by(2).collect(), ..Page::default() };
-    let bytes = page.render().len() - empty;
+    let bytes = page(&ops).render().len() - empty;
     assert!(bytes < 1_000_000, "{bytes} bytes of 10 000 operations");
 }
 
@@ -166,22 +190,7 @@ fn a_page_takes_less_than_a_hundred_bytes_per_operation() {
 fn a_page_of_a_hundred_thousand_operations_is_kept_for_the_browser() {
     let ops = synthetic(100_000, 11);
     assert_eq!(ops.len(), 100_000);
-    let bar = |name: &str| Bar { name: name.into(), parts: vec![("busy".into(), Nanos(1))] };
-    let page = Page {
-        title: "100 000 operations <made up>".into(),
-        verdict: "This run never happened: it shows that a page stays fluid.".into(),
-        engines: vec![bar("upload")],
-        losses: vec![Loss {
-            lost: Nanos(9000),
-            cause: "Nothing was lost.".into(),
-            fix: String::new(),
-            window: 1_000_000..1_050_000,
-        }],
-        critical: (0..ops.len()).filter(|i| i % 7 == 1).collect(),
-        ops: &ops,
-        ..Page::default()
-    };
-    let rendered = page.render();
+    let rendered = page(&ops).render();
     assert!(rendered.len() < 10_000_000, "{} bytes", rendered.len());
     keep("large.html", rendered.as_bytes());
 }

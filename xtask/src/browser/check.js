@@ -24,10 +24,18 @@ function roll(deltaY, x, more = {}) {
   sheet.dispatchEvent(new WheelEvent('wheel',
     { deltaY, clientX: at.left + x, clientY: at.top + 60, bubbles: true, cancelable: true, ...more }));
 }
-// The colours on the canvas, coarsely, and how many pixels have each.
-function colours() {
+// What is on the canvas, read from a copy: reading the canvas itself would change how it is drawn.
+const copy = document.createElement('canvas');
+const reader = copy.getContext('2d', { willReadFrequently: true });
+function picture() {
   draw();
-  const { data } = sheet.getContext('2d').getImageData(0, 0, sheet.width, sheet.height);
+  [copy.width, copy.height] = [sheet.width, sheet.height];
+  reader.drawImage(sheet, 0, 0);
+  return reader.getImageData(0, 0, sheet.width, sheet.height).data;
+}
+// Its colours, coarsely, and how many pixels have each.
+function colours() {
+  const data = picture();
   const found = new Map();
   for (let at = 0; at < data.length; at += 16) {
     const colour = `${data[at] >> 4},${data[at + 1] >> 4},${data[at + 2] >> 4}`;
@@ -185,13 +193,65 @@ check('letters in the search are text', () => {
   sheet.focus();
   return span() === before;
 });
-check('streams and host threads can be shown', () => {
-  by('streams').click();
-  by('threads').click();
-  const kinds = new Set(state.rows.map(row => row.kind));
-  by('streams').click();
-  by('threads').click();
-  return kinds.size === 3 && state.rows.every(row => row.kind === 'engine') || [...kinds];
+check('streams and host threads can be shown and hidden', () => {
+  // A match in a hidden row has shown its row.
+  const set = (box, on) => { if (by(box).checked !== on) by(box).click(); };
+  const kinds = (streams, threads) => {
+    set('streams', streams);
+    set('threads', threads);
+    return [...new Set(state.rows.map(row => row.kind))].join();
+  };
+  const seen = [kinds(true, true), kinds(true, false), kinds(false, true), kinds(false, false)];
+  const wanted = ['engine,stream,thread', 'engine,stream', 'engine,thread', 'engine'];
+  return seen.join(';') === wanted.join(';') || seen;
+});
+check('a match that no visible row holds shows its row', () => {
+  const seen = new Set(rows.filter(row => row.kind === 'engine').flatMap(row => [...row.ops]));
+  const hidden = rows.filter(row => row.kind !== 'engine').flatMap(row => [...row.ops]).find(i => !seen.has(i));
+  type(window.timeline.label(hidden));
+  for (let n = 0; n < state.matchCount && state.selected !== hidden; n++) press('Enter', by('search'));
+  const shown = state.rows.some(row => row.kind !== 'engine' && row.ops.includes(hidden));
+  type('');
+  press('Escape', document.body);
+  for (const box of ['streams', 'threads']) if (by(box).checked) by(box).click();
+  return shown && state.rows.every(row => row.kind === 'engine') || [hidden, shown, state.rows.length];
+});
+const inked = name => {
+  const probe = document.createElement('span');
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+  probe.remove();
+  return colours().get(`${r >> 4},${g >> 4},${b >> 4}`) || 0;
+};
+function follow(link) {
+  location.hash = link;
+  dispatchEvent(new HashChangeEvent('hashchange'));
+}
+check('a finding shows its two operations and the missing edge between them', () => {
+  press('f', document.body);
+  const link = document.querySelector('.hazards a');
+  follow(link.hash);
+  const [first, second] = link.textContent.match(/\d+/g).map(Number);
+  const seen = [first, second].every(i => state.rows.some(row => {
+    const n = row.ops.indexOf(i);
+    return n >= 0 && row.begin[n] >= state.from && row.end[n] <= state.to;
+  }));
+  const with_it = inked('hazard');
+  follow('');
+  press('Escape', document.body);
+  press('f', document.body);
+  return seen && state.hazard === -1 && with_it > 5 || [first, second, seen, with_it];
+});
+check('a loss leads to its time, a bar names the limiting engine', () => {
+  const link = document.querySelector('.losses a[href^="#t="]');
+  const [from, to] = link.hash.slice(3).split(',').map(Number);
+  follow(link.hash);
+  const shown = state.range !== null && state.from <= from && to <= state.to;
+  follow('');
+  press('Escape', document.body);
+  press('f', document.body);
+  return shown && document.querySelectorAll('.limit').length === 1 || [from, to];
 });
 check('? shows the keys', () => {
   press('?');
@@ -202,11 +262,9 @@ check('? shows the keys', () => {
 check('the button changes the theme, and the canvas with it', () => {
   const light = matchMedia('(prefers-color-scheme: dark)').matches ? 1 : 0;
   const paper = () => getComputedStyle(document.body).backgroundColor;
-  const brightness = () => sheet.getContext('2d').getImageData(2, sheet.height - 2, 1, 1).data[0];
-  draw();
+  const brightness = () => picture()[4 * ((sheet.height - 2) * sheet.width + 2)];
   const first = [paper(), brightness()];
   by('theme').click();
-  draw();
   const second = [paper(), brightness()];
   by('theme').click();
   draw();

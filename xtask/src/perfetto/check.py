@@ -25,8 +25,8 @@ def main(path):
     with open(path, "rb") as file:
         trace = Trace.FromString(file.read())
     known(trace)
-    tracks, depth, slices = {}, Counter(), Counter()
-    leave, reach, units = Counter(), Counter(), {}
+    tracks, depth, slices, events = {}, Counter(), Counter(), Counter()
+    leave, reach, units, marks = Counter(), Counter(), {}, 0
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             track = packet.track_descriptor
@@ -41,6 +41,7 @@ def main(path):
             continue
         event = packet.track_event
         assert event.track_uuid in tracks, "an event lies on a described track"
+        events[event.track_uuid] += 1
         if event.type == TrackEvent.TYPE_SLICE_BEGIN:
             assert event.name and list(event.categories), "a slice has a name and a category"
             assert all(note.name for note in event.debug_annotations), "a note has a name"
@@ -48,6 +49,10 @@ def main(path):
             slices[tracks[event.track_uuid].name] += 1
         elif event.type == TrackEvent.TYPE_SLICE_END:
             depth[event.track_uuid] -= 1
+        elif event.type == TrackEvent.TYPE_INSTANT:
+            assert event.name.startswith("error["), "a mark is a finding"
+            assert event.debug_annotations[0].string_value.count("\n") > 1, "with its report"
+            marks += 1
         else:
             assert event.type == TrackEvent.TYPE_COUNTER, f"an event of type {event.type}"
             assert event.counter_value >= 0, "a counter is not negative"
@@ -55,14 +60,20 @@ def main(path):
         leave.update(event.flow_ids)
         reach.update(event.terminating_flow_ids)
     assert not +depth, "every slice ends"
+    folders = {track.parent_uuid for track in tracks.values()}
+    empty = [track.name for uuid, track in tracks.items() if uuid not in folders | set(events)]
+    assert not empty, f"tracks without content: {empty}"
     assert leave == reach and set(leave.values()) <= {1}, "an arrow has two ends"
     assert leave, "the critical path has arrows"
-    for name in ("upload", "compute", "download", "host thread 0"):
-        assert slices[name] > 0, f"nothing on the track {name}"
+    assert marks > 0, "the hazard of the run is marked"
+    # Streams and threads are numbered by the run; each kind must be there.
+    for name in ("upload", "compute", "download", "stream ", "host thread "):
+        there = sum(count for track, count in slices.items() if track.startswith(name))
+        assert there > 0, f"nothing on a track {name}"
     for name in ("bytes in flight", "queue depth"):
         assert name in units, f"no counter {name}"
     print(f"{len(trace.packet)} packets, {len(tracks)} tracks, {sum(slices.values())} slices, "
-          f"{len(leave)} arrows")
+          f"{len(leave)} arrows, {marks} hazards")
 
 
 main(sys.argv[1])

@@ -2,15 +2,17 @@
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
-use trijet::pipeline::Report;
+use trijet::base::lint::Lint;
+use trijet::pipeline::{EngineReport, Report};
+use trijet::trace::summary::{EngineSummary, Loss, Pair, Summary};
 
 pub(super) fn json(report: &Report) -> Value {
-    let engine = |e: &trijet::pipeline::EngineReport| {
+    let engine = |e: &EngineReport| {
         json!({
             "name": e.name,
             "busy_ns": e.busy.0,
             "isolated_ns": e.isolated.map(|t| t.0),
-            "contention": e.contention(),
+            "contention": e.contention,
         })
     };
     json!({
@@ -30,15 +32,77 @@ pub(super) fn json(report: &Report) -> Value {
         "overlap": report.overlap(),
         "engines": report.engines.iter().map(engine).collect::<Vec<_>>(),
         "limiting": report.limiting().map(|e| e.name),
-        "idle_ns": {
-            "fill": report.exposed.fill.0,
-            "drain": report.exposed.drain.0,
-            "dependency": report.exposed.dependency.0,
-            "host": report.exposed.host.0,
-        },
+        "summary": report.summary().map(summary),
         "cold_setup_ns": report.cold.setup.0,
         "waits": report.ordering.waits,
         "records": report.ordering.records,
         "over_waits": report.ordering.over_waits,
+    })
+}
+
+/// The figures of the recorded run: those that the text of a summary has, and all engines' idle time.
+fn summary(summary: &Summary) -> Value {
+    let m = &summary.metrics;
+    let named = |list: Vec<(String, u64)>| Value::from_iter(list);
+    let engine = |e: &EngineSummary| {
+        let idle = e.idle.iter().map(|(cause, time)| (cause.to_string(), time.0));
+        json!({
+            "name": summary.engine_of(e.metrics.engine),
+            "busy_ns": e.metrics.busy.0,
+            "share": e.share,
+            "work_ns": e.metrics.work.0,
+            "isolated": e.metrics.isolated,
+            "contention": e.metrics.contention,
+            "exposed_ns": e.exposed.0,
+            "idle_ns": named(idle.collect()),
+        })
+    };
+    let pair = |pair: &Pair| {
+        json!({
+            "engines": summary.pair_name(pair),
+            "together_ns": pair.together.0,
+            "share": pair.share,
+            "verdict": pair.verdict.to_string(),
+        })
+    };
+    let loss = |loss: &Loss| {
+        json!({
+            "cause": loss.cause.to_string(),
+            "lost_ns": loss.time.0,
+            "fix": loss.fix,
+            "ops": loss.ops,
+        })
+    };
+    let lint = |lint: &Lint| {
+        json!({
+            "rule": lint.rule.name(),
+            "saved_ns": lint.saved.0,
+            "text": lint.text,
+            "fix": lint.rule.fix(),
+            "ops": lint.ops,
+        })
+    };
+    let path = summary.path().into_iter().map(|(category, time)| (category.to_string(), time.0));
+    json!({
+        "verdict": summary.verdict(),
+        "elapsed_ns": m.elapsed().0,
+        "bound_ns": m.bound.0,
+        "efficiency": m.efficiency,
+        "chunks": m.chunks,
+        "finite_ns": m.finite.0,
+        "finite_efficiency": m.finite_efficiency,
+        "overlap": m.overlap,
+        "concurrency": m.concurrency,
+        "exposed_copy_ns": m.exposed_copy.0,
+        "exposed_peer_ns": m.exposed_peer.0,
+        "hidden": m.hidden,
+        "limiting": m.limiting.map(|engine| summary.engine_of(engine)),
+        "engines": summary.engines.iter().map(engine).collect::<Vec<_>>(),
+        "at_once": summary.pairs.iter().map(pair).collect::<Vec<_>>(),
+        "losses": summary.losses.iter().map(loss).collect::<Vec<_>>(),
+        "critical_path_ns": named(path.collect()),
+        "warnings": summary.lints.iter().map(lint).collect::<Vec<_>>(),
+        "hazards": summary.hazards,
+        "contradictions": summary.contradictions,
     })
 }

@@ -5,8 +5,8 @@ use super::is_timed;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
+use trijet::base::span::Union;
 use trijet::trace::activity::{Activity, ActivityKind, Recording};
-use trijet::trace::overlap::Union;
 
 /// What a call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

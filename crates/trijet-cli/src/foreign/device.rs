@@ -6,8 +6,8 @@ use super::names::readable;
 use super::{Device, Idle, findings, is_timed};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use trijet::base::span::Union;
 use trijet::trace::activity::{Activity, ActivityKind, Direction, NameId, Recording};
-use trijet::trace::overlap::Union;
 use trijet::{Bytes, Nanos};
 
 /// Kernels that are listed.

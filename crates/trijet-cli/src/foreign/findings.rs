@@ -10,9 +10,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trijet::Nanos;
 use trijet::base::ledger::StreamClass;
+use trijet::base::span::Union;
 use trijet::base::units::rate;
 use trijet::trace::activity::{Activity, ActivityKind, Direction, Memory, OverheadKind, Recording};
-use trijet::trace::overlap::Union;
 
 /// A copy below this does not reach half of the link's rate: on an H200, 64 KiB go at 16 and 21
 /// GB/s where 55 are possible.

@@ -3,7 +3,7 @@
 
 use super::calls::{Call, Calls, Class};
 use trijet::Nanos;
-use trijet::trace::overlap::Union;
+use trijet::base::span::Union;
 
 /// Gaps shorter than this are what lies between two launches, and no reproach: about two times
 /// what the driver takes for one (2.4 us on an H200).

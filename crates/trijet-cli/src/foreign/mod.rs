@@ -26,8 +26,8 @@ use calls::Calls;
 use device::View;
 use std::collections::BTreeSet;
 use trijet::Nanos;
+use trijet::base::span::Union;
 use trijet::trace::activity::{Activity, ActivityKind, End, OverheadKind, Recording};
-use trijet::trace::overlap::Union;
 
 /// What is to be said about one process.
 #[derive(Debug)]

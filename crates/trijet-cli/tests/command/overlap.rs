@@ -41,6 +41,17 @@ fn the_comparison_as_json_has_four_schedules_of_one_result() {
         assert!(schedule["wall_ns"].is_null(), "a model has no wall clock: {schedule:#}");
         assert!(schedule["elapsed_ns"].as_u64() >= schedule["bound_ns"].as_u64());
         assert!(schedule["efficiency"].as_f64().unwrap() <= 1.0);
+        let summary = &schedule["summary"];
+        assert_eq!(summary["hazards"], 0, "{summary:#}");
+        for engine in summary["engines"].as_array().unwrap() {
+            let idle =
+                engine["idle_ns"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap());
+            let all = idle.sum::<u64>() + engine["busy_ns"].as_u64().unwrap();
+            assert_eq!(Some(all), summary["elapsed_ns"].as_u64(), "{summary:#}");
+        }
+        let path = summary["critical_path_ns"].as_object().unwrap().values();
+        let path: u64 = path.map(|ns| ns.as_u64().unwrap()).sum();
+        assert_eq!(Some(path), summary["elapsed_ns"].as_u64(), "{summary:#}");
     }
     for field in ["job", "link", "scratch_reserved_bytes", "scratch_used_high_bytes"] {
         assert!(value.get(field).is_some(), "{field} is missing");
@@ -172,12 +183,18 @@ fn a_page_says_what_the_terminal_says() {
     let page = String::from_utf8(desk.read("out.html")).unwrap();
     let verdict = between(&page, "<p id=\"verdict\">", "</p>");
     assert!(said.lines().any(|line| line == verdict), "`{verdict}` is not in {said}");
-    let row = said.lines().find(|line| line.starts_with("tuned  ")).unwrap();
-    let elapsed = between(verdict, "tuned: ", " modelled");
-    assert!(row.contains(elapsed), "{row} has not {elapsed}");
-    let (_, efficiency) = verdict.split_once("efficiency ").unwrap();
-    let efficiency = efficiency.split([',', ';']).next().unwrap();
-    assert!(row.contains(efficiency), "{row} has not {efficiency}");
+    assert!(
+        verdict.contains(" modelled, bound ") && verdict.contains("; 0 hazards, "),
+        "{verdict}"
+    );
+    // The figures below it, which are a list on the page.
+    let figures = between(&page, "<ul class=\"figures\">", "</ul>");
+    let figures: Vec<_> =
+        figures.split("<li>").skip(1).map(|li| li.trim_end_matches("</li>")).collect();
+    assert!(figures.len() >= 3, "{figures:?}");
+    for figure in figures {
+        assert!(said.lines().any(|line| line == figure), "`{figure}` is not in {said}");
+    }
     assert!(said.ends_with("its timeline: out.html\n"), "{said}");
     assert_eq!(desk.names(), ["out.html"]);
 }
@@ -201,8 +218,11 @@ fn equal_runs_on_the_host_device_leave_equal_timelines() {
 fn a_timeline_in_json_is_read_by_a_json_reader() {
     let desk = Desk::new();
     let args = [&SMALL[..], &["--size", "2MiB", "--json", "--trace", "OUT.JSON"]].concat();
-    let verdict = desk.trijet(&args).json()["verdict"].as_str().unwrap().to_owned();
-    assert!(verdict.starts_with("tuned: "), "{verdict}");
+    let value = desk.trijet(&args).json();
+    let verdict = value["verdict"].as_str().unwrap();
+    let summary = &value["schedules"][3]["summary"];
+    assert_eq!(summary["verdict"], verdict);
+    assert!(verdict.contains(" modelled, bound "), "{verdict}");
     let trace: Value = serde_json::from_slice(&desk.read("OUT.JSON")).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     for category in ["kernel", "gpu_memcpy", "cuda_runtime", "ac2g"] {

@@ -18,7 +18,8 @@
 mod build;
 
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Op};
+use crate::base::ledger::{Engine, Op, Times};
+use crate::base::units::Nanos;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -167,6 +168,22 @@ impl Dag {
         let node = Node::work(op);
         let moment = self.moments[node.index()];
         (moment.exists && moment.timed).then_some(moment.begin..moment.end)
+    }
+
+    /// The records of which this is the graph, each operation of a device with the times at which
+    /// it ran: what a timeline draws, so that it shows what the figures are computed from.
+    ///
+    /// # Panics
+    /// When the records are fewer than those of the graph.
+    #[must_use]
+    pub fn settle(&self, ops: &[Op]) -> Vec<Op> {
+        assert!(2 * ops.len() >= self.moments.len(), "the records of another graph");
+        let settled = ops.iter().enumerate().map(|(index, op)| {
+            let times =
+                self.work(index).map(|s| Times { begin: Nanos(s.start), end: Nanos(s.end) });
+            Op { times: times.or(op.times), ..op.clone() }
+        });
+        settled.collect()
     }
 
     /// When the host was in the call of an operation, if that was measured.

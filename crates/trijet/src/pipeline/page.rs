@@ -1,53 +1,47 @@
-//! A run's report as a page: the verdict, the engines, and what the limiting one lost.
+//! A run's report as a timeline: a page, and a trace for Perfetto or for Chrome.
 #![forbid(unsafe_code)]
 
-use super::report::{ENGINES, Report};
-use crate::base::ledger::Engine;
-use crate::base::units::Nanos;
+use super::report::Report;
+use crate::base::ledger::Op;
+use crate::check::{Finding, Names};
 use crate::device::driver::Clock;
-use crate::trace::html::{Bar, Gap, Loss, Page};
-use crate::trace::overlap::{Union, busy};
-use crate::trace::timeline::extent;
-use std::iter::once;
-use std::ops::Range;
-
-/// Why an engine idles, in the words of the page, and what helps.
-const FILL: (&str, &str) = ("to fill", "Smaller first chunks start it earlier.");
-const DRAIN: (&str, &str) = ("to drain", "Smaller last chunks let it work for longer.");
-const WAITING: (&str, &str) =
-    ("waiting for other engines", "More slots let the other engines run further ahead.");
-const HOST: (&str, &str) =
-    ("for the host or a launch", "Larger chunks need fewer calls; other threads may disturb.");
-
-/// When an engine idled, and why: the split of `trace::overlap::exposed`, as intervals.
-struct Idle {
-    busy: Union,
-    causes: [((&'static str, &'static str), Union); 4],
-}
+use crate::trace::html::{HazardNote, Page};
+use crate::trace::{chrome, perfetto};
+use std::borrow::Cow;
 
 impl Report {
-    /// The run in a sentence, for a terminal and for a page.
+    /// The run in a sentence, for a terminal and for a page: that of the summary.
     #[must_use]
     pub fn verdict(&self) -> String {
-        let how = if self.clock == Clock::Model { "modelled" } else { "measured" };
-        let mut words = format!("{}: {} {how}", self.plan.schedule.name(), self.elapsed);
-        match (self.bound, self.efficiency()) {
-            (Some(bound), Some(efficiency)) => {
-                words += &format!(", bound {bound}, efficiency {}", ratio(efficiency));
+        match &self.summary {
+            Some(summary) => summary.verdict(),
+            None if self.clock == Clock::Model => {
+                format!("{} modelled, not recorded", self.elapsed)
             }
-            _ => words += ", bound not measured",
+            None => format!("{} measured, not recorded", self.elapsed),
         }
-        if let Some(overlap) = self.overlap() {
-            words += &format!(", overlap {}", ratio(overlap));
-        }
-        if let Some(limiting) = self.limiting() {
-            words += &format!("; limited by {}", limiting.name);
-        }
-        words
     }
 
-    /// What a page shows of a recorded run. Hazards and the critical path are not among it; who has
-    /// them fills them in.
+    /// The records with the times at which the engines worked, as far as those are known.
+    #[must_use]
+    pub fn timeline(&self) -> Vec<Op> {
+        self.dag().settle(&self.ops)
+    }
+
+    /// The record as a Perfetto trace, with arrows along the critical path and marks for findings.
+    #[must_use]
+    pub fn perfetto(&self) -> Vec<u8> {
+        let path = self.summary.as_ref().map_or_else(Vec::new, |s| s.critical.edges());
+        perfetto::trace(&self.timeline(), &path, &self.notes())
+    }
+
+    /// The record as Chrome JSON, with Kineto's names.
+    #[must_use]
+    pub fn chrome(&self) -> String {
+        chrome::trace(&self.timeline())
+    }
+
+    /// The page of a recorded run.
     ///
     /// ```
     /// use trijet::kernels::WORK;
@@ -62,80 +56,49 @@ impl Report {
     ///     .pinned_sink(&mut output)
     ///     .schedule(Schedule::RoleStreams)
     ///     .chunk(Bytes(4 << 10))
-    ///     .run()?;
+    ///     .run()?
+    ///     .checked();
+    /// assert!(report.verdict().contains("; 0 hazards, "));
     /// assert!(report.page().render().contains(&report.verdict()));
     /// # Ok::<(), trijet::Error>(())
     /// ```
     #[must_use]
-    pub fn page(&self) -> Page<'_> {
-        let mut page = Page {
+    pub fn page(&self) -> Page<'static> {
+        Page {
             title: format!("{} on {}", self.plan.schedule.name(), self.device),
-            verdict: self.verdict(),
+            summary: self.summary.clone(),
+            hazards: self.notes(),
             provenance: self.provenance(),
-            ops: &self.ops,
-            ..Page::default()
-        };
-        let Some(window) = extent(&self.ops) else { return page };
-        let limiting = self.limiting().map(|engine| engine.name);
-        let device = self.ops[0].device;
-        for (number, (engine, name)) in ENGINES.into_iter().enumerate() {
-            let idle = self.idle(engine, &window);
-            let mut parts = vec![("busy".to_owned(), idle.busy.length())];
-            for ((cause, fix), when) in &idle.causes {
-                parts.push(((*cause).to_owned(), when.length()));
-                let gaps = when.intervals().iter();
-                page.gaps.extend(gaps.map(|window| Gap {
-                    device,
-                    engine,
-                    window: window.clone(),
-                    cause: (*cause).to_owned(),
-                }));
-                let longest = when.intervals().iter().max_by_key(|gap| gap.end - gap.start);
-                if let Some(window) = longest.filter(|_| limiting == Some(name)) {
-                    page.losses.push(Loss {
-                        lost: when.length(),
-                        cause: format!("{name} idled {cause}."),
-                        fix: (*fix).to_owned(),
-                        window: window.clone(),
-                    });
-                }
-            }
-            if limiting == Some(name) {
-                page.limiting = Some(number);
-            }
-            page.engines.push(Bar { name: name.to_owned(), parts });
+            ops: Cow::Owned(self.timeline()),
         }
-        page.losses.sort_by_key(|loss| std::cmp::Reverse(loss.lost));
-        page
     }
 
-    fn idle(&self, engine: Engine, window: &Range<u64>) -> Idle {
-        let mine = busy(&self.ops, engine);
-        let whole = Union::of([window.clone()]);
-        let hull = mine.hull().unwrap_or(window.end..window.end);
-        let inner = Union::of([hull.clone()]).minus(&mine);
-        let others = ENGINES.iter().filter(|(other, _)| *other != engine);
-        let others =
-            Union::of(others.flat_map(|(other, _)| busy(&self.ops, *other).intervals().to_vec()));
-        Idle {
-            causes: [
-                (FILL, whole.and(&Union::of(once(window.start..hull.start)))),
-                (DRAIN, whole.and(&Union::of(once(hull.end..window.end)))),
-                (WAITING, inner.and(&others)),
-                (HOST, inner.minus(&others)),
-            ],
-            busy: mine,
-        }
+    /// What the checker found, in its words.
+    fn notes(&self) -> Vec<HazardNote> {
+        let Some(found) = &self.found else { return Vec::new() };
+        let names = self.names();
+        let index = |op: u64| usize::try_from(op).expect("the record is in memory");
+        let note = |finding: &Finding| HazardNote {
+            text: finding.text(&names),
+            first: finding.first.as_ref().map(|party| index(party.op)),
+            second: index(finding.second.op),
+        };
+        found.findings.iter().map(note).collect()
+    }
+
+    /// Streams are called as in the timeline.
+    pub(super) fn names(&self) -> Names {
+        let lanes = self.ops.iter().map(|op| op.position.lane);
+        let lanes = lanes.map(|lane| (lane, format!("stream {}", lane.0))).collect();
+        Names { lanes, ..Names::default() }
     }
 
     fn provenance(&self) -> Vec<(String, String)> {
         let plan = &self.plan;
-        let recorded = extent(&self.ops).map_or(Nanos(0), |w| Nanos(w.end - w.start));
         let o = self.ordering;
-        [
+        let mut rows = vec![
             ("device", self.device.clone()),
             ("times", self.clock_words().to_owned()),
-            ("recorded run", format!("{recorded}, from the first operation to the last")),
             ("schedule", plan.schedule.name().to_owned()),
             ("chunks", format!("{}, in {} slots", plan.chunks.len(), plan.depth)),
             ("bytes", format!("{} in, {} out", self.bytes_in, self.bytes_out)),
@@ -143,14 +106,19 @@ impl Report {
                 "ordering",
                 format!("{} waits, {} records, {} over-waits", o.waits, o.records, o.over_waits),
             ),
-            ("trijet", env!("CARGO_PKG_VERSION").to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .to_vec()
+            ("records", format!("{}, of all operations of the run", self.ops.len())),
+        ];
+        let recorded = self.summary.as_ref().map(|summary| summary.metrics.elapsed());
+        if recorded.is_some_and(|recorded| recorded != self.elapsed) {
+            rows.push(("without records", format!("{}, the median of its runs", self.elapsed)));
+        }
+        for host in self.engines.iter().filter(|engine| engine.of_the_host()) {
+            rows.push((host.name, format!("{} on the host", host.busy)));
+        }
+        if let Some(found) = &self.found {
+            rows.push(("checked", found.summary()));
+        }
+        rows.push(("trijet", env!("CARGO_PKG_VERSION").to_owned()));
+        rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
-}
-
-/// Three digits, and no minus before a zero.
-fn ratio(value: f64) -> String {
-    format!("{:.3}", (value * 1e3).round() / 1e3 + 0.0)
 }

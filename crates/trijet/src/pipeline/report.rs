@@ -2,28 +2,31 @@
 #![forbid(unsafe_code)]
 
 use super::calibrate::Calibration;
-use super::plan::Plan;
+use super::plan::{Plan, Schedule};
+use crate::base::dag::{Dag, Kernels};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
+use crate::base::span::Union;
 use crate::base::units::{Bytes, Nanos, rate};
+use crate::check::lint::lints;
+use crate::check::{Options, Severity, Verdict, check_with};
 use crate::device::driver::{Clock, DeviceInfo};
 use crate::stream::OrderingCounts;
 use crate::trace::file::About;
-use crate::trace::overlap::{Exposed, Union, achieved, busy, exposed, work};
-use crate::trace::timeline::extent;
+use crate::trace::metrics::{Given, Metrics, achieved, measure};
+use crate::trace::summary::{How, Settings, Summary, summarize};
 use std::fmt;
 use std::ops::Range;
 
 /// The engines of a pipeline, in the order in which a chunk meets them.
-pub(super) const ENGINES: [(Engine, &str); 3] =
+const ENGINES: [(Engine, &str); 3] =
     [(Engine::Upload, "upload"), (Engine::Compute, "compute"), (Engine::Download, "download")];
-
-/// Shorter times make no ratio: event pairs resolve half a microsecond.
-const RATIO_MIN: Nanos = Nanos(10_000);
 
 /// What a run measured.
 pub(super) struct Measured {
     pub(super) ops: Vec<Op>,
+    /// The run on the clock of the records, when it was recorded.
+    pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,
     pub(super) wall: Option<Nanos>,
     pub(super) read: Option<Vec<Range<u64>>>,
@@ -51,6 +54,8 @@ pub struct EngineReport {
     pub busy: Nanos,
     /// Its work measured alone; `None` where only the busy time is known.
     pub isolated: Option<Nanos>,
+    /// Observed over isolated time: above 1, sharing the machine slowed the engine down.
+    pub contention: Option<f64>,
 }
 
 impl EngineReport {
@@ -60,12 +65,17 @@ impl EngineReport {
         self.isolated.unwrap_or(self.busy)
     }
 
-    /// Busy time over isolated work: above 1, sharing the machine slowed the engine down.
-    #[must_use]
-    pub fn contention(&self) -> Option<f64> {
-        let isolated = self.isolated?.0;
-        (isolated >= RATIO_MIN.0).then(|| self.busy.0 as f64 / isolated as f64)
+    pub(super) fn of_the_host(&self) -> bool {
+        matches!(self.name, "read" | "write")
     }
+}
+
+/// What is known of engines that work alone.
+#[derive(Debug, Clone, Default)]
+struct Alone {
+    link: Option<Calibration>,
+    /// All kernels of the run.
+    kernels: Option<Nanos>,
 }
 
 /// What a run did and how close it came to its bound. Prints as a short table.
@@ -84,7 +94,8 @@ pub struct Report {
     pub bytes_in: Bytes,
     /// Bytes downloaded.
     pub bytes_out: Bytes,
-    /// T: from the first operation to the last, on the device's clock.
+    /// T: from the begin of the run to the end of its last operation, on the device's clock; the
+    /// figures of [`Report::summary`] are about the same time unless [`Report::timed`] says more.
     pub elapsed: Nanos,
     /// The same on the host's clock, reading and writing included; `None` with a model's clock.
     pub wall: Option<Nanos>,
@@ -92,14 +103,33 @@ pub struct Report {
     pub bound: Option<Nanos>,
     /// Each engine's part; empty when the run was not recorded.
     pub engines: Vec<EngineReport>,
-    /// Why the limiting engine was idle.
-    pub exposed: Exposed,
     /// Waits, records and over-waits of the run.
     pub ordering: OrderingCounts,
     /// What happened before the first chunk.
     pub cold: Cold,
     /// The records, for a timeline.
     pub ops: Vec<Op>,
+    pub(super) window: Option<Range<u64>>,
+    pub(super) summary: Option<Summary>,
+    pub(super) found: Option<Verdict>,
+    alone: Alone,
+}
+
+/// An engine's part, of one device.
+fn part(metrics: &Metrics, role: Engine, name: &'static str) -> EngineReport {
+    let found = metrics.engines.iter().find(|engine| engine.engine.1 == role);
+    EngineReport {
+        name,
+        busy: found.map_or(Nanos(0), |engine| engine.busy),
+        isolated: found.filter(|engine| engine.isolated).map(|engine| engine.work),
+        contention: found.and_then(|engine| engine.contention),
+    }
+}
+
+/// Findings that are errors.
+fn hazards(found: &Verdict) -> usize {
+    let errors = found.findings.iter().filter(|f| f.class.severity() == Severity::Error);
+    errors.count() + usize::try_from(found.more).unwrap_or(usize::MAX)
 }
 
 impl Report {
@@ -129,7 +159,6 @@ impl Report {
             wall: measured.wall,
             bound: None,
             engines: Vec::new(),
-            exposed: Exposed::default(),
             ordering: OrderingCounts {
                 waits: after.waits - before.waits,
                 records: after.records - before.records,
@@ -137,61 +166,109 @@ impl Report {
             },
             cold: measured.cold,
             ops: measured.ops,
+            window: measured.window,
+            summary: None,
+            found: None,
+            alone: Alone { link: calibration.cloned(), kernels: None },
         };
-        if !report.ops.is_empty() {
-            report.fill_engines(calibration);
-        }
         for (name, spans) in [("read", measured.read), ("write", measured.write)] {
             let busy = Union::of(spans.into_iter().flatten()).length();
             if busy.0 > 0 {
-                report.engines.push(EngineReport { name, busy, isolated: None });
+                let host = EngineReport { name, busy, isolated: None, contention: None };
+                report.engines.push(host);
             }
         }
-        let copies = calibration.map(|c| c.bound(report.bytes_in, report.bytes_out));
-        let kernels = report.engine("compute").map(EngineReport::work);
-        report.bound = copies.map(|copies| copies.max(kernels.unwrap_or(Nanos(0))));
+        report.judge();
         report
     }
 
-    fn fill_engines(&mut self, calibration: Option<&Calibration>) {
-        let alone = |bytes: Bytes, time: Nanos, all: Bytes| {
-            Nanos::from_seconds(bytes.0 as f64 * time.seconds() / all.0 as f64)
-        };
-        // In one stream nothing overlaps, so every operation was measured alone.
-        let serial = self.plan.schedule == super::plan::Schedule::OneStream;
-        for (engine, name) in ENGINES {
-            let isolated = match (serial, engine, calibration) {
-                (true, ..) => Some(work(&self.ops, engine)),
-                (_, Engine::Upload, Some(c)) => Some(alone(self.bytes_in, c.upload, c.bytes)),
-                (_, Engine::Download, Some(c)) => Some(alone(self.bytes_out, c.download, c.bytes)),
-                _ => None,
-            };
-            let busy = busy(&self.ops, engine).length();
-            self.engines.push(EngineReport { name, busy, isolated });
-        }
-        let Some((limiting, _)) = self.limiting_engine() else { return };
-        let Some(window) = extent(&self.ops) else { return };
-        let mine = busy(&self.ops, limiting);
-        let others = ENGINES.into_iter().filter(|(engine, _)| *engine != limiting);
-        let others = others.flat_map(|(engine, _)| {
-            let times = self.ops.iter().filter(move |op| op.engine == engine);
-            times.filter_map(|op| op.times).map(|t| t.begin.0..t.end.0)
-        });
-        self.exposed = exposed(window, &mine, &Union::of(others));
+    /// The graph of the records.
+    pub(super) fn dag(&self) -> Dag {
+        // The model's kernels fill the device; of a GPU's nobody knows.
+        let one = self.clock == Clock::Model;
+        Dag::new(&self.ops, if one { Kernels::OneAtATime } else { Kernels::Several })
     }
 
-    /// States the isolated work of the kernels, measured in a run of one stream, and the bound
-    /// with it.
+    /// Computes what follows from the records and from what is known of engines alone.
+    fn judge(&mut self) {
+        let kernels = |report: &Self| report.engine("compute").map(EngineReport::work);
+        let copies = self.alone.link.as_ref().map(|link| link.bound(self.bytes_in, self.bytes_out));
+        let Some(window) = self.window.clone() else {
+            self.bound = copies;
+            return;
+        };
+        let dag = self.dag();
+        let ops = dag.settle(&self.ops);
+        let length = |op: &Op| op.times.map_or(0, |times| times.end.0 - times.begin.0);
+        let computed =
+            ops.iter().filter(|op| op.engine == Engine::Compute).map(length).sum::<u64>();
+        let linked = |op: &Op, time: fn(&Calibration) -> Nanos| {
+            let link = self.alone.link.as_ref()?;
+            Some(Nanos::from_seconds(op.bytes as f64 * time(link).seconds() / link.bytes.0 as f64))
+        };
+        // In one stream nothing overlaps, so every operation was measured alone.
+        let serial = self.plan.schedule == Schedule::OneStream;
+        let alone = |op: &Op| match op.engine {
+            Engine::Compute => match self.alone.kernels {
+                Some(all) => {
+                    let share = length(op) as f64 / computed.max(1) as f64;
+                    Some(Nanos::from_seconds(all.seconds() * share))
+                }
+                None => serial.then(|| Nanos(length(op))),
+            },
+            _ if serial => Some(Nanos(length(op))),
+            Engine::Upload => linked(op, |link| link.upload),
+            Engine::Download => linked(op, |link| link.download),
+            _ => None,
+        };
+        let given = Given { alone: &alone, ..Given::default() };
+        let metrics = measure(&ops, &dag, Some(window.clone()), &given);
+        let host = self.engines.iter().filter(|engine| engine.of_the_host()).cloned();
+        let engines = ENGINES.iter().map(|(role, name)| part(&metrics, *role, name));
+        self.engines = engines.chain(host).collect();
+        self.bound = copies.map(|copies| copies.max(kernels(self).unwrap_or(Nanos(0))));
+        let settings = Settings {
+            window: Some(window),
+            how: if self.clock == Clock::Model { How::Modelled } else { How::Measured },
+            given: Given { bound: self.bound, ..given },
+            hazards: self.found.as_ref().map(hazards),
+            ..Settings::default()
+        };
+        self.summary = Some(summarize(&ops, &dag, &settings, lints(&ops, &dag)));
+    }
+
+    /// States the isolated work of the kernels, measured in a run of one stream; the bound and all
+    /// figures follow.
     #[must_use]
-    pub fn with_kernels_alone(mut self, kernels: Nanos, calibration: &Calibration) -> Self {
-        for engine in &mut self.engines {
-            if engine.name == "compute" {
-                engine.isolated = Some(kernels);
-            }
-        }
-        let copies = calibration.bound(self.bytes_in, self.bytes_out);
-        self.bound = Some(copies.max(kernels));
+    pub fn with_kernels_alone(mut self, kernels: Nanos) -> Self {
+        self.alone.kernels = Some(kernels);
+        self.judge();
         self
+    }
+
+    /// Checks the record for hazards: every conflict among the accesses of the run's operations. What
+    /// host threads did is not in a pipeline's record, so this is for runs between page-locked
+    /// buffers; a source or a sink that is waited for would look like one that is not.
+    #[must_use]
+    pub fn checked(mut self) -> Self {
+        let options = Options { names: self.names(), ..Options::default() };
+        self.found = Some(check_with(&self.ops, options));
+        self.judge();
+        self
+    }
+
+    /// States the time that the same run took without records, which cost time themselves: elapsed
+    /// time, efficiency and overlap are about that, and the summary stays about the recorded run.
+    #[must_use]
+    pub fn timed(mut self, elapsed: Nanos) -> Self {
+        self.elapsed = elapsed;
+        self
+    }
+
+    /// The figures of the recorded run; `None` when it was not recorded.
+    #[must_use]
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
     }
 
     /// The part of an engine, by its name.
@@ -200,14 +277,10 @@ impl Report {
         self.engines.iter().find(|engine| engine.name == name)
     }
 
-    fn limiting_engine(&self) -> Option<(Engine, &'static str)> {
-        ENGINES.into_iter().max_by_key(|(_, name)| self.engine(name).map(|e| e.busy))
-    }
-
-    /// The engine that was busy for the longest: more of anything else would not help.
+    /// The engine with the most work: more of anything else would not help.
     #[must_use]
     pub fn limiting(&self) -> Option<&EngineReport> {
-        self.engines.iter().max_by_key(|engine| engine.busy)
+        self.engines.iter().max_by_key(|engine| engine.work())
     }
 
     /// The bound over the elapsed time: 1 is perfect.
@@ -249,36 +322,16 @@ impl fmt::Display for Report {
             plan.depth
         )?;
         write!(f, "elapsed {} ({} in)", self.elapsed, rate(self.bytes_in, self.elapsed))?;
-        if let (Some(bound), Some(efficiency)) = (self.bound, self.efficiency()) {
-            write!(f, ", bound {bound}, efficiency {efficiency:.3}")?;
-        } else {
-            write!(f, ", bound not measured")?;
+        match (&self.summary, self.bound) {
+            (Some(summary), _) => write!(f, "\n{summary}")?,
+            (None, Some(bound)) => writeln!(f, ", bound of the copies {bound}")?,
+            (None, None) => writeln!(f)?,
         }
-        // Where reading or writing limits, the engines had little to overlap with.
-        let device_bound = self.limiting().is_some_and(|e| e.name != "read" && e.name != "write");
-        if let Some(overlap) = self.overlap().filter(|_| device_bound) {
-            write!(f, ", overlap {overlap:.3}")?;
-        }
-        writeln!(f)?;
-        for engine in &self.engines {
-            let share = engine.busy.0 as f64 / self.elapsed.0.max(1) as f64;
-            write!(f, "{:>9} busy {:>10} ({:>5.1} %)", engine.name, engine.busy, share * 100.0)?;
-            match engine.isolated {
-                Some(alone) => write!(f, "  alone {alone:>10}")?,
-                None => write!(f, "  alone: not measured")?,
-            }
-            if let Some(contention) = engine.contention().filter(|c| *c > 1.05) {
-                write!(f, "  contention {contention:.2}")?;
-            }
-            writeln!(f)?;
-        }
-        if let Some(limiting) = self.limiting() {
-            let e = &self.exposed;
-            writeln!(
-                f,
-                "limited by {}; idle: fill {}, drain {}, waiting {}, host {}",
-                limiting.name, e.fill, e.drain, e.dependency, e.host
-            )?;
+        for host in self.engines.iter().filter(|engine| engine.of_the_host()) {
+            let share = host.busy.0 as f64 / self.elapsed.0.max(1) as f64 * 100.0;
+            let limits = self.limiting() == Some(host);
+            let mark = if limits { "  <- limits, on the host" } else { "" };
+            writeln!(f, "{:>15} busy {:>9} ({share:>5.1} %){mark}", host.name, host.busy)?;
         }
         write!(f, "cold: {} before the first chunk", self.cold.setup)?;
         if let Some(wall) = self.wall {

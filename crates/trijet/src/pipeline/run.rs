@@ -15,6 +15,7 @@ use crate::device::driver::Clock;
 use crate::memory::{Buffer, PinnedBuffer, View, ViewMut};
 use crate::stream::timing::Recorder;
 use crate::stream::{Device, Stream, TimedEvent};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -235,17 +236,16 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     resources.lanes.0[0].lane().universe.recording.remove(&recorder);
     outcome?;
     let ends = ends?;
-    let mut elapsed = Nanos(0);
-    for end in &ends {
-        elapsed = elapsed.max(end.elapsed_since(&begin)?);
-    }
-    let ops = recorder.take(resources.lanes.0[0].lane().driver())?;
+    let first = &resources.lanes.0[0];
+    let (window, elapsed) = extent(&recorder, first, &begin, &ends)?;
+    let ops = recorder.take(first.lane().driver())?;
     let rows: u64 = resources.plan.chunks.iter().map(|c| c.rows.end - c.rows.start).sum();
     let in_rows: u64 = resources.plan.chunks.iter().map(|c| c.input.end - c.input.start).sum();
     let wall = Nanos(u64::try_from(steady.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let modelled = device.info().clock == Clock::Model;
     let measured = Measured {
         ops,
+        window,
         elapsed,
         wall: (!modelled).then_some(wall),
         read: (!modelled).then(|| spans.0.into_spans()),
@@ -276,6 +276,30 @@ fn finish(device: &Device, lanes: &Lanes, outcome: &Result<()>) -> Result<Vec<Ti
         waits.into_iter().collect::<Result<()>>()?;
     }
     ends
+}
+
+/// From when to when a run was, on the clock of its records if it has any, and how long it took. Both
+/// are differences of the same moments, so that all figures of a recorded run are about one time.
+fn extent(
+    recorder: &Recorder,
+    lane: &Stream,
+    begin: &TimedEvent,
+    ends: &[TimedEvent],
+) -> Result<(Option<Range<u64>>, Nanos)> {
+    let (driver, device) = (lane.lane().driver(), lane.lane().device);
+    let moment = |event: &TimedEvent| recorder.moment(driver, device, event.handle());
+    let mut elapsed = Nanos(0);
+    let Some(start) = moment(begin)? else {
+        for end in ends {
+            elapsed = elapsed.max(end.elapsed_since(begin)?);
+        }
+        return Ok((None, elapsed));
+    };
+    let mut window = start.0..start.0;
+    for end in ends {
+        window.end = window.end.max(moment(end)?.map_or(0, |end| end.0));
+    }
+    Ok((Some(window.clone()), Nanos(window.end - window.start)))
 }
 
 /// The state of a run between two chunks.

@@ -17,7 +17,6 @@ use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::Engine;
 use crate::base::units::Bytes;
 use crate::stream::timing::Recorder;
-use crate::trace::overlap::work;
 use std::sync::Arc;
 
 /// The sizes of the two probes. Both are timed alone; the line through them is the cost.
@@ -158,7 +157,10 @@ fn measure(pipeline: &Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<Opt
             resources.lanes.0[0].synchronize()?;
         }
         let ops = recorder.take(resources.lanes.0[0].lane().driver())?;
-        let time = |engine| (rows, work(&ops, engine).0);
+        let time = |engine| {
+            let times = ops.iter().filter(|op| op.engine == engine).filter_map(|op| op.times);
+            (rows, times.map(|t| t.end.0 - t.begin.0).sum::<u64>())
+        };
         measured.push([Engine::Upload, Engine::Compute, Engine::Download].map(time));
     }
     let line = |engine: usize| Line::through(measured[0][engine], measured[1][engine]);

@@ -245,6 +245,13 @@ impl TimedEvent {
     }
 }
 
+impl TimedEvent {
+    /// The driver's handle of the last record.
+    pub(crate) fn handle(&self) -> EventHandle {
+        self.0.last().event
+    }
+}
+
 impl Device {
     /// A new event without timing.
     ///

@@ -148,6 +148,18 @@ impl Recorder {
         failed.get_or_insert_with(|| error.again());
     }
 
+    /// When an event came, on the clock of the records; `None` when nobody began a recording.
+    pub(crate) fn moment(
+        &self,
+        driver: &dyn Driver,
+        device: DeviceId,
+        event: EventHandle,
+    ) -> Result<Option<Nanos>> {
+        let origins = self.origins.lock().expect("no panic under this lock");
+        let origin = origins.get(&device);
+        origin.map(|origin| driver.event_elapsed(origin.event, event)).transpose()
+    }
+
     /// Takes the records with their times. Everything recorded must be complete.
     pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Vec<Op>> {
         if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {

@@ -115,6 +115,34 @@ pub struct Critical {
 }
 
 impl Critical {
+    /// What the path leads through, from the first to the last: work of engines and calls of the
+    /// host. What lies between them belongs to none.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Node> {
+        let node = |step: &Step| match step.category {
+            Category::Engine(_) => step.op.map(Node::work),
+            Category::Enqueue
+            | Category::Sync
+            | Category::Alloc
+            | Category::Copy
+            | Category::Load => step.op.map(Node::call),
+            Category::User
+            | Category::Launch
+            | Category::Unknown
+            | Category::Start
+            | Category::Tail => None,
+        };
+        let mut nodes: Vec<Node> = self.steps.iter().filter_map(node).collect();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The same as steps from one to the next, for arrows.
+    #[must_use]
+    pub fn edges(&self) -> Vec<(Node, Node)> {
+        self.nodes().windows(2).map(|pair| (pair[0], pair[1])).collect()
+    }
+
     fn add(&mut self, op: Option<usize>, category: Category, span: Range<u64>) {
         if span.is_empty() {
             return;

@@ -1,19 +1,23 @@
 //! A run as one page of HTML that needs nothing else: no network, no server, no other file.
 //!
-//! The page is read from the top: the verdict, a bar per engine, the largest losses, the timeline,
-//! hazards, and where all this comes from. All but the timeline is plain markup and works without a
-//! script. What the page says is given from outside; only what drawing needs is computed here. Text
-//! is escaped, wherever it comes from, and equal pages give equal bytes.
+//! The page is read from the top: the verdict, a bar per engine, the largest losses, remarks, the
+//! timeline, hazards, and where all this comes from. All but the timeline is plain markup and works
+//! without a script. Every figure is the summary's, which a terminal prints too; only what drawing
+//! needs is computed here. Text is escaped, wherever it comes from, and equal pages give equal bytes.
 #![forbid(unsafe_code)]
 
+mod bars;
 mod data;
+mod hazards;
 mod sections;
 mod still;
 
-use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Op};
-use crate::base::units::Nanos;
-use std::ops::Range;
+use crate::base::dag::Node;
+use crate::base::ledger::Op;
+use crate::trace::bubble::Cause;
+use crate::trace::critical::Category;
+use crate::trace::summary::Summary;
+use std::borrow::Cow;
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/page.css");
@@ -25,51 +29,15 @@ const SCRIPTS: [&str; 4] = [
     include_str!("html/page.js"),
 ];
 
-/// How an engine spent the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bar {
-    /// The engine's name.
-    pub name: String,
-    /// What it did, and how long: `busy`, `exposed`, or idle and why. Names that contain a word for
-    /// a cause (fill, drain, waiting, host, launch) are drawn like the gaps of that cause.
-    pub parts: Vec<(String, Nanos)>,
-}
-
-/// Time that the run could have saved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loss {
-    /// How much.
-    pub lost: Nanos,
-    /// Why.
-    pub cause: String,
-    /// What to do about it.
-    pub fix: String,
-    /// Where to look, in nanoseconds on the record's clock.
-    pub window: Range<u64>,
-}
-
-/// A finding about two operations without order.
+/// A finding of the checker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HazardNote {
     /// The finding, in full.
     pub text: String,
-    /// The index of the first operation.
-    pub first: usize,
-    /// The index of the second one, which the missing edge would lead to.
+    /// The index of the first operation, if there are two.
+    pub first: Option<usize>,
+    /// The index of the other one, which the missing edge would lead to.
     pub second: usize,
-}
-
-/// A time in which an engine did nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
-    /// Whose engine.
-    pub device: DeviceId,
-    /// Which.
-    pub engine: Engine,
-    /// When, in nanoseconds on the record's clock.
-    pub window: Range<u64>,
-    /// Why, in the words of [`Bar::parts`].
-    pub cause: String,
 }
 
 /// What a page says. Sections without content say that there is none.
@@ -83,36 +51,28 @@ pub struct Gap {
 pub struct Page<'a> {
     /// The title.
     pub title: String,
-    /// The run in a sentence.
-    pub verdict: String,
-    /// A bar for each engine.
-    pub engines: Vec<Bar>,
-    /// Which of them limits the run.
-    pub limiting: Option<usize>,
-    /// The losses, the largest first; the page shows three.
-    pub losses: Vec<Loss>,
-    /// Idle times of engines, to be tinted by cause. They do not overlap in an engine.
-    pub gaps: Vec<Gap>,
-    /// Findings; `None` when nobody looked for any.
-    pub hazards: Option<Vec<HazardNote>>,
+    /// The figures; `None` when nobody computed them.
+    pub summary: Option<Summary>,
+    /// Findings, when somebody looked for any; how many of them are hazards says the summary.
+    pub hazards: Vec<HazardNote>,
     /// Where it comes from: names and values.
     pub provenance: Vec<(String, String)>,
-    /// The operations of the critical path, by index.
-    pub critical: Vec<usize>,
-    /// The record.
-    pub ops: &'a [Op],
+    /// The record, with the times that the summary is about.
+    pub ops: Cow<'a, [Op]>,
 }
 
 impl Page<'_> {
     /// The page.
     ///
     /// # Panics
-    /// When the critical path or a hazard names an operation that the record does not have.
+    /// When the summary or a finding names an operation that the record does not have.
     #[must_use]
     pub fn render(&self) -> String {
-        let pairs = self.hazards.iter().flatten().flat_map(|note| [note.first, note.second]);
-        let mut named = self.critical.iter().copied().chain(pairs);
-        assert!(named.all(|index| index < self.ops.len()), "an operation is not in the record");
+        let known = |index: usize| index < self.ops.len();
+        let notes =
+            self.hazards.iter().flat_map(|note| note.first.into_iter().chain([note.second]));
+        let named = self.summary.iter().flat_map(named_by).chain(notes);
+        assert!({ named }.all(known), "an operation is not in the record");
         let mut page = String::new();
         let mut rest = PAGE;
         while let Some((before, marked)) = rest.split_once("{{") {
@@ -130,16 +90,27 @@ impl Page<'_> {
             "title" => escaped(&self.title),
             "style" => STYLE.to_owned(),
             "verdict" => sections::verdict(self),
-            "engines" => sections::engines(self),
+            "engines" => bars::engines(self),
             "losses" => sections::losses(self),
+            "warnings" => sections::warnings(self),
             "still" => still::picture(self),
-            "hazards" => sections::hazards(self),
+            "hazards" => hazards::list(self),
             "provenance" => sections::provenance(self),
             "data" => data::json(self),
             "script" => format!("(() => {{\n'use strict';\n{}}})();\n", SCRIPTS.concat()),
             other => unreachable!("the page has no part {other}"),
         }
     }
+}
+
+/// Every record that a summary names.
+fn named_by(summary: &Summary) -> Vec<usize> {
+    let gaps = summary.gaps.iter().filter_map(|gap| gap.op);
+    let losses = summary.losses.iter().flat_map(|loss| loss.ops.iter().copied());
+    let lints = summary.lints.iter().flat_map(|lint| lint.ops.iter().copied());
+    let path = summary.critical.nodes().into_iter().map(Node::op);
+    let last_slack = summary.slack.len().checked_sub(1);
+    gaps.chain(losses).chain(lints).chain(path).chain(last_slack).collect()
 }
 
 /// Text that may stand between tags and in quoted attributes.
@@ -160,29 +131,59 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// Classes of time, the numbers of which the script knows: `page.css` and `draw.js`.
-const CAUSES: [(&str, &str); 7] = [
-    ("busy", "busy"),
-    ("expos", "exposed"),
-    ("fill", "fill"),
-    ("drain", "drain"),
-    ("wait", "waiting"),
-    ("host", "host"),
-    ("launch", "launch"),
-];
-
-/// The class of a cause, by the first word that it contains; the last is for all others.
-fn cause(words: &str) -> usize {
-    let words = words.to_lowercase();
-    if words.contains("depend") {
-        return 4;
-    }
-    CAUSES.iter().position(|(word, _)| words.contains(word)).unwrap_or(CAUSES.len())
+/// How a time looks: a class of `page.css`, which `draw.js` knows too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Busy,
+    Exposed,
+    Fill,
+    Drain,
+    Waiting,
+    Host,
+    Launch,
+    Other,
 }
 
-/// The name of a class.
-fn cause_class(class: usize) -> &'static str {
-    CAUSES.get(class).map_or("other", |(_, name)| name)
+impl Look {
+    fn of(cause: Cause) -> Self {
+        match cause {
+            Cause::Fill => Self::Fill,
+            Cause::Drain => Self::Drain,
+            Cause::HostLate(_) => Self::Host,
+            Cause::Dependency(_) => Self::Waiting,
+            Cause::Launch => Self::Launch,
+            Cause::Resource | Cause::Unknown => Self::Other,
+        }
+    }
+
+    fn of_path(category: Category) -> Self {
+        match category {
+            Category::Engine(_) => Self::Busy,
+            Category::Enqueue
+            | Category::Sync
+            | Category::Alloc
+            | Category::Copy
+            | Category::Load
+            | Category::User => Self::Host,
+            Category::Launch => Self::Launch,
+            Category::Unknown => Self::Other,
+            Category::Start => Self::Fill,
+            Category::Tail => Self::Drain,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Exposed => "exposed",
+            Self::Fill => "fill",
+            Self::Drain => "drain",
+            Self::Waiting => "waiting",
+            Self::Host => "host",
+            Self::Launch => "launch",
+            Self::Other => "other",
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //!
 //! - busy_e = |I_e| / T; mean concurrency = sum |I_e| / |union of I_e|;
 //! - exposed copy = |(uploads and downloads) without compute|; hidden share = 1 - exposed / |copies|;
-//! - bound T_lb = max W_e, with one copy engine max(W_upload + W_download, W_compute, ..);
+//! - bound T_lb = max W_e, with one copy engine max(W_upload + W_download, W_compute, ..), unless a
+//!   measured one is given;
 //! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n; efficiency T_lb / T and T_n / T;
 //! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb); contention = observed / isolated.
 #![forbid(unsafe_code)]
@@ -15,7 +16,6 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
-use crate::trace::overlap::achieved;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
@@ -38,6 +38,8 @@ pub type Alone<'a> = &'a dyn Fn(&Op) -> Option<Nanos>;
 pub struct Given<'a> {
     /// The copy engines of each device.
     pub copy_engines: CopyEngines,
+    /// The least time that the machine allows, measured; by default max W_e.
+    pub bound: Option<Nanos>,
     /// Chunks; by default as many as the records name, else the operations of the busiest engine.
     pub chunks: Option<u64>,
     /// The isolated duration of an operation, where it is known. Contention and isolated work are
@@ -47,18 +49,19 @@ pub struct Given<'a> {
 
 impl fmt::Debug for Given<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { copy_engines, chunks, .. } = self;
+        let Self { copy_engines, bound, chunks, .. } = self;
         f.debug_struct("Given")
             .field("copy_engines", copy_engines)
+            .field("bound", bound)
             .field("chunks", chunks)
             .finish_non_exhaustive()
     }
 }
 
 impl Default for Given<'_> {
-    /// Two copy engines, chunks as recorded, no isolated durations.
+    /// Two copy engines, bound and chunks as recorded, no isolated durations.
     fn default() -> Self {
-        Self { copy_engines: CopyEngines::Two, chunks: None, alone: &|_| None }
+        Self { copy_engines: CopyEngines::Two, bound: None, chunks: None, alone: &|_| None }
     }
 }
 
@@ -72,7 +75,8 @@ pub struct EngineMetrics {
     pub engine: EngineOf,
     /// |I_e|, the time in which it worked.
     pub busy: Nanos,
-    /// W_e: isolated where that is known of every operation, else the observed sum.
+    /// W_e: isolated where that is known of every operation, else the observed time |I_e|: a sum
+    /// would count kernels twice that ran at once.
     pub work: Nanos,
     /// Whether `work` is isolated.
     pub isolated: bool,
@@ -97,9 +101,9 @@ pub struct Metrics {
     pub exposed_peer: Nanos,
     /// The share of the copies' time that computing hid; `None` without copies.
     pub hidden: Option<f64>,
-    /// T_lb.
+    /// T_lb: the bound that was given, else max W_e.
     pub bound: Nanos,
-    /// The engine, or with one copy engine the first of the two, that T_lb comes from.
+    /// The engine with the most work, or with one copy engine the first of the two.
     pub limiting: Option<EngineOf>,
     /// Chunks.
     pub chunks: u64,
@@ -167,19 +171,20 @@ fn engine(
         parts.push(part);
     }
     let isolated = (known && isolated > 0.0).then_some(isolated);
+    let union = Union::of(parts);
+    let busy = union.length();
     let metrics = EngineMetrics {
         engine,
-        busy: Nanos(0),
-        work: isolated.map_or(Nanos(observed), |ns| Nanos::from_seconds(ns * 1e-9)),
+        busy,
+        work: isolated.map_or(busy, |ns| Nanos::from_seconds(ns * 1e-9)),
         isolated: isolated.is_some(),
         contention: isolated.map(|isolated| observed as f64 / isolated),
         ops: count,
     };
-    let union = Union::of(parts);
-    (EngineMetrics { busy: union.length(), ..metrics }, union)
+    (metrics, union)
 }
 
-/// T_lb and the engine that it comes from.
+/// max W_e and the engine that it comes from.
 fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option<EngineOf>) {
     let mut stations: BTreeMap<EngineOf, (u64, EngineOf)> = BTreeMap::new();
     for e in engines {
@@ -197,6 +202,25 @@ fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
     let busiest = engines.iter().max_by_key(|e| e.work).map_or(1, |e| e.ops as u64);
     let counted = if named.is_empty() { busiest } else { named.len() as u64 };
     given.unwrap_or(counted).max(1)
+}
+
+/// Achieved overlap: 0 for a serial run, 1 for a perfect one. `None` when the work of all engines
+/// exceeds the bound by less than a hundredth of the elapsed time: there is nothing to overlap, and
+/// the quotient would only magnify noise.
+///
+/// ```
+/// use trijet::base::units::Nanos;
+/// use trijet::trace::metrics::achieved;
+/// assert_eq!(achieved(Nanos(300), Nanos(300), Nanos(100)), Some(0.0));
+/// assert_eq!(achieved(Nanos(300), Nanos(100), Nanos(100)), Some(1.0));
+/// ```
+#[must_use]
+pub fn achieved(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64> {
+    let (work, elapsed, bound) = (work.0 as f64, elapsed.0 as f64, bound.0 as f64);
+    if work - bound < elapsed / 100.0 {
+        return None;
+    }
+    Some((work - elapsed) / (work - bound))
 }
 
 /// Measures `window` of a run; without one, from the first operation of a device to the last.
@@ -233,10 +257,11 @@ pub fn measure(ops: &[Op], dag: &Dag, window: Option<Range<u64>>, given: &Given<
         exposed_copy += copies.minus(&compute).length().0;
         exposed_peer += of(Engine::Peer).map_or(0, |peer| peer.minus(&compute).length().0);
     }
-    let (lower, limiting) = bound(&engines, given.copy_engines);
+    let (most, limiting) = bound(&engines, given.copy_engines);
+    let lower = given.bound.unwrap_or(most);
     let work: u64 = engines.iter().map(|e| e.work.0).sum();
     let chunks = chunks(ops, &engines, given.chunks);
-    let finite = Nanos(lower.0 + (work - lower.0) / chunks);
+    let finite = Nanos(lower.0 + work.saturating_sub(lower.0) / chunks);
     let ratio = |time: Nanos| (elapsed > 0).then(|| time.0 as f64 / elapsed as f64);
     Metrics {
         window,

@@ -9,7 +9,6 @@ pub mod file;
 pub mod html;
 mod json;
 pub mod metrics;
-pub mod overlap;
 pub mod perfetto;
 pub mod raw;
 pub mod summary;

@@ -9,7 +9,9 @@
 
 mod wire;
 
+use super::html::HazardNote;
 use super::tracks::{Shows, Track, kind_name, span, times, track_name, tracks};
+use crate::base::dag::Node;
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Declared, Engine, Op};
 use std::collections::BTreeMap;
@@ -50,6 +52,7 @@ const FLOW_END: u32 = 48;
 /// Types of a `TrackEvent`.
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
+const INSTANT: u64 = 3;
 const COUNTER_SAMPLE: u64 = 4;
 
 /// Fields of `DebugAnnotation`.
@@ -58,19 +61,19 @@ const DOUBLE: u32 = 5;
 const STRING: u32 = 6;
 const ANNOTATION_NAME: u32 = 10;
 
-/// The trace of a record, with an arrow for each of `edges`: pairs of indices, from the end of the
-/// first operation to the begin of the second. Give the critical path; all edges of a run hide it.
+/// The trace of a record, with an arrow for each of `edges`: from a call or the work of an operation
+/// to another, and a mark for each of `findings`. Give the critical path; all edges of a run hide it.
 ///
 /// ```
 /// use trijet::trace::perfetto;
-/// assert!(perfetto::trace(&[], &[]).is_empty());
+/// assert!(perfetto::trace(&[], &[], &[]).is_empty());
 /// ```
 ///
 /// # Panics
-/// When an edge names an operation that the record does not have.
+/// When an edge or a finding names an operation that the record does not have.
 #[must_use]
-pub fn trace(ops: &[Op], edges: &[(usize, usize)]) -> Vec<u8> {
-    let known = edges.iter().all(|(from, to)| *from < ops.len() && *to < ops.len());
+pub fn trace(ops: &[Op], edges: &[(Node, Node)], findings: &[HazardNote]) -> Vec<u8> {
+    let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
     assert!(known, "an edge names an operation that is not in the record");
     let tracks = tracks(ops);
     let mut writer = Writer { trace: Message::default(), next_uuid: 1, flows: flows(ops, edges) };
@@ -98,6 +101,7 @@ pub fn trace(ops: &[Op], edges: &[(usize, usize)]) -> Vec<u8> {
         });
         writer.counter("queue depth", OPERATIONS, queued, &mut folder);
     }
+    writer.findings(ops, findings);
     writer.trace.finish()
 }
 
@@ -105,17 +109,20 @@ fn is_transfer(op: &Op) -> bool {
     matches!(op.engine, Engine::Upload | Engine::Download | Engine::Peer)
 }
 
-/// The arrows that leave and reach an operation, by number.
+/// The arrows that leave and reach a call or an operation, by number.
 #[derive(Default)]
 struct Flows {
     leave: Vec<u64>,
     reach: Vec<u64>,
 }
 
-/// An arrow needs both of its ends, so one whose operation is drawn nowhere is left out.
-fn flows(ops: &[Op], edges: &[(usize, usize)]) -> BTreeMap<usize, Flows> {
-    let drawn = |index: usize| ops[index].times.is_some() || ops[index].call.is_some();
-    let mut flows: BTreeMap<usize, Flows> = BTreeMap::new();
+/// An arrow needs both of its ends, so one whose end is drawn nowhere is left out.
+fn flows(ops: &[Op], edges: &[(Node, Node)]) -> BTreeMap<Node, Flows> {
+    let drawn = |node: Node| {
+        let op = &ops[node.op()];
+        if node.is_call() { op.call.is_some() } else { op.times.is_some() }
+    };
+    let mut flows: BTreeMap<Node, Flows> = BTreeMap::new();
     for (number, (from, to)) in (1..).zip(edges) {
         if drawn(*from) && drawn(*to) {
             flows.entry(*from).or_default().leave.push(number);
@@ -134,8 +141,8 @@ struct Folder {
 struct Writer {
     trace: Message,
     next_uuid: u64,
-    /// Each is taken by the first track that shows its operation.
-    flows: BTreeMap<usize, Flows>,
+    /// Each is taken by the first track that shows its end: of an operation, its engine's.
+    flows: BTreeMap<Node, Flows>,
 }
 
 impl Writer {
@@ -199,14 +206,35 @@ impl Writer {
             .text(CATEGORY, if matches!(shows, Shows::Thread(_)) { "call" } else { kind_name(op) });
         event.text(EVENT_NAME, &op.label);
         annotate(&mut event, op, index);
-        // The call is the place of an arrow only where nothing else is known of an operation.
-        if (!matches!(shows, Shows::Thread(_)) || op.times.is_none())
-            && let Some(flows) = self.flows.remove(&index)
-        {
+        let on_host = matches!(shows, Shows::Thread(_));
+        let node = if on_host { Node::call(index) } else { Node::work(index) };
+        if let Some(flows) = self.flows.remove(&node) {
             flows.leave.iter().for_each(|number| event.fixed64(FLOW, *number));
             flows.reach.iter().for_each(|number| event.fixed64(FLOW_END, *number));
         }
         event
+    }
+
+    /// A mark for each finding where its second operation begins, with the report.
+    fn findings(&mut self, ops: &[Op], findings: &[HazardNote]) {
+        if findings.is_empty() {
+            return;
+        }
+        let uuid = self.describe("hazards", None, |d| d.number(CHILD_ORDERING, EXPLICIT));
+        for note in findings {
+            let op = ops.get(note.second).expect("a finding is about the record");
+            let at = op.times.or(op.call).map_or(0, |times| span(times).0);
+            let mut event = Message::default();
+            event.number(TYPE, INSTANT);
+            event.number(TRACK, uuid);
+            event.text(CATEGORY, "hazard");
+            event.text(EVENT_NAME, note.text.lines().next().unwrap_or("a finding"));
+            let mut report = Message::default();
+            report.text(ANNOTATION_NAME, "report");
+            report.text(STRING, &note.text);
+            event.message(ANNOTATION, &report);
+            self.packet(TRACK_EVENT, &event, Some(at));
+        }
     }
 
     /// The sum of the amounts that are there at a time: from begin to end, each.

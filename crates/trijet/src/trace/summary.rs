@@ -2,34 +2,47 @@
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, by_engine};
-use crate::base::ledger::Op;
+use crate::base::ledger::{Engine, Op};
 use crate::base::lint::Lint;
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::bubble::{Cause, Dependency, Gap, by_cause, gaps};
 use crate::trace::critical::{Category, Critical, critical, engine_name, slack};
 use crate::trace::metrics::{EngineMetrics, EngineOf, Given, Metrics, measure};
+use crate::trace::verdict::{Asked, Clocks, Verdict};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
 /// Losses that are listed.
 const LOSSES_MAX: usize = 3;
+/// Categories of the critical path that the text lists.
+const PATH_MAX: usize = 4;
 /// Operations that a loss names: those after its longest gaps.
 const OPS_MAX: usize = 5;
 /// Contention below this is noise of the measurement.
 const CONTENTION_MIN: f64 = 1.05;
+
+/// Whose times they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum How {
+    /// Those of a clock.
+    #[default]
+    Measured,
+    /// Those of a model.
+    Modelled,
+}
 
 /// What a summary is made with.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'a> {
     /// What to look at; by default from the first operation of a device to the last.
     pub window: Option<Range<u64>>,
-    /// The least time that the machine allows, measured; by default T_lb of the records.
-    pub bound: Option<Nanos>,
+    /// Whose times they are.
+    pub how: How,
     /// The latency of a launch on an idle stream.
     pub latency: Nanos,
-    /// Copy engines, chunks, isolated durations.
+    /// Copy engines, the bound, chunks, isolated durations.
     pub given: Given<'a>,
     /// Hazards that the checker found; `None` when it did not run.
     pub hazards: Option<usize>,
@@ -48,6 +61,20 @@ pub struct EngineSummary {
     pub idle: BTreeMap<Cause, Nanos>,
 }
 
+/// Two engines of a device, and whether they worked at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// The engines.
+    pub engines: [EngineOf; 2],
+    /// The time in which both worked.
+    pub together: Nanos,
+    /// As a share of the busy time of the one that was busy for less.
+    pub share: f64,
+    /// The answer for the two of their operations that came nearest to being at work at once: it
+    /// says why, where they never were.
+    pub verdict: Verdict,
+}
+
 /// Time that the limiting engine lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
@@ -59,21 +86,21 @@ pub struct Loss {
     pub fix: &'static str,
     /// The records that came late, longest gap first.
     pub ops: Vec<usize>,
+    /// The gap that has most of it.
+    pub longest: Range<u64>,
 }
 
 /// What a run was like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The figures of the window; its bound is that of the records.
+    /// The figures of the window.
     pub metrics: Metrics,
-    /// The bound that the run is judged by: the one given, else that of the records.
-    pub bound: Nanos,
-    /// Whether it was given.
-    pub bound_given: bool,
-    /// The bound over the elapsed time; `None` for an empty window.
-    pub efficiency: Option<f64>,
+    /// Whose times they are.
+    pub how: How,
     /// Each engine that worked.
     pub engines: Vec<EngineSummary>,
+    /// Each two engines of a device that did anything.
+    pub pairs: Vec<Pair>,
     /// What the limiting engine lost, most first.
     pub losses: Vec<Loss>,
     /// The critical path.
@@ -110,25 +137,48 @@ pub fn fix(cause: Cause) -> &'static str {
 }
 
 fn losses(gaps: &[Gap], engine: EngineOf) -> Vec<Loss> {
-    let mut by: BTreeMap<Cause, (u64, Vec<(u64, usize)>)> = BTreeMap::new();
+    let mut by: BTreeMap<Cause, Vec<(u64, &Gap)>> = BTreeMap::new();
     for gap in gaps.iter().filter(|gap| gap.engine == engine) {
         for (cause, part) in &gap.parts {
-            let entry = by.entry(*cause).or_insert((0, Vec::new()));
-            entry.0 += part.0;
-            entry.1.extend(gap.op.map(|op| (part.0, op)));
+            by.entry(*cause).or_default().push((part.0, gap));
         }
     }
     let mut losses: Vec<Loss> = by
         .into_iter()
-        .map(|(cause, (time, mut ops))| {
-            ops.sort_by_key(|(part, op)| (std::cmp::Reverse(*part), *op));
-            let ops = ops.into_iter().take(OPS_MAX).map(|(_, op)| op).collect();
-            Loss { cause, time: Nanos(time), fix: fix(cause), ops }
+        .map(|(cause, mut parts)| {
+            parts.sort_by_key(|(part, gap)| (std::cmp::Reverse(*part), gap.span.start));
+            Loss {
+                cause,
+                time: Nanos(parts.iter().map(|(part, _)| part).sum()),
+                fix: fix(cause),
+                ops: parts.iter().filter_map(|(_, gap)| gap.op).take(OPS_MAX).collect(),
+                longest: parts.first().map_or(0..0, |(_, gap)| gap.span.clone()),
+            }
         })
         .collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.time));
     losses.truncate(LOSSES_MAX);
     losses
+}
+
+/// Each two engines of a device, host functions aside: these are the host's.
+fn pairs(ops: &[Op], dag: &Dag, busy: &BTreeMap<EngineOf, Union>) -> Vec<Pair> {
+    // Only on one engine it matters what the times mean.
+    let asked = Asked { ops, dag, clocks: Clocks::ReadyToEnd };
+    let engines = busy.iter().filter(|(engine, _)| engine.1 != Engine::Host);
+    let engines: Vec<(&EngineOf, &Union)> = engines.collect();
+    let mut pairs = Vec::new();
+    for (number, (a, first)) in engines.iter().enumerate() {
+        for (b, second) in engines[number + 1..].iter().filter(|(b, _)| a.0 == b.0) {
+            let together = first.and(second).length();
+            let least = first.length().min(second.length()).0.max(1);
+            let share = together.0 as f64 / least as f64;
+            let verdict = asked.engines(**a, **b);
+            let engines = [**a, **b];
+            pairs.extend(verdict.map(|verdict| Pair { engines, together, share, verdict }));
+        }
+    }
+    pairs
 }
 
 /// The summary of a run.
@@ -164,14 +214,11 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
         }
     });
     let engines = engines.collect();
-    let bound = settings.bound.unwrap_or(metrics.bound);
-    let elapsed = metrics.elapsed();
     lints.sort_by_key(|lint| std::cmp::Reverse(lint.saved));
     Summary {
-        bound,
-        bound_given: settings.bound.is_some(),
-        efficiency: (elapsed.0 > 0).then(|| bound.0 as f64 / elapsed.0 as f64),
+        how: settings.how,
         engines,
+        pairs: pairs(ops, dag, &busy),
         losses: metrics.limiting.map_or_else(Vec::new, |engine| losses(&gaps, engine)),
         critical: critical(ops, dag, window, settings.latency),
         slack: slack(ops, dag),
@@ -183,7 +230,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     }
 }
 
-fn count(number: usize, what: &str) -> String {
+fn count(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
@@ -192,31 +239,32 @@ impl Summary {
     /// The first line: what was measured against what bound, and what was found.
     #[must_use]
     pub fn verdict(&self) -> String {
-        let mut text = match (self.efficiency, self.metrics.limiting) {
+        let how = match self.how {
+            How::Measured => "measured",
+            How::Modelled => "modelled",
+        };
+        let mut text = match (self.metrics.efficiency, self.metrics.limiting) {
             (Some(efficiency), Some((_, engine))) => format!(
-                "{} measured, bound {} ({}), efficiency {:.0} %",
+                "{} {how}, bound {} ({}), efficiency {:.0} %",
                 self.metrics.elapsed(),
-                self.bound,
+                self.metrics.bound,
                 engine_name(engine),
                 efficiency * 100.0
             ),
             _ => "nothing measured".to_owned(),
         };
-        let warnings = count(self.lints.len(), "warning");
+        let warnings = count(self.lints.len() as u64, "warning");
         text += &match self.hazards {
-            Some(hazards) => format!("; {}, {warnings}", count(hazards, "hazard")),
+            Some(hazards) => format!("; {}, {warnings}", count(hazards as u64, "hazard")),
             None => format!("; not checked for hazards, {warnings}"),
         };
         text
     }
 
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let several = self.engines.iter().any(|e| e.metrics.engine.0.0 > 0);
         for engine in &self.engines {
-            let EngineMetrics { engine: (device, role), busy, work, isolated, contention, .. } =
-                &engine.metrics;
-            let name = engine_name(*role);
-            let name = if several { format!("{name} {}", device.0) } else { name.to_owned() };
+            let EngineMetrics { busy, work, isolated, contention, .. } = &engine.metrics;
+            let name = self.engine_of(engine.metrics.engine);
             let share = engine.share * 100.0;
             write!(f, "{name:>15} busy {busy:>9} ({share:>5.1} %)")?;
             let alone = if *isolated { "alone" } else { "observed" };
@@ -230,22 +278,58 @@ impl Summary {
         Ok(())
     }
 
-    fn figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The figures of all engines together, a line each.
+    #[must_use]
+    pub fn figures(&self) -> String {
         let m = &self.metrics;
-        write!(f, "{} {}: ", m.chunks, if m.chunks == 1 { "chunk" } else { "chunks" })?;
-        write!(f, "{} at best with fill and drain", m.finite)?;
+        let mut text =
+            format!("{}: {} at best with fill and drain", count(m.chunks, "chunk"), m.finite);
         if let Some(efficiency) = m.finite_efficiency {
-            write!(f, " ({:.0} %)", efficiency * 100.0)?;
+            text += &format!(" ({:.0} %)", efficiency * 100.0);
         }
         if let Some(overlap) = m.overlap {
-            write!(f, "; overlap {overlap:.2}")?;
+            text += &format!("; overlap {overlap:.2}");
         }
-        writeln!(f, "; {:.2} engines at once", m.concurrency)?;
+        text += &format!("; {:.2} engines at once\n", m.concurrency);
         if let Some(hidden) = m.hidden {
             let hidden = hidden * 100.0;
-            writeln!(f, "copies exposed for {}, {hidden:.0} % hidden", m.exposed_copy)?;
+            text += &format!("copies exposed for {}, {hidden:.0} % hidden\n", m.exposed_copy);
         }
-        Ok(())
+        let mut together = Vec::new();
+        for pair in &self.pairs {
+            let (name, share) = (self.pair_name(pair), pair.share * 100.0);
+            match pair.together.0 {
+                0 => text += &format!("{name}: {}\n", pair.verdict),
+                _ => together.push(format!("{name} {} ({share:.0} %)", pair.together)),
+            }
+        }
+        if !together.is_empty() {
+            text += &format!("at once: {}\n", together.join(", "));
+        }
+        text
+    }
+
+    /// The two engines of a pair, in words.
+    #[must_use]
+    pub fn pair_name(&self, pair: &Pair) -> String {
+        let [a, b] = pair.engines.map(|engine| self.engine_of(engine));
+        format!("{a} and {b}")
+    }
+
+    /// An engine, with its device where there are several.
+    #[must_use]
+    pub fn engine_of(&self, (device, role): EngineOf) -> String {
+        let several = self.engines.iter().any(|e| e.metrics.engine.0 != device);
+        let name = engine_name(role);
+        if several { format!("{name} {}", device.0) } else { name.to_owned() }
+    }
+
+    /// The critical path by category, most time first.
+    #[must_use]
+    pub fn path(&self) -> Vec<(Category, Nanos)> {
+        let mut path: Vec<_> = self.critical.by.iter().map(|(at, time)| (*at, *time)).collect();
+        path.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        path
     }
 }
 
@@ -264,25 +348,24 @@ impl fmt::Display for Summary {
             return Ok(());
         }
         self.engine_lines(f)?;
-        self.figures(f)?;
+        f.write_str(&self.figures())?;
         for loss in &self.losses {
             let share = loss.time.0 as f64 / self.metrics.elapsed().0.max(1) as f64 * 100.0;
             let cause = loss.cause.to_string();
             write!(f, "lost {:>9} ({share:>4.1} %) {cause}", loss.time)?;
             if let Some(op) = loss.ops.first() {
-                write!(f, ", most before #{op}")?;
+                write!(f, ", longest before #{op}")?;
             }
             writeln!(f, "; {}", loss.fix)?;
         }
-        let mut path: Vec<_> = self.critical.by.iter().collect();
-        path.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
-        let path = path.iter().take(4).map(|(category, time)| format!("{category} {time}"));
+        let path = self.path();
+        let path = path.iter().take(PATH_MAX).map(|(category, time)| format!("{category} {time}"));
         writeln!(f, "critical path: {}", path.collect::<Vec<_>>().join(", "))?;
         for lint in self.lints.iter().take(LOSSES_MAX) {
             writeln!(f, "{lint}")?;
         }
         if self.contradictions > 0 {
-            let edges = count(self.contradictions, "edge");
+            let edges = count(self.contradictions as u64, "edge");
             writeln!(f, "the clocks contradict {edges}: times of devices or threads disagree")?;
         }
         Ok(())

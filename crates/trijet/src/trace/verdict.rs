@@ -10,6 +10,7 @@ use crate::base::dag::{Dag, Edge, Node};
 use crate::base::id::LaneId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::units::Nanos;
+use crate::trace::metrics::EngineOf;
 use std::fmt;
 use std::ops::Range;
 
@@ -194,17 +195,31 @@ impl Asked<'_> {
     }
 
     /// Were two streams at work at once? Decided by the pair of their operations that came nearest to
-    /// it; `None` when one of them did nothing. Merges the two in order of time.
+    /// it; `None` when one of them did nothing.
     #[must_use]
     pub fn streams(&self, a: LaneId, b: LaneId) -> Option<Verdict> {
-        let of = |lane| {
-            let in_lane = move |op: &usize| self.ops[*op].position.lane == lane;
-            let all = (0..self.ops.len()).filter(in_lane);
-            let mut timed: Vec<usize> = all.filter(|op| self.dag.work(*op).is_some()).collect();
-            timed.sort_by_key(|op| self.dag.work(*op).map(|span| span.start));
-            timed
-        };
-        let (first, second) = (of(a), of(b));
+        let of = |lane| self.timed(move |op| op.position.lane == lane);
+        self.nearest(&of(a), &of(b))
+    }
+
+    /// Were two engines at work at once? Decided like [`Asked::streams`].
+    #[must_use]
+    pub fn engines(&self, a: EngineOf, b: EngineOf) -> Option<Verdict> {
+        let of = |engine| self.timed(move |op| (op.device, op.engine) == engine);
+        self.nearest(&of(a), &of(b))
+    }
+
+    /// The operations with times of a kind, by begin.
+    fn timed(&self, wanted: impl Fn(&Op) -> bool) -> Vec<usize> {
+        let all = (0..self.ops.len()).filter(|op| wanted(&self.ops[*op]));
+        let mut timed: Vec<usize> = all.filter(|op| self.dag.work(*op).is_some()).collect();
+        timed.sort_by_key(|op| self.dag.work(*op).map(|span| span.start));
+        timed
+    }
+
+    /// The verdict of the pair that was together for the longest, or apart for the shortest. Merges
+    /// the two in order of time.
+    fn nearest(&self, first: &[usize], second: &[usize]) -> Option<Verdict> {
         let (mut i, mut j) = (0, 0);
         let mut best: Option<(i128, usize, usize)> = None;
         while let (Some(&x), Some(&y)) = (first.get(i), second.get(j)) {

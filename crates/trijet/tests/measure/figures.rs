@@ -2,6 +2,7 @@
 
 use crate::script::Script;
 use trijet::Nanos;
+use trijet::base::dag::{Dag, Kernels};
 use trijet::base::id::DeviceId;
 use trijet::base::ledger::Engine::{Compute, Download, Peer, Upload};
 use trijet::trace::metrics::{CopyEngines, Given, Metrics, measure};
@@ -130,4 +131,48 @@ fn queueing_for_an_engine_is_not_work() {
     let m = figures(&s);
     // Ready to end would be 10 + 20 + 30 = 60.
     assert_eq!((m.bound, m.elapsed()), (Nanos(30), Nanos(30)));
+}
+
+#[test]
+fn settled_records_show_when_the_engine_worked() {
+    let mut s = Script::default();
+    for n in 0..3 {
+        s.work(Upload, u32::try_from(n).expect("small"), 0..10 * (n + 1));
+    }
+    s.record(1, 0);
+    let settled = s.dag().settle(&s.ops);
+    let times = settled.iter().map(|op| op.times.map(|t| t.begin.0..t.end.0));
+    assert_eq!(times.collect::<Vec<_>>(), [Some(0..10), Some(10..20), Some(20..30), None]);
+    let again = Dag::new(&settled, Kernels::Several).settle(&settled);
+    assert!(again.iter().map(|op| op.times).eq(settled.iter().map(|op| op.times)));
+}
+
+/// Two kernels at once, 0..10 and 2..12: 20 as a sum, which is longer than the run.
+#[test]
+fn kernels_that_ran_at_once_are_not_work_twice() {
+    let mut s = Script::default();
+    s.work(Compute, 1, 0..10);
+    s.work(Compute, 2, 2..12);
+    let m = figures(&s);
+    assert_eq!((m.engines[0].work, m.engines[0].busy, m.bound), (Nanos(12), Nanos(12), Nanos(12)));
+    assert!(near(m.efficiency, 1.0));
+}
+
+#[test]
+fn all_figures_follow_a_bound_that_is_given() {
+    let mut s = Script::default();
+    for chunk in 0..2 {
+        let t = 30 * chunk;
+        s.work(Upload, 0, t..t + 10);
+        s.work(Compute, 0, t + 10..t + 20);
+        s.work(Download, 0, t + 20..t + 30);
+    }
+    let given = Given { bound: Some(Nanos(30)), ..Given::default() };
+    let m = measure(&s.ops, &s.dag(), None, &given);
+    // T = 60, sum W = 60, n = 2: T_n = 30 + (60 - 30) / 2 = 45; overlap (60 - 60) / (60 - 30).
+    assert_eq!((m.bound, m.finite), (Nanos(30), Nanos(45)));
+    assert!(near(m.efficiency, 0.5) && near(m.finite_efficiency, 0.75) && near(m.overlap, 0.0));
+    // Work beyond a bound that is too high would be negative.
+    let given = Given { bound: Some(Nanos(90)), ..Given::default() };
+    assert_eq!(measure(&s.ops, &s.dag(), None, &given).finite, Nanos(90));
 }

@@ -97,7 +97,8 @@ fn a_summary_says_first_what_matters() {
     let summary = summarize(&ops, &dag, &settings, lints);
     let text = summary.to_string();
     let first = text.lines().next().expect("a verdict");
-    let start = format!("{} measured, bound {} (", summary.metrics.elapsed(), summary.bound);
+    let start =
+        format!("{} measured, bound {} (", summary.metrics.elapsed(), summary.metrics.bound);
     assert!(first.starts_with(&start) && first.contains("; 2 hazards, "), "{text}");
     assert!(text.lines().count() <= 20, "{text}");
     for engine in &summary.engines {

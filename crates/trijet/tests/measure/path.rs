@@ -2,6 +2,7 @@
 
 use crate::script::Script;
 use trijet::Nanos;
+use trijet::base::dag::Node;
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
 use trijet::base::ledger::{HostCall, OpKind, Waited};
 use trijet::trace::critical::{Category, critical, slack, what_if};
@@ -36,6 +37,17 @@ fn contributions_are_those_of_the_chain() {
     assert_eq!(by, expected);
     let spans: Vec<_> = path.steps.iter().map(|step| step.span.clone()).collect();
     assert!(spans.windows(2).all(|pair| pair[0].end == pair[1].start), "{spans:?}");
+}
+
+#[test]
+fn arrows_lead_from_the_first_call_through_the_work() {
+    let s = chain();
+    let path = critical(&s.ops, &s.dag(), 0..40, Nanos(1));
+    let find = |engine| s.ops.iter().position(|op| op.engine == engine).expect("it is there");
+    let (up, kernel, down) = (find(Upload), find(Compute), find(Download));
+    let nodes = [Node::call(up), Node::work(up), Node::work(kernel), Node::work(down)];
+    assert_eq!(path.nodes(), nodes);
+    assert_eq!(path.edges(), [(nodes[0], nodes[1]), (nodes[1], nodes[2]), (nodes[2], nodes[3])]);
 }
 
 #[test]

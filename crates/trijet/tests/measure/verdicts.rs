@@ -6,6 +6,7 @@ use trijet::base::dag::{Dag, Edge};
 use trijet::base::id::LaneId;
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
 use trijet::base::ledger::Waited;
+use trijet::trace::summary::{Settings, summarize};
 use trijet::trace::verdict::{Asked, Clocks, Useless, Verdict};
 
 fn ask<'a>(s: &'a Script, dag: &'a Dag, clocks: Clocks) -> Asked<'a> {
@@ -122,4 +123,37 @@ fn streams_are_judged_by_the_pair_that_came_nearest() {
     let both = Some(Verdict::Overlap { together: Nanos(5), share: 0.5 });
     assert_eq!(asked.streams(LaneId(1), LaneId(2)), both);
     assert_eq!(asked.streams(LaneId(1), LaneId(7)), None);
+}
+
+/// Upload 0..10 and 10..20, kernels 10..20 and 25..30 that follow them; the download waits for all.
+#[test]
+fn a_summary_says_of_each_two_engines_whether_they_were_at_once() {
+    let mut s = Script::default();
+    s.work(Upload, 1, 0..10);
+    s.order(1, 1, 2);
+    s.work(Compute, 2, 10..20);
+    s.work(Upload, 1, 12..22);
+    s.order(2, 1, 2);
+    s.work(Compute, 2, 25..30);
+    s.order(3, 2, 3);
+    s.work(Download, 3, 30..40);
+    let dag = s.dag();
+    let summary = summarize(&s.ops, &dag, &Settings::default(), Vec::new());
+    let found: Vec<_> =
+        summary.pairs.iter().map(|p| (summary.pair_name(p), p.together.0)).collect();
+    let pair = |name: &str, together| (name.to_owned(), together);
+    assert_eq!(
+        found,
+        [
+            pair("upload and compute", 8),
+            pair("upload and download", 0),
+            pair("compute and download", 0)
+        ]
+    );
+    // Kernels worked for 15, of which 12..20 beside an upload.
+    assert!((summary.pairs[0].share - 8.0 / 15.0).abs() < 1e-9);
+    let text = summary.figures();
+    assert!(text.contains("at once: upload and compute 8 ns (53 %)"), "{text}");
+    let ordered = "compute and download: serial because ordered: a wait for an event, #";
+    assert!(text.contains(ordered), "{text}");
 }

@@ -165,7 +165,7 @@ fn an_import_of_an_upper_floor_or_a_sibling_is_found() {
     let text = "use crate::base::Error;\nuse crate::stream::Lane;\nuse crate::{\n    base::Id,\n    \
                 check::{Rule},\n};\nfn f() -> crate::trace::Lane { super::super::memory::x() }\n\
                 // crate::task\nmod tests {\n    use super::super::super::graph;\n}\n";
-    let bad = File::new("crates/trijet/src/trace/overlap.rs", text);
+    let bad = File::new("crates/trijet/src/trace/metrics.rs", text);
     assert_eq!(lines(&imports(&bad)), [2, 3, 7, 10]);
 }
 

@@ -5,7 +5,7 @@ use super::super::print;
 use trijet::base::units::rate;
 use trijet::pipeline::{Calibration, Report};
 use trijet::trace::timeline::{extent, staircase};
-use trijet::{Bytes, Device, Nanos, Result};
+use trijet::{Bytes, Device, Result};
 use trijet_cli::digest::Digest;
 
 /// Columns of the drawing.
@@ -16,8 +16,6 @@ const CHUNKS: u64 = 12;
 /// One schedule.
 pub(super) struct Line {
     pub(super) report: Report,
-    /// The elapsed time of the run that the engines and the timeline come from.
-    pub(super) recorded: Nanos,
     pub(super) hash: Digest,
 }
 
@@ -31,7 +29,8 @@ pub(super) fn table(
     let Some(first) = lines.first() else { return Ok(()) };
     print(format_args!("{}: {}", first.report.device, first.report.clock_words()))?;
     print(calibration)?;
-    let report = &first.report;
+    // Halos make the bytes depend on the chunks: the bound is that of the last, which is drawn.
+    let report = lines.last().map_or(&first.report, |line| &line.report);
     let copies = calibration.bound(report.bytes_in, report.bytes_out);
     if let (Some(bound), Some(kernels)) = (report.bound, report.engine("compute")) {
         let kernels = kernels.work();
@@ -46,15 +45,12 @@ pub(super) fn table(
         print(format_args!("{}  {hash}", line(report)))?;
     }
     print("")?;
-    if let Some(Line { report: best, recorded, .. }) = lines.last() {
-        print(format_args!("one run with the times of every operation, {recorded}:"))?;
+    if let Some(Line { report: best, .. }) = lines.last() {
         print_timeline(best)?;
-        if let Some(limiting) = best.limiting() {
-            let e = &best.exposed;
-            print(format_args!(
-                "limited by {}; it idled {} to fill, {} to drain, {} waiting, {} for the host",
-                limiting.name, e.fill, e.drain, e.dependency, e.host
-            ))?;
+        print("")?;
+        if let Some(summary) = best.summary() {
+            print("one more run, with the times of every operation:")?;
+            print(summary.to_string().trim_end())?;
         }
         if best.ordering.over_waits > 0 {
             print(format_args!(
@@ -99,7 +95,7 @@ fn print_timeline(report: &Report) -> Result<()> {
     let Some(window) = extent(&first) else { return Ok(()) };
     let shown = CHUNKS.min(report.plan.chunks.len() as u64);
     print(format_args!(
-        "{}, the first {shown} chunks, a symbol each:",
+        "{}, the first {shown} chunks, a symbol each; idle: .",
         report.plan.schedule.name()
     ))?;
     print(staircase(&first, window, WIDTH).trim_end())

@@ -26,7 +26,7 @@ for (const [name, column] of Object.entries(source.columns)) {
   op[name] = typeof column === 'string' ? unpacked(column) : column;
 }
 const COUNT = source.count;
-const TIMED = 1, CALLED = 2, UNDECLARED = 4, CRITICAL = 8;
+const TIMED = 1, CALLED = 2, UNDECLARED = 4, CRITICAL = 8, CRITICAL_CALL = 16;
 
 // The operations before and after each, as lists in one array: `start[i]` to `start[i + 1]`.
 function adjacency(keys, others) {
@@ -74,7 +74,7 @@ class Row {
       this.levels.push(level);
       below = level;
     }
-    this.critical = this.count(i => op.flags[i] & CRITICAL);
+    this.critical = this.count(i => op.flags[i] & (call ? CRITICAL_CALL : CRITICAL));
   }
 
   // How many before each place have a property, so that any span is counted at once.
@@ -111,9 +111,13 @@ const rows = buildRows();
 
 // The gaps of each track, by time.
 const gaps = new Map();
-for (const [track, from, to, cause, words] of source.gaps) {
-  if (!gaps.has(track)) gaps.set(track, []);
-  gaps.get(track).push({ from, to, cause, words });
+{
+  const [track, from, took, cause] = ['track', 'from', 'took', 'cause'].map(name => unpacked(source.gaps[name]));
+  track.forEach((of, n) => {
+    const [look, words] = source.gaps.causes[cause[n]];
+    if (!gaps.has(of)) gaps.set(of, []);
+    gaps.get(of).push({ from: from[n], to: from[n] + took[n], look, words });
+  });
 }
 for (const list of gaps.values()) list.sort((a, b) => a.from - b.from);
 

@@ -5,8 +5,9 @@
 
 use super::super::json::string;
 use super::super::tracks::{self, Shows, Track, kind_name, span, track_name};
-use super::{Page, cause};
+use super::{Look, Page};
 use crate::base::ledger::{Declared, Op};
+use crate::trace::bubble::Cause;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -18,9 +19,10 @@ const TIMED: u64 = 1;
 const CALLED: u64 = 2;
 const UNDECLARED: u64 = 4;
 const CRITICAL: u64 = 8;
+const CRITICAL_CALL: u64 = 16;
 
 pub(super) fn json(page: &Page<'_>) -> String {
-    let ops = page.ops;
+    let ops = &*page.ops;
     let tracks = tracks::tracks(ops);
     let mut text = String::from("{");
     write!(text, "\"count\":{},\"rows\":[", ops.len()).expect("writing to a string");
@@ -31,20 +33,47 @@ pub(super) fn json(page: &Page<'_>) -> String {
     text.push_str(&rows.collect::<Vec<_>>().join(","));
     text.push_str("],\"columns\":{");
     columns(&mut text, page, &tracks);
-    text.push_str("},\"gaps\":[");
-    let gaps = page.gaps.iter().filter_map(|gap| {
-        let wanted = Shows::Engine(gap.device, gap.engine);
-        let track = tracks.iter().position(|track| track.shows == wanted)?;
-        let (from, to) = (gap.window.start, gap.window.end);
-        Some(format!("[{track},{from},{to},{},{}]", cause(&gap.cause), string(&gap.cause)))
+    text.push_str("},\"gaps\":");
+    text.push_str(&gaps(page, &tracks));
+    text.push_str(",\"hazards\":[");
+    let hazards = page.hazards.iter().map(|note| match note.first {
+        Some(first) => format!("[{first},{}]", note.second),
+        None => format!("[null,{}]", note.second),
     });
-    text.push_str(&gaps.collect::<Vec<_>>().join(","));
-    text.push_str("],\"hazards\":[");
-    let hazards = page.hazards.iter().flatten();
-    let hazards = hazards.map(|note| format!("[{},{}]", note.first, note.second));
     text.push_str(&hazards.collect::<Vec<_>>().join(","));
     text.push_str("]}");
     text
+}
+
+/// The idle times of the tracks, a cause each: the parts of a gap follow each other in their order.
+fn gaps(page: &Page<'_>, tracks: &[Track]) -> String {
+    let mut columns: [Vec<u64>; 4] = Default::default();
+    let mut causes: Vec<Cause> = Vec::new();
+    for gap in page.summary.iter().flat_map(|summary| &summary.gaps) {
+        let wanted = Shows::Engine(gap.engine.0, gap.engine.1);
+        let Some(track) = tracks.iter().position(|track| track.shows == wanted) else { continue };
+        let mut from = gap.span.start;
+        for (cause, part) in &gap.parts {
+            let known = causes.iter().position(|known| known == cause);
+            let number = known.unwrap_or_else(|| {
+                causes.push(*cause);
+                causes.len() - 1
+            });
+            let row = [track as u64, from, part.0, number as u64];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            from += part.0;
+        }
+    }
+    let [track, from, took, cause] = columns.map(|column| packed(&mut column.into_iter()));
+    let causes = causes.iter().map(|cause| {
+        let words = string(&cause.to_string());
+        format!("[\"{}\",{words}]", Look::of(*cause).class())
+    });
+    format!(
+        "{{\"track\":\"{track}\",\"from\":\"{from}\",\"took\":\"{took}\",\"cause\":\"{cause}\",\
+         \"causes\":[{}]}}",
+        causes.collect::<Vec<_>>().join(",")
+    )
 }
 
 /// A row: its track, what kind of track that is, and the name in the margin.
@@ -62,9 +91,12 @@ fn row(ops: &[Op], track: &Track, number: usize, several: bool) -> String {
 }
 
 fn columns(text: &mut String, page: &Page<'_>, tracks: &[Track]) {
-    let ops = page.ops;
-    let mut critical = vec![false; ops.len()];
-    page.critical.iter().for_each(|index| critical[*index] = true);
+    let ops = &*page.ops;
+    let mut critical = vec![0; ops.len()];
+    let summary = page.summary.as_ref();
+    for node in summary.map_or_else(Vec::new, |summary| summary.critical.nodes()) {
+        critical[node.op()] |= if node.is_call() { CRITICAL_CALL } else { CRITICAL };
+    }
     let (labels, label) = table(ops.iter().map(|op| op.label.clone().into_owned()));
     let (sites, site) =
         table(ops.iter().map(|op| op.site.as_ref().map_or(String::new(), ToString::to_string)));
@@ -76,7 +108,7 @@ fn columns(text: &mut String, page: &Page<'_>, tracks: &[Track]) {
         flag(op.times.is_some(), TIMED)
             | flag(op.call.is_some(), CALLED)
             | flag(op.declared == Declared::Nothing, UNDECLARED)
-            | flag(*critical, CRITICAL)
+            | critical
     });
     let mut column = |name: &str, values: &mut dyn Iterator<Item = u64>| {
         write!(text, "\"{name}\":\"{}\",", packed(values)).expect("writing to a string");
@@ -92,6 +124,8 @@ fn columns(text: &mut String, page: &Page<'_>, tracks: &[Track]) {
     column("bytes", &mut ops.iter().map(|op| op.bytes));
     // 0 stands for none.
     column("chunk", &mut ops.iter().map(|op| op.chunk.map_or(0, |chunk| chunk.saturating_add(1))));
+    let slack = |op: usize| summary?.slack.get(op).copied().flatten();
+    column("slack", &mut (0..ops.len()).map(|op| slack(op).map_or(0, |slack| slack.0 + 1)));
     column("stream", &mut ops.iter().map(|op| u64::from(op.position.lane.0)));
     column("position", &mut ops.iter().map(|op| op.position.seq));
     column("thread", &mut ops.iter().map(|op| op.thread));

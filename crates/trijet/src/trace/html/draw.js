@@ -29,7 +29,7 @@ function readLook() {
     probe.style.color = `var(--${name})`;
     return getComputedStyle(probe).color;
   };
-  look = { chunks: [], inks: [], causes: [], pixels: [] };
+  look = { chunks: [], inks: [], pixels: [] };
   for (const name of ['paper', 'panel', 'lane', 'line', 'ink', 'soft', 'accent', 'critical', 'hazard', 'select']) {
     look[name] = colour(name);
   }
@@ -43,7 +43,7 @@ function readLook() {
   const [r, g, b] = channels(look.critical);
   look.criticalPixel = b << 16 | g << 8 | r;
   const idle = colour('idle');
-  look.causes = CAUSES.map(cause => hatch(cause, idle, colour));
+  look.causes = new Map(CAUSES.map(cause => [cause, hatch(cause, idle, colour)]));
   probe.remove();
 }
 
@@ -318,7 +318,7 @@ function drawGaps(row, top, height) {
       seek(Math.max(gap.to, timeOf(x + 1)));
       continue;
     }
-    pen.fillStyle = look.causes[gap.cause];
+    pen.fillStyle = look.causes.get(gap.look);
     pen.fillRect(x, top, end - x, height);
   }
 }
@@ -350,7 +350,7 @@ function placeOf(i) {
 
 function drawEdges() {
   source.hazards.forEach(([first, second], n) => {
-    arrow(first, second, look.hazard, [6, 4], n === state.hazard ? 3 : 1.5);
+    if (first !== null) arrow(first, second, look.hazard, [6, 4], n === state.hazard ? 3 : 1.5);
   });
   if (state.selected < 0) return;
   // An operation of a wide graph may have thousands.

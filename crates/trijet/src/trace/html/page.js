@@ -252,21 +252,27 @@ function searchKey(event) {
   if (event.key === 'Escape') { searchBox.value = ''; search(''); canvas.focus(); }
 }
 
-// Links to a time (`#t=from,to`) and to a hazard (`#hazard=n`).
+// Links to a time (`#t=from,to`), an operation (`#op=n`) and a hazard (`#hazard=n`).
 function follow() {
-  const time = location.hash.match(/^#t=(\d+),(\d+)$/), hazard = location.hash.match(/^#hazard=(\d+)$/);
+  const link = location.hash;
+  const time = link.match(/^#t=(\d+),(\d+)$/), hazard = link.match(/^#hazard=(\d+)$/), one = link.match(/^#op=(\d+)$/);
   if (time) {
     state.range = [Number(time[1]), Number(time[2])];
     around(...state.range);
     showStatistics(byId('statistics'), state.range);
   } else if (hazard && source.hazards[hazard[1]]) {
     state.hazard = Number(hazard[1]);
-    const pair = source.hazards[hazard[1]];
-    select(pair[1]);
+    const pair = source.hazards[hazard[1]].filter(i => i !== null);
+    select(pair[pair.length - 1]);
     pair.forEach(reveal);
     const at = pair.map(i => op.flags[i] & TIMED ? [op.begin[i], op.begin[i] + op.took[i]]
                                                  : [op.call[i], op.call[i] + op.calling[i]]);
-    around(Math.min(at[0][0], at[1][0]), Math.max(at[0][1], at[1][1]));
+    around(Math.min(...at.map(span => span[0])), Math.max(...at.map(span => span[1])));
+  } else if (one && one[1] < COUNT) {
+    clear();
+    select(Number(one[1]));
+    reveal(state.selected);
+    zoomToSelected();
   } else return;
   byId('h-timeline').scrollIntoView();
 }
@@ -287,10 +293,10 @@ function legend() {
   const entry = (made, text) => element('span', '', made, document.createTextNode(text));
   const mark = name => { const made = element('span', ''); made.className = name; return made; };
   const list = [document.createTextNode('a colour and a number per chunk')];
-  if (op.flags.some(flags => flags & CRITICAL)) list.push(entry(mark('line'), 'critical path'));
+  if (op.flags.some(flags => flags & (CRITICAL | CRITICAL_CALL))) list.push(entry(mark('line'), 'critical path'));
   const causes = new Map();
-  for (const all of gaps.values()) for (const gap of all) causes.set(gap.words, gap.cause);
-  for (const [text, cause] of causes) list.push(entry(mark(`key c-${CAUSES[cause]}`), `idle: ${text}`));
+  for (const all of gaps.values()) for (const gap of all) causes.set(gap.words, gap.look);
+  for (const [text, look] of causes) list.push(entry(mark(`key c-${look}`), `idle: ${text}`));
   if (source.hazards.length > 0) list.push(entry(mark('line dashed'), 'order that is missing'));
   byId('legend').append(...list.map(item => element('span', '', item)));
 }
@@ -350,4 +356,4 @@ function start() {
 }
 start();
 // For scripts that measure or test a page.
-window.timeline = { state, rows, draw, fit, zoom, move, count: COUNT };
+window.timeline = { state, rows, draw, fit, zoom, move, count: COUNT, label: i => op.labels[op.label[i]] };

@@ -1,88 +1,46 @@
-//! The parts of the page that need no script.
+//! The parts of the page that are lists of text.
 #![forbid(unsafe_code)]
 
-use super::{Page, cause, cause_class, escaped};
-use crate::base::units::Nanos;
+use super::bars::share_of;
+use super::{Page, escaped};
+use crate::trace::summary::named;
 use std::fmt::Write;
 
-/// Losses that the page shows.
-const LOSSES: usize = 3;
-/// Below this share of a bar, in thousandths, a part has no room for its name.
-const NAMED_FROM: u64 = 90;
+/// A value of more bytes than this gets a line of its own.
+const WIDE: usize = 60;
 
 pub(super) fn verdict(page: &Page<'_>) -> String {
-    if page.verdict.is_empty() {
-        return none("Nobody judged this run.");
+    match &page.summary {
+        None => none("Nobody judged this run."),
+        Some(summary) => format!("<p id=\"verdict\">{}</p>", escaped(&summary.verdict())),
     }
-    format!("<p id=\"verdict\">{}</p>", escaped(&page.verdict))
 }
 
-fn none(words: &str) -> String {
+pub(super) fn none(words: &str) -> String {
     format!("<p class=\"none\">{words}</p>")
 }
 
-/// A part of a whole in thousandths.
-fn share(part: Nanos, whole: u64) -> u64 {
-    u64::try_from(u128::from(part.0) * 1000 / u128::from(whole.max(1))).unwrap_or(1000)
-}
-
-fn percent(thousandths: u64) -> String {
-    format!("{}.{} %", thousandths / 10, thousandths % 10)
-}
-
-pub(super) fn engines(page: &Page<'_>) -> String {
-    let total = |parts: &[(String, Nanos)]| parts.iter().map(|(_, time)| time.0).sum::<u64>();
-    let Some(longest) = page.engines.iter().map(|bar| total(&bar.parts)).max() else {
-        return none("No engine was measured.");
-    };
-    let mut text = String::from("<div class=\"bars\">");
-    for (number, bar) in page.engines.iter().enumerate() {
-        let limits = page.limiting == Some(number);
-        let mark = if limits { " <span class=\"limit\">limits the run</span>" } else { "" };
-        let mut drawn = String::new();
-        let mut listed = String::new();
-        for (label, time) in bar.parts.iter().filter(|(_, time)| time.0 > 0) {
-            let (class, part) = (cause_class(cause(label)), share(*time, longest));
-            let width = percent(part).replace(' ', "");
-            let label = escaped(label);
-            let name = if part >= NAMED_FROM { format!("<i>{label}</i>") } else { String::new() };
-            let of_whole = percent(share(*time, total(&bar.parts)));
-            write!(drawn, "<span class=\"part c-{class}\" style=\"width:{width}\">{name}</span>")
-                .and_then(|()| {
-                    write!(
-                        listed,
-                        "<li><span class=\"key c-{class}\"></span>{label} <b>{time}</b> {of_whole}</li>"
-                    )
-                })
-                .expect("writing to a string");
-        }
-        write!(
-            text,
-            "<div class=\"bar{}\"><h3>{}{mark}</h3><div class=\"whole\" aria-hidden=\"true\">{drawn}\
-             </div><ul>{listed}</ul></div>",
-            if limits { " limiting" } else { "" },
-            escaped(&bar.name)
-        )
-        .expect("writing to a string");
-    }
-    text.push_str("</div>");
-    text
-}
-
+/// What the limiting engine lost, with the operations that came late.
 pub(super) fn losses(page: &Page<'_>) -> String {
-    if page.losses.is_empty() {
+    let Some(summary) = page.summary.as_ref().filter(|summary| !summary.losses.is_empty()) else {
         return none("None was found.");
-    }
+    };
+    let engine = summary.metrics.limiting.map_or(String::new(), |e| summary.engine_of(e));
     let mut text = String::from("<ol class=\"losses\">");
-    for loss in page.losses.iter().take(LOSSES) {
+    for loss in &summary.losses {
+        let most = loss.ops.first().map_or(String::new(), |op| {
+            format!(", the longest before {}", escaped(&named(&page.ops, *op)))
+        });
         write!(
             text,
-            "<li><b>{}</b> <span>{}</span> <em>{}</em> <a href=\"#t={},{}\">show</a></li>",
-            loss.lost,
-            escaped(&loss.cause),
-            escaped(&loss.fix),
-            loss.window.start,
-            loss.window.end
+            "<li><b>{}</b> ({}) <span>{engine} idle: {}{most}.</span> <em>Fix: {}.</em> \
+             <a href=\"#t={},{}\">show</a></li>",
+            loss.time,
+            share_of(loss.time, summary.metrics.elapsed()),
+            escaped(&loss.cause.to_string()),
+            escaped(loss.fix),
+            loss.longest.start,
+            loss.longest.end
         )
         .expect("writing to a string");
     }
@@ -90,21 +48,23 @@ pub(super) fn losses(page: &Page<'_>) -> String {
     text
 }
 
-pub(super) fn hazards(page: &Page<'_>) -> String {
-    let Some(hazards) = &page.hazards else {
-        return none("This run was not checked for hazards.");
-    };
-    if hazards.is_empty() {
+/// The remarks about performance.
+pub(super) fn warnings(page: &Page<'_>) -> String {
+    let Some(summary) = &page.summary else { return none("Nobody looked for any.") };
+    if summary.lints.is_empty() {
         return none("None was found.");
     }
-    let mut text = String::from("<ol class=\"hazards\">");
-    for (number, note) in hazards.iter().enumerate() {
+    let mut text = String::from("<ol class=\"losses\">");
+    for lint in &summary.lints {
+        let link =
+            lint.ops.first().map_or(String::new(), |op| format!(" <a href=\"#op={op}\">show</a>"));
         write!(
             text,
-            "<li><pre>{}</pre><a href=\"#hazard={number}\">show operations {} and {}</a></li>",
-            escaped(&note.text),
-            note.first,
-            note.second
+            "<li><b>up to {}</b> <code>{}</code> <span>{}.</span> <em>Fix: {}.</em>{link}</li>",
+            lint.saved,
+            lint.rule.name(),
+            escaped(&lint.text),
+            escaped(lint.rule.fix())
         )
         .expect("writing to a string");
     }
@@ -118,7 +78,8 @@ pub(super) fn provenance(page: &Page<'_>) -> String {
     }
     let mut text = String::from("<dl>");
     for (name, value) in &page.provenance {
-        write!(text, "<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
+        let class = if value.len() > WIDE { " class=\"wide\"" } else { "" };
+        write!(text, "<div{class}><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
             .expect("writing to a string");
     }
     text.push_str("</dl>");

@@ -20,7 +20,7 @@ const MARGIN: usize = 110;
 const COLOURS: u64 = 12;
 
 pub(super) fn picture(page: &Page<'_>) -> String {
-    let ops = page.ops;
+    let ops = &*page.ops;
     let Some(window) = extent(ops) else {
         return "<p class=\"none\">No operation has times.</p>".to_owned();
     };

@@ -2,7 +2,11 @@
 
 use super::super::tracks::samples::op;
 use super::*;
-use crate::base::ledger::OpKind;
+use crate::base::dag::{Dag, Kernels};
+use crate::base::ledger::{Engine, OpKind};
+use crate::base::lint::{Lint, Rule};
+use crate::base::units::Nanos;
+use crate::trace::summary::{Settings, summarize};
 
 /// Text that would be markup, close the script, or end an attribute.
 const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&amp;{{data}}\u{2028}";
@@ -17,24 +21,21 @@ fn sample() -> Vec<Op> {
     ops
 }
 
+/// The upload begins 5 ns into the window and the kernel follows it.
+fn summary(ops: &[Op], lints: Vec<Lint>) -> Summary {
+    let settings = Settings { window: Some(5..40), hazards: Some(1), ..Settings::default() };
+    summarize(ops, &Dag::new(ops, Kernels::OneAtATime), &settings, lints)
+}
+
 fn evil_page(ops: &[Op]) -> Page<'_> {
     let evil = || EVIL.to_owned();
+    let lint = Lint { rule: Rule::SmallCopy, saved: Nanos(3), ops: vec![1], text: evil() };
     Page {
         title: evil(),
-        verdict: evil(),
-        engines: vec![Bar { name: evil(), parts: vec![(evil(), Nanos(7))] }],
-        limiting: Some(0),
-        losses: vec![Loss { lost: Nanos(5), cause: evil(), fix: evil(), window: 3..9 }],
-        gaps: vec![Gap {
-            device: DeviceId(0),
-            engine: Engine::Upload,
-            window: 0..10,
-            cause: evil(),
-        }],
-        hazards: Some(vec![HazardNote { text: evil(), first: 0, second: 1 }]),
+        summary: Some(summary(ops, vec![lint])),
+        hazards: vec![HazardNote { text: evil(), first: Some(0), second: 1 }],
         provenance: vec![(evil(), evil())],
-        critical: vec![1],
-        ops,
+        ops: ops.into(),
     }
 }
 
@@ -42,12 +43,13 @@ fn evil_page(ops: &[Op]) -> Page<'_> {
 fn text_from_outside_never_becomes_markup() {
     let ops = sample();
     let page = evil_page(&ops).render();
-    let plain = Page { ops: &ops, ..Page::default() };
+    let plain = Page { ops: ops.as_slice().into(), ..Page::default() };
     assert!(!page.contains("<img"), "a tag came through");
     let tags = |text: &str| text.matches("</script>").count();
     assert_eq!(tags(&page), tags(&plain.render()));
     assert_eq!(page.matches("<script").count(), 2, "the data and the script");
-    assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 11);
+    // Twice the title; the finding, the remark, two of the provenance; the loss before the kernel.
+    assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 7);
 }
 
 #[test]
@@ -59,7 +61,11 @@ fn the_data_of_a_page_are_json_that_says_what_was_given() {
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(data["count"], 2);
     assert_eq!(data["columns"]["labels"][1], EVIL);
-    assert_eq!(data["gaps"], serde_json::json!([[0, 0, 10, 7, EVIL]]));
+    // The upload idles from 5 to 10 and from 20 to 40, the kernels from 5 to 20.
+    let causes = serde_json::json!([["fill", "fill"], ["drain", "drain"]]);
+    assert_eq!(data["gaps"]["causes"], causes);
+    // 5, +15, -15 as 10, 30, 29.
+    assert_eq!(data["gaps"]["from"], "Ch4d");
     assert_eq!(data["hazards"], serde_json::json!([[0, 1]]));
     let names: Vec<_> = data["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
     assert_eq!(names, ["upload", "compute", "stream 0", "stream 1", "host thread 0"]);
@@ -71,6 +77,7 @@ fn a_section_without_content_says_so() {
     for words in [
         "Nobody judged this run.",
         "No engine was measured.",
+        "Nobody looked for any.",
         "This run was not checked for hazards.",
         "No operation has times.",
         "Nothing is known.",
@@ -78,8 +85,8 @@ fn a_section_without_content_says_so() {
         assert!(page.contains(words), "{words}");
     }
     assert_eq!(page.matches("None was found.").count(), 1, "of losses");
-    let checked = Page { hazards: Some(Vec::new()), ..Page::default() }.render();
-    assert_eq!(checked.matches("None was found.").count(), 2);
+    let checked = Page { summary: Some(summary(&[], Vec::new())), ..Page::default() }.render();
+    assert_eq!(checked.matches("None was found.").count(), 3, "nor remarks, nor hazards");
 }
 
 #[test]
@@ -99,46 +106,57 @@ fn a_page_loads_nothing() {
 }
 
 #[test]
-fn the_largest_three_losses_are_shown_with_a_link_to_their_time() {
-    let loss = |n: u64| Loss {
-        lost: Nanos(n),
-        cause: format!("cause {n}"),
-        fix: String::new(),
-        window: n..n + 1,
-    };
-    let page = Page { losses: (1..=4).map(loss).collect(), ..Page::default() }.render();
-    assert!(page.contains("<b>3 ns</b> <span>cause 3</span>") && page.contains("#t=3,4"));
-    assert!(!page.contains("cause 4"));
+fn a_loss_links_to_its_longest_time_and_a_remark_to_its_operation() {
+    let ops = sample();
+    let page = evil_page(&ops).render();
+    // The kernels limit; they idle until the upload is done, from 5 to 20.
+    assert!(page.contains("<b>15 ns</b> (42.8 %) <span>compute idle: fill"), "the loss");
+    assert!(page.contains("href=\"#t=5,20\""), "its time");
+    assert!(page.contains("<b>up to 3 ns</b> <code>PERF/SMALL-COPY</code>"), "the remark");
+    assert!(page.contains("href=\"#op=1\""), "its operation");
+}
+
+#[test]
+fn a_page_says_what_a_terminal_says() {
+    let ops = sample();
+    let (page, summary) = (evil_page(&ops).render(), summary(&ops, Vec::new()));
+    assert!(
+        page.contains("<p id=\"verdict\">35 ns measured, bound 20 ns (compute), efficiency 57 %; ")
+    );
+    for line in summary.figures().lines() {
+        assert!(page.contains(&format!("<li>{line}</li>")), "{line}");
+    }
 }
 
 #[test]
 fn the_limiting_engine_is_marked() {
-    let bar = |name: &str| Bar { name: name.into(), parts: vec![("busy".into(), Nanos(1))] };
-    let engines = vec![bar("upload"), bar("download")];
-    let page = Page { engines, limiting: Some(1), ..Page::default() }.render();
-    assert!(page.contains("<h3>download <span class=\"limit\">limits the run</span>"));
+    let ops = sample();
+    let page = evil_page(&ops).render();
+    assert!(page.contains("<h3>compute <span class=\"limit\">limits the run</span>"));
     assert_eq!(page.matches("limits the run").count(), 1);
 }
 
 #[test]
-#[should_panic(expected = "not in the record")]
-fn a_critical_operation_that_is_not_in_the_record_is_refused() {
-    let page = Page { critical: vec![0], ..Page::default() };
-    drop(page.render());
+fn a_finding_shows_its_missing_edge() {
+    let ops = sample();
+    let mut page = evil_page(&ops);
+    let edge = "<path class=\"edge\"";
+    assert_eq!(page.render().matches(edge).count(), 1);
+    assert!(page.render().contains("aria-label=\"Nothing orders #0 op, chunk 0 before #1"));
+    page.hazards[0].first = None;
+    assert_eq!(page.render().matches(edge).count(), 0, "nothing to draw it from");
 }
 
 #[test]
-fn causes_share_a_look_by_what_they_say() {
-    for (words, class) in [
-        ("busy", "busy"),
-        ("Exposed copy", "exposed"),
-        ("fill", "fill"),
-        ("waiting for upload", "waiting"),
-        ("dependency", "waiting"),
-        ("the host was late", "host"),
-        ("launch latency", "launch"),
-        ("unknown", "other"),
-    ] {
-        assert_eq!(cause_class(cause(words)), class, "{words}");
-    }
+#[should_panic(expected = "not in the record")]
+fn a_finding_about_what_is_not_in_the_record_is_refused() {
+    let note = HazardNote { text: String::new(), first: None, second: 0 };
+    drop(Page { hazards: vec![note], ..Page::default() }.render());
+}
+
+#[test]
+#[should_panic(expected = "not in the record")]
+fn a_summary_of_another_record_is_refused() {
+    let summary = summary(&sample(), Vec::new());
+    drop(Page { summary: Some(summary), ..Page::default() }.render());
 }

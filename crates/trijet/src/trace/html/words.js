@@ -59,7 +59,9 @@ function facts(i) {
     const shown = Array.from(earlier.subarray(0, 4), title).join('; ');
     list.push(['follows', earlier.length > 4 ? `${shown}; and ${earlier.length - 4} more` : shown]);
   }
-  if (op.flags[i] & CRITICAL) list.push(['critical', 'on the critical path']);
+  if (op.slack[i] > 0) list.push(['slack', `could have ended ${words.time(op.slack[i] - 1)} later`]);
+  if (op.flags[i] & CRITICAL) list.push(['critical', 'it is on the critical path']);
+  else if (op.flags[i] & CRITICAL_CALL) list.push(['critical', 'its call is on the critical path']);
   if (op.flags[i] & UNDECLARED) list.push(['accesses', 'not declared']);
   return list;
 }

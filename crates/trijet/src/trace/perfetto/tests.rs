@@ -87,9 +87,9 @@ struct Read {
 }
 
 impl Read {
-    fn of(ops: &[Op], edges: &[(usize, usize)]) -> Self {
+    fn of(ops: &[Op], edges: &[(Node, Node)]) -> Self {
         let mut read = Self { descriptors: Vec::new(), events: Vec::new() };
-        for packet in messages(&decode(&trace(ops, edges)), PACKET) {
+        for packet in messages(&decode(&trace(ops, edges, &[])), PACKET) {
             assert_eq!(num(&packet, SEQUENCE), Some(1));
             read.descriptors.extend(messages(&packet, TRACK_DESCRIPTOR));
             for event in messages(&packet, TRACK_EVENT) {
@@ -212,7 +212,9 @@ fn counters_say_what_is_there_at_each_moment() {
 
 #[test]
 fn an_arrow_leaves_one_slice_and_reaches_one() {
-    let read = Read::of(&sample(), &[(0, 2), (0, 1), (3, 2)]);
+    let (work, call) = (Node::work, Node::call);
+    let edges = [(work(0), work(2)), (work(0), call(1)), (call(3), work(2)), (work(3), work(0))];
+    let read = Read::of(&sample(), &edges);
     let ends = |field: u32| -> Vec<(String, u64)> {
         let of = |event: &Fields| {
             let path = num(event, TRACK).map(|track| read.path(track)).unwrap();
@@ -231,7 +233,8 @@ fn an_arrow_leaves_one_slice_and_reaches_one() {
     );
     assert_eq!(
         ends(FLOW_END),
-        [at("device 0/upload", 2), at("device 0/compute", 1), at("device 0/compute", 3)]
+        [at("device 0/compute", 1), at("device 0/compute", 3), at("host/host thread 0", 2)],
+        "the work of the last operation has no times"
     );
 }
 
@@ -269,11 +272,31 @@ fn a_slice_is_annotated_with_what_is_known() {
 
 #[test]
 fn equal_records_give_equal_bytes() {
-    assert_eq!(trace(&sample(), &[(0, 1)]), trace(&sample(), &[(0, 1)]));
+    let edges = [(Node::work(0), Node::work(1))];
+    assert_eq!(trace(&sample(), &edges, &[]), trace(&sample(), &edges, &[]));
 }
 
 #[test]
 #[should_panic(expected = "not in the record")]
 fn an_edge_to_nowhere_is_refused() {
-    drop(trace(&[], &[(0, 0)]));
+    drop(trace(&[], &[(Node::call(0), Node::work(0))], &[]));
+}
+
+#[test]
+fn a_finding_is_a_mark_where_its_second_operation_begins() {
+    let text = "error[RACE/WAR]: too early\n  and why".to_owned();
+    let note = HazardNote { text: text.clone(), first: Some(0), second: 2 };
+    let packets = messages(&decode(&trace(&sample(), &[], &[note])), PACKET);
+    let marks = packets.iter().flat_map(|packet| {
+        let at = num(packet, TIMESTAMP);
+        messages(packet, TRACK_EVENT).into_iter().map(move |event| (at, event))
+    });
+    let marks: Vec<_> = marks.filter(|(_, event)| num(event, TYPE) == Some(INSTANT)).collect();
+    let [(at, event)] = &marks[..] else { panic!("{} marks", marks.len()) };
+    // The kernel runs from 30.
+    assert_eq!(
+        (*at, self::text(event, EVENT_NAME)),
+        (Some(30), "error[RACE/WAR]: too early".into())
+    );
+    assert_eq!(self::text(&messages(event, ANNOTATION)[0], STRING), text);
 }

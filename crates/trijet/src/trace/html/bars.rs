@@ -1,0 +1,99 @@
+//! A bar for each engine, and one for the critical path: busy, exposed, idle by cause.
+#![forbid(unsafe_code)]
+
+use super::sections::none;
+use super::{Look, Page, escaped};
+use crate::base::units::Nanos;
+use crate::trace::summary::{EngineSummary, Summary};
+use std::fmt::Write;
+
+/// Below this share of a bar, in thousandths, a part has no room for its name.
+const NAMED_FROM: u64 = 90;
+
+/// A part of a bar.
+struct Part {
+    look: Look,
+    label: String,
+    time: Nanos,
+}
+
+/// A part of a whole in thousandths.
+fn share(part: Nanos, whole: u64) -> u64 {
+    u64::try_from(u128::from(part.0) * 1000 / u128::from(whole.max(1))).unwrap_or(1000)
+}
+
+pub(super) fn percent(thousandths: u64) -> String {
+    format!("{}.{} %", thousandths / 10, thousandths % 10)
+}
+
+pub(super) fn share_of(part: Nanos, whole: Nanos) -> String {
+    percent(share(part, whole.0))
+}
+
+/// The parts of an engine's time: they sum to the window.
+fn parts(engine: &EngineSummary) -> Vec<Part> {
+    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time };
+    let beside = Nanos(engine.metrics.busy.0 - engine.exposed.0);
+    let mut parts = vec![
+        part(Look::Busy, "busy beside others", beside),
+        part(Look::Exposed, "busy alone", engine.exposed),
+    ];
+    let idle = engine.idle.iter();
+    parts.extend(idle.map(|(cause, time)| part(Look::of(*cause), &cause.to_string(), *time)));
+    parts
+}
+
+fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
+    let whole = parts.iter().map(|part| part.time.0).sum::<u64>();
+    let (mut drawn, mut listed) = (String::new(), String::new());
+    for Part { look, label, time } in parts.iter().filter(|part| part.time.0 > 0) {
+        let (class, part, label) = (look.class(), share(*time, whole), escaped(label));
+        let width = u128::from(time.0) * 100_000 / u128::from(whole.max(1));
+        let width = format!("{}.{:03}%", width / 1000, width % 1000);
+        let name = if part >= NAMED_FROM { format!("<i>{label}</i>") } else { String::new() };
+        write!(drawn, "<span class=\"part c-{class}\" style=\"width:{width}\">{name}</span>")
+            .expect("writing to a string");
+        write!(
+            listed,
+            "<li><span class=\"key c-{class}\"></span>{label} <b>{time}</b> {}</li>",
+            percent(part)
+        )
+        .expect("writing to a string");
+    }
+    format!(
+        "<div class=\"bar{class}\"><h3>{}{mark}</h3><div class=\"whole\" aria-hidden=\"true\">{drawn}\
+         </div><ul>{listed}</ul></div>",
+        escaped(name)
+    )
+}
+
+pub(super) fn engines(page: &Page<'_>) -> String {
+    let Some(summary) = page.summary.as_ref().filter(|summary| !summary.engines.is_empty()) else {
+        return none("No engine was measured.");
+    };
+    let mut text = String::from("<div class=\"bars\">");
+    for engine in &summary.engines {
+        let limits = summary.metrics.limiting == Some(engine.metrics.engine);
+        let mark = if limits { " <span class=\"limit\">limits the run</span>" } else { "" };
+        let class = if limits { " limiting" } else { "" };
+        let name = summary.engine_of(engine.metrics.engine);
+        text += &bar(&name, mark, class, &parts(engine));
+    }
+    let path = summary.path().into_iter().map(|(category, time)| Part {
+        look: Look::of_path(category),
+        label: category.to_string(),
+        time,
+    });
+    text += &bar("critical path", "", " path", &path.collect::<Vec<_>>());
+    text.push_str("</div>");
+    text + &figures(summary)
+}
+
+/// The figures in words, as a terminal has them.
+fn figures(summary: &Summary) -> String {
+    let mut text = String::from("<ul class=\"figures\">");
+    for line in summary.figures().lines() {
+        write!(text, "<li>{}</li>", escaped(line)).expect("writing to a string");
+    }
+    text + "</ul>"
+}

@@ -1,0 +1,77 @@
+//! The findings of the checker: the text, and the two operations with the edge that is missing.
+#![forbid(unsafe_code)]
+
+use super::sections::none;
+use super::{HazardNote, Page, escaped};
+use crate::base::ledger::Op;
+use std::fmt::Write;
+
+/// Findings with a picture; all have their text.
+const DRAWN_MAX: usize = 20;
+/// Letters of a label in the picture.
+const LETTERS_MAX: usize = 26;
+
+pub(super) fn list(page: &Page<'_>) -> String {
+    let checked = page.summary.as_ref().is_some_and(|summary| summary.hazards.is_some());
+    if page.hazards.is_empty() {
+        let words =
+            if checked { "None was found." } else { "This run was not checked for hazards." };
+        return none(words);
+    }
+    let mut text = String::from("<ol class=\"hazards\">");
+    for (number, note) in page.hazards.iter().enumerate() {
+        let drawn = if number < DRAWN_MAX { picture(&page.ops, note) } else { String::new() };
+        let shown = match note.first {
+            Some(first) => format!("show operations {first} and {}", note.second),
+            None => format!("show operation {}", note.second),
+        };
+        write!(
+            text,
+            "<li><pre>{}</pre>{drawn}<a href=\"#hazard={number}\">{shown}</a></li>",
+            escaped(note.text.trim_end())
+        )
+        .expect("writing to a string");
+    }
+    text.push_str("</ol>");
+    text
+}
+
+/// Where an operation is: its stream, or the thread that does it itself.
+fn place(op: &Op) -> String {
+    if op.kind.is_in_stream() {
+        format!("stream {}", op.position.lane.0)
+    } else {
+        format!("host thread {}", op.thread)
+    }
+}
+
+fn label(op: &Op, index: usize) -> String {
+    let chunk = op.chunk.map_or(String::new(), |chunk| format!(", chunk {chunk}"));
+    let full = format!("#{index} {}{chunk}", op.label);
+    match full.char_indices().nth(LETTERS_MAX) {
+        Some((cut, _)) => format!("{}\u{2026}", &full[..cut]),
+        None => full,
+    }
+}
+
+/// Two rows with an operation each, and the missing edge dashed between them.
+fn picture(ops: &[Op], note: &HazardNote) -> String {
+    let Some(first) = note.first else { return String::new() };
+    let (a, b) = (&ops[first], &ops[note.second]);
+    let names = [place(a), place(b)].map(|name| escaped(&name));
+    let labels = [label(a, first), label(b, note.second)].map(|label| escaped(&label));
+    format!(
+        "<svg class=\"missing\" viewBox=\"0 0 640 92\" role=\"img\" aria-label=\"Nothing orders {} \
+         before {}\"><path class=\"lane\" d=\"M120 22H636M120 70H636\"/>\
+         <text x=\"108\" y=\"27\" text-anchor=\"end\">{}</text>\
+         <text x=\"108\" y=\"75\" text-anchor=\"end\">{}</text>\
+         <rect x=\"130\" y=\"6\" width=\"200\" height=\"32\" rx=\"4\"/>\
+         <text class=\"name\" x=\"230\" y=\"27\" text-anchor=\"middle\">{}</text>\
+         <rect x=\"420\" y=\"54\" width=\"200\" height=\"32\" rx=\"4\"/>\
+         <text class=\"name\" x=\"520\" y=\"75\" text-anchor=\"middle\">{}</text>\
+         <path class=\"edge\" d=\"M330 22C385 22 360 70 412 70\"/>\
+         <path class=\"head\" d=\"M419 70l-9 -5v10z\"/>\
+         <text class=\"why\" x=\"394\" y=\"38\">no order</text></svg>",
+        labels[0], labels[1], names[0], names[1], labels[0], labels[1]
+    )
+}
