@@ -220,7 +220,7 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let recorder = Arc::new(Recorder::default());
     if pipeline.record {
         resources.lanes.0.iter().try_for_each(|s| s.lane().begin_recording(&recorder))?;
-        first.lane().universe.recording.add(&recorder);
+        first.lane().universe.recorders.add(&recorder);
     }
     let before = device.ordering();
     let begin = device.timed_event()?;
@@ -233,7 +233,7 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let outcome = drive(&mut pipeline, &mut resources, &sizes, layout, &spans);
     let ends = finish(&device, &resources.lanes, &outcome);
     resources.lanes.0.iter().for_each(|s| s.lane().end_recording(&recorder));
-    resources.lanes.0[0].lane().universe.recording.remove(&recorder);
+    resources.lanes.0[0].lane().universe.recorders.remove(&recorder);
     outcome?;
     let ends = ends?;
     let first = &resources.lanes.0[0];

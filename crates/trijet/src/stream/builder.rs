@@ -56,7 +56,7 @@ impl Device {
     /// ```
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
-        self.shared().universe.recording.verdict()
+        self.shared().universe.recorders.verdict()
     }
 }
 

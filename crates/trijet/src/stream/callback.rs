@@ -13,7 +13,7 @@
 //! Imports: `base`, `device`. Imported by the lanes.
 #![forbid(unsafe_code)]
 
-use super::recording::Recording;
+use super::recorders::Recorders;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::HostFn;
@@ -68,7 +68,7 @@ impl Slot {
 
 /// The pending host functions of a universe, and the panics of those that ran.
 pub(crate) struct HostFns {
-    recording: Arc<Recording>,
+    recorders: Arc<Recorders>,
     pending: Mutex<Vec<(DeviceId, Slot)>>,
     panics: Mutex<Vec<Error>>,
 }
@@ -86,9 +86,9 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 impl HostFns {
-    pub(crate) fn new(recording: &Arc<Recording>) -> Self {
+    pub(crate) fn new(recorders: &Arc<Recorders>) -> Self {
         Self {
-            recording: Arc::clone(recording),
+            recorders: Arc::clone(recorders),
             pending: Mutex::default(),
             panics: Mutex::default(),
         }
@@ -118,7 +118,7 @@ impl HostFns {
             let outcome = catch_unwind(AssertUnwindSafe(run));
             INSIDE.set(false);
             for call in REFUSED.take() {
-                this.recording.note_refused(call, device, site);
+                this.recorders.note_refused(call, device, site);
             }
             if let Err(panic) = outcome {
                 let cause = format!("it panicked: {}", words(&*panic));

@@ -460,7 +460,7 @@ impl Shared {
     /// and puts into the record how much.
     pub(crate) fn watch_pool(&self, trimmed: bool, run: impl FnOnce() -> Result<()>) -> Result<()> {
         let may = trimmed || self.gives_back.load(Ordering::Relaxed);
-        if !may || !self.universe.recording.is_on() {
+        if !may || !self.universe.recorders.is_on() {
             return run();
         }
         let reserved = || self.universe.driver.pool_get(self.pool, PoolAttribute::RESERVED);

@@ -14,7 +14,7 @@
 use super::callback;
 use super::default::{LegacyOrder, Turn};
 use super::noted::plain;
-use super::recording::{Recorders, Recording};
+use super::recorders::{Attached, Recorders};
 use super::thread;
 use super::timing::{Instant, Reading, Recorder};
 use super::track::{Needs, Use};
@@ -41,7 +41,7 @@ const CHECKPOINTS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Mark {
     driver: Arc<dyn Driver>,
-    recording: Arc<Recording>,
+    recorders: Arc<Recorders>,
     pub(crate) event: EventHandle,
     pub(crate) device: DeviceId,
     /// Everything that is complete when the event is.
@@ -54,7 +54,7 @@ impl Drop for Mark {
         // Destroying never blocks (law A12); after a context error there is nothing to destroy.
         // Inside a host function the driver must not be called (law A28): there the event leaks.
         if !callback::inside() {
-            self.recording.note_gone(self.event, self.device);
+            self.recorders.note_gone(self.event, self.device);
             drop(self.driver.event_destroy(self.event));
         }
     }
@@ -115,7 +115,7 @@ pub(super) struct State {
     /// The barrier of the legacy stream that the vector includes.
     pub(super) barrier_seen: u64,
     /// Who records this lane; mostly nobody.
-    recorders: Recorders,
+    recorders: Attached,
 }
 
 /// When events are recorded for other lanes.
@@ -148,7 +148,7 @@ impl Lane {
         device: DeviceId,
         stream: StreamHandle,
         (class, records): (StreamClass, Records),
-        recorders: Recorders,
+        recorders: Attached,
     ) {
         let mut state = self.lock();
         state.class = class;
@@ -223,7 +223,7 @@ impl State {
             Some(index) => self.spare.swap_remove(index),
             None => Arc::new(Mark {
                 driver: Arc::clone(driver),
-                recording: Arc::clone(&universe.recording),
+                recorders: Arc::clone(&universe.recorders),
                 event: driver.event_create(device, Timing::Off)?,
                 device,
                 snapshot: VectorClock::new(),

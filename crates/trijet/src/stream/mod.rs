@@ -13,7 +13,7 @@ pub(crate) mod lane;
 pub(crate) mod noted;
 pub mod queue;
 pub mod ready;
-pub(crate) mod recording;
+pub(crate) mod recorders;
 pub(crate) mod thread;
 pub(crate) mod timing;
 pub(crate) mod track;

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::lane::{LaneRef, Spec};
-use super::recording::Recording;
+use super::recorders::Recorders;
 use super::thread;
 use super::timing::{Instant, Reading, Recorder};
 use super::track::Use;
@@ -69,7 +69,7 @@ impl Universe {
         (device, class, position): (DeviceId, StreamClass, Option<Position>),
         site: &'static Location<'static>,
     ) -> Noted<'_> {
-        let recorders = self.recording.all();
+        let recorders = self.recorders.all();
         let mut noted = Noted { places: SmallVec::new(), universe: self, device, succeeded: false };
         if recorders.is_empty() {
             return noted;
@@ -107,7 +107,7 @@ impl Universe {
     /// A call of the host begins that is in no stream; `None` while nobody records.
     #[inline]
     pub(crate) fn begin_call(&self) -> Option<Begun> {
-        self.recording.is_on().then(|| Begun(Reading::now(&*self.driver)))
+        self.recorders.is_on().then(|| Begun(Reading::now(&*self.driver)))
     }
 
     /// It is over. `describe` says what it was.
@@ -119,7 +119,7 @@ impl Universe {
         describe: impl Fn(&mut Op),
     ) {
         let span = (begin, Reading::now(&*self.driver));
-        for recorder in self.recording.all() {
+        for recorder in self.recorders.all() {
             let mut op = plain(kind.clone(), device, StreamClass::NonBlocking, (self.id, NOWHERE));
             op.call = recorder.call(span);
             describe(&mut op);
@@ -129,7 +129,7 @@ impl Universe {
 
     /// Destroys an event of `device`.
     pub(super) fn destroy(&self, event: EventHandle, device: DeviceId) -> Result<()> {
-        self.recording.note_gone(event, device);
+        self.recorders.note_gone(event, device);
         self.driver.event_destroy(event)
     }
 
@@ -146,7 +146,7 @@ impl Universe {
     }
 }
 
-impl Recording {
+impl Recorders {
     /// The event is about to be destroyed: from then on its handle may be another one's.
     pub(super) fn note_gone(&self, event: EventHandle, device: DeviceId) {
         let kind = OpKind::Gone { event: event.0 };

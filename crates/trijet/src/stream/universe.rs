@@ -6,7 +6,7 @@ use super::callback::HostFns;
 use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::noted::plain;
-use super::recording::Recording;
+use super::recorders::Recorders;
 use super::timing::Recorder;
 use super::track::Track;
 use crate::base::atomic::Pick;
@@ -55,7 +55,7 @@ type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u32)>;
 pub(crate) struct Universe {
     pub(crate) id: u64,
     pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) recording: Arc<Recording>,
+    pub(crate) recorders: Arc<Recorders>,
     pub(crate) host_fns: Arc<HostFns>,
     /// The lanes that have been opened so far: a universe is opened for every run of an exploration.
     lanes: Table<Arc<Lane>>,
@@ -91,12 +91,12 @@ fn foreign(op: &'static str) -> Error {
 impl Universe {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let recording = Arc::<Recording>::default();
+        let recorders = Arc::<Recorders>::default();
         Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             driver,
-            host_fns: Arc::new(HostFns::new(&recording)),
-            recording,
+            host_fns: Arc::new(HostFns::new(&recorders)),
+            recorders,
             lanes: Table::default(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
@@ -134,7 +134,7 @@ impl Universe {
         for around in self.around.lock().expect("no panic under this lock").values() {
             around.write().unwrap_or_else(PoisonError::into_inner).leave(id);
         }
-        let recorders = self.recording.all();
+        let recorders = self.recorders.all();
         for recorder in &recorders {
             let mut position = Position { lane: id, seq: 0 };
             if let Some(end) = &end {
@@ -264,7 +264,7 @@ impl Universe {
         let recorder = Arc::new(Recorder::default());
         origin.begin_recording(&recorder)?;
         // A recording that nobody took ends here.
-        let earlier = self.recording.keep(None);
+        let earlier = self.recorders.keep(None);
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
             self.lane(id).attach(&recorder);
@@ -272,13 +272,13 @@ impl Universe {
         if let Some(earlier) = earlier {
             (0..fresh).map(LaneId).for_each(|id| self.lane(id).detach(&earlier));
         }
-        self.recording.keep(Some(&recorder));
+        self.recorders.keep(Some(&recorder));
         Ok(())
     }
 
     /// Has a checker read along from now on.
     pub(crate) fn check(&self, options: Options) -> Result<()> {
-        let recorder = self.recording.check(options)?;
+        let recorder = self.recorders.check(options)?;
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         (0..fresh).map(LaneId).for_each(|id| self.lane(id).attach(&recorder));
         Ok(())
@@ -297,7 +297,7 @@ impl Universe {
     /// Ends the recording of every lane and takes the records with their times. What was recorded
     /// must be complete.
     pub(crate) fn take_record(&self) -> Result<Vec<Op>> {
-        let Some(recorder) = self.recording.keep(None) else { return Ok(Vec::new()) };
+        let Some(recorder) = self.recorders.keep(None) else { return Ok(Vec::new()) };
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId) {
             self.lane(id).detach(&recorder);

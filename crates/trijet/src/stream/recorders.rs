@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Mostly none, seldom more than one.
-pub(crate) type Recorders = SmallVec<[Arc<Recorder>; 1]>;
+pub(crate) type Attached = SmallVec<[Arc<Recorder>; 1]>;
 
 #[derive(Debug, Default)]
 struct Who {
-    all: Recorders,
+    all: Attached,
     /// The one of `Device::record`.
     kept: Option<Arc<Recorder>>,
     checker: Option<Arc<Mutex<Checker>>>,
@@ -23,13 +23,13 @@ struct Who {
 
 /// The recorders of a universe.
 #[derive(Debug, Default)]
-pub(crate) struct Recording {
+pub(crate) struct Recorders {
     /// Whether there is any: every call of the host looks here first.
     any: AtomicBool,
     who: Mutex<Who>,
 }
 
-impl Recording {
+impl Recorders {
     /// Whether anybody records.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
@@ -37,9 +37,9 @@ impl Recording {
     }
 
     #[inline]
-    pub(crate) fn all(&self) -> Recorders {
+    pub(crate) fn all(&self) -> Attached {
         if !self.is_on() {
-            return Recorders::new();
+            return Attached::new();
         }
         self.who().all.clone()
     }
