@@ -12,6 +12,9 @@ symbols! { CuptiApi,
     timestamp = "cuptiGetTimestamp": fn(*mut u64);
     register = "cuptiActivityRegisterCallbacks": fn(Request, Complete);
     enable = "cuptiActivityEnable": fn(u32);
+    disable = "cuptiActivityDisable": fn(u32);
+    push = "cuptiActivityPushExternalCorrelationId": fn(u32, u64);
+    pop = "cuptiActivityPopExternalCorrelationId": fn(u32, *mut u64);
     next = "cuptiActivityGetNextRecord": fn(*mut u8, usize, *mut *mut c_void);
     dropped = "cuptiActivityGetNumDroppedRecords": fn(Handle, u32, *mut usize);
     flush = "cuptiActivityFlushAll": fn(u32);

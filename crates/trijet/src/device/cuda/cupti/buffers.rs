@@ -47,6 +47,15 @@ impl Buffers {
         Some(vec![0; BUFFER_WORDS].into_boxed_slice())
     }
 
+    /// Has a buffer ready whose pages exist, so that the first operations do not wait for them.
+    pub(super) fn warm(&self) {
+        if let Some(mut buffer) = self.empty() {
+            // Zeroes that are written again: fresh ones come from pages that do not exist yet.
+            buffer.fill(std::hint::black_box(0));
+            self.keep(buffer);
+        }
+    }
+
     /// Keeps a buffer for its next use, or gives it up.
     pub(super) fn keep(&self, buffer: Box<[u64]>) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);

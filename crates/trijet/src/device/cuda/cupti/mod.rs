@@ -22,8 +22,10 @@
 mod api;
 mod buffers;
 mod layout;
+mod own;
 mod record;
 mod sink;
+mod tagged;
 
 pub use record::record_this_process;
 
