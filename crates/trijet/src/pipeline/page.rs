@@ -134,7 +134,7 @@ impl Report {
         let o = self.ordering;
         [
             ("device", self.device.clone()),
-            ("times", self.clock_words().to_owned()),
+            ("times", [vec![self.clock_words().to_owned()], self.warnings()].concat().join("; ")),
             ("recorded run", format!("{recorded}, from the first operation to the last")),
             ("schedule", plan.schedule.name().to_owned()),
             ("chunks", format!("{}, in {} slots", plan.chunks.len(), plan.depth)),

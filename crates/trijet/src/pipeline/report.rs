@@ -6,8 +6,10 @@ use super::plan::Plan;
 use crate::base::ledger::{Engine, Op};
 use crate::base::units::{Bytes, Nanos, rate};
 use crate::device::driver::{Clock, DeviceInfo};
-use crate::stream::OrderingCounts;
+use crate::stream::{OrderingCounts, Recording};
+use crate::trace::file::TimeSource;
 use crate::trace::overlap::{Exposed, Union, achieved, busy, exposed, work};
+use crate::trace::queued::queued;
 use crate::trace::timeline::extent;
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +23,7 @@ const RATIO_MIN: Nanos = Nanos(10_000);
 
 /// What a run measured.
 pub(super) struct Measured {
-    pub(super) ops: Vec<Op>,
+    pub(super) recording: Recording,
     pub(super) elapsed: Nanos,
     pub(super) wall: Option<Nanos>,
     pub(super) read: Option<Vec<Range<u64>>>,
@@ -71,8 +73,14 @@ impl EngineReport {
 pub struct Report {
     /// The device's name.
     pub device: String,
-    /// Where the times come from.
+    /// Which clock there is.
     pub clock: Clock,
+    /// Where the times of the operations come from.
+    pub times: TimeSource,
+    /// Why they are from pairs of events, where better ones had been asked for.
+    pub instead: Option<String>,
+    /// Operations without a time.
+    pub untimed: usize,
     /// What was run.
     pub plan: Plan,
     /// Rows produced.
@@ -110,6 +118,9 @@ impl Report {
         let mut report = Self {
             device: info.name.clone(),
             clock: info.clock,
+            times: measured.recording.times,
+            instead: measured.recording.instead,
+            untimed: measured.recording.untimed,
             plan,
             rows: measured.rows,
             bytes_in: measured.bytes_in,
@@ -125,7 +136,7 @@ impl Report {
                 over_waits: after.over_waits - before.over_waits,
             },
             cold: measured.cold,
-            ops: measured.ops,
+            ops: measured.recording.ops,
         };
         if !report.ops.is_empty() {
             report.fill_engines(calibration);
@@ -216,11 +227,30 @@ impl Report {
     /// Where the times come from, in words.
     #[must_use]
     pub fn clock_words(&self) -> &'static str {
-        match self.clock {
-            Clock::Device => "times from event pairs: ready to end of each operation",
-            Clock::Processor => "times from this machine's processor",
-            Clock::Model => "times from a model of an H200; the bytes are real",
+        match (self.clock, self.times) {
+            (Clock::Device, TimeSource::Activity) => {
+                "times from CUPTI: engine's begin to end of each operation"
+            }
+            (Clock::Device, _) => "times from event pairs: ready to end of each operation",
+            (Clock::Processor, _) => "times from this machine's processor",
+            (Clock::Model, _) => "times from a model of an H200; the bytes are real",
         }
+    }
+
+    /// What to know before the times are believed: engines for which operations of several streams
+    /// queued, where times count the queueing; operations without a time; and why there are no
+    /// better times, where those had been asked for.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut words: Vec<_> =
+            self.instead.iter().map(|why| format!("not CUPTI: {why}")).collect();
+        if self.times == TimeSource::EventPairs {
+            words.extend(queued(&self.ops).iter().map(ToString::to_string));
+        }
+        if self.untimed > 0 {
+            words.push(format!("{} operations have no time", self.untimed));
+        }
+        words
     }
 }
 
@@ -278,6 +308,7 @@ impl fmt::Display for Report {
             f,
             "\nordering: {} waits, {} records, {} over-waits",
             o.waits, o.records, o.over_waits
-        )
+        )?;
+        self.warnings().iter().try_for_each(|warning| write!(f, "\ntimes: {warning}"))
     }
 }

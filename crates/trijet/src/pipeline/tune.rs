@@ -157,7 +157,7 @@ fn measure(pipeline: &Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<Opt
             submit(&chunk, &lanes, slot, &pipeline.stages, sizes, input, landing.view_mut())?;
             resources.lanes.0[0].synchronize()?;
         }
-        let ops = recorder.take(resources.lanes.0[0].lane().driver())?;
+        let ops = recorder.take(resources.lanes.0[0].lane().driver())?.ops;
         let time = |engine| (rows, work(&ops, engine).0);
         measured.push([Engine::Upload, Engine::Compute, Engine::Download].map(time));
     }

@@ -5,6 +5,7 @@ use super::callback;
 use super::default::Origin;
 use super::queue::Stream;
 use super::ready::Completion;
+use super::recording::{Recording, TimesFrom};
 use super::universe::{DroppedWait, OrderingCounts, Universe};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -383,9 +384,18 @@ impl Device {
     /// # Errors
     /// `InvalidValue` for a stream of another driver; what the driver reports.
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.record_from(stream, TimesFrom::Events)
+    }
+
+    /// Like [`Device::record`], with the times of operations from somewhere else.
+    ///
+    /// # Errors
+    /// As for [`Device::record`]; `Unsupported` for [`TimesFrom::Activity`] where nothing tells what
+    /// the engines do: without CUPTI, while another tool uses it, or while another recording does.
+    pub fn record_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
         callback::refuse("record")?;
         self.0.universe.own("record", stream.lane().universe.id)?;
-        self.0.universe.record_all(stream.lane())
+        self.0.universe.record_all(stream.lane(), from)
     }
 
     /// Stops recording and takes the records, in the order of the driver's calls of each stream.
@@ -394,6 +404,14 @@ impl Device {
     /// # Errors
     /// What the driver reports when times are read.
     pub fn take_record(&self) -> Result<Vec<Op>> {
+        self.take_recording().map(|recording| recording.ops)
+    }
+
+    /// Like [`Device::take_record`], with where the times come from and how good they are.
+    ///
+    /// # Errors
+    /// As for [`Device::take_record`].
+    pub fn take_recording(&self) -> Result<Recording> {
         callback::refuse("take record")?;
         self.0.universe.take_record()
     }

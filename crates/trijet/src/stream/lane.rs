@@ -15,7 +15,7 @@ use super::callback;
 use super::default::{LegacyOrder, Turn};
 use super::noted::plain;
 use super::thread;
-use super::timing::{Instant, Recorder};
+use super::timing::{Before, Instant, Recorder};
 use super::track::{Needs, Use};
 use super::universe::Universe;
 use crate::base::atomic::Watermark;
@@ -290,6 +290,17 @@ struct Aside {
     begin: Option<Arc<Instant>>,
     /// When the call began, on the host's clock.
     called: Option<Nanos>,
+    /// What it is enqueued under, where a recorder wants the engines' times.
+    tag: Option<u64>,
+}
+
+/// The moment before an operation, when its call began, and its tag.
+type Around = (Option<Arc<Instant>>, Option<Nanos>, Option<u64>);
+
+impl Aside {
+    fn around(&mut self) -> Around {
+        (self.begin.take(), self.called, self.tag)
+    }
 }
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
@@ -367,7 +378,11 @@ impl LaneRef {
         if !plain {
             self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         }
-        let result = run(self.driver(), self.stream).inspect_err(|_| {
+        let result = run(self.driver(), self.stream);
+        if !plain && aside.tag.is_some() {
+            self.driver().activity_tag(None);
+        }
+        let result = result.inspect_err(|_| {
             if mutant::on(6, "a refused operation leaves its stamp") {
                 stamp(uses, Position { lane: self.id, seq: state.seq + 1 }, Returns::AtOnce);
             }
@@ -389,7 +404,7 @@ impl LaneRef {
         }
         state.last_shared = crossed;
         if !plain {
-            self.after(&mut state, spec, uses, position, (aside.begin, aside.called));
+            self.after(&mut state, spec, uses, position, aside.around());
         }
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
@@ -460,6 +475,13 @@ impl LaneRef {
         }
         aside.left_out = self.wait_for(state, spec, needs, marks)?;
         aside.begin = self.timed_begin(state, spec)?;
+        if spec.engine != Engine::None {
+            aside.tag = state.recorders.iter().find_map(|recorder| recorder.tag());
+        }
+        // Last, because the operation alone is enqueued under it.
+        if aside.tag.is_some() {
+            self.driver().activity_tag(aside.tag);
+        }
         Ok(())
     }
 
@@ -471,15 +493,20 @@ impl LaneRef {
         spec: &Spec,
         uses: &[Use<'_>],
         position: Position,
-        (begin, called): (Option<Arc<Instant>>, Option<Nanos>),
+        (begin, called, tag): Around,
     ) {
         let end = begin.as_ref().and_then(|_| self.timed_end(state));
         for recorder in &state.recorders {
             let driver = self.driver();
             let call = called.map(|begin| Times { begin, end: recorder.now(driver) });
             let index = recorder.ledger.append(self.op(spec, uses, position, call));
-            if let (Some(begin), Some(end)) = (&begin, &end) {
+            if let (Some(begin), Some(end)) = (&begin, &end)
+                && recorder.wants_pair(spec.engine)
+            {
                 recorder.time(index, begin, end);
+            }
+            if let Some(tag) = tag {
+                recorder.bears(index, tag);
             }
         }
         state.last_end = end;
@@ -496,7 +523,8 @@ impl LaneRef {
 
     /// The moment before a timed operation: the end of the one before, or a new event.
     fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
-        if spec.engine == Engine::None || state.recorders.is_empty() {
+        let mut recorders = state.recorders.iter();
+        if spec.engine == Engine::None || !recorders.any(|r| r.wants_pair(spec.engine)) {
             return Ok(None);
         }
         match state.last_end.take() {
@@ -520,9 +548,10 @@ impl LaneRef {
     /// Records this lane from now on. It gives time zero of its device, if nobody did.
     pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
         let state = self.lane().lock();
+        let before = Before::now(self.driver());
         let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
         drop(state);
-        recorder.begin(self.device, &origin)?;
+        recorder.begin(self.device, &origin, &before)?;
         self.lane().attach(recorder);
         Ok(())
     }

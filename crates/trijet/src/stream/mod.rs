@@ -4,6 +4,7 @@
 //! operation needs, so that using a buffer on another stream is always in order, and a wait that
 //! is already implied is never issued.
 
+mod activity;
 pub(crate) mod callback;
 pub(crate) mod default;
 pub mod device;
@@ -12,6 +13,7 @@ pub(crate) mod lane;
 pub(crate) mod noted;
 pub mod queue;
 pub mod ready;
+pub mod recording;
 pub(crate) mod thread;
 pub(crate) mod timing;
 pub(crate) mod track;
@@ -22,4 +24,5 @@ pub use device::{Device, Select};
 pub use event::{Event, Ticket, TimedEvent};
 pub use queue::Stream;
 pub use ready::Ready;
+pub use recording::{Recording, TimesFrom};
 pub use universe::{DroppedWait, OrderingCounts};

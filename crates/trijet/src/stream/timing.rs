@@ -1,16 +1,20 @@
 //! A recorder: the ledger of some lanes with the times of its operations, from pairs of timed
-//! events around each.
+//! events around each, or from what the engines did.
 //!
 //! The pair measures from the moment the operation was ready (its lane's earlier work and its
 //! waits were done) to its end: not from the moment its engine took it. On a lane that has an
-//! engine for itself the two are the same.
+//! engine for itself the two are the same. With activities no event is recorded, except around
+//! host functions, of which CUPTI says nothing.
 #![forbid(unsafe_code)]
 
-use crate::base::error::{Error, Result};
+use super::activity::Noting;
+use super::recording::{Recording, TimesFrom};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId};
-use crate::base::ledger::{Ledger, Op, Times};
+use crate::base::ledger::{Engine, Ledger, Op, Times};
 use crate::base::units::Nanos;
-use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
+use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
+use crate::trace::file::{AboutDevice, TimeSource};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -73,6 +77,10 @@ pub(crate) struct Recorder {
     /// Why an operation has no time: the first failure.
     failed: Mutex<Option<Error>>,
     clock: OnceLock<HostClock>,
+    /// What the engines do, if that gives the times.
+    noting: Option<Noting>,
+    /// Why it does not, although somebody asked for it.
+    instead: Option<String>,
 }
 
 /// The host's time since time zero of the first device.
@@ -80,19 +88,67 @@ pub(crate) struct Recorder {
 struct HostClock {
     /// The system's time at about time zero, and what the driver's own clock said, if it has one.
     zero: (std::time::Instant, Nanos),
+    /// How long before that the first device may have had its time zero.
+    error: Nanos,
+}
+
+/// The moment on the host's clock before time zero is noted on a device.
+pub(crate) struct Before(std::time::Instant, Option<Nanos>);
+
+impl Before {
+    pub(crate) fn now(driver: &dyn Driver) -> Self {
+        Self(std::time::Instant::now(), driver.host_time())
+    }
+
+    fn passed(&self, driver: &dyn Driver) -> Nanos {
+        match (self.1, driver.host_time()) {
+            (Some(before), Some(now)) => Nanos(now.0.saturating_sub(before.0)),
+            _ => since(self.0),
+        }
+    }
 }
 
 impl Recorder {
-    /// Makes `origin` time zero of the device, unless it has one.
+    /// A recorder with times from `from`.
+    ///
+    /// # Errors
+    /// `Unsupported` when nothing tells what the engines do, and that was insisted on.
+    pub(crate) fn new(driver: &Arc<dyn Driver>, from: TimesFrom) -> Result<Self> {
+        let noting = match from {
+            TimesFrom::Events => return Ok(Self::default()),
+            TimesFrom::ActivityIfThere | TimesFrom::Activity => Noting::begin(driver),
+        };
+        match noting {
+            Ok(noting) => Ok(Self { noting: Some(noting), ..Self::default() }),
+            Err(error)
+                if from == TimesFrom::ActivityIfThere && error.kind() == ErrorKind::Unsupported =>
+            {
+                Ok(Self { instead: Some(error.to_string()), ..Self::default() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes `origin`, which was noted after `before`, time zero of the device, unless it has one.
     ///
     /// # Errors
     /// As for a wait for what the stream holds: the host's clock is set when time zero has come.
-    pub(crate) fn begin(&self, device: DeviceId, origin: &Arc<Instant>) -> Result<()> {
+    pub(crate) fn begin(
+        &self,
+        device: DeviceId,
+        origin: &Arc<Instant>,
+        before: &Before,
+    ) -> Result<()> {
         if self.clock.get().is_none() {
-            origin.driver.event_synchronize(origin.event)?;
-            let now = origin.driver.host_time();
+            let driver = &*origin.driver;
+            driver.event_synchronize(origin.event)?;
+            let now = driver.host_time();
             let zero = (std::time::Instant::now(), now.unwrap_or(Nanos(0)));
-            self.clock.get_or_init(|| HostClock { zero });
+            let error = before.passed(driver);
+            self.clock.get_or_init(|| HostClock { zero, error });
+            if let Some(noting) = &self.noting {
+                noting.synchronize(|| self.now(driver))?;
+            }
         }
         let mut origins = self.origins.lock().expect("no panic under this lock");
         origins.entry(device).or_insert_with(|| Arc::clone(origin));
@@ -108,6 +164,23 @@ impl Recorder {
         }
     }
 
+    /// Whether it wants the pair of events around an operation of `engine`.
+    pub(super) fn wants_pair(&self, engine: Engine) -> bool {
+        self.noting.is_none() || engine == Engine::Host
+    }
+
+    /// The tag for an operation, if it wants the engines' times.
+    pub(super) fn tag(&self) -> Option<u64> {
+        self.noting.as_ref().map(Noting::tag)
+    }
+
+    /// An operation was enqueued under a tag of this recorder.
+    pub(super) fn bears(&self, op: usize, tag: u64) {
+        if let Some(noting) = &self.noting {
+            noting.bears(op, tag);
+        }
+    }
+
     pub(crate) fn time(&self, op: usize, begin: &Arc<Instant>, end: &Arc<Instant>) {
         let pair = (op, Arc::clone(begin), Arc::clone(end));
         self.pairs.lock().expect("no panic under this lock").push(pair);
@@ -120,7 +193,7 @@ impl Recorder {
     }
 
     /// Takes the records with their times. Everything recorded must be complete.
-    pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Vec<Op>> {
+    pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Recording> {
         if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
             return Err(error);
         }
@@ -142,7 +215,44 @@ impl Recorder {
             };
             op.times = Some(Times { begin: time(&begin)?, end: time(&end)? });
         }
-        Ok(ops)
+        let mut error = self.clock.get().map_or(Nanos(0), |clock| clock.error);
+        let mut lost = 0;
+        if let Some(noting) = &self.noting {
+            (error, lost) = noting.take(&mut ops, || self.now(driver))?;
+        }
+        let (times, devices) = self.about(driver, &origins)?;
+        let untimed = ops.iter().filter(|op| op.engine != Engine::None && op.times.is_none());
+        Ok(Recording {
+            times,
+            clock_error: error,
+            untimed: untimed.count(),
+            lost,
+            instead: self.instead.clone(),
+            devices,
+            ops,
+        })
+    }
+
+    /// Where the times come from, and of which devices.
+    fn about(
+        &self,
+        driver: &dyn Driver,
+        origins: &BTreeMap<DeviceId, Arc<Instant>>,
+    ) -> Result<(TimeSource, Vec<AboutDevice>)> {
+        let mut times = TimeSource::Missing;
+        let mut devices = Vec::new();
+        for device in origins.keys() {
+            let info = driver.device_info(*device)?;
+            times = match info.clock {
+                _ if self.noting.is_some() => TimeSource::Activity,
+                Clock::Device => TimeSource::EventPairs,
+                Clock::Processor => TimeSource::HostClock,
+                Clock::Model => TimeSource::Model,
+            };
+            let (name, driver) = (info.name, info.driver_version);
+            devices.push(AboutDevice { device: device.0, name, driver });
+        }
+        Ok((times, devices))
     }
 }
 

@@ -6,13 +6,14 @@ use super::callback::HostFns;
 use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::noted::plain;
+use super::recording::{Recording, TimesFrom};
 use super::timing::Recorder;
 use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Op, OpKind, Outcome, StreamClass, Waited};
+use crate::base::ledger::{OpKind, Outcome, StreamClass, Waited};
 use crate::base::mutant;
 use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
@@ -257,17 +258,18 @@ impl Universe {
     }
 
     /// Records every lane of the universe from now on, `origin` being time zero of its device.
-    pub(crate) fn record_all(&self, origin: &LaneRef) -> Result<()> {
-        let recorder = Arc::new(Recorder::default());
-        origin.begin_recording(&recorder)?;
-        let earlier = self.recorder.lock().expect("no panic under this lock").take();
+    pub(crate) fn record_all(&self, origin: &LaneRef, from: TimesFrom) -> Result<()> {
         let fresh = *self.fresh.lock().expect("no panic under this lock");
-        for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
-            self.lane(id).attach(&recorder);
-        }
-        // A recording that nobody took ends here.
+        // A recording that nobody took ends here: it may have what only one can have.
+        self.recording.store(false, Ordering::Relaxed);
+        let earlier = self.recorder.lock().expect("no panic under this lock").take();
         if let Some(earlier) = earlier {
             (0..fresh).map(LaneId).for_each(|id| self.lane(id).detach(&earlier));
+        }
+        let recorder = Arc::new(Recorder::new(&self.driver, from)?);
+        origin.begin_recording(&recorder)?;
+        for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
+            self.lane(id).attach(&recorder);
         }
         *self.recorder.lock().expect("no panic under this lock") = Some(recorder);
         self.recording.store(true, Ordering::Relaxed);
@@ -295,10 +297,11 @@ impl Universe {
 
     /// Ends the recording of every lane and takes the records with their times. What was recorded
     /// must be complete.
-    pub(crate) fn take_record(&self) -> Result<Vec<Op>> {
+    pub(crate) fn take_record(&self) -> Result<Recording> {
         self.recording.store(false, Ordering::Relaxed);
         let recorder = self.recorder.lock().expect("no panic under this lock").take();
-        let Some(recorder) = recorder else { return Ok(Vec::new()) };
+        // Nobody records: there is nothing to be had, and no time in it.
+        let Some(recorder) = recorder else { return Recorder::default().take(&*self.driver) };
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId) {
             self.lane(id).detach(&recorder);

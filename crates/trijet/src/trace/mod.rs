@@ -11,6 +11,7 @@ mod json;
 pub mod metrics;
 pub mod overlap;
 pub mod perfetto;
+pub mod queued;
 pub mod raw;
 pub mod summary;
 pub mod timeline;
