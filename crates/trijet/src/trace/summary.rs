@@ -8,7 +8,9 @@ use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::bubble::{Cause, Dependency, Gap, by_cause, gaps};
 use crate::trace::critical::{Category, Critical, critical, engine_name, slack};
+use crate::trace::file::TimeSource;
 use crate::trace::metrics::{EngineMetrics, EngineOf, Given, Metrics, measure};
+use crate::trace::queued::{Queued, queued};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -27,6 +29,8 @@ pub struct Settings<'a> {
     pub window: Option<Range<u64>>,
     /// The least time that the machine allows, measured; by default T_lb of the records.
     pub bound: Option<Nanos>,
+    /// Where the times come from; by default nobody said.
+    pub times: TimeSource,
     /// The latency of a launch on an idle stream.
     pub latency: Nanos,
     /// Copy engines, chunks, isolated durations.
@@ -86,6 +90,9 @@ pub struct Summary {
     pub lints: Vec<Lint>,
     /// Hazards that the checker found; `None` when it did not run.
     pub hazards: Option<usize>,
+    /// Engines for which operations of several streams queued, when the times are from pairs of
+    /// events, which count the queueing as work.
+    pub queued: Vec<Queued>,
     /// Edges that the clocks contradict: above 0, times of several devices or threads disagree.
     pub contradictions: usize,
 }
@@ -178,6 +185,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
         gaps,
         lints,
         hazards: settings.hazards,
+        queued: if settings.times == TimeSource::EventPairs { queued(ops) } else { Vec::new() },
         contradictions: dag.contradictions(),
         metrics,
     }
@@ -280,6 +288,9 @@ impl fmt::Display for Summary {
         writeln!(f, "critical path: {}", path.collect::<Vec<_>>().join(", "))?;
         for lint in self.lints.iter().take(LOSSES_MAX) {
             writeln!(f, "{lint}")?;
+        }
+        for queued in &self.queued {
+            writeln!(f, "times: {queued}")?;
         }
         if self.contradictions > 0 {
             let edges = count(self.contradictions, "edge");

@@ -6,21 +6,13 @@
 //! at least as long: it certainly ran during the last part of its interval that is as long as that.
 #![forbid(unsafe_code)]
 
+pub use crate::base::clocks::Clocks;
 use crate::base::dag::{Dag, Edge, Node};
 use crate::base::id::LaneId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::units::Nanos;
 use std::fmt;
 use std::ops::Range;
-
-/// What the times of a record mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clocks {
-    /// From ready to end: pairs of events.
-    ReadyToEnd,
-    /// From the engine's start to the end: a profiler, or a model.
-    StartToEnd,
-}
 
 /// Why an operation's interval says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
