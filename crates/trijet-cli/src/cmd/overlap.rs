@@ -17,7 +17,7 @@ use trijet::kernels::median::{Rows, load, median};
 use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
 use trijet::{
     Bytes, Device, Error, ErrorKind, Executor, HostConfig, Nanos, Order, PinnedBuffer, Result,
-    Select, Stream, View, ViewMut,
+    Select, Stream, TimesFrom, View, ViewMut,
 };
 use trijet_cli::digest::Digest;
 use trijet_cli::format::{self, Dtype};
@@ -39,6 +39,7 @@ struct Job<T> {
     radius: u32,
     chunk: Bytes,
     depth: usize,
+    times: TimesFrom,
     calibration: Calibration,
 }
 
@@ -101,6 +102,7 @@ fn show_off<T: Pixel>(
         radius: options.radius,
         chunk: options.chunk.unwrap_or(eighth),
         depth: options.depth.unwrap_or(DEPTH),
+        times: options.times.into(),
         calibration: Calibration::measure(device, Bytes(bytes.0.min(CALIBRATION_MAX)))?,
         stack,
     };
@@ -183,6 +185,7 @@ impl<T: Pixel> Job<T> {
             })
             .pinned_sink(&mut self.result)
             .schedule(schedule)
+            .times(self.times)
             .calibrated(&self.calibration);
         if schedule != Schedule::Tuned {
             let depth = if schedule == Schedule::OneStream { 1 } else { self.depth };

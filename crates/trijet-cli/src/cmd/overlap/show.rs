@@ -49,6 +49,9 @@ pub(super) fn table(
     if let Some(Line { report: best, recorded, .. }) = lines.last() {
         print(format_args!("one run with the times of every operation, {recorded}:"))?;
         print_timeline(best)?;
+        for warning in best.warnings() {
+            print(format_args!("times: {warning}"))?;
+        }
         if let Some(limiting) = best.limiting() {
             let e = &best.exposed;
             print(format_args!(
