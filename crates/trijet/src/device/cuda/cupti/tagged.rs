@@ -100,6 +100,15 @@ mod tests {
     }
 
     #[test]
+    fn kernels_fills_and_copies_of_every_kind_are_work() {
+        let span = [(16, 100), (24, 200)];
+        for (kind, correlation) in [(10, 92), (1, 44), (22, 60), (2, 44)] {
+            let work = record(kind, &[span[0], span[1], (correlation, 5)]);
+            assert_eq!(found([tag(5, 70), work]), [(70, 100, 200)], "kind {kind}");
+        }
+    }
+
+    #[test]
     fn a_batch_is_one_activity_from_its_first_begin_to_its_last_end() {
         let records = [copy(5, 300, 400), tag(5, 70), copy(5, 100, 150), copy(5, 120, 130)];
         assert_eq!(found(records), [(70, 100, 400)]);
