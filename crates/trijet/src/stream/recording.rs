@@ -103,9 +103,9 @@ mod tests {
     use super::*;
     use crate::base::error::{ErrorKind, Result};
     use crate::base::ledger::{Engine, OpKind};
+    use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
     use crate::stream::device::Device;
     use crate::trace::queued::queued;
-    use crate::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
     const BYTES: u64 = 1 << 20;
 
@@ -144,6 +144,7 @@ mod tests {
         let length = |(begin, end): &(u64, u64)| end - begin;
         // One after the other, and each as long as it takes.
         assert!(work.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{work:?}");
+        assert!(length(&work[0]) > 0, "{work:?}");
         assert!(work.iter().all(|one| length(one) == length(&work[0])), "{work:?}");
         // The third pair also holds the two before it.
         assert!(length(&queue[2]) > 2 * length(&work[2]), "{queue:?} {work:?}");

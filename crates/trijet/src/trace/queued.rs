@@ -47,7 +47,7 @@ impl fmt::Display for Queued {
 /// ```
 #[must_use]
 pub fn queued(ops: &[Op]) -> Vec<Queued> {
-    let mut engines: BTreeMap<(DeviceId, Engine), Vec<(u64, u64, LaneId)>> = BTreeMap::new();
+    let mut engines: BTreeMap<(DeviceId, Engine), Vec<Interval>> = BTreeMap::new();
     for op in ops.iter().filter(|op| op.engine != Engine::None) {
         if let Some(times) = op.times.filter(|times| times.begin < times.end) {
             let spans = engines.entry((op.device, op.engine)).or_default();
@@ -72,9 +72,12 @@ pub fn queued(ops: &[Op]) -> Vec<Queued> {
     found.collect()
 }
 
+/// From when to when, and in which stream.
+type Interval = (u64, u64, LaneId);
+
 /// Which of the intervals, sorted by begin, overlap with one of another stream. Linear in their
 /// number times how many are open at once, which is the number of streams.
-fn overlapping(spans: &[(u64, u64, LaneId)]) -> Vec<bool> {
+fn overlapping(spans: &[Interval]) -> Vec<bool> {
     let mut queued = vec![false; spans.len()];
     let mut open: Vec<usize> = Vec::new();
     for (index, (begin, end, lane)) in spans.iter().enumerate() {
