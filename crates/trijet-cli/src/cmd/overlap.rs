@@ -10,9 +10,10 @@ mod show;
 mod stack;
 
 use super::{print, report};
-use crate::args::{DeviceName, OverlapOptions};
+use crate::args::{DeviceName, OverlapOptions, TimesName};
 use show::Line;
 use stack::{Pixel, Stack};
+use trijet::device::probe::{self, Library};
 use trijet::kernels::median::{Rows, load, median};
 use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
 use trijet::{
@@ -61,11 +62,22 @@ fn open(name: DeviceName) -> Result<Device> {
     }
 }
 
+/// Refuses at once what would else fail after all the runs that are not recorded. The library is
+/// looked at and not used: those runs would take longer with it.
+fn demand_cupti() -> Result<()> {
+    let mut libraries = probe::libraries().into_iter();
+    let cupti = libraries.find(|report| report.library == Library::Cupti);
+    cupti.map_or(Ok(()), |report| report.state.map(drop))
+}
+
 pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
     // A name that cannot be written is refused before anything is run.
     let trace = options.trace.as_deref().map(timeline::Target::new).transpose()?;
     let device = open(options.device)?;
     let on_gpu = device.info().compute.0 > 0;
+    if on_gpu && options.times == TimesName::Engines {
+        demand_cupti()?;
+    }
     let Some(path) = &options.input else {
         let size = match (options.size, on_gpu, options.drop_wait) {
             (Some(size), ..) => size,
