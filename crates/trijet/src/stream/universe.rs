@@ -259,16 +259,16 @@ impl Universe {
 
     /// Records every lane of the universe from now on, `origin` being time zero of its device.
     pub(crate) fn record_all(&self, origin: &LaneRef, from: TimesFrom) -> Result<()> {
-        let fresh = *self.fresh.lock().expect("no panic under this lock");
+        let lanes = || (0..*self.fresh.lock().expect("no panic under this lock")).map(LaneId);
         // A recording that nobody took ends here: it may have what only one can have.
         self.recording.store(false, Ordering::Relaxed);
         let earlier = self.recorder.lock().expect("no panic under this lock").take();
         if let Some(earlier) = earlier {
-            (0..fresh).map(LaneId).for_each(|id| self.lane(id).detach(&earlier));
+            lanes().for_each(|id| self.lane(id).detach(&earlier));
         }
         let recorder = Arc::new(Recorder::new(&self.driver, from)?);
         origin.begin_recording(&recorder)?;
-        for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
+        for id in lanes().filter(|id| *id != origin.id) {
             self.lane(id).attach(&recorder);
         }
         *self.recorder.lock().expect("no panic under this lock") = Some(recorder);

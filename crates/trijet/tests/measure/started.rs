@@ -79,7 +79,7 @@ fn with_pairs_the_graph_finds_what_the_engines_say() -> Result<()> {
         busy.collect::<Vec<_>>()
     };
     let (by_pairs, by_engines) = (busy(&pairs.ops, &first), busy(&engines.ops, &second));
-    assert_eq!(by_pairs.len(), 3);
+    assert_eq!((by_pairs.len(), by_engines.len()), (3, 3));
     for ((engine, pair), (same, own)) in by_pairs.into_iter().zip(by_engines) {
         assert_eq!(engine, same);
         let ratio = pair.0 as f64 / own.0 as f64;
