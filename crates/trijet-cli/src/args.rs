@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use trijet::Bytes;
+use trijet::{Bytes, TimesFrom};
 use trijet_cli::format::Dtype;
 
 /// Arrays and image stacks larger than the GPU: read, upload, run, download and write, all at
@@ -132,6 +132,27 @@ pub(crate) struct DevicesOptions {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A source of the times of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimesName {
+    /// Pairs of events: from ready to end; time in the queue of an engine counts.
+    Events,
+    /// From begin to end on the engine, by CUPTI on a GPU; fails without it.
+    Engines,
+    /// The same where it can be had, else pairs of events.
+    Auto,
+}
+
+impl From<TimesName> for TimesFrom {
+    fn from(name: TimesName) -> Self {
+        match name {
+            TimesName::Events => Self::Events,
+            TimesName::Engines => Self::Activity,
+            TimesName::Auto => Self::ActivityIfThere,
+        }
+    }
 }
 
 /// An operator that comes with the command.
@@ -311,6 +332,9 @@ pub(crate) struct OverlapOptions {
     /// Perfetto, .json for tools that read PyTorch's traces, .ledger for `trijet check`.
     #[arg(long, value_name = "FILE", conflicts_with = "drop_wait")]
     pub(crate) trace: Option<PathBuf>,
+    /// Where the times of single operations come from, in the runs that are recorded.
+    #[arg(long, value_enum, default_value_t = TimesName::Events)]
+    pub(crate) times: TimesName,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

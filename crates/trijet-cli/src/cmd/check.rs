@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::base::dag::Kernels;
+use trijet::base::dag::{Dag, Kernels};
 use trijet::base::ledger::Op;
-use trijet::check::lint::{Lint, lints_of};
+use trijet::check::lint::{Lint, lints};
 use trijet::check::{Assume, Checker, Finding, Names, Options, Party, Verdict, check_with};
 use trijet::trace::file::{About, Reader, TimeSource};
 use trijet::{Error, ErrorKind, Result};
@@ -63,8 +63,9 @@ fn judge(path: &Path, assume: Assume) -> Result<Judged> {
         TimeSource::Model => Kernels::OneAtATime,
         _ => Kernels::Several,
     };
-    let lints = held.as_ref().filter(|_| about.times != TimeSource::Missing);
-    let lints = lints.map(|ops| lints_of(ops, kernels));
+    let timed = held.as_ref().filter(|_| about.times != TimeSource::Missing);
+    let graph = |ops| Dag::with_clocks(ops, kernels, about.times.clocks());
+    let lints = timed.map(|ops| lints(ops, &graph(ops)));
     let verdict = held.map_or_else(|| checker.finish(), |ops| check_with(&ops, options));
     Ok(Judged { about, verdict, lints })
 }

@@ -10,14 +10,15 @@ mod show;
 mod stack;
 
 use super::{print, report};
-use crate::args::{DeviceName, OverlapOptions};
+use crate::args::{DeviceName, OverlapOptions, TimesName};
 use show::Line;
 use stack::{Pixel, Stack};
+use trijet::device::probe::{self, Library};
 use trijet::kernels::median::{Rows, load, median};
 use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
 use trijet::{
     Bytes, Device, Error, ErrorKind, Executor, HostConfig, Nanos, Order, PinnedBuffer, Result,
-    Select, Stream, View, ViewMut,
+    Select, Stream, TimesFrom, View, ViewMut,
 };
 use trijet_cli::digest::Digest;
 use trijet_cli::format::{self, Dtype};
@@ -39,6 +40,7 @@ struct Job<T> {
     radius: u32,
     chunk: Bytes,
     depth: usize,
+    times: TimesFrom,
     calibration: Calibration,
 }
 
@@ -60,11 +62,22 @@ fn open(name: DeviceName) -> Result<Device> {
     }
 }
 
+/// Refuses at once what would else fail after all the runs that are not recorded. The library is
+/// looked at and not used: those runs would take longer with it.
+fn demand_cupti() -> Result<()> {
+    let mut libraries = probe::libraries().into_iter();
+    let cupti = libraries.find(|report| report.library == Library::Cupti);
+    cupti.map_or(Ok(()), |report| report.state.map(drop))
+}
+
 pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
     // A name that cannot be written is refused before anything is run.
     let trace = options.trace.as_deref().map(timeline::Target::new).transpose()?;
     let device = open(options.device)?;
     let on_gpu = device.info().compute.0 > 0;
+    if on_gpu && options.times == TimesName::Engines {
+        demand_cupti()?;
+    }
     let Some(path) = &options.input else {
         let size = match (options.size, on_gpu, options.drop_wait) {
             (Some(size), ..) => size,
@@ -101,6 +114,7 @@ fn show_off<T: Pixel>(
         radius: options.radius,
         chunk: options.chunk.unwrap_or(eighth),
         depth: options.depth.unwrap_or(DEPTH),
+        times: options.times.into(),
         calibration: Calibration::measure(device, Bytes(bytes.0.min(CALIBRATION_MAX)))?,
         stack,
     };
@@ -183,6 +197,7 @@ impl<T: Pixel> Job<T> {
             })
             .pinned_sink(&mut self.result)
             .schedule(schedule)
+            .times(self.times)
             .calibrated(&self.calibration);
         if schedule != Schedule::Tuned {
             let depth = if schedule == Schedule::OneStream { 1 } else { self.depth };

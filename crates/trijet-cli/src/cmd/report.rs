@@ -18,6 +18,7 @@ pub(super) fn json(report: &Report) -> Value {
     json!({
         "device": report.device,
         "clock": report.clock_words(),
+        "clock_warnings": report.warnings(),
         "schedule": report.plan.schedule.name(),
         "chunks": report.plan.chunks.len(),
         "chunk_rows": report.plan.chunk_rows,

@@ -20,8 +20,9 @@ fn ledger(without: Option<u64>) -> Vec<u8> {
         a.fill_bytes(&mut x, 1)?;
         b.launch(&MIX, (3, &x, &mut y))?;
         device.synchronize()?;
-        let mut writer = Writer::new(Vec::new(), &device.about("two streams"))?;
-        device.take_record()?.iter().try_for_each(|op| writer.push(op))?;
+        let recording = device.take_recording()?;
+        let mut writer = Writer::new(Vec::new(), &recording.about("two streams"))?;
+        recording.ops.iter().try_for_each(|op| writer.push(op))?;
         writer.finish()
     };
     program().expect("the host device refuses nothing")

@@ -260,3 +260,27 @@ fn a_timeline_never_lies_half_written_under_its_name() {
     assert_eq!(desk.names(), ["out.html.partial"]);
     assert_eq!(desk.read("out.html.partial"), b"mine");
 }
+
+/// A median of radius 7 keeps the kernels' engine busy, so that the kernels of the two streams queue
+/// for it: their pairs of events hold the queue, the engine's own times do not.
+#[test]
+fn the_source_of_times_is_a_choice() {
+    let desk = Desk::new();
+    let job = ["overlap", "--device", "host", "--radius", "7", "--repeats=1", "--size", "2MiB"];
+    let kernels = |times: &str| -> f64 {
+        let name = format!("{times}.json");
+        let value =
+            desk.trijet(&[&job[..], &["--json", "--trace", &name, "--times", times]].concat());
+        let value = value.json();
+        assert!(value["schedules"][3]["clock"].as_str().unwrap().contains("model"), "{value:#}");
+        assert_eq!(value["schedules"][3]["clock_warnings"].as_array().unwrap().len(), 0);
+        let trace: Value = serde_json::from_slice(&desk.read(&name)).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        let kernels = events.iter().filter(|event| event["cat"] == "kernel");
+        kernels.map(|event| event["dur"].as_f64().unwrap()).sum()
+    };
+    let (events, engines, auto) = (kernels("events"), kernels("engines"), kernels("auto"));
+    assert!(engines > 0.0 && events > 1.05 * engines, "{events} {engines}");
+    assert!((auto - engines).abs() < 1e-6 * engines, "{auto} {engines}");
+    desk.trijet(&[&job[..], &["--times", "clock"]].concat()).refused(2, &["--times", "clock"]);
+}

@@ -9,7 +9,8 @@
 //!
 //! Pairs of events measure from ready to end. Here an operation begins when its call was over, all
 //! that precedes it was done, and its engine was free; so the intervals of one copy engine never
-//! overlap. An edge that the clocks contradict, because what comes first ended last, is left out
+//! overlap. Where times are the engines' own, an operation begins when it was measured to, and only
+//! what was done by then precedes it on its engine. An edge that the clocks contradict, because what comes first ended last, is left out
 //! and counted. Everything is linear in the number of records but for sorting them.
 //!
 //! Imports: nothing but `base`. Imported by: `trace`, `check`.
@@ -17,6 +18,7 @@
 
 mod build;
 
+use crate::base::clocks::Clocks;
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op, Times};
 use crate::base::units::Nanos;
@@ -117,10 +119,23 @@ pub struct Dag {
 }
 
 impl Dag {
-    /// The graph of `ops`, in the order of the ledger.
+    /// The graph of `ops`, in the order of the ledger, with times from ready to end.
     #[must_use]
     pub fn new(ops: &[Op], kernels: Kernels) -> Self {
-        build::build(ops, kernels)
+        Self::with_clocks(ops, kernels, Clocks::ReadyToEnd)
+    }
+
+    /// The same with times that mean something else.
+    ///
+    /// ```
+    /// use trijet::base::dag::{Dag, Kernels};
+    /// use trijet::trace::file::TimeSource;
+    /// let dag = Dag::with_clocks(&[], Kernels::Several, TimeSource::Activity.clocks());
+    /// assert!(dag.order().is_empty());
+    /// ```
+    #[must_use]
+    pub fn with_clocks(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Self {
+        build::build(ops, kernels, clocks)
     }
 
     /// All nodes, each after its predecessors.

@@ -4,6 +4,7 @@
 
 pub(crate) mod atomic;
 pub mod clock;
+pub mod clocks;
 pub mod dag;
 pub mod error;
 pub mod id;

@@ -12,7 +12,6 @@ use crate::base::units::{Bytes, Nanos};
 use crate::device::args::ArgBlock;
 use crate::device::memory::{Memory, Span};
 use crate::device::twin::Twin;
-use crate::trace::file::{About, AboutDevice, TimeSource};
 use std::fmt::Debug;
 
 /// A stream of the driver.
@@ -100,30 +99,6 @@ pub struct DeviceInfo {
     pub driver_version: i32,
     /// Where times come from.
     pub clock: Clock,
-}
-
-impl DeviceInfo {
-    /// What the head of a ledger file says of a record of this device.
-    #[must_use]
-    pub fn about(&self, device: DeviceId, program: &str) -> About {
-        About {
-            tool: format!("trijet {}", env!("CARGO_PKG_VERSION")),
-            program: program.to_owned(),
-            times: match self.clock {
-                Clock::Model => TimeSource::Model,
-                Clock::Processor => TimeSource::HostClock,
-                Clock::Device => TimeSource::EventPairs,
-            },
-            clock_error_ns: 0,
-            dropped: 0,
-            order: None,
-            devices: vec![AboutDevice {
-                device: device.0,
-                name: self.name.clone(),
-                driver: self.driver_version,
-            }],
-        }
-    }
 }
 
 /// Where the times of a device come from.
@@ -218,6 +193,26 @@ pub struct CopySpans {
     pub dst: Span,
     /// Where from, equally long.
     pub src: Span,
+}
+
+/// When engines worked on what was enqueued under a tag: see [`Driver::activity_tag`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activity {
+    /// The tag.
+    pub tag: u64,
+    /// When an engine began, on the clock of [`Driver::activity_time`].
+    pub begin: Nanos,
+    /// When the last of what the tag stands for was done. There may be gaps in between.
+    pub end: Nanos,
+}
+
+/// What [`Driver::activity_take`] gives.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Activities {
+    /// At most one for each tag, by tag.
+    pub work: Vec<Activity>,
+    /// Records that there was no room for: the tags that have none may have had some.
+    pub lost: u64,
 }
 
 /// A driver: one per process for CUDA, any number of host ones.
@@ -341,6 +336,29 @@ pub trait Driver: Debug + Send + Sync {
     /// # Errors
     /// `InvalidValue` when one has no timing or was never recorded (law A5).
     fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos>;
+
+    /// Notes from now on when engines begin and end the copies, fills and kernels that are enqueued
+    /// under a tag: their own times, not those of the moments around them in a stream.
+    ///
+    /// # Errors
+    /// `Unsupported` where nothing tells these times, or while another recording has them.
+    fn activity_begin(&self) -> Result<()>;
+
+    /// What the calling thread enqueues from now on is under `tag`, or under none. While nothing is
+    /// noted it does nothing.
+    fn activity_tag(&self, tag: Option<u64>);
+
+    /// The clock of the activities, now.
+    ///
+    /// # Errors
+    /// `Unsupported` where nothing tells their times.
+    fn activity_time(&self) -> Result<Nanos>;
+
+    /// Ends the noting and gives the activities of everything that is complete.
+    ///
+    /// # Errors
+    /// `Unsupported` when nothing is noted; what the profiler reports.
+    fn activity_take(&self) -> Result<Activities>;
 
     /// Runs `run` on a thread of the driver after everything enqueued in the stream so far; later
     /// work of the stream waits for it (law A27). After a context error it is never called

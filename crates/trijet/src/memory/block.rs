@@ -255,8 +255,8 @@ mod tests {
     use crate::base::id::DeviceId;
     use crate::base::units::{Bytes, Nanos};
     use crate::device::driver::{
-        CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
-        ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
+        Activities, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image,
+        Launch, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
         SourceOrder, StreamHandle, StreamKind, Timing,
     };
     use crate::device::memory::{Memory, Span};
@@ -320,6 +320,10 @@ mod tests {
             host_time() -> Option<Nanos>;
             event_synchronize(event: EventHandle) -> Result<()>;
             event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
+            activity_begin() -> Result<()>;
+            activity_tag(tag: Option<u64>) -> ();
+            activity_time() -> Result<Nanos>;
+            activity_take() -> Result<Activities>;
             host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;
             pool_create(device: DeviceId, max: Bytes) -> Result<PoolHandle>;
             pool_destroy(pool: PoolHandle) -> Result<()>;

@@ -98,7 +98,7 @@ impl Report {
         let o = self.ordering;
         let mut rows = vec![
             ("device", self.device.clone()),
-            ("times", self.clock_words().to_owned()),
+            ("times", [vec![self.clock_words().to_owned()], self.warnings()].concat().join("; ")),
             ("schedule", plan.schedule.name().to_owned()),
             ("chunks", format!("{}, in {} slots", plan.chunks.len(), plan.depth)),
             ("bytes", format!("{} in, {} out", self.bytes_in, self.bytes_out)),

@@ -4,16 +4,16 @@
 use super::calibrate::Calibration;
 use super::plan::{Plan, Schedule};
 use crate::base::dag::{Dag, Kernels};
-use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::span::Union;
 use crate::base::units::{Bytes, Nanos, rate};
 use crate::check::lint::lints;
 use crate::check::{Options, Severity, Verdict, check_with};
 use crate::device::driver::{Clock, DeviceInfo};
-use crate::stream::OrderingCounts;
-use crate::trace::file::About;
+use crate::stream::{OrderingCounts, Recording};
+use crate::trace::file::{About, TimeSource};
 use crate::trace::metrics::{Given, Metrics, achieved, measure};
+use crate::trace::queued::queued;
 use crate::trace::summary::{How, Settings, Summary, summarize};
 use std::fmt;
 use std::ops::Range;
@@ -24,7 +24,7 @@ const ENGINES: [(Engine, &str); 3] =
 
 /// What a run measured.
 pub(super) struct Measured {
-    pub(super) ops: Vec<Op>,
+    pub(super) recording: Recording,
     /// The run on the clock of the records, when it was recorded.
     pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,
@@ -83,9 +83,15 @@ struct Alone {
 pub struct Report {
     /// The device's name.
     pub device: String,
-    info: DeviceInfo,
-    /// Where the times come from.
+    about: About,
+    /// Which clock there is.
     pub clock: Clock,
+    /// Where the times of the operations come from.
+    pub times: TimeSource,
+    /// Why they are from pairs of events, where better ones had been asked for.
+    pub instead: Option<String>,
+    /// Operations without a time.
+    pub untimed: usize,
     /// What was run.
     pub plan: Plan,
     /// Rows produced.
@@ -136,8 +142,7 @@ impl Report {
     /// What the head of a ledger file says of the run's records, for [`crate::trace::file::Writer`].
     #[must_use]
     pub fn about(&self, program: &str) -> About {
-        let device = self.ops.first().map_or(DeviceId(0), |op| op.device);
-        self.info.about(device, program)
+        About { program: program.to_owned(), ..self.about.clone() }
     }
 
     pub(super) fn new(
@@ -149,8 +154,11 @@ impl Report {
         let (before, after) = measured.ordering;
         let mut report = Self {
             device: info.name.clone(),
-            info: info.clone(),
+            about: measured.recording.about(""),
             clock: info.clock,
+            times: measured.recording.times,
+            instead: measured.recording.instead,
+            untimed: measured.recording.untimed,
             plan,
             rows: measured.rows,
             bytes_in: measured.bytes_in,
@@ -165,7 +173,7 @@ impl Report {
                 over_waits: after.over_waits - before.over_waits,
             },
             cold: measured.cold,
-            ops: measured.ops,
+            ops: measured.recording.ops,
             window: measured.window,
             summary: None,
             found: None,
@@ -186,7 +194,8 @@ impl Report {
     pub(super) fn dag(&self) -> Dag {
         // The model's kernels fill the device; of a GPU's nobody knows.
         let one = self.clock == Clock::Model;
-        Dag::new(&self.ops, if one { Kernels::OneAtATime } else { Kernels::Several })
+        let kernels = if one { Kernels::OneAtATime } else { Kernels::Several };
+        Dag::with_clocks(&self.ops, kernels, self.times.clocks())
     }
 
     /// Computes what follows from the records and from what is known of engines alone.
@@ -231,6 +240,7 @@ impl Report {
             window: Some(window),
             how: if self.clock == Clock::Model { How::Modelled } else { How::Measured },
             given: Given { bound: self.bound, ..given },
+            times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
         };
@@ -300,11 +310,30 @@ impl Report {
     /// Where the times come from, in words.
     #[must_use]
     pub fn clock_words(&self) -> &'static str {
-        match self.clock {
-            Clock::Device => "times from event pairs: ready to end of each operation",
-            Clock::Processor => "times from this machine's processor",
-            Clock::Model => "times from a model of an H200; the bytes are real",
+        match (self.clock, self.times) {
+            (Clock::Device, TimeSource::Activity) => {
+                "times from CUPTI: engine's begin to end of each operation"
+            }
+            (Clock::Device, _) => "times from event pairs: ready to end of each operation",
+            (Clock::Processor, _) => "times from this machine's processor",
+            (Clock::Model, _) => "times from a model of an H200; the bytes are real",
         }
+    }
+
+    /// What to know before the times are believed: engines for which operations of several streams
+    /// queued, where times count the queueing; operations without a time; and why there are no
+    /// better times, where those had been asked for.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut words: Vec<_> =
+            self.instead.iter().map(|why| format!("not CUPTI: {why}")).collect();
+        if self.times == TimeSource::EventPairs {
+            words.extend(queued(&self.ops).iter().map(ToString::to_string));
+        }
+        if self.untimed > 0 {
+            words.push(format!("{} operations have no time", self.untimed));
+        }
+        words
     }
 }
 
@@ -342,6 +371,7 @@ impl fmt::Display for Report {
             f,
             "\nordering: {} waits, {} records, {} over-waits",
             o.waits, o.records, o.over_waits
-        )
+        )?;
+        self.warnings().iter().try_for_each(|warning| write!(f, "\ntimes: {warning}"))
     }
 }

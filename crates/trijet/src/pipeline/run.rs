@@ -217,7 +217,10 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let setup = start.elapsed();
     let device = pipeline.device.clone();
     let first = &resources.lanes.0[0];
-    let recorder = Arc::new(Recorder::default());
+    let recorder = Arc::new(match pipeline.record {
+        true => Recorder::new(&device.shared().universe.driver, pipeline.times)?,
+        false => Recorder::default(),
+    });
     if pipeline.record {
         resources.lanes.0.iter().try_for_each(|s| s.lane().begin_recording(&recorder))?;
         first.lane().universe.recorders.add(&recorder);
@@ -238,13 +241,13 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let ends = ends?;
     let first = &resources.lanes.0[0];
     let (window, elapsed) = extent(&recorder, first, &begin, &ends)?;
-    let ops = recorder.take(first.lane().driver())?;
+    let recording = recorder.take(first.lane().driver())?;
     let rows: u64 = resources.plan.chunks.iter().map(|c| c.rows.end - c.rows.start).sum();
     let in_rows: u64 = resources.plan.chunks.iter().map(|c| c.input.end - c.input.start).sum();
     let wall = Nanos(u64::try_from(steady.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let modelled = device.info().clock == Clock::Model;
     let measured = Measured {
-        ops,
+        recording,
         window,
         elapsed,
         wall: (!modelled).then_some(wall),

@@ -10,7 +10,7 @@ use super::run;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 use crate::memory::{Buffer, Element, PinnedBuffer, View, ViewMut};
-use crate::stream::{Device, Stream};
+use crate::stream::{Device, Stream, TimesFrom};
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -124,6 +124,7 @@ pub struct Pipeline<'a> {
     pub(super) progress: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
     pub(super) calibration: Option<Calibration>,
     pub(super) record: bool,
+    pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
 }
 
@@ -155,6 +156,7 @@ impl<'a> Pipeline<'a> {
             progress: None,
             calibration: None,
             record: true,
+            times: TimesFrom::Events,
             drop_wait: None,
         }
     }
@@ -281,6 +283,13 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn unrecorded(mut self) -> Self {
         self.record = false;
+        self
+    }
+
+    /// Where the times of the single operations come from; from pairs of events by default.
+    #[must_use]
+    pub fn times(mut self, from: TimesFrom) -> Self {
+        self.times = from;
         self
     }
 

@@ -5,6 +5,7 @@ use super::callback;
 use super::default::Origin;
 use super::queue::Stream;
 use super::ready::Completion;
+use super::recording::{Recording, TimesFrom};
 use super::universe::{DroppedWait, OrderingCounts, Universe};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -17,7 +18,6 @@ use crate::device::driver::{
     StreamKind,
 };
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
-use crate::trace::file::About;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
@@ -391,9 +391,18 @@ impl Device {
     /// # Errors
     /// `InvalidValue` for a stream of another driver; what the driver reports.
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.record_from(stream, TimesFrom::Events)
+    }
+
+    /// Like [`Device::record`], with the times of operations from somewhere else.
+    ///
+    /// # Errors
+    /// As for [`Device::record`]; `Unsupported` for [`TimesFrom::Activity`] where nothing tells what
+    /// the engines do: without CUPTI, while another tool uses it, or while another recording does.
+    pub fn record_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
         callback::refuse("record")?;
         self.0.universe.own("record", stream.lane().universe.id)?;
-        self.0.universe.record_all(stream.lane())
+        self.0.universe.record_all(stream.lane(), from)
     }
 
     /// Stops recording and takes the records, in the order of the driver's calls of each stream.
@@ -402,30 +411,16 @@ impl Device {
     /// # Errors
     /// What the driver reports when times are read.
     pub fn take_record(&self) -> Result<Vec<Op>> {
-        callback::refuse("take record")?;
-        self.0.universe.take_record()
+        self.take_recording().map(|recording| recording.ops)
     }
 
-    /// What the head of a ledger file says of a record of this device.
+    /// Like [`Device::take_record`], with where the times come from and how good they are.
     ///
-    /// ```
-    /// use trijet::trace::file::{Reader, Writer};
-    /// use trijet::{Device, Select};
-    /// let device = Device::open(Select::Host(0))?;
-    /// let stream = device.stream()?;
-    /// device.record(&stream)?;
-    /// let mut x = stream.alloc::<u8>(16)?;
-    /// stream.fill_bytes(&mut x, 1)?;
-    /// stream.synchronize()?;
-    /// let mut writer = Writer::new(Vec::new(), &device.about("an example"))?;
-    /// device.take_record()?.iter().try_for_each(|op| writer.push(op))?;
-    /// let file = writer.finish()?;
-    /// assert_eq!(Reader::new(&file[..])?.about().program, "an example");
-    /// # Ok::<(), trijet::Error>(())
-    /// ```
-    #[must_use]
-    pub fn about(&self, program: &str) -> About {
-        self.0.info.about(self.0.id, program)
+    /// # Errors
+    /// As for [`Device::take_record`].
+    pub fn take_recording(&self) -> Result<Recording> {
+        callback::refuse("take record")?;
+        self.0.universe.take_record()
     }
 
     /// Leaves out the `number`-th wait between streams from now on, counted from 1, to show what

@@ -319,6 +319,17 @@ struct Aside {
     begin: Option<Arc<Instant>>,
     /// When the call began.
     called: Option<Reading>,
+    /// What it is enqueued under, where a recorder wants the engines' times.
+    tag: Option<u64>,
+}
+
+/// The moment before an operation, when its call began, and its tag.
+type Around = (Option<Arc<Instant>>, Option<Reading>, Option<u64>);
+
+impl Aside {
+    fn around(&mut self) -> Around {
+        (self.begin.take(), self.called, self.tag)
+    }
 }
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
@@ -468,7 +479,11 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let mut aside = Aside::default();
         self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
-        let result = self.call(&state, uses, run)?;
+        let result = self.call(&state, uses, run);
+        if aside.tag.is_some() {
+            self.driver().activity_tag(None);
+        }
+        let result = result?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         if spec.returns == Returns::Staged {
             self.universe.learn(&state.vector);
@@ -480,7 +495,7 @@ impl LaneRef {
             turn.teach(&mut state);
         }
         state.last_shared = crossed;
-        self.after(&mut state, spec, uses, position, (aside.begin, aside.called));
+        self.after(&mut state, spec, uses, position, aside.around());
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }
@@ -548,6 +563,13 @@ impl LaneRef {
         }
         aside.left_out = self.wait_for(state, spec, needs, marks)?;
         aside.begin = self.timed_begin(state, spec)?;
+        if spec.engine != Engine::None {
+            aside.tag = state.recorders.iter().find_map(|recorder| recorder.tag());
+        }
+        // Last, because the operation alone is enqueued under it.
+        if aside.tag.is_some() {
+            self.driver().activity_tag(aside.tag);
+        }
         Ok(())
     }
 
@@ -559,7 +581,7 @@ impl LaneRef {
         spec: &Spec,
         uses: &[Use<'_>],
         position: Position,
-        (begin, called): (Option<Arc<Instant>>, Option<Reading>),
+        (begin, called, tag): Around,
     ) {
         let end = begin.as_ref().and_then(|_| self.timed_end(state));
         let called = called.map(|begin| (begin, Reading::now(self.driver())));
@@ -567,8 +589,13 @@ impl LaneRef {
             let mut op = self.op(spec, uses, position);
             op.call = called.and_then(|span| recorder.call(span));
             let index = recorder.ledger.append(op);
-            if let (Some(begin), Some(end), true) = (&begin, &end, recorder.is_timed()) {
+            if let (Some(begin), Some(end)) = (&begin, &end)
+                && recorder.wants_pair(spec.engine)
+            {
                 recorder.time(index, begin, end);
+            }
+            if let Some(tag) = tag {
+                recorder.bears(index, tag);
             }
         }
         state.last_end = end;
@@ -585,7 +612,8 @@ impl LaneRef {
 
     /// The moment before a timed operation: the end of the one before, or a new event.
     fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
-        if spec.engine == Engine::None || !state.is_timed() {
+        let mut recorders = state.recorders.iter();
+        if spec.engine == Engine::None || !recorders.any(|r| r.wants_pair(spec.engine)) {
             return Ok(None);
         }
         match state.last_end.take() {

@@ -4,6 +4,7 @@
 //! operation needs, so that using a buffer on another stream is always in order, and a wait that
 //! is already implied is never issued.
 
+mod activity;
 pub mod builder;
 pub(crate) mod callback;
 pub(crate) mod default;
@@ -14,6 +15,7 @@ pub(crate) mod noted;
 pub mod queue;
 pub mod ready;
 pub(crate) mod recorders;
+pub mod recording;
 pub(crate) mod thread;
 pub(crate) mod timing;
 pub(crate) mod track;
@@ -25,4 +27,5 @@ pub use device::{Device, Select};
 pub use event::{Event, Ticket, TimedEvent};
 pub use queue::Stream;
 pub use ready::Ready;
+pub use recording::{Recording, TimesFrom};
 pub use universe::{DroppedWait, OrderingCounts};

@@ -205,9 +205,10 @@ impl LaneRef {
     /// Records this lane from now on. It gives time zero of its device, if nobody did.
     pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
         let state = self.lane().lock();
+        let before = Reading::now(self.driver());
         let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
         drop(state);
-        recorder.begin(self.device, &origin)?;
+        recorder.begin(self.device, &origin, before)?;
         self.lane().attach(recorder);
         Ok(())
     }

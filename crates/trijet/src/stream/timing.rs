@@ -1,16 +1,20 @@
 //! A recorder: the ledger of some lanes with the times of its operations, from pairs of timed
-//! events around each.
+//! events around each, or from what the engines did.
 //!
 //! The pair measures from the moment the operation was ready (its lane's earlier work and its
 //! waits were done) to its end: not from the moment its engine took it. On a lane that has an
-//! engine for itself the two are the same.
+//! engine for itself the two are the same. With activities no event is recorded, except around
+//! host functions, of which CUPTI says nothing.
 #![forbid(unsafe_code)]
 
-use crate::base::error::{Error, Result};
+use super::activity::Noting;
+use super::recording::{Recording, TimesFrom};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId};
-use crate::base::ledger::{Ledger, Op, Times};
+use crate::base::ledger::{Engine, Ledger, Op, Times};
 use crate::base::units::Nanos;
-use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
+use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
+use crate::trace::file::{AboutDevice, TimeSource};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -98,11 +102,42 @@ pub(crate) struct Recorder {
     pairs: Mutex<Vec<Pair>>,
     /// Why an operation has no time: the first failure.
     failed: Mutex<Option<Error>>,
-    /// The host's clock at about time zero of the first device.
-    zero: OnceLock<Reading>,
+    /// What the engines do, if that gives the times.
+    noting: Option<Noting>,
+    /// Why it does not, although somebody asked for it.
+    instead: Option<String>,
+    zero: OnceLock<Zero>,
+}
+
+/// The host's clock at about time zero of the first device.
+#[derive(Debug)]
+struct Zero {
+    reading: Reading,
+    /// How long before that the device may have had its time zero.
+    error: Nanos,
 }
 
 impl Recorder {
+    /// A recorder with times from `from`.
+    ///
+    /// # Errors
+    /// `Unsupported` when nothing tells what the engines do, and that was insisted on.
+    pub(crate) fn new(driver: &Arc<dyn Driver>, from: TimesFrom) -> Result<Self> {
+        let noting = match from {
+            TimesFrom::Events => return Ok(Self::default()),
+            TimesFrom::ActivityIfThere | TimesFrom::Activity => Noting::begin(driver),
+        };
+        match noting {
+            Ok(noting) => Ok(Self { noting: Some(noting), ..Self::default() }),
+            Err(error)
+                if from == TimesFrom::ActivityIfThere && error.kind() == ErrorKind::Unsupported =>
+            {
+                Ok(Self { instead: Some(error.to_string()), ..Self::default() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// A recorder that gives nothing times.
     pub(crate) fn untimed(ledger: Ledger) -> Self {
         Self { ledger, untimed: true, ..Self::default() }
@@ -113,14 +148,24 @@ impl Recorder {
         !self.untimed
     }
 
-    /// Makes `origin` time zero of the device, unless it has one.
+    /// Makes `origin`, which was noted after `before`, time zero of the device, unless it has one.
     ///
     /// # Errors
     /// As for a wait for what the stream holds: the host's clock is set when time zero has come.
-    pub(crate) fn begin(&self, device: DeviceId, origin: &Arc<Instant>) -> Result<()> {
+    pub(crate) fn begin(
+        &self,
+        device: DeviceId,
+        origin: &Arc<Instant>,
+        before: Reading,
+    ) -> Result<()> {
         if self.zero.get().is_none() {
-            origin.driver.event_synchronize(origin.event)?;
-            self.zero.get_or_init(|| Reading::now(&*origin.driver));
+            let driver = &*origin.driver;
+            driver.event_synchronize(origin.event)?;
+            let reading = Reading::now(driver);
+            self.zero.get_or_init(|| Zero { reading, error: reading.since(before) });
+            if let Some(noting) = &self.noting {
+                noting.synchronize(|| self.at(Reading::now(driver)))?;
+            }
         }
         let mut origins = self.origins.lock().expect("no panic under this lock");
         origins.entry(device).or_insert_with(|| Arc::clone(origin));
@@ -129,7 +174,7 @@ impl Recorder {
 
     /// A reading of the host's clock as a time of this record.
     pub(crate) fn at(&self, reading: Reading) -> Nanos {
-        self.zero.get().map_or(Nanos(0), |zero| reading.since(*zero))
+        self.zero.get().map_or(Nanos(0), |zero| reading.since(zero.reading))
     }
 
     /// A call of the host from `begin` to `end`, in a record with times.
@@ -140,6 +185,23 @@ impl Recorder {
     pub(crate) fn time(&self, op: usize, begin: &Arc<Instant>, end: &Arc<Instant>) {
         let pair = (op, Arc::clone(begin), Arc::clone(end));
         self.pairs.lock().expect("no panic under this lock").push(pair);
+    }
+
+    /// Whether it wants the pair of events around an operation of `engine`.
+    pub(super) fn wants_pair(&self, engine: Engine) -> bool {
+        self.is_timed() && (self.noting.is_none() || engine == Engine::Host)
+    }
+
+    /// The tag for an operation, if it wants the engines' times.
+    pub(super) fn tag(&self) -> Option<u64> {
+        self.noting.as_ref().map(Noting::tag)
+    }
+
+    /// An operation was enqueued under a tag of this recorder.
+    pub(super) fn bears(&self, op: usize, tag: u64) {
+        if let Some(noting) = &self.noting {
+            noting.bears(op, tag);
+        }
     }
 
     /// An operation was enqueued, and the moment of its end could not be noted.
@@ -161,7 +223,7 @@ impl Recorder {
     }
 
     /// Takes the records with their times. Everything recorded must be complete.
-    pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Vec<Op>> {
+    pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Recording> {
         if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
             return Err(error);
         }
@@ -183,7 +245,44 @@ impl Recorder {
             };
             op.times = Some(Times { begin: time(&begin)?, end: time(&end)? });
         }
-        Ok(ops)
+        let mut error = self.zero.get().map_or(Nanos(0), |zero| zero.error);
+        let mut lost = 0;
+        if let Some(noting) = &self.noting {
+            (error, lost) = noting.take(&mut ops, || self.at(Reading::now(driver)))?;
+        }
+        let (times, devices) = self.about(driver, &origins)?;
+        let untimed = ops.iter().filter(|op| op.engine != Engine::None && op.times.is_none());
+        Ok(Recording {
+            times,
+            clock_error: error,
+            untimed: untimed.count(),
+            lost,
+            instead: self.instead.clone(),
+            devices,
+            ops,
+        })
+    }
+
+    /// Where the times come from, and of which devices.
+    fn about(
+        &self,
+        driver: &dyn Driver,
+        origins: &BTreeMap<DeviceId, Arc<Instant>>,
+    ) -> Result<(TimeSource, Vec<AboutDevice>)> {
+        let mut times = TimeSource::Missing;
+        let mut devices = Vec::new();
+        for device in origins.keys() {
+            let info = driver.device_info(*device)?;
+            times = match info.clock {
+                _ if self.noting.is_some() => TimeSource::Activity,
+                Clock::Device => TimeSource::EventPairs,
+                Clock::Processor => TimeSource::HostClock,
+                Clock::Model => TimeSource::Model,
+            };
+            let (name, driver) = (info.name, info.driver_version);
+            devices.push(AboutDevice { device: device.0, name, driver });
+        }
+        Ok((times, devices))
     }
 }
 

@@ -7,13 +7,14 @@ use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::noted::plain;
 use super::recorders::Recorders;
+use super::recording::{Recording, TimesFrom};
 use super::timing::Recorder;
 use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Op, OpKind, Outcome, StreamClass, Waited};
+use crate::base::ledger::{OpKind, Outcome, StreamClass, Waited};
 use crate::base::mutant;
 use crate::base::table::Table;
 use crate::check::Options;
@@ -260,17 +261,17 @@ impl Universe {
     }
 
     /// Records every lane of the universe from now on, `origin` being time zero of its device.
-    pub(crate) fn record_all(&self, origin: &LaneRef) -> Result<()> {
-        let recorder = Arc::new(Recorder::default());
-        origin.begin_recording(&recorder)?;
-        // A recording that nobody took ends here.
+    pub(crate) fn record_all(&self, origin: &LaneRef, from: TimesFrom) -> Result<()> {
+        let lanes = || (0..*self.fresh.lock().expect("no panic under this lock")).map(LaneId);
+        // A recording that nobody took ends here: it may have what only one can have.
         let earlier = self.recorders.keep(None);
-        let fresh = *self.fresh.lock().expect("no panic under this lock");
-        for id in (0..fresh).map(LaneId).filter(|id| *id != origin.id) {
-            self.lane(id).attach(&recorder);
-        }
         if let Some(earlier) = earlier {
-            (0..fresh).map(LaneId).for_each(|id| self.lane(id).detach(&earlier));
+            lanes().for_each(|id| self.lane(id).detach(&earlier));
+        }
+        let recorder = Arc::new(Recorder::new(&self.driver, from)?);
+        origin.begin_recording(&recorder)?;
+        for id in lanes().filter(|id| *id != origin.id) {
+            self.lane(id).attach(&recorder);
         }
         self.recorders.keep(Some(&recorder));
         Ok(())
@@ -296,8 +297,11 @@ impl Universe {
 
     /// Ends the recording of every lane and takes the records with their times. What was recorded
     /// must be complete.
-    pub(crate) fn take_record(&self) -> Result<Vec<Op>> {
-        let Some(recorder) = self.recorders.keep(None) else { return Ok(Vec::new()) };
+    pub(crate) fn take_record(&self) -> Result<Recording> {
+        // Nobody records: there is nothing to be had, and no time in it.
+        let Some(recorder) = self.recorders.keep(None) else {
+            return Recorder::default().take(&*self.driver);
+        };
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId) {
             self.lane(id).detach(&recorder);

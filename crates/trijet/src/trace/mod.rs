@@ -10,6 +10,7 @@ pub mod html;
 mod json;
 pub mod metrics;
 pub mod perfetto;
+pub mod queued;
 pub mod raw;
 pub mod summary;
 pub mod timeline;

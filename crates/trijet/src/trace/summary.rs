@@ -8,8 +8,10 @@ use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::bubble::{Cause, Dependency, Gap, by_cause, gaps};
 use crate::trace::critical::{Category, Critical, critical, engine_name, slack};
+use crate::trace::file::TimeSource;
 use crate::trace::metrics::{EngineMetrics, EngineOf, Given, Metrics, measure};
-use crate::trace::verdict::{Asked, Clocks, Verdict};
+use crate::trace::queued::{Queued, queued};
+use crate::trace::verdict::{Asked, Verdict};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -40,6 +42,8 @@ pub struct Settings<'a> {
     pub window: Option<Range<u64>>,
     /// Whose times they are.
     pub how: How,
+    /// Where the times come from; by default nobody said.
+    pub times: TimeSource,
     /// The latency of a launch on an idle stream.
     pub latency: Nanos,
     /// Copy engines, the bound, chunks, isolated durations.
@@ -113,6 +117,9 @@ pub struct Summary {
     pub lints: Vec<Lint>,
     /// Hazards that the checker found; `None` when it did not run.
     pub hazards: Option<usize>,
+    /// Engines for which operations of several streams queued, when the times are from pairs of
+    /// events, which count the queueing as work.
+    pub queued: Vec<Queued>,
     /// Edges that the clocks contradict: above 0, times of several devices or threads disagree.
     pub contradictions: usize,
 }
@@ -162,9 +169,7 @@ fn losses(gaps: &[Gap], engine: EngineOf) -> Vec<Loss> {
 }
 
 /// Each two engines of a device, host functions aside: these are the host's.
-fn pairs(ops: &[Op], dag: &Dag, busy: &BTreeMap<EngineOf, Union>) -> Vec<Pair> {
-    // Only on one engine it matters what the times mean.
-    let asked = Asked { ops, dag, clocks: Clocks::ReadyToEnd };
+fn pairs(asked: Asked<'_>, busy: &BTreeMap<EngineOf, Union>) -> Vec<Pair> {
     let engines = busy.iter().filter(|(engine, _)| engine.1 != Engine::Host);
     let engines: Vec<(&EngineOf, &Union)> = engines.collect();
     let mut pairs = Vec::new();
@@ -218,13 +223,14 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     Summary {
         how: settings.how,
         engines,
-        pairs: pairs(ops, dag, &busy),
+        pairs: pairs(Asked { ops, dag, clocks: settings.times.clocks() }, &busy),
         losses: metrics.limiting.map_or_else(Vec::new, |engine| losses(&gaps, engine)),
         critical: critical(ops, dag, window, settings.latency),
         slack: slack(ops, dag),
         gaps,
         lints,
         hazards: settings.hazards,
+        queued: if settings.times == TimeSource::EventPairs { queued(ops) } else { Vec::new() },
         contradictions: dag.contradictions(),
         metrics,
     }
@@ -363,6 +369,9 @@ impl fmt::Display for Summary {
         writeln!(f, "critical path: {}", path.collect::<Vec<_>>().join(", "))?;
         for lint in self.lints.iter().take(LOSSES_MAX) {
             writeln!(f, "{lint}")?;
+        }
+        for queued in &self.queued {
+            writeln!(f, "times: {queued}")?;
         }
         if self.contradictions > 0 {
             let edges = count(self.contradictions as u64, "edge");

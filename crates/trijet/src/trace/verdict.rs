@@ -6,6 +6,7 @@
 //! at least as long: it certainly ran during the last part of its interval that is as long as that.
 #![forbid(unsafe_code)]
 
+pub use crate::base::clocks::Clocks;
 use crate::base::dag::{Dag, Edge, Node};
 use crate::base::id::LaneId;
 use crate::base::ledger::{Engine, Op};
@@ -13,15 +14,6 @@ use crate::base::units::Nanos;
 use crate::trace::metrics::EngineOf;
 use std::fmt;
 use std::ops::Range;
-
-/// What the times of a record mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clocks {
-    /// From ready to end: pairs of events.
-    ReadyToEnd,
-    /// From the engine's start to the end: a profiler, or a model.
-    StartToEnd,
-}
 
 /// Why an operation's interval says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

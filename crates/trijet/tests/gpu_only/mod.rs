@@ -3,6 +3,7 @@
 
 mod conformance;
 mod litmus;
+mod times;
 
 use crate::cases::words;
 use std::borrow::Cow;

@@ -8,4 +8,5 @@ mod live;
 mod path;
 mod random;
 mod script;
+mod started;
 mod verdicts;

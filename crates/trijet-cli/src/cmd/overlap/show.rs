@@ -49,8 +49,13 @@ pub(super) fn table(
         print_timeline(best)?;
         print("")?;
         if let Some(summary) = best.summary() {
+            let summary = summary.to_string();
             print("one more run, with the times of every operation:")?;
-            print(summary.to_string().trim_end())?;
+            print(summary.trim_end())?;
+            let said = |warning: &String| summary.contains(warning.as_str());
+            for warning in best.warnings().iter().filter(|warning| !said(warning)) {
+                print(format_args!("times: {warning}"))?;
+            }
         }
         if best.ordering.over_waits > 0 {
             print(format_args!(

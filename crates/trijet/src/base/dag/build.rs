@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Dag, Edge, Kernels, Moment, Node};
+use crate::base::clocks::Clocks;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Engine, Op, OpKind, Outcome, Place, StreamClass, Times, Waited};
 use std::collections::{BTreeMap, HashMap};
@@ -35,6 +36,7 @@ struct Joined {
 
 struct Builder<'a> {
     ops: &'a [Op],
+    clocks: Clocks,
     moments: Vec<Moment>,
     /// What precedes what, and why.
     edges: Vec<(Node, Node, Edge)>,
@@ -201,8 +203,13 @@ impl Builder<'_> {
         let node = Node::work(index);
         let mut before = self.stream_order(op, node);
         let stream_tail = before.first().map(|(tail, _)| *tail);
-        // A call that was still running when its work ended did not release it by returning.
-        let inside = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
+        // A call that was still running when its work ended, or began where that is known, did not
+        // release it by returning.
+        let held = |t: Times| match self.clocks {
+            Clocks::ReadyToEnd => t.end,
+            Clocks::StartToEnd => t.begin,
+        };
+        let inside = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > held(t));
         self.work_first[index] = inside;
         if inside {
             before.extend(self.threads.get(&op.thread).map(|earlier| (*earlier, Edge::Call)));
@@ -219,6 +226,7 @@ impl Builder<'_> {
         }
         if let Some((earlier, free)) = engine
             && let Some(times) = &mut times
+            && (self.clocks == Clocks::ReadyToEnd || free <= times.begin.0)
         {
             times.begin.0 = times.begin.0.max(free).min(times.end.0);
             self.edges.push((node, Node::work(earlier), Edge::Engine));
@@ -229,7 +237,9 @@ impl Builder<'_> {
             self.records.insert(event, node);
         }
         if inside {
-            self.call(index, may_wait(op).then_some(node));
+            // It may have waited for a part of the work only.
+            let all = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
+            self.call(index, (all && may_wait(op)).then_some(node));
         }
     }
 
@@ -305,10 +315,11 @@ impl Builder<'_> {
     }
 }
 
-pub(super) fn build(ops: &[Op], kernels: Kernels) -> Dag {
+pub(super) fn build(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Dag {
     let engines = engines(ops, kernels);
     let mut builder = Builder {
         ops,
+        clocks,
         moments: vec![Moment::default(); 2 * ops.len()],
         edges: Vec::with_capacity(4 * ops.len()),
         work_first: vec![false; ops.len()],

@@ -9,7 +9,7 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
+    Activities, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
     ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script, SourceOrder,
     StreamHandle, StreamKind, Timing,
 };
@@ -44,6 +44,10 @@ impl Driver for CudaDriver {
         event_query(event: EventHandle) -> Result<Readiness>;
         event_poll(event: EventHandle) -> Result<Progress>;
         host_time() -> Option<Nanos>;
+        activity_begin() -> Result<()>;
+        activity_tag(tag: Option<u64>) -> ();
+        activity_time() -> Result<Nanos>;
+        activity_take() -> Result<Activities>;
         event_synchronize(event: EventHandle) -> Result<()>;
         event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
         host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;

@@ -10,14 +10,14 @@ use super::order::May;
 use super::pools::Pools;
 use super::touches::Object;
 use super::turn::{Points, Switch};
-use super::{Executor, Function, HostDriver, Run, refuse};
+use super::{Executor, Function, HostDriver, Run, activity, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Clock, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
-    ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script, SourceOrder,
-    StreamHandle, StreamKind, Timing,
+    Activities, Clock, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image,
+    Launch, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
+    SourceOrder, StreamHandle, StreamKind, Timing,
 };
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Twin, check_disjoint};
@@ -182,6 +182,22 @@ impl Driver for HostDriver {
             Run::Timed(simulation) => simulation.host_time(),
             Run::Stepped(stepper) => stepper.now(),
         })
+    }
+
+    fn activity_begin(&self) -> Result<()> {
+        self.shared.lock().engine.noting.begin()
+    }
+
+    fn activity_tag(&self, tag: Option<u64>) {
+        activity::set_tag(tag);
+    }
+
+    fn activity_time(&self) -> Result<Nanos> {
+        Ok(self.host_time().unwrap_or(Nanos(0)))
+    }
+
+    fn activity_take(&self) -> Result<Activities> {
+        self.shared.lock().engine.noting.take()
     }
 
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {

@@ -4,6 +4,7 @@
 //! work. Streams are `streams`, events `events`, what a host call waits for `waits`.
 #![forbid(unsafe_code)]
 
+use super::activity::Noting;
 use super::exec;
 use super::mem::HostBytes;
 use super::refuse;
@@ -151,6 +152,8 @@ pub(super) struct Engine {
     pub(super) stuck: Vec<NodeId>,
     /// The last host function, for drivers that run them one after the other (law A28).
     pub(super) last_host_fn: Option<NodeId>,
+    /// When operations under tags ran.
+    pub(super) noting: Noting,
     /// While every step is explored: what made what possible.
     pub(super) trail: Option<Trail>,
 }
@@ -358,6 +361,9 @@ impl Engine {
             causes,
             work,
         };
+        if node.role != Role::None {
+            self.noting.enqueued(id);
+        }
         self.nodes[at as usize] = Some(node);
         if missing == 0 {
             self.arrived.push(id);
@@ -371,6 +377,7 @@ impl Engine {
         // A device that was lost meanwhile has no operations any more.
         let Some(node) = place.take_if(|node| node.id == id) else { return };
         self.spare_nodes.push(id.at);
+        self.noting.ended(id, now);
         let slot = &mut self.slots[node.slot.index()];
         slot.done = node.seq;
         slot.clock = slot.clock.max(now);

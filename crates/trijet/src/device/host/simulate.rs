@@ -236,6 +236,7 @@ impl Simulation {
                     self.put_off(Nanos(self.now.0 + held.0), Due::Visible(key.1));
                 } else if let Some(node) = engine.node(key.1) {
                     self.begin(node, place, faults);
+                    engine.noting.began(key.1, self.now);
                 }
             }
         }

@@ -122,6 +122,7 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let mut work = std::mem::replace(&mut node.work, Work::Mark);
     let device = node.device;
     workers.running.push((id, exec::accesses(&work)));
+    state.engine.noting.began(id, shared.clock.now());
     drop(guard);
     let outcome = fault.and_then(|()| match &mut work {
         Work::HostFn(function) => {

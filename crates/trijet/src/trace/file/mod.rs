@@ -18,6 +18,7 @@ mod writer;
 pub use reader::Reader;
 pub use writer::Writer;
 
+use crate::base::clocks::Clocks;
 use serde::{Deserialize, Serialize};
 
 const MAGIC: [u8; 8] = *b"TRIJETL1";
@@ -44,19 +45,32 @@ impl Kind {
 }
 
 /// Where the times of a record come from, and so how good they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TimeSource {
-    /// A model of a device: exact, and of nothing that exists.
+    /// Pairs of events of a device that is modelled: exact, and of nothing that exists.
     Model,
-    /// The processor's clock around work on CPU threads.
+    /// Pairs of events on the processor's clock, around work on CPU threads.
     HostClock,
     /// Pairs of events: from when an operation could have begun to its end. Where several streams
     /// queue for one engine, the time in the queue counts.
     EventPairs,
-    /// CUPTI activity records: from the engine's begin to its end.
+    /// What the engines did, from begin to end: CUPTI's activity records on a GPU, and exact on a
+    /// device that is modelled.
     Activity,
     /// There are none.
+    #[default]
     Missing,
+}
+
+impl TimeSource {
+    /// What the times mean.
+    #[must_use]
+    pub fn clocks(self) -> Clocks {
+        match self {
+            Self::Activity => Clocks::StartToEnd,
+            Self::Model | Self::HostClock | Self::EventPairs | Self::Missing => Clocks::ReadyToEnd,
+        }
+    }
 }
 
 /// A device of a record.

@@ -31,8 +31,19 @@ pub(super) mod kinds {
     pub(crate) const MEMCPY2: u32 = 22;
     pub(crate) const STREAM: u32 = 37;
     pub(crate) const SYNCHRONIZATION: u32 = 38;
+    pub(crate) const EXTERNAL_CORRELATION: u32 = 39;
 
-    /// All of them, with names for messages.
+    /// What a recording of this program's own operations asks for: work, and whose it is.
+    pub(crate) const OWN: [(u32, &str); 6] = [
+        (CONCURRENT_KERNEL, "kernels"),
+        (MEMCPY, "copies"),
+        (MEMCPY2, "copies between devices"),
+        (MEMSET, "fills"),
+        (EXTERNAL_CORRELATION, "tags"),
+        (DRIVER, "driver calls"),
+    ];
+
+    /// What a recording of a foreign program asks for, with names for messages.
     pub(crate) const ALL: [(u32, &str); 10] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
@@ -58,6 +69,11 @@ pub(super) enum Read {
     Call(Activity, u32),
     Context(ContextInfo),
     Stream(StreamInfo),
+    /// A call of this number was made under a tag: `CUpti_ActivityExternalCorrelation`.
+    Tag {
+        correlation: u32,
+        tag: u64,
+    },
 }
 
 /// Fields of a record by their offsets.
@@ -175,6 +191,9 @@ pub(super) fn read(bytes: &[u8]) -> Option<Read> {
                 _ => None,
             },
         })),
+        kinds::EXTERNAL_CORRELATION => {
+            Some(Read::Tag { correlation: fields.word(16)?, tag: fields.long(8)? })
+        }
         _ => None,
     }
 }
@@ -345,6 +364,13 @@ mod tests {
         let bytes = record(24, &[(0, &word(37)), (4, &word(1)), (8, &word(13)), (16, &word(2))]);
         let class = Some(StreamClass::NonBlocking);
         assert_eq!(read(&bytes), Some(Read::Stream(StreamInfo { context: 1, stream: 13, class })));
+    }
+
+    #[test]
+    fn a_tag_and_the_call_that_was_made_under_it_are_read() {
+        let bytes = record(24, &[(0, &word(39)), (4, &word(3)), (8, &long(70)), (16, &word(5))]);
+        assert_eq!(read(&bytes), Some(Read::Tag { correlation: 5, tag: 70 }));
+        assert_eq!(read(&bytes[..18]), None);
     }
 
     #[test]

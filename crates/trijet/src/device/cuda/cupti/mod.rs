@@ -19,8 +19,20 @@
 //!
 //! The recorded program never fails for being recorded: every refusal becomes words in the file.
 
+mod api;
+mod buffers;
 mod layout;
+mod own;
 mod record;
 mod sink;
+mod tagged;
 
 pub use record::record_this_process;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `body`; a panic ends here, because the caller is no Rust code.
+fn guarded(body: impl FnOnce()) {
+    // A panic leaves records unwritten, and so the file without its end, which its reader says.
+    drop(catch_unwind(AssertUnwindSafe(body)));
+}

@@ -4,42 +4,23 @@
 //! them panics outwards, none calls CUDA, and the one on the program's threads only takes a buffer
 //! from a list.
 
+use super::api::CuptiApi;
+use super::buffers::{self, Buffers};
+use super::guarded;
 use super::layout::{self, kinds};
 use super::sink::{Sink, Texts};
 use crate::base::units::Nanos;
-use crate::device::cuda::api::{CuResult, Handle, symbols};
+use crate::device::cuda::api::{CuResult, Handle};
 use crate::device::probe::{self, Library};
 use crate::trace::activity::Api;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Words of a buffer: 4 MiB, some twenty thousand kernels, written as one piece.
-const BUFFER_WORDS: usize = (4 << 20) / 8;
-/// Buffers in the world: 1 GiB. CUPTI drops records, and counts them, when it gets no more.
-const BUFFERS_MAX: usize = 256;
-/// Buffers that wait for their next use.
-const SPARE_MAX: usize = 16;
 /// How often CUPTI hands over full buffers, in milliseconds.
 const PERIOD_MS: u32 = 1000;
-
-type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-type Complete = extern "C" fn(Handle, u32, *mut u8, usize, usize);
-
-symbols! { CuptiApi,
-    version = "cuptiGetVersion": fn(*mut u32);
-    timestamp = "cuptiGetTimestamp": fn(*mut u64);
-    register = "cuptiActivityRegisterCallbacks": fn(Request, Complete);
-    enable = "cuptiActivityEnable": fn(u32);
-    next = "cuptiActivityGetNextRecord": fn(*mut u8, usize, *mut *mut c_void);
-    dropped = "cuptiActivityGetNumDroppedRecords": fn(Handle, u32, *mut usize);
-    flush = "cuptiActivityFlushAll": fn(u32);
-    period = "cuptiActivityFlushPeriod": fn(u32);
-    name = "cuptiGetCallbackName": fn(c_int, u32, *mut *const c_char);
-}
 
 unsafe extern "C" {
     /// Of the C library.
@@ -52,20 +33,9 @@ struct Recorder {
     api: CuptiApi,
     process: u32,
     sink: Mutex<Sink<File>>,
-    spare: Mutex<Vec<Box<[u64]>>>,
-    /// The addresses of those that CUPTI has.
-    lent: Mutex<Vec<usize>>,
-    /// Buffers that were made and not given up.
-    buffers: AtomicUsize,
-    declined: AtomicU64,
+    buffers: Buffers,
     /// Time in our own callbacks, in nanoseconds.
     host: AtomicU64,
-}
-
-/// Runs `body`; a panic ends here, because the caller is no Rust code.
-fn guarded(body: impl FnOnce()) {
-    // A panic leaves records unwritten, and so the file without its end, which its reader says.
-    drop(catch_unwind(AssertUnwindSafe(body)));
 }
 
 /// Starts to record this process, in the folder that the environment names, to its exit. For the
@@ -110,10 +80,7 @@ fn start(file: File, process: u32) {
         api,
         process,
         sink: Mutex::new(sink),
-        spare: Mutex::new(Vec::with_capacity(SPARE_MAX)),
-        lent: Mutex::new(Vec::with_capacity(BUFFERS_MAX)),
-        buffers: AtomicUsize::new(0),
-        declined: AtomicU64::new(0),
+        buffers: Buffers::new(),
         host: AtomicU64::new(0),
     };
     // The callbacks look here from the moment at which they are registered.
@@ -124,25 +91,6 @@ fn start(file: File, process: u32) {
 fn fail(mut sink: Sink<File>, words: &str) {
     sink.trouble(words);
     sink.finish(0, Nanos(0), Nanos(0));
-}
-
-impl CuptiApi {
-    fn version_number(&self) -> u32 {
-        let mut version = 0;
-        let Some(call) = self.version else { return 0 };
-        // SAFETY: the call writes one number and needs no initialisation.
-        let code = unsafe { call(&raw mut version) };
-        if code == 0 { version } else { 0 }
-    }
-
-    /// The clock of the records.
-    fn now(&self) -> Nanos {
-        let mut now = 0;
-        let Some(call) = self.timestamp else { return Nanos(0) };
-        // SAFETY: it writes one number; CUPTI may be asked the time whether or not it records.
-        let code = unsafe { call(&raw mut now) };
-        Nanos(if code == 0 { now } else { 0 })
-    }
 }
 
 impl Recorder {
@@ -175,64 +123,12 @@ impl Recorder {
         sink.flush();
     }
 
-    /// An empty buffer, unless there are too many already.
-    fn buffer(&self) -> Option<Box<[u64]>> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if spare.is_some() {
-            return spare;
-        }
-        if self.buffers.fetch_add(1, Ordering::Relaxed) >= BUFFERS_MAX {
-            self.buffers.fetch_sub(1, Ordering::Relaxed);
-            self.declined.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        Some(vec![0; BUFFER_WORDS].into_boxed_slice())
-    }
-
-    /// Keeps a buffer for its next use, or gives it up.
-    fn keep(&self, buffer: Box<[u64]>) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_MAX {
-            spare.push(buffer);
-        } else {
-            self.buffers.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
     /// Writes the records of a buffer.
     fn take(&self, buffer: &[u64], valid: usize) {
-        let bytes: &[u8] = bytemuck::cast_slice(buffer);
-        let valid = valid.min(bytes.len());
-        let Some(next) = self.api.next else { return };
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut record: *mut c_void = std::ptr::null_mut();
-        let mut last = None;
-        loop {
-            // SAFETY: the buffer is the one that CUPTI filled, of which it says that `valid` bytes
-            // hold records; the call reads them and writes `record`.
-            let code = unsafe { next(bytes.as_ptr().cast_mut(), valid, &raw mut record) };
-            let at = record.addr().wrapping_sub(bytes.as_ptr().addr());
-            // Forwards and inside, or the walk could last for ever.
-            if code != 0 || at >= valid || last.is_some_and(|last| at <= last) {
-                break;
-            }
-            last = Some(at);
-            sink.take(layout::read(&bytes[at..valid]), self);
-        }
-        let mut dropped = 0;
-        if let Some(call) = self.api.dropped {
-            // SAFETY: null and 0 mean all of them; the call writes one number.
-            let code = unsafe { call(std::ptr::null_mut(), 0, &raw mut dropped) };
-            sink.dropped(if code == 0 { dropped as u64 } else { 0 });
-        }
+        self.api.walk(buffer, valid, |bytes| sink.take(layout::read(bytes), self));
+        sink.dropped(self.api.dropped_number());
         sink.flush();
-    }
-
-    /// Whether the buffer at `address` was lent to CUPTI, which gives it back.
-    fn takes_back(&self, address: usize) -> bool {
-        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = lent.iter().position(|&other| other == address);
-        place.is_some_and(|place| lent.swap_remove(place) == address)
     }
 
     /// Whether this is the process that is recorded, and not a child that it forked.
@@ -279,16 +175,11 @@ impl Texts for Recorder {
 
 /// CUPTI wants an empty buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
-    let mut given: (*mut u8, usize) = (std::ptr::null_mut(), 0);
+    let mut given = buffers::NONE;
     guarded(|| {
         if let Some(recorder) = RECORDER.get() {
             let since = Instant::now();
-            if let Some(buffer) = recorder.buffer() {
-                let words = Box::into_raw(buffer).cast::<u8>();
-                let mut lent = recorder.lent.lock().unwrap_or_else(PoisonError::into_inner);
-                lent.push(words.addr());
-                given = (words, BUFFER_WORDS * 8);
-            }
+            given = recorder.buffers.lend();
             recorder.spent(since);
         }
     });
@@ -304,17 +195,14 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
 extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
-        // One that another tool in this process gave out is not ours to free.
-        if !recorder.is_at_home() || !recorder.takes_back(buffer.addr()) {
+        if !recorder.is_at_home() {
             return;
         }
         let since = Instant::now();
-        let words = std::ptr::slice_from_raw_parts_mut(buffer.cast::<u64>(), BUFFER_WORDS);
-        // SAFETY: the address was lent and not yet taken back, so the pointer is that of a box of
-        // this length which `requested` turned into one; CUPTI uses it no more once it is here.
-        let buffer = unsafe { Box::from_raw(words) };
-        recorder.take(&buffer, valid);
-        recorder.keep(buffer);
+        if let Some(buffer) = recorder.buffers.take_back(buffer) {
+            recorder.take(&buffer, valid);
+            recorder.buffers.keep(buffer);
+        }
         recorder.spent(since);
     });
 }
@@ -332,7 +220,7 @@ extern "C" fn ended() {
             // after this one. A refusal leaves records out, and there is nobody left to tell.
             unsafe { flush(1) };
         }
-        let declined = recorder.declined.load(Ordering::Relaxed);
+        let declined = recorder.buffers.declined();
         let host = Nanos(recorder.host.load(Ordering::Relaxed));
         let mut sink = recorder.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.finish(declined, host, recorder.api.now());

@@ -63,7 +63,8 @@ impl<W: Write> Sink<W> {
             return;
         }
         let activity = match record {
-            None => {
+            // Tags were not asked for.
+            None | Some(Read::Tag { .. }) => {
                 self.end.unknown += 1;
                 return;
             }

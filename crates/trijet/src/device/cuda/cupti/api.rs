@@ -1,0 +1,73 @@
+//! The symbols of CUPTI that recordings use, and the records of a buffer one by one.
+
+use crate::base::units::Nanos;
+use crate::device::cuda::api::{CuResult, Handle, symbols};
+use std::ffi::{c_char, c_int, c_void};
+
+pub(super) type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+pub(super) type Complete = extern "C" fn(Handle, u32, *mut u8, usize, usize);
+
+symbols! { CuptiApi,
+    version = "cuptiGetVersion": fn(*mut u32);
+    timestamp = "cuptiGetTimestamp": fn(*mut u64);
+    register = "cuptiActivityRegisterCallbacks": fn(Request, Complete);
+    enable = "cuptiActivityEnable": fn(u32);
+    disable = "cuptiActivityDisable": fn(u32);
+    push = "cuptiActivityPushExternalCorrelationId": fn(u32, u64);
+    pop = "cuptiActivityPopExternalCorrelationId": fn(u32, *mut u64);
+    next = "cuptiActivityGetNextRecord": fn(*mut u8, usize, *mut *mut c_void);
+    dropped = "cuptiActivityGetNumDroppedRecords": fn(Handle, u32, *mut usize);
+    flush = "cuptiActivityFlushAll": fn(u32);
+    period = "cuptiActivityFlushPeriod": fn(u32);
+    name = "cuptiGetCallbackName": fn(c_int, u32, *mut *const c_char);
+}
+
+impl CuptiApi {
+    pub(super) fn version_number(&self) -> u32 {
+        let mut version = 0;
+        let Some(call) = self.version else { return 0 };
+        // SAFETY: the call writes one number and needs no initialisation.
+        let code = unsafe { call(&raw mut version) };
+        if code == 0 { version } else { 0 }
+    }
+
+    /// The clock of the records.
+    pub(super) fn now(&self) -> Nanos {
+        let mut now = 0;
+        let Some(call) = self.timestamp else { return Nanos(0) };
+        // SAFETY: it writes one number; CUPTI may be asked the time whether or not it records.
+        let code = unsafe { call(&raw mut now) };
+        Nanos(if code == 0 { now } else { 0 })
+    }
+
+    /// Hands each record of a buffer that CUPTI gave back to `each`, as the bytes from its begin to
+    /// the end of the buffer.
+    pub(super) fn walk(&self, buffer: &[u64], valid: usize, mut each: impl FnMut(&[u8])) {
+        let bytes: &[u8] = bytemuck::cast_slice(buffer);
+        let valid = valid.min(bytes.len());
+        let Some(next) = self.next else { return };
+        let mut record: *mut c_void = std::ptr::null_mut();
+        let mut last = None;
+        loop {
+            // SAFETY: the buffer is the one that CUPTI filled, of which it says that `valid` bytes
+            // hold records; the call reads them and writes `record`.
+            let code = unsafe { next(bytes.as_ptr().cast_mut(), valid, &raw mut record) };
+            let at = record.addr().wrapping_sub(bytes.as_ptr().addr());
+            // Forwards and inside, or the walk could last for ever.
+            if code != 0 || at >= valid || last.is_some_and(|last| at <= last) {
+                break;
+            }
+            last = Some(at);
+            each(&bytes[at..valid]);
+        }
+    }
+
+    /// The records that CUPTI had no buffer for, since it was asked last.
+    pub(super) fn dropped_number(&self) -> u64 {
+        let mut dropped = 0;
+        let Some(call) = self.dropped else { return 0 };
+        // SAFETY: null and 0 mean all of them; the call writes one number.
+        let code = unsafe { call(std::ptr::null_mut(), 0, &raw mut dropped) };
+        if code == 0 { dropped as u64 } else { 0 }
+    }
+}

@@ -1,0 +1,142 @@
+//! Activities matched to tags: by the number that a call of the driver and its activities share.
+#![forbid(unsafe_code)]
+
+use super::layout::Read;
+use crate::base::units::Nanos;
+use crate::device::driver::{Activities, Activity};
+use crate::trace::activity::ActivityKind;
+use std::collections::{BTreeMap, HashMap};
+
+/// What CUPTI handed over so far. Records come in any order, some of a call before its tag.
+#[derive(Debug, Default)]
+pub(super) struct Tagged {
+    /// The tag of each call that has one.
+    tags: HashMap<u32, u64>,
+    /// The work of the engines, by the call's number.
+    work: Vec<(u32, Nanos, Nanos)>,
+    lost: u64,
+}
+
+impl Tagged {
+    /// Takes one record. Calls and what has no time of an engine tell nothing here.
+    pub(super) fn take(&mut self, record: Option<Read>) {
+        match record {
+            Some(Read::Tag { correlation, tag }) => {
+                self.tags.insert(correlation, tag);
+            }
+            Some(Read::Plain(one) | Read::Kernel(one, _)) => {
+                let work = matches!(
+                    one.kind,
+                    ActivityKind::Kernel | ActivityKind::Fill | ActivityKind::Copy { .. }
+                );
+                // One that was not finished has no end.
+                if work && one.end > Nanos(0) {
+                    self.work.push((one.correlation, one.begin, one.end));
+                }
+            }
+            Some(Read::Call(..) | Read::Context(_) | Read::Stream(_)) | None => {}
+        }
+    }
+
+    /// CUPTI had no space for as many records.
+    pub(super) fn lost(&mut self, records: u64) {
+        self.lost += records;
+    }
+
+    /// One activity for each tag that has any: from the first begin to the last end.
+    pub(super) fn activities(self) -> Activities {
+        let mut hulls: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
+        for (correlation, begin, end) in self.work {
+            let Some(tag) = self.tags.get(&correlation) else { continue };
+            let hull = hulls.entry(*tag).or_insert((begin, end));
+            *hull = (hull.0.min(begin), hull.1.max(end));
+        }
+        let work = hulls.into_iter().map(|(tag, (begin, end))| Activity { tag, begin, end });
+        Activities { work: work.collect(), lost: self.lost }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::read;
+    use super::*;
+
+    /// A record as the C compiler would lay it out.
+    fn record(kind: u32, fields: &[(usize, u64)]) -> Option<Read> {
+        let mut bytes = vec![0; 208];
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        for (at, value) in fields {
+            // Words are followed by fields that nothing here reads.
+            bytes[*at..*at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        read(&bytes)
+    }
+
+    fn tag(correlation: u64, tag: u64) -> Option<Read> {
+        record(39, &[(4, 3), (8, tag), (16, correlation)])
+    }
+
+    fn copy(correlation: u64, begin: u64, end: u64) -> Option<Read> {
+        record(1, &[(16, begin), (24, end), (44, correlation)])
+    }
+
+    fn kernel(correlation: u64, begin: u64, end: u64) -> Option<Read> {
+        record(10, &[(16, begin), (24, end), (92, correlation)])
+    }
+
+    fn found(records: impl IntoIterator<Item = Option<Read>>) -> Vec<(u64, u64, u64)> {
+        let mut tagged = Tagged::default();
+        records.into_iter().for_each(|record| tagged.take(record));
+        let work = tagged.activities().work;
+        work.into_iter().map(|one| (one.tag, one.begin.0, one.end.0)).collect()
+    }
+
+    #[test]
+    fn work_is_matched_to_the_tag_of_its_call_in_whatever_order_records_come() {
+        let records =
+            || vec![tag(5, 70), copy(5, 100, 200), kernel(6, 300, 400), tag(6, 71), tag(7, 72)];
+        assert_eq!(found(records()), [(70, 100, 200), (71, 300, 400)]);
+        assert_eq!(found(records().into_iter().rev()), [(70, 100, 200), (71, 300, 400)]);
+    }
+
+    #[test]
+    fn kernels_fills_and_copies_of_every_kind_are_work() {
+        let span = [(16, 100), (24, 200)];
+        for (kind, correlation) in [(10, 92), (1, 44), (22, 60), (2, 44)] {
+            let work = record(kind, &[span[0], span[1], (correlation, 5)]);
+            assert_eq!(found([tag(5, 70), work]), [(70, 100, 200)], "kind {kind}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_one_activity_from_its_first_begin_to_its_last_end() {
+        let records = [copy(5, 300, 400), tag(5, 70), copy(5, 100, 150), copy(5, 120, 130)];
+        assert_eq!(found(records), [(70, 100, 400)]);
+    }
+
+    #[test]
+    fn calls_of_one_tag_are_one_activity() {
+        let records = [tag(5, 70), tag(6, 70), copy(5, 100, 150), copy(6, 160, 170)];
+        assert_eq!(found(records), [(70, 100, 170)]);
+    }
+
+    #[test]
+    fn work_of_others_and_work_that_has_not_ended_have_no_tag() {
+        let records = [copy(4, 100, 150), tag(5, 70), copy(5, 100, 0)];
+        assert_eq!(found(records), []);
+    }
+
+    #[test]
+    fn a_wait_under_a_tag_is_no_work() {
+        let wait = record(38, &[(4, 3), (8, 100), (16, 200), (24, 5)]);
+        assert_eq!(found([tag(5, 70), wait]), []);
+    }
+
+    #[test]
+    fn lost_records_are_counted() {
+        let mut tagged = Tagged::default();
+        tagged.lost(2);
+        tagged.lost(3);
+        assert_eq!(tagged.activities().lost, 5);
+    }
+}

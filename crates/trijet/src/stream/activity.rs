@@ -1,0 +1,198 @@
+//! A recorder's share in the activities of the engines: a tag for each operation, and their times on
+//! the recorder's clock.
+//!
+//! The engines' clock is not the host's. Both are read at the begin and at the end, the one between
+//! two readings of the other; what the readings leave open, and how far the clocks went apart in
+//! between, is how far a time may be off.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::base::ledger::{Op, Times};
+use crate::base::units::Nanos;
+use crate::device::driver::{Activities, Activity, Driver};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Readings of which the narrowest counts: one that was interrupted is wide.
+const READINGS: usize = 16;
+
+/// Both clocks at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sample {
+    host: Nanos,
+    engines: Nanos,
+    /// By how much the two may be apart.
+    error: u64,
+}
+
+impl Sample {
+    fn read(host: impl Fn() -> Nanos, engines: impl Fn() -> Result<Nanos>) -> Result<Self> {
+        let one = || -> Result<Self> {
+            let (before, engines, after) = (host(), engines()?, host());
+            let width = after.0.saturating_sub(before.0);
+            Ok(Self { host: Nanos(before.0 + width / 2), engines, error: width.div_ceil(2) })
+        };
+        let mut best = one()?;
+        for _ in 1..READINGS {
+            let next = one()?;
+            if next.error < best.error {
+                best = next;
+            }
+        }
+        Ok(best)
+    }
+
+    /// How far the engines' clock is ahead.
+    fn ahead(&self) -> i128 {
+        i128::from(self.engines.0) - i128::from(self.host.0)
+    }
+}
+
+/// From the engines' clock to the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ClockMap {
+    ahead: i128,
+    error: Nanos,
+}
+
+impl ClockMap {
+    fn between(first: Sample, last: Sample) -> Self {
+        let drift = (last.ahead() - first.ahead()).unsigned_abs();
+        let apart = u64::try_from(drift.div_ceil(2)).unwrap_or(u64::MAX);
+        Self {
+            ahead: (first.ahead() + last.ahead()).div_euclid(2),
+            error: Nanos(first.error.max(last.error).saturating_add(apart)),
+        }
+    }
+
+    /// A moment before the host's time zero is time zero.
+    fn host(&self, engines: Nanos) -> Nanos {
+        let host = (i128::from(engines.0) - self.ahead).max(0);
+        Nanos(u64::try_from(host).unwrap_or(u64::MAX))
+    }
+}
+
+/// Gives each operation the time of its activity, if there is one.
+fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[Activity], map: &ClockMap) {
+    let times: HashMap<u64, Times> = work
+        .iter()
+        .map(|one| (one.tag, Times { begin: map.host(one.begin), end: map.host(one.end) }))
+        .collect();
+    for (index, tag) in tags {
+        if let (Some(op), Some(times)) = (ops.get_mut(*index), times.get(tag)) {
+            op.times = Some(*times);
+        }
+    }
+}
+
+/// The noting of a driver, which ends with this at the latest.
+#[derive(Debug)]
+pub(super) struct Noting {
+    driver: Arc<dyn Driver>,
+    tags_given: AtomicU64,
+    /// An operation's index in the ledger, and its tag.
+    tags: Mutex<Vec<(usize, u64)>>,
+    first: OnceLock<Sample>,
+    taken: AtomicBool,
+}
+
+impl Noting {
+    /// # Errors
+    /// As for [`Driver::activity_begin`].
+    pub(super) fn begin(driver: &Arc<dyn Driver>) -> Result<Self> {
+        driver.activity_begin()?;
+        Ok(Self {
+            driver: Arc::clone(driver),
+            tags_given: AtomicU64::new(0),
+            tags: Mutex::default(),
+            first: OnceLock::new(),
+            taken: AtomicBool::new(false),
+        })
+    }
+
+    fn sample(&self, host: impl Fn() -> Nanos) -> Result<Sample> {
+        Sample::read(host, || self.driver.activity_time())
+    }
+
+    /// Compares the clocks for the first time.
+    pub(super) fn synchronize(&self, host: impl Fn() -> Nanos) -> Result<()> {
+        let first = self.sample(host)?;
+        self.first.get_or_init(|| first);
+        Ok(())
+    }
+
+    /// A tag that no other operation has.
+    pub(super) fn tag(&self) -> u64 {
+        self.tags_given.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn bears(&self, op: usize, tag: u64) {
+        self.tags.lock().expect("no panic under this lock").push((op, tag));
+    }
+
+    /// Ends the noting, and gives the operations their times: how good they are, and what was lost.
+    pub(super) fn take(&self, ops: &mut [Op], host: impl Fn() -> Nanos) -> Result<(Nanos, u64)> {
+        self.taken.store(true, Ordering::Relaxed);
+        let Activities { work, lost } = self.driver.activity_take()?;
+        let last = self.sample(host)?;
+        let map = ClockMap::between(self.first.get().copied().unwrap_or(last), last);
+        assign(ops, &self.tags.lock().expect("no panic under this lock"), &work, &map);
+        Ok((map.error, lost))
+    }
+}
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        if !self.taken.load(Ordering::Relaxed) {
+            // Nobody wants them any more, so nobody wants to know what went wrong with them.
+            drop(self.driver.activity_take());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    fn sample(host: u64, engines: u64, error: u64) -> Sample {
+        Sample { host: Nanos(host), engines: Nanos(engines), error }
+    }
+
+    #[test]
+    fn the_narrowest_reading_counts_and_half_its_width_is_its_error() {
+        let (calls, now) = (Cell::new(0_u64), Cell::new(1000_u64));
+        let host = || {
+            // The second reading takes 11 ns, the others 500.
+            now.set(now.get() + if calls.get() == 2 { 11 } else { 500 });
+            calls.set(calls.get() + 1);
+            Nanos(now.get())
+        };
+        let found = Sample::read(host, || Ok(Nanos(now.get() + 70_000))).expect("a reading");
+        assert_eq!(found.error, 250);
+        calls.set(1);
+        let found = Sample::read(host, || Ok(Nanos(now.get() + 70_000))).expect("a reading");
+        assert_eq!((found.error, found.engines.0 - found.host.0), (6, 70_000 - 5));
+    }
+
+    #[test]
+    fn a_time_of_the_engines_becomes_the_hosts() {
+        let map = ClockMap::between(sample(100, 5_100, 3), sample(1_100, 6_100, 4));
+        assert_eq!(map.host(Nanos(5_600)), Nanos(600));
+        assert_eq!(map.error, Nanos(4));
+        assert_eq!(map.host(Nanos(4_000)), Nanos(0), "nothing is before time zero");
+    }
+
+    #[test]
+    fn clocks_that_go_apart_make_times_less_certain() {
+        let map = ClockMap::between(sample(0, 1_000, 2), sample(10_000, 11_101, 1));
+        assert_eq!((map.ahead, map.error), (1_050, Nanos(2 + 51)));
+    }
+
+    #[test]
+    fn an_engines_clock_behind_the_hosts_is_mapped_as_well() {
+        let map = ClockMap::between(sample(9_000, 100, 0), sample(9_500, 600, 0));
+        assert_eq!(map.host(Nanos(400)), Nanos(9_300));
+    }
+}

@@ -1,0 +1,170 @@
+//! Where pairs of events mislead: operations of several streams that were ready for one engine at
+//! once. Each pair counts from ready to end, and so the time in which another operation had the
+//! engine.
+#![forbid(unsafe_code)]
+
+use crate::base::id::{DeviceId, LaneId};
+use crate::base::ledger::{Engine, Op};
+use crate::base::span::Union;
+use crate::base::units::Nanos;
+use crate::trace::critical::engine_name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Overlap below this share of the shorter operation is the time in which one follows the other.
+const SHARE_MIN: f64 = 0.05;
+
+/// An engine for which operations queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued {
+    /// The engine and its device.
+    pub engine: (DeviceId, Engine),
+    /// Operations that overlap with one of another stream.
+    pub ops: usize,
+    /// How many streams they are of.
+    pub streams: usize,
+    /// The time that is in more than one of them: the sum of their lengths is too long by so much,
+    /// where the engine does one thing at a time.
+    pub counted_again: Nanos,
+}
+
+impl fmt::Display for Queued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { engine: (device, engine), ops, streams, counted_again } = self;
+        let name = engine_name(*engine);
+        write!(f, "{ops} operations of {streams} streams were ready for {name}")?;
+        if device.0 > 0 {
+            write!(f, " {}", device.0)?;
+        }
+        write!(f, " at once; event pairs count up to {counted_again} of queueing as work")
+    }
+}
+
+/// Engines for which operations of several streams queued, by times that reach from ready to end.
+///
+/// ```
+/// assert!(trijet::trace::queued::queued(&[]).is_empty());
+/// ```
+#[must_use]
+pub fn queued(ops: &[Op]) -> Vec<Queued> {
+    let mut engines: BTreeMap<(DeviceId, Engine), Vec<Interval>> = BTreeMap::new();
+    for op in ops.iter().filter(|op| op.engine != Engine::None) {
+        if let Some(times) = op.times.filter(|times| times.begin < times.end) {
+            let spans = engines.entry((op.device, op.engine)).or_default();
+            spans.push((times.begin.0, times.end.0, op.position.lane));
+        }
+    }
+    let found = engines.into_iter().filter_map(|(engine, mut spans)| {
+        spans.sort_unstable();
+        let queued = overlapping(&spans);
+        let chosen = || spans.iter().zip(&queued).filter_map(|(span, q)| q.then_some(span));
+        let streams: BTreeSet<LaneId> = chosen().map(|(.., lane)| *lane).collect();
+        let sum: u64 = chosen().map(|(begin, end, _)| end - begin).sum();
+        let union = Union::of(chosen().map(|(begin, end, _)| *begin..*end)).length();
+        let counted_again = Nanos(sum.saturating_sub(union.0));
+        (!streams.is_empty()).then(|| Queued {
+            engine,
+            ops: chosen().count(),
+            streams: streams.len(),
+            counted_again,
+        })
+    });
+    found.collect()
+}
+
+/// From when to when, and in which stream.
+type Interval = (u64, u64, LaneId);
+
+/// Which of the intervals, sorted by begin, overlap with one of another stream. Linear in their
+/// number times how many are open at once, which is the number of streams.
+fn overlapping(spans: &[Interval]) -> Vec<bool> {
+    let mut queued = vec![false; spans.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (index, (begin, end, lane)) in spans.iter().enumerate() {
+        open.retain(|other| spans[*other].1 > *begin);
+        for other in &open {
+            let (other_begin, other_end, other_lane) = spans[*other];
+            let shorter = (end - begin).min(other_end - other_begin);
+            let together = (*end).min(other_end) - begin;
+            if other_lane != *lane && together as f64 >= SHARE_MIN * shorter as f64 {
+                queued[index] = true;
+                queued[*other] = true;
+            }
+        }
+        open.push(index);
+    }
+    queued
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::Position;
+    use crate::base::ledger::{Declared, OpKind, StreamClass, Times};
+
+    fn op(engine: Engine, lane: u32, begin: u64, end: u64) -> Op {
+        Op {
+            kind: OpKind::Copy,
+            engine,
+            device: DeviceId(0),
+            stream: StreamClass::NonBlocking,
+            position: Position { lane: LaneId(lane), seq: 1 },
+            accesses: Vec::new(),
+            declared: Declared::All,
+            bytes: 0,
+            label: "op".into(),
+            chunk: None,
+            site: None,
+            thread: 0,
+            thread_known: Vec::new(),
+            call: None,
+            times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
+        }
+    }
+
+    #[test]
+    fn three_uploads_that_were_ready_at_once_count_the_queue_twice_and_thrice() {
+        let ops = [1, 2, 3].map(|lane| op(Engine::Upload, lane, 0, u64::from(lane) * 100));
+        let found = queued(&ops);
+        // 100 + 200 + 300, of which the engine worked 300.
+        let expected = Queued {
+            engine: (DeviceId(0), Engine::Upload),
+            ops: 3,
+            streams: 3,
+            counted_again: Nanos(300),
+        };
+        assert_eq!(found, [expected]);
+        let words = found[0].to_string();
+        assert!(words.contains("3 operations of 3 streams") && words.contains("300 ns"), "{words}");
+    }
+
+    #[test]
+    fn streams_that_follow_each_other_or_use_engines_of_their_own_do_not_queue() {
+        let ops = [
+            op(Engine::Upload, 1, 0, 100),
+            op(Engine::Upload, 2, 100, 200),
+            op(Engine::Compute, 3, 0, 200),
+            // One stream does one thing after the other, whatever the clock says.
+            op(Engine::Download, 4, 0, 100),
+            op(Engine::Download, 4, 90, 200),
+        ];
+        assert_eq!(queued(&ops), []);
+    }
+
+    #[test]
+    fn an_overlap_of_a_few_per_cent_is_one_that_follows_the_other() {
+        assert_eq!(queued(&[op(Engine::Upload, 1, 0, 100), op(Engine::Upload, 2, 96, 200)]), []);
+        let found = queued(&[op(Engine::Upload, 1, 0, 100), op(Engine::Upload, 2, 94, 200)]);
+        assert_eq!(found.len(), 1);
+    }
+
+    #[test]
+    fn operations_that_overlap_with_none_are_not_among_those_that_queued() {
+        let ops = [
+            op(Engine::Upload, 1, 0, 100),
+            op(Engine::Upload, 2, 50, 200),
+            op(Engine::Upload, 1, 300, 400),
+        ];
+        assert_eq!(queued(&ops)[0].ops, 2);
+    }
+}
