@@ -136,6 +136,7 @@ pub(super) struct Engine {
     nodes: Vec<Option<Node>>,
     spare_nodes: Vec<u32>,
     /// Kernels that have run, for those to come: a launch allocates nothing then.
+    #[expect(clippy::vec_box, reason = "an operation holds its kernel in a box, and that is kept")]
     spare_kernels: Vec<Box<Kernel>>,
     orders: u64,
     /// Operations that nothing holds back any more, for the executor to take up.
