@@ -2,6 +2,8 @@
 
 use crate::desk::{Desk, Images, Ran, bytes_of, decode, noise, numbers_of};
 use serde_json::Value;
+use trijet::base::ledger::Engine;
+use trijet::trace::file::Reader;
 
 const SMALL: [&str; 6] = ["overlap", "--device", "host", "--radius", "1", "--repeats=1"];
 const SCHEDULES: [&str; 4] = ["one stream", "slot streams", "role streams", "tuned"];
@@ -268,16 +270,16 @@ fn the_source_of_times_is_a_choice() {
     let desk = Desk::new();
     let job = ["overlap", "--device", "host", "--radius", "7", "--repeats=1", "--size", "2MiB"];
     let kernels = |times: &str| -> f64 {
-        let name = format!("{times}.json");
+        let name = format!("{times}.ledger");
         let value =
             desk.trijet(&[&job[..], &["--json", "--trace", &name, "--times", times]].concat());
         let value = value.json();
         assert!(value["schedules"][3]["clock"].as_str().unwrap().contains("model"), "{value:#}");
         assert_eq!(value["schedules"][3]["clock_warnings"].as_array().unwrap().len(), 0);
-        let trace: Value = serde_json::from_slice(&desk.read(&name)).unwrap();
-        let events = trace["traceEvents"].as_array().unwrap();
-        let kernels = events.iter().filter(|event| event["cat"] == "kernel");
-        kernels.map(|event| event["dur"].as_f64().unwrap()).sum()
+        let ledger = desk.read(&name);
+        let ops = Reader::new(&ledger[..]).unwrap().map(Result::unwrap);
+        let kernels = ops.filter(|op| op.engine == Engine::Compute).filter_map(|op| op.times);
+        kernels.map(|times| times.end.0 - times.begin.0).sum::<u64>() as f64
     };
     let (events, engines, auto) = (kernels("events"), kernels("engines"), kernels("auto"));
     assert!(engines > 0.0 && events > 1.05 * engines, "{events} {engines}");

@@ -11,19 +11,20 @@
 //! Imports: `base`, `device`. Imported by everything that enqueues.
 #![forbid(unsafe_code)]
 
+use super::around::Aside;
 use super::callback;
 use super::default::{LegacyOrder, Turn};
 use super::noted::plain;
 use super::recorders::{Attached, Recorders};
 use super::thread;
-use super::timing::{Instant, Reading, Recorder};
+use super::timing::{Instant, Recorder};
 use super::track::{Needs, Use};
 use super::universe::Universe;
 use crate::base::atomic::Watermark;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Asked, Engine, Op, OpKind, StreamClass};
+use crate::base::ledger::{Asked, Engine, OpKind, StreamClass};
 use crate::base::mutant;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
@@ -105,17 +106,17 @@ pub(super) struct State {
     /// Marks to be recorded again once nobody waits for them.
     spare: Vec<Arc<Mark>>,
     /// The last operation touched memory that two lanes use.
-    last_shared: bool,
+    pub(super) last_shared: bool,
     /// The end of the last timed operation, when nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
-    records: Records,
+    pub(super) records: Records,
     class: StreamClass,
     /// What its thread knew when the last operation was enqueued, by number.
     taught: u64,
     /// The barrier of the legacy stream that the vector includes.
     pub(super) barrier_seen: u64,
     /// Who records this lane; mostly nobody.
-    recorders: Attached,
+    pub(super) recorders: Attached,
 }
 
 /// When events are recorded for other lanes.
@@ -262,37 +263,6 @@ impl State {
         thread::with_known(universe, |known| self.vector.join(known));
     }
 
-    /// Whether any record of this lane has times.
-    fn is_timed(&self) -> bool {
-        self.recorders.iter().any(|recorder| recorder.is_timed())
-    }
-
-    /// The host's clock, if any record of this lane has times.
-    pub(super) fn called(&self, driver: &dyn Driver) -> Option<Reading> {
-        self.is_timed().then(|| Reading::now(driver))
-    }
-
-    /// Appends a user's call about an event to the records of this lane, if there are any.
-    pub(super) fn note_called(
-        &self,
-        driver: &dyn Driver,
-        (begin, site): (Option<Reading>, &'static Location<'static>),
-        op: impl Fn() -> Op,
-    ) {
-        let span = begin.map(|begin| (begin, Reading::now(driver)));
-        for recorder in &self.recorders {
-            let call = span.and_then(|span| recorder.call(span));
-            recorder.ledger.append(Op { call, site: Some(site.into()), ..op() });
-        }
-    }
-
-    /// Appends to the records of this lane, if there are any.
-    pub(super) fn note(&self, op: impl Fn() -> Op) {
-        for recorder in &self.recorders {
-            recorder.ledger.append(op());
-        }
-    }
-
     /// Nothing has to be done around the next operation, but for its own waits.
     #[inline]
     fn is_plain(&self) -> bool {
@@ -302,35 +272,13 @@ impl State {
             && self.records == Records::OnDemand
     }
 
-    fn recorded(&self) -> u64 {
+    pub(super) fn recorded(&self) -> u64 {
         self.checkpoints.back().map_or(0, |mark| mark.position.seq)
     }
 }
 
 /// Marks to wait for.
 pub(super) type Marks = SmallVec<[Arc<Mark>; 10]>;
-
-/// What an operation has beside itself, mostly nothing.
-#[derive(Default)]
-struct Aside {
-    /// Waits that were left out on request.
-    left_out: Needs,
-    /// The moment before it, in a lane that is recorded.
-    begin: Option<Arc<Instant>>,
-    /// When the call began.
-    called: Option<Reading>,
-    /// What it is enqueued under, where a recorder wants the engines' times.
-    tag: Option<u64>,
-}
-
-/// The moment before an operation, when its call began, and its tag.
-type Around = (Option<Arc<Instant>>, Option<Reading>, Option<u64>);
-
-impl Aside {
-    fn around(&mut self) -> Around {
-        (self.begin.take(), self.called, self.tag)
-    }
-}
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
 /// an operation has at most 64 accesses, those of a full batch.
@@ -542,96 +490,6 @@ impl LaneRef {
             thread::with_known(self.universe.id, |known| needs.retain(|p| !known.covers(*p)));
         }
         Ok(crossed)
-    }
-
-    /// What comes before an operation in its lane: the record of the last one, its waits, and the
-    /// moment of its begin.
-    #[inline(never)]
-    fn before(
-        &self,
-        state: &mut State,
-        spec: &Spec,
-        (needs, marks): (&Needs, &Marks),
-        aside: &mut Aside,
-    ) -> Result<()> {
-        aside.called = state.called(self.driver());
-        if state.last_shared
-            && state.recorded() < state.seq
-            && !mutant::on(1, "a producer is not recorded before the next operation")
-        {
-            state.record(&self.universe, self.id)?;
-        }
-        aside.left_out = self.wait_for(state, spec, needs, marks)?;
-        aside.begin = self.timed_begin(state, spec)?;
-        if spec.engine != Engine::None {
-            aside.tag = state.recorders.iter().find_map(|recorder| recorder.tag());
-        }
-        // Last, because the operation alone is enqueued under it.
-        if aside.tag.is_some() {
-            self.driver().activity_tag(aside.tag);
-        }
-        Ok(())
-    }
-
-    /// Notes the operation that has just been enqueued in the records of its lane.
-    #[inline(never)]
-    fn after(
-        &self,
-        state: &mut State,
-        spec: &Spec,
-        uses: &[Use<'_>],
-        position: Position,
-        (begin, called, tag): Around,
-    ) {
-        let end = begin.as_ref().and_then(|_| self.timed_end(state));
-        let called = called.map(|begin| (begin, Reading::now(self.driver())));
-        for recorder in &state.recorders {
-            let mut op = self.op(spec, uses, position);
-            op.call = called.and_then(|span| recorder.call(span));
-            let index = recorder.ledger.append(op);
-            if let (Some(begin), Some(end)) = (&begin, &end)
-                && recorder.wants_pair(spec.engine)
-            {
-                recorder.time(index, begin, end);
-            }
-            if let Some(tag) = tag {
-                recorder.bears(index, tag);
-            }
-        }
-        state.last_end = end;
-        if spec.returns == Returns::Done {
-            self.universe.learn(&state.vector);
-        }
-        if state.records == Records::AtOnce
-            && let Err(error) = state.record(&self.universe, self.id)
-        {
-            // It is enqueued all the same; who needs it later gets an error of its own.
-            drop(error);
-        }
-    }
-
-    /// The moment before a timed operation: the end of the one before, or a new event.
-    fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
-        let mut recorders = state.recorders.iter();
-        if spec.engine == Engine::None || !recorders.any(|r| r.wants_pair(spec.engine)) {
-            return Ok(None);
-        }
-        match state.last_end.take() {
-            Some(end) => Ok(Some(end)),
-            None => Instant::mark(&self.universe.driver, self.device, self.stream).map(Some),
-        }
-    }
-
-    /// The moment after a timed operation. That one is enqueued, so a failure here is none of
-    /// its own: the recorders keep it for who takes the times.
-    fn timed_end(&self, state: &State) -> Option<Arc<Instant>> {
-        match Instant::mark(&self.universe.driver, self.device, self.stream) {
-            Ok(end) => Some(end),
-            Err(error) => {
-                state.recorders.iter().for_each(|recorder| recorder.fail(&error));
-                None
-            }
-        }
     }
 
     /// The mark that answers for all of the lane's work when its stream is gone.

@@ -5,6 +5,7 @@
 //! is already implied is never issued.
 
 mod activity;
+mod around;
 pub mod builder;
 pub(crate) mod callback;
 pub(crate) mod default;

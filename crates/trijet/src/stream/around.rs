@@ -1,0 +1,161 @@
+//! What an operation has around it: the record of the one before, its waits, the moments of its begin
+//! and end, and its entries in the records. Mostly there is none of it.
+#![forbid(unsafe_code)]
+
+use super::lane::{LaneRef, Marks, Records, Returns, Spec, State};
+use super::timing::{Instant, Reading};
+use super::track::{Needs, Use};
+use crate::base::error::Result;
+use crate::base::id::Position;
+use crate::base::ledger::{Engine, Op};
+use crate::base::mutant;
+use crate::device::driver::Driver;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// What an operation has beside itself, mostly nothing.
+#[derive(Default)]
+pub(super) struct Aside {
+    /// Waits that were left out on request.
+    pub(super) left_out: Needs,
+    /// The moment before it, in a lane that is recorded.
+    pub(super) begin: Option<Arc<Instant>>,
+    /// When the call began.
+    pub(super) called: Option<Reading>,
+    /// What it is enqueued under, where a recorder wants the engines' times.
+    pub(super) tag: Option<u64>,
+}
+
+/// The moment before an operation, when its call began, and its tag.
+pub(super) type Around = (Option<Arc<Instant>>, Option<Reading>, Option<u64>);
+
+impl Aside {
+    pub(super) fn around(&mut self) -> Around {
+        (self.begin.take(), self.called, self.tag)
+    }
+}
+
+impl State {
+    /// Whether any record of this lane has times.
+    fn is_timed(&self) -> bool {
+        self.recorders.iter().any(|recorder| recorder.is_timed())
+    }
+
+    /// The host's clock, if any record of this lane has times.
+    pub(super) fn called(&self, driver: &dyn Driver) -> Option<Reading> {
+        self.is_timed().then(|| Reading::now(driver))
+    }
+
+    /// Appends a user's call about an event to the records of this lane, if there are any.
+    pub(super) fn note_called(
+        &self,
+        driver: &dyn Driver,
+        (begin, site): (Option<Reading>, &'static Location<'static>),
+        op: impl Fn() -> Op,
+    ) {
+        let span = begin.map(|begin| (begin, Reading::now(driver)));
+        for recorder in &self.recorders {
+            let call = span.and_then(|span| recorder.call(span));
+            recorder.ledger.append(Op { call, site: Some(site.into()), ..op() });
+        }
+    }
+
+    /// Appends to the records of this lane, if there are any.
+    pub(super) fn note(&self, op: impl Fn() -> Op) {
+        for recorder in &self.recorders {
+            recorder.ledger.append(op());
+        }
+    }
+}
+
+impl LaneRef {
+    /// What comes before an operation in its lane: the record of the last one, its waits, and the
+    /// moment of its begin.
+    #[inline(never)]
+    pub(super) fn before(
+        &self,
+        state: &mut State,
+        spec: &Spec,
+        (needs, marks): (&Needs, &Marks),
+        aside: &mut Aside,
+    ) -> Result<()> {
+        aside.called = state.called(self.driver());
+        if state.last_shared
+            && state.recorded() < state.seq
+            && !mutant::on(1, "a producer is not recorded before the next operation")
+        {
+            state.record(&self.universe, self.id)?;
+        }
+        aside.left_out = self.wait_for(state, spec, needs, marks)?;
+        aside.begin = self.timed_begin(state, spec)?;
+        if spec.engine != Engine::None {
+            aside.tag = state.recorders.iter().find_map(|recorder| recorder.tag());
+        }
+        // Last, because the operation alone is enqueued under it.
+        if aside.tag.is_some() {
+            self.driver().activity_tag(aside.tag);
+        }
+        Ok(())
+    }
+
+    /// Notes the operation that has just been enqueued in the records of its lane.
+    #[inline(never)]
+    pub(super) fn after(
+        &self,
+        state: &mut State,
+        spec: &Spec,
+        uses: &[Use<'_>],
+        position: Position,
+        (begin, called, tag): Around,
+    ) {
+        let end = begin.as_ref().and_then(|_| self.timed_end(state));
+        let called = called.map(|begin| (begin, Reading::now(self.driver())));
+        for recorder in &state.recorders {
+            let mut op = self.op(spec, uses, position);
+            op.call = called.and_then(|span| recorder.call(span));
+            let index = recorder.ledger.append(op);
+            if let (Some(begin), Some(end)) = (&begin, &end)
+                && recorder.wants_pair(spec.engine)
+            {
+                recorder.time(index, begin, end);
+            }
+            if let Some(tag) = tag {
+                recorder.bears(index, tag);
+            }
+        }
+        state.last_end = end;
+        if spec.returns == Returns::Done {
+            self.universe.learn(&state.vector);
+        }
+        if state.records == Records::AtOnce
+            && let Err(error) = state.record(&self.universe, self.id)
+        {
+            // It is enqueued all the same; who needs it later gets an error of its own.
+            drop(error);
+        }
+    }
+
+    /// The moment before a timed operation: the end of the one before, or a new event.
+    fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
+        let mut recorders = state.recorders.iter();
+        if spec.engine == Engine::None || !recorders.any(|r| r.wants_pair(spec.engine)) {
+            return Ok(None);
+        }
+        match state.last_end.take() {
+            Some(end) => Ok(Some(end)),
+            None => Instant::mark(&self.universe.driver, self.device, self.stream).map(Some),
+        }
+    }
+
+    /// The moment after a timed operation. That one is enqueued, so a failure here is none of
+    /// its own: the recorders keep it for who takes the times.
+    fn timed_end(&self, state: &State) -> Option<Arc<Instant>> {
+        match Instant::mark(&self.universe.driver, self.device, self.stream) {
+            Ok(end) => Some(end),
+            Err(error) => {
+                state.recorders.iter().for_each(|recorder| recorder.fail(&error));
+                None
+            }
+        }
+    }
+}
