@@ -250,11 +250,11 @@ impl Summary {
             How::Modelled => "modelled",
         };
         let mut text = match (self.metrics.efficiency, self.metrics.limiting) {
-            (Some(efficiency), Some((_, engine))) => format!(
+            (Some(efficiency), Some(limiting)) => format!(
                 "{} {how}, bound {} ({}), efficiency {:.0} %",
                 self.metrics.elapsed(),
                 self.metrics.bound,
-                engine_name(engine),
+                self.bound_by(limiting),
                 efficiency * 100.0
             ),
             _ => "nothing measured".to_owned(),
@@ -265,6 +265,17 @@ impl Summary {
             None => format!("; not checked for hazards, {warnings}"),
         };
         text
+    }
+
+    /// What the bound is due to. A measured one may be of what engines share, as a link for both
+    /// directions at once: then none of them alone needs that long.
+    fn bound_by(&self, limiting: EngineOf) -> &'static str {
+        let same = |engine: &&EngineSummary| engine.metrics.engine == limiting;
+        let work = self.engines.iter().find(same).map_or(Nanos(0), |engine| engine.metrics.work);
+        if self.metrics.bound.0 > work.0 + work.0 / 50 {
+            return "more than any engine alone";
+        }
+        engine_name(limiting.1)
     }
 
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

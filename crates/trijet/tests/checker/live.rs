@@ -9,7 +9,7 @@ use trijet::{
 };
 
 /// Devices whose calls a checker reads as they come.
-fn devices(count: u32) -> Vec<Device> {
+pub(crate) fn devices(count: u32) -> Vec<Device> {
     let executor = Executor::Virtual(Order::Seeded(7));
     let config = HostConfig { executor, devices: count, ..HostConfig::default() };
     let opened = Device::builder().host(config).check(Options::default()).open_all();
@@ -25,7 +25,7 @@ fn agrees(device: &Device, ops: &[Op]) {
 }
 
 /// A buffer of the stream's device that is full, and that nobody orders from now on.
-fn by_hand(stream: &Stream, len: u64) -> Result<Buffer<u64>> {
+pub(crate) fn by_hand(stream: &Stream, len: u64) -> Result<Buffer<u64>> {
     let mut buffer = stream.alloc::<u64>(len)?;
     stream.fill_bytes(&mut buffer, 1)?;
     stream.synchronize()?;
@@ -36,7 +36,7 @@ fn by_hand(stream: &Stream, len: u64) -> Result<Buffer<u64>> {
 }
 
 /// The record of what `program` does with two streams of a device.
-fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result<()>) -> Vec<Op> {
+pub(crate) fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result<()>) -> Vec<Op> {
     let device = &devices(1)[0];
     let run = || {
         let (a, b) = (device.stream()?, device.stream()?);
@@ -51,7 +51,7 @@ fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result<()>) -> Ve
 }
 
 #[track_caller]
-fn found(ops: &[Op]) -> (Vec<Class>, Verdict) {
+pub(crate) fn found(ops: &[Op]) -> (Vec<Class>, Verdict) {
     let verdict = check(ops);
     (verdict.findings.iter().map(|finding| finding.class).collect(), verdict)
 }

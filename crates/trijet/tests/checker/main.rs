@@ -8,4 +8,5 @@ mod hosts;
 mod live;
 mod lives;
 mod log;
+mod pitfalls;
 mod streams;

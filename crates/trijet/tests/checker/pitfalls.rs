@@ -1,0 +1,159 @@
+//! Mistakes that people make, each as a program that runs and its cure: the program is found, the
+//! cure is silent. All of them place their events by hand, since the ordering would place them.
+//! Mistakes that only cost time are among the remarks about performance (`tests/measure`).
+
+use crate::live::{by_hand, devices, found, recorded};
+use trijet::base::ledger::Op;
+use trijet::check::{Class, Conflict};
+use trijet::kernels::MIX;
+use trijet::{Device, Result};
+
+const RAW: Class = Class::Race(Conflict::Raw);
+const WAR: Class = Class::Race(Conflict::War);
+
+/// The program is found to be of `class` and nothing else; its cure is silent.
+#[track_caller]
+fn flagged(class: Class, program: impl Fn(bool) -> Vec<Op>) {
+    let (classes, verdict) = found(&program(false));
+    assert!(!classes.is_empty() && classes.iter().all(|found| *found == class), "{verdict}");
+    let (classes, verdict) = found(&program(true));
+    assert_eq!(classes, [], "{verdict}");
+}
+
+/// Stages on streams of their own, and nothing between them.
+#[test]
+fn stages_without_events_between_them_are_found() {
+    flagged(RAW, |cured| {
+        recorded(|device, copies, kernels| {
+            let h = device.pinned::<u64>(64)?;
+            let (mut x, mut y) = (by_hand(kernels, 64)?, by_hand(kernels, 64)?);
+            copies.copy(&h, &mut x)?;
+            if cured {
+                let event = device.event()?;
+                event.record(copies)?;
+                kernels.wait(&event)?;
+            }
+            kernels.launch(&MIX, (1, &x, &mut y))?;
+            device.synchronize()
+        })
+    });
+}
+
+/// A loader fills a slot again while the kernel that reads it may still run: the way back is missing.
+#[test]
+fn a_slot_that_is_used_again_without_a_way_back_is_found() {
+    flagged(WAR, |cured| {
+        recorded(|device, copies, kernels| {
+            let h = device.pinned::<u64>(64)?;
+            let (mut slot, mut y) = (by_hand(kernels, 64)?, by_hand(kernels, 64)?);
+            let (full, empty) = (device.event()?, device.event()?);
+            for batch in 0..3 {
+                if cured && batch > 0 {
+                    copies.wait(&empty)?;
+                }
+                copies.copy(&h, &mut slot)?;
+                full.record(copies)?;
+                kernels.wait(&full)?;
+                kernels.launch(&MIX, (batch, &slot, &mut y))?;
+                empty.record(kernels)?;
+            }
+            device.synchronize()
+        })
+    });
+}
+
+/// Two devices, one buffer between them: the next batch overwrites what the copy still reads.
+#[test]
+fn a_batch_that_overtakes_the_copy_to_the_next_device_is_found() {
+    flagged(WAR, |cured| {
+        let run = || -> Result<Vec<Op>> {
+            let devices = devices(2);
+            let (first, link) = (devices[0].stream()?, devices[0].stream()?);
+            devices[0].record(&first)?;
+            let (source, mut out) = (by_hand(&first, 64)?, by_hand(&first, 64)?);
+            let mut far = by_hand(&devices[1].stream()?, 64)?;
+            let (made, sent) = (devices[0].event()?, devices[0].event()?);
+            for batch in 0..2 {
+                if cured && batch > 0 {
+                    first.wait(&sent)?;
+                }
+                first.launch(&MIX, (batch, &source, &mut out))?;
+                made.record(&first)?;
+                link.wait(&made)?;
+                link.copy(&out, &mut far)?;
+                sent.record(&link)?;
+            }
+            devices.iter().try_for_each(Device::synchronize)?;
+            drop((source, out, far));
+            devices.iter().try_for_each(Device::synchronize)?;
+            devices[0].take_record()
+        };
+        run().expect("no call fails")
+    });
+}
+
+/// A result is fetched on the default stream while another stream still makes it.
+#[test]
+fn a_result_that_is_fetched_on_the_default_stream_too_early_is_found() {
+    flagged(RAW, |cured| {
+        recorded(|device, producer, _| {
+            let legacy = device.legacy_stream()?;
+            let (x, mut y) = (by_hand(producer, 64)?, by_hand(producer, 64)?);
+            let mut h = device.pinned::<u64>(64)?;
+            producer.launch(&MIX, (1, &x, &mut y))?;
+            if cured {
+                let event = device.event()?;
+                event.record(producer)?;
+                legacy.wait(&event)?;
+            }
+            legacy.copy(&y, &mut h)?;
+            device.synchronize()
+        })
+    });
+}
+
+/// One event for two readers: the second record replaces the first, and one reader is lost.
+#[test]
+fn a_reader_that_shares_its_event_with_another_is_lost() {
+    flagged(WAR, |cured| {
+        recorded(|device, a, b| {
+            let writer = device.stream()?;
+            let (mut x, mut y) = (by_hand(a, 64)?, by_hand(a, 64)?);
+            let mut z = by_hand(b, 64)?;
+            let (read, also_read) = (device.event()?, device.event()?);
+            a.launch(&MIX, (1, &x, &mut y))?;
+            read.record(a)?;
+            b.launch(&MIX, (2, &x, &mut z))?;
+            if cured { &also_read } else { &read }.record(b)?;
+            writer.wait(&read)?;
+            if cured {
+                writer.wait(&also_read)?;
+            }
+            writer.fill_bytes(&mut x, 0)?;
+            device.synchronize()
+        })
+    });
+}
+
+/// A buffer of the host is filled again while its upload may still read it.
+#[test]
+fn a_download_into_a_buffer_that_is_still_uploaded_is_found() {
+    flagged(WAR, |cured| {
+        recorded(|device, up, down| {
+            let mut staging = device.pinned::<u64>(64)?;
+            staging.write()?.fill(1);
+            // SAFETY: the words are plain and nobody looks at them; both copies are complete at the
+            // synchronisation below, before the buffer is gone.
+            unsafe { staging.order_manually() };
+            let (mut x, y) = (by_hand(up, 64)?, by_hand(down, 64)?);
+            up.copy(&staging, &mut x)?;
+            if cured {
+                let event = device.event()?;
+                event.record(up)?;
+                down.wait(&event)?;
+            }
+            down.copy(&y, &mut staging)?;
+            device.synchronize()
+        })
+    });
+}
