@@ -7,10 +7,14 @@ use crate::simulate::processor;
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter};
+use std::path::PathBuf;
 use std::time::Instant;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{Access, Asked, Engine, Mode, Op, OpKind, Outcome, Place, Waited};
-use trijet::check::check;
+use trijet::check::{Checker, Options, check};
+use trijet::trace::file::{About, Reader, TimeSource, Writer};
 use trijet::{Device, Error, ErrorKind, Result};
 
 #[derive(Debug, Deserialize)]
@@ -21,6 +25,7 @@ struct Definition {
     between_waits: u64,
     bytes: u64,
     samples: usize,
+    file_records: u64,
 }
 
 /// A record that is being made.
@@ -152,11 +157,98 @@ pub fn run(device: &Device) -> Result<Record> {
             }
         }
     }
+    let many = runs.last().map(|(streams, ..)| from_file(&definition, *streams)).transpose()?;
     for (streams, ops, samples) in runs {
         let what = format!("{streams} streams, {} records", ops.len());
         record.push(what, "M records/s", samples, None);
     }
+    if let Some(many) = many {
+        let what = |words: &str| format!("{} records in a file: {words}", many.records);
+        record.push(what("read and checked"), "M records/s", many.rate, None);
+        record.push(what("length"), "B/record", many.bytes, None);
+        record.push(what("memory beside the program's"), "MiB", many.memory, None);
+    }
     Ok(record)
+}
+
+/// A long record, judged while it is read.
+struct Many {
+    records: u64,
+    rate: Samples,
+    bytes: Samples,
+    memory: Samples,
+}
+
+/// A file that goes when it is done with.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // One that stays behind is in the folder for that.
+        drop(fs::remove_file(&self.0));
+    }
+}
+
+/// Memory of this process that is in use, in MiB; 0 where the system does not tell.
+fn resident() -> f64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_else(|_| String::new());
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok());
+    pages.map_or(0.0, |pages| pages * 4096.0 / f64::from(1 << 20))
+}
+
+fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Io, "bench check", error.to_string()).caused_by(error)
+    };
+    let name = format!("trijet-bench-{}.ledger", std::process::id());
+    let scratch = Scratch(std::env::temp_dir().join(name));
+    let ops = make(definition, streams, false).0;
+    let about = About {
+        tool: "trijet bench".to_owned(),
+        program: "a synthetic record".to_owned(),
+        times: TimeSource::Missing,
+        clock_error_ns: 0,
+        dropped: 0,
+        order: None,
+        devices: Vec::new(),
+    };
+    let file = BufWriter::new(File::create(&scratch.0).map_err(failed)?);
+    let mut writer = Writer::new(file, &about)?;
+    let mut records = 0;
+    while records < definition.file_records {
+        ops.iter().try_for_each(|op| writer.push(op))?;
+        records += ops.len() as u64;
+    }
+    drop(writer.finish()?);
+    drop(ops);
+    let bytes = fs::metadata(&scratch.0).map_err(failed)?.len();
+    let before = resident();
+    let mut most = before;
+    let start = Instant::now();
+    let mut checker = Checker::new(Options::default());
+    let reader = Reader::new(BufReader::new(File::open(&scratch.0).map_err(failed)?))?;
+    for (number, op) in reader.enumerate() {
+        checker.push(&op?);
+        if number.is_multiple_of(1 << 16) {
+            most = most.max(resident());
+        }
+    }
+    let verdict = checker.finish();
+    let time = start.elapsed().as_secs_f64();
+    if verdict.ops != records || !verdict.findings.is_empty() {
+        return Err(wrong(format!("{} of {records} records: {verdict}", verdict.ops)));
+    }
+    let one = |value| {
+        let mut samples = Samples::default();
+        samples.push(value);
+        samples
+    };
+    Ok(Many {
+        records,
+        rate: one(records as f64 / time / 1e6),
+        bytes: one(bytes as f64 / records as f64),
+        memory: one(most - before),
+    })
 }
 
 #[cfg(test)]
@@ -167,5 +259,15 @@ mod tests {
     fn the_planted_race_is_found_and_nothing_else_is() -> Result<()> {
         let definition = Definition { operations: 4000, ..definition()? };
         definition.streams.iter().try_for_each(|streams| verify(&definition, *streams))
+    }
+
+    #[test]
+    fn a_record_in_a_file_is_judged_whole_and_the_file_goes() -> Result<()> {
+        let definition = Definition { operations: 4000, file_records: 20_000, ..definition()? };
+        let many = from_file(&definition, 8)?;
+        assert!(many.records >= 20_000);
+        let name = format!("trijet-bench-{}.ledger", std::process::id());
+        assert!(!std::env::temp_dir().join(name).exists());
+        Ok(())
     }
 }

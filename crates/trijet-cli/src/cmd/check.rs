@@ -16,7 +16,7 @@ use trijet::{Error, ErrorKind, Result};
 
 /// Records that are held at once. Longer ones are judged all the same, without what needs the whole
 /// record at once: witnesses, and remarks about performance.
-const HELD_MAX: usize = 1 << 20;
+const HELD_MAX: usize = 1 << 18;
 
 /// What is to be said of a record.
 struct Judged {

@@ -6,6 +6,7 @@ use trijet::base::dag::{Dag, Kernels};
 use trijet::base::id::DeviceId;
 use trijet::base::ledger::Engine::{Compute, Download, Peer, Upload};
 use trijet::trace::metrics::{CopyEngines, Given, Metrics, measure};
+use trijet::trace::summary::{Settings, summarize};
 
 fn figures(script: &Script) -> Metrics {
     measure(&script.ops, &script.dag(), None, &Given::default())
@@ -175,4 +176,18 @@ fn all_figures_follow_a_bound_that_is_given() {
     // Work beyond a bound that is too high would be negative.
     let given = Given { bound: Some(Nanos(90)), ..Given::default() };
     assert_eq!(measure(&s.ops, &s.dag(), None, &given).finite, Nanos(90));
+}
+
+/// Copies both ways may need longer than either alone: the link is shared.
+#[test]
+fn a_bound_that_no_engine_needs_alone_is_not_put_down_to_one() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..20);
+    s.work(Download, 1, 0..20);
+    let verdict = |bound: Option<Nanos>| {
+        let given = Given { bound, ..Given::default() };
+        summarize(&s.ops, &s.dag(), &Settings { given, ..Settings::default() }, vec![]).verdict()
+    };
+    assert!(verdict(Some(Nanos(30))).contains("30 ns (more than any engine alone)"));
+    assert!(verdict(None).contains("20 ns (download)") || verdict(None).contains("20 ns (upload)"));
 }
