@@ -1,5 +1,6 @@
 //! Runs many programs, compares their bytes with the serial run and has their records judged.
 
+use crate::checked::finds_nothing;
 use crate::draw::draw;
 use crate::ledger::history;
 use crate::program::Program;
@@ -77,6 +78,7 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
     };
     let seen =
         judge(&history).map_err(|wrong| format!("{}\n  in{}", Report(&history, wrong), lines()))?;
+    finds_nothing(&ops)?;
     // Work that the wait need not name, because later work that it does name follows it, is more
     // than it must to the ordering and not to the judge.
     let judged = (seen.waits, seen.over_waits);
