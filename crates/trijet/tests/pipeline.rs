@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Mutex;
+use trijet::base::ledger::OpKind;
 use trijet::base::prng::Prng;
 use trijet::kernels::WORK;
 use trijet::kernels::median::{Rows, median};
@@ -191,6 +192,31 @@ fn the_median_is_the_same_under_a_thousand_orders() {
         let found = job.run(&simulated(Order::Seeded(seed)), schedule, 26 * 6, 3);
         assert!(found == expected, "seed {seed}, {schedule:?}");
     }
+}
+
+/// A recorder of one pipeline was once attached to every stream that anybody opened meanwhile.
+#[test]
+fn a_pipeline_records_its_own_streams_only() {
+    let device = threads();
+    let (mine, other) = (Mutex::default(), device.clone());
+    let opened = Mutex::new(Vec::new());
+    let report = Pipeline::on(&device)
+        .source(Memory::new(noise(9, 4000), 40))
+        .stage::<u32, u32>(|s, x, y| {
+            let stream = other.stream()?;
+            stream.alloc::<u8>(16)?;
+            opened.lock().expect("no test panics with this lock").push(stream);
+            s.launch(&WORK, (0, x, y))
+        })
+        .sink(Collect::new(&mine))
+        .schedule(Schedule::RoleStreams)
+        .chunk(Bytes(1700))
+        .run()
+        .expect("a run without faults");
+    assert!(!opened.lock().expect("no test panics with this lock").is_empty());
+    // The slots are allocated before the run, so an allocation would be another's.
+    let foreign = report.ops.iter().filter(|op| op.kind == OpKind::Alloc);
+    assert_eq!(foreign.count(), 0, "{:#?}", report.ops);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::Clock;
 use crate::memory::{Buffer, PinnedBuffer, View, ViewMut};
+use crate::stream::recorders::Recorders;
 use crate::stream::timing::Recorder;
 use crate::stream::{Device, Stream, TimedEvent};
 use std::ops::Range;
@@ -192,6 +193,24 @@ pub(super) fn load(resources: &mut Resources, stages: &[Stage<'_>]) -> Result<()
     compute.synchronize()
 }
 
+/// While it is there, the calls of host threads are recorded; also when a stage panics they are not
+/// for ever.
+struct HostCalls<'a>(&'a Recorders, &'a Arc<Recorder>);
+
+impl<'a> HostCalls<'a> {
+    fn record(device: &'a Device, recorder: &'a Arc<Recorder>) -> Self {
+        let recorders = &*device.shared().universe.recorders;
+        recorders.add_for_calls(recorder);
+        Self(recorders, recorder)
+    }
+}
+
+impl Drop for HostCalls<'_> {
+    fn drop(&mut self) {
+        self.0.remove(self.1);
+    }
+}
+
 pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let start = Instant::now();
     let layout = pipeline.layout()?;
@@ -221,9 +240,9 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
         true => Recorder::new(&device.shared().universe.driver, pipeline.times)?,
         false => Recorder::default(),
     });
-    if pipeline.record {
+    let on = pipeline.record.then(|| HostCalls::record(&device, &recorder));
+    if on.is_some() {
         resources.lanes.0.iter().try_for_each(|s| s.lane().begin_recording(&recorder))?;
-        first.lane().universe.recorders.add(&recorder);
     }
     let before = device.ordering();
     let begin = device.timed_event()?;
@@ -236,7 +255,7 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let outcome = drive(&mut pipeline, &mut resources, &sizes, layout, &spans);
     let ends = finish(&device, &resources.lanes, &outcome);
     resources.lanes.0.iter().for_each(|s| s.lane().end_recording(&recorder));
-    resources.lanes.0[0].lane().universe.recorders.remove(&recorder);
+    drop(on);
     outcome?;
     let ends = ends?;
     let first = &resources.lanes.0[0];

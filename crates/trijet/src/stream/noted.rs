@@ -69,7 +69,7 @@ impl Universe {
         (device, class, position): (DeviceId, StreamClass, Option<Position>),
         site: &'static Location<'static>,
     ) -> Noted<'_> {
-        let recorders = self.recorders.all();
+        let recorders = self.recorders.of_calls();
         let mut noted = Noted { places: SmallVec::new(), universe: self, device, succeeded: false };
         if recorders.is_empty() {
             return noted;
@@ -119,7 +119,7 @@ impl Universe {
         describe: impl Fn(&mut Op),
     ) {
         let span = (begin, Reading::now(&*self.driver));
-        for recorder in self.recorders.all() {
+        for recorder in self.recorders.of_calls() {
             let mut op = plain(kind.clone(), device, StreamClass::NonBlocking, (self.id, NOWHERE));
             op.call = recorder.call(span);
             describe(&mut op);

@@ -16,6 +16,8 @@ pub(crate) type Attached = SmallVec<[Arc<Recorder>; 1]>;
 #[derive(Debug, Default)]
 struct Who {
     all: Attached,
+    /// Those of single pipelines, who know their lanes: they are told of no stream.
+    of_calls: Attached,
     /// The one of `Device::record`.
     kept: Option<Arc<Recorder>>,
     checker: Option<Arc<Mutex<Checker>>>,
@@ -36,15 +38,28 @@ impl Recorders {
         self.any.load(Ordering::Relaxed)
     }
 
-    #[inline]
+    /// Those who record every stream.
     pub(crate) fn all(&self) -> Attached {
-        if !self.is_on() {
-            return Attached::new();
-        }
         self.who().all.clone()
     }
 
-    pub(crate) fn add(&self, recorder: &Arc<Recorder>) {
+    /// Those who record what host threads do.
+    #[inline]
+    pub(crate) fn of_calls(&self) -> Attached {
+        if !self.is_on() {
+            return Attached::new();
+        }
+        let who = self.who();
+        who.all.iter().chain(&who.of_calls).cloned().collect()
+    }
+
+    /// Records what host threads do, and no stream.
+    pub(crate) fn add_for_calls(&self, recorder: &Arc<Recorder>) {
+        self.who().of_calls.push(Arc::clone(recorder));
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    fn add(&self, recorder: &Arc<Recorder>) {
         self.who().all.push(Arc::clone(recorder));
         self.any.store(true, Ordering::Relaxed);
     }
@@ -52,7 +67,8 @@ impl Recorders {
     pub(crate) fn remove(&self, recorder: &Arc<Recorder>) {
         let mut who = self.who();
         who.all.retain(|other| !Arc::ptr_eq(other, recorder));
-        self.any.store(!who.all.is_empty(), Ordering::Relaxed);
+        who.of_calls.retain(|other| !Arc::ptr_eq(other, recorder));
+        self.any.store(!(who.all.is_empty() && who.of_calls.is_empty()), Ordering::Relaxed);
     }
 
     /// Makes `recorder` the one that is taken next; returns the one before.
@@ -88,7 +104,7 @@ impl Recorders {
 
     /// Appends to all records.
     pub(crate) fn note(&self, op: impl Fn() -> Op) {
-        for recorder in self.all() {
+        for recorder in self.of_calls() {
             recorder.ledger.append(op());
         }
     }
