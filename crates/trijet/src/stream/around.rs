@@ -26,15 +26,6 @@ pub(super) struct Aside {
     pub(super) tag: Option<u64>,
 }
 
-/// The moment before an operation, when its call began, and its tag.
-pub(super) type Around = (Option<Arc<Instant>>, Option<Reading>, Option<u64>);
-
-impl Aside {
-    pub(super) fn around(&mut self) -> Around {
-        (self.begin.take(), self.called, self.tag)
-    }
-}
-
 impl State {
     /// Whether any record of this lane has times.
     fn is_timed(&self) -> bool {
@@ -106,7 +97,7 @@ impl LaneRef {
         spec: &Spec,
         uses: &[Use<'_>],
         position: Position,
-        (begin, called, tag): Around,
+        Aside { begin, called, tag, .. }: &Aside,
     ) {
         let end = begin.as_ref().and_then(|_| self.timed_end(state));
         let called = called.map(|begin| (begin, Reading::now(self.driver())));
@@ -114,13 +105,13 @@ impl LaneRef {
             let mut op = self.op(spec, uses, position);
             op.call = called.and_then(|span| recorder.call(span));
             let index = recorder.ledger.append(op);
-            if let (Some(begin), Some(end)) = (&begin, &end)
+            if let (Some(begin), Some(end)) = (begin, &end)
                 && recorder.wants_pair(spec.engine)
             {
                 recorder.time(index, begin, end);
             }
             if let Some(tag) = tag {
-                recorder.bears(index, tag);
+                recorder.bears(index, *tag);
             }
         }
         state.last_end = end;

@@ -443,7 +443,7 @@ impl LaneRef {
             turn.teach(&mut state);
         }
         state.last_shared = crossed;
-        self.after(&mut state, spec, uses, position, aside.around());
+        self.after(&mut state, spec, uses, position, &aside);
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }

@@ -102,8 +102,8 @@ impl Read {
     /// `parent/name` of a track, by its uuid.
     fn path(&self, uuid: u64) -> String {
         let track = self.descriptors.iter().find(|d| num(d, UUID) == Some(uuid)).unwrap();
-        let parent = num(track, PARENT).map(|parent| format!("{}/", self.path(parent)));
-        format!("{}{}", parent.unwrap_or_default(), text(track, NAME))
+        let name = text(track, NAME);
+        num(track, PARENT).map_or(name.to_owned(), |parent| format!("{}/{name}", self.path(parent)))
     }
 
     /// The slices of every track: name, begin and end.
