@@ -22,7 +22,7 @@ use trijet::{
     PinnedBuffer, Result, Stream, Ticket, Verb, View, ViewMut,
 };
 
-const VERBS: [Verb; 15] = [
+const VERBS: [Verb; 16] = [
     Verb::StreamCreate,
     Verb::EventCreate,
     Verb::EventRecord,
@@ -38,6 +38,7 @@ const VERBS: [Verb; 15] = [
     Verb::Fill,
     Verb::ModuleLoad,
     Verb::Launch,
+    Verb::PoolQuery,
 ];
 
 const KINDS: [FaultKind; 5] = [

@@ -94,6 +94,8 @@ fn text(path: &Path, judged: &Judged) -> Result<()> {
 
 fn json(judged: &Judged) -> serde_json::Value {
     let Judged { about, verdict, lints } = judged;
+    let names = Names::default();
+    let findings = verdict.findings.iter().map(|one| finding(one, &names));
     serde_json::json!({
         "program": about.program,
         "records": verdict.ops,
@@ -103,15 +105,14 @@ fn json(judged: &Judged) -> serde_json::Value {
         "poisoned": verdict.poisoned,
         "clean": verdict.is_clean(),
         "summary": verdict.summary(),
-        "findings": verdict.findings.iter().map(finding).collect::<Vec<_>>(),
+        "findings": findings.collect::<Vec<_>>(),
         "more_findings": verdict.more,
         "lints": lints.as_ref().map(|lints| lints.iter().map(lint).collect::<Vec<_>>()),
     })
 }
 
 /// A finding as JSON, for this command and others.
-pub(crate) fn finding(finding: &Finding) -> serde_json::Value {
-    let names = Names::default();
+pub(crate) fn finding(finding: &Finding, names: &Names) -> serde_json::Value {
     serde_json::json!({
         "class": finding.class.code(),
         "severity": format!("{:?}", finding.class.severity()).to_lowercase(),
@@ -127,7 +128,7 @@ pub(crate) fn finding(finding: &Finding) -> serde_json::Value {
             "in_order_of_calls": format!("{:08x}", witness.kept),
             "in_other_order": format!("{:08x}", witness.swapped),
         })),
-        "text": finding.text(&names),
+        "text": finding.text(names),
     })
 }
 

@@ -86,8 +86,9 @@ impl Report {
         found.findings.iter().map(note).collect()
     }
 
-    /// Streams are called as in the timeline.
-    pub(super) fn names(&self) -> Names {
+    /// What the findings' texts call the streams: as the timeline does.
+    #[must_use]
+    pub fn names(&self) -> Names {
         let lanes = self.ops.iter().map(|op| op.position.lane);
         let lanes = lanes.map(|lane| (lane, format!("stream {}", lane.0))).collect();
         Names { lanes, ..Names::default() }

@@ -267,6 +267,12 @@ impl Report {
         self
     }
 
+    /// What the checker found; `None` when it did not run.
+    #[must_use]
+    pub fn found(&self) -> Option<&Verdict> {
+        self.found.as_ref()
+    }
+
     /// States the time that the same run took without records, which cost time themselves: elapsed
     /// time, efficiency and overlap are about that, and the summary stays about the recorded run.
     #[must_use]

@@ -459,9 +459,11 @@ impl Shared {
             return run();
         }
         let reserved = || self.universe.driver.pool_get(self.pool, PoolAttribute::RESERVED);
-        let before = reserved()?;
+        let before = reserved();
         run()?;
-        let given = before.saturating_sub(reserved()?);
+        // The program did not ask the pool: if that fails, the remark is lost and not the call.
+        let (Ok(before), Ok(after)) = (before, reserved()) else { return Ok(()) };
+        let given = before.saturating_sub(after);
         // How long it took is not to be told from the rest of the call.
         if let (true, Some(begun)) = (given > 0, self.universe.begin_call()) {
             let kind = OpKind::Call(HostCall::Release);

@@ -143,13 +143,16 @@ pub(crate) struct LaneRef {
 }
 
 impl Lane {
+    /// Becomes the lane of a new stream. `begin` tells those who record it, whom nobody joins or
+    /// leaves meanwhile.
     pub(crate) fn open(
         &self,
         id: LaneId,
         device: DeviceId,
         stream: StreamHandle,
         (class, records): (StreamClass, Records),
-        recorders: Attached,
+        recorders: &Recorders,
+        begin: impl FnOnce(&Attached),
     ) {
         let mut state = self.lock();
         state.class = class;
@@ -169,7 +172,8 @@ impl Lane {
         state.spare.clear();
         state.last_shared = false;
         state.last_end = None;
-        state.recorders = recorders;
+        state.recorders = recorders.all();
+        begin(&state.recorders);
     }
 
     /// What the lane knows, if its stream is of this device. The end of a stream that is gone is
@@ -181,8 +185,13 @@ impl Lane {
         }
     }
 
+    /// Records the lane from now on, if it was not recorded already: a stream that has just been
+    /// opened may have found the recorder by itself.
     pub(crate) fn attach(&self, recorder: &Arc<Recorder>) {
-        self.lock().recorders.push(Arc::clone(recorder));
+        let mut state = self.lock();
+        if !state.recorders.iter().any(|other| Arc::ptr_eq(other, recorder)) {
+            state.recorders.push(Arc::clone(recorder));
+        }
     }
 
     pub(crate) fn detach(&self, recorder: &Arc<Recorder>) {

@@ -113,3 +113,92 @@ impl Recorders {
         self.who.lock().expect("no panic under this lock")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::Result;
+    use crate::base::ledger::{HostCall, OpKind};
+    use crate::base::units::Bytes;
+    use crate::check::Options;
+    use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+    use crate::stream::device::Device;
+    use crate::stream::queue::Stream;
+    use std::sync::Barrier;
+
+    /// Whoever begins to record while another thread opens streams records each of them once.
+    #[test]
+    fn streams_that_open_meanwhile_are_recorded_once() -> Result<()> {
+        for round in 0..300 {
+            let device = Device::host(HostConfig::default())?.remove(0);
+            let first = device.stream()?;
+            let start = Barrier::new(2);
+            let opened = std::thread::scope(|scope| {
+                let opener = scope.spawn(|| {
+                    start.wait();
+                    (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()
+                });
+                start.wait();
+                device.record(&first)?;
+                opener.join().expect("no panic")
+            })?;
+            for stream in &opened {
+                stream.alloc::<u8>(16)?;
+            }
+            device.synchronize()?;
+            let ops = device.take_record()?;
+            let allocs = ops.iter().filter(|op| op.kind == OpKind::Alloc);
+            let mut lanes: Vec<u32> = allocs.map(|op| op.position.lane.0).collect();
+            lanes.sort_unstable();
+            let mut expected: Vec<u32> = opened.iter().map(|s| s.lane().id.0).collect();
+            expected.sort_unstable();
+            assert_eq!(lanes, expected, "round {round}");
+        }
+        Ok(())
+    }
+
+    /// A checker hears of every stream once as well.
+    #[test]
+    fn a_checker_hears_once_of_a_stream_that_opens_meanwhile() -> Result<()> {
+        for round in 0..300 {
+            let device = Device::host(HostConfig::default())?.remove(0);
+            let start = Barrier::new(2);
+            let opened = std::thread::scope(|scope| {
+                let opener = scope.spawn(|| {
+                    start.wait();
+                    (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()
+                });
+                start.wait();
+                device.shared().universe.check(Options::default())?;
+                opener.join().expect("no panic")
+            })?;
+            let before = device.verdict().expect("it is checked").accesses;
+            for stream in &opened {
+                stream.alloc::<u8>(16)?;
+            }
+            device.synchronize()?;
+            // An allocation and its free, in each of them.
+            let heard = device.verdict().expect("it is checked").accesses - before;
+            assert_eq!(heard, 8, "round {round}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_pool_that_does_not_answer_costs_the_remark_and_not_the_call() -> Result<()> {
+        for nth in [1, 2, 3] {
+            let refused = Fault { verb: Verb::PoolQuery, nth, kind: FaultKind::Refused };
+            let executor = Executor::Virtual(Order::Greedy);
+            let config = HostConfig { executor, faults: vec![refused], ..HostConfig::default() };
+            let device = Device::host(config)?.remove(0);
+            let stream = device.stream()?;
+            device.pool_keep(Bytes(0))?;
+            stream.alloc::<u8>(1 << 20)?;
+            device.record(&stream)?;
+            stream.synchronize()?;
+            let ops = device.take_record()?;
+            let given = ops.iter().any(|op| op.kind == OpKind::Call(HostCall::Release));
+            assert_eq!(given, nth == 3, "{ops:#?}");
+        }
+        Ok(())
+    }
+}

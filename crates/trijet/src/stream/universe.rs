@@ -6,7 +6,7 @@ use super::callback::HostFns;
 use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::noted::plain;
-use super::recorders::Recorders;
+use super::recorders::{Attached, Recorders};
 use super::recording::{Recording, TimesFrom};
 use super::timing::Recorder;
 use super::track::Track;
@@ -135,18 +135,19 @@ impl Universe {
         for around in self.around.lock().expect("no panic under this lock").values() {
             around.write().unwrap_or_else(PoisonError::into_inner).leave(id);
         }
-        let recorders = self.recorders.all();
-        for recorder in &recorders {
-            let mut position = Position { lane: id, seq: 0 };
-            if let Some(end) = &end {
-                position = end.position;
-                let what = Waited::Event(end.event.0);
-                let what = OpKind::Sync { what, outcome: Outcome::Complete };
-                recorder.ledger.append(plain(what, device, kind.0, (self.id, position)));
+        let begin = |recorders: &Attached| {
+            for recorder in recorders {
+                let mut position = Position { lane: id, seq: 0 };
+                if let Some(end) = &end {
+                    position = end.position;
+                    let what = Waited::Event(end.event.0);
+                    let what = OpKind::Sync { what, outcome: Outcome::Complete };
+                    recorder.ledger.append(plain(what, device, kind.0, (self.id, position)));
+                }
+                recorder.ledger.append(plain(OpKind::Open, device, kind.0, (self.id, position)));
             }
-            recorder.ledger.append(plain(OpKind::Open, device, kind.0, (self.id, position)));
-        }
-        self.lane(id).open(id, device, stream, kind, recorders);
+        };
+        self.lane(id).open(id, device, stream, kind, &self.recorders, begin);
         Ok(id)
     }
 
@@ -270,10 +271,9 @@ impl Universe {
         }
         let recorder = Arc::new(Recorder::new(&self.driver, from)?);
         origin.begin_recording(&recorder)?;
-        for id in lanes().filter(|id| *id != origin.id) {
-            self.lane(id).attach(&recorder);
-        }
+        // In this order no stream is missed that opens meanwhile.
         self.recorders.keep(Some(&recorder));
+        lanes().for_each(|id| self.lane(id).attach(&recorder));
         Ok(())
     }
 

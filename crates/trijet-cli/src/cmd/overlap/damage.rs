@@ -8,7 +8,6 @@ use crate::cmd::check::finding as json;
 use std::fs;
 use std::path::Path;
 use trijet::base::id::Position;
-use trijet::check::{Names, check};
 use trijet::pipeline::{Report, Schedule};
 use trijet::{Error, ErrorKind, Result};
 use trijet_cli::picture::{Crop, write_difference};
@@ -24,7 +23,7 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
     job.pipeline(Schedule::OneStream).unrecorded().run()?;
     let right = job.result.read()?.to_vec();
     job.result.write()?.fill(T::SPOILT);
-    let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?;
+    let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?.checked();
     let Some(dropped) = job.device.dropped_wait() else {
         let waits = report.ordering.waits;
         let cause = format!("the run has {waits} waits, and number {number} was asked for");
@@ -32,9 +31,9 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
     };
     let found = job.result.read()?;
     let differ = found.iter().zip(&right).filter(|(a, b)| a != b).count();
-    let verdict = check(&report.ops);
-    let races: Vec<_> =
-        verdict.findings.iter().filter(|finding| finding.conflict.is_some()).collect();
+    let findings = report.found().map_or(&[][..], |verdict| &verdict.findings);
+    let races: Vec<_> = findings.iter().filter(|finding| finding.conflict.is_some()).collect();
+    let names = report.names();
     let waiter = name(&report, dropped.position);
     let awaited = name(&report, dropped.on);
     let picture = if differ > 0 {
@@ -51,7 +50,7 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
             "awaited": awaited,
             "pixels_wrong": differ,
             "picture": picture,
-            "findings": races.iter().map(|race| json(race)).collect::<Vec<_>>(),
+            "findings": races.iter().map(|race| json(race, &names)).collect::<Vec<_>>(),
         });
         print(format_args!("{value:#}"))?;
         return Ok(());
@@ -71,7 +70,6 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
         }
         None => print("no pixel is wrong: this time the order held by luck")?,
     }
-    let names = Names::default();
     match races.split_first() {
         Some((race, more)) => {
             print(format_args!("the checker, from the calls alone:\n\n{}", race.text(&names)))?;

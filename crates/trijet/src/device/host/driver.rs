@@ -271,6 +271,8 @@ impl Driver for HostDriver {
         let state = self.turn();
         let mut state = self.catch_up(state)?;
         state.touch(Object::Pools, false);
+        let device = state.pools.home("pool attribute", pool)?;
+        self.strike(&mut state, Verb::PoolQuery, device)?;
         state.pools.attribute(pool, attribute)
     }
 

@@ -39,6 +39,8 @@ pub enum Verb {
     ModuleLoad,
     /// Launching a kernel.
     Launch,
+    /// Asking a pool for an attribute.
+    PoolQuery,
 }
 
 /// What happens.
@@ -162,6 +164,7 @@ pub(super) fn name(verb: Verb) -> &'static str {
         Verb::Fill => "fill",
         Verb::ModuleLoad => "module load",
         Verb::Launch => "launch",
+        Verb::PoolQuery => "pool attribute",
     }
 }
 

@@ -221,13 +221,17 @@ impl Pools {
     }
 
     pub(super) fn set_current(&mut self, device: DeviceId, pool: PoolHandle) -> Result<()> {
-        let home = self.get("set current pool", pool)?.device;
+        let home = self.home("set current pool", pool)?;
         if home != device {
             let cause = format!("the pool is of {home}, not of {device}");
             return Err(refuse::value("set current pool", cause));
         }
         self.current[device.0 as usize] = pool;
         Ok(())
+    }
+
+    pub(super) fn home(&mut self, op: &'static str, pool: PoolHandle) -> Result<DeviceId> {
+        Ok(self.get(op, pool)?.device)
     }
 
     pub(super) fn attribute(&mut self, pool: PoolHandle, what: PoolAttribute) -> Result<u64> {
