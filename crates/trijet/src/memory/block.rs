@@ -13,7 +13,7 @@ use crate::base::ledger::{Access, Engine, Mode, OpKind, Place};
 use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{Readiness, StreamKind};
-use crate::device::memory::{Memory, Space};
+use crate::device::memory::{Memory, Space, Span};
 use crate::stream::callback;
 use crate::stream::default::Origin;
 use crate::stream::device::{Device, Shared};
@@ -23,6 +23,7 @@ use crate::stream::ready::Waiting;
 use crate::stream::track::{Needs, Track, Use};
 use crate::stream::universe::Universe;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -40,12 +41,22 @@ enum Home {
 /// One allocation.
 #[derive(Debug)]
 pub(crate) struct Block {
-    pub(crate) memory: Memory,
+    /// All of its bytes. Copies of a whole allocation borrow it: a share in the memory is counted.
+    pub(crate) whole: Span,
     pub(crate) track: Track,
     home: Home,
 }
 
 impl Block {
+    /// The span of `range`, lent if it is all of the allocation.
+    #[inline]
+    pub(crate) fn borrowed(&self, range: Range<u64>) -> Cow<'_, Span> {
+        if range == self.whole.range() {
+            return Cow::Borrowed(&self.whole);
+        }
+        Cow::Owned(self.whole.memory().span(range))
+    }
+
     /// Allocates in stream order.
     pub(crate) fn on_stream(
         stream: &Stream,
@@ -61,7 +72,8 @@ impl Block {
             driver.alloc(handle, Some(pool), Bytes(bytes.0.max(1)))
         };
         let (_, memory) = stream.lane().enqueue(&spec, &uses, run)?;
-        Ok(Self { memory, track, home: Home::Stream(Arc::clone(stream.inner())) })
+        let whole = memory.span(0..bytes.0);
+        Ok(Self { whole, track, home: Home::Stream(Arc::clone(stream.inner())) })
     }
 
     /// Memory of the host, page-locked or pageable: some that nobody uses any more, or new.
@@ -84,8 +96,8 @@ impl Block {
             }
         };
         let place = if space == Space::Pinned { Place::Pinned } else { Place::Pageable };
-        let track = Track::new(shared.universe.id, memory.bytes(), place);
-        Ok(Self { memory, track, home: Home::Host(shared) })
+        let track = Track::new(shared.universe.id, bytes.0, place);
+        Ok(Self { whole: memory.span(0..bytes.0), track, home: Home::Host(shared) })
     }
 
     pub(crate) fn universe(&self) -> &Arc<Universe> {
@@ -239,11 +251,11 @@ impl Drop for Block {
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => {
-                free(self.memory.clone(), track, Arc::clone(stream), Refused::TryAgain);
+                free(self.whole.memory().clone(), track, Arc::clone(stream), Refused::TryAgain);
             }
             Home::Host(shared) => {
                 let mut kept = shared.universe.kept.lock().expect("no panic under this lock");
-                kept.push((self.memory.clone(), track));
+                kept.push((self.whole.memory().clone(), track));
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::base::units::Bytes;
 use crate::device::memory::Span;
 use crate::stream::Stream;
 use crate::stream::track::Use;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
@@ -212,7 +213,13 @@ impl<'a, T: Element> View<'a, T> {
 
     #[inline]
     pub(crate) fn span(&self) -> Span {
-        self.block.memory.span(self.range())
+        self.block.whole.memory().span(self.range())
+    }
+
+    /// The span without a share of its own in the memory, where that can be.
+    #[inline]
+    pub(crate) fn borrowed(&self) -> Cow<'a, Span> {
+        self.block.borrowed(self.range())
     }
 
     #[inline]
@@ -272,7 +279,13 @@ impl<'a, T: Element> ViewMut<'a, T> {
 
     #[inline]
     pub(crate) fn span(&self) -> Span {
-        self.block.memory.span(self.range())
+        self.block.whole.memory().span(self.range())
+    }
+
+    /// The span without a share of its own in the memory, where that can be.
+    #[inline]
+    pub(crate) fn borrowed(&self) -> Cow<'a, Span> {
+        self.block.borrowed(self.range())
     }
 
     #[inline]

@@ -12,6 +12,7 @@ use crate::stream::lane::Returns;
 use crate::stream::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::panic::Location;
 
 /// The engine that moves bytes between two spaces.
@@ -37,7 +38,8 @@ fn overlap() -> Error {
 
 /// One copy, checked.
 struct Copy<'a> {
-    spans: CopySpans,
+    dst: Cow<'a, Span>,
+    src: Cow<'a, Span>,
     uses: [Use<'a>; 2],
     engine: Engine,
 }
@@ -54,16 +56,16 @@ impl<'a> Copy<'a> {
         if src.len() != dst.len() {
             return Err(differ(src.len(), dst.len()));
         }
-        let spans = CopySpans { dst: dst.span(), src: src.span() };
-        if spans.src.overlaps(&spans.dst) {
+        let uses = [src.read_use(), dst.write_use(Mode::Write)];
+        let (src, dst) = (src.borrowed(), dst.borrowed());
+        if src.overlaps(&dst) {
             return Err(overlap());
         }
-        if src.is_empty() {
+        if src.bytes() == 0 {
             return Ok(None);
         }
-        let engine = engine(spans.src.memory().space(), spans.dst.memory().space());
-        let uses = [src.read_use(), dst.write_use(Mode::Write)];
-        Ok(Some(Self { spans, uses, engine }))
+        let engine = engine(src.memory().space(), dst.memory().space());
+        Ok(Some(Self { dst, src, uses, engine }))
     }
 
     fn label(&self) -> &'static str {
@@ -112,14 +114,14 @@ impl<'a> Batch<'a> {
         if *self.engine.get_or_insert(copy.engine) != copy.engine {
             return Err(refuse("the copies of a batch go one way"));
         }
-        let CopySpans { dst, src } = &copy.spans;
+        let (dst, src) = (&copy.dst, &copy.src);
         let touches = |other: &CopySpans| {
             other.dst.overlaps(dst) || other.dst.overlaps(src) || other.src.overlaps(dst)
         };
         if self.copies.iter().any(touches) {
             return Err(refuse("two copies of a batch touch the same bytes"));
         }
-        self.copies.push(copy.spans);
+        self.copies.push(CopySpans { dst: copy.dst.into_owned(), src: copy.src.into_owned() });
         self.uses.extend(copy.uses);
         Ok(())
     }
@@ -142,7 +144,7 @@ impl Stream {
         if copy.engine == Engine::Host {
             spec.returns = Returns::Done;
         }
-        let CopySpans { dst, src } = &copy.spans;
+        let (dst, src) = (&copy.dst, &copy.src);
         self.lane().enqueue(&spec, &copy.uses, |driver, s| driver.copy(s, dst, src)).map(|_| ())
     }
 
@@ -224,7 +226,7 @@ impl Device {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
         let (stream, device) = (self.legacy_stream()?, self.id());
         let mut spec = stream.spec(OpKind::CopyNow, copy.engine, copy.label(), Location::caller());
-        let CopySpans { dst, src } = &copy.spans;
+        let (dst, src) = (&copy.dst, &copy.src);
         spec.returns = match (src.memory().space(), dst.memory().space()) {
             (Space::Device(_), Space::Device(_)) => Returns::AtOnce,
             (Space::Pageable, Space::Device(_)) => Returns::Staged,

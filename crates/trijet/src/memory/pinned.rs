@@ -105,7 +105,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         callback::refuse("read")?;
         let range = self.view().range();
         self.block.host_wait(range.clone(), Mode::Read, Location::caller())?;
-        let host = self.block.memory.host().ok_or_else(no_bytes)?;
+        let host = self.block.whole.memory().host().ok_or_else(no_bytes)?;
         // SAFETY: every operation that writes the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer: writing takes `&mut`. A split-off
         // part has another range. Manual ordering is unsafe and its user promised the same.
@@ -160,7 +160,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         callback::refuse("write")?;
         let range = self.view().range();
         self.block.host_wait(range.clone(), Mode::Write, Location::caller())?;
-        let host = self.block.memory.host().ok_or_else(no_bytes)?;
+        let host = self.block.whole.memory().host().ok_or_else(no_bytes)?;
         // SAFETY: every operation that touches the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer mutably. A split-off part has
         // another range, and no other guard of this one can exist.
