@@ -5,14 +5,16 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Span;
+use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
-use smallvec::SmallVec;
 
 /// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need under 128.
 pub const BYTES_MAX: usize = 256;
 /// The most arguments, a span counting twice (address and length).
 pub const ARGS_MAX: usize = 32;
 const WORDS_MAX: usize = BYTES_MAX / 8;
+/// The most spans.
+pub(crate) const SPANS_MAX: usize = ARGS_MAX / 2;
 
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
@@ -32,13 +34,10 @@ pub struct SpanArg {
 /// The arguments of one launch. Every argument begins a word of its own, which aligns it.
 #[derive(Debug, Clone, Default)]
 pub struct ArgBlock {
-    words: [u64; WORDS_MAX],
+    words: ArrayVec<u64, WORDS_MAX>,
     /// The word at which each argument begins.
-    begins: [u8; ARGS_MAX],
-    /// Words that are taken.
-    len: usize,
-    count: usize,
-    spans: SmallVec<[SpanArg; 6]>,
+    begins: ArrayVec<u8, ARGS_MAX>,
+    spans: ArrayVec<SpanArg, SPANS_MAX>,
 }
 
 #[cold]
@@ -56,17 +55,15 @@ impl ArgBlock {
     #[inline(always)]
     pub fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
         const { assert!(align_of::<T>() <= 8, "a word aligns its argument") };
-        let (begin, end) = (self.len, self.len + size_of::<T>().div_ceil(8));
-        let (Some(words), Some(place), Ok(first)) =
-            (self.words.get_mut(begin..end), self.begins.get_mut(self.count), u8::try_from(begin))
-        else {
-            return Err(full());
-        };
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
-        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-        *place = first;
-        self.count += 1;
-        self.len = end;
+        const { assert!(size_of::<T>() > 0, "an argument has bytes") };
+        let bytes = bytemuck::bytes_of(&value);
+        let first = u8::try_from(self.words.len()).map_err(|_| full())?;
+        self.begins.try_push(first).map_err(|_| full())?;
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.words.try_push(u64::from_ne_bytes(word)).map_err(|_| full())?;
+        }
         Ok(())
     }
 
@@ -83,27 +80,26 @@ impl ArgBlock {
         elements: u64,
         element_bytes: u64,
     ) -> Result<()> {
-        let index = self.count;
+        let index = self.begins.len();
         self.push_scalar(span.address())?;
         self.push_scalar(elements)?;
-        self.spans.push(SpanArg { index, span, mode, elements, element_bytes });
-        Ok(())
+        let arg = SpanArg { index, span, mode, elements, element_bytes };
+        self.spans.try_push(arg).map_err(|_| full())
     }
 
     /// Becomes a copy of `other`, in the same memory.
     pub(in crate::device) fn copy_from(&mut self, other: &Self) {
-        let Self { words, begins, len, count, spans } = other;
-        self.words[..*len].copy_from_slice(&words[..*len]);
-        (self.begins, self.len, self.count) = (*begins, *len, *count);
-        self.spans.clear();
-        for span in spans {
-            self.spans.push(span.clone());
-        }
+        let Self { words, begins, spans } = other;
+        self.clear();
+        self.words.extend(words.iter().copied());
+        self.begins.extend(begins.iter().copied());
+        self.spans.extend(spans.iter().cloned());
     }
 
     /// Forgets all arguments, and with them the shares in memory.
     pub(in crate::device) fn clear(&mut self) {
-        (self.len, self.count) = (0, 0);
+        self.words.clear();
+        self.begins.clear();
         self.spans.clear();
     }
 
@@ -111,7 +107,7 @@ impl ArgBlock {
     #[must_use]
     #[inline]
     pub fn count(&self) -> usize {
-        self.count
+        self.begins.len()
     }
 
     /// The bytes from argument `index` on.
@@ -121,13 +117,13 @@ impl ArgBlock {
     #[must_use]
     #[inline]
     pub fn bytes_at(&self, index: usize) -> &[u8] {
-        bytemuck::cast_slice(&self.words[usize::from(self.begins[..self.count][index])..])
+        bytemuck::cast_slice(&self.words[usize::from(self.begins[index])..])
     }
 
     /// The words at which the arguments begin, in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &u64> {
-        self.begins[..self.count].iter().map(|begin| &self.words[usize::from(*begin)])
+        self.begins.iter().map(|begin| &self.words[usize::from(*begin)])
     }
 
     /// The spans in argument order.

@@ -3,11 +3,11 @@
 
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
-use crate::device::args::ArgBlock;
+use crate::device::args::{ArgBlock, SPANS_MAX};
 use crate::memory::{AsView, AsViewMut, Buffer, Element, View, ViewMut};
 use crate::stream::track::Use;
+use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
-use smallvec::SmallVec;
 use std::marker::PhantomData;
 
 /// A parameter that the kernel only reads: a pointer and its length.
@@ -27,12 +27,13 @@ pub struct Dynamic;
 #[derive(Debug, Default)]
 pub struct Args<'a> {
     pub(crate) block: ArgBlock,
-    pub(crate) uses: SmallVec<[Use<'a>; 6]>,
+    pub(crate) uses: ArrayVec<Use<'a>, SPANS_MAX>,
 }
 
 impl<'a> Args<'a> {
     /// No arguments yet.
     #[must_use]
+    #[inline(always)]
     pub fn new() -> Self {
         Self::default()
     }
