@@ -1,4 +1,4 @@
-//! Arguments collected at run time hold their borrows too.
+// Arguments collected at run time hold their borrows too.
 
 use trijet::launch::Args;
 use trijet::{Device, Select};

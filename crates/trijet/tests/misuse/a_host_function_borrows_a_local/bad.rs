@@ -1,4 +1,4 @@
-//! A host function runs later, when the local may be gone.
+// A host function runs later, when the local may be gone.
 
 use trijet::{Device, Select};
 

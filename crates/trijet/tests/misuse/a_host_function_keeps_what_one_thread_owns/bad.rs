@@ -1,4 +1,4 @@
-//! A host function runs on another thread.
+// A host function runs on another thread.
 
 use std::rc::Rc;
 use trijet::{Device, Select};

@@ -1,4 +1,4 @@
-//! A host function runs on another thread.
+// A host function runs on another thread.
 
 use std::sync::Arc;
 use trijet::{Device, Select};

@@ -1,4 +1,4 @@
-//! Nothing but its author knows what a kernel touches.
+// Nothing but its author knows what a kernel touches.
 
 use std::borrow::Cow;
 use trijet::launch::kernel::any_lengths;

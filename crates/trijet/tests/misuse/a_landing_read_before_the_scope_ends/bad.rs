@@ -1,4 +1,4 @@
-//! Before the scope ends, the bytes of a download are not there.
+// Before the scope ends, the bytes of a download are not there.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-//! A pipeline holds its target until it has run.
+// A pipeline holds its target until it has run.
 
 use trijet::pipeline::Pipeline;
 use trijet::{Device, Select};

@@ -1,4 +1,4 @@
-//! The declaration says that the kernel writes its last argument.
+// The declaration says that the kernel writes its last argument.
 
 use trijet::kernels::MIX;
 use trijet::{Device, Select};

@@ -1,4 +1,4 @@
-//! A scope kept for later would land its downloads nowhere.
+// A scope kept for later would land its downloads nowhere.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-//! A buffer that was split is two others now.
+// A buffer that was split is two others now.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-//! A view is returned from where its buffer ends.
+// A view is returned from where its buffer ends.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-//! The buffer is freed in stream order while a view still names it.
+// The buffer is freed in stream order while a view still names it.
 
 use trijet::{Device, Select};
 

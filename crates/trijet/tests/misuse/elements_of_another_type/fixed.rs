@@ -1,4 +1,4 @@
-//! A copy does not reinterpret its bytes.
+// A copy does not reinterpret its bytes.
 
 use trijet::{Device, Select};
 

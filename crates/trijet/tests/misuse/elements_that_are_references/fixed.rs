@@ -1,4 +1,4 @@
-//! Bytes from a device are no address of the host.
+// Bytes from a device are no address of the host.
 
 use trijet::{Device, Select};
 

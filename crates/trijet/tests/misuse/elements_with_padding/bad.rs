@@ -1,4 +1,4 @@
-//! Padding is no value: bytes that nobody wrote would be read.
+// Padding is no value: bytes that nobody wrote would be read.
 
 use bytemuck::{Pod, Zeroable};
 use trijet::{Device, Select};

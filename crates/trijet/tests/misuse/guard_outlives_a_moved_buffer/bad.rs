@@ -1,4 +1,4 @@
-//! A guard lends bytes of a buffer that has been given away.
+// A guard lends bytes of a buffer that has been given away.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-//! A launch would read and write the same words.
+// A launch would read and write the same words.
 
 use trijet::kernels::MIX;
 use trijet::{Device, Select};

@@ -1,4 +1,4 @@
-//! Two parts of a buffer may overlap; only buffers that were split cannot.
+// Two parts of a buffer may overlap; only buffers that were split cannot.
 
 use trijet::kernels::MIX;
 use trijet::{Device, Select};

@@ -1,4 +1,4 @@
-//! The host still reads what a copy would overwrite.
+// The host still reads what a copy would overwrite.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-//! Two mutable views of one buffer.
+// Two mutable views of one buffer.
 
 use trijet::{Device, Select};
 

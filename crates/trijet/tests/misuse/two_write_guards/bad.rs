@@ -1,4 +1,4 @@
-//! Two guards would lend the same bytes for writing.
+// Two guards would lend the same bytes for writing.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-//! The host still writes what a copy would read.
+// The host still writes what a copy would read.
 
 use trijet::{Device, Select};
 
