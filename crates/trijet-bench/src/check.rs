@@ -12,7 +12,9 @@ use std::io::{BufReader, BufWriter};
 use std::path::PathBuf;
 use std::time::Instant;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
-use trijet::base::ledger::{Access, Asked, Engine, Mode, Op, OpKind, Outcome, Place, Waited};
+use trijet::base::ledger::{
+    Access, Accesses, Asked, Engine, Mode, Op, OpKind, Outcome, Place, Waited,
+};
 use trijet::check::{Checker, Options, check};
 use trijet::trace::file::{About, Reader, TimeSource, Writer};
 use trijet::{Device, Error, ErrorKind, Result};
@@ -37,7 +39,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn push(&mut self, kind: OpKind, lane: u32, accesses: Vec<Access>) {
+    fn push(&mut self, kind: OpKind, lane: u32, accesses: Accesses) {
         let position = Position { lane: LaneId(lane), seq: self.seqs[lane as usize] };
         self.ops.push(Op {
             accesses,
@@ -55,7 +57,8 @@ impl Maker<'_> {
             range: range.clone(),
             mode,
         };
-        let accesses = vec![access(reads, Mode::Read), access(own_buffer(lane), Mode::ReadWrite)];
+        let own = access(own_buffer(lane), Mode::ReadWrite);
+        let accesses = Accesses::from([access(reads, Mode::Read), own]);
         self.seqs[lane as usize] += 1;
         self.push(OpKind::Kernel, lane, accesses);
     }
@@ -63,8 +66,8 @@ impl Maker<'_> {
     /// The stream `to` waits for what `from` holds.
     fn edge(&mut self, event: u64, from: u32, to: u32) {
         let on = Position { lane: LaneId(from), seq: self.seqs[from as usize] };
-        self.push(OpKind::Record { event, by: Asked::Ordering }, from, Vec::new());
-        self.push(OpKind::Wait { event, on, by: Asked::Ordering }, to, Vec::new());
+        self.push(OpKind::Record { event, by: Asked::Ordering }, from, Accesses::new());
+        self.push(OpKind::Wait { event, on, by: Asked::Ordering }, to, Accesses::new());
     }
 }
 
@@ -99,7 +102,7 @@ fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Optio
         }
         if number % definition.between_waits == definition.between_waits - 1 {
             let kind = OpKind::Sync { what: Waited::Device, outcome: Outcome::Complete };
-            maker.push(kind, lane, Vec::new());
+            maker.push(kind, lane, Accesses::new());
         }
     }
     (maker.ops, racing)

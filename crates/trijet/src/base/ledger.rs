@@ -8,12 +8,13 @@
 use crate::base::id::{BlockId, DeviceId, Position};
 use crate::base::units::Nanos;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The hardware queue that executes an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -75,6 +76,10 @@ pub struct Access {
     /// What is done with them.
     pub mode: Mode,
 }
+
+/// The accesses of an operation. Most have no more than two, a source and a target, and need no
+/// memory of their own for them.
+pub type Accesses = SmallVec<[Access; 2]>;
 
 /// How a stream relates to the legacy default stream (laws A13 and A15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -304,7 +309,7 @@ pub struct Op {
     /// Its lane and number. Of no meaning for what is in no stream.
     pub position: Position,
     /// The declared accesses.
-    pub accesses: Vec<Access>,
+    pub accesses: Accesses,
     /// Whether they are all that it makes.
     pub declared: Declared,
     /// The bytes that it moves over a link or within memory, or sets.
@@ -317,8 +322,9 @@ pub struct Op {
     pub site: Option<Site>,
     /// The enqueuing host thread; in a record that was taken, numbered by first appearance.
     pub thread: u64,
-    /// What that thread knew to be complete when it enqueued, one position per lane.
-    pub thread_known: Vec<Position>,
+    /// What that thread knew to be complete when it enqueued, one position per lane; shared by the
+    /// records until it learns more. Not in a file.
+    pub thread_known: Option<Arc<[Position]>>,
     /// When the host was in the call, on the device's clock as well as that is known there.
     pub call: Option<Times>,
     /// When it ran, once known.
@@ -345,19 +351,22 @@ impl Op {
             device,
             stream: StreamClass::NonBlocking,
             position,
-            accesses: Vec::new(),
+            accesses: Accesses::new(),
             declared: Declared::All,
             bytes: 0,
             label: Cow::Borrowed(""),
             chunk: None,
             site: None,
             thread: 0,
-            thread_known: Vec::new(),
+            thread_known: None,
             call: None,
             times: None,
         }
     }
 }
+
+/// Records that a ledger makes room for at its first one.
+const FIRST_OPS: usize = 128;
 
 /// Sees each record once, in order.
 type Reader = Box<dyn FnMut(Op) + Send>;
@@ -420,6 +429,10 @@ impl Ledger {
                 inner.first += 1;
                 return index;
             }
+        }
+        if inner.ops.capacity() == 0 {
+            // A record of a few operations grows once.
+            inner.ops.reserve(FIRST_OPS);
         }
         inner.ops.push_back(op);
         index

@@ -260,7 +260,7 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let ends = ends?;
     let first = &resources.lanes.0[0];
     let (window, elapsed) = extent(&recorder, first, &begin, &ends)?;
-    let recording = recorder.take(first.lane().driver())?;
+    let recording = recorder.take(&first.lane().universe)?;
     let rows: u64 = resources.plan.chunks.iter().map(|c| c.rows.end - c.rows.start).sum();
     let in_rows: u64 = resources.plan.chunks.iter().map(|c| c.input.end - c.input.start).sum();
     let wall = Nanos(u64::try_from(steady.elapsed().as_nanos()).unwrap_or(u64::MAX));

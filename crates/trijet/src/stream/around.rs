@@ -102,13 +102,11 @@ impl LaneRef {
         let end = begin.as_ref().and_then(|_| self.timed_end(state));
         let called = called.map(|begin| (begin, Reading::now(self.driver())));
         for recorder in &state.recorders {
-            let mut op = self.op(spec, uses, position);
-            op.call = called.and_then(|span| recorder.call(span));
-            let index = recorder.ledger.append(op);
-            if let (Some(begin), Some(end)) = (begin, &end)
-                && recorder.wants_pair(spec.engine)
-            {
-                recorder.time(index, begin, end);
+            let index = recorder.ledger.append(self.op(spec, uses, position));
+            if let (Some(called), true) = (called, recorder.is_timed()) {
+                let pair = begin.as_ref().zip(end.as_ref());
+                let pair = pair.filter(|_| recorder.wants_pair(spec.engine));
+                recorder.time(index, called, pair.map(|(b, e)| (Arc::clone(b), Arc::clone(e))));
             }
             if let Some(tag) = tag {
                 recorder.bears(index, *tag);
@@ -134,14 +132,14 @@ impl LaneRef {
         }
         match state.last_end.take() {
             Some(end) => Ok(Some(end)),
-            None => Instant::mark(&self.universe.driver, self.device, self.stream).map(Some),
+            None => self.instant(state).map(Some),
         }
     }
 
     /// The moment after a timed operation. That one is enqueued, so a failure here is none of
     /// its own: the recorders keep it for who takes the times.
-    fn timed_end(&self, state: &State) -> Option<Arc<Instant>> {
-        match Instant::mark(&self.universe.driver, self.device, self.stream) {
+    fn timed_end(&self, state: &mut State) -> Option<Arc<Instant>> {
+        match self.instant(state) {
             Ok(end) => Some(end),
             Err(error) => {
                 state.recorders.iter().for_each(|recorder| recorder.fail(&error));

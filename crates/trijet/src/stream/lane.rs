@@ -109,6 +109,8 @@ pub(super) struct State {
     pub(super) last_shared: bool,
     /// The end of the last timed operation, when nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
+    /// Timed events to be recorded next.
+    pub(super) instants: Vec<Arc<Instant>>,
     pub(super) records: Records,
     class: StreamClass,
     /// What its thread knew when the last operation was enqueued, by number.
@@ -170,6 +172,7 @@ impl Lane {
         // Events belong to a device, and the lane may have served another one before.
         state.checkpoints.clear();
         state.spare.clear();
+        state.instants.clear();
         state.last_shared = false;
         state.last_end = None;
         state.recorders = recorders.all();
@@ -347,7 +350,8 @@ impl LaneRef {
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
         self.driver().pause();
-        if let Some(crossed) = self.alone(spec, uses)? {
+        let alone = self.alone(spec, uses)?;
+        if let Some(crossed) = alone {
             let mut state = self.lane().lock();
             if state.is_plain() {
                 let result = self.call(&state, uses, run)?;
@@ -359,7 +363,7 @@ impl LaneRef {
                 return Ok((position, result));
             }
         }
-        self.enqueue_among(spec, uses, run)
+        self.enqueue_among(spec, uses, alone, run)
     }
 
     /// Whether an operation needs nothing of other lanes and nothing after it; then, whether two
@@ -414,16 +418,21 @@ impl LaneRef {
         position
     }
 
-    /// Enqueues an operation with everything that it may need around it.
+    /// Enqueues an operation with everything that it may need around it. `alone` is whether its
+    /// memory is shared, if it needs nothing of other lanes.
     #[inline(never)]
     fn enqueue_among<R>(
         &self,
         spec: &Spec,
         uses: &[Use<'_>],
+        alone: Option<bool>,
         run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
     ) -> Result<(Position, R)> {
         let mut needs = Needs::new();
-        let crossed = self.needs(spec, uses, &mut needs)?;
+        let crossed = match alone {
+            Some(crossed) => crossed,
+            None => self.needs(spec, uses, &mut needs)?,
+        };
         // Blocking lanes and the legacy one are in order without waits of ours.
         let mut turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, spec.label)?),

@@ -3,7 +3,7 @@
 //! stands for, and marked when it has succeeded.
 #![forbid(unsafe_code)]
 
-use super::lane::{LaneRef, Spec};
+use super::lane::{LaneRef, Spec, State};
 use super::recorders::Recorders;
 use super::thread;
 use super::timing::{Instant, Reading, Recorder};
@@ -12,7 +12,7 @@ use super::universe::Universe;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Engine, HostCall, Mode, Op, OpKind, Outcome, StreamClass, Waited,
+    Access, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, StreamClass, Waited,
 };
 use crate::device::driver::EventHandle;
 use smallvec::SmallVec;
@@ -196,17 +196,23 @@ pub(super) fn plain(
         stream,
         label: Cow::Borrowed("event"),
         thread: thread::number(),
-        thread_known: thread::with_known(universe, |known| known.positions().collect()),
+        thread_known: thread::written(universe),
         ..Op::new(kind, Engine::None, device, position)
     }
 }
 
 impl LaneRef {
+    /// The moment at which the stream reaches this point.
+    pub(super) fn instant(&self, state: &mut State) -> Result<Arc<Instant>> {
+        let Universe { instants, driver, .. } = &*self.universe;
+        instants.mark(driver, (self.device, self.stream), &mut state.instants)
+    }
+
     /// Records this lane from now on. It gives time zero of its device, if nobody did.
     pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
-        let state = self.lane().lock();
+        let mut state = self.lane().lock();
         let before = Reading::now(self.driver());
-        let origin = Instant::mark(&self.universe.driver, self.device, self.stream)?;
+        let origin = self.instant(&mut state)?;
         drop(state);
         recorder.begin(self.device, &origin, before)?;
         self.lane().attach(recorder);
@@ -219,6 +225,7 @@ impl LaneRef {
     }
 
     /// The entry of an operation.
+    #[inline]
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
         let access = |u: &Use<'_>| Access {
             block: u.track.id,
@@ -234,8 +241,14 @@ impl LaneRef {
             chunk: spec.chunk,
             site: Some(spec.site.into()),
             thread: thread::number(),
-            thread_known: thread::with_known(self.universe.id, |k| k.positions().collect()),
-            ..Op::new(spec.kind.clone(), spec.engine, self.device, position)
+            thread_known: thread::written(self.universe.id),
+            kind: spec.kind.clone(),
+            engine: spec.engine,
+            device: self.device,
+            position,
+            declared: Declared::All,
+            call: None,
+            times: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::base::clock::VectorClock;
 use crate::base::id::Position;
 use crate::base::mutant;
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Universes a thread remembers. Forgetting one only costs a wait that was not needed.
@@ -18,10 +19,36 @@ thread_local! {
     /// knowing nothing.
     static VERSION: Cell<u64> = const { Cell::new(0) };
     static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
+    /// What the thread knew of a universe, by version, as records have it: most records of a thread
+    /// have the same.
+    static WRITTEN: RefCell<(u64, u64, Known)> = const { RefCell::new((0, 0, None)) };
     static NUMBER: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
     };
+}
+
+/// Positions that a thread knows to be complete, shared by its records; `None` for none.
+pub(crate) type Known = Option<Arc<[Position]>>;
+
+/// What the thread knows of `universe`, for the ledger.
+pub(crate) fn written(universe: u64) -> Known {
+    let version = version();
+    if version == 0 {
+        return None;
+    }
+    let read = |known: &VectorClock| -> Known {
+        let positions: Arc<[Position]> = known.positions().collect();
+        (!positions.is_empty()).then_some(positions)
+    };
+    let written = WRITTEN.try_with(|written| {
+        let mut written = written.borrow_mut();
+        if (written.0, written.1) != (version, universe) {
+            *written = (version, universe, with_known(universe, read));
+        }
+        written.2.clone()
+    });
+    written.unwrap_or_else(|_| with_known(universe, read))
 }
 
 /// The number of the calling thread, for the ledger.

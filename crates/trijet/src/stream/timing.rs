@@ -9,6 +9,7 @@
 
 use super::activity::Noting;
 use super::recording::{Recording, TimesFrom};
+use super::universe::Universe;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::{Engine, Ledger, Op, Times};
@@ -16,33 +17,70 @@ use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
 use crate::trace::file::{AboutDevice, TimeSource};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A timed event that is destroyed with its last holder.
 #[derive(Debug)]
 pub(crate) struct Instant {
     driver: Arc<dyn Driver>,
+    device: DeviceId,
     event: EventHandle,
-}
-
-impl Instant {
-    /// Notes the moment at which `stream` reaches this point.
-    pub(crate) fn mark(
-        driver: &Arc<dyn Driver>,
-        device: DeviceId,
-        stream: StreamHandle,
-    ) -> Result<Arc<Self>> {
-        let event = driver.event_create(device, Timing::On)?;
-        let this = Arc::new(Self { driver: Arc::clone(driver), event });
-        driver.event_record(event, stream)?;
-        Ok(this)
-    }
 }
 
 impl Drop for Instant {
     fn drop(&mut self) {
         // Destroying never blocks (law A12); after a context error there is nothing to destroy.
         drop(self.driver.event_destroy(self.event));
+    }
+}
+
+/// Events whose times have been read, to be recorded again: making one costs more than most
+/// operations that are timed.
+#[derive(Debug, Default)]
+pub(crate) struct Instants(Mutex<BTreeMap<DeviceId, Vec<Arc<Instant>>>>);
+
+impl Instants {
+    /// The most that are kept of a device.
+    const KEPT_MAX: usize = 4096;
+    /// How many a lane takes at once.
+    const TAKEN_MAX: usize = 64;
+
+    /// Notes the moment at which `stream` reaches this point, with one of `ready`, the lane's own.
+    pub(super) fn mark(
+        &self,
+        driver: &Arc<dyn Driver>,
+        (device, stream): (DeviceId, StreamHandle),
+        ready: &mut Vec<Arc<Instant>>,
+    ) -> Result<Arc<Instant>> {
+        if ready.is_empty()
+            && let Some(kept) = self.lock().get_mut(&device)
+        {
+            ready.extend(kept.drain(kept.len().saturating_sub(Self::TAKEN_MAX)..));
+        }
+        let instant = match ready.pop() {
+            Some(instant) => instant,
+            None => {
+                let event = driver.event_create(device, Timing::On)?;
+                Arc::new(Instant { driver: Arc::clone(driver), device, event })
+            }
+        };
+        driver.event_record(instant.event, stream)?;
+        Ok(instant)
+    }
+
+    /// Takes one whose time has been read, unless somebody else still holds it.
+    fn give_back(&self, instant: Arc<Instant>) {
+        if Arc::strong_count(&instant) == 1 {
+            let mut all = self.lock();
+            let kept = all.entry(instant.device).or_default();
+            if kept.len() < Self::KEPT_MAX {
+                kept.push(instant);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DeviceId, Vec<Arc<Instant>>>> {
+        self.0.lock().expect("no panic under this lock")
     }
 }
 
@@ -60,8 +98,20 @@ fn number_by_appearance(ops: &mut [Op]) {
     }
 }
 
-/// An operation's index in the ledger, and the moments around it.
-type Pair = (usize, Arc<Instant>, Arc<Instant>);
+/// The moments around an operation.
+pub(super) type Pair = (Arc<Instant>, Arc<Instant>);
+
+/// The times of an operation as they were taken: what they are on the clock of the record is worked
+/// out when that is taken.
+#[derive(Debug)]
+struct Raw {
+    /// Its index in the ledger.
+    op: usize,
+    /// When the host was in the call.
+    called: (Reading, Reading),
+    /// The moments around it, if it has some.
+    pair: Option<Pair>,
+}
 
 /// A reading of the host's clock: the driver's own where it has one.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +149,7 @@ pub(crate) struct Recorder {
     untimed: bool,
     /// Time zero of each device.
     origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
-    pairs: Mutex<Vec<Pair>>,
+    raw: Mutex<Vec<Raw>>,
     /// Why an operation has no time: the first failure.
     failed: Mutex<Option<Error>>,
     /// What the engines do, if that gives the times.
@@ -182,9 +232,9 @@ impl Recorder {
         self.is_timed().then(|| Times { begin: self.at(begin), end: self.at(end) })
     }
 
-    pub(crate) fn time(&self, op: usize, begin: &Arc<Instant>, end: &Arc<Instant>) {
-        let pair = (op, Arc::clone(begin), Arc::clone(end));
-        self.pairs.lock().expect("no panic under this lock").push(pair);
+    /// An operation was enqueued while the host was in the call, between two moments, if any.
+    pub(super) fn time(&self, op: usize, called: (Reading, Reading), pair: Option<Pair>) {
+        self.raw.lock().expect("no panic under this lock").push(Raw { op, called, pair });
     }
 
     /// Whether it wants the pair of events around an operation of `engine`.
@@ -222,18 +272,23 @@ impl Recorder {
         origin.map(|origin| driver.event_elapsed(origin.event, event)).transpose()
     }
 
-    /// Takes the records with their times. Everything recorded must be complete.
-    pub(crate) fn take(&self, driver: &dyn Driver) -> Result<Recording> {
+    /// Takes the records with their times. Everything recorded must be complete. Events that have
+    /// told theirs are free for the next recording.
+    pub(crate) fn take(&self, universe: &Universe) -> Result<Recording> {
+        let Universe { driver, instants, .. } = universe;
+        let driver = &**driver;
         if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
             return Err(error);
         }
         let mut ops = self.ledger.take();
         number_by_appearance(&mut ops);
         let origins = self.origins.lock().expect("no panic under this lock");
-        let pairs = std::mem::take(&mut *self.pairs.lock().expect("no panic under this lock"));
+        let raw = std::mem::take(&mut *self.raw.lock().expect("no panic under this lock"));
         let mut cache: BTreeMap<u64, Nanos> = BTreeMap::new();
-        for (index, begin, end) in pairs {
-            let Some(op) = ops.get_mut(index) else { continue };
+        for Raw { op, called, pair } in raw {
+            let Some(op) = ops.get_mut(op) else { continue };
+            op.call = self.call(called);
+            let Some((begin, end)) = pair else { continue };
             let Some(origin) = origins.get(&op.device) else { continue };
             let mut time = |instant: &Instant| match cache.get(&instant.event.0) {
                 Some(time) => Ok(*time),
@@ -244,6 +299,8 @@ impl Recorder {
                 }
             };
             op.times = Some(Times { begin: time(&begin)?, end: time(&end)? });
+            instants.give_back(begin);
+            instants.give_back(end);
         }
         let mut error = self.zero.get().map_or(Nanos(0), |zero| zero.error);
         let mut lost = 0;

@@ -8,7 +8,7 @@ use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
 use super::noted::plain;
 use super::recorders::{Attached, Recorders};
 use super::recording::{Recording, TimesFrom};
-use super::timing::Recorder;
+use super::timing::{Instants, Recorder};
 use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
@@ -69,6 +69,8 @@ pub(crate) struct Universe {
     around: Mutex<BTreeMap<DeviceId, Arc<RwLock<Blocking>>>>,
     /// The waits between lanes, one of which may be left out.
     waits: Pick,
+    /// Timed events for the next recording.
+    pub(crate) instants: Instants,
     pub(crate) records: AtomicU64,
     pub(crate) over_waits: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
@@ -104,6 +106,7 @@ impl Universe {
             defaults: Mutex::default(),
             around: Mutex::default(),
             waits: Pick::default(),
+            instants: Instants::default(),
             records: AtomicU64::new(0),
             over_waits: AtomicU64::new(0),
             dropped: Mutex::default(),
@@ -300,13 +303,13 @@ impl Universe {
     pub(crate) fn take_record(&self) -> Result<Recording> {
         // Nobody records: there is nothing to be had, and no time in it.
         let Some(recorder) = self.recorders.keep(None) else {
-            return Recorder::default().take(&*self.driver);
+            return Recorder::default().take(self);
         };
         let fresh = *self.fresh.lock().expect("no panic under this lock");
         for id in (0..fresh).map(LaneId) {
             self.lane(id).detach(&recorder);
         }
-        recorder.take(&*self.driver)
+        recorder.take(self)
     }
 }
 

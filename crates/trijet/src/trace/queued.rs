@@ -100,7 +100,7 @@ fn overlapping(spans: &[Interval]) -> Vec<bool> {
 mod tests {
     use super::*;
     use crate::base::id::Position;
-    use crate::base::ledger::{Declared, OpKind, StreamClass, Times};
+    use crate::base::ledger::{Accesses, Declared, OpKind, StreamClass, Times};
 
     fn op(engine: Engine, lane: u32, begin: u64, end: u64) -> Op {
         Op {
@@ -109,14 +109,14 @@ mod tests {
             device: DeviceId(0),
             stream: StreamClass::NonBlocking,
             position: Position { lane: LaneId(lane), seq: 1 },
-            accesses: Vec::new(),
+            accesses: Accesses::new(),
             declared: Declared::All,
             bytes: 0,
             label: "op".into(),
             chunk: None,
             site: None,
             thread: 0,
-            thread_known: Vec::new(),
+            thread_known: None,
             call: None,
             times: Some(Times { begin: Nanos(begin), end: Nanos(end) }),
         }

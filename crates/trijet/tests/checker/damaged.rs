@@ -85,7 +85,7 @@ fn op(prng: &mut Prng) -> Op {
         bytes: number(prng),
         label: Cow::Borrowed("op"),
         thread: number(prng),
-        thread_known: vec![Position { lane: LaneId(small(prng)), seq: number(prng) }],
+        thread_known: Some([Position { lane: LaneId(small(prng)), seq: number(prng) }].into()),
         ..Op::new(kind, Engine::None, device, position)
     }
 }
@@ -113,7 +113,7 @@ fn no_record_makes_the_checker_panic() {
 fn claims_of_the_library_order_nothing() {
     let mut racy = log().k(A, &[w(D)]).wait(E, B).k(B, &[r(D)]);
     for op in &mut racy.ops {
-        op.thread_known = vec![Position { lane: LaneId(A), seq: 99 }];
+        op.thread_known = Some([Position { lane: LaneId(A), seq: 99 }].into());
     }
     assert!(!racy.verdict().is_clean());
 }

@@ -69,7 +69,7 @@ impl Log {
         let position = Position { lane: LaneId(lane), seq: self.seqs[lane as usize] };
         self.ops.push(Op {
             stream,
-            accesses: accesses.to_vec(),
+            accesses: accesses.iter().cloned().collect(),
             label: Cow::Borrowed(label),
             site: Some(site),
             thread: self.thread,

@@ -66,9 +66,10 @@ impl Reader {
 
     /// What the library says that the thread knew at a call: news only, the rest was judged.
     fn claims(&mut self, call: usize, op: &Op) {
-        let before = self.known.insert(op.thread, op.thread_known.clone());
+        let known = op.thread_known.as_deref().unwrap_or_default();
+        let before = self.known.insert(op.thread, known.to_vec());
         let is_news = |known: &&Position| before.as_ref().is_none_or(|old| !old.contains(known));
-        let news = op.thread_known.iter().filter(is_news);
+        let news = known.iter().filter(is_news);
         let calls = news.filter_map(|known| self.positions.get(known)).copied();
         self.history.calls[call].known.extend(calls);
     }

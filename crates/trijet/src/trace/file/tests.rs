@@ -80,7 +80,7 @@ fn op() -> impl Strategy<Value = Op> {
             times,
         )| Op {
             stream: StreamClass::Blocking,
-            accesses,
+            accesses: accesses.into(),
             declared: Declared::Nothing,
             bytes,
             label: label.into(),
