@@ -30,6 +30,8 @@ head_lines() { # what
     TRIJET_LIBCUDA="$bundle/libempty_cuda.so" timeout 60 "$bundle/trijet" bench enqueue --device cuda:0
 } >"$out/enqueue.csv" 2>&1
 
+timeout 100 "$bundle/trijet" bench pitfalls --device cuda:0 >"$out/pitfalls.csv" 2>&1
+
 timeout 200 "$bundle/trijet" bench virtual --device host >"$out/virtual.csv" 2>&1
 
 for radius in 1 3 7; do

@@ -7,12 +7,13 @@ pub mod doctor;
 pub mod enqueue;
 mod manual;
 pub mod overlap;
+pub mod pitfalls;
 pub mod record;
 pub mod simulate;
 pub mod stats;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 4] = ["overlap", "enqueue", "virtual", "check"];
+pub const NAMES: [&str; 5] = ["overlap", "enqueue", "virtual", "check", "pitfalls"];
 
 /// Runs a benchmark by its name.
 ///
@@ -24,6 +25,7 @@ pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<record::Record
         "enqueue" => enqueue::run(device),
         "virtual" => simulate::run(device),
         "check" => check::run(device),
+        "pitfalls" => pitfalls::run(device),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

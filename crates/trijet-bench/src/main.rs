@@ -8,7 +8,7 @@ use trijet::{Device, Select};
 /// Benchmarks of trijet. The record goes to standard output.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The benchmark: overlap, enqueue, virtual, or check, which needs no GPU.
+    /// The benchmark: overlap, enqueue, virtual, pitfalls, or check, which needs no GPU.
     name: String,
     /// The CUDA device.
     #[arg(long, default_value_t = 0)]

@@ -94,7 +94,7 @@ impl Bench<'_> {
 }
 
 /// What the kernel computes, written anew.
-fn hash(rounds: u32, x: u32) -> u32 {
+pub(crate) fn hash(rounds: u32, x: u32) -> u32 {
     (0..rounds).fold(x, |v, _| {
         let v = v ^ (v << 13);
         let v = v ^ (v >> 17);

@@ -35,6 +35,8 @@ pub struct Record {
     pub driver: i32,
     /// What was verified, in words.
     pub verified: String,
+    /// What was seen beside the figures, a line each.
+    pub notes: Vec<String>,
     /// The figures.
     pub rows: Vec<Row>,
 }
@@ -49,6 +51,7 @@ impl Record {
             device: info.name.clone(),
             driver: info.driver_version,
             verified: verified.into(),
+            notes: Vec::new(),
             rows: Vec::new(),
         }
     }
@@ -74,6 +77,9 @@ impl fmt::Display for Record {
         writeln!(f, "# date: {now:.0}")?;
         writeln!(f, "# commit: {COMMIT}")?;
         writeln!(f, "# verified: {}", self.verified)?;
+        for note in &self.notes {
+            writeln!(f, "# {note}")?;
+        }
         writeln!(f, "what,unit,median,min,max,samples,bound,bound_over_median")?;
         for row in &self.rows {
             let s = &row.samples;

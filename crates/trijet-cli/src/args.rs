@@ -416,7 +416,7 @@ pub(crate) struct CheckOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
-    /// The benchmark: overlap, enqueue or virtual.
+    /// The benchmark: overlap, enqueue, virtual, check or pitfalls.
     pub(crate) name: String,
     /// auto, cuda:N or host.
     #[arg(long, default_value = "auto")]

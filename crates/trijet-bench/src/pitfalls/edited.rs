@@ -1,0 +1,114 @@
+//! Mistakes that the library lets no program make: frees and guards of the host wait by themselves,
+//! also for memory that is ordered by hand. The program is the cure; its record, with that one wait
+//! taken out, is what a program of plain driver calls without it leaves.
+#![forbid(unsafe_code)]
+
+use super::ground::{Ground, wrong};
+use super::pair::{Flag, Said};
+use crate::overlap::hash;
+use trijet::base::ledger::{Op, OpKind};
+use trijet::check::{Class, Conflict};
+use trijet::kernels::WORK;
+use trijet::{Recording, Result};
+
+/// What became of one.
+#[derive(Debug)]
+pub(super) struct Edited {
+    name: &'static str,
+    flag: Flag,
+    bad: Said,
+    good: Said,
+}
+
+impl Edited {
+    /// The record without the wait was flagged, and the one with it was not.
+    pub(super) fn is_as_it_should_be(&self) -> bool {
+        self.bad.flag.is_some() && self.good.names.is_empty()
+    }
+
+    /// What was said, a line each.
+    pub(super) fn notes(&self) -> [String; 2] {
+        let Self { name, flag, bad, good } = self;
+        let bad = match &bad.flag {
+            Some(text) => format!("{name}: the record without the library's wait: {text}"),
+            None => format!("{name}: the record without the wait: NOT FLAGGED as {}", flag.name()),
+        };
+        let good = match good.names.is_empty() {
+            true => format!("{name}: as it ran: nothing"),
+            false => format!("{name}: as it ran: FLAGGED: {}", good.list()),
+        };
+        [bad, good]
+    }
+}
+
+/// A record, and the index of the wait that its mistake lacks.
+type Program = fn(&Ground) -> Result<(Recording, usize)>;
+
+const PROGRAMS: [(&str, Class, Program); 2] = [
+    ("a free on an idle stream", Class::FreeRacesUse, free),
+    ("host memory written in flight", Class::Host(Conflict::War), write),
+];
+
+/// The last record before `end` that `wanted` picks.
+fn last(ops: &[Op], end: usize, wanted: impl Fn(&Op) -> bool) -> Result<usize> {
+    let found = ops[..end].iter().rposition(wanted);
+    found.ok_or_else(|| wrong("the wait is not in the record"))
+}
+
+/// An array is freed where it was allocated, while a kernel of another stream reads it.
+fn free(ground: &Ground) -> Result<(Recording, usize)> {
+    let (home, other) = (ground.device.stream()?, ground.device.stream()?);
+    let words = ground.size.words;
+    let (mut y, mut back) = (other.alloc::<u32>(words)?, ground.device.pinned::<u32>(words)?);
+    let recording = ground.record(|| {
+        let mut x = home.alloc::<u32>(words)?;
+        home.fill_bytes(&mut x, 1)?;
+        other.launch(&WORK, (ground.rounds, &x, &mut y))?;
+        drop(x);
+        Ok(())
+    })?;
+    other.copy(&y, &mut back)?;
+    let right = hash(ground.rounds, 0x0101_0101);
+    if back.read()?.iter().any(|word| *word != right) {
+        return Err(wrong("the kernel did not read what was freed behind it"));
+    }
+    let ops = &recording.ops;
+    let freed = last(ops, ops.len(), |op| op.kind == OpKind::Free)?;
+    let lane = ops[freed].position.lane;
+    let waits = |op: &Op| matches!(op.kind, OpKind::Wait { .. }) && op.position.lane == lane;
+    let wait = last(ops, freed, waits)?;
+    Ok((recording, wait))
+}
+
+/// The host writes what an upload may still read.
+fn write(ground: &Ground) -> Result<(Recording, usize)> {
+    let stream = ground.device.stream()?;
+    let words = ground.size.words;
+    let (mut h, mut x) = (ground.device.pinned::<u32>(words)?, stream.alloc::<u32>(words)?);
+    let recording = ground.record(|| {
+        h.write()?.fill(1);
+        stream.copy(&h, &mut x)?;
+        h.write()?.fill(2);
+        Ok(())
+    })?;
+    stream.copy(&x, &mut h)?;
+    if h.read()?.iter().any(|word| *word != 1) {
+        return Err(wrong("the upload did not move what the host had written before"));
+    }
+    let ops = &recording.ops;
+    let again = last(ops, ops.len(), |op| op.kind == OpKind::Host)?;
+    let wait = last(ops, again, |op| matches!(op.kind, OpKind::Sync { .. }))?;
+    Ok((recording, wait))
+}
+
+/// Runs the programs and has both records of each judged.
+pub(super) fn measure(ground: &Ground) -> Result<Vec<Edited>> {
+    let judged = |(name, class, program): (_, _, Program)| -> Result<Edited> {
+        let flag = Flag::Finding(class);
+        let (mut recording, wait) = program(ground)?;
+        let good = Said::of(&recording, flag);
+        recording.ops.remove(wait);
+        Ok(Edited { name, flag, bad: Said::of(&recording, flag), good })
+    };
+    PROGRAMS.into_iter().map(judged).collect()
+}

@@ -1,0 +1,184 @@
+//! Mistakes that people make, each as a pair of programs that run in turn: the factor between them, and
+//! what a remark about performance or the checker says of the bad one and not of the good one.
+//!
+//! The results of the good programs are compared with what the host computes, after every run; those
+//! of the bad ones too, where the mistake costs time only. A bad program that races may compute the
+//! right thing, so how often it did not is counted, and the ratio is the price of the cure. Times
+//! are those of runs that nobody records; what is said is of a further run of each. On a host device the
+//! programs run in the virtual executor, and times are the model's.
+#![forbid(unsafe_code)]
+
+mod chunks;
+mod concurrent;
+mod edited;
+mod ground;
+mod pair;
+mod pieces;
+mod races;
+#[cfg(test)]
+mod tests;
+
+use crate::record::Record;
+use ground::{Ground, Size};
+use pair::{Flag, Pair};
+use serde::Deserialize;
+use trijet::base::lint::Rule;
+use trijet::check::{Class, Conflict};
+use trijet::{Device, Error, ErrorKind, Executor, HostConfig, Order, Result};
+
+const RAW: Flag = Flag::Finding(Class::Race(Conflict::Raw));
+const WAR: Flag = Flag::Finding(Class::Race(Conflict::War));
+const UNSEEN: Flag = Flag::Nobody(
+    "calls past the library are in no record of it, so it has no remark; `trijet trace` records them",
+);
+
+const fn remark(rule: Rule) -> Flag {
+    Flag::Remark(rule)
+}
+
+const PAIRS: [Pair; 18] = [
+    Pair {
+        name: "everything in one stream",
+        flag: remark(Rule::NoOverlap),
+        make: chunks::in_one_stream,
+    },
+    Pair {
+        name: "a wait for the device after each chunk",
+        flag: remark(Rule::OverSync),
+        make: chunks::synchronized,
+    },
+    Pair {
+        name: "a wait for each stream in turn",
+        flag: remark(Rule::OverSync),
+        make: pieces::waits_in_turn,
+    },
+    Pair {
+        name: "a value fetched at once for each chunk",
+        flag: remark(Rule::SyncCopy),
+        make: chunks::fetched_at_once,
+    },
+    Pair {
+        name: "a stray kernel in the legacy stream",
+        flag: remark(Rule::LegacyBarrier),
+        make: chunks::strays,
+    },
+    Pair { name: "pageable memory", flag: remark(Rule::Pageable), make: chunks::pageable },
+    Pair {
+        name: "a stream for each kernel",
+        flag: remark(Rule::TooManyStreams),
+        make: pieces::many_streams,
+    },
+    Pair {
+        name: "a pool that keeps nothing",
+        flag: remark(Rule::PoolThrash),
+        make: pieces::pool_keeps_nothing,
+    },
+    Pair {
+        name: "cuMemAlloc and cuMemFree for each chunk",
+        flag: UNSEEN,
+        make: chunks::allocating,
+    },
+    Pair {
+        name: "small copies instead of one",
+        flag: remark(Rule::SmallCopy),
+        make: pieces::packed,
+    },
+    Pair {
+        name: "small copies instead of batches",
+        flag: remark(Rule::SmallCopy),
+        make: pieces::batched,
+    },
+    Pair {
+        name: "stages without events between them",
+        flag: RAW,
+        make: races::stages_without_events,
+    },
+    Pair {
+        name: "a slot used again without a way back",
+        flag: WAR,
+        make: races::slot_without_a_way_back,
+    },
+    Pair { name: "a batch that overtakes a copy", flag: WAR, make: races::overtaken_copy },
+    Pair {
+        name: "a value fetched too early on the default stream",
+        flag: RAW,
+        make: races::default_stream_too_early,
+    },
+    Pair { name: "one event for two readers", flag: WAR, make: races::one_event_for_two },
+    Pair { name: "a download into memory in flight", flag: WAR, make: races::buffer_in_flight },
+    Pair {
+        name: "a landing read before it has landed",
+        flag: RAW,
+        make: races::landing_read_early,
+    },
+];
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    gpu: Size,
+    model: Size,
+}
+
+fn definition() -> Result<Definition> {
+    toml::from_str(include_str!("../../definitions/pitfalls.toml"))
+        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))
+}
+
+/// A device whose times are a model's.
+fn modelled() -> Result<Device> {
+    let executor = Executor::Virtual(Order::Greedy);
+    Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
+}
+
+/// Runs the benchmark, on a modelled device where there is no GPU.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result of a program that should be right; what the device reports. What
+/// was not flagged as it should be is no error: the record says so.
+pub fn run(device: &Device) -> Result<Record> {
+    let Definition { gpu, model } = definition()?;
+    if device.info().compute.0 > 0 {
+        return with(device, gpu);
+    }
+    with(&modelled()?, model)
+}
+
+fn with(device: &Device, size: Size) -> Result<Record> {
+    let ground = Ground::new(device, size)?;
+    let mut record = Record::new("pitfalls", device, "");
+    let (mut failed, mut count) = (Vec::new(), 0);
+    for pair in PAIRS {
+        match pair.measure(&ground) {
+            Ok(outcome) => {
+                count += 1;
+                if !outcome.is_as_it_should_be() {
+                    failed.push(outcome.name);
+                }
+                outcome.add_to(&mut record);
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                record.notes.push(format!("{}: left out: {error}", pair.name));
+            }
+            Err(error) => return Err(error.context(pair.name)),
+        }
+    }
+    for edited in edited::measure(&ground)? {
+        count += 1;
+        if !edited.is_as_it_should_be() {
+            failed.push("an edited record");
+        }
+        record.notes.extend(edited.notes());
+    }
+    let concurrent = concurrent::measure(&ground)?;
+    let right = concurrent.iter().filter(|found| found.is_right()).count();
+    let asked = concurrent.len();
+    concurrent.into_iter().for_each(|found| found.add_to(&mut record));
+    let not =
+        if failed.is_empty() { String::new() } else { format!(", not {}", failed.join(", ")) };
+    record.verified = format!(
+        "the results of all runs that should be right; {} of {count} pairs are flagged and silent as \
+         they should be{not}; {right} of {asked} verdicts on concurrency are right",
+        count - failed.len()
+    );
+    Ok(record)
+}

@@ -1,0 +1,246 @@
+//! A pair: a program with a mistake and its cure, and what is to be said of the first and not of the
+//! second.
+#![forbid(unsafe_code)]
+
+use super::ground::{Ground, one, wrong};
+use crate::record::Record;
+use crate::stats::Samples;
+use trijet::base::dag::{Dag, Kernels};
+use trijet::base::lint::Rule;
+use trijet::check::{Class, Names, check, lint};
+use trijet::trace::file::TimeSource;
+use trijet::{Recording, Result};
+
+/// Which program of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Bad,
+    Good,
+}
+
+/// Who says that the bad program is bad.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flag {
+    /// A remark about performance: the program computes the right thing.
+    Remark(Rule),
+    /// The checker: it may compute anything.
+    Finding(Class),
+    /// Nobody, and why.
+    Nobody(&'static str),
+}
+
+impl Flag {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Remark(rule) => rule.name(),
+            Self::Finding(class) => class.code(),
+            Self::Nobody(_) => "nothing",
+        }
+    }
+}
+
+/// Both programs of a pair, over the same memory.
+pub(super) trait Program {
+    /// Brings what the programs start from into place, and spoils their result.
+    fn prepare(&mut self) -> Result<()>;
+    /// Runs one of them. It need not wait for its last operations.
+    fn run(&mut self, side: Side) -> Result<()>;
+    /// What is wrong with the result of the last run.
+    fn wrong(&mut self, side: Side) -> Result<Option<String>>;
+}
+
+/// One pair.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) name: &'static str,
+    pub(super) flag: Flag,
+    pub(super) make: fn(&Ground) -> Result<Box<dyn Program>>,
+}
+
+/// What was said of one program.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// What it should be flagged with, in words.
+    pub(super) flag: Option<String>,
+    /// What following it would save at most, for a remark: of all places together.
+    pub(super) estimate_ms: Option<f64>,
+    /// Everything that was said, each name once with its count.
+    pub(super) names: Vec<(&'static str, usize)>,
+}
+
+/// What became of a pair.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) name: &'static str,
+    pub(super) flag: Flag,
+    pub(super) bad: Said,
+    pub(super) good: Said,
+    bad_ms: Samples,
+    good_ms: Samples,
+    /// Bad over good; good over bad where the cure has a price and the mistake none.
+    factor: Samples,
+    /// Runs of the bad program whose result was wrong, and all of them.
+    damaged: (usize, usize),
+}
+
+impl Said {
+    fn count(&mut self, name: &'static str) {
+        match self.names.iter_mut().find(|known| known.0 == name) {
+            Some(known) => known.1 += 1,
+            None => self.names.push((name, 1)),
+        }
+    }
+
+    /// What is said of a record.
+    pub(super) fn of(recording: &Recording, flag: Flag) -> Self {
+        let mut said = Self::default();
+        let ops = &recording.ops;
+        if let Flag::Finding(class) = flag {
+            for finding in check(ops).findings {
+                said.count(finding.class.code());
+                if finding.class == class && said.flag.is_none() {
+                    let text = finding.text(&Names::default());
+                    let headline = text.lines().next().unwrap_or(class.code());
+                    said.flag = Some(format!("{headline}; fix: {}", finding.fix));
+                }
+            }
+            return said;
+        }
+        let kernels = match recording.times {
+            TimeSource::Model => Kernels::OneAtATime,
+            _ => Kernels::Several,
+        };
+        for remark in lint::lints(ops, &Dag::with_clocks(ops, kernels, recording.times.clocks())) {
+            said.count(remark.rule.name());
+            if Flag::Remark(remark.rule) == flag {
+                *said.estimate_ms.get_or_insert(0.0) += remark.saved.seconds() * 1e3;
+                said.flag.get_or_insert_with(|| remark.to_string());
+            }
+        }
+        said
+    }
+
+    pub(super) fn list(&self) -> String {
+        let names = self.names.iter().map(|(name, count)| match count {
+            1 => (*name).to_owned(),
+            count => format!("{name} ({count} times)"),
+        });
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Pair {
+    /// Runs both programs in turn, and has a record of each judged.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a result of the good program that is wrong, or of a bad one that should only
+    /// be slow; what the device reports.
+    pub(super) fn measure(self, ground: &Ground) -> Result<Outcome> {
+        let mut program = (self.make)(ground)?;
+        let mut out = Outcome {
+            name: self.name,
+            flag: self.flag,
+            bad: Said::default(),
+            good: Said::default(),
+            bad_ms: Samples::default(),
+            good_ms: Samples::default(),
+            factor: Samples::default(),
+            damaged: (0, 0),
+        };
+        // The first round warms up.
+        for round in 0..=ground.size.repeats {
+            let bad = out.timed(ground, &mut *program, Side::Bad)?;
+            let good = out.timed(ground, &mut *program, Side::Good)?;
+            if round > 0 {
+                out.bad_ms.push(bad);
+                out.good_ms.push(good);
+                out.factor.push(match self.flag {
+                    Flag::Finding(_) => good / bad,
+                    _ => bad / good,
+                });
+            }
+        }
+        for side in [Side::Bad, Side::Good] {
+            program.prepare()?;
+            ground.device.synchronize()?;
+            let recording = ground.record(|| program.run(side))?;
+            out.verify(&mut *program, side)?;
+            let said = Said::of(&recording, self.flag);
+            match side {
+                Side::Bad => out.bad = said,
+                Side::Good => out.good = said,
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl Outcome {
+    /// One run, in milliseconds. Its result is compared after the time was taken.
+    fn timed(&mut self, ground: &Ground, program: &mut dyn Program, side: Side) -> Result<f64> {
+        program.prepare()?;
+        ground.device.synchronize()?;
+        let time = ground.time_ms(|| program.run(side))?;
+        self.verify(program, side)?;
+        Ok(time)
+    }
+
+    fn verify(&mut self, program: &mut dyn Program, side: Side) -> Result<()> {
+        let found = program.wrong(side)?;
+        if side == Side::Bad {
+            self.damaged.0 += usize::from(found.is_some());
+            self.damaged.1 += 1;
+        }
+        match (found, side, self.flag) {
+            (Some(_), Side::Bad, Flag::Finding(_)) | (None, ..) => Ok(()),
+            (Some(found), ..) => Err(wrong(format!("{}, {side:?}: {found}", self.name))),
+        }
+    }
+
+    /// The bad program was flagged, and the good one was not.
+    pub(super) fn is_as_it_should_be(&self) -> bool {
+        let flagged = self.bad.flag.is_some() || matches!(self.flag, Flag::Nobody(_));
+        flagged && self.good.flag.is_none()
+    }
+
+    /// What was said, a line each.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let (name, flag) = (self.name, self.flag.name());
+        let mut notes = Vec::new();
+        notes.push(match (&self.bad.flag, self.flag) {
+            (Some(text), _) => format!("{name}: bad: {text}"),
+            (None, Flag::Nobody(why)) => format!("{name}: bad: {why}"),
+            (None, _) => format!("{name}: bad: NOT FLAGGED as {flag}"),
+        });
+        if !self.bad.names.is_empty() && self.bad.names != [(flag, 1)] {
+            notes.push(format!("{name}: bad: all in all {}", self.bad.list()));
+        }
+        if matches!(self.flag, Flag::Finding(_)) {
+            let (damaged, all) = self.damaged;
+            notes.push(format!("{name}: bad: the result was wrong in {damaged} of {all} runs"));
+        }
+        notes.push(match (&self.good.flag, self.good.names.is_empty()) {
+            (Some(text), _) => format!("{name}: good: FLAGGED: {text}"),
+            (None, true) => format!("{name}: good: nothing"),
+            (None, false) => format!("{name}: good: no {flag}, but {}", self.good.list()),
+        });
+        notes
+    }
+
+    /// The times, the factor, and what the remark had promised.
+    pub(super) fn add_to(self, record: &mut Record) {
+        let name = self.name;
+        record.notes.extend(self.notes());
+        record.push(format!("{name}, bad"), "ms", self.bad_ms, None);
+        record.push(format!("{name}, good"), "ms", self.good_ms, None);
+        let factor = match self.flag {
+            Flag::Finding(_) => "price of the cure, good over bad",
+            _ => "bad over good",
+        };
+        record.push(format!("{name}, {factor}"), "ratio", self.factor, None);
+        if let Some(estimate) = self.bad.estimate_ms {
+            let what = format!("{name}, saved at most says {}", self.flag.name());
+            record.push(what, "ms", one(estimate), None);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Many small things: copies, streams, waits and allocations.
+#![forbid(unsafe_code)]
+
+use super::ground::{Ground, Size, differs, part, source, wrong};
+use super::pair::{Program, Side};
+use trijet::device::driver::SourceOrder;
+use trijet::kernels::WORK;
+use trijet::{Batch, Buffer, Bytes, Device, PinnedBuffer, Result, Stream};
+
+/// Where the pieces go, which decides on the cure.
+enum Target {
+    /// One array: the host packs the pieces, and one copy moves them.
+    Whole(Buffer<u32>),
+    /// An array each: the pieces stay where they are, and go as batches.
+    Each(Vec<Buffer<u32>>),
+}
+
+/// Pieces that lie apart from each other in page-locked memory.
+struct Pieces {
+    size: Size,
+    stream: Stream,
+    apart: PinnedBuffer<u32>,
+    packed: PinnedBuffer<u32>,
+    target: Target,
+    back: PinnedBuffer<u32>,
+}
+
+/// A gap as long as a piece follows each of them.
+const STRIDE: usize = 2;
+
+impl Pieces {
+    fn new(ground: &Ground) -> Result<Self> {
+        let (device, size) = (&ground.device, ground.size);
+        let all = size.piece_words * size.pieces as u64;
+        let stream = device.stream()?;
+        let mut apart = device.pinned::<u32>(all * STRIDE as u64)?;
+        for (index, word) in apart.write()?.iter_mut().enumerate() {
+            *word = source(index);
+        }
+        let target = Target::Whole(stream.alloc(all)?);
+        Ok(Self {
+            size,
+            apart,
+            packed: device.pinned(all)?,
+            target,
+            back: device.pinned(all)?,
+            stream,
+        })
+    }
+
+    fn words(&self) -> usize {
+        usize::try_from(self.size.piece_words).unwrap_or(usize::MAX)
+    }
+}
+
+pub(super) fn packed(ground: &Ground) -> Result<Box<dyn Program>> {
+    Ok(Box::new(Pieces::new(ground)?))
+}
+
+pub(super) fn batched(ground: &Ground) -> Result<Box<dyn Program>> {
+    let pieces = Pieces::new(ground)?;
+    let Target::Whole(mut rest) = pieces.target else { return Err(wrong("it was just made")) };
+    let mut each = Vec::new();
+    for _ in 0..ground.size.pieces {
+        let (piece, more) = rest.split(ground.size.piece_words);
+        each.push(piece);
+        rest = more;
+    }
+    Ok(Box::new(Pieces { target: Target::Each(each), ..pieces }))
+}
+
+/// Packs the pieces, which lie `STRIDE` times their length apart.
+fn pack(apart: &PinnedBuffer<u32>, packed: &mut PinnedBuffer<u32>, words: usize) -> Result<()> {
+    let (apart, mut packed) = (apart.read()?, packed.write()?);
+    for (piece, place) in apart.chunks(STRIDE * words).zip(packed.chunks_mut(words)) {
+        place.copy_from_slice(&piece[..words]);
+    }
+    Ok(())
+}
+
+impl Program for Pieces {
+    fn prepare(&mut self) -> Result<()> {
+        let stream = &self.stream;
+        match &mut self.target {
+            Target::Whole(x) => stream.fill_bytes(x, 0xee),
+            Target::Each(each) => each.iter_mut().try_for_each(|x| stream.fill_bytes(x, 0xee)),
+        }
+    }
+
+    fn run(&mut self, side: Side) -> Result<()> {
+        let (words, packs) = (self.size.piece_words, self.words());
+        let Self { stream, apart, packed, target, .. } = self;
+        let piece = |number: usize| apart.slice(part(STRIDE * number, words));
+        match (side, target) {
+            (Side::Bad, Target::Whole(x)) => (0..self.size.pieces).try_for_each(|number| {
+                stream.copy(&piece(number), &mut x.slice_mut(part(number, words)))
+            }),
+            (Side::Bad, Target::Each(each)) => {
+                let mut numbered = each.iter_mut().enumerate();
+                numbered.try_for_each(|(number, x)| stream.copy(&piece(number), x))
+            }
+            (Side::Good, Target::Whole(x)) => {
+                pack(apart, packed, packs)?;
+                stream.copy(packed, x)
+            }
+            (Side::Good, Target::Each(each)) => {
+                let from: Vec<_> = (0..each.len()).map(piece).collect();
+                let few = (from.chunks(Batch::COPIES_MAX)).zip(each.chunks_mut(Batch::COPIES_MAX));
+                for (from, to) in few {
+                    let mut batch = Batch::new();
+                    for (from, to) in from.iter().zip(to) {
+                        batch.add(from, to)?;
+                    }
+                    stream.copy_batch(batch, SourceOrder::Stream)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn wrong(&mut self, _: Side) -> Result<Option<String>> {
+        let words = self.words();
+        match &self.target {
+            Target::Whole(x) => self.stream.copy(x, &mut self.back)?,
+            Target::Each(each) => {
+                for (number, x) in each.iter().enumerate() {
+                    self.stream.copy(x, &mut self.back.slice_mut(part(number, x.len())))?;
+                }
+            }
+        }
+        let at = |index: usize| STRIDE * (index / words) * words + index % words;
+        Ok(differs(&self.back.read()?, 0, at))
+    }
+}
+
+/// Kernels of a few blocks, each over memory of its own, dealt out to streams in turn.
+struct Dealt {
+    device: Device,
+    rounds: u32,
+    pairs: Vec<(Buffer<u32>, Buffer<u32>)>,
+    back: PinnedBuffer<u32>,
+    home: Stream,
+    streams: Vec<Stream>,
+    act: fn(&mut Dealt, Side) -> Result<()>,
+    many: usize,
+}
+
+impl Dealt {
+    fn boxed(
+        ground: &Ground,
+        count: usize,
+        rounds: u32,
+        act: fn(&mut Dealt, Side) -> Result<()>,
+    ) -> Result<Box<dyn Program>> {
+        let (device, size) = (&ground.device, ground.size);
+        let (home, words) = (device.stream()?, size.small_words);
+        let mut pairs = Vec::new();
+        for number in 0..count {
+            let mut x = home.alloc::<u32>(words)?;
+            let mut h = device.pinned::<u32>(words)?;
+            let start = usize::try_from(part(number, words).start).unwrap_or(0);
+            for (index, word) in h.write()?.iter_mut().enumerate() {
+                *word = source(start + index);
+            }
+            home.copy(&h, &mut x)?;
+            pairs.push((x, home.alloc(words)?));
+        }
+        let streams = (0..size.streams).map(|_| device.stream()).collect::<Result<_>>()?;
+        let back = device.pinned(words * count as u64)?;
+        let (device, many) = (device.clone(), size.many_streams);
+        Ok(Box::new(Self { device, rounds, pairs, back, home, streams, act, many }))
+    }
+
+    fn launch(&mut self, streams: &[Stream]) -> Result<()> {
+        for (number, (x, y)) in self.pairs.iter_mut().enumerate() {
+            streams[number % streams.len()].launch(&WORK, (self.rounds, &*x, y))?;
+        }
+        Ok(())
+    }
+}
+
+/// A wait for each stream before the next one gets its kernel; one for each after all have theirs.
+fn waiting(dealt: &mut Dealt, side: Side) -> Result<()> {
+    let Dealt { streams, pairs, rounds, .. } = dealt;
+    for (number, (x, y)) in pairs.iter_mut().enumerate() {
+        let stream = &streams[number % streams.len()];
+        stream.launch(&WORK, (*rounds, &*x, y))?;
+        if side == Side::Bad {
+            stream.synchronize()?;
+        }
+    }
+    if side == Side::Good {
+        streams.iter().try_for_each(Stream::synchronize)?;
+    }
+    Ok(())
+}
+
+/// A new stream for each kernel; a few that are used in turn. Making them counts on both sides.
+fn streaming(dealt: &mut Dealt, side: Side) -> Result<()> {
+    let count = if side == Side::Bad { dealt.many } else { dealt.streams.len() };
+    let streams: Vec<Stream> = (0..count).map(|_| dealt.device.stream()).collect::<Result<_>>()?;
+    dealt.launch(&streams)
+}
+
+pub(super) fn waits_in_turn(ground: &Ground) -> Result<Box<dyn Program>> {
+    Dealt::boxed(ground, 4 * ground.size.streams, ground.small_rounds, waiting)
+}
+
+pub(super) fn many_streams(ground: &Ground) -> Result<Box<dyn Program>> {
+    Dealt::boxed(ground, ground.size.many_streams, 1, streaming)
+}
+
+impl Program for Dealt {
+    fn prepare(&mut self) -> Result<()> {
+        self.pairs.iter_mut().try_for_each(|(_, y)| self.home.fill_bytes(y, 0xee))
+    }
+
+    fn run(&mut self, side: Side) -> Result<()> {
+        (self.act)(self, side)
+    }
+
+    fn wrong(&mut self, _: Side) -> Result<Option<String>> {
+        for (number, (_, y)) in self.pairs.iter().enumerate() {
+            self.home.copy(y, &mut self.back.slice_mut(part(number, y.len())))?;
+        }
+        Ok(differs(&self.back.read()?, self.rounds, |index| index))
+    }
+}
+
+/// Scratch from the pool in each step, and a wait after it. On one side the pool keeps nothing.
+struct Pooled {
+    device: Device,
+    stream: Stream,
+    size: Size,
+    x: Buffer<u32>,
+    y: Buffer<u32>,
+    back: PinnedBuffer<u32>,
+}
+
+pub(super) fn pool_keeps_nothing(ground: &Ground) -> Result<Box<dyn Program>> {
+    let (device, size) = (ground.device.clone(), ground.size);
+    let (stream, words) = (device.stream()?, size.small_words);
+    let mut h = device.pinned::<u32>(words)?;
+    for (index, word) in h.write()?.iter_mut().enumerate() {
+        *word = source(index);
+    }
+    let (mut x, y, back) = (stream.alloc(words)?, stream.alloc(words)?, device.pinned(words)?);
+    stream.copy(&h, &mut x)?;
+    Ok(Box::new(Pooled { device, stream, size, x, y, back }))
+}
+
+impl Pooled {
+    fn steps(&mut self) -> Result<()> {
+        let words = self.size.small_words;
+        for _ in 0..self.size.chunks {
+            let mut scratch = self.stream.alloc::<u32>(self.size.scratch_words)?;
+            self.stream.launch(&WORK, (1, &self.x, scratch.slice_mut(..words)))?;
+            self.stream.launch(&WORK, (1, scratch.slice(..words), &mut self.y))?;
+            drop(scratch);
+            self.stream.synchronize()?;
+        }
+        Ok(())
+    }
+}
+
+impl Program for Pooled {
+    /// The pool holds what one step needs.
+    fn prepare(&mut self) -> Result<()> {
+        drop(self.stream.alloc::<u32>(self.size.scratch_words)?);
+        self.stream.fill_bytes(&mut self.y, 0xee)
+    }
+
+    fn run(&mut self, side: Side) -> Result<()> {
+        if side == Side::Good {
+            return self.steps();
+        }
+        self.device.pool_keep(Bytes(0))?;
+        let outcome = self.steps();
+        self.device.pool_keep(Bytes(u64::MAX))?;
+        outcome
+    }
+
+    fn wrong(&mut self, _: Side) -> Result<Option<String>> {
+        self.stream.copy(&self.y, &mut self.back)?;
+        Ok(differs(&self.back.read()?, 2, |index| index))
+    }
+}

@@ -1,0 +1,125 @@
+//! On a modelled device: what is said, never how long it took.
+
+use super::concurrent;
+use super::edited;
+use super::ground::{Ground, Size};
+use super::pair::{Flag, Outcome, Pair, Program, Side};
+use super::{PAIRS, definition, modelled};
+use crate::record::Record;
+use trijet::ErrorKind;
+use trijet::Result;
+use trijet::base::dag::Edge;
+use trijet::trace::verdict::Verdict;
+
+fn ground() -> Ground {
+    let size = Size { repeats: 1, ..definition().expect("it parses").model };
+    Ground::new(&modelled().expect("a host device"), size).expect("kernels are measured")
+}
+
+/// Pairs that can run here, by what they are.
+fn outcomes(wanted: fn(Flag) -> bool) -> Vec<Outcome> {
+    let ground = ground();
+    let pairs = PAIRS.into_iter().filter(|pair| wanted(pair.flag));
+    let outcomes: Vec<Outcome> = pairs
+        .map(|pair| pair.measure(&ground).unwrap_or_else(|error| panic!("{}: {error}", pair.name)))
+        .collect();
+    assert!(!outcomes.is_empty());
+    outcomes
+}
+
+#[test]
+fn each_slow_program_gets_its_remark_and_its_cure_does_not() {
+    for outcome in outcomes(|flag| matches!(flag, Flag::Remark(_))) {
+        assert!(outcome.is_as_it_should_be(), "{:#?}", outcome.notes());
+    }
+}
+
+#[test]
+fn each_race_is_found_as_what_it_is_and_its_cure_is_silent() {
+    for outcome in outcomes(|flag| matches!(flag, Flag::Finding(_))) {
+        let name = outcome.flag.name();
+        let only = outcome.bad.names.iter().all(|(found, _)| *found == name);
+        assert!(only && outcome.bad.flag.is_some(), "{:#?}", outcome.notes());
+        assert!(outcome.good.names.is_empty(), "{:#?}", outcome.notes());
+    }
+}
+
+#[test]
+fn what_the_library_waits_for_by_itself_is_found_in_the_record_without_the_wait() -> Result<()> {
+    let edited = edited::measure(&ground())?;
+    assert_eq!(edited.len(), 2);
+    for edited in edited {
+        assert!(edited.is_as_it_should_be(), "{:#?}", edited.notes());
+    }
+    Ok(())
+}
+
+/// The model runs one kernel at a time, whatever their streams.
+#[test]
+fn every_verdict_on_concurrency_is_right() -> Result<()> {
+    let found = concurrent::measure(&ground())?;
+    assert_eq!(found.len(), 7);
+    for found in found {
+        assert!(found.is_right() && !found.were(), "{found:#?}");
+        match found.case.streams {
+            1 => assert!(matches!(found.verdict, Verdict::Ordered { edge: Edge::Lane, .. })),
+            _ => assert!(matches!(found.verdict, Verdict::OneEngine(_)), "{found:#?}"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_device_cannot_do_is_left_out_and_said() {
+    let ground = ground();
+    let unseen = PAIRS.into_iter().filter(|pair| matches!(pair.flag, Flag::Nobody(_)));
+    let errors: Vec<_> = unseen.map(|pair| pair.measure(&ground).map(|_| ())).collect();
+    assert_eq!(errors.len(), 1);
+    let error = errors[0].as_ref().expect_err("there is no CUDA driver");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+/// Does nothing, and says that one side did it wrong.
+struct Broken(Side);
+
+impl Program for Broken {
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn run(&mut self, _: Side) -> Result<()> {
+        Ok(())
+    }
+
+    fn wrong(&mut self, side: Side) -> Result<Option<String>> {
+        Ok((side == self.0).then(|| "a word".to_owned()))
+    }
+}
+
+#[test]
+fn a_wrong_result_is_an_error_unless_the_program_may_race() {
+    let ground = ground();
+    let flags = |wanted: fn(Flag) -> bool| {
+        PAIRS.into_iter().map(|pair| pair.flag).find(|flag| wanted(*flag)).expect("there is one")
+    };
+    let slow = flags(|flag| matches!(flag, Flag::Remark(_)));
+    let races = flags(|flag| matches!(flag, Flag::Finding(_)));
+    let bad: fn(&Ground) -> Result<Box<dyn Program>> = |_| Ok(Box::new(Broken(Side::Bad)));
+    let good: fn(&Ground) -> Result<Box<dyn Program>> = |_| Ok(Box::new(Broken(Side::Good)));
+    for (flag, make) in [(slow, bad), (slow, good), (races, good)] {
+        let error = Pair { name: "broken", flag, make }.measure(&ground).expect_err("it is wrong");
+        assert_eq!(error.kind(), ErrorKind::InvalidValue, "{flag:?}");
+    }
+    let outcome = Pair { name: "broken", flag: races, make: bad }.measure(&ground);
+    let outcome = outcome.expect("it may compute anything");
+    // It did nothing, so nobody found anything: that is said, and loud.
+    assert!(!outcome.is_as_it_should_be());
+    let mut record = Record::new("pitfalls", &ground.device, "");
+    outcome.add_to(&mut record);
+    let text = record.to_string();
+    for words in
+        ["# broken: bad: NOT FLAGGED as RACE/", "# broken: bad: the result was wrong in 3 of 3"]
+    {
+        assert!(text.contains(words), "{text}");
+    }
+}
