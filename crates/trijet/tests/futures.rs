@@ -279,11 +279,15 @@ fn who_awaits_while_the_device_is_lost_is_woken() -> Result<()> {
     let device = open(HostConfig { faults, ..HostConfig::default() });
     let (a, b) = (device.stream()?, device.stream()?);
     let (x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
-    let gate = hold(&a)?;
+    let gate = hold(&b)?;
+    b.launch(&MIX, (1, &x, &mut y))?;
+    // What is awaited comes after the kernel: nothing of it can be done before that faults.
+    let event = device.event()?;
+    event.record(&b)?;
+    a.wait(&event)?;
     let (_, waker, rung) = bell();
     let mut ready = [a.ready(), a.ready()];
     assert!(ready.iter_mut().all(|ready| poll_with(ready, &waker).is_pending()));
-    b.launch(&MIX, (1, &x, &mut y)).unwrap_or(());
     drop(gate);
     for _ in &ready {
         rung.recv_timeout(HUNG).expect("each is woken");

@@ -192,8 +192,9 @@ mod tests {
             let device = Device::host(config)?.remove(0);
             let stream = device.stream()?;
             device.pool_keep(Bytes(0))?;
-            stream.alloc::<u8>(1 << 20)?;
             device.record(&stream)?;
+            // It is freed at once, and given back when the stream is waited for.
+            stream.alloc::<u8>(1 << 20)?;
             stream.synchronize()?;
             let ops = device.take_record()?;
             let given = ops.iter().any(|op| op.kind == OpKind::Call(HostCall::Release));
