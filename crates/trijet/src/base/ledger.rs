@@ -416,6 +416,7 @@ impl Ledger {
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
+    #[inline]
     pub fn append(&self, op: Op) -> usize {
         let mut inner = self.lock();
         let index = inner.first + inner.ops.len();

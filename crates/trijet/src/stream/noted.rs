@@ -12,7 +12,7 @@ use super::universe::Universe;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, StreamClass, Waited,
+    Access, Accesses, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, StreamClass, Waited,
 };
 use crate::device::driver::EventHandle;
 use smallvec::SmallVec;
@@ -227,15 +227,18 @@ impl LaneRef {
     /// The entry of an operation.
     #[inline]
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
-        let access = |u: &Use<'_>| Access {
-            block: u.track.id,
-            place: u.track.place,
-            range: u.range.clone(),
-            mode: u.mode,
-        };
+        let mut accesses = Accesses::new();
+        for used in uses {
+            accesses.push(Access {
+                block: used.track.id,
+                place: used.track.place,
+                range: used.range.clone(),
+                mode: used.mode,
+            });
+        }
         Op {
             stream: self.class(),
-            accesses: uses.iter().map(access).collect(),
+            accesses,
             bytes: moved(spec, uses),
             label: Cow::Borrowed(spec.label),
             chunk: spec.chunk,
