@@ -45,14 +45,16 @@ impl State {
     }
 
     pub(super) fn touch(&self, object: Object, write: bool) {
-        if let Run::Stepped(stepper) = &self.run {
+        let Run::Stepped(stepper) = &self.run else { return };
+        // What only threads touch matters where there are several.
+        if self.baton.has_script() || object.is_of_streams() {
             stepper.touch(object, write);
         }
     }
 
     /// What enqueuing on a stream touches: its queue, and with the legacy stream its barrier.
     pub(super) fn touch_queue(&self, slot: SlotId) {
-        if !self.explores() {
+        if !self.explores() || !self.baton.has_script() {
             return;
         }
         let found = &self.engine.slots[slot.index()];
@@ -69,7 +71,7 @@ impl HostDriver {
     /// Begins a call that names no stream.
     pub(super) fn begin(&self, verb: Verb, device: DeviceId) -> Result<Guard<'_>> {
         self.check_device(fault::name(verb), device)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         self.strike(&mut state, verb, device)?;
         state.engine.check_lost(device)?;
         Ok(state)
@@ -78,7 +80,11 @@ impl HostDriver {
     /// Begins a call on a stream.
     pub(super) fn begin_on(&self, verb: Verb, stream: StreamHandle) -> Result<Call<'_>> {
         let op = fault::name(verb);
-        let mut state = self.turn();
+        // The others only enqueue, whatever the device has done by then.
+        let mut state = match verb {
+            Verb::Alloc | Verb::Query => self.turn(),
+            _ => self.enter(),
+        };
         let thread = Self::thread_key(&state);
         let slot = state.engine.resolve(op, stream, thread)?;
         let device = state.engine.slots[slot.index()].device;

@@ -97,7 +97,7 @@ impl Driver for HostDriver {
     }
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.engine.stream_destroy(stream)
     }
@@ -133,7 +133,7 @@ impl Driver for HostDriver {
     }
 
     fn event_destroy(&self, event: EventHandle) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Event(event.0), true);
         state.engine.event_destroy(event)
     }
@@ -202,7 +202,7 @@ impl Driver for HostDriver {
 
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         let op = "event synchronize";
-        let mut state = self.turn();
+        let mut state = self.enter();
         let device = state.engine.device_of_event(op, event)?;
         self.strike(&mut state, Verb::Synchronize, device)?;
         state.touch(Object::Event(event.0), false);
@@ -236,52 +236,52 @@ impl Driver for HostDriver {
 
     fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.check_device("pool create", device)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.engine.check_lost(device)?;
         state.touch(Object::Pools, true);
         Ok(state.pools.create(device, max))
     }
 
     fn pool_destroy(&self, pool: PoolHandle) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.destroy(pool)
     }
 
     fn pool_default(&self, device: DeviceId) -> Result<PoolHandle> {
         self.check_device("default pool", device)?;
-        Ok(self.turn().pools.default_of(device))
+        Ok(self.enter().pools.default_of(device))
     }
 
     fn pool_current(&self, device: DeviceId) -> Result<PoolHandle> {
         self.check_device("current pool", device)?;
-        let state = self.turn();
+        let state = self.enter();
         state.touch(Object::Pools, false);
         Ok(state.pools.current_of(device))
     }
 
     fn pool_set_current(&self, device: DeviceId, pool: PoolHandle) -> Result<()> {
         self.check_device("set current pool", device)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.set_current(device, pool)
     }
 
     fn pool_get(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64> {
-        let state = self.turn();
+        let state = self.enter();
         let mut state = self.catch_up(state)?;
         state.touch(Object::Pools, false);
         state.pools.attribute(pool, attribute)
     }
 
     fn pool_set(&self, pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.set_attribute(pool, attribute, value)
     }
 
     fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        let state = self.turn();
+        let state = self.enter();
         let mut state = self.catch_up(state)?;
         state.touch(Object::Pools, true);
         let keeps_unseen = state.may(May::TrimKeepsUnseen);
@@ -295,13 +295,13 @@ impl Driver for HostDriver {
         device: DeviceId,
         access: PoolAccess,
     ) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.set_access(pool, device, access)
     }
 
     fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, false);
         state.pools.access(pool, device)
     }
@@ -353,7 +353,7 @@ impl Driver for HostDriver {
     }
 
     fn device_free(&self, memory: &Memory) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         let op = "device free";
         let Space::Device(device) = memory.space() else {
@@ -379,7 +379,7 @@ impl Driver for HostDriver {
     fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
         self.check_device("peer enable", device)?;
         self.check_device("peer enable", peer)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.peer_enable(device, peer)
     }
@@ -387,7 +387,7 @@ impl Driver for HostDriver {
     fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
         self.check_device("peer disable", device)?;
         self.check_device("peer disable", peer)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.peer_disable(device, peer)
     }
@@ -402,7 +402,7 @@ impl Driver for HostDriver {
     }
 
     fn pinned_free(&self, memory: &Memory) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         if memory.space() != Space::Pinned || !state.pools.unpin(memory.address()) {
             return Err(refuse::value("pinned free", "the memory is not page-locked"));
         }
@@ -462,7 +462,7 @@ impl Driver for HostDriver {
         shared_bytes: u32,
         twin: Option<Twin>,
     ) -> Result<FunctionHandle> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         let (device, label) = Self::module_of(&state, module)?;
         state.engine.check_lost(*device)?;

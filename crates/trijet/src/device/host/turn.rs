@@ -1,6 +1,7 @@
 //! Whose turn it is. On threads every call takes the lock and goes on. In the virtual executor a
-//! call that waits lets the device work meanwhile; where steps are explored, every call is a step
-//! that competes with the device's, and of scripted host threads one holds the baton at a time.
+//! call that waits lets the device work meanwhile; where steps are explored, every call that can see
+//! or be seen by the others is a step that competes with theirs, and of scripted host threads one
+//! holds the baton at a time.
 #![forbid(unsafe_code)]
 
 use super::engine::{NodeId, Point};
@@ -60,6 +61,12 @@ struct Scripted {
     waits: Points,
 }
 
+impl Baton {
+    pub(super) fn has_script(&self) -> bool {
+        self.script != 0
+    }
+}
+
 impl State {
     fn reached(&self, points: &[Point]) -> bool {
         points.iter().all(|point| self.engine.completed(*point))
@@ -68,6 +75,11 @@ impl State {
     /// What is still waited for: of several points, the first may be reached before others stall.
     fn unreached(&self, points: &[Point]) -> Option<Point> {
         points.iter().find(|point| !self.engine.completed(**point)).copied()
+    }
+
+    /// Whether nobody calls but the thread that runs the program.
+    pub(super) fn is_alone(&self) -> bool {
+        !self.baton.has_script() && !self.calling
     }
 
     fn runnable(&self, thread: u32) -> bool {
@@ -103,12 +115,30 @@ impl HostDriver {
         }
     }
 
+    /// Begins a call that sees nothing of how far the device is. While one thread calls, and the
+    /// device calls nobody, such a call and a step of the device have nothing in common, in whatever
+    /// order they come: so the call goes on with the step of its thread that came before it.
+    pub(super) fn enter(&self) -> Guard<'_> {
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        let quiet = state.is_alone() && state.engine.last_host_fn.is_none();
+        match &mut state.run {
+            Run::Stepped(stepper) if quiet && stepper.goes_on => {
+                stepper.settle(&mut state.engine);
+                guard
+            }
+            _ => self.turn_of(guard),
+        }
+    }
+
     /// Begins a call. Where steps are explored, the device may take some first.
     pub(super) fn turn(&self) -> Guard<'_> {
-        let state = self.shared.lock();
-        let alone = state.baton.script == 0 && !state.calling;
+        self.turn_of(self.shared.lock())
+    }
+
+    fn turn_of<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
         match &state.run {
-            Run::Stepped(stepper) if !(stepper.over && alone) => {}
+            Run::Stepped(stepper) if !(stepper.over && state.is_alone()) => {}
             _ => return state,
         }
         match self.wait_turn("call", state, &Points::new(), Switch::Never) {
