@@ -110,8 +110,8 @@ impl Search {
         self.ended = false;
     }
 
-    /// The program has ended. Returns the choices of the run, unless it equals an earlier one.
-    pub(crate) fn end_run(&mut self) -> Option<Vec<u32>> {
+    /// The program has ended. Whether the run differs from all earlier ones.
+    pub(crate) fn end_run(&mut self) -> bool {
         if !self.ended {
             self.close_event();
             self.ended = true;
@@ -119,7 +119,12 @@ impl Search {
                 self.find_races();
             }
         }
-        (!self.redundant).then(|| self.taken.clone())
+        !self.redundant
+    }
+
+    /// The choices of the run.
+    pub(crate) fn taken(&self) -> &[u32] {
+        &self.taken
     }
 
     /// Prepares the next run. False when there is none.
@@ -481,7 +486,7 @@ mod tests {
                 at[actor as usize] += 1;
                 choice
             });
-            if search.end_run().is_some() {
+            if search.end_run() {
                 found.insert(seen);
                 runs += 1;
             }
