@@ -88,7 +88,7 @@ impl Heap {
 
     /// Adds `size` bytes from the device, or nothing when the system has no more.
     pub(super) fn grow(&mut self, size: u64) -> bool {
-        let Some(bytes) = HostBytes::zeroed(size) else { return false };
+        let Some(bytes) = HostBytes::to_part(size) else { return false };
         let free = BTreeMap::from([(0, (size, After::new()))]);
         self.segments.insert(self.next_segment, Segment { bytes, size, free });
         self.next_segment += 1;
