@@ -217,12 +217,19 @@ impl Trail {
         causes.and_then(Option::as_deref).unwrap_or(&[])
     }
 
-    fn finish(&mut self, id: NodeId, causes: &Causes) {
-        let at = usize::try_from(id.order).unwrap_or(usize::MAX);
+    /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
+    /// step, from what it waited for.
+    fn finish(&mut self, node: &Node) -> Causes {
+        let causes = match node.role {
+            Role::None => node.causes.clone(),
+            _ => Causes::from_slice(&[self.step]),
+        };
+        let at = usize::try_from(node.id.order).unwrap_or(usize::MAX);
         if at >= self.finished.len() {
             self.finished.resize(at + 1, None);
         }
         self.finished[at] = Some(causes.clone());
+        causes
     }
 
     /// The next operation of a stream.
@@ -269,6 +276,13 @@ fn route(src: Space, dst: Space) -> Role {
     }
 }
 
+/// Like `extend`, which is slow for none or one.
+pub(super) fn add_last(before: &mut SmallVec<[NodeId; 6]>, node: Option<NodeId>) {
+    if let Some(node) = node {
+        before.push(node);
+    }
+}
+
 impl Engine {
     pub(super) fn new(devices: u32, never_ends: Option<String>) -> Self {
         let queues = (0..devices).map(|_| DeviceQueues::default()).collect();
@@ -300,7 +314,7 @@ impl Engine {
             before.clear();
         }
         if !mutant::on(33, "operations of a stream are not in order") {
-            before.extend(self.slots[on.index()].last);
+            add_last(&mut before, self.slots[on.index()].last);
         }
         self.law_a13_edges(on, &mut before);
         let id = self.add(op, on, enqueued, work, &before)?;
@@ -376,31 +390,37 @@ impl Engine {
     pub(super) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
         // A device that was lost meanwhile has no operations any more.
-        let Some(node) = place.take_if(|node| node.id == id) else { return };
+        let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
+        // Piece by piece: an operation is large, and moving it costs more than completing it.
+        let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
+        let work = std::mem::replace(&mut node.work, Work::Mark);
+        let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));
+        *place = None;
         self.spare_nodes.push(id.at);
         self.noting.ended(id, now);
-        let slot = &mut self.slots[node.slot.index()];
-        slot.done = node.seq;
+        let slot = &mut self.slots[on.index()];
+        slot.done = seq;
         slot.clock = slot.clock.max(now);
-        let causes = self.finish_trail(&node);
-        match node.work {
+        match work {
             Work::Time { event, generation } => self.note_time(event, generation, now),
             Work::Free(memory) => self.freed.push(memory),
             Work::Kernel(kernel) => self.keep_kernel(kernel),
             _ => {}
         }
-        for next in node.after {
-            let Some(later) = self.node_mut(next) else { continue };
+        for next in &after {
+            let Some(later) = self.node_mut(*next) else { continue };
             later.missing -= 1;
             later.ready = later.ready.max(now);
-            later.causes.extend_from_slice(&causes);
+            if !causes.is_empty() {
+                later.causes.extend_from_slice(&causes);
+            }
             if later.missing == 0
                 || mutant::on(34, "an operation starts after the first of its waits")
             {
-                self.arrived.push(next);
+                self.arrived.push(*next);
             }
         }
-        self.drop_drained(node.slot);
+        self.drop_drained(on);
     }
 
     /// The work of a launch.
@@ -427,18 +447,6 @@ impl Engine {
             kernel.args.clear();
             self.spare_kernels.push(kernel);
         }
-    }
-
-    /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
-    /// step, from what it waited for.
-    fn finish_trail(&mut self, node: &Node) -> Causes {
-        let Some(trail) = &mut self.trail else { return Causes::new() };
-        let causes = match node.role {
-            Role::None => node.causes.clone(),
-            _ => Causes::from_slice(&[trail.step]),
-        };
-        trail.finish(node.id, &causes);
-        causes
     }
 
     /// Whether everything up to the point is complete.

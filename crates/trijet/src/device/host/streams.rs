@@ -2,7 +2,7 @@
 //! blocking ones.
 #![forbid(unsafe_code)]
 
-use super::engine::{Barrier, Engine, NodeId, Point};
+use super::engine::{self, Barrier, Engine, NodeId, Point};
 use super::refuse;
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
@@ -190,7 +190,7 @@ impl Engine {
             Kind::NonBlocking => {}
             Kind::Blocking => {
                 if !mutant::on(37, "blocking streams do not wait for the legacy stream") {
-                    before.extend(queues.barrier.last);
+                    engine::add_last(before, queues.barrier.last);
                 }
                 self.see_barrier(on);
             }
