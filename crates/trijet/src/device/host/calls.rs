@@ -85,8 +85,8 @@ impl HostDriver {
             Verb::Alloc | Verb::Query => self.turn(),
             _ => self.enter(),
         };
-        let thread = Self::thread_key(&state);
-        let slot = state.engine.resolve(op, stream, thread)?;
+        let found = &mut *state;
+        let slot = found.engine.resolve(op, stream, || found.baton.thread_key())?;
         let device = state.engine.slots[slot.index()].device;
         let struck = self.strike(&mut state, verb, device)?;
         state.engine.check_lost(device)?;
@@ -94,6 +94,7 @@ impl HostDriver {
     }
 
     /// Counts the call and suffers the fault that strikes the call itself.
+    #[inline]
     pub(super) fn strike(
         &self,
         state: &mut State,
@@ -101,8 +102,23 @@ impl HostDriver {
         device: DeviceId,
     ) -> Result<Option<FaultKind>> {
         match state.faults.count(verb) {
-            Some(FaultKind::Refused) => Err(fault::refusal(verb).on(device)),
-            Some(FaultKind::DeviceLost) => {
+            None => Ok(None),
+            Some(kind) => self.suffer(state, verb, device, kind),
+        }
+    }
+
+    /// What a fault does to the call itself.
+    #[cold]
+    fn suffer(
+        &self,
+        state: &mut State,
+        verb: Verb,
+        device: DeviceId,
+        kind: FaultKind,
+    ) -> Result<Option<FaultKind>> {
+        match kind {
+            FaultKind::Refused => Err(fault::refusal(verb).on(device)),
+            FaultKind::DeviceLost => {
                 let cause = "the device has fallen off the bus";
                 let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
                 let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
@@ -112,7 +128,7 @@ impl HostDriver {
                 state.engine.check_lost(device)?;
                 Ok(None)
             }
-            other => Ok(other),
+            other => Ok(Some(other)),
         }
     }
 
@@ -380,7 +396,7 @@ impl super::engine::Engine {
             return slot;
         }
         let handle = self.stream_create(device, StreamKind::NonBlocking, 0);
-        let slot = self.resolve("copy", handle, 0).expect("it was created just now");
+        let slot = self.resolve("copy", handle, || 0).expect("it was created just now");
         self.devices[device.0 as usize].aside = Some(slot);
         slot
     }

@@ -142,7 +142,7 @@ pub(in crate::device::host) struct State {
 
 impl State {
     fn account_freed(&mut self) {
-        for memory in std::mem::take(&mut self.engine.freed) {
+        for memory in self.engine.freed.drain(..) {
             self.pools.reached(&memory);
         }
     }

@@ -65,6 +65,22 @@ impl Baton {
     pub(super) fn has_script(&self) -> bool {
         self.script != 0
     }
+
+    /// Who calls: the number in the script of this driver, or 0.
+    fn me(&self) -> u32 {
+        match ROLE.get() {
+            Some((script, number)) if script == self.script => number,
+            _ => 0,
+        }
+    }
+
+    /// A number of the calling thread that a repeated run gives again, for its default stream.
+    pub(super) fn thread_key(&self) -> u64 {
+        match self.me() {
+            0 => NUMBER.with(|number| *number) << 16,
+            number => u64::from(number),
+        }
+    }
 }
 
 impl State {
@@ -99,22 +115,6 @@ impl State {
 }
 
 impl HostDriver {
-    /// Who calls: the number in the script of this driver, or 0.
-    fn me(state: &State) -> u32 {
-        match ROLE.get() {
-            Some((script, number)) if script == state.baton.script => number,
-            _ => 0,
-        }
-    }
-
-    /// A number of the calling thread that a repeated run gives again, for its default stream.
-    pub(super) fn thread_key(state: &State) -> u64 {
-        match Self::me(state) {
-            0 => NUMBER.with(|number| *number) << 16,
-            number => u64::from(number),
-        }
-    }
-
     /// Begins a call that sees nothing of how far the device is. While one thread calls, and the
     /// device calls nobody, such a call and a step of the device have nothing in common, in whatever
     /// order they come: so the call goes on with the step of its thread that came before it.
@@ -155,7 +155,7 @@ impl HostDriver {
             return;
         }
         let state = self.shared.lock();
-        if Self::me(&state) != 0 {
+        if state.baton.me() != 0 {
             drop(self.wait_turn("pause", state, &Points::new(), Switch::Threads));
         }
     }
@@ -184,14 +184,13 @@ impl HostDriver {
         points: &Points,
         switch: Switch,
     ) -> Result<Guard<'a>> {
-        let scripted = Self::me(&state) != 0 && switch == Switch::Threads;
+        let scripted = state.baton.me() != 0 && switch == Switch::Threads;
         let mut state = if state.explores() || scripted {
             self.wait_turn(op, state, points, switch)?
         } else {
             let mut state = state;
-            while !state.reached(points) {
-                let target = state.unreached(points);
-                state = self.progress(op, state, target, Nanos(u64::MAX))?.0;
+            while let Some(target) = state.unreached(points) {
+                state = self.progress(op, state, Some(target), Nanos(u64::MAX))?.0;
             }
             state
         };
@@ -209,7 +208,7 @@ impl HostDriver {
         points: &Points,
         switch: Switch,
     ) -> Result<Guard<'a>> {
-        let me = Self::me(&state);
+        let me = state.baton.me();
         if me != 0 {
             state.baton.threads[me as usize - 1].waits.clone_from(points);
         }
