@@ -480,7 +480,9 @@ impl Driver for HostDriver {
         }
         let shared_bytes = shared_bytes.max(SHARED_BYTES);
         let function = Function { device, name: entry.into(), twin, shared_bytes };
-        Ok(FunctionHandle(state.functions.insert(function)))
+        self.shared.functions.set(state.functions, function);
+        state.functions += 1;
+        Ok(FunctionHandle(state.functions as u64))
     }
 
     fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
@@ -500,15 +502,13 @@ impl Driver for HostDriver {
             return Err(refuse::value("launch", cause));
         }
         check_disjoint(launch.name, launch.args)?;
-        let state = self.shared.lock();
-        let function = Self::function_of(&state, launch.function)?;
+        let function = self.function_of(launch.function)?;
         let (name, twin, home) = (Arc::clone(&function.name), function.twin, function.device);
         if launch.shared_bytes > function.shared_bytes {
             let (asked, most) = (launch.shared_bytes, function.shared_bytes);
             let cause = format!("`{name}` with {asked} bytes of shared memory, {most} possible");
             return Err(refuse::value("launch", cause));
         }
-        drop(state);
         // A user's functions: asked here, where no lock of the driver is held.
         let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
         let (tile_elements, cost) = catch_unwind(AssertUnwindSafe(ask)).map_err(|_| {

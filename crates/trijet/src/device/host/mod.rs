@@ -30,6 +30,7 @@ mod threads;
 mod touches;
 mod turn;
 
+use crate::base;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::prng::Prng;
@@ -110,6 +111,8 @@ pub(in crate::device::host) struct Shared {
     changed: Condvar,
     clock: WallClock,
     threads: usize,
+    /// Loaded kernels, which stay: a launch looks here before it takes the lock.
+    functions: base::table::Table<Function>,
 }
 
 struct Function {
@@ -131,7 +134,8 @@ pub(in crate::device::host) struct State {
     engine: Engine,
     pools: Pools,
     modules: Table<(DeviceId, String)>,
-    functions: Table<Function>,
+    /// The number of loaded kernels.
+    functions: usize,
     run: Run,
     baton: Baton,
     faults: Faults,
@@ -223,7 +227,7 @@ impl HostDriver {
             engine,
             pools: Pools::new(config.memory, config.devices),
             modules: Table::default(),
-            functions: Table::default(),
+            functions: 0,
             run: Run::new(&config, threads, search),
             baton: Baton::default(),
             faults: Faults::new(config.faults.clone()),
@@ -236,6 +240,7 @@ impl HostDriver {
             changed: Condvar::new(),
             clock: WallClock::start(),
             threads,
+            functions: base::table::Table::default(),
         });
         let driver = Self { config, shared };
         if works {
@@ -256,8 +261,10 @@ impl HostDriver {
         Err(Error::new(ErrorKind::NoDevice, op, cause).with_code(101).on(device))
     }
 
-    fn function_of(state: &State, function: FunctionHandle) -> Result<&Function> {
-        let found = state.functions.get(function.0);
+    fn function_of(&self, function: FunctionHandle) -> Result<&Function> {
+        // Handles count from 1.
+        let number = usize::try_from(function.0).ok().and_then(|number| number.checked_sub(1));
+        let found = number.and_then(|number| self.shared.functions.get(number));
         found.ok_or_else(|| refuse::handle("launch", "the kernel was never loaded"))
     }
 
