@@ -61,19 +61,17 @@ pub(super) fn growth(size: u64, room: u64) -> Option<u64> {
 
 impl Heap {
     /// The free blocks of at least `size`, the tightest first.
-    pub(super) fn candidates(&self, size: u64) -> Vec<(Place, &After)> {
-        let mut found: Vec<_> = self
-            .segments
-            .iter()
-            .flat_map(|(id, segment)| {
-                let fits = segment.free.iter().filter(move |(_, (len, _))| *len >= size);
-                fits.map(move |(offset, (len, after))| {
-                    (*len, Place { segment: *id, offset: *offset, size }, after)
-                })
-            })
-            .collect();
+    pub(super) fn candidates(&self, size: u64) -> impl Iterator<Item = (Place, &After)> {
+        let mut found: SmallVec<[(u64, Place, &After); 4]> = SmallVec::new();
+        for (id, segment) in &self.segments {
+            for (offset, (len, after)) in &segment.free {
+                if *len >= size {
+                    found.push((*len, Place { segment: *id, offset: *offset, size }, after));
+                }
+            }
+        }
         found.sort_by_key(|(len, place, _)| (*len, place.segment, place.offset));
-        found.into_iter().map(|(_, place, after)| (place, after)).collect()
+        found.into_iter().map(|(_, place, after)| (place, after))
     }
 
     /// Takes `place` out of the free block that it begins.
@@ -198,7 +196,7 @@ mod tests {
                     continue;
                 }
                 let size = 512 * (1 + prng.below(100));
-                let Some(place) = heap.candidates(size).first().map(|(place, _)| *place) else {
+                let Some(place) = heap.candidates(size).next().map(|(place, _)| place) else {
                     continue;
                 };
                 heap.take(place).expect("a candidate is free");
