@@ -25,8 +25,8 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More kernels than this are not kept for launches to come.
-const SPARE_KERNELS_MAX: usize = 64;
+/// More kernels than this are not kept for launches to come, nor clocks for events.
+pub(super) const SPARES_MAX: usize = 64;
 
 /// A kernel with its arguments, ready to run tile by tile.
 #[derive(Debug)]
@@ -139,6 +139,8 @@ pub(super) struct Engine {
     #[expect(clippy::vec_box, reason = "an operation holds its kernel in a box, and that is kept")]
     spare_kernels: Vec<Box<Kernel>>,
     orders: u64,
+    /// Clocks of events that are gone, for those to come.
+    pub(super) spare_clocks: Vec<VectorClock>,
     /// Operations that nothing holds back any more, for the executor to take up.
     pub(super) arrived: Vec<NodeId>,
     /// Memory freed by completed operations, for the pools to account.
@@ -232,6 +234,13 @@ impl Trail {
         causes
     }
 
+    /// Forgets everything but the memory of its lists.
+    fn cleared(self) -> Self {
+        let mut points = self.points;
+        points.iter_mut().for_each(Vec::clear);
+        Self { finished: cleared(self.finished), points, regions: cleared(self.regions), step: 0 }
+    }
+
     /// The next operation of a stream.
     fn note(&mut self, slot: SlotId, id: NodeId) {
         if slot.index() >= self.points.len() {
@@ -276,6 +285,11 @@ fn route(src: Space, dst: Space) -> Role {
     }
 }
 
+fn cleared<T>(mut list: Vec<T>) -> Vec<T> {
+    list.clear();
+    list
+}
+
 /// Like `extend`, which is slow for none or one.
 pub(super) fn add_last(before: &mut SmallVec<[NodeId; 6]>, node: Option<NodeId>) {
     if let Some(node) = node {
@@ -287,6 +301,37 @@ impl Engine {
     pub(super) fn new(devices: u32, never_ends: Option<String>) -> Self {
         let queues = (0..devices).map(|_| DeviceQueues::default()).collect();
         Self { devices: queues, never_ends, ..Self::default() }
+    }
+
+    /// Forgets everything but the memory of its lists. What is still queued is dropped, and with it
+    /// host functions: no lock may be held.
+    pub(super) fn cleared(mut self) -> Self {
+        for event in self.events.values_mut() {
+            let clock = event.take_clock();
+            self.spare_clocks.extend(clock);
+        }
+        self.spare_clocks.truncate(SPARES_MAX);
+        Self {
+            slots: cleared(self.slots),
+            spare_slots: cleared(self.spare_slots),
+            events: self.events.cleared(),
+            nodes: cleared(self.nodes),
+            spare_nodes: cleared(self.spare_nodes),
+            spare_kernels: self.spare_kernels,
+            spare_clocks: self.spare_clocks,
+            arrived: cleared(self.arrived),
+            freed: cleared(self.freed),
+            stuck: cleared(self.stuck),
+            trail: self.trail.map(Trail::cleared),
+            ..Self::default()
+        }
+    }
+
+    /// The queues of a run of an exploration, in the memory of those of an earlier one.
+    pub(super) fn explored(earlier: Self, devices: u32, never_ends: Option<String>) -> Self {
+        let Self { devices, never_ends, .. } = Self::new(devices, never_ends);
+        let trail = earlier.trail.or_else(|| Some(Trail::default()));
+        Self { devices, never_ends, trail, ..earlier }
     }
 
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
@@ -443,7 +488,7 @@ impl Engine {
     }
 
     fn keep_kernel(&mut self, mut kernel: Box<Kernel>) {
-        if self.spare_kernels.len() < SPARE_KERNELS_MAX {
+        if self.spare_kernels.len() < SPARES_MAX {
             kernel.args.clear();
             self.spare_kernels.push(kernel);
         }

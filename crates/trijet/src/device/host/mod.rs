@@ -219,10 +219,14 @@ impl HostDriver {
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
         let threads = processors();
-        let mut engine = Engine::new(config.devices, config.never_ends.clone());
-        if search.is_some() {
-            engine.trail = Some(engine::Trail::default());
-        }
+        let never_ends = config.never_ends.clone();
+        let engine = match &search {
+            None => Engine::new(config.devices, never_ends),
+            Some(search) => {
+                let mut search = search.lock().expect("no panic under this lock");
+                Engine::explored(std::mem::take(&mut search.spare), config.devices, never_ends)
+            }
+        };
         let state = State {
             engine,
             pools: Pools::new(config.memory, config.devices),
@@ -278,7 +282,14 @@ impl Drop for HostDriver {
     /// Tells the workers to end. What is still queued is dropped, as when a process ends. Nobody
     /// waits: a host function may wait for this thread, or be what drops the driver.
     fn drop(&mut self) {
-        self.shared.lock().shutdown = true;
+        let mut state = self.shared.lock();
+        state.shutdown = true;
         self.shared.changed.notify_all();
+        let Run::Stepped(stepper) = &state.run else { return };
+        let Some(search) = stepper.search().map(Arc::clone) else { return };
+        let engine = std::mem::take(&mut state.engine);
+        drop(state);
+        let engine = engine.cleared();
+        search.lock().expect("no panic under this lock").spare = engine;
     }
 }

@@ -8,6 +8,7 @@
 //! program without races has exactly one run.
 #![forbid(unsafe_code)]
 
+use super::engine::Engine;
 use super::races::{Event, Order};
 use super::touches::{Object, Touch, Touches, depend, may_tear};
 use smallvec::SmallVec;
@@ -72,8 +73,10 @@ impl Choice {
 }
 
 /// The search over all runs of a program.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Search {
+    /// The queues of a run that is over, for their memory.
+    pub(super) spare: Engine,
     frames: Vec<Frame>,
     depth: usize,
     /// The steps of this run, or of the last one where it is the same.

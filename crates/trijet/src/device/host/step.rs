@@ -105,6 +105,14 @@ impl Stepper {
         }
     }
 
+    /// The search that decides, if one does.
+    pub(super) fn search(&self) -> Option<&Arc<Mutex<Search>>> {
+        match &self.decider {
+            Decider::Search(search) => Some(search),
+            Decider::Pct(_) | Decider::List { .. } => None,
+        }
+    }
+
     pub(super) fn now(&self) -> Nanos {
         self.now
     }
