@@ -22,7 +22,6 @@ use crate::device::driver::{
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Twin, check_disjoint};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// Host devices accept what a GPU accepts, so that a shape that works here works there.
 const BLOCK_THREADS_MAX: u32 = 1024;
@@ -503,7 +502,7 @@ impl Driver for HostDriver {
         }
         check_disjoint(launch.name, launch.args)?;
         let function = self.function_of(launch.function)?;
-        let (name, twin, home) = (Arc::clone(&function.name), function.twin, function.device);
+        let (name, twin, home) = (&function.name, function.twin, function.device);
         if launch.shared_bytes > function.shared_bytes {
             let (asked, most) = (launch.shared_bytes, function.shared_bytes);
             let cause = format!("`{name}` with {asked} bytes of shared memory, {most} possible");

@@ -471,17 +471,21 @@ impl Engine {
     /// The work of a launch.
     pub(super) fn kernel(
         &mut self,
-        (name, twin): (Arc<str>, Twin),
+        (name, twin): (&Arc<str>, Twin),
         args: &ArgBlock,
     ) -> Box<Kernel> {
         match self.spare_kernels.pop() {
             Some(mut kernel) => {
-                (kernel.name, kernel.twin) = (name, twin);
+                // Counting shares costs more than looking whether it is the same.
+                if !Arc::ptr_eq(&kernel.name, name) {
+                    kernel.name = Arc::clone(name);
+                }
+                kernel.twin = twin;
                 kernel.args.copy_from(args);
                 kernel
             }
             None => {
-                let (args, cost) = (args.clone(), Cost::default());
+                let (name, args, cost) = (Arc::clone(name), args.clone(), Cost::default());
                 Box::new(Kernel { name, twin, args, tile_elements: 0, cost })
             }
         }
