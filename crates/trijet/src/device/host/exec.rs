@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::engine::{Kernel, Work};
-use super::mem::RangeGuard;
+use super::mem::{Bytes, RangeGuard, RangeGuards};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Span;
@@ -88,10 +88,13 @@ fn slice(span: &Span, part: &Range<u64>) -> Range<u64> {
 }
 
 fn lock<'a>(span: &'a Span, part: Range<u64>, mode: Mode, what: &str) -> Result<RangeGuard<'a>> {
-    RangeGuard::of_part(span.memory(), part, mode).ok_or_else(|| {
-        let cause = format!("`{what}` overlaps bytes that it or another operation holds");
-        Error::new(ErrorKind::Launch, "run", cause)
-    })
+    RangeGuard::of_part(span.memory(), part, mode).ok_or_else(|| excluded(what))
+}
+
+#[cold]
+fn excluded(what: &str) -> Error {
+    let cause = format!("`{what}` overlaps bytes that it or another operation holds");
+    Error::new(ErrorKind::Launch, "run", cause)
 }
 
 fn copy(dst: (&Span, Range<u64>), src: (&Span, Range<u64>)) -> Result<()> {
@@ -111,12 +114,14 @@ type Reads<'a> = SmallVec<[(usize, &'a [u8]); 4]>;
 fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     let mut held = hold(kernel, &part)?;
     let (mut reads, mut writes) = (Reads::new(), Writes::new());
-    for (arg, guard) in kernel.args.spans().iter().zip(&mut held) {
-        match (guard, arg.mode.writes()) {
-            (Some(guard), true) => writes.push((arg.index, guard.bytes_mut())),
-            (Some(guard), false) => reads.push((arg.index, guard.bytes())),
-            (None, true) => writes.push((arg.index, &mut [])),
-            (None, false) => reads.push((arg.index, &[])),
+    let mut locked = held.bytes();
+    for arg in kernel.args.spans() {
+        let bytes = if arg.span.bytes() == 0 { None } else { locked.next() };
+        match bytes {
+            Some(Bytes::Write(bytes)) => writes.push((arg.index, bytes)),
+            Some(Bytes::Read(bytes)) => reads.push((arg.index, bytes)),
+            None if arg.mode.writes() => writes.push((arg.index, &mut [])),
+            None => reads.push((arg.index, &[])),
         }
     }
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -134,27 +139,22 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     })
 }
 
-/// Locks what the tiles `part` touch, by argument; there is nothing to lock of an empty span.
-fn hold<'a>(
-    kernel: &'a Kernel,
-    part: &Range<u64>,
-) -> Result<SmallVec<[Option<RangeGuard<'a>>; 4]>> {
+/// Locks what the tiles `part` touch, in the order of the arguments; there is nothing to lock of an
+/// empty span.
+fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
     let tile = kernel.tile_elements.max(1);
-    let mut held = SmallVec::new();
-    for arg in kernel.args.spans() {
-        if arg.span.bytes() == 0 {
-            held.push(None);
-            continue;
-        }
+    let mut parts = SmallVec::new();
+    for arg in kernel.args.spans().iter().filter(|arg| arg.span.bytes() > 0) {
         let own = if arg.mode.writes() {
             let bytes = arg.element_bytes.saturating_mul(tile);
             slice(&arg.span, &(part.start.saturating_mul(bytes)..part.end.saturating_mul(bytes)))
         } else {
             arg.span.range()
         };
-        held.push(Some(lock(&arg.span, own, arg.mode, &kernel.name)?));
+        let Some(bytes) = arg.span.memory().host() else { return Err(excluded(&kernel.name)) };
+        parts.push((bytes, own, arg.mode));
     }
-    Ok(held)
+    RangeGuards::try_new(parts).ok_or_else(|| excluded(&kernel.name))
 }
 
 /// The first element of a tile, and its part of each written argument.

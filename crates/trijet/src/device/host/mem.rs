@@ -9,14 +9,18 @@
 
 use crate::base::ledger::Mode;
 use crate::device::memory::{Memory, Span};
+use smallvec::SmallVec;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A page, so that page-locked memory and vector loads are aligned as on a real device.
 const ALIGN: usize = 4096;
+
+/// Which byte ranges of a region are held, and for what.
+type Locks = Vec<(Range<u64>, Mode)>;
 
 /// A run of bytes with a lock per range.
 ///
@@ -30,7 +34,7 @@ struct Region {
     ready: AtomicUsize,
     /// The layout to give back to the allocator; `None` when a driver owns the bytes.
     layout: Option<Layout>,
-    locks: Mutex<Vec<(Range<u64>, Mode)>>,
+    locks: Mutex<Locks>,
 }
 
 // SAFETY: the bytes are plain data owned by this value (or lent to it for its whole life), and
@@ -201,18 +205,10 @@ impl<'a> RangeGuard<'a> {
         mode: Mode,
     ) -> Option<Self> {
         let bytes = memory.host()?;
-        let locked = bytes.in_region(&range);
         let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
-        let excluded = locks.iter().any(|(held, held_mode)| {
-            let shared_bytes = held.start.max(locked.start) < held.end.min(locked.end);
-            shared_bytes && (held_mode.writes() || mode.writes())
-        });
-        if excluded {
-            return None;
-        }
-        locks.push((locked, mode));
+        let taken = take(&mut locks, bytes.in_region(&range), mode);
         drop(locks);
-        Some(Self { bytes, range, mode })
+        taken.then_some(Self { bytes, range, mode })
     }
 
     /// The locked bytes.
@@ -238,10 +234,97 @@ impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let locked = self.bytes.in_region(&self.range);
         let mut locks = self.bytes.region.locks.lock().expect("no code panics under a range lock");
-        let mine = locks.iter().position(|held| held.0 == locked && held.1 == self.mode);
-        if let Some(index) = mine {
-            locks.swap_remove(index);
+        release(&mut locks, &locked, self.mode);
+    }
+}
+
+/// What one operation has locked of one argument.
+pub(in crate::device::host) enum Bytes<'a> {
+    Read(&'a [u8]),
+    Write(&'a mut [u8]),
+}
+
+/// A byte range of memory and what an operation does with it.
+type Part<'a> = (&'a HostBytes, Range<u64>, Mode);
+
+/// The locked byte ranges of one operation: all of them, or none. Neighbours of one region are
+/// locked, and let go, at once.
+pub(in crate::device::host) struct RangeGuards<'a> {
+    parts: SmallVec<[Part<'a>; 4]>,
+}
+
+impl<'a> RangeGuards<'a> {
+    /// Locks every range, unless an overlapping lock excludes one: be it another of these.
+    pub(in crate::device::host) fn try_new(parts: SmallVec<[Part<'a>; 4]>) -> Option<Self> {
+        // What is taken is let go when it drops.
+        let mut taken = Self { parts: SmallVec::new() };
+        let mut open: Option<(&Arc<Region>, MutexGuard<'_, Locks>)> = None;
+        for (bytes, range, mode) in parts {
+            let locks = open_region(&mut open, bytes);
+            if !take(locks, bytes.in_region(&range), mode) {
+                drop(open);
+                return None;
+            }
+            taken.parts.push((bytes, range, mode));
         }
+        Some(taken)
+    }
+
+    /// The locked bytes, in the order in which they were asked for.
+    pub(in crate::device::host) fn bytes(&mut self) -> impl Iterator<Item = Bytes<'_>> {
+        self.parts.iter().map(|(bytes, range, mode)| {
+            if mode.writes() {
+                // SAFETY: the lock is exclusive, also among these ranges; each is given out once,
+                // and `&mut self` keeps a second iterator from existing.
+                Bytes::Write(unsafe { bytes.slice_mut(range.clone()) })
+            } else {
+                // SAFETY: the lock excludes every writer among the executors, this operation's own
+                // written ranges included, until the guards drop.
+                Bytes::Read(unsafe { bytes.slice(range.clone()) })
+            }
+        })
+    }
+}
+
+impl Drop for RangeGuards<'_> {
+    fn drop(&mut self) {
+        let mut open = None;
+        for (bytes, range, mode) in &self.parts {
+            release(open_region(&mut open, bytes), &bytes.in_region(range), *mode);
+        }
+    }
+}
+
+/// The locks of the region of `bytes`; those of another region are closed before.
+fn open_region<'a, 'b>(
+    open: &'b mut Option<(&'a Arc<Region>, MutexGuard<'a, Locks>)>,
+    bytes: &'a HostBytes,
+) -> &'b mut Locks {
+    if open.as_ref().is_none_or(|(region, _)| !Arc::ptr_eq(region, &bytes.region)) {
+        *open = None;
+    }
+    let (_, locks) = open.get_or_insert_with(|| {
+        let locks = bytes.region.locks.lock().expect("no code panics under a range lock");
+        (&bytes.region, locks)
+    });
+    locks
+}
+
+/// Takes a range, unless an overlapping lock excludes it.
+fn take(locks: &mut Locks, range: Range<u64>, mode: Mode) -> bool {
+    let excluded = locks.iter().any(|(held, held_mode)| {
+        let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
+        shared_bytes && (held_mode.writes() || mode.writes())
+    });
+    if !excluded {
+        locks.push((range, mode));
+    }
+    !excluded
+}
+
+fn release(locks: &mut Locks, range: &Range<u64>, mode: Mode) {
+    if let Some(index) = locks.iter().position(|held| held.0 == *range && held.1 == mode) {
+        locks.swap_remove(index);
     }
 }
 
@@ -305,6 +388,29 @@ mod tests {
         let guard = RangeGuard::of_part(&all, 0..1 << 16, Mode::Read).expect("free");
         assert_eq!(guard.bytes()[..1024], [7; 1024]);
         assert_eq!(guard.bytes()[1024..], [0; (1 << 16) - 1024]);
+    }
+
+    #[test]
+    fn an_operation_locks_all_of_its_ranges_or_none() {
+        let (m, other) = (memory(64), memory(8));
+        let lock = |parts: &[(&Memory, Range<u64>, Mode)]| {
+            let part = |(m, range, mode): &(&Memory, Range<u64>, Mode)| {
+                (m.host().cloned().expect("of the host"), range.clone(), *mode)
+            };
+            let parts: Vec<_> = parts.iter().map(part).collect();
+            let parts = parts.iter().map(|(bytes, range, mode)| (bytes, range.clone(), *mode));
+            RangeGuards::try_new(parts.collect()).map(|mut held| held.bytes().count())
+        };
+        let held = RangeGuard::of_part(&m, 32..40, Mode::Write).expect("free");
+        let mine = [(&m, 0..8, Mode::Read), (&other, 0..8, Mode::Write), (&m, 39..64, Mode::Read)];
+        assert_eq!(lock(&mine), None);
+        // What it had locked by then is free again.
+        assert!(RangeGuard::of_part(&m, 0..8, Mode::Write).is_some());
+        assert!(RangeGuard::of_part(&other, 0..8, Mode::Write).is_some());
+        drop(held);
+        assert_eq!(lock(&mine), Some(3));
+        assert_eq!(lock(&[(&m, 0..8, Mode::Read), (&m, 7..9, Mode::Write)]), None);
+        assert!(RangeGuard::of_part(&m, 0..64, Mode::Write).is_some());
     }
 
     #[test]
