@@ -223,14 +223,14 @@ impl Trail {
     /// step, from what it waited for.
     fn finish(&mut self, node: &Node) -> Causes {
         let causes = match node.role {
-            Role::None => node.causes.clone(),
+            Role::None => Causes::from_slice(&node.causes),
             _ => Causes::from_slice(&[self.step]),
         };
         let at = usize::try_from(node.id.order).unwrap_or(usize::MAX);
         if at >= self.finished.len() {
             self.finished.resize(at + 1, None);
         }
-        self.finished[at] = Some(causes.clone());
+        self.finished[at] = Some(Causes::from_slice(&causes));
         causes
     }
 

@@ -143,15 +143,16 @@ fn merge(free: &mut BTreeMap<u64, (u64, After)>, offset: u64) {
     let before = free.range(..offset).next_back().map(|(at, _)| *at);
     for (left, right) in [(Some(offset), None), (before, Some(offset))] {
         let Some(left) = left else { continue };
-        let Some((len, after)) = free.get(&left).cloned() else { continue };
+        let Some((len, after)) = free.get(&left) else { continue };
         let right = right.unwrap_or(left + len);
         if left + len != right {
             continue;
         }
-        let Some((more, other)) = free.get(&right).cloned() else { continue };
-        if let Some(joined) = join(&after, &other) {
+        let Some((more, other)) = free.get(&right) else { continue };
+        if let Some(joined) = join(after, other) {
+            let len = len + more;
             free.remove(&right);
-            free.insert(left, (len + more, joined));
+            free.insert(left, (len, joined));
         }
     }
 }

@@ -246,7 +246,7 @@ impl Search {
                 return 0;
             };
             self.frames.push(Frame::Actors {
-                enabled: enabled.into(),
+                enabled: SmallVec::from_slice(enabled),
                 chosen,
                 backtrack: SmallVec::from_slice(&[chosen]),
                 tried: SmallVec::new(),
