@@ -173,13 +173,17 @@ impl Simulation {
         if matches!(self.policy, Policy::Greedy) {
             return self.agenda.pop().map(|Reverse((.., due))| due);
         }
-        while let Some(Reverse((time, ..))) = self.agenda.peek()
-            && *time <= self.now
-        {
-            self.due.extend(self.agenda.pop());
+        let first = self.agenda.pop()?;
+        let is_due = |Reverse((time, ..)): &Reverse<(Nanos, u64, Due)>| *time <= self.now;
+        if !self.agenda.peek().is_some_and(is_due) {
+            // Mostly there is nothing to choose from; the draw is made all the same.
+            self.policy.pick(1);
+            let Reverse((_, _, only)) = first;
+            return Some(only);
         }
-        if self.due.is_empty() {
-            return None;
+        self.due.push(first);
+        while self.agenda.peek().is_some_and(is_due) {
+            self.due.extend(self.agenda.pop());
         }
         let Reverse((_, _, chosen)) = self.due.swap_remove(self.policy.pick(self.due.len()));
         self.agenda.extend(self.due.drain(..));
