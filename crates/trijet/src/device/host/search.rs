@@ -1,11 +1,11 @@
 //! Exhaustive exploration: every run of a program that can differ, and few that cannot.
 //!
 //! Stateless search with dynamic partial-order reduction: source sets and sleep sets (Abdulla et
-//! al. 2014, algorithm 1). A run is a sequence of steps; a step is one call of a host thread or one
-//! operation of a stream. Two steps of different actors depend on each other when they touch the
-//! same object and one of them changes it. After each run, every pair of dependent steps that
-//! nothing else orders is a race, and the search goes on to the run in which they swap. So a
-//! program without races has exactly one run.
+//! al. 2014, algorithm 1). A run is a sequence of steps; a step is one call of a host thread, with
+//! the calls after it that no other step can tell of (`turn`), or one operation of a stream. Two
+//! steps of different actors depend on each other when they touch the same object and one of them
+//! changes it. After each run, every pair of dependent steps that nothing else orders is a race, and
+//! the search goes on to the run in which they swap. So a program without races has exactly one run.
 #![forbid(unsafe_code)]
 
 use super::engine::Engine;
