@@ -2,6 +2,8 @@
 //! be several devices.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +11,7 @@ use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::{MIX, WORK};
 use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
-use trijet::witness::{Strategy, explore};
+use trijet::witness::{Exploration, Strategy, explore, replay};
 use trijet::{
     Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
 };
@@ -346,5 +348,77 @@ fn as_many_outcomes_as_orders_are_found() -> Result<()> {
     let found = explore(&HostConfig::default(), strategy, program)?;
     assert!(found.complete);
     assert_eq!(found.outcomes.len(), 6);
+    Ok(())
+}
+
+fn every_order<T: Eq + Hash>(program: impl Fn(&Device) -> Result<T>) -> Result<Exploration<T>> {
+    let strategy = Strategy::Exhaustive { runs_max: 1000 };
+    let run = |devices: &[Device]| program(&devices[0]).expect("nothing fails");
+    let found = explore(&HostConfig::default(), strategy, run)?;
+    assert!(found.complete);
+    for outcome in &found.outcomes {
+        assert!(replay(&HostConfig::default(), &outcome.order, run)? == outcome.value);
+    }
+    Ok(found)
+}
+
+/// No step of the device can tell whether a call came before it that only enqueues, creates or
+/// drops something, so nothing has to be chosen there.
+#[test]
+fn calls_that_see_nothing_of_the_device_are_no_choices() -> Result<()> {
+    let program = |device: &Device| {
+        let (a, b) = (device.stream()?, device.stream()?);
+        let (mut x, mut y) = (a.alloc::<u8>(8)?, b.alloc::<u8>(8)?);
+        a.synchronize()?;
+        a.fill_bytes(&mut x, 1)?;
+        b.fill_bytes(&mut y, 2)?;
+        let event = device.event()?;
+        event.record(&a)?;
+        b.wait(&event)?;
+        b.copy(&x, &mut y)?;
+        device.synchronize()?;
+        Ok(y.len())
+    };
+    let found = every_order(program)?;
+    assert_eq!(found.runs, 1);
+    // Which of the two fills comes first is the only choice.
+    assert_eq!(found.outcomes[0].order, "steps:0".parse()?);
+    Ok(())
+}
+
+#[test]
+fn a_query_after_calls_that_see_nothing_finds_either_answer() -> Result<()> {
+    let program = |device: &Device| {
+        let stream = device.stream()?;
+        let mut x = stream.alloc::<u8>(8)?;
+        stream.fill_bytes(&mut x, 1)?;
+        drop(device.event()?);
+        let answer = stream.query()? == Readiness::Ready;
+        device.synchronize()?;
+        Ok(answer)
+    };
+    let found = every_order(program)?;
+    let answers: BTreeSet<bool> = found.outcomes.into_iter().map(|found| found.value).collect();
+    assert_eq!(answers, BTreeSet::from([false, true]));
+    Ok(())
+}
+
+/// A host function shares what it likes with the thread that enqueued it: every call is a place
+/// where it may have run or not.
+#[test]
+fn a_host_function_may_run_before_a_call_that_sees_nothing_of_the_device() -> Result<()> {
+    let program = |device: &Device| {
+        let stream = device.stream()?;
+        let flag = Arc::new(AtomicU64::new(0));
+        let function = Arc::clone(&flag);
+        stream.host_fn(move || function.store(1, Ordering::Relaxed))?;
+        drop(device.event()?);
+        let seen = flag.load(Ordering::Relaxed);
+        device.synchronize()?;
+        Ok(seen)
+    };
+    let found = every_order(program)?;
+    let seen: BTreeSet<u64> = found.outcomes.into_iter().map(|found| found.value).collect();
+    assert_eq!(seen, BTreeSet::from([0, 1]));
     Ok(())
 }

@@ -6,10 +6,11 @@
 
 use std::sync::OnceLock;
 
-/// The length of the first segment, as a power of two.
-const FIRST_BITS: u32 = 6;
+/// The length of the first segment, as a power of two: short, because an exploration makes its tables
+/// anew for every run.
+const FIRST_BITS: u32 = 3;
 /// Enough for 2^32 values.
-const SEGMENTS: usize = 27;
+const SEGMENTS: usize = 30;
 
 /// Values by number.
 #[derive(Debug)]

@@ -36,6 +36,9 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::{Executor, HostConfig, Order, Search};
 use crate::stream::Device;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which orders are tried.
@@ -91,39 +94,33 @@ pub struct Exploration<T> {
 
 /// Outcomes as they are found.
 struct Found<T> {
-    /// Apart from the rest: every run compares its value with all of them.
-    values: Vec<T>,
+    /// The place of each value in the order in which they were found.
+    places: HashMap<T, usize>,
     /// The first order that led to each, and how many did.
     orders: Vec<(Order, u64)>,
     runs: u64,
 }
 
-impl<T: PartialEq> Found<T> {
+impl<T: Eq + Hash> Found<T> {
     fn new() -> Self {
-        Self { values: Vec::new(), orders: Vec::new(), runs: 0 }
+        Self { places: HashMap::new(), orders: Vec::new(), runs: 0 }
     }
 
     fn note(&mut self, value: T, order: impl FnOnce() -> Order) {
-        const BLOCK: usize = 64;
-        // Whole blocks without a way out: numbers are compared several at a time then.
-        let is_in = |block: &[T]| block.iter().fold(false, |any, known| any | (*known == value));
-        let block = self.values.chunks(BLOCK).position(is_in);
-        let known = block.and_then(|block| {
-            let (from, rest) = (block * BLOCK, self.values.get(block * BLOCK..)?);
-            rest.iter().position(|known| *known == value).map(|at| from + at)
-        });
-        match known {
-            Some(index) => self.orders[index].1 += 1,
-            None => {
-                self.values.push(value);
+        match self.places.entry(value) {
+            Entry::Occupied(known) => self.orders[*known.get()].1 += 1,
+            Entry::Vacant(new) => {
+                new.insert(self.orders.len());
                 self.orders.push((order(), 1));
             }
         }
     }
 
     fn end(self, complete: bool) -> Exploration<T> {
-        let outcomes = self.values.into_iter().zip(self.orders);
-        let outcomes = outcomes.map(|(value, (order, runs))| Outcome { value, order, runs });
+        let mut values: Vec<(T, usize)> = self.places.into_iter().collect();
+        values.sort_unstable_by_key(|(_, place)| *place);
+        let outcomes = values.into_iter().zip(self.orders);
+        let outcomes = outcomes.map(|((value, _), (order, runs))| Outcome { value, order, runs });
         Exploration { outcomes: outcomes.collect(), runs: self.runs, complete }
     }
 }
@@ -138,7 +135,7 @@ impl<T: PartialEq> Found<T> {
 ///
 /// # Panics
 /// When `program` does.
-pub fn explore<T: PartialEq>(
+pub fn explore<T: Eq + Hash>(
     config: &HostConfig,
     strategy: Strategy,
     program: impl Fn(&[Device]) -> T,
@@ -167,7 +164,7 @@ pub fn explore<T: PartialEq>(
 }
 
 /// Whether every order was tried.
-fn exhaust<T: PartialEq>(
+fn exhaust<T: Eq + Hash>(
     config: &HostConfig,
     runs_max: u64,
     program: impl Fn(&[Device]) -> T,
@@ -179,15 +176,15 @@ fn exhaust<T: PartialEq>(
         lock().begin_run();
         let devices = Device::explored(config.clone(), &search)?;
         let value = program(&devices);
-        let steps = lock().end_run();
+        let news = lock().end_run();
         drop(devices);
         if lock().is_unrepeatable() {
             let cause = "the program did something else although the devices did the same";
             return Err(Error::new(ErrorKind::InvalidValue, "explore", cause));
         }
         found.runs += 1;
-        if let Some(steps) = steps {
-            found.note(value, || Order::Steps(steps.into()));
+        if news {
+            found.note(value, || Order::Steps(lock().taken().into()));
         }
         if !lock().advance() {
             return Ok(true);

@@ -31,7 +31,7 @@ impl Kind {
 }
 
 /// What the work of the second stream was seen to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Second {
     Waited,
     Overtook,

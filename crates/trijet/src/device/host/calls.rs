@@ -45,14 +45,16 @@ impl State {
     }
 
     pub(super) fn touch(&self, object: Object, write: bool) {
-        if let Run::Stepped(stepper) = &self.run {
+        let Run::Stepped(stepper) = &self.run else { return };
+        // What only threads touch matters where there are several.
+        if self.baton.has_script() || object.is_of_streams() {
             stepper.touch(object, write);
         }
     }
 
     /// What enqueuing on a stream touches: its queue, and with the legacy stream its barrier.
     pub(super) fn touch_queue(&self, slot: SlotId) {
-        if !self.explores() {
+        if !self.explores() || !self.baton.has_script() {
             return;
         }
         let found = &self.engine.slots[slot.index()];
@@ -69,7 +71,7 @@ impl HostDriver {
     /// Begins a call that names no stream.
     pub(super) fn begin(&self, verb: Verb, device: DeviceId) -> Result<Guard<'_>> {
         self.check_device(fault::name(verb), device)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         self.strike(&mut state, verb, device)?;
         state.engine.check_lost(device)?;
         Ok(state)
@@ -78,9 +80,13 @@ impl HostDriver {
     /// Begins a call on a stream.
     pub(super) fn begin_on(&self, verb: Verb, stream: StreamHandle) -> Result<Call<'_>> {
         let op = fault::name(verb);
-        let mut state = self.turn();
-        let thread = Self::thread_key(&state);
-        let slot = state.engine.resolve(op, stream, thread)?;
+        // The others only enqueue, whatever the device has done by then.
+        let mut state = match verb {
+            Verb::Alloc | Verb::Query => self.turn(),
+            _ => self.enter(),
+        };
+        let found = &mut *state;
+        let slot = found.engine.resolve(op, stream, || found.baton.thread_key())?;
         let device = state.engine.slots[slot.index()].device;
         let struck = self.strike(&mut state, verb, device)?;
         state.engine.check_lost(device)?;
@@ -88,6 +94,7 @@ impl HostDriver {
     }
 
     /// Counts the call and suffers the fault that strikes the call itself.
+    #[inline]
     pub(super) fn strike(
         &self,
         state: &mut State,
@@ -95,8 +102,23 @@ impl HostDriver {
         device: DeviceId,
     ) -> Result<Option<FaultKind>> {
         match state.faults.count(verb) {
-            Some(FaultKind::Refused) => Err(fault::refusal(verb).on(device)),
-            Some(FaultKind::DeviceLost) => {
+            None => Ok(None),
+            Some(kind) => self.suffer(state, verb, device, kind),
+        }
+    }
+
+    /// What a fault does to the call itself.
+    #[cold]
+    fn suffer(
+        &self,
+        state: &mut State,
+        verb: Verb,
+        device: DeviceId,
+        kind: FaultKind,
+    ) -> Result<Option<FaultKind>> {
+        match kind {
+            FaultKind::Refused => Err(fault::refusal(verb).on(device)),
+            FaultKind::DeviceLost => {
                 let cause = "the device has fallen off the bus";
                 let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
                 let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
@@ -106,7 +128,7 @@ impl HostDriver {
                 state.engine.check_lost(device)?;
                 Ok(None)
             }
-            other => Ok(other),
+            other => Ok(Some(other)),
         }
     }
 
@@ -374,7 +396,7 @@ impl super::engine::Engine {
             return slot;
         }
         let handle = self.stream_create(device, StreamKind::NonBlocking, 0);
-        let slot = self.resolve("copy", handle, 0).expect("it was created just now");
+        let slot = self.resolve("copy", handle, || 0).expect("it was created just now");
         self.devices[device.0 as usize].aside = Some(slot);
         slot
     }

@@ -22,7 +22,6 @@ use crate::device::driver::{
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Twin, check_disjoint};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// Host devices accept what a GPU accepts, so that a shape that works here works there.
 const BLOCK_THREADS_MAX: u32 = 1024;
@@ -97,7 +96,7 @@ impl Driver for HostDriver {
     }
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.engine.stream_destroy(stream)
     }
@@ -133,7 +132,7 @@ impl Driver for HostDriver {
     }
 
     fn event_destroy(&self, event: EventHandle) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Event(event.0), true);
         state.engine.event_destroy(event)
     }
@@ -202,7 +201,7 @@ impl Driver for HostDriver {
 
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         let op = "event synchronize";
-        let mut state = self.turn();
+        let mut state = self.enter();
         let device = state.engine.device_of_event(op, event)?;
         self.strike(&mut state, Verb::Synchronize, device)?;
         state.touch(Object::Event(event.0), false);
@@ -236,39 +235,39 @@ impl Driver for HostDriver {
 
     fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.check_device("pool create", device)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.engine.check_lost(device)?;
         state.touch(Object::Pools, true);
         Ok(state.pools.create(device, max))
     }
 
     fn pool_destroy(&self, pool: PoolHandle) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.destroy(pool)
     }
 
     fn pool_default(&self, device: DeviceId) -> Result<PoolHandle> {
         self.check_device("default pool", device)?;
-        Ok(self.turn().pools.default_of(device))
+        Ok(self.enter().pools.default_of(device))
     }
 
     fn pool_current(&self, device: DeviceId) -> Result<PoolHandle> {
         self.check_device("current pool", device)?;
-        let state = self.turn();
+        let state = self.enter();
         state.touch(Object::Pools, false);
         Ok(state.pools.current_of(device))
     }
 
     fn pool_set_current(&self, device: DeviceId, pool: PoolHandle) -> Result<()> {
         self.check_device("set current pool", device)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.set_current(device, pool)
     }
 
     fn pool_get(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64> {
-        let state = self.turn();
+        let state = self.enter();
         let mut state = self.catch_up(state)?;
         state.touch(Object::Pools, false);
         let device = state.pools.home("pool attribute", pool)?;
@@ -277,13 +276,13 @@ impl Driver for HostDriver {
     }
 
     fn pool_set(&self, pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.set_attribute(pool, attribute, value)
     }
 
     fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        let state = self.turn();
+        let state = self.enter();
         let mut state = self.catch_up(state)?;
         state.touch(Object::Pools, true);
         let keeps_unseen = state.may(May::TrimKeepsUnseen);
@@ -297,13 +296,13 @@ impl Driver for HostDriver {
         device: DeviceId,
         access: PoolAccess,
     ) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.set_access(pool, device, access)
     }
 
     fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, false);
         state.pools.access(pool, device)
     }
@@ -355,7 +354,7 @@ impl Driver for HostDriver {
     }
 
     fn device_free(&self, memory: &Memory) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         let op = "device free";
         let Space::Device(device) = memory.space() else {
@@ -381,7 +380,7 @@ impl Driver for HostDriver {
     fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
         self.check_device("peer enable", device)?;
         self.check_device("peer enable", peer)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.peer_enable(device, peer)
     }
@@ -389,7 +388,7 @@ impl Driver for HostDriver {
     fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
         self.check_device("peer disable", device)?;
         self.check_device("peer disable", peer)?;
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         state.pools.peer_disable(device, peer)
     }
@@ -404,7 +403,7 @@ impl Driver for HostDriver {
     }
 
     fn pinned_free(&self, memory: &Memory) -> Result<()> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         if memory.space() != Space::Pinned || !state.pools.unpin(memory.address()) {
             return Err(refuse::value("pinned free", "the memory is not page-locked"));
         }
@@ -464,7 +463,7 @@ impl Driver for HostDriver {
         shared_bytes: u32,
         twin: Option<Twin>,
     ) -> Result<FunctionHandle> {
-        let mut state = self.turn();
+        let mut state = self.enter();
         state.touch(Object::Pools, true);
         let (device, label) = Self::module_of(&state, module)?;
         state.engine.check_lost(*device)?;
@@ -482,7 +481,9 @@ impl Driver for HostDriver {
         }
         let shared_bytes = shared_bytes.max(SHARED_BYTES);
         let function = Function { device, name: entry.into(), twin, shared_bytes };
-        Ok(FunctionHandle(state.functions.insert(function)))
+        self.shared.functions.set(state.functions, function);
+        state.functions += 1;
+        Ok(FunctionHandle(state.functions as u64))
     }
 
     fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
@@ -502,15 +503,13 @@ impl Driver for HostDriver {
             return Err(refuse::value("launch", cause));
         }
         check_disjoint(launch.name, launch.args)?;
-        let state = self.shared.lock();
-        let function = Self::function_of(&state, launch.function)?;
-        let (name, twin, home) = (Arc::clone(&function.name), function.twin, function.device);
+        let function = self.function_of(launch.function)?;
+        let (name, twin, home) = (&function.name, function.twin, function.device);
         if launch.shared_bytes > function.shared_bytes {
             let (asked, most) = (launch.shared_bytes, function.shared_bytes);
             let cause = format!("`{name}` with {asked} bytes of shared memory, {most} possible");
             return Err(refuse::value("launch", cause));
         }
-        drop(state);
         // A user's functions: asked here, where no lock of the driver is held.
         let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
         let (tile_elements, cost) = catch_unwind(AssertUnwindSafe(ask)).map_err(|_| {

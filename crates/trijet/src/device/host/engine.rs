@@ -25,8 +25,8 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More kernels than this are not kept for launches to come.
-const SPARE_KERNELS_MAX: usize = 64;
+/// More kernels than this are not kept for launches to come, nor clocks for events.
+pub(super) const SPARES_MAX: usize = 64;
 
 /// A kernel with its arguments, ready to run tile by tile.
 #[derive(Debug)]
@@ -139,6 +139,8 @@ pub(super) struct Engine {
     #[expect(clippy::vec_box, reason = "an operation holds its kernel in a box, and that is kept")]
     spare_kernels: Vec<Box<Kernel>>,
     orders: u64,
+    /// Clocks of events that are gone, for those to come.
+    pub(super) spare_clocks: Vec<VectorClock>,
     /// Operations that nothing holds back any more, for the executor to take up.
     pub(super) arrived: Vec<NodeId>,
     /// Memory freed by completed operations, for the pools to account.
@@ -217,12 +219,26 @@ impl Trail {
         causes.and_then(Option::as_deref).unwrap_or(&[])
     }
 
-    fn finish(&mut self, id: NodeId, causes: &Causes) {
-        let at = usize::try_from(id.order).unwrap_or(usize::MAX);
+    /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
+    /// step, from what it waited for.
+    fn finish(&mut self, node: &Node) -> Causes {
+        let causes = match node.role {
+            Role::None => Causes::from_slice(&node.causes),
+            _ => Causes::from_slice(&[self.step]),
+        };
+        let at = usize::try_from(node.id.order).unwrap_or(usize::MAX);
         if at >= self.finished.len() {
             self.finished.resize(at + 1, None);
         }
-        self.finished[at] = Some(causes.clone());
+        self.finished[at] = Some(Causes::from_slice(&causes));
+        causes
+    }
+
+    /// Forgets everything but the memory of its lists.
+    fn cleared(self) -> Self {
+        let mut points = self.points;
+        points.iter_mut().for_each(Vec::clear);
+        Self { finished: cleared(self.finished), points, regions: cleared(self.regions), step: 0 }
     }
 
     /// The next operation of a stream.
@@ -269,10 +285,53 @@ fn route(src: Space, dst: Space) -> Role {
     }
 }
 
+fn cleared<T>(mut list: Vec<T>) -> Vec<T> {
+    list.clear();
+    list
+}
+
+/// Like `extend`, which is slow for none or one.
+pub(super) fn add_last(before: &mut SmallVec<[NodeId; 6]>, node: Option<NodeId>) {
+    if let Some(node) = node {
+        before.push(node);
+    }
+}
+
 impl Engine {
     pub(super) fn new(devices: u32, never_ends: Option<String>) -> Self {
         let queues = (0..devices).map(|_| DeviceQueues::default()).collect();
         Self { devices: queues, never_ends, ..Self::default() }
+    }
+
+    /// Forgets everything but the memory of its lists. What is still queued is dropped, and with it
+    /// host functions: no lock may be held.
+    pub(super) fn cleared(mut self) -> Self {
+        for event in self.events.values_mut() {
+            let clock = event.take_clock();
+            self.spare_clocks.extend(clock);
+        }
+        self.spare_clocks.truncate(SPARES_MAX);
+        Self {
+            slots: cleared(self.slots),
+            spare_slots: cleared(self.spare_slots),
+            events: self.events.cleared(),
+            nodes: cleared(self.nodes),
+            spare_nodes: cleared(self.spare_nodes),
+            spare_kernels: self.spare_kernels,
+            spare_clocks: self.spare_clocks,
+            arrived: cleared(self.arrived),
+            freed: cleared(self.freed),
+            stuck: cleared(self.stuck),
+            trail: self.trail.map(Trail::cleared),
+            ..Self::default()
+        }
+    }
+
+    /// The queues of a run of an exploration, in the memory of those of an earlier one.
+    pub(super) fn explored(earlier: Self, devices: u32, never_ends: Option<String>) -> Self {
+        let Self { devices, never_ends, .. } = Self::new(devices, never_ends);
+        let trail = earlier.trail.or_else(|| Some(Trail::default()));
+        Self { devices, never_ends, trail, ..earlier }
     }
 
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
@@ -300,7 +359,7 @@ impl Engine {
             before.clear();
         }
         if !mutant::on(33, "operations of a stream are not in order") {
-            before.extend(self.slots[on.index()].last);
+            add_last(&mut before, self.slots[on.index()].last);
         }
         self.law_a13_edges(on, &mut before);
         let id = self.add(op, on, enqueued, work, &before)?;
@@ -376,69 +435,67 @@ impl Engine {
     pub(super) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
         // A device that was lost meanwhile has no operations any more.
-        let Some(node) = place.take_if(|node| node.id == id) else { return };
+        let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
+        // Piece by piece: an operation is large, and moving it costs more than completing it.
+        let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
+        let work = std::mem::replace(&mut node.work, Work::Mark);
+        let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));
+        *place = None;
         self.spare_nodes.push(id.at);
         self.noting.ended(id, now);
-        let slot = &mut self.slots[node.slot.index()];
-        slot.done = node.seq;
+        let slot = &mut self.slots[on.index()];
+        slot.done = seq;
         slot.clock = slot.clock.max(now);
-        let causes = self.finish_trail(&node);
-        match node.work {
+        match work {
             Work::Time { event, generation } => self.note_time(event, generation, now),
             Work::Free(memory) => self.freed.push(memory),
             Work::Kernel(kernel) => self.keep_kernel(kernel),
             _ => {}
         }
-        for next in node.after {
-            let Some(later) = self.node_mut(next) else { continue };
+        for next in &after {
+            let Some(later) = self.node_mut(*next) else { continue };
             later.missing -= 1;
             later.ready = later.ready.max(now);
-            later.causes.extend_from_slice(&causes);
+            if !causes.is_empty() {
+                later.causes.extend_from_slice(&causes);
+            }
             if later.missing == 0
                 || mutant::on(34, "an operation starts after the first of its waits")
             {
-                self.arrived.push(next);
+                self.arrived.push(*next);
             }
         }
-        self.drop_drained(node.slot);
+        self.drop_drained(on);
     }
 
     /// The work of a launch.
     pub(super) fn kernel(
         &mut self,
-        (name, twin): (Arc<str>, Twin),
+        (name, twin): (&Arc<str>, Twin),
         args: &ArgBlock,
     ) -> Box<Kernel> {
         match self.spare_kernels.pop() {
             Some(mut kernel) => {
-                (kernel.name, kernel.twin) = (name, twin);
+                // Counting shares costs more than looking whether it is the same.
+                if !Arc::ptr_eq(&kernel.name, name) {
+                    kernel.name = Arc::clone(name);
+                }
+                kernel.twin = twin;
                 kernel.args.copy_from(args);
                 kernel
             }
             None => {
-                let (args, cost) = (args.clone(), Cost::default());
+                let (name, args, cost) = (Arc::clone(name), args.clone(), Cost::default());
                 Box::new(Kernel { name, twin, args, tile_elements: 0, cost })
             }
         }
     }
 
     fn keep_kernel(&mut self, mut kernel: Box<Kernel>) {
-        if self.spare_kernels.len() < SPARE_KERNELS_MAX {
+        if self.spare_kernels.len() < SPARES_MAX {
             kernel.args.clear();
             self.spare_kernels.push(kernel);
         }
-    }
-
-    /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
-    /// step, from what it waited for.
-    fn finish_trail(&mut self, node: &Node) -> Causes {
-        let Some(trail) = &mut self.trail else { return Causes::new() };
-        let causes = match node.role {
-            Role::None => node.causes.clone(),
-            _ => Causes::from_slice(&[trail.step]),
-        };
-        trail.finish(node.id, &causes);
-        causes
     }
 
     /// Whether everything up to the point is complete.

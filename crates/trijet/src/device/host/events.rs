@@ -1,7 +1,7 @@
 //! Events of the host device: snapshots of streams.
 #![forbid(unsafe_code)]
 
-use super::engine::{Engine, Node, NodeId, Point, Work};
+use super::engine::{Engine, Node, NodeId, Point, SPARES_MAX, Work};
 use super::refuse;
 use super::streams::{Kind, SlotId};
 use crate::base::clock::VectorClock;
@@ -37,6 +37,13 @@ pub(super) enum LegacyRecord {
     Bare,
 }
 
+impl Event {
+    /// The clock of an event that is gone, for its memory.
+    pub(super) fn take_clock(&mut self) -> Option<VectorClock> {
+        self.stands_for.take().map(|snapshot| snapshot.clock)
+    }
+}
+
 impl Engine {
     pub(super) fn event_create(&mut self, device: DeviceId, timing: Timing) -> EventHandle {
         let event = Event { device, timing, generation: 0, stands_for: None, time: None };
@@ -46,7 +53,12 @@ impl Engine {
     /// Law A12: waits that were enqueued hold a snapshot of their own.
     pub(super) fn event_destroy(&mut self, event: EventHandle) -> Result<()> {
         match self.events.remove(event.0) {
-            Some(_) => Ok(()),
+            Some(mut gone) => {
+                if self.spare_clocks.len() < SPARES_MAX {
+                    self.spare_clocks.extend(gone.take_clock());
+                }
+                Ok(())
+            }
             None => Err(refuse::handle("event destroy", "the event does not exist")),
         }
     }
@@ -102,7 +114,10 @@ impl Engine {
                 }
                 found.time = None;
                 // Overwritten, in the same memory.
-                found.stands_for.take().map_or_else(VectorClock::new, |earlier| earlier.clock)
+                found
+                    .take_clock()
+                    .or_else(|| self.spare_clocks.pop())
+                    .unwrap_or_else(VectorClock::new)
             }
             None => return Ok(node),
         };

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::engine::{Kernel, Work};
-use super::mem::RangeGuard;
+use super::mem::{Bytes, RangeGuard, RangeGuards};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Span;
@@ -88,10 +88,13 @@ fn slice(span: &Span, part: &Range<u64>) -> Range<u64> {
 }
 
 fn lock<'a>(span: &'a Span, part: Range<u64>, mode: Mode, what: &str) -> Result<RangeGuard<'a>> {
-    RangeGuard::of_part(span.memory(), part, mode).ok_or_else(|| {
-        let cause = format!("`{what}` overlaps bytes that it or another operation holds");
-        Error::new(ErrorKind::Launch, "run", cause)
-    })
+    RangeGuard::of_part(span.memory(), part, mode).ok_or_else(|| excluded(what))
+}
+
+#[cold]
+fn excluded(what: &str) -> Error {
+    let cause = format!("`{what}` overlaps bytes that it or another operation holds");
+    Error::new(ErrorKind::Launch, "run", cause)
 }
 
 fn copy(dst: (&Span, Range<u64>), src: (&Span, Range<u64>)) -> Result<()> {
@@ -104,82 +107,96 @@ fn copy(dst: (&Span, Range<u64>), src: (&Span, Range<u64>)) -> Result<()> {
     Ok(())
 }
 
+/// What a kernel only reads, by argument.
+type Reads<'a> = SmallVec<[(usize, &'a [u8]); 4]>;
+
 /// Runs the tiles `part` of a kernel, on up to `threads` threads: tiles own disjoint bytes.
 fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
-    let tile = kernel.tile_elements.max(1);
-    // A kernel of one tile, which most of an exploration's are, allocates nothing here.
-    let mut read_locks: SmallVec<[(usize, Option<RangeGuard<'_>>); 4]> = SmallVec::new();
-    let mut write_locks: SmallVec<[(usize, u64, RangeGuard<'_>); 2]> = SmallVec::new();
+    let mut held = hold(kernel, &part)?;
+    let (mut reads, mut writes) = (Reads::new(), Writes::new());
+    let mut locked = held.bytes();
     for arg in kernel.args.spans() {
-        let empty = arg.span.bytes() == 0;
-        if !arg.mode.writes() {
-            let guard = if empty {
-                None
-            } else {
-                Some(lock(&arg.span, arg.span.range(), Mode::Read, &kernel.name)?)
-            };
-            read_locks.push((arg.index, guard));
-        } else if !empty {
-            let bytes = arg.element_bytes.saturating_mul(tile);
-            let own = part.start.saturating_mul(bytes)..part.end.saturating_mul(bytes);
-            let own = slice(&arg.span, &own);
-            write_locks.push((arg.index, bytes, lock(&arg.span, own, arg.mode, &kernel.name)?));
+        let bytes = if arg.span.bytes() == 0 { None } else { locked.next() };
+        match bytes {
+            Some(Bytes::Write(bytes)) => writes.push((arg.index, bytes)),
+            Some(Bytes::Read(bytes)) => reads.push((arg.index, bytes)),
+            None if arg.mode.writes() => writes.push((arg.index, &mut [])),
+            None => reads.push((arg.index, &[])),
         }
     }
-    let mut reads: SmallVec<[(usize, &[u8]); 4]> = SmallVec::new();
-    for (index, guard) in &read_locks {
-        reads.push((*index, guard.as_ref().map_or(&[][..], RangeGuard::bytes)));
-    }
-    let written_bytes: u64 = write_locks.iter().map(|(_, _, g)| g.bytes().len() as u64).sum();
-    let count = part.end - part.start;
-    let mut pieces = Pieces::new();
-    for index in part {
-        pieces.push((index * tile, Writes::new()));
-    }
-    for (index, bytes, guard) in &mut write_locks {
-        let chunk = usize::try_from(*bytes).unwrap_or(usize::MAX).max(1);
-        for (piece, own) in pieces.iter_mut().zip(guard.bytes_mut().chunks_mut(chunk)) {
-            piece.1.push((*index, own));
-        }
-    }
-    let threads = if written_bytes < SPLIT_BYTES { 1 } else { threads.max(1) };
-    let share = usize::try_from(count).unwrap_or(usize::MAX).div_ceil(threads).max(1);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        if threads == 1 {
-            run_pieces(kernel, &reads, pieces);
-            return;
+        // Most kernels of an exploration have one tile, and allocate nothing here.
+        if part.end - part.start == 1 {
+            let first = part.start * kernel.tile_elements.max(1);
+            let mut tile = Tile { args: &kernel.args, first, reads: &reads, writes };
+            (kernel.twin.run)(&mut tile);
+        } else {
+            run_many(kernel, part, &reads, writes, threads);
         }
-        std::thread::scope(|scope| {
-            let mut rest = pieces.into_vec();
-            while !rest.is_empty() {
-                let tail = rest.split_off(share.min(rest.len()));
-                let mine = std::mem::replace(&mut rest, tail);
-                let reads = &reads;
-                scope.spawn(move || run_pieces(kernel, reads, mine));
-            }
-        });
     }));
     outcome.map_err(|_| {
         Error::new(ErrorKind::Launch, "kernel", format!("the twin of `{}` panicked", kernel.name))
     })
 }
 
+/// Locks what the tiles `part` touch, in the order of the arguments; there is nothing to lock of an
+/// empty span.
+fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
+    let tile = kernel.tile_elements.max(1);
+    let mut parts = SmallVec::new();
+    for arg in kernel.args.spans().iter().filter(|arg| arg.span.bytes() > 0) {
+        let own = if arg.mode.writes() {
+            let bytes = arg.element_bytes.saturating_mul(tile);
+            slice(&arg.span, &(part.start.saturating_mul(bytes)..part.end.saturating_mul(bytes)))
+        } else {
+            arg.span.range()
+        };
+        let Some(bytes) = arg.span.memory().host() else { return Err(excluded(&kernel.name)) };
+        parts.push((bytes, own, arg.mode));
+    }
+    RangeGuards::try_new(parts).ok_or_else(|| excluded(&kernel.name))
+}
+
 /// The first element of a tile, and its part of each written argument.
 type Piece<'a> = (u64, Writes<'a>);
-type Pieces<'a> = SmallVec<[Piece<'a>; 1]>;
 
-fn run_pieces<'a>(
+fn run_many<'a>(
     kernel: &'a Kernel,
+    part: Range<u64>,
     reads: &'a [(usize, &'a [u8])],
-    pieces: impl IntoIterator<Item = Piece<'a>>,
+    writes: Writes<'a>,
+    threads: usize,
 ) {
-    for (first, mut writes) in pieces {
-        // A span shorter than the others has no bytes for the last tiles.
-        for arg in kernel.args.spans().iter().filter(|arg| arg.mode.writes()) {
-            if !writes.iter().any(|(index, _)| *index == arg.index) {
-                writes.push((arg.index, &mut []));
-            }
+    let tile = kernel.tile_elements.max(1);
+    let written_bytes: u64 = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    let mut pieces: Vec<Piece<'a>> = part.map(|index| (index * tile, Writes::new())).collect();
+    for (index, bytes) in writes {
+        let arg = kernel.args.spans().iter().find(|arg| arg.index == index);
+        let chunk = arg.map_or(0, |arg| arg.element_bytes.saturating_mul(tile));
+        let chunk = usize::try_from(chunk).unwrap_or(usize::MAX).max(1);
+        let mut rest = bytes.chunks_mut(chunk);
+        for (_, own) in &mut pieces {
+            // A span shorter than the others has no bytes for the last tiles.
+            own.push((index, rest.next().unwrap_or(&mut [])));
         }
+    }
+    let threads = if written_bytes < SPLIT_BYTES { 1 } else { threads.max(1) };
+    let share = pieces.len().div_ceil(threads).max(1);
+    if threads == 1 {
+        run_pieces(kernel, reads, pieces);
+        return;
+    }
+    std::thread::scope(|scope| {
+        while !pieces.is_empty() {
+            let tail = pieces.split_off(share.min(pieces.len()));
+            let mine = std::mem::replace(&mut pieces, tail);
+            scope.spawn(move || run_pieces(kernel, reads, mine));
+        }
+    });
+}
+
+fn run_pieces<'a>(kernel: &'a Kernel, reads: &'a [(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {
+    for (first, writes) in pieces {
         let mut tile = Tile { args: &kernel.args, first, reads, writes };
         (kernel.twin.run)(&mut tile);
     }

@@ -84,10 +84,12 @@ impl Faults {
     }
 
     /// Counts a call; what strikes it.
+    #[inline]
     pub(super) fn count(&mut self, verb: Verb) -> Option<FaultKind> {
-        if self.planned.is_empty() {
-            return None;
-        }
+        if self.planned.is_empty() { None } else { self.count_planned(verb) }
+    }
+
+    fn count_planned(&mut self, verb: Verb) -> Option<FaultKind> {
         let index = self.calls.iter().position(|(other, _)| *other == verb).unwrap_or_else(|| {
             self.calls.push((verb, 0));
             self.calls.len() - 1

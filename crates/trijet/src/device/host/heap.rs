@@ -61,19 +61,17 @@ pub(super) fn growth(size: u64, room: u64) -> Option<u64> {
 
 impl Heap {
     /// The free blocks of at least `size`, the tightest first.
-    pub(super) fn candidates(&self, size: u64) -> Vec<(Place, &After)> {
-        let mut found: Vec<_> = self
-            .segments
-            .iter()
-            .flat_map(|(id, segment)| {
-                let fits = segment.free.iter().filter(move |(_, (len, _))| *len >= size);
-                fits.map(move |(offset, (len, after))| {
-                    (*len, Place { segment: *id, offset: *offset, size }, after)
-                })
-            })
-            .collect();
+    pub(super) fn candidates(&self, size: u64) -> impl Iterator<Item = (Place, &After)> {
+        let mut found: SmallVec<[(u64, Place, &After); 4]> = SmallVec::new();
+        for (id, segment) in &self.segments {
+            for (offset, (len, after)) in &segment.free {
+                if *len >= size {
+                    found.push((*len, Place { segment: *id, offset: *offset, size }, after));
+                }
+            }
+        }
         found.sort_by_key(|(len, place, _)| (*len, place.segment, place.offset));
-        found.into_iter().map(|(_, place, after)| (place, after)).collect()
+        found.into_iter().map(|(_, place, after)| (place, after))
     }
 
     /// Takes `place` out of the free block that it begins.
@@ -88,7 +86,7 @@ impl Heap {
 
     /// Adds `size` bytes from the device, or nothing when the system has no more.
     pub(super) fn grow(&mut self, size: u64) -> bool {
-        let Some(bytes) = HostBytes::zeroed(size) else { return false };
+        let Some(bytes) = HostBytes::to_part(size) else { return false };
         let free = BTreeMap::from([(0, (size, After::new()))]);
         self.segments.insert(self.next_segment, Segment { bytes, size, free });
         self.next_segment += 1;
@@ -145,15 +143,16 @@ fn merge(free: &mut BTreeMap<u64, (u64, After)>, offset: u64) {
     let before = free.range(..offset).next_back().map(|(at, _)| *at);
     for (left, right) in [(Some(offset), None), (before, Some(offset))] {
         let Some(left) = left else { continue };
-        let Some((len, after)) = free.get(&left).cloned() else { continue };
+        let Some((len, after)) = free.get(&left) else { continue };
         let right = right.unwrap_or(left + len);
         if left + len != right {
             continue;
         }
-        let Some((more, other)) = free.get(&right).cloned() else { continue };
-        if let Some(joined) = join(&after, &other) {
+        let Some((more, other)) = free.get(&right) else { continue };
+        if let Some(joined) = join(after, other) {
+            let len = len + more;
             free.remove(&right);
-            free.insert(left, (len + more, joined));
+            free.insert(left, (len, joined));
         }
     }
 }
@@ -198,7 +197,7 @@ mod tests {
                     continue;
                 }
                 let size = 512 * (1 + prng.below(100));
-                let Some(place) = heap.candidates(size).first().map(|(place, _)| *place) else {
+                let Some(place) = heap.candidates(size).next().map(|(place, _)| place) else {
                     continue;
                 };
                 heap.take(place).expect("a candidate is free");

@@ -9,24 +9,32 @@
 
 use crate::base::ledger::Mode;
 use crate::device::memory::{Memory, Span};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use smallvec::SmallVec;
+use std::alloc::{Layout, alloc, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A page, so that page-locked memory and vector loads are aligned as on a real device.
 const ALIGN: usize = 4096;
 
+/// Which byte ranges of a region are held, and for what.
+type Locks = Vec<(Range<u64>, Mode)>;
+
 /// A run of bytes with a lock per range.
 ///
-/// Invariant: `base` points to `len` initialised bytes that stay valid until this value drops.
+/// Invariant: `base` points to `len` bytes that stay valid until this value drops. The first `ready`
+/// of them are initialised; nobody reaches the others.
 #[derive(Debug)]
 struct Region {
     base: NonNull<u8>,
     len: usize,
+    /// Only grows, under the lock of `locks`.
+    ready: AtomicUsize,
     /// The layout to give back to the allocator; `None` when a driver owns the bytes.
     layout: Option<Layout>,
-    locks: Mutex<Vec<(Range<u64>, Mode)>>,
+    locks: Mutex<Locks>,
 }
 
 // SAFETY: the bytes are plain data owned by this value (or lent to it for its whole life), and
@@ -38,7 +46,7 @@ unsafe impl Sync for Region {}
 impl Drop for Region {
     fn drop(&mut self) {
         if let Some(layout) = self.layout {
-            // SAFETY: `base` came from `alloc_zeroed` with this very layout, and dropping ends
+            // SAFETY: `base` came from `alloc` with this very layout, and dropping ends
             // the type's invariant: every guard and queued operation holds a share of the region.
             unsafe { dealloc(self.base.as_ptr(), layout) };
         }
@@ -57,12 +65,46 @@ pub(crate) struct HostBytes {
 impl HostBytes {
     /// `len` zeroed bytes, or `None` when the system has no more.
     pub(crate) fn zeroed(len: u64) -> Option<Self> {
+        let bytes = Self::to_part(len)?;
+        bytes.make_ready(bytes.len);
+        Some(bytes)
+    }
+
+    /// The same for a pool, which hands out parts: the bytes of each are zeroed when it is first
+    /// made. A program mostly needs little of what its pools hold, and an exploration runs it anew
+    /// for every order.
+    pub(in crate::device::host) fn to_part(len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let layout = Layout::from_size_align(len.max(1), ALIGN).ok()?;
         // SAFETY: the layout has a non-zero size by `max(1)`.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let region = Region { base, len, layout: Some(layout), locks: Mutex::default() };
+        let base = NonNull::new(unsafe { alloc(layout) })?;
+        let (ready, layout) = (AtomicUsize::new(0), Some(layout));
+        let region = Region { base, len, ready, layout, locks: Mutex::default() };
         Some(Self { region: Arc::new(region), start: 0, len })
+    }
+
+    /// Zeroes what is not initialised of the first `end` bytes of the region.
+    #[inline]
+    fn make_ready(&self, end: usize) {
+        if self.region.ready.load(Ordering::Acquire) < end {
+            self.make_more_ready(end);
+        }
+    }
+
+    #[cold]
+    fn make_more_ready(&self, end: usize) {
+        let Region { base, len, ready, locks, .. } = &*self.region;
+        assert!(end <= *len, "{end} bytes of {len}");
+        let _alone = locks.lock().expect("no code panics under a range lock");
+        let begin = ready.load(Ordering::Relaxed);
+        if begin < end {
+            // SAFETY: `begin < end <= len`, so the address lies within the region.
+            let at = unsafe { base.as_ptr().add(begin) };
+            // SAFETY: bytes from `ready` on are reached by nobody (the type's invariant), and the
+            // lock excludes a second caller here, who would zero what was written meanwhile.
+            unsafe { at.write_bytes(0, end - begin) };
+            ready.store(end, Ordering::Release);
+        }
     }
 
     /// Bytes that someone else allocated.
@@ -71,7 +113,8 @@ impl HostBytes {
     /// `base` points to `len` initialised bytes that stay valid until the returned value and its
     /// clones drop, and that nothing but their methods and the device's own operations touches.
     pub(in crate::device) unsafe fn lent(base: NonNull<u8>, len: usize) -> Self {
-        let region = Region { base, len, layout: None, locks: Mutex::default() };
+        let ready = AtomicUsize::new(len);
+        let region = Region { base, len, ready, layout: None, locks: Mutex::default() };
         Self { region: Arc::new(region), start: 0, len }
     }
 
@@ -81,6 +124,7 @@ impl HostBytes {
     /// When the range does not lie within this one: the pools hand out what they hold.
     pub(in crate::device::host) fn part(&self, range: Range<u64>) -> Self {
         let (start, len) = self.checked(&range);
+        self.make_ready(start + len);
         Self { region: Arc::clone(&self.region), start, len }
     }
 
@@ -95,9 +139,10 @@ impl HostBytes {
     /// Until the slice is dropped no operation that writes `range` runs, on any device.
     pub(crate) unsafe fn slice(&self, range: Range<u64>) -> &[u8] {
         let (start, len) = self.checked(&range);
+        self.make_ready(start + len);
         // SAFETY: `checked` keeps the offset within the region.
         let at = unsafe { self.region.base.as_ptr().add(start) };
-        // SAFETY: in bounds and initialised by the type's invariant; not written meanwhile by
+        // SAFETY: in bounds by `checked` and initialised by `make_ready`; not written meanwhile by
         // the caller's promise, which a second stream without an edge would break.
         unsafe { std::slice::from_raw_parts(at, len) }
     }
@@ -110,9 +155,10 @@ impl HostBytes {
     #[expect(clippy::mut_from_ref, reason = "exclusive by the caller's promise or a range lock")]
     pub(crate) unsafe fn slice_mut(&self, range: Range<u64>) -> &mut [u8] {
         let (start, len) = self.checked(&range);
+        self.make_ready(start + len);
         // SAFETY: `checked` keeps the offset within the region, also for a part of it.
         let at = unsafe { self.region.base.as_ptr().add(start) };
-        // SAFETY: in bounds and initialised by the type's invariant; exclusive by the caller's
+        // SAFETY: in bounds by `checked` and initialised by `make_ready`; exclusive by the caller's
         // promise, which a forgotten edge to an operation in flight would break.
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
@@ -159,18 +205,10 @@ impl<'a> RangeGuard<'a> {
         mode: Mode,
     ) -> Option<Self> {
         let bytes = memory.host()?;
-        let locked = bytes.in_region(&range);
         let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
-        let excluded = locks.iter().any(|(held, held_mode)| {
-            let shared_bytes = held.start.max(locked.start) < held.end.min(locked.end);
-            shared_bytes && (held_mode.writes() || mode.writes())
-        });
-        if excluded {
-            return None;
-        }
-        locks.push((locked, mode));
+        let taken = take(&mut locks, bytes.in_region(&range), mode);
         drop(locks);
-        Some(Self { bytes, range, mode })
+        taken.then_some(Self { bytes, range, mode })
     }
 
     /// The locked bytes.
@@ -196,10 +234,97 @@ impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let locked = self.bytes.in_region(&self.range);
         let mut locks = self.bytes.region.locks.lock().expect("no code panics under a range lock");
-        let mine = locks.iter().position(|held| held.0 == locked && held.1 == self.mode);
-        if let Some(index) = mine {
-            locks.swap_remove(index);
+        release(&mut locks, &locked, self.mode);
+    }
+}
+
+/// What one operation has locked of one argument.
+pub(in crate::device::host) enum Bytes<'a> {
+    Read(&'a [u8]),
+    Write(&'a mut [u8]),
+}
+
+/// A byte range of memory and what an operation does with it.
+type Part<'a> = (&'a HostBytes, Range<u64>, Mode);
+
+/// The locked byte ranges of one operation: all of them, or none. Neighbours of one region are
+/// locked, and let go, at once.
+pub(in crate::device::host) struct RangeGuards<'a> {
+    parts: SmallVec<[Part<'a>; 4]>,
+}
+
+impl<'a> RangeGuards<'a> {
+    /// Locks every range, unless an overlapping lock excludes one: be it another of these.
+    pub(in crate::device::host) fn try_new(parts: SmallVec<[Part<'a>; 4]>) -> Option<Self> {
+        // What is taken is let go when it drops.
+        let mut taken = Self { parts: SmallVec::new() };
+        let mut open: Option<(&Arc<Region>, MutexGuard<'_, Locks>)> = None;
+        for (bytes, range, mode) in parts {
+            let locks = open_region(&mut open, bytes);
+            if !take(locks, bytes.in_region(&range), mode) {
+                drop(open);
+                return None;
+            }
+            taken.parts.push((bytes, range, mode));
         }
+        Some(taken)
+    }
+
+    /// The locked bytes, in the order in which they were asked for.
+    pub(in crate::device::host) fn bytes(&mut self) -> impl Iterator<Item = Bytes<'_>> {
+        self.parts.iter().map(|(bytes, range, mode)| {
+            if mode.writes() {
+                // SAFETY: the lock is exclusive, also among these ranges; each is given out once,
+                // and `&mut self` keeps a second iterator from existing.
+                Bytes::Write(unsafe { bytes.slice_mut(range.clone()) })
+            } else {
+                // SAFETY: the lock excludes every writer among the executors, this operation's own
+                // written ranges included, until the guards drop.
+                Bytes::Read(unsafe { bytes.slice(range.clone()) })
+            }
+        })
+    }
+}
+
+impl Drop for RangeGuards<'_> {
+    fn drop(&mut self) {
+        let mut open = None;
+        for (bytes, range, mode) in &self.parts {
+            release(open_region(&mut open, bytes), &bytes.in_region(range), *mode);
+        }
+    }
+}
+
+/// The locks of the region of `bytes`; those of another region are closed before.
+fn open_region<'a, 'b>(
+    open: &'b mut Option<(&'a Arc<Region>, MutexGuard<'a, Locks>)>,
+    bytes: &'a HostBytes,
+) -> &'b mut Locks {
+    if open.as_ref().is_none_or(|(region, _)| !Arc::ptr_eq(region, &bytes.region)) {
+        *open = None;
+    }
+    let (_, locks) = open.get_or_insert_with(|| {
+        let locks = bytes.region.locks.lock().expect("no code panics under a range lock");
+        (&bytes.region, locks)
+    });
+    locks
+}
+
+/// Takes a range, unless an overlapping lock excludes it.
+fn take(locks: &mut Locks, range: Range<u64>, mode: Mode) -> bool {
+    let excluded = locks.iter().any(|(held, held_mode)| {
+        let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
+        shared_bytes && (held_mode.writes() || mode.writes())
+    });
+    if !excluded {
+        locks.push((range, mode));
+    }
+    !excluded
+}
+
+fn release(locks: &mut Locks, range: &Range<u64>, mode: Mode) {
+    if let Some(index) = locks.iter().position(|held| held.0 == *range && held.1 == mode) {
+        locks.swap_remove(index);
     }
 }
 
@@ -243,6 +368,49 @@ mod tests {
         drop(held);
         let guard = RangeGuard::of_part(&b, 0..32, Mode::Read).expect("free again");
         assert_eq!((guard.bytes()[15], guard.bytes()[16]), (9, 0));
+    }
+
+    /// Parts are zeroed when they are first made, in whatever order, and not a second time.
+    #[test]
+    fn every_byte_of_a_part_is_zero_until_it_is_written() {
+        let whole = HostBytes::to_part(1 << 16).expect("a few bytes");
+        let part = |range: Range<u64>| {
+            let bytes = whole.part(range);
+            Memory::new(Space::Pinned, bytes.address(), bytes.len as u64, Some(bytes))
+        };
+        let (later, first) = (part(512..1024), part(0..512));
+        for m in [&later, &first] {
+            let mut guard = RangeGuard::of_part(m, 0..512, Mode::Write).expect("free");
+            assert_eq!(guard.bytes(), [0; 512]);
+            guard.bytes_mut().fill(7);
+        }
+        let all = part(0..1 << 16);
+        let guard = RangeGuard::of_part(&all, 0..1 << 16, Mode::Read).expect("free");
+        assert_eq!(guard.bytes()[..1024], [7; 1024]);
+        assert_eq!(guard.bytes()[1024..], [0; (1 << 16) - 1024]);
+    }
+
+    #[test]
+    fn an_operation_locks_all_of_its_ranges_or_none() {
+        let (m, other) = (memory(64), memory(8));
+        let lock = |parts: &[(&Memory, Range<u64>, Mode)]| {
+            let part = |(m, range, mode): &(&Memory, Range<u64>, Mode)| {
+                (m.host().cloned().expect("of the host"), range.clone(), *mode)
+            };
+            let parts: Vec<_> = parts.iter().map(part).collect();
+            let parts = parts.iter().map(|(bytes, range, mode)| (bytes, range.clone(), *mode));
+            RangeGuards::try_new(parts.collect()).map(|mut held| held.bytes().count())
+        };
+        let held = RangeGuard::of_part(&m, 32..40, Mode::Write).expect("free");
+        let mine = [(&m, 0..8, Mode::Read), (&other, 0..8, Mode::Write), (&m, 39..64, Mode::Read)];
+        assert_eq!(lock(&mine), None);
+        // What it had locked by then is free again.
+        assert!(RangeGuard::of_part(&m, 0..8, Mode::Write).is_some());
+        assert!(RangeGuard::of_part(&other, 0..8, Mode::Write).is_some());
+        drop(held);
+        assert_eq!(lock(&mine), Some(3));
+        assert_eq!(lock(&[(&m, 0..8, Mode::Read), (&m, 7..9, Mode::Write)]), None);
+        assert!(RangeGuard::of_part(&m, 0..64, Mode::Write).is_some());
     }
 
     #[test]

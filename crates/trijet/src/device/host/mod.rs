@@ -30,6 +30,7 @@ mod threads;
 mod touches;
 mod turn;
 
+use crate::base;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::prng::Prng;
@@ -110,6 +111,8 @@ pub(in crate::device::host) struct Shared {
     changed: Condvar,
     clock: WallClock,
     threads: usize,
+    /// Loaded kernels, which stay: a launch looks here before it takes the lock.
+    functions: base::table::Table<Function>,
 }
 
 struct Function {
@@ -131,7 +134,8 @@ pub(in crate::device::host) struct State {
     engine: Engine,
     pools: Pools,
     modules: Table<(DeviceId, String)>,
-    functions: Table<Function>,
+    /// The number of loaded kernels.
+    functions: usize,
     run: Run,
     baton: Baton,
     faults: Faults,
@@ -142,7 +146,7 @@ pub(in crate::device::host) struct State {
 
 impl State {
     fn account_freed(&mut self) {
-        for memory in std::mem::take(&mut self.engine.freed) {
+        for memory in self.engine.freed.drain(..) {
             self.pools.reached(&memory);
         }
     }
@@ -215,15 +219,19 @@ impl HostDriver {
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
         let threads = processors();
-        let mut engine = Engine::new(config.devices, config.never_ends.clone());
-        if search.is_some() {
-            engine.trail = Some(engine::Trail::default());
-        }
+        let never_ends = config.never_ends.clone();
+        let engine = match &search {
+            None => Engine::new(config.devices, never_ends),
+            Some(search) => {
+                let mut search = search.lock().expect("no panic under this lock");
+                Engine::explored(std::mem::take(&mut search.spare), config.devices, never_ends)
+            }
+        };
         let state = State {
             engine,
             pools: Pools::new(config.memory, config.devices),
             modules: Table::default(),
-            functions: Table::default(),
+            functions: 0,
             run: Run::new(&config, threads, search),
             baton: Baton::default(),
             faults: Faults::new(config.faults.clone()),
@@ -236,6 +244,7 @@ impl HostDriver {
             changed: Condvar::new(),
             clock: WallClock::start(),
             threads,
+            functions: base::table::Table::default(),
         });
         let driver = Self { config, shared };
         if works {
@@ -256,8 +265,10 @@ impl HostDriver {
         Err(Error::new(ErrorKind::NoDevice, op, cause).with_code(101).on(device))
     }
 
-    fn function_of(state: &State, function: FunctionHandle) -> Result<&Function> {
-        let found = state.functions.get(function.0);
+    fn function_of(&self, function: FunctionHandle) -> Result<&Function> {
+        // Handles count from 1.
+        let number = usize::try_from(function.0).ok().and_then(|number| number.checked_sub(1));
+        let found = number.and_then(|number| self.shared.functions.get(number));
         found.ok_or_else(|| refuse::handle("launch", "the kernel was never loaded"))
     }
 
@@ -271,7 +282,14 @@ impl Drop for HostDriver {
     /// Tells the workers to end. What is still queued is dropped, as when a process ends. Nobody
     /// waits: a host function may wait for this thread, or be what drops the driver.
     fn drop(&mut self) {
-        self.shared.lock().shutdown = true;
+        let mut state = self.shared.lock();
+        state.shutdown = true;
         self.shared.changed.notify_all();
+        let Run::Stepped(stepper) = &state.run else { return };
+        let Some(search) = stepper.search().map(Arc::clone) else { return };
+        let engine = std::mem::take(&mut state.engine);
+        drop(state);
+        let engine = engine.cleared();
+        search.lock().expect("no panic under this lock").spare = engine;
     }
 }

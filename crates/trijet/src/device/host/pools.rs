@@ -124,10 +124,10 @@ impl Pool {
 
     /// The best block of at least `size` that `slot` may have for a reason up to `most`.
     fn find(&self, engine: &Engine, slot: SlotId, size: u64, most: Reuse) -> Option<Candidate> {
-        let ranked =
-            self.heap.candidates(size).into_iter().map(|(place, after)| {
-                (self.law_a23_reuse(engine, slot, after), place, after.clone())
-            });
+        let ranked = self
+            .heap
+            .candidates(size)
+            .map(|(place, after)| (self.law_a23_reuse(engine, slot, after), place, after.clone()));
         ranked.filter(|(reuse, ..)| *reuse <= most).min_by_key(|(reuse, ..)| *reuse)
     }
 
@@ -136,7 +136,6 @@ impl Pool {
         let others = self
             .heap
             .candidates(size)
-            .into_iter()
             .filter(|(_, after)| self.law_a23_reuse(engine, slot, after) > Reuse::Following);
         others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
     }
@@ -148,7 +147,7 @@ impl Pool {
         }
         self.reserved_high = self.reserved_high.max(self.heap.reserved);
         let blocks = self.heap.candidates(size);
-        blocks.into_iter().map(|(place, _)| place).max_by_key(|place| place.segment())
+        blocks.map(|(place, _)| place).max_by_key(|place| place.segment())
     }
 }
 

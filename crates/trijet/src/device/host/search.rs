@@ -1,13 +1,14 @@
 //! Exhaustive exploration: every run of a program that can differ, and few that cannot.
 //!
 //! Stateless search with dynamic partial-order reduction: source sets and sleep sets (Abdulla et
-//! al. 2014, algorithm 1). A run is a sequence of steps; a step is one call of a host thread or one
-//! operation of a stream. Two steps of different actors depend on each other when they touch the
-//! same object and one of them changes it. After each run, every pair of dependent steps that
-//! nothing else orders is a race, and the search goes on to the run in which they swap. So a
-//! program without races has exactly one run.
+//! al. 2014, algorithm 1). A run is a sequence of steps; a step is one call of a host thread, with
+//! the calls after it that no other step can tell of (`turn`), or one operation of a stream. Two
+//! steps of different actors depend on each other when they touch the same object and one of them
+//! changes it. After each run, every pair of dependent steps that nothing else orders is a race, and
+//! the search goes on to the run in which they swap. So a program without races has exactly one run.
 #![forbid(unsafe_code)]
 
+use super::engine::Engine;
 use super::races::{Event, Order};
 use super::touches::{Object, Touch, Touches, depend, may_tear};
 use smallvec::SmallVec;
@@ -72,8 +73,10 @@ impl Choice {
 }
 
 /// The search over all runs of a program.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Search {
+    /// The queues of a run that is over, for their memory.
+    pub(super) spare: Engine,
     frames: Vec<Frame>,
     depth: usize,
     /// The steps of this run, or of the last one where it is the same.
@@ -110,8 +113,8 @@ impl Search {
         self.ended = false;
     }
 
-    /// The program has ended. Returns the choices of the run, unless it equals an earlier one.
-    pub(crate) fn end_run(&mut self) -> Option<Vec<u32>> {
+    /// The program has ended. Whether the run differs from all earlier ones.
+    pub(crate) fn end_run(&mut self) -> bool {
         if !self.ended {
             self.close_event();
             self.ended = true;
@@ -119,7 +122,12 @@ impl Search {
                 self.find_races();
             }
         }
-        (!self.redundant).then(|| self.taken.clone())
+        !self.redundant
+    }
+
+    /// The choices of the run.
+    pub(crate) fn taken(&self) -> &[u32] {
+        &self.taken
     }
 
     /// Prepares the next run. False when there is none.
@@ -238,7 +246,7 @@ impl Search {
                 return 0;
             };
             self.frames.push(Frame::Actors {
-                enabled: enabled.into(),
+                enabled: SmallVec::from_slice(enabled),
                 chosen,
                 backtrack: SmallVec::from_slice(&[chosen]),
                 tried: SmallVec::new(),
@@ -481,7 +489,7 @@ mod tests {
                 at[actor as usize] += 1;
                 choice
             });
-            if search.end_run().is_some() {
+            if search.end_run() {
                 found.insert(seen);
                 runs += 1;
             }

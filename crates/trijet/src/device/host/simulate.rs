@@ -33,8 +33,8 @@ struct Running {
 enum Due {
     /// The host's call takes effect on the device, or the policy lets go.
     Visible(NodeId),
-    /// A part of an operation ends.
-    Part(NodeId),
+    /// A part of an operation ends, on this engine.
+    Part(NodeId, Place),
 }
 
 /// One engine of a device.
@@ -45,8 +45,14 @@ struct Station {
     running: SmallVec<[Running; 1]>,
 }
 
+impl Station {
+    fn find(&self, id: NodeId) -> Option<usize> {
+        self.running.iter().position(|running| running.node == id)
+    }
+}
+
 /// The engine of a device, by its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(usize);
 
 impl Place {
@@ -140,9 +146,11 @@ impl Simulation {
 
     /// Advances to the next moment at which anything changes, if it is not after `limit`.
     pub(super) fn step(&mut self, engine: &mut Engine, faults: &Faults, limit: Nanos) -> Step {
-        let mut moved = !engine.arrived.is_empty();
-        self.settle(engine);
-        moved |= self.start(engine, faults);
+        let arrived = !engine.arrived.is_empty();
+        if arrived {
+            self.settle(engine);
+        }
+        let moved = self.start(engine, faults) || arrived;
         let Some(Reverse((next, ..))) = self.agenda.peek().copied() else {
             return if moved { Step::Moved } else { Step::Idle };
         };
@@ -156,7 +164,7 @@ impl Simulation {
                 self.make_ready(engine, node, Hold::Over);
                 Step::Moved
             }
-            Some(Due::Part(node)) => self.finish_part(engine, faults, node),
+            Some(Due::Part(node, place)) => self.finish_part(engine, faults, node, place),
         }
     }
 
@@ -165,13 +173,17 @@ impl Simulation {
         if matches!(self.policy, Policy::Greedy) {
             return self.agenda.pop().map(|Reverse((.., due))| due);
         }
-        while let Some(Reverse((time, ..))) = self.agenda.peek()
-            && *time <= self.now
-        {
-            self.due.extend(self.agenda.pop());
+        let first = self.agenda.pop()?;
+        let is_due = |Reverse((time, ..)): &Reverse<(Nanos, u64, Due)>| *time <= self.now;
+        if !self.agenda.peek().is_some_and(is_due) {
+            // Mostly there is nothing to choose from; the draw is made all the same.
+            self.policy.pick(1);
+            let Reverse((_, _, only)) = first;
+            return Some(only);
         }
-        if self.due.is_empty() {
-            return None;
+        self.due.push(first);
+        while self.agenda.peek().is_some_and(is_due) {
+            self.due.extend(self.agenda.pop());
         }
         let Reverse((_, _, chosen)) = self.due.swap_remove(self.policy.pick(self.due.len()));
         self.agenda.extend(self.due.drain(..));
@@ -220,6 +232,9 @@ impl Simulation {
     fn start(&mut self, engine: &mut Engine, faults: &Faults) -> bool {
         let mut any = false;
         for place in (0..self.stations.len()).map(Place) {
+            if self.stations[place.0].ready.is_empty() {
+                continue;
+            }
             let limit = match place.role() {
                 Role::Compute => self.policy.kernels_at_once(),
                 _ => 1,
@@ -253,7 +268,7 @@ impl Simulation {
             _ => Nanos(0),
         };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
-        self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id));
+        self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, place));
         let running = Running { node: node.id, parts, units, at: 0 };
         self.station(place).running.push(running);
     }
@@ -273,8 +288,14 @@ impl Simulation {
         }
     }
 
-    fn finish_part(&mut self, engine: &mut Engine, faults: &Faults, id: NodeId) -> Step {
-        let Some((place, index)) = self.find_running(id) else { return Step::Moved };
+    fn finish_part(
+        &mut self,
+        engine: &mut Engine,
+        faults: &Faults,
+        id: NodeId,
+        place: Place,
+    ) -> Step {
+        let Some(index) = self.stations[place.0].find(id) else { return Step::Moved };
         let Some(node) = engine.node_mut(id) else {
             // The device was lost while the operation ran.
             self.stop(place, index);
@@ -306,15 +327,15 @@ impl Simulation {
         let nominal = self.part_time(&node.work, count, place);
         let time = faults.slowed(id, self.policy.stretch(nominal));
         self.stations[place.0].running[index].at += 1;
-        self.put_off(Nanos(self.now.0 + time.0), Due::Part(id));
+        self.put_off(Nanos(self.now.0 + time.0), Due::Part(id, place));
         Step::Moved
     }
 
     fn find_running(&self, id: NodeId) -> Option<(Place, usize)> {
-        (0..).map(Place).zip(&self.stations).find_map(|(place, station)| {
-            let index = station.running.iter().position(|running| running.node == id)?;
-            Some((place, index))
-        })
+        (0..)
+            .map(Place)
+            .zip(&self.stations)
+            .find_map(|(place, station)| station.find(id).map(|index| (place, index)))
     }
 
     fn stop(&mut self, place: Place, index: usize) {

@@ -72,6 +72,9 @@ pub(super) struct Stepper {
     ready: Vec<(SlotId, NodeId)>,
     /// The search wants to know what the running step touches.
     listens: bool,
+    /// The last step was one of the thread that runs the program, and its next call may be a part of
+    /// it. Not under PCT, which counts on steps that are as short as can be.
+    pub(super) goes_on: bool,
     /// The program of the search has ended: its objects drop, and nothing competes with that.
     pub(super) over: bool,
     /// The parts that a begun operation still has, last first.
@@ -94,10 +97,19 @@ impl Stepper {
             decider,
             ready: Vec::new(),
             listens: false,
+            goes_on: false,
             over: false,
             begun: BTreeMap::new(),
             now: Nanos(0),
             threads,
+        }
+    }
+
+    /// The search that decides, if one does.
+    pub(super) fn search(&self) -> Option<&Arc<Mutex<Search>>> {
+        match &self.decider {
+            Decider::Search(search) => Some(search),
+            Decider::Pct(_) | Decider::List { .. } => None,
         }
     }
 
@@ -141,6 +153,13 @@ impl Stepper {
 
     /// Which of the candidates goes on.
     pub(super) fn choose(&mut self, enabled: &[Actor], engine: &mut Engine) -> Choice {
+        let choice = self.decide(enabled, engine);
+        self.goes_on =
+            enabled[choice.index] == Actor::Thread(0) && !matches!(self.decider, Decider::Pct(_));
+        choice
+    }
+
+    fn decide(&mut self, enabled: &[Actor], engine: &mut Engine) -> Choice {
         let whole = |index| Choice { index, torn_by: None };
         match &mut self.decider {
             Decider::Pct(pct) => whole(pct.choose(enabled)),

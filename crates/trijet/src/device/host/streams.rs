@@ -2,7 +2,7 @@
 //! blocking ones.
 #![forbid(unsafe_code)]
 
-use super::engine::{Barrier, Engine, NodeId, Point};
+use super::engine::{self, Barrier, Engine, NodeId, Point};
 use super::refuse;
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
@@ -127,7 +127,7 @@ impl Engine {
         &mut self,
         op: &'static str,
         handle: StreamHandle,
-        thread: u64,
+        thread: impl FnOnce() -> u64,
     ) -> Result<SlotId> {
         if handle.0 & (LEGACY | PER_THREAD) == 0 {
             let at = usize::try_from(handle.0 & ((1 << SLOT_BITS) - 1)).unwrap_or(usize::MAX);
@@ -150,6 +150,7 @@ impl Engine {
             self.devices[device.0 as usize].legacy = Some(slot);
             return Ok(slot);
         }
+        let thread = thread();
         if let Some(slot) = queues.per_thread.get(&thread) {
             return Ok(*slot);
         }
@@ -163,7 +164,7 @@ impl Engine {
         if handle.0 & (LEGACY | PER_THREAD) != 0 {
             return Err(refuse::handle("stream destroy", "a default stream cannot be destroyed"));
         }
-        let slot = self.resolve("stream destroy", handle, 0)?;
+        let slot = self.resolve("stream destroy", handle, || 0)?;
         self.slots[slot.index()].destroyed = true;
         self.drop_drained(slot);
         Ok(())
@@ -190,7 +191,7 @@ impl Engine {
             Kind::NonBlocking => {}
             Kind::Blocking => {
                 if !mutant::on(37, "blocking streams do not wait for the legacy stream") {
-                    before.extend(queues.barrier.last);
+                    engine::add_last(before, queues.barrier.last);
                 }
                 self.see_barrier(on);
             }

@@ -55,6 +55,13 @@ impl<T> Table<T> {
         self.entries[place(handle)].value.take()
     }
 
+    /// Nothing, in the same memory: handles begin anew.
+    pub(super) fn cleared(mut self) -> Self {
+        self.entries.clear();
+        self.free.clear();
+        self
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().filter_map(|entry| entry.value.as_ref())
     }
@@ -78,5 +85,7 @@ mod tests {
         assert_eq!((table.get(a), table.get(b), table.get(c)), (None, Some(&'b'), Some(&'c')));
         assert_eq!(table.get(0), None);
         assert_eq!(table.values().count(), 2);
+        let mut table = table.cleared();
+        assert_eq!((table.values().count(), table.insert('d')), (0, a));
     }
 }

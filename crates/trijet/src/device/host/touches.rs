@@ -52,6 +52,11 @@ impl Touches {
 }
 
 impl Object {
+    /// Whether steps of streams touch it: else those of host threads only.
+    pub(super) fn is_of_streams(&self) -> bool {
+        matches!(self, Self::Progress(_) | Self::Host | Self::Bytes(..))
+    }
+
     /// A number below 64: what may be in conflict has the same one.
     fn hash(&self) -> u32 {
         let (kind, number) = match self {

@@ -1,6 +1,7 @@
 //! Whose turn it is. On threads every call takes the lock and goes on. In the virtual executor a
-//! call that waits lets the device work meanwhile; where steps are explored, every call is a step
-//! that competes with the device's, and of scripted host threads one holds the baton at a time.
+//! call that waits lets the device work meanwhile; where steps are explored, every call that can see
+//! or be seen by the others is a step that competes with theirs, and of scripted host threads one
+//! holds the baton at a time.
 #![forbid(unsafe_code)]
 
 use super::engine::{NodeId, Point};
@@ -60,6 +61,28 @@ struct Scripted {
     waits: Points,
 }
 
+impl Baton {
+    pub(super) fn has_script(&self) -> bool {
+        self.script != 0
+    }
+
+    /// Who calls: the number in the script of this driver, or 0.
+    fn me(&self) -> u32 {
+        match ROLE.get() {
+            Some((script, number)) if script == self.script => number,
+            _ => 0,
+        }
+    }
+
+    /// A number of the calling thread that a repeated run gives again, for its default stream.
+    pub(super) fn thread_key(&self) -> u64 {
+        match self.me() {
+            0 => NUMBER.with(|number| *number) << 16,
+            number => u64::from(number),
+        }
+    }
+}
+
 impl State {
     fn reached(&self, points: &[Point]) -> bool {
         points.iter().all(|point| self.engine.completed(*point))
@@ -68,6 +91,11 @@ impl State {
     /// What is still waited for: of several points, the first may be reached before others stall.
     fn unreached(&self, points: &[Point]) -> Option<Point> {
         points.iter().find(|point| !self.engine.completed(**point)).copied()
+    }
+
+    /// Whether nobody calls but the thread that runs the program.
+    pub(super) fn is_alone(&self) -> bool {
+        !self.baton.has_script() && !self.calling
     }
 
     fn runnable(&self, thread: u32) -> bool {
@@ -87,28 +115,30 @@ impl State {
 }
 
 impl HostDriver {
-    /// Who calls: the number in the script of this driver, or 0.
-    fn me(state: &State) -> u32 {
-        match ROLE.get() {
-            Some((script, number)) if script == state.baton.script => number,
-            _ => 0,
-        }
-    }
-
-    /// A number of the calling thread that a repeated run gives again, for its default stream.
-    pub(super) fn thread_key(state: &State) -> u64 {
-        match Self::me(state) {
-            0 => NUMBER.with(|number| *number) << 16,
-            number => u64::from(number),
+    /// Begins a call that sees nothing of how far the device is. While one thread calls, and the
+    /// device calls nobody, such a call and a step of the device have nothing in common, in whatever
+    /// order they come: so the call goes on with the step of its thread that came before it.
+    pub(super) fn enter(&self) -> Guard<'_> {
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
+        let quiet = state.is_alone() && state.engine.last_host_fn.is_none();
+        match &mut state.run {
+            Run::Stepped(stepper) if quiet && stepper.goes_on => {
+                stepper.settle(&mut state.engine);
+                guard
+            }
+            _ => self.turn_of(guard),
         }
     }
 
     /// Begins a call. Where steps are explored, the device may take some first.
     pub(super) fn turn(&self) -> Guard<'_> {
-        let state = self.shared.lock();
-        let alone = state.baton.script == 0 && !state.calling;
+        self.turn_of(self.shared.lock())
+    }
+
+    fn turn_of<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
         match &state.run {
-            Run::Stepped(stepper) if !(stepper.over && alone) => {}
+            Run::Stepped(stepper) if !(stepper.over && state.is_alone()) => {}
             _ => return state,
         }
         match self.wait_turn("call", state, &Points::new(), Switch::Never) {
@@ -125,7 +155,7 @@ impl HostDriver {
             return;
         }
         let state = self.shared.lock();
-        if Self::me(&state) != 0 {
+        if state.baton.me() != 0 {
             drop(self.wait_turn("pause", state, &Points::new(), Switch::Threads));
         }
     }
@@ -154,14 +184,13 @@ impl HostDriver {
         points: &Points,
         switch: Switch,
     ) -> Result<Guard<'a>> {
-        let scripted = Self::me(&state) != 0 && switch == Switch::Threads;
+        let scripted = state.baton.me() != 0 && switch == Switch::Threads;
         let mut state = if state.explores() || scripted {
             self.wait_turn(op, state, points, switch)?
         } else {
             let mut state = state;
-            while !state.reached(points) {
-                let target = state.unreached(points);
-                state = self.progress(op, state, target, Nanos(u64::MAX))?.0;
+            while let Some(target) = state.unreached(points) {
+                state = self.progress(op, state, Some(target), Nanos(u64::MAX))?.0;
             }
             state
         };
@@ -179,7 +208,7 @@ impl HostDriver {
         points: &Points,
         switch: Switch,
     ) -> Result<Guard<'a>> {
-        let me = Self::me(&state);
+        let me = state.baton.me();
         if me != 0 {
             state.baton.threads[me as usize - 1].waits.clone_from(points);
         }
