@@ -10,14 +10,21 @@
 #![forbid(unsafe_code)]
 
 mod kept;
+mod signals;
+mod stuck;
 
 use super::{Assume, Threads};
 use crate::base::clock::VectorClock;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, HostCall, Op, OpKind, Outcome, Place, SourceOrder, StreamClass, Waited,
+    Access, Asked, HostCall, Op, OpKind, Outcome, Place, Signalled, SourceOrder, StreamClass,
+    Waited,
 };
+use signals::Signals;
 use std::collections::HashMap;
+
+pub(super) use signals::Actor;
+pub(super) use stuck::{Hop, Stuck};
 
 /// Waits that a stream or a thread remembers for explanations, one per stream that was recorded.
 const WAITS_MAX: usize = 16;
@@ -78,6 +85,8 @@ pub(super) struct Thread {
     pub(super) waits: Vec<Seen>,
     /// The last query that found work pending.
     pub(super) pending: Option<u64>,
+    /// Its last call, if that is a wait that has not ended, and what it will know then.
+    blocked: Option<(u64, VectorClock)>,
 }
 
 /// The streams of a device.
@@ -144,6 +153,7 @@ pub(super) struct Order {
     last_thread: usize,
     events: HashMap<u64, Event>,
     devices: HashMap<DeviceId, Around>,
+    signals: Signals,
 }
 
 fn remember(waits: &mut Vec<Seen>, seen: Seen) {
@@ -216,6 +226,7 @@ impl Order {
             last_thread: 0,
             events: HashMap::new(),
             devices: HashMap::new(),
+            signals: Signals::default(),
         }
     }
 
@@ -225,7 +236,14 @@ impl Order {
             self.events.remove(&event);
         }
         // These come from threads of the driver too, and say nothing of any thread's order.
-        let aside = matches!(op.kind, OpKind::Gone { .. } | OpKind::Call(HostCall::InHostFn));
+        let aside = matches!(
+            op.kind,
+            OpKind::Gone { .. }
+                | OpKind::Call(HostCall::InHostFn)
+                | OpKind::Signal { inside: Some(_), .. }
+                | OpKind::Signal { what: Signalled::Gone, .. }
+        );
+        let aside = aside && !self.threads.is_empty();
         let thread = if aside { self.last_thread } else { self.thread(op) };
         let mut step = Step {
             thread,
@@ -238,6 +256,9 @@ impl Order {
         match &op.kind {
             OpKind::Sync { what, outcome } => self.sync(thread, op, index, (*what, *outcome)),
             OpKind::Open => self.open(op),
+            OpKind::Signal { signal, what, inside } => {
+                self.signal((thread, *inside), index, (*signal, *what));
+            }
             OpKind::Fault { .. } | OpKind::Call(_) | OpKind::Gone { .. } => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => step.call = self.call(thread),
             OpKind::Record { event, .. } => {
@@ -251,7 +272,7 @@ impl Order {
                 let found = self.wait(thread, lane, *event, index);
                 step.waits_for_nothing = !found && *by == Asked::User;
             }
-            _ => self.enqueue(op, &mut step),
+            _ => self.enqueue(op, index, &mut step),
         }
         step
     }
@@ -309,6 +330,7 @@ impl Order {
                     spoke: false,
                     waits: Vec::new(),
                     pending: None,
+                    blocked: None,
                 });
                 self.threads.len() - 1
             }
@@ -317,6 +339,7 @@ impl Order {
             self.starts_and_joins(thread);
         }
         self.last_thread = thread;
+        self.threads[thread].blocked = None;
         let is_pending = matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. });
         self.threads[thread].spoke |= !is_pending;
         thread
@@ -443,7 +466,7 @@ impl Order {
         }
     }
 
-    fn enqueue(&mut self, op: &Op, step: &mut Step) {
+    fn enqueue(&mut self, op: &Op, index: u64, step: &mut Step) {
         let lane = self.lane(op);
         step.lane = Some(lane);
         let returns = return_of(op, self.assume);
@@ -458,6 +481,9 @@ impl Order {
             step.call = self.call(step.thread);
         }
         self.reach(step.thread, lane);
+        if op.kind == OpKind::HostFn {
+            self.host_fn(lane, op.position, index);
+        }
         let this = &mut self.lanes[lane];
         this.seq += 1;
         this.offset = op.position.seq.saturating_sub(this.seq);
@@ -506,20 +532,34 @@ impl Order {
 
     /// Laws A8 to A10, for the calling thread only (law A11).
     fn sync(&mut self, thread: usize, op: &Op, index: u64, (what, outcome): (Waited, Outcome)) {
+        let mut known = std::mem::take(&mut self.threads[thread].known);
         if outcome == Outcome::Pending {
+            let mut then = known.clone();
+            self.waited(op, what, &mut then);
+            self.threads[thread].known = known;
             self.threads[thread].pending = Some(index);
+            self.threads[thread].blocked = Some((index, then));
             return;
         }
-        let mut known = std::mem::take(&mut self.threads[thread].known);
+        self.waited(op, what, &mut known);
+        self.threads[thread].known = known;
+        self.threads[thread].version = self.version();
+        if let Waited::Event(event) = what {
+            let found = self.events.get(&event);
+            let (recorded, replaced) = found.map_or((None, None), |e| (e.recorded, e.replaced));
+            let seen = Seen { op: index, event, recorded, replaced };
+            remember(&mut self.threads[thread].waits, seen);
+        }
+        self.note_seen(thread, index);
+    }
+
+    /// Adds what is complete when the wait is.
+    fn waited(&mut self, op: &Op, what: Waited, known: &mut VectorClock) {
         match what {
             Waited::Event(event) => {
-                let found = self.events.get(&event);
-                if let Some(found) = found {
+                if let Some(found) = self.events.get(&event) {
                     known.join(&found.stands_for);
                 }
-                let (recorded, replaced) = found.map_or((None, None), |e| (e.recorded, e.replaced));
-                let seen = Seen { op: index, event, recorded, replaced };
-                remember(&mut self.threads[thread].waits, seen);
             }
             Waited::Stream => {
                 let lane = self.lane(op);
@@ -539,7 +579,5 @@ impl Order {
                 }
             }
         }
-        self.threads[thread].known = known;
-        self.threads[thread].version = self.version();
     }
 }

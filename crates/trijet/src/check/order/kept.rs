@@ -29,6 +29,7 @@ impl Order {
 
     /// Forgets what events stand for that all know.
     pub(in crate::check) fn retire(&mut self, known: &VectorClock) {
+        self.retire_host_fns(known);
         for event in self.events.values_mut() {
             if event.stands_for.positions().all(|position| known.covers(position)) {
                 event.stands_for = VectorClock::new();
@@ -48,10 +49,12 @@ impl Order {
             named.extend(event.recorded.iter().chain(&event.replaced).map(|(op, _)| *op));
         }
         named.extend(self.threads.iter().filter_map(|thread| thread.pending));
+        named.extend(self.threads.iter().filter_map(|thread| thread.blocked.as_ref()).map(|b| b.0));
+        self.signals.named(named);
     }
 
     /// Clocks and events that are kept.
     pub(in crate::check) fn held_state(&self) -> usize {
-        self.lanes.len() + self.threads.len() + self.events.len()
+        self.lanes.len() + self.threads.len() + self.events.len() + self.signals.held_state()
     }
 }
