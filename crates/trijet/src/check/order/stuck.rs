@@ -162,7 +162,9 @@ impl Order {
         let mut found: Vec<Stuck> = closed
             .filter_map(|(_, need)| {
                 let answers = self.answers(need)?;
-                let real = answers.iter().filter(|one| one.is_set && !covers(&open, one));
+                let real = answers.iter().filter(|one| {
+                    one.is_set && !covers(&open, one) && !self.follows(one.clock, need)
+                });
                 let risks: Vec<_> = real.map(|one| (one, self.risk(need, one.clock))).collect();
                 let (one, first) = risks.first()?;
                 let all = risks.iter().all(|(_, risk)| risk.is_some());
