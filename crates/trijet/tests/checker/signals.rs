@@ -151,6 +151,8 @@ fn a_program_that_hangs_is_found_by_who_is_left() {
     waiting().by(1).host(r(H)).by(0).synced(Waited::Stream, A, Outcome::Pending).is_silent();
     let other = waiting().host_fn(B).synced(Waited::Stream, A, Outcome::Pending);
     other.is_silent();
+    // It was a query, and the thread has gone on.
+    waiting().synced(Waited::Stream, A, Outcome::Pending).host(r(H)).is_silent();
     // That one waits as well, for what can be set and for what cannot.
     let both = |log: Log| log.inside(B, 1, T, Wait).synced(Waited::Stream, A, Outcome::Pending);
     both(waiting().host_fn(B)).finds(DEADLOCK);
@@ -244,6 +246,25 @@ fn memory_does_not_grow_with_the_number_of_signals() {
     assert_eq!(verdict.findings.len() as u64 + verdict.more, ROUNDS, "one for each round");
 }
 
+/// Hand-overs without a fault leave nothing behind, and signals that stay are reported once.
+#[test]
+fn signals_that_are_gone_are_forgotten() {
+    let push = |checker: &mut Checker, log: Log| log.ops.iter().for_each(|op| checker.push(op));
+    let mut checker = Checker::new(Options::default());
+    for n in 0..5000 {
+        let handed = log().signal(n, Set).by(1).signal(n, Wait).signal(n, Found);
+        push(&mut checker, handed.signal(n, Gone));
+    }
+    let held = checker.held_state();
+    assert!(held < 5000, "{held}");
+    let mut checker = Checker::new(Options::default());
+    for n in 0..400 {
+        push(&mut checker, log().signal(n, Wait).signal(n, Set));
+    }
+    let verdict = checker.finish();
+    assert_eq!((verdict.findings.len(), verdict.more), (400, 0));
+}
+
 /// A program with a host function that waits, and gives up at once.
 fn gives_up(then: impl FnOnce(&Device, &Stream, &Stream, &Signal) -> Result<()>) -> Verdict {
     let ops = recorded(|device, a, b| {
@@ -296,7 +317,10 @@ fn host_functions_of_two_streams_that_need_an_order_are_flagged() {
     };
     let (classes, verdict) = found(&program(false));
     assert_eq!(classes, RISK, "{verdict}");
-    assert_eq!(found(&program(true)).0, []);
+    let ops = program(true);
+    assert_eq!(found(&ops).0, []);
+    let ends = ops.iter().filter(|op| matches!(op.kind, OpKind::Signal { what: Gone, .. }));
+    assert_eq!(ends.count(), 1);
 }
 
 /// While the first thread waits for the stream, another one sets: nobody waits for himself.

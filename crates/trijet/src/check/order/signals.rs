@@ -315,7 +315,7 @@ impl Order {
     }
 
     /// Keeps the number of needs bounded: says what can be said, and forgets those of signals that
-    /// are gone, and if that is not enough the oldest.
+    /// are gone, and if that is not enough the older half.
     fn make_room(&mut self) {
         if self.signals.needs.len() < NEEDS_MAX {
             return;
@@ -332,8 +332,10 @@ impl Order {
         needs.retain(|(signal, _), _| !is_gone(signal));
         of.retain(|_, held| !held.is_gone);
         if needs.len() >= NEEDS_MAX {
-            let oldest = needs.iter().min_by_key(|(_, need)| need.op).map(|(key, _)| *key);
-            oldest.iter().for_each(|key| drop(needs.remove(key)));
+            let mut ops: Vec<u64> = needs.values().map(|need| need.op).collect();
+            ops.sort_unstable();
+            let middle = ops[ops.len() / 2];
+            needs.retain(|_, need| need.op >= middle);
         }
         self.signals.found.extend(found);
     }
