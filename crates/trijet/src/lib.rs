@@ -48,7 +48,9 @@ pub use memory::{
     AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady,
     Scope, View, ViewMut, WriteGuard,
 };
-pub use stream::{Device, Event, Ready, Recording, Select, Stream, Ticket, TimedEvent, TimesFrom};
+pub use stream::{
+    Device, Event, Ready, Recording, Select, Signal, Stream, Ticket, TimedEvent, TimesFrom,
+};
 
 /// The program of the README, kept honest.
 #[cfg(doctest)]

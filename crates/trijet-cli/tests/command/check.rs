@@ -1,6 +1,7 @@
 //! `trijet check`: kept records, whole, racy and damaged.
 
 use crate::desk::Desk;
+use std::time::Duration;
 use trijet::kernels::MIX;
 use trijet::trace::file::Writer;
 use trijet::{Device, Executor, HostConfig, Order, Result};
@@ -60,6 +61,42 @@ fn a_race_is_named_with_its_cure_and_fails_the_command() {
     assert_eq!((&race["class"], &race["severity"]), (&"RACE/RAW".into(), &"error".into()));
     assert!(race["first"]["site"].as_str().unwrap().contains("check.rs"), "{race:#}");
     assert_eq!(race["ranges"], serde_json::json!([[0, 512]]));
+}
+
+/// Case 32 of a program that a limit saved, from its file.
+#[test]
+fn a_deadlock_is_named_with_its_cycle() {
+    let program = || -> Result<Vec<u8>> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let (stream, signal) = (device.stream()?, device.signal());
+        device.record(&stream)?;
+        let waits = signal.clone();
+        stream.host_fn(move || assert!(!waits.wait_timeout(Duration::ZERO)))?;
+        stream.synchronize()?;
+        signal.set();
+        let recording = device.take_recording()?;
+        let mut writer = Writer::new(Vec::new(), &recording.about("a wait too early"))?;
+        recording.ops.iter().try_for_each(|op| writer.push(op))?;
+        writer.finish()
+    };
+    let desk = Desk::new();
+    desk.file("stuck.ledger", &program().expect("the host device refuses nothing"));
+    let ran = desk.trijet(&["check", "stuck.ledger"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{}", ran.out);
+    for word in ["error[DEADLOCK]", "-> host function #", "fix: set signal 1 before the wait at #"]
+    {
+        assert!(ran.out.contains(word), "no `{word}` in {}", ran.out);
+    }
+    let ran = desk.trijet(&["check", "stuck.ledger", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let stuck = &value["findings"][0];
+    assert_eq!((&stuck["class"], &stuck["severity"]), (&"DEADLOCK".into(), &"error".into()));
+    assert_eq!((&stuck["block"], &stuck["witness"]), (&().into(), &().into()), "{stuck:#}");
+    // The one that waits is in a stream, the one that sets is a thread.
+    assert_eq!(stuck["first"]["position"], 1, "{stuck:#}");
+    assert!(stuck["second"]["position"].is_null(), "{stuck:#}");
+    assert!(stuck["second"]["site"].as_str().unwrap().contains("check.rs"), "{stuck:#}");
 }
 
 #[test]

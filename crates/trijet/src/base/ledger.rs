@@ -150,6 +150,19 @@ pub enum HostCall {
     InHostFn,
 }
 
+/// What was done with a signal, by which host threads and host functions hand over to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Signalled {
+    /// It was set, for good: who finds it set follows who set it first.
+    Set,
+    /// Somebody waits until it is set. Recorded at the call, whatever becomes of the wait.
+    Wait,
+    /// It was found to be set, by a wait or because somebody asked.
+    Found,
+    /// Nobody has it any more.
+    Gone,
+}
+
 /// What a record is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpKind {
@@ -216,6 +229,15 @@ pub enum OpKind {
         /// On whose behalf.
         by: Asked,
     },
+    /// A hand-over between host threads and host functions: no call of the driver.
+    Signal {
+        /// Which signal.
+        signal: u64,
+        /// What was done.
+        what: Signalled,
+        /// The host function that did it; `None` when the thread did.
+        inside: Option<Position>,
+    },
 }
 
 impl OpKind {
@@ -241,12 +263,13 @@ impl OpKind {
             | Self::Call(_)
             | Self::Gone { .. }
             | Self::Open
-            | Self::Wait { .. } => false,
+            | Self::Wait { .. }
+            | Self::Signal { .. } => false,
         }
     }
 
     /// It is in the order of a stream: work, or an event's record or wait. Everything else happens
-    /// at its call and is in the order of the host thread alone.
+    /// at its call and is in the order of the host thread, or inside a host function.
     #[must_use]
     pub fn is_in_stream(&self) -> bool {
         self.is_work() || matches!(self, Self::Record { .. } | Self::Wait { .. })
@@ -460,6 +483,12 @@ impl Ledger {
             reader(op);
             *first += 1;
         }
+    }
+
+    /// Looks at the records that its reader has not seen, since they are behind a wait that has not
+    /// ended; without a reader, at all of them.
+    pub(crate) fn held<R>(&self, look: impl FnOnce(&VecDeque<Op>) -> R) -> R {
+        look(&self.lock().ops)
     }
 
     /// Takes all records out, leaving the ledger empty.

@@ -70,7 +70,7 @@ fn cause(waits: &[Seen], at: Stamp) -> Option<Cause<'_>> {
 
 impl Context<'_> {
     /// A record's place in the program, or its number.
-    fn place(&self, op: u64) -> String {
+    pub(super) fn place(&self, op: u64) -> String {
         let site = find(self.parties, op).and_then(|party| party.site.as_ref());
         site.map_or_else(|| format!("at #{op}"), |site| format!("at #{op}, {site}"))
     }

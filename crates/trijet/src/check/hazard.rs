@@ -58,6 +58,10 @@ pub enum Class {
     ApiCall,
     /// An operation failed and took the context with it (law A40).
     Sticky,
+    /// A wait for a signal that is set only after the wait.
+    Deadlock,
+    /// A host function waits for what another one sets, and may be the first to run (law A28).
+    DeadlockRisk,
 }
 
 impl Class {
@@ -82,6 +86,8 @@ impl Class {
             Self::BatchDependent => "BATCH/DEPENDENT",
             Self::ApiCall => "CALLBACK/API-CALL",
             Self::Sticky => "ERROR/STICKY",
+            Self::Deadlock => "DEADLOCK",
+            Self::DeadlockRisk => "DEADLOCK-RISK",
         }
     }
 
@@ -130,10 +136,11 @@ impl Party {
         }
     }
 
-    /// It is in no stream: the host thread itself does it.
+    /// It is in no stream and in no host function: the host thread itself does it.
     #[must_use]
     pub fn is_of_thread(&self) -> bool {
-        !self.kind.is_in_stream()
+        let inside = matches!(self.kind, OpKind::Signal { inside: Some(_), .. });
+        !inside && !self.kind.is_in_stream()
     }
 
     /// It runs code of the host.

@@ -11,7 +11,8 @@
 //! Order among host threads is known by what each of them waited for (law A11). A thread's first
 //! call follows nothing by itself, so that a hand-over between threads shows only through a ticket,
 //! an event or another wait; [`Threads::OneStartsAll`] is for programs whose threads are started and
-//! joined by one that is silent meanwhile.
+//! joined by one that is silent meanwhile. A [`Signal`](crate::Signal) puts a hand-over into the record, between
+//! threads and with host functions; a wait for one that nothing can answer is a deadlock.
 //!
 //! ```
 //! use trijet::check::check;
@@ -33,6 +34,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+mod deadlock;
 mod explain;
 mod hazard;
 pub mod lint;
@@ -48,7 +50,7 @@ pub use witness::Witness;
 use crate::base::id::{BlockId, Position};
 use crate::base::ledger::{Access, Declared, HostCall, Mode, Op, OpKind, Place};
 use explain::{Context, Pair, find};
-use order::{Moment, Order, Step};
+use order::{Moment, Order, Step, Stuck};
 use shadow::{Shadow, Touch, Unordered};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -267,11 +269,17 @@ impl Checker {
         for access in uses() {
             self.note(op, &step, access);
         }
+        for stuck in self.order.take_stuck() {
+            self.stuck(&stuck);
+        }
     }
 
     /// What was found.
     #[must_use]
     pub fn finish(mut self) -> Verdict {
+        for stuck in self.order.stuck() {
+            self.stuck(&stuck);
+        }
         if self.options.to_the_end {
             for (block, born) in self.shadow.leaked() {
                 let Some(party) = find(&self.parties, born).cloned() else { continue };
@@ -438,6 +446,16 @@ impl Checker {
         finding.fix = "allocate before the first use".to_owned();
         finding.add_range(range.clone());
         self.add(finding);
+    }
+
+    /// Waits for signals that may never be answered.
+    fn stuck(&mut self, stuck: &Stuck) {
+        let Options { names, threads, .. } = &self.options;
+        let context =
+            Context { order: &self.order, names, threads: *threads, parties: &self.parties };
+        if let Some(finding) = context.stuck(stuck) {
+            self.add(finding);
+        }
     }
 
     fn wait_for_nothing(&mut self, index: u64, event: u64) {

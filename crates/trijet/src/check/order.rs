@@ -9,13 +9,22 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+mod kept;
+mod signals;
+mod stuck;
+
 use super::{Assume, Threads};
 use crate::base::clock::VectorClock;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, HostCall, Op, OpKind, Outcome, Place, SourceOrder, StreamClass, Waited,
+    Access, Asked, HostCall, Op, OpKind, Outcome, Place, Signalled, SourceOrder, StreamClass,
+    Waited,
 };
+use signals::Signals;
 use std::collections::HashMap;
+
+pub(super) use signals::Actor;
+pub(super) use stuck::{Hop, Stuck};
 
 /// Waits that a stream or a thread remembers for explanations, one per stream that was recorded.
 const WAITS_MAX: usize = 16;
@@ -76,6 +85,8 @@ pub(super) struct Thread {
     pub(super) waits: Vec<Seen>,
     /// The last query that found work pending.
     pub(super) pending: Option<u64>,
+    /// Its last call, if that is a wait that has not ended, and what it will know then.
+    blocked: Option<(u64, VectorClock)>,
 }
 
 /// The streams of a device.
@@ -142,6 +153,7 @@ pub(super) struct Order {
     last_thread: usize,
     events: HashMap<u64, Event>,
     devices: HashMap<DeviceId, Around>,
+    signals: Signals,
 }
 
 fn remember(waits: &mut Vec<Seen>, seen: Seen) {
@@ -214,6 +226,7 @@ impl Order {
             last_thread: 0,
             events: HashMap::new(),
             devices: HashMap::new(),
+            signals: Signals::default(),
         }
     }
 
@@ -223,7 +236,14 @@ impl Order {
             self.events.remove(&event);
         }
         // These come from threads of the driver too, and say nothing of any thread's order.
-        let aside = matches!(op.kind, OpKind::Gone { .. } | OpKind::Call(HostCall::InHostFn));
+        let aside = matches!(
+            op.kind,
+            OpKind::Gone { .. }
+                | OpKind::Call(HostCall::InHostFn)
+                | OpKind::Signal { inside: Some(_), .. }
+                | OpKind::Signal { what: Signalled::Gone, .. }
+        );
+        let aside = aside && !self.threads.is_empty();
         let thread = if aside { self.last_thread } else { self.thread(op) };
         let mut step = Step {
             thread,
@@ -236,6 +256,9 @@ impl Order {
         match &op.kind {
             OpKind::Sync { what, outcome } => self.sync(thread, op, index, (*what, *outcome)),
             OpKind::Open => self.open(op),
+            OpKind::Signal { signal, what, inside } => {
+                self.signal((thread, *inside), index, (*signal, *what));
+            }
             OpKind::Fault { .. } | OpKind::Call(_) | OpKind::Gone { .. } => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => step.call = self.call(thread),
             OpKind::Record { event, .. } => {
@@ -249,7 +272,7 @@ impl Order {
                 let found = self.wait(thread, lane, *event, index);
                 step.waits_for_nothing = !found && *by == Asked::User;
             }
-            _ => self.enqueue(op, &mut step),
+            _ => self.enqueue(op, index, &mut step),
         }
         step
     }
@@ -307,6 +330,7 @@ impl Order {
                     spoke: false,
                     waits: Vec::new(),
                     pending: None,
+                    blocked: None,
                 });
                 self.threads.len() - 1
             }
@@ -315,6 +339,7 @@ impl Order {
             self.starts_and_joins(thread);
         }
         self.last_thread = thread;
+        self.threads[thread].blocked = None;
         let is_pending = matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. });
         self.threads[thread].spoke |= !is_pending;
         thread
@@ -441,7 +466,7 @@ impl Order {
         }
     }
 
-    fn enqueue(&mut self, op: &Op, step: &mut Step) {
+    fn enqueue(&mut self, op: &Op, index: u64, step: &mut Step) {
         let lane = self.lane(op);
         step.lane = Some(lane);
         let returns = return_of(op, self.assume);
@@ -456,6 +481,9 @@ impl Order {
             step.call = self.call(step.thread);
         }
         self.reach(step.thread, lane);
+        if op.kind == OpKind::HostFn {
+            self.host_fn(lane, op.position, index);
+        }
         let this = &mut self.lanes[lane];
         this.seq += 1;
         this.offset = op.position.seq.saturating_sub(this.seq);
@@ -504,20 +532,34 @@ impl Order {
 
     /// Laws A8 to A10, for the calling thread only (law A11).
     fn sync(&mut self, thread: usize, op: &Op, index: u64, (what, outcome): (Waited, Outcome)) {
+        let mut known = std::mem::take(&mut self.threads[thread].known);
         if outcome == Outcome::Pending {
+            let mut then = known.clone();
+            self.waited(op, what, &mut then);
+            self.threads[thread].known = known;
             self.threads[thread].pending = Some(index);
+            self.threads[thread].blocked = Some((index, then));
             return;
         }
-        let mut known = std::mem::take(&mut self.threads[thread].known);
+        self.waited(op, what, &mut known);
+        self.threads[thread].known = known;
+        self.threads[thread].version = self.version();
+        if let Waited::Event(event) = what {
+            let found = self.events.get(&event);
+            let (recorded, replaced) = found.map_or((None, None), |e| (e.recorded, e.replaced));
+            let seen = Seen { op: index, event, recorded, replaced };
+            remember(&mut self.threads[thread].waits, seen);
+        }
+        self.note_seen(thread, index);
+    }
+
+    /// Adds what is complete when the wait is.
+    fn waited(&mut self, op: &Op, what: Waited, known: &mut VectorClock) {
         match what {
             Waited::Event(event) => {
-                let found = self.events.get(&event);
-                if let Some(found) = found {
+                if let Some(found) = self.events.get(&event) {
                     known.join(&found.stands_for);
                 }
-                let (recorded, replaced) = found.map_or((None, None), |e| (e.recorded, e.replaced));
-                let seen = Seen { op: index, event, recorded, replaced };
-                remember(&mut self.threads[thread].waits, seen);
             }
             Waited::Stream => {
                 let lane = self.lane(op);
@@ -537,54 +579,5 @@ impl Order {
                 }
             }
         }
-        self.threads[thread].known = known;
-        self.threads[thread].version = self.version();
-    }
-
-    /// What every thread knows: everything that is recorded from now on comes after it, except by
-    /// threads that have not been heard of.
-    pub(super) fn known_to_all(&self) -> VectorClock {
-        let mut all = VectorClock::new();
-        // Threads that the first one started and joined have nothing more to say.
-        let joined = self.mode == Threads::OneStartsAll && self.last_thread == 0;
-        let count = if joined { 1 } else { self.threads.len() };
-        let Some((first, others)) = self.threads[..count.min(self.threads.len())].split_first()
-        else {
-            return all;
-        };
-        for position in first.known.positions() {
-            let least = others.iter().map(|other| other.known.get(position.lane)).min();
-            let seq = least.map_or(position.seq, |least| least.min(position.seq));
-            all.raise(Stamp { lane: position.lane, seq });
-        }
-        all
-    }
-
-    /// Forgets what events stand for that all know.
-    pub(super) fn retire(&mut self, known: &VectorClock) {
-        for event in self.events.values_mut() {
-            if event.stands_for.positions().all(|position| known.covers(position)) {
-                event.stands_for = VectorClock::new();
-            }
-        }
-    }
-
-    /// Adds the records that explanations may still name.
-    pub(super) fn named(&self, named: &mut Vec<u64>) {
-        let of_lanes = self.lanes.iter().flat_map(|lane| &lane.waits);
-        let of_threads = self.threads.iter().flat_map(|thread| &thread.waits);
-        for seen in of_lanes.chain(of_threads) {
-            named.push(seen.op);
-            named.extend(seen.recorded.iter().chain(&seen.replaced).map(|(op, _)| *op));
-        }
-        for event in self.events.values() {
-            named.extend(event.recorded.iter().chain(&event.replaced).map(|(op, _)| *op));
-        }
-        named.extend(self.threads.iter().filter_map(|thread| thread.pending));
-    }
-
-    /// Clocks and events that are kept.
-    pub(super) fn held_state(&self) -> usize {
-        self.lanes.len() + self.threads.len() + self.events.len()
     }
 }

@@ -7,7 +7,7 @@
 use super::hazard::{Class, Conflict, Finding, Party, Severity};
 use super::{Assume, Verdict};
 use crate::base::id::{BlockId, LaneId};
-use crate::base::ledger::{OpKind, StreamClass};
+use crate::base::ledger::{OpKind, Signalled, StreamClass};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -56,6 +56,10 @@ impl Names {
     fn who(&self, party: &Party) -> String {
         let Party { op, label, thread, .. } = party;
         match party.kind {
+            OpKind::Signal { inside: Some(at), .. } => {
+                format!("the host function at pos {} of {}", at.seq, self.stream(party))
+            }
+            OpKind::Signal { inside: None, .. } | OpKind::Sync { .. } => format!("thread {thread}"),
             OpKind::Host => format!("thread {thread} (#{op})"),
             _ if party.is_of_thread() => format!("op #{op} `{label}` of thread {thread}"),
             _ => format!("op #{op} `{label}` on {}", self.stream(party)),
@@ -138,6 +142,7 @@ impl Text<'_> {
                 format!("copies of {second} depend on each other in {bytes}")
             }
             (Class::Sticky, _) => format!("{first} failed and took the context with it"),
+            (Class::Deadlock | Class::DeadlockRisk, _) => self.deadlock(&first, &second),
             (_, Some(Conflict::War)) => {
                 format!("{second} overwrites {bytes} while {first} may still read it")
             }
@@ -145,6 +150,25 @@ impl Text<'_> {
                 format!("{second} overwrites {bytes} while {first} may still write it")
             }
             (_, _) => format!("{second} reads {bytes}, which {first} may not have written yet"),
+        }
+    }
+
+    fn deadlock(&self, first: &str, second: &str) -> String {
+        let Self(finding, _) = self;
+        let set = finding.second.op;
+        let (signal, wait) = match &finding.first {
+            Some(Party { kind: OpKind::Signal { signal, .. }, op, .. }) => (*signal, *op),
+            _ => (0, set),
+        };
+        let waits = format!("{first} waits for signal {signal} (#{wait}), which");
+        match (finding.class, &finding.second.kind) {
+            (Class::DeadlockRisk, _) => {
+                format!("{waits} {second} sets (#{set}); host functions may be serialised")
+            }
+            (_, OpKind::Signal { what: Signalled::Set, .. }) => {
+                format!("{waits} {second} sets only after that (#{set})")
+            }
+            _ => format!("{waits} nothing has set, while {second} waits too (#{set})"),
         }
     }
 
@@ -157,12 +181,20 @@ impl Text<'_> {
             let verb = match (finding.class, finding.conflict, is_first) {
                 (Class::FreeRacesUse | Class::FreeInFlight, _, false) => "free",
                 (Class::UseBeforeAlloc, _, true) => "alloc",
+                (Class::Deadlock | Class::DeadlockRisk, ..) => match party.kind {
+                    OpKind::Signal { what: Signalled::Set, .. } => "set",
+                    _ => "wait",
+                },
                 (_, Some(conflict), _) => does(conflict, is_first),
                 _ => "",
             };
             let verb = if verb.is_empty() { verb.to_owned() } else { format!("{verb:<5} ") };
             let gap = if text.is_empty() { "  " } else { "   " };
-            text += &format!("{gap}#{} {verb}enqueued {}", party.op, names.place(party));
+            let called = match party.kind {
+                OpKind::Signal { .. } | OpKind::Sync { .. } => "",
+                _ => "enqueued ",
+            };
+            text += &format!("{gap}#{} {verb}{called}{}", party.op, names.place(party));
         }
         text
     }

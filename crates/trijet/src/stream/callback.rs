@@ -15,18 +15,20 @@
 
 use super::recorders::Recorders;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::DeviceId;
+use crate::base::id::{DeviceId, LaneId, Position};
+use crate::base::ledger::StreamClass;
 use crate::device::driver::HostFn;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Refused calls of one host function that a record keeps.
 const REFUSED_MAX: usize = 16;
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static INSIDE: Cell<Option<At>> = const { Cell::new(None) };
     /// Calls that the host function made which runs on this thread.
     static REFUSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
@@ -51,18 +53,44 @@ fn refused(op: &'static str) -> Error {
 /// Whether this thread runs a host function at the moment.
 #[inline]
 pub(crate) fn inside() -> bool {
+    INSIDE.get().is_some()
+}
+
+/// The host function that this thread runs at the moment.
+#[inline]
+pub(crate) fn running() -> Option<At> {
     INSIDE.get()
+}
+
+/// Where a host function stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) position: Position,
+    pub(crate) device: DeviceId,
+    pub(crate) class: StreamClass,
 }
 
 /// A closure that is either pending, or has run, or was dropped.
 #[derive(Clone)]
-pub(crate) struct Slot(Arc<Mutex<Option<HostFn>>>);
+pub(crate) struct Slot(Arc<Pending>);
+
+struct Pending {
+    run: Mutex<Option<HostFn>>,
+    /// Its number in its lane, which it is given before the driver has it.
+    seq: AtomicU64,
+}
 
 impl Slot {
     /// Drops the closure, unless it has been called.
     pub(crate) fn empty(&self) {
-        let run = self.0.lock().map(|mut run| run.take());
+        let run = self.0.run.lock().map(|mut run| run.take());
         drop(run);
+    }
+
+    /// The closure is about to be enqueued under this number.
+    pub(crate) fn number(&self, seq: u64) {
+        // The driver runs it after it was handed over, which orders the two.
+        self.0.seq.store(seq, Ordering::Relaxed);
     }
 }
 
@@ -98,25 +126,26 @@ impl HostFns {
     /// if the driver refuses.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        device: DeviceId,
+        (device, lane, class): (DeviceId, LaneId, StreamClass),
         site: &'static Location<'static>,
         run: HostFn,
     ) -> (Slot, HostFn) {
-        let slot = Slot(Arc::new(Mutex::new(Some(run))));
+        let slot = Slot(Arc::new(Pending { run: Mutex::new(Some(run)), seq: AtomicU64::new(0) }));
         let mut pending = self.pending.lock().expect("no user code under this lock");
         // Finished slots are swept when the list is long enough to pay for the pass.
         if pending.len() == pending.capacity() {
-            pending.retain(|(_, slot)| slot.0.lock().is_ok_and(|run| run.is_some()));
+            pending.retain(|(_, slot)| slot.0.run.lock().is_ok_and(|run| run.is_some()));
         }
         pending.push((device, slot.clone()));
         drop(pending);
         let (this, called) = (Arc::clone(self), slot.clone());
         let call = move || {
-            let run = called.0.lock().expect("no user code under this lock").take();
+            let run = called.0.run.lock().expect("no user code under this lock").take();
             let Some(run) = run else { return };
-            INSIDE.set(true);
+            let position = Position { lane, seq: called.0.seq.load(Ordering::Relaxed) };
+            INSIDE.set(Some(At { position, device, class }));
             let outcome = catch_unwind(AssertUnwindSafe(run));
-            INSIDE.set(false);
+            INSIDE.set(None);
             for call in REFUSED.take() {
                 this.recorders.note_refused(call, device, site);
             }

@@ -348,6 +348,17 @@ impl LaneRef {
         uses: &[Use<'_>],
         run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
     ) -> Result<(Position, R)> {
+        self.enqueue_at(spec, uses, |driver, stream, _| run(driver, stream))
+    }
+
+    /// Like [`LaneRef::enqueue`], for what has to know its position.
+    #[inline]
+    pub(crate) fn enqueue_at<R>(
+        &self,
+        spec: &Spec,
+        uses: &[Use<'_>],
+        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
+    ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
         self.driver().pause();
         let alone = self.alone(spec, uses)?;
@@ -396,12 +407,13 @@ impl LaneRef {
         &self,
         state: &State,
         uses: &[Use<'_>],
-        run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
+        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
     ) -> Result<R> {
-        run(self.driver(), self.stream).inspect_err(|error| {
+        let position = Position { lane: self.id, seq: state.seq + 1 };
+        run(self.driver(), self.stream, position).inspect_err(|error| {
             self.universe.note_loss(self.device, error);
             if mutant::on(6, "a refused operation leaves its stamp") {
-                stamp(uses, Position { lane: self.id, seq: state.seq + 1 }, Returns::AtOnce);
+                stamp(uses, position, Returns::AtOnce);
             }
         })
     }
@@ -426,7 +438,7 @@ impl LaneRef {
         spec: &Spec,
         uses: &[Use<'_>],
         alone: Option<bool>,
-        run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
+        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
     ) -> Result<(Position, R)> {
         let mut needs = Needs::new();
         let crossed = match alone {

@@ -21,7 +21,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// The position of what is in no lane.
-const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
+pub(super) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
 
 /// Somebody records, and the call began then.
 #[derive(Debug, Clone, Copy)]

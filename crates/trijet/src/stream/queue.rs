@@ -8,6 +8,7 @@ use super::event::{Event, Ticket};
 use super::lane::{LaneRef, Mark, Records, Returns, Spec};
 use super::ready::{Point, Ready};
 use crate::base::error::Result;
+use crate::base::id::Position;
 use crate::base::ledger::{Engine, OpKind};
 use crate::base::mutant;
 use crate::device::driver::{Driver, Readiness, StreamHandle, StreamKind};
@@ -125,10 +126,14 @@ impl Stream {
     #[track_caller]
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
-        let fns = &self.lane().universe.host_fns;
-        let (slot, call) = fns.admit(self.lane().device, Location::caller(), Box::new(run));
-        let enqueue = |driver: &dyn Driver, stream| driver.host_fn(stream, call);
-        self.lane().enqueue(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
+        let lane = self.lane();
+        let at = (lane.device, lane.id, lane.class());
+        let (slot, call) = lane.universe.host_fns.admit(at, Location::caller(), Box::new(run));
+        let enqueue = |driver: &dyn Driver, stream, position: Position| {
+            slot.number(position.seq);
+            driver.host_fn(stream, call)
+        };
+        lane.enqueue_at(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }
 
     /// Makes future work of this stream wait for what `event` stands for at this call (law A7).

@@ -20,7 +20,7 @@ struct Who {
     of_calls: Attached,
     /// The one of `Device::record`.
     kept: Option<Arc<Recorder>>,
-    checker: Option<Arc<Mutex<Checker>>>,
+    checker: Option<(Arc<Mutex<Checker>>, Arc<Recorder>)>,
 }
 
 /// The recorders of a universe.
@@ -87,18 +87,24 @@ impl Recorders {
             return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
         }
         let checker = Arc::new(Mutex::new(Checker::new(options)));
-        who.checker = Some(Arc::clone(&checker));
-        drop(who);
-        let read = move |op: Op| checker.lock().expect("the checker does not panic").push(&op);
+        let reads = Arc::clone(&checker);
+        let read = move |op: Op| reads.lock().expect("the checker does not panic").push(&op);
         let recorder = Arc::new(Recorder::untimed(Ledger::read_by(Box::new(read))));
+        who.checker = Some((checker, Arc::clone(&recorder)));
+        drop(who);
         self.add(&recorder);
         Ok(recorder)
     }
 
-    /// What the checker knows so far, if there is one.
+    /// What the checker knows so far, if there is one; of waits that have not ended, that they have
+    /// not: a program that hangs has its verdict too.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        let checker = self.who().checker.clone()?;
-        let checker = checker.lock().expect("the checker does not panic").clone();
+        let (checker, recorder) = self.who().checker.clone()?;
+        let (mut checker, held) = recorder.ledger.held(|held| {
+            let checker = checker.lock().expect("the checker does not panic").clone();
+            (checker, held.clone())
+        });
+        held.iter().for_each(|op| checker.push(op));
         Some(checker.finish())
     }
 

@@ -12,7 +12,7 @@ use super::recording::{Recording, TimesFrom};
 use super::universe::Universe;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId};
-use crate::base::ledger::{Engine, Ledger, Op, Times};
+use crate::base::ledger::{Engine, Ledger, Op, OpKind, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
 use crate::trace::file::{AboutDevice, TimeSource};
@@ -84,13 +84,18 @@ impl Instants {
     }
 }
 
-/// Numbers threads and allocations from 1 in the order in which they appear. Their own numbers
-/// count over the process: a run that is repeated in it would give another record.
+/// Numbers threads, allocations and signals from 1 in the order in which they appear. Their own
+/// numbers count over the process: a run that is repeated in it would give another record.
 fn number_by_appearance(ops: &mut [Op]) {
     let (mut threads, mut blocks) = (BTreeMap::new(), BTreeMap::new());
+    let mut signals = BTreeMap::new();
     for op in ops {
         let next = threads.len() as u64 + 1;
         op.thread = *threads.entry(op.thread).or_insert(next);
+        if let OpKind::Signal { signal, .. } = &mut op.kind {
+            let next = signals.len() as u64 + 1;
+            *signal = *signals.entry(*signal).or_insert(next);
+        }
         for access in &mut op.accesses {
             let next = BlockId(blocks.len() as u64 + 1);
             access.block = *blocks.entry(access.block).or_insert(next);

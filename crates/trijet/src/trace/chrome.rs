@@ -190,7 +190,10 @@ fn call(op: &Op) -> (&'static str, String) {
         OpKind::Call(HostCall::Load) => "cudaLibraryLoadData",
         OpKind::Call(HostCall::Release) => "cudaMemPoolTrimTo",
         OpKind::Gone { .. } => "cudaEventDestroy",
-        OpKind::Host | OpKind::Fault { .. } | OpKind::Call(HostCall::InHostFn) => {
+        OpKind::Host
+        | OpKind::Fault { .. }
+        | OpKind::Call(HostCall::InHostFn)
+        | OpKind::Signal { .. } => {
             return ("user_annotation", op.label.clone().into_owned());
         }
     };

@@ -88,7 +88,7 @@ pub fn category(ops: &[Op], node: Node) -> Category {
         OpKind::Call(HostCall::Load) => Category::Load,
         OpKind::CopyNow | OpKind::FillNow => Category::Copy,
         OpKind::Copy | OpKind::Batch(_) if pageable() => Category::Copy,
-        OpKind::Host => Category::User,
+        OpKind::Host | OpKind::Signal { .. } => Category::User,
         _ => Category::Enqueue,
     }
 }

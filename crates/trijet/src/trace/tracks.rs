@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
-use crate::base::ledger::{Engine, HostCall, Op, OpKind, StreamClass, Times, Waited};
+use crate::base::ledger::{Engine, HostCall, Op, OpKind, Signalled, StreamClass, Times, Waited};
 use std::collections::BTreeMap;
 
 /// What a track shows. The order is the order on the page.
@@ -134,6 +134,9 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Gone { .. }, _) => "end of an event",
         (OpKind::Fault { .. }, _) => "lost context",
         (OpKind::Open, _) => "new stream",
+        (OpKind::Signal { what: Signalled::Set, .. }, _) => "set of a signal",
+        (OpKind::Signal { what: Signalled::Gone, .. }, _) => "end of a signal",
+        (OpKind::Signal { .. }, _) => "wait for a signal",
         (OpKind::Wait { .. }, _) => "wait of a stream",
     }
 }

@@ -4,8 +4,8 @@ use super::log::{A, B, C, D, E, log, part, r, w};
 use std::borrow::Cow;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, Place, SourceOrder,
-    StreamClass, Waited,
+    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, Place, Signalled,
+    SourceOrder, StreamClass, Waited,
 };
 use trijet::base::prng::Prng;
 use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
@@ -37,6 +37,9 @@ fn kind(prng: &mut Prng) -> OpKind {
     let by = pick(prng, &[Asked::User, Asked::Ordering]);
     let order = pick(prng, &[SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any]);
     let call = pick(prng, &[HostCall::Load, HostCall::Release]);
+    let all = [Signalled::Set, Signalled::Wait, Signalled::Found, Signalled::Gone];
+    let signalled = pick(prng, &all);
+    let inside = Some(Position { seq: number(prng), ..position }).filter(|_| prng.below(2) == 0);
     let culprit = Some(position).filter(|_| event.is_multiple_of(2));
     pick(
         prng,
@@ -59,6 +62,8 @@ fn kind(prng: &mut Prng) -> OpKind {
             OpKind::Call(call),
             OpKind::Open,
             OpKind::Wait { event, on: position, by },
+            OpKind::Signal { signal: event, what: signalled, inside },
+            OpKind::Signal { signal: 1, what: signalled, inside },
         ],
     )
 }

@@ -3,7 +3,7 @@
 use super::log::{A, B, D, E, H, Log, log, part, r, w};
 use std::path::Path;
 use trijet::base::id::{BlockId, LaneId};
-use trijet::base::ledger::{Mode, OpKind};
+use trijet::base::ledger::{Mode, OpKind, Signalled};
 use trijet::check::Names;
 
 fn names() -> Names {
@@ -47,6 +47,16 @@ fn the_report_in_the_manual_is_one_of_the_golden_ones() {
 #[test]
 fn the_host_overwrites_what_an_upload_reads() {
     is_golden("check-host.txt", log().copy(B, D, H).undeclared(A).host(w(H)));
+}
+
+/// Cases 32 and 33 as reports.
+#[test]
+fn waits_that_nothing_answers() {
+    let risky = log().host_fn(A).host_fn(B);
+    let risky = risky.inside(A, 1, 8, Signalled::Wait).inside(B, 1, 8, Signalled::Set);
+    let faulty = risky.host_fn(A).inside(A, 2, 7, Signalled::Wait).sync(A);
+    let faulty = faulty.signal(7, Signalled::Set);
+    is_golden("check-deadlock.txt", faulty);
 }
 
 #[test]

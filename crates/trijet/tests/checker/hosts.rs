@@ -68,7 +68,6 @@ fn a_copy_at_once_from_pageable_memory_is_only_staged() {
     now().sync(LEGACY).k(A, &[r(D)]).is_silent();
 }
 
-/// Cases 31 to 33 do not show in a record: the host device refuses or names them when they run.
 #[test]
 fn case_34_a_host_function_is_an_operation_of_its_stream() {
     let noted = |lane| log().copy(A, H, D).work(OpKind::HostFn, lane, "note", &[r(H)]);

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Site, StreamClass, Waited,
+    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Signalled, Site,
+    StreamClass, Waited,
 };
 use trijet::check::{Class, Options, Verdict, check_with};
 
@@ -146,6 +147,26 @@ impl Log {
 
     pub(crate) fn esync(self, event: u64) -> Self {
         self.synced(Waited::Event(event), A, Outcome::Complete)
+    }
+
+    /// A host function.
+    pub(crate) fn host_fn(self, lane: u32) -> Self {
+        self.work(OpKind::HostFn, lane, "host function", &[])
+    }
+
+    /// The thread does something with a signal.
+    pub(crate) fn signal(self, signal: u64, what: Signalled) -> Self {
+        self.push(OpKind::Signal { signal, what, inside: None }, A, "signal", &[])
+    }
+
+    /// The host function of that number in its stream does.
+    pub(crate) fn inside(self, lane: u32, seq: u64, signal: u64, what: Signalled) -> Self {
+        let at = Position { lane: LaneId(lane), seq };
+        let kind = OpKind::Signal { signal, what, inside: Some(at) };
+        let mut this = self.push(kind, lane, "signal", &[]);
+        let op = this.ops.last_mut().expect("one was pushed");
+        (op.position, op.thread) = (at, 99);
+        this
     }
 
     /// From here on, calls are of that thread.

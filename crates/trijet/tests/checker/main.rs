@@ -5,8 +5,10 @@
 mod damaged;
 mod golden;
 mod hosts;
+mod judged;
 mod live;
 mod lives;
 mod log;
 mod pitfalls;
+mod signals;
 mod streams;

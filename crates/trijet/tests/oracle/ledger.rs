@@ -89,7 +89,11 @@ impl Reader {
                 return;
             }
             // They order nothing among the accesses that the judge looks at.
-            OpKind::Call(_) | OpKind::AllocNow | OpKind::FreeNow | OpKind::Fault { .. } => return,
+            OpKind::Call(_)
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+            | OpKind::Signal { .. } => return,
             _ => {}
         }
         self.threads(op);
@@ -127,6 +131,7 @@ impl Reader {
             | OpKind::FreeNow
             | OpKind::Fault { .. }
             | OpKind::Gone { .. }
+            | OpKind::Signal { .. }
             | OpKind::Call(_) => unreachable!("they are read above"),
             OpKind::Record { event, by } => {
                 let what = What::Record { event: self.event(*event), stream, by: asked(*by) };

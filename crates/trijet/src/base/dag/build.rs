@@ -4,7 +4,9 @@
 use super::{Dag, Edge, Kernels, Moment, Node};
 use crate::base::clocks::Clocks;
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Engine, Op, OpKind, Outcome, Place, StreamClass, Times, Waited};
+use crate::base::ledger::{
+    Engine, Op, OpKind, Outcome, Place, Signalled, StreamClass, Times, Waited,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// A stream, as far as the ledger was read.
@@ -281,6 +283,9 @@ impl Builder<'_> {
         match self.ops[index].kind {
             OpKind::Sync { what, outcome } => self.sync(index, what, outcome),
             OpKind::Gone { event } => drop(self.records.remove(&event)),
+            // A host function is no call of the thread that runs it.
+            OpKind::Signal { inside: Some(_), .. }
+            | OpKind::Signal { what: Signalled::Gone, .. } => {}
             OpKind::Open => {
                 // The stream before left nothing pending: nothing of it precedes this one.
                 let lane = self.lane(self.ops[index].position.lane);

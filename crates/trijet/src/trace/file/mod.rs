@@ -1,14 +1,17 @@
 //! A record in a file: what was run, where its times come from, and every operation.
 //!
 //! ```text
-//! file  := "TRIJETL1" block*                    the last block is End
-//! block := kind:u8 length:u32 crc:u32 payload   little-endian; crc is CRC-32 of the payload
+//! file  := "TRIJETL2" block*                    the last block is End
+//! block := kind:u8 length:u32 crc:u32 payload   little-endian; crc is CRC-32 of magic and payload
 //! ```
 //! Payloads are `postcard` (variable-length integers). `About` comes first and once. `Texts` holds
 //! new names, numbered from 0 over the file; `Ops` holds operations, whose times are differences to
 //! the operation before; `End` counts what the file holds, so that a file that was cut is known to
 //! be. A reader takes one block at a time, refuses one that is larger than a writer makes, and never
 //! trusts a length for memory: damage is an error that says where.
+//!
+//! Version 2 has signals; what version 1 has stands in it in the same form, so that a reader takes
+//! both. Checksums of version 1 are of the payload alone.
 #![forbid(unsafe_code)]
 
 mod reader;
@@ -21,7 +24,19 @@ pub use writer::Writer;
 use crate::base::clocks::Clocks;
 use serde::{Deserialize, Serialize};
 
-const MAGIC: [u8; 8] = *b"TRIJETL1";
+const MAGIC: [u8; 8] = *b"TRIJETL2";
+/// The last byte of the magic of files that can be read too.
+const OLDER: u8 = b'1';
+/// The checksum of a payload. With the magic in it, a version that was changed is found.
+fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    if magic == MAGIC {
+        crc.update(&magic);
+    }
+    crc.update(payload);
+    crc.finalize()
+}
+
 /// Operations of one block.
 const OPS_MAX: usize = 4096;
 /// The most bytes of a payload. A block of operations that would be longer is closed before.

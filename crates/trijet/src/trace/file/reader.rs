@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::row::{Before, Row};
-use super::{About, End, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX, TEXTS_MAX};
+use super::{About, End, Kind, MAGIC, OLDER, OPS_MAX, PAYLOAD_MAX, TEXTS_MAX, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
 use std::io::Read;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
+    magic: [u8; 8],
     /// Where the next block begins.
     at: u64,
     about: About,
@@ -56,6 +57,7 @@ impl<R: Read> Reader<R> {
         };
         let mut reader = Self {
             input,
+            magic: MAGIC,
             at: 0,
             about,
             texts: Vec::new(),
@@ -72,11 +74,12 @@ impl<R: Read> Reader<R> {
         if magic[..7] != MAGIC[..7] {
             return Err(damaged(0, "this is no ledger"));
         }
-        if magic != MAGIC {
+        if magic != MAGIC && magic[7] != OLDER {
             let version = char::from(magic[7]).escape_default();
-            let cause = format!("a ledger of version {version}; this program reads version 1");
+            let cause = format!("a ledger of version {version}; this program reads 1 and 2");
             return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
+        reader.magic = magic;
         reader.at = MAGIC.len() as u64;
         if reader.block()? != Kind::About {
             return Err(damaged(MAGIC.len() as u64, "it does not say what it is of"));
@@ -115,7 +118,7 @@ impl<R: Read> Reader<R> {
         let mut payload = std::mem::take(&mut self.payload);
         payload.resize(length, 0);
         self.exact(&mut payload)?;
-        if crc32fast::hash(&payload) != word(5) {
+        if checksum(self.magic, &payload) != word(5) {
             return Err(damaged(self.at, "the checksum does not match"));
         }
         self.payload = payload;

@@ -5,8 +5,8 @@ use super::*;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Site, SourceOrder,
-    StreamClass, Times, Waited,
+    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Signalled, Site,
+    SourceOrder, StreamClass, Times, Waited,
 };
 use crate::base::units::Nanos;
 use proptest::collection::vec;
@@ -29,6 +29,13 @@ fn kind() -> impl Strategy<Value = OpKind> {
     let what = prop_oneof![any::<u64>().prop_map(Waited::Event), Just(Waited::Stream)];
     let outcome = prop_oneof![Just(Outcome::Pending), Just(Outcome::Complete)];
     let on = (0u32..9, any::<u64>()).prop_map(|(lane, seq)| Position { lane: LaneId(lane), seq });
+    let signalled = prop_oneof![
+        Just(Signalled::Set),
+        Just(Signalled::Wait),
+        Just(Signalled::Found),
+        Just(Signalled::Gone)
+    ];
+    let inside = proptest::option::of(on.clone());
     prop_oneof![
         Just(OpKind::Alloc),
         Just(OpKind::Free),
@@ -43,6 +50,11 @@ fn kind() -> impl Strategy<Value = OpKind> {
         Just(OpKind::Open),
         (any::<u64>(), by.clone()).prop_map(|(event, by)| OpKind::Record { event, by }),
         (any::<u64>(), on, by).prop_map(|(event, on, by)| OpKind::Wait { event, on, by }),
+        (any::<u64>(), signalled, inside).prop_map(|(signal, what, inside)| OpKind::Signal {
+            signal,
+            what,
+            inside
+        }),
         (what, outcome).prop_map(|(what, outcome)| OpKind::Sync { what, outcome }),
     ]
 }
@@ -163,7 +175,7 @@ proptest! {
         for (kind, payload) in blocks {
             bytes.push(kind);
             bytes.extend(u32::try_from(payload.len()).expect("short").to_le_bytes());
-            bytes.extend(crc32fast::hash(&payload).to_le_bytes());
+            bytes.extend(checksum(MAGIC, &payload).to_le_bytes());
             bytes.extend(payload);
         }
         drop(read(&bytes));
@@ -191,10 +203,34 @@ fn many_operations_need_many_blocks_and_few_bytes() {
 #[test]
 fn another_version_is_named() {
     let mut bytes = write(&[]).expect("memory takes all");
-    bytes[7] = b'2';
-    let error = read(&bytes).expect_err("version 2");
-    assert!(error.to_string().contains("version 2"), "{error}");
+    bytes[7] = b'3';
+    let error = read(&bytes).expect_err("version 3");
+    assert!(error.to_string().contains("version 3"), "{error}");
     assert!(read(b"PK\x03\x04 a zip").expect_err("a zip").to_string().contains("no ledger"));
+}
+
+/// What had been written before there were signals can be read: the same bytes with other
+/// checksums.
+#[test]
+fn a_record_of_the_first_version_is_read() {
+    let bytes = write(&[plain("kernel", 7)]).expect("memory takes all");
+    let mut first = bytes.clone();
+    first[..8].copy_from_slice(b"TRIJETL1");
+    assert!(read(&first).expect_err("its checksums are").to_string().contains("checksum"));
+    let mut at = 8;
+    while at < first.len() {
+        let length = first[at + 1..at + 5].try_into().expect("four bytes");
+        let end = at + 9 + usize::try_from(u32::from_le_bytes(length)).expect("a short block");
+        let crc = crc32fast::hash(&first[at + 9..end]);
+        first[at + 5..at + 9].copy_from_slice(&crc.to_le_bytes());
+        at = end;
+    }
+    assert_eq!(text(&read(&first).expect("it is whole")), text(&[plain("kernel", 7)]));
+    // The kinds that version 1 had keep their numbers.
+    let number = |kind: &OpKind| postcard::to_allocvec(kind).expect("a few bytes")[0];
+    let wait = OpKind::Wait { event: 0, on: plain("", 0).position, by: Asked::User };
+    assert_eq!((number(&OpKind::Alloc), number(&OpKind::HostFn), number(&wait)), (0, 8, 18));
+    assert_eq!(&bytes[..8], b"TRIJETL2");
 }
 
 /// A length is no promise: it is refused before any memory is taken for it.
@@ -214,7 +250,7 @@ fn names_without_end_are_refused() {
     for _ in 0..10 {
         bytes.push(2);
         bytes.extend(u32::try_from(payload.len()).expect("short").to_le_bytes());
-        bytes.extend(crc32fast::hash(&payload).to_le_bytes());
+        bytes.extend(checksum(MAGIC, &payload).to_le_bytes());
         bytes.extend(&payload);
     }
     let error = read(&bytes).expect_err("70 MiB of names");

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::row::{Before, Row};
-use super::{About, End, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX};
+use super::{About, End, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
 use serde::Serialize;
@@ -82,7 +82,7 @@ impl<W: Write> Writer<W> {
         let mut head = [0; 9];
         head[0] = kind as u8;
         head[1..5].copy_from_slice(&length.to_le_bytes());
-        head[5..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+        head[5..].copy_from_slice(&checksum(MAGIC, payload).to_le_bytes());
         self.out.write_all(&head).map_err(failed)?;
         self.out.write_all(payload).map_err(failed)
     }

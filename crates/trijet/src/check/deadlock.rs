@@ -1,0 +1,110 @@
+//! What is said of waits for signals that may never be answered.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::about;
+use super::explain::{Context, find};
+use super::hazard::{Class, Finding, Party};
+use super::order::{Actor, Hop, Stuck};
+use crate::base::ledger::{OpKind, Signalled};
+
+impl Context<'_> {
+    pub(super) fn stuck(&self, stuck: &Stuck) -> Option<Finding> {
+        let hop = stuck.hops.first()?;
+        let class = if stuck.first.is_some() { Class::DeadlockRisk } else { Class::Deadlock };
+        let second = find(self.parties, hop.answer)?.clone();
+        let mut finding = about(class, second, Vec::new());
+        finding.first = Some(find(self.parties, hop.need.op)?.clone());
+        match stuck.first {
+            Some(first) => self.risky(hop, first, &mut finding),
+            None => self.cyclic(&stuck.hops, &mut finding),
+        }
+        Some(finding)
+    }
+
+    /// Law A28.
+    fn risky(&self, hop: &Hop, first: u64, finding: &mut Finding) {
+        let waiter = self.order.host_fn_op(hop.need.by);
+        let (waits, sets) = (self.host_fn(waiter), self.host_fn(Some(first)));
+        let streams = (self.stream_of(waiter), self.stream_of(Some(first)));
+        finding.known = format!(
+            "nothing orders {waits} after {sets}, so it may run first, and may keep the other from \
+             running while it waits"
+        );
+        finding.fix = format!(
+            "record an event on {} after #{first} and make {} wait for it before #{}",
+            streams.1,
+            streams.0,
+            waiter.unwrap_or(hop.need.op)
+        );
+        finding.rules = vec!["A28"];
+    }
+
+    fn cyclic(&self, hops: &[Hop], finding: &mut Finding) {
+        let mut words: Vec<String> = Vec::new();
+        let mut say = |word: String| {
+            if words.last() != Some(&word) {
+                words.push(word);
+            }
+        };
+        // Whoever is to set waits for the next one of the cycle, the last for the first.
+        let last = hops.last().map(|hop| hop.by);
+        last.into_iter().for_each(|by| say(self.actor(by)));
+        for hop in hops {
+            if let Actor::HostFn(..) = hop.need.by {
+                say(self.stream_of(self.order.host_fn_op(hop.need.by)));
+            }
+            say(self.actor(hop.need.by));
+            say(self.actor(hop.by));
+        }
+        finding.known = format!("each waits for the next: {}", words.join(" -> "));
+        for hop in hops {
+            let Some(learned) = hop.learned else { continue };
+            let place = self.place(learned);
+            finding.known += &format!("; {} waits {place}", self.actor(hop.by));
+        }
+        let (Some(hop), Some(last)) = (hops.first(), hops.last()) else { return };
+        let signal = hop.need.signal;
+        let is_set = matches!(finding.second.kind, OpKind::Signal { what: Signalled::Set, .. });
+        finding.fix = match (hop.learned.or(last.learned), is_set) {
+            (Some(wait), _) => {
+                format!("set signal {signal} before the wait at #{wait}, or on another thread")
+            }
+            (None, true) => format!("set signal {signal} where nothing follows #{}", hop.need.op),
+            (None, false) => format!("set signal {signal} before #{}", finding.second.op),
+        };
+        let has_host_fn = hops.iter().any(|hop| matches!(hop.need.by, Actor::HostFn(..)));
+        finding.rules = if has_host_fn { vec!["A27", "A28"] } else { vec!["A2"] };
+    }
+
+    fn actor(&self, by: Actor) -> String {
+        match by {
+            Actor::Thread(thread) => {
+                let thread = self.order.threads.get(thread);
+                thread
+                    .map_or_else(|| "a thread".to_owned(), |thread| format!("thread {}", thread.id))
+            }
+            Actor::HostFn(..) => match self.order.host_fn_op(by) {
+                Some(op) => format!("host function #{op}"),
+                None => "a host function".to_owned(),
+            },
+        }
+    }
+
+    fn party(&self, op: Option<u64>) -> Option<&Party> {
+        find(self.parties, op?)
+    }
+
+    fn host_fn(&self, op: Option<u64>) -> String {
+        match op {
+            Some(op) => format!("host function #{op} on {}", self.stream_of(Some(op))),
+            None => "the host function".to_owned(),
+        }
+    }
+
+    fn stream_of(&self, op: Option<u64>) -> String {
+        let stream = self.party(op).map(|party| self.names.stream(party));
+        stream.unwrap_or_else(|| "its stream".to_owned())
+    }
+}

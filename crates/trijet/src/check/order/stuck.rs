@@ -1,0 +1,239 @@
+//! Which waits for signals can never be answered, or only if host functions run in the right order.
+//!
+//! A set answers a wait unless it comes after some wait that cannot be answered itself: so the waits
+//! that can be answered are found by going over them until there are no more, and each of the rest
+//! waits for another one of the rest. A signal that nobody has set by the end of the record may be set
+//! by whatever is in the record and has an end still to come: a thread after the wait that it is in,
+//! a host function of which nobody knows that it is complete.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::signals::{HostFn, Need, Set};
+use super::{Actor, Order, Stamp};
+use crate::base::clock::VectorClock;
+use std::collections::BTreeSet;
+
+/// A wait of a cycle, and what could answer it.
+#[derive(Debug, Clone)]
+pub(in crate::check) struct Hop {
+    pub(in crate::check) need: Need,
+    /// The record of the set, or what keeps the one from it who would have to set.
+    pub(in crate::check) answer: u64,
+    pub(in crate::check) by: Actor,
+    /// Where that one learned that the next wait is over.
+    pub(in crate::check) learned: Option<u64>,
+}
+
+/// Waits that may never be answered.
+#[derive(Debug, Clone)]
+pub(in crate::check) struct Stuck {
+    /// The cycle, or the one wait that is answered only if host functions run in the right order.
+    pub(in crate::check) hops: Vec<Hop>,
+    /// The host function that may have to run first, if it is a matter of their order.
+    pub(in crate::check) first: Option<u64>,
+}
+
+/// Something that could answer a wait.
+#[derive(Debug, Clone, Copy)]
+struct Answer<'a> {
+    op: u64,
+    by: Actor,
+    clock: &'a VectorClock,
+    /// It is in the record.
+    is_set: bool,
+}
+
+type Key = (u64, Actor);
+
+impl Order {
+    /// Whether who has `clock` behind itself follows the wait.
+    fn follows(&self, clock: &VectorClock, need: &Need) -> bool {
+        let is_over =
+            |lane: usize, seq| clock.covers(Stamp { lane: self.lanes[lane].component, seq });
+        clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
+    }
+
+    /// The host function that has to run before the waiting one for the set to come, and that nothing
+    /// puts before it.
+    fn risk(&self, need: &Need, clock: &VectorClock) -> Option<u64> {
+        let Actor::HostFn(own, seq) = need.by else { return None };
+        let before = &self.signals.host_fn(own, seq)?.before;
+        self.signals.host_fns.iter().filter(|(lane, _)| **lane != own).find_map(|(lane, fns)| {
+            let component = self.lanes[*lane].component;
+            let ended = clock.get(component);
+            let begun = fns.inner.map_or(0, |(begun, _)| clock.get(begun));
+            let is_open = |one: &&HostFn| {
+                before.get(component) < one.seq && (one.seq <= ended || one.seq == begun)
+            };
+            fns.list.iter().rev().find(is_open).map(|one| one.op)
+        })
+    }
+
+    /// Whether some set answers the wait without doubt.
+    pub(super) fn is_answered(&self, need: &Need) -> bool {
+        let Some(held) = self.signals.of.get(&need.signal) else { return false };
+        held.sets.iter().any(|set| {
+            let follows = |other: &Need| self.follows(&set.clock, other);
+            !self.signals.needs.values().any(follows) && self.risk(need, &set.clock).is_none()
+        })
+    }
+
+    /// The wait was answered by the first set: whether that is a matter of the order of host functions.
+    pub(super) fn risk_of_first(&self, need: &Need) -> Option<Stuck> {
+        let set = self.signals.of.get(&need.signal)?.sets.first()?;
+        let first = self.risk(need, &set.clock)?;
+        (!need.reported)
+            .then(|| Stuck { hops: vec![hop(need, &answer(set), None)], first: Some(first) })
+    }
+
+    /// What could answer a wait; `None` when something could of which nothing is known.
+    fn answers(&self, need: &Need) -> Option<Vec<Answer<'_>>> {
+        let held = self.signals.of.get(&need.signal);
+        let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();
+        if !sets.is_empty() {
+            return Some(sets);
+        }
+        if self.signals.is_set_early(need.signal) || self.has_other_host_fn(need) {
+            return None;
+        }
+        let threads = self.threads.iter().enumerate().map(|(number, thread)| {
+            let own = self.signals.needs.values().find(|need| need.by == Actor::Thread(number));
+            let last = own.map_or(need.op, |own| own.op);
+            let (op, clock) = match &thread.blocked {
+                Some((op, then)) => (*op, then),
+                None => (last, &thread.known),
+            };
+            Answer { op, by: Actor::Thread(number), clock, is_set: false }
+        });
+        // What waits itself may set afterwards.
+        let others = self.signals.needs.values().filter(|other| other.by != need.by);
+        let waiting = others.filter_map(|other| {
+            let Actor::HostFn(lane, seq) = other.by else { return None };
+            let clock = self.signals.host_fn(lane, seq)?.inside.as_ref()?;
+            Some(Answer { op: other.op, by: other.by, clock, is_set: false })
+        });
+        Some(threads.chain(waiting).collect())
+    }
+
+    /// Whether a host function may still run that neither waits nor follows the wait.
+    fn has_other_host_fn(&self, need: &Need) -> bool {
+        let waiter = match need.by {
+            Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before),
+            Actor::Thread(thread) => Some(&self.threads[thread].known),
+        };
+        self.signals.host_fns.iter().any(|(lane, fns)| {
+            let has_ended = |one: &HostFn| {
+                let end = Stamp { lane: self.lanes[*lane].component, seq: one.seq };
+                waiter.is_some_and(|waiter| waiter.covers(end))
+                    || self.threads.iter().any(|thread| thread.known.covers(end))
+            };
+            fns.list.iter().any(|one| {
+                let is_it = need.by == Actor::HostFn(*lane, one.seq);
+                let waits =
+                    self.signals.needs.keys().any(|key| key.1 == Actor::HostFn(*lane, one.seq));
+                !is_it && !waits && !has_ended(one) && !self.follows(&one.before, need)
+            })
+        })
+    }
+
+    /// What is to be said of the waits that are not answered without doubt.
+    pub(in crate::check) fn stuck(&self) -> Vec<Stuck> {
+        let needs = &self.signals.needs;
+        let mut open: BTreeSet<Key> = needs.keys().copied().collect();
+        let covers = |open: &BTreeSet<Key>, one: &Answer<'_>| {
+            open.iter().any(|key| self.follows(one.clock, &needs[key]))
+        };
+        loop {
+            let answered: Vec<Key> = open
+                .iter()
+                .filter(|key| {
+                    let answers = self.answers(&needs[key]);
+                    answers.is_none_or(|all| all.iter().any(|one| !covers(&open, one)))
+                })
+                .copied()
+                .collect();
+            if answered.is_empty() {
+                break;
+            }
+            open.retain(|key| !answered.contains(key));
+        }
+        let closed = needs.iter().filter(|(key, need)| !open.contains(key) && !need.reported);
+        let mut found: Vec<Stuck> = closed
+            .filter_map(|(_, need)| {
+                let answers = self.answers(need)?;
+                let real = answers.iter().filter(|one| {
+                    one.is_set && !covers(&open, one) && !self.follows(one.clock, need)
+                });
+                let risks: Vec<_> = real.map(|one| (one, self.risk(need, one.clock))).collect();
+                let (one, first) = risks.first()?;
+                let all = risks.iter().all(|(_, risk)| risk.is_some());
+                all.then(|| Stuck { hops: vec![hop(need, one, None)], first: *first })
+            })
+            .collect();
+        found.extend(self.cycles(&open));
+        found
+    }
+
+    /// Each cycle among waits that nothing answers, once.
+    fn cycles(&self, open: &BTreeSet<Key>) -> Vec<Stuck> {
+        let mut found = Vec::new();
+        let mut walked: BTreeSet<Key> = BTreeSet::new();
+        for start in open {
+            let (mut path, mut key) = (Vec::<(Key, Hop)>::new(), *start);
+            let begin = loop {
+                if let Some(begin) = path.iter().position(|(other, _)| *other == key) {
+                    break Some(begin);
+                }
+                // From there on it was gone before.
+                if !walked.insert(key) {
+                    break None;
+                }
+                let Some((hop, next)) = self.next(&key, open) else { break None };
+                path.push((key, hop));
+                key = next;
+            };
+            let Some(begin) = begin else { continue };
+            let hops: Vec<Hop> = path.drain(begin..).map(|(_, hop)| hop).collect();
+            if !hops.iter().any(|hop| hop.need.reported) {
+                found.push(Stuck { hops, first: None });
+            }
+        }
+        found
+    }
+
+    /// A wait, what could answer it, and a wait that this comes after: the same one, if it does.
+    fn next(&self, key: &Key, open: &BTreeSet<Key>) -> Option<(Hop, Key)> {
+        let need = &self.signals.needs[key];
+        let answers = self.answers(need)?;
+        let on_itself = answers.iter().find(|one| self.follows(one.clock, need));
+        let one = on_itself.or(answers.first())?;
+        let candidates = [key].into_iter().chain(open);
+        let next = *candidates
+            .into_iter()
+            .find(|other| self.follows(one.clock, &self.signals.needs[other]))?;
+        let learned = match (next.1, one.by) {
+            (Actor::HostFn(lane, seq), Actor::Thread(thread)) => {
+                let seen = self.signals.host_fn(lane, seq).map(|one| &one.seen);
+                let mut seen = seen.into_iter().flatten();
+                seen.find(|(other, _)| *other == thread).map(|(_, op)| *op)
+            }
+            _ => None,
+        };
+        Some((hop(need, one, learned), next))
+    }
+
+    /// The record of a host function.
+    pub(in crate::check) fn host_fn_op(&self, by: Actor) -> Option<u64> {
+        let Actor::HostFn(lane, seq) = by else { return None };
+        self.signals.host_fn(lane, seq).map(|one| one.op)
+    }
+}
+
+fn answer(set: &Set) -> Answer<'_> {
+    Answer { op: set.op, by: set.by, clock: &set.clock, is_set: true }
+}
+
+fn hop(need: &Need, answer: &Answer<'_>, learned: Option<u64>) -> Hop {
+    Hop { need: need.clone(), answer: answer.op, by: answer.by, learned }
+}

@@ -1,0 +1,166 @@
+//! Signals: how host threads and host functions hand over to each other so that the record has it.
+//!
+//! A channel or a lock would do as well for the program, but nothing of it is in the record, so that a
+//! checker can neither count it as an order nor see that two wait for each other. A signal calls
+//! nothing of the driver, so that a host function may set it and wait for it (law A28).
+#![forbid(unsafe_code)]
+
+use super::callback;
+use super::device::Device;
+use super::noted::NOWHERE;
+use super::recorders::Recorders;
+use super::thread;
+use crate::base::id::DeviceId;
+use crate::base::ledger::{Engine, Op, OpKind, Signalled};
+use std::borrow::Cow;
+use std::fmt;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Something that is set once, and that host threads and host functions wait for. Clones are the same
+/// signal.
+///
+/// What the one who sets it had done before comes before what follows the wait: for the program, and
+/// for the checker. It gives nothing to the order of streams beyond that; in particular it stands for
+/// no work that is pending. For a hand-over that repeats, one signal goes along with each item.
+///
+/// After the loss of a context no host function is called (law A29), so a signal that one should set is
+/// never set: where that may happen, wait with a limit. In the virtual executor a thread that waits
+/// without limit keeps the others from running.
+///
+/// ```
+/// use trijet::{Device, Select};
+/// let device = Device::open(Select::Host(0))?;
+/// let stream = device.stream()?;
+/// let uploaded = device.signal();
+/// let (h, mut x) = (device.pinned::<u8>(64)?, stream.alloc::<u8>(64)?);
+/// stream.copy(&h, &mut x)?;
+/// let sets = uploaded.clone();
+/// stream.host_fn(move || sets.set())?;
+/// uploaded.wait();
+/// assert!(uploaded.is_set());
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Signal(Arc<Shared>);
+
+struct Shared {
+    number: u64,
+    device: DeviceId,
+    recorders: Arc<Recorders>,
+    is_set: Mutex<bool>,
+    waiters: Condvar,
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signal").field("number", &self.0.number).finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// A signal that is not set, and that is in the records of this device's driver.
+    #[must_use]
+    pub fn signal(&self) -> Signal {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let shared = self.shared();
+        Signal(Arc::new(Shared {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            device: shared.id,
+            recorders: Arc::clone(&shared.universe.recorders),
+            is_set: Mutex::new(false),
+            waiters: Condvar::new(),
+        }))
+    }
+}
+
+impl Signal {
+    /// Sets it, for good. Whoever waits goes on.
+    #[track_caller]
+    pub fn set(&self) {
+        let mut is_set = self.lock();
+        // Under the lock: nobody finds it set before that is in the record.
+        self.0.note(Signalled::Set, Some(Location::caller()));
+        *is_set = true;
+        self.0.waiters.notify_all();
+    }
+
+    /// Waits until it is set.
+    #[track_caller]
+    pub fn wait(&self) {
+        let site = Location::caller();
+        self.0.note(Signalled::Wait, Some(site));
+        let is_set = self.0.waiters.wait_while(self.lock(), |is_set| !*is_set);
+        drop(is_set.expect("no code panics under this lock"));
+        self.0.note(Signalled::Found, Some(site));
+    }
+
+    /// Waits until it is set, but no longer than `limit`; whether it is set. To the checker this is a
+    /// wait like any other: one that can only give up is a deadlock. To ask there is
+    /// [`Signal::is_set`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use trijet::{Device, Select};
+    /// let signal = Device::open(Select::Host(0))?.signal();
+    /// assert!(!signal.wait_timeout(Duration::ZERO));
+    /// signal.set();
+    /// assert!(signal.wait_timeout(Duration::ZERO));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use = "it may have given up"]
+    pub fn wait_timeout(&self, limit: Duration) -> bool {
+        let site = Location::caller();
+        self.0.note(Signalled::Wait, Some(site));
+        let waited = self.0.waiters.wait_timeout_while(self.lock(), limit, |is_set| !*is_set);
+        let is_set = *waited.expect("no code panics under this lock").0;
+        if is_set {
+            self.0.note(Signalled::Found, Some(site));
+        }
+        is_set
+    }
+
+    /// Whether it is set. Who learns that it is, follows who set it.
+    #[track_caller]
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        let is_set = *self.lock();
+        if is_set {
+            self.0.note(Signalled::Found, Some(Location::caller()));
+        }
+        is_set
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.0.is_set.lock().expect("no code panics under this lock")
+    }
+}
+
+impl Shared {
+    fn note(&self, what: Signalled, site: Option<&'static Location<'static>>) {
+        let running = callback::running();
+        let signal = self.number;
+        self.recorders.note(|| {
+            let inside = running.map(|at| at.position);
+            let kind = OpKind::Signal { signal, what, inside };
+            let device = running.map_or(self.device, |at| at.device);
+            let op = Op::new(kind, Engine::None, device, inside.unwrap_or(NOWHERE));
+            Op {
+                stream: running.map_or(op.stream, |at| at.class),
+                label: Cow::Borrowed("signal"),
+                site: site.map(Into::into),
+                thread: thread::number(),
+                ..op
+            }
+        });
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.note(Signalled::Gone, None);
+    }
+}

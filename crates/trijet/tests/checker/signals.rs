@@ -1,0 +1,404 @@
+//! Cases 32 and 33: what host threads and host functions wait for from each other. The record has
+//! what was called, so that a program is flagged that hung, that gave up, or that was lucky.
+
+use super::live::{devices, found, recorded};
+use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
+use std::time::Duration;
+use trijet::base::ledger::Signalled::{Found, Gone, Set, Wait};
+use trijet::base::ledger::{OpKind, Outcome, Waited};
+use trijet::check::{Checker, Class, Conflict, Options, Severity, Verdict, check};
+use trijet::{Device, HostConfig, Result, Signal, Stream};
+
+/// Signals.
+const S: u64 = 1;
+const T: u64 = 2;
+const U: u64 = 3;
+
+const DEADLOCK: &[Class] = &[Class::Deadlock];
+const RISK: &[Class] = &[Class::DeadlockRisk];
+
+/// A host function in `A` that waits.
+fn waiting() -> Log {
+    log().host_fn(A).inside(A, 1, S, Wait)
+}
+
+#[test]
+fn case_32_the_thread_that_is_to_set_waits_first() {
+    let verdict = waiting().sync(A).signal(S, Set).finds(DEADLOCK);
+    let finding = &verdict.findings[0];
+    assert_eq!((finding.first.as_ref().map(|p| p.op), finding.second.op), (Some(1), 3));
+    let cycle = "thread 0 -> `lane 0` -> host function #0 -> thread 0";
+    assert!(finding.known.contains(cycle), "{verdict}");
+    assert!(finding.known.contains("waits at #2, src/main.rs:3:5"), "{verdict}");
+    assert!(finding.fix.starts_with("set signal 1 before the wait at #2"), "{verdict}");
+    // Its cure: set before the wait.
+    waiting().signal(S, Set).sync(A).is_silent();
+}
+
+/// Whatever the thread waits for, if the host function comes before it.
+#[test]
+fn every_wait_behind_the_host_function_is_too_early() {
+    waiting().rec(E, A).esync(E).signal(S, Set).finds(DEADLOCK);
+    waiting().synced(Waited::Device, B, Outcome::Complete).signal(S, Set).finds(DEADLOCK);
+    waiting().edge(E, A, B).k(B, &[]).rec(F, B).esync(F).signal(S, Set).finds(DEADLOCK);
+    let blocking = log().host_fn(BLOCKING_A).inside(BLOCKING_A, 1, S, Wait);
+    blocking.clone().sync(LEGACY).signal(S, Set).finds(DEADLOCK);
+    // A copy at once waits for the streams around it.
+    let copied = |log: Log| log.work(OpKind::CopyNow, LEGACY, "copy", &[r(D), w(H)]);
+    copied(blocking).signal(S, Set).finds(DEADLOCK);
+    copied(waiting()).signal(S, Set).is_silent();
+    // What stands for earlier work, or was only asked about, holds nobody up.
+    waiting().sync(B).signal(S, Set).is_silent();
+    log().rec(E, A).host_fn(A).inside(A, 1, S, Wait).esync(E).signal(S, Set).is_silent();
+    let asked = waiting().synced(Waited::Stream, A, Outcome::Pending).signal(S, Set);
+    asked.is_silent();
+}
+
+#[test]
+fn another_thread_may_set_while_the_first_one_waits() {
+    waiting().sync(A).by(1).signal(S, Set).is_silent();
+    waiting().by(1).signal(S, Set).by(0).sync(A).signal(S, Set).is_silent();
+    // Not if that one waits for the first.
+    let second = waiting().sync(A).signal(T, Set).by(1).signal(T, Wait).signal(T, Found);
+    second.signal(S, Set).finds(DEADLOCK);
+    let second = waiting().signal(T, Set).sync(A).by(1).signal(T, Wait).signal(T, Found);
+    second.signal(S, Set).is_silent();
+}
+
+#[test]
+fn one_set_that_comes_in_time_is_enough() {
+    waiting().sync(A).signal(S, Set).by(1).signal(S, Set).is_silent();
+    waiting().by(1).signal(S, Set).by(0).sync(A).signal(S, Set).is_silent();
+}
+
+#[test]
+fn case_33_host_functions_may_be_serialised() {
+    let set_last = log().host_fn(A).host_fn(B).inside(A, 1, S, Wait).inside(B, 1, S, Set);
+    let verdict = set_last.finds(RISK);
+    assert!(verdict.to_string().contains("host functions may be serialised"), "{verdict}");
+    let fix = "record an event on `lane 1` after #1 and make `lane 0` wait for it before #0";
+    assert_eq!(verdict.findings[0].fix, fix, "{verdict}");
+    assert_eq!(verdict.findings[0].class.severity(), Severity::Error);
+    // It was lucky, and could have hung.
+    let lucky = log().host_fn(A).host_fn(B).inside(B, 1, S, Set).inside(A, 1, S, Wait);
+    lucky.inside(A, 1, S, Found).finds(RISK);
+    // Its cure: the one that waits comes after the one that sets, by an event.
+    let cured = log().host_fn(B).edge(E, B, A).host_fn(A).inside(B, 1, S, Set);
+    cured.inside(A, 1, S, Wait).inside(A, 1, S, Found).is_silent();
+    // An event that is recorded before orders nothing.
+    let early = log().rec(E, B).host_fn(B).wait(E, A).host_fn(A).inside(B, 1, S, Set);
+    early.inside(A, 1, S, Wait).inside(A, 1, S, Found).finds(RISK);
+}
+
+#[test]
+fn a_host_function_that_sets_must_not_come_after_the_one_that_waits() {
+    let same = log().host_fn(A).host_fn(A).inside(A, 1, S, Wait).inside(A, 2, S, Set);
+    let verdict = same.finds(DEADLOCK);
+    let cycle = "host function #1 -> `lane 0` -> host function #0 -> host function #1";
+    assert!(verdict.findings[0].known.contains(cycle), "{verdict}");
+    let other = log().host_fn(A).edge(E, A, B).host_fn(B).inside(A, 1, S, Wait);
+    other.inside(B, 1, S, Set).finds(DEADLOCK);
+    log().host_fn(A).host_fn(A).inside(A, 1, S, Set).inside(A, 2, S, Wait).is_silent();
+    // Nor does it help itself.
+    waiting().inside(A, 1, S, Set).finds(DEADLOCK);
+    log().host_fn(A).inside(A, 1, S, Set).inside(A, 1, S, Wait).is_silent();
+}
+
+/// The set may be a thread's, and wait for a host function all the same.
+#[test]
+fn a_thread_that_waits_for_another_host_function_sets_too_late_when_they_are_serialised() {
+    let synced = log().host_fn(A).host_fn(B).inside(A, 1, S, Wait).sync(B).signal(S, Set);
+    synced.finds(RISK);
+    let told = log().host_fn(A).host_fn(B).inside(A, 1, S, Wait).inside(B, 1, T, Set);
+    told.signal(T, Wait).signal(T, Found).signal(S, Set).finds(RISK);
+    let earlier = log().host_fn(B).sync(B).host_fn(A).inside(A, 1, S, Wait).signal(S, Set);
+    earlier.is_silent();
+}
+
+#[test]
+fn a_thread_waits_for_what_it_has_not_enqueued_yet() {
+    let late = log().signal(S, Wait).host_fn(A).inside(A, 1, S, Set);
+    let verdict = late.finds(DEADLOCK);
+    assert!(verdict.findings[0].known.contains("host function #1 -> thread 0"), "{verdict}");
+    let early = log().host_fn(A).signal(S, Wait).inside(A, 1, S, Set).signal(S, Found);
+    early.is_silent();
+}
+
+#[test]
+fn threads_that_wait_for_each_other_are_a_cycle() {
+    let crossed = log().by(0).signal(S, Wait).by(1).signal(T, Wait);
+    let verdict = crossed.clone().signal(S, Set).by(0).signal(T, Set).finds(DEADLOCK);
+    assert!(
+        verdict.findings[0].known.contains("thread 0 -> thread 1 -> thread 0")
+            || verdict.findings[0].known.contains("thread 1 -> thread 0 -> thread 1"),
+        "{verdict}"
+    );
+    crossed.clone().signal(S, Set).by(2).signal(T, Set).is_silent();
+    // Who waits behind a cycle is not in it.
+    let behind = crossed.by(2).signal(U, Wait).by(1).signal(S, Set).signal(U, Set);
+    behind.by(0).signal(T, Set).finds(DEADLOCK);
+}
+
+/// The record ends where the program hangs: nobody is left who could set.
+#[test]
+fn a_program_that_hangs_is_found_by_who_is_left() {
+    let hangs = waiting().synced(Waited::Stream, A, Outcome::Pending);
+    let verdict = hangs.finds(DEADLOCK);
+    assert!(verdict.to_string().contains("nothing has set"), "{verdict}");
+    assert_eq!(verdict.findings[0].second.op, 2);
+    // Somebody is: a thread that waits for something else, or a host function.
+    waiting().synced(Waited::Stream, B, Outcome::Pending).is_silent();
+    waiting().by(1).host(r(H)).by(0).synced(Waited::Stream, A, Outcome::Pending).is_silent();
+    let other = waiting().host_fn(B).synced(Waited::Stream, A, Outcome::Pending);
+    other.is_silent();
+    // It was a query, and the thread has gone on.
+    waiting().synced(Waited::Stream, A, Outcome::Pending).host(r(H)).is_silent();
+    // That one waits as well, for what can be set and for what cannot.
+    let both = |log: Log| log.inside(B, 1, T, Wait).synced(Waited::Stream, A, Outcome::Pending);
+    both(waiting().host_fn(B)).finds(DEADLOCK);
+    both(waiting().host_fn(B)).by(1).signal(T, Set).is_silent();
+    // One that is over cannot.
+    let over = log().host_fn(B).sync(B).host_fn(A).inside(A, 1, S, Wait);
+    over.synced(Waited::Stream, A, Outcome::Pending).finds(DEADLOCK);
+    log().signal(S, Wait).finds(DEADLOCK);
+}
+
+/// A wait that gave up, of a signal that nobody had any more.
+#[test]
+fn what_was_given_up_is_judged_by_what_was_set() {
+    waiting().sync(A).signal(S, Set).signal(S, Gone).finds(DEADLOCK);
+    waiting().sync(A).signal(S, Gone).is_silent();
+}
+
+/// The record of an enqueue call may come after what its host function did.
+#[test]
+fn a_host_function_may_be_faster_than_its_record() {
+    let moved = |log: Log, from: usize, to: usize| {
+        let mut log = log;
+        let op = log.ops.remove(from);
+        log.ops.insert(to, op);
+        log
+    };
+    let risky = log().host_fn(A).inside(A, 1, S, Wait).host_fn(B).inside(B, 1, S, Set);
+    moved(risky.clone(), 0, 1).finds(RISK);
+    moved(risky, 2, 3).finds(RISK);
+    moved(waiting().sync(A).signal(S, Set), 0, 1).finds(DEADLOCK);
+    let told = log().copy(A, H, D).host_fn(A).inside(A, 2, S, Set).signal(S, Found).host(w(H));
+    told.is_silent();
+    moved(told, 1, 3).is_silent();
+}
+
+#[test]
+fn who_finds_a_signal_set_follows_who_set_it() {
+    let handed = |find: bool| {
+        let log = log().host(w(H)).signal(S, Set).by(1);
+        if find { log.signal(S, Found).host(w(H)) } else { log.signal(S, Wait).host(w(H)) }
+    };
+    handed(true).is_silent();
+    handed(false).finds(&[Class::Host(Conflict::Waw)]);
+    // The first set is what answered.
+    let second = log().signal(S, Set).host(w(H)).signal(S, Set).by(1).signal(S, Found).host(w(H));
+    second.finds(&[Class::Host(Conflict::Waw)]);
+    // What a thread waited for goes along.
+    let waited = |log: Log| log.signal(S, Set).by(1).signal(S, Found).host(w(H));
+    waited(log().copy(A, D, H).sync(A)).is_silent();
+    waited(log().copy(A, D, H)).finds(&[Class::Host(Conflict::War)]);
+}
+
+#[test]
+fn a_host_function_hands_over_what_its_stream_has_done() {
+    let told = |log: Log, seq| log.inside(A, seq, S, Set).signal(S, Found).host(w(H));
+    told(log().copy(A, D, H).host_fn(A), 2).is_silent();
+    told(log().host_fn(A).copy(A, D, H), 1).finds(&[Class::Host(Conflict::War)]);
+    // And takes over what its stream does from then on.
+    let taken = log().host_fn(A).by(1).host(w(H)).signal(S, Set).inside(A, 1, S, Wait);
+    taken.clone().inside(A, 1, S, Found).by(0).copy(A, D, H).is_silent();
+    taken.by(0).copy(A, D, H).finds(&[Class::Host(Conflict::Raw)]);
+}
+
+/// A signal goes along with each item, for ever; some of the waits give up.
+#[test]
+fn memory_does_not_grow_with_the_number_of_signals() {
+    const ROUNDS: u64 = 20_000;
+    let round = |n: u64| {
+        let item = log().host_fn(A).inside(A, n + 1, n, Wait).signal(n, Set);
+        let item = item.inside(A, n + 1, n, Found).signal(n, Gone);
+        // Deadlocks that only giving up has ended.
+        let late = 1_000_000 + n;
+        let item = item.host_fn(B).inside(B, n + 1, late, Wait);
+        let mut ops = item.sync(A).sync(B).signal(late, Set).signal(late, Gone).ops;
+        for op in &mut ops {
+            if matches!(op.kind, OpKind::HostFn) {
+                op.position.seq = n + 1;
+            }
+        }
+        ops
+    };
+    let mut checker = Checker::new(Options { findings_max: 10, ..Options::default() });
+    let mut most = [0; 2];
+    for n in 0..ROUNDS {
+        round(n).iter().for_each(|op| checker.push(op));
+        let half = usize::from(n >= ROUNDS / 2);
+        most[half] = most[half].max(checker.held_state());
+    }
+    assert!(most[1] <= most[0] && most[1] < 20_000, "{most:?}");
+    let verdict = checker.finish();
+    assert_eq!(verdict.findings.len() as u64 + verdict.more, ROUNDS, "one for each round");
+}
+
+/// Hand-overs without a fault leave nothing behind, and signals that stay are reported once.
+#[test]
+fn signals_that_are_gone_are_forgotten() {
+    let push = |checker: &mut Checker, log: Log| log.ops.iter().for_each(|op| checker.push(op));
+    let mut checker = Checker::new(Options::default());
+    for n in 0..5000 {
+        let handed = log().signal(n, Set).by(1).signal(n, Wait).signal(n, Found);
+        push(&mut checker, handed.signal(n, Gone));
+    }
+    let held = checker.held_state();
+    assert!(held < 5000, "{held}");
+    let mut checker = Checker::new(Options::default());
+    for n in 0..400 {
+        push(&mut checker, log().signal(n, Wait).signal(n, Set));
+    }
+    let verdict = checker.finish();
+    assert_eq!((verdict.findings.len(), verdict.more), (400, 0));
+}
+
+/// A program with a host function that waits, and gives up at once.
+fn gives_up(then: impl FnOnce(&Device, &Stream, &Stream, &Signal) -> Result<()>) -> Verdict {
+    let ops = recorded(|device, a, b| {
+        let signal = device.signal();
+        let waits = signal.clone();
+        a.host_fn(move || assert!(waits.wait_timeout(Duration::ZERO) || !waits.is_set()))?;
+        then(device, a, b, &signal)
+    });
+    check(&ops)
+}
+
+fn classes(verdict: &Verdict) -> Vec<Class> {
+    verdict.findings.iter().map(|finding| finding.class).collect()
+}
+
+/// Case 32 as it runs. That the checker which reads along says the same is in `recorded`.
+#[test]
+fn a_program_that_only_a_timeout_saves_is_flagged() {
+    let late = gives_up(|_, a, _, signal| {
+        a.synchronize()?;
+        signal.set();
+        Ok(())
+    });
+    assert_eq!(classes(&late), DEADLOCK, "{late}");
+    let text = late.to_string();
+    assert!(text.matches("signals.rs:").count() >= 3, "{text}");
+    assert!(text.contains("-> host function #"), "{text}");
+    let early = gives_up(|_, a, _, signal| {
+        signal.set();
+        a.synchronize()
+    });
+    assert_eq!(classes(&early), [], "{early}");
+}
+
+/// Case 33 as it runs.
+#[test]
+fn host_functions_of_two_streams_that_need_an_order_are_flagged() {
+    let program = |ordered: bool| {
+        recorded(|device, a, b| {
+            let (signal, event) = (device.signal(), device.event()?);
+            let (sets, waits) = (signal.clone(), signal);
+            b.host_fn(move || sets.set())?;
+            if ordered {
+                event.record(b)?;
+                a.wait(&event)?;
+            }
+            a.host_fn(move || assert!(waits.wait_timeout(Duration::ZERO) || !waits.is_set()))?;
+            device.synchronize()
+        })
+    };
+    let (classes, verdict) = found(&program(false));
+    assert_eq!(classes, RISK, "{verdict}");
+    let ops = program(true);
+    assert_eq!(found(&ops).0, []);
+    let ends = ops.iter().filter(|op| matches!(op.kind, OpKind::Signal { what: Gone, .. }));
+    assert_eq!(ends.count(), 1);
+}
+
+/// While the first thread waits for the stream, another one sets: nobody waits for himself.
+#[test]
+fn another_thread_sets_while_the_first_one_waits() -> Result<()> {
+    let device = Device::builder().host(HostConfig::default());
+    let device = device.check(Options::default()).open()?;
+    let stream = device.stream()?;
+    let (signal, begun) = (device.signal(), device.signal());
+    let (waits, begins) = (signal.clone(), begun.clone());
+    stream.host_fn(move || {
+        begins.set();
+        waits.wait();
+    })?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            begun.wait();
+            signal.set();
+        });
+        stream.synchronize()
+    })?;
+    let verdict = device.verdict().expect("it is checked");
+    assert!(verdict.findings.is_empty(), "{verdict}");
+    Ok(())
+}
+
+/// A program that hangs has a verdict: the records behind its wait are looked at as well.
+#[test]
+fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
+    // Rounds of looking; a machine that is busy needs some.
+    const LOOKS_MAX: usize = 10_000_000;
+    let device = Device::builder().host(HostConfig::default());
+    let device = device.check(Options::default()).open()?;
+    let signal = device.signal();
+    let said = std::thread::scope(|scope| {
+        let hangs = scope.spawn(|| {
+            let (stream, waits) = (device.stream()?, signal.clone());
+            stream.host_fn(move || waits.wait())?;
+            stream.synchronize()
+        });
+        let mut looks = (0..LOOKS_MAX).map(|_| {
+            std::thread::yield_now();
+            device.verdict().expect("it is checked")
+        });
+        let said = looks.find(|verdict| !verdict.findings.is_empty());
+        signal.set();
+        hangs.join().expect("no panic")?;
+        Ok::<_, trijet::Error>(said)
+    })?;
+    let said = said.expect("it hung for long enough");
+    assert_eq!(classes(&said), DEADLOCK, "{said}");
+    assert!(said.to_string().contains("nothing has set"), "{said}");
+    let after = device.verdict().expect("it is checked");
+    assert!(after.findings.is_empty(), "{after}");
+    Ok(())
+}
+
+/// A hand-over by a signal orders what two threads do with memory of the host.
+#[test]
+fn a_signal_is_an_order_between_threads() -> Result<()> {
+    let program = |signals: bool| -> Result<Verdict> {
+        let device = &devices(1)[0];
+        let mut h = device.pinned::<u64>(64)?;
+        let handed = device.signal();
+        h.write()?.fill(1);
+        handed.set();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                if signals {
+                    assert!(handed.is_set());
+                }
+                h.write().map(|mut words| words.fill(2))
+            });
+            other.join().expect("no panic")
+        })?;
+        Ok(device.verdict().expect("it is checked"))
+    };
+    assert_eq!(classes(&program(true)?), []);
+    assert_eq!(classes(&program(false)?), [Class::Host(Conflict::Waw)]);
+    Ok(())
+}
