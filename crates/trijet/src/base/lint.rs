@@ -70,7 +70,7 @@ impl Rule {
             Self::NoOverlap => {
                 "use a stream per engine, or a pipeline, so that engines work at once"
             }
-            Self::SmallCopy => "pack them into one copy, or enqueue them as a batch",
+            Self::SmallCopy => "pack them into one copy",
             Self::SmallCopyStarved => {
                 "use one stream per direction, or let a kernel copy what is small and urgent"
             }
