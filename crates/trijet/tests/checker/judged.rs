@@ -183,7 +183,9 @@ impl<'a> Graph<'a> {
             }
         }
         let by_luck = needs.iter().any(|(wait, signal)| {
-            let mut sets = of(*signal).filter(|set| comes(&open, *set)).peekable();
+            let itself = BTreeSet::from([*wait]);
+            let sets = of(*signal).filter(|set| comes(&open, *set) && comes(&itself, *set));
+            let mut sets = sets.peekable();
             !open.contains(wait)
                 && sets.peek().is_some()
                 && sets.all(|set| self.is_risky(*wait, set))

@@ -168,6 +168,9 @@ fn a_program_that_hangs_is_found_by_who_is_left() {
 fn what_was_given_up_is_judged_by_what_was_set() {
     waiting().sync(A).signal(S, Set).signal(S, Gone).finds(DEADLOCK);
     waiting().sync(A).signal(S, Gone).is_silent();
+    // Another wait that is answered does not answer it.
+    let again = log().signal(S, Wait).signal(S, Set).signal(S, Wait).signal(S, Found);
+    again.finds(DEADLOCK);
 }
 
 /// The record of an enqueue call may come after what its host function did.

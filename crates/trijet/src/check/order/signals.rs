@@ -77,6 +77,8 @@ pub(in crate::check) struct Need {
     pub(in crate::check) by: Actor,
     /// Who has this behind itself follows the wait.
     pub(super) at: Stamp,
+    /// The last wait of the same one for the signal.
+    last: u64,
     pub(super) reported: bool,
 }
 
@@ -255,8 +257,9 @@ impl Order {
         });
         let Some(at) = raised else { return };
         self.make_room();
-        let need = Need { op, signal, by, at, reported: false };
-        self.signals.needs.entry((signal, by)).or_insert(need);
+        let need = Need { op, signal, by, at, last: op, reported: false };
+        let held = self.signals.needs.entry((signal, by)).or_insert(need);
+        held.last = op;
         self.signals.of.entry(signal).or_default();
         self.settle(signal);
     }
@@ -275,10 +278,13 @@ impl Order {
             Actor::Thread(thread) => self.note_seen(thread, op),
             Actor::HostFn(lane, _) => self.lanes[lane].tail.join(&first),
         }
-        // It was answered, and so it can be. Whether it always is, is another question.
-        if let Some(need) = self.signals.needs.remove(&(signal, by)) {
+        // It was answered, and so it can be. Whether it always is, is another question. One that gave
+        // up before was not.
+        let is_it = |need: &&Need| need.last == need.op;
+        if let Some(need) = self.signals.needs.get(&(signal, by)).filter(is_it).cloned() {
             let risk = self.risk_of_first(&need);
             self.signals.found.extend(risk);
+            self.signals.needs.remove(&(signal, by));
         }
         self.forget(signal);
     }
