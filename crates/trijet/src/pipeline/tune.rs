@@ -156,6 +156,7 @@ fn measure(pipeline: &Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<Opt
             submit(&chunk, &lanes, slot, &pipeline.stages, sizes, input, landing.view_mut())?;
             resources.lanes.0[0].synchronize()?;
         }
+        resources.lanes.0[0].lane().end_recording(&recorder);
         let ops = recorder.take(&resources.lanes.0[0].lane().universe)?.ops;
         let time = |engine| {
             let times = ops.iter().filter(|op| op.engine == engine).filter_map(|op| op.times);

@@ -101,7 +101,7 @@ impl LaneRef {
     ) {
         let end = begin.as_ref().and_then(|_| self.timed_end(state));
         let called = called.map(|begin| (begin, Reading::now(self.driver())));
-        for recorder in &state.recorders {
+        for recorder in &mut state.recorders {
             let index = recorder.ledger.append(self.op(spec, uses, position));
             if let (Some(called), true) = (called, recorder.is_timed()) {
                 let pair = begin.as_ref().zip(end.as_ref());

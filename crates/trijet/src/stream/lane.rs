@@ -17,7 +17,7 @@ use super::default::{LegacyOrder, Turn};
 use super::noted::plain;
 use super::recorders::{Attached, Recorders};
 use super::thread;
-use super::timing::{Instant, Recorder};
+use super::timing::{AtLane, Instant, Recorder};
 use super::track::{Needs, Use};
 use super::universe::Universe;
 use crate::base::atomic::Watermark;
@@ -118,7 +118,7 @@ pub(super) struct State {
     /// The barrier of the legacy stream that the vector includes.
     pub(super) barrier_seen: u64,
     /// Who records this lane; mostly nobody.
-    pub(super) recorders: Attached,
+    pub(super) recorders: SmallVec<[AtLane; 1]>,
 }
 
 /// When events are recorded for other lanes.
@@ -175,8 +175,9 @@ impl Lane {
         state.instants.clear();
         state.last_shared = false;
         state.last_end = None;
-        state.recorders = recorders.all();
-        begin(&state.recorders);
+        let all = recorders.all();
+        begin(&all);
+        state.recorders = all.into_iter().map(AtLane::new).collect();
     }
 
     /// What the lane knows, if its stream is of this device. The end of a stream that is gone is
@@ -192,13 +193,13 @@ impl Lane {
     /// opened may have found the recorder by itself.
     pub(crate) fn attach(&self, recorder: &Arc<Recorder>) {
         let mut state = self.lock();
-        if !state.recorders.iter().any(|other| Arc::ptr_eq(other, recorder)) {
-            state.recorders.push(Arc::clone(recorder));
+        if !state.recorders.iter().any(|other| other.is(recorder)) {
+            state.recorders.push(AtLane::new(Arc::clone(recorder)));
         }
     }
 
     pub(crate) fn detach(&self, recorder: &Arc<Recorder>) {
-        self.lock().recorders.retain(|other| !Arc::ptr_eq(other, recorder));
+        self.lock().recorders.retain(|other| !other.is(recorder));
     }
 
     /// What the lane has enqueued or waited for so far.
@@ -361,8 +362,8 @@ impl LaneRef {
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
         self.driver().pause();
-        let alone = self.alone(spec, uses)?;
-        if let Some(crossed) = alone {
+        let mut alone = None;
+        if let Some(crossed) = self.alone(spec, uses)? {
             let mut state = self.lane().lock();
             if state.is_plain() {
                 let result = self.call(&state, uses, run)?;
@@ -373,6 +374,7 @@ impl LaneRef {
                 stamp_late(uses, position, late, &[]);
                 return Ok((position, result));
             }
+            alone = Some((crossed, state));
         }
         self.enqueue_among(spec, uses, alone, run)
     }
@@ -431,19 +433,20 @@ impl LaneRef {
     }
 
     /// Enqueues an operation with everything that it may need around it. `alone` is whether its
-    /// memory is shared, if it needs nothing of other lanes.
+    /// memory is shared, with the lane's lock, if it needs nothing of other lanes.
     #[inline(never)]
     fn enqueue_among<R>(
         &self,
         spec: &Spec,
         uses: &[Use<'_>],
-        alone: Option<bool>,
+        alone: Option<(bool, MutexGuard<'_, State>)>,
         run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
     ) -> Result<(Position, R)> {
         let mut needs = Needs::new();
-        let crossed = match alone {
-            Some(crossed) => crossed,
-            None => self.needs(spec, uses, &mut needs)?,
+        let (crossed, held) = match alone {
+            // Nothing is locked or asked under the lock: such a lane has no turns, and needs nothing.
+            Some((crossed, state)) => (crossed, Some(state)),
+            None => (self.needs(spec, uses, &mut needs)?, None),
         };
         // Blocking lanes and the legacy one are in order without waits of ours.
         let mut turn = match &self.legacy {
@@ -454,7 +457,7 @@ impl LaneRef {
         if !needs.is_empty() {
             self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
-        let mut state = self.lane().lock();
+        let mut state = held.unwrap_or_else(|| self.lane().lock());
         let mut aside = Aside::default();
         self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         let result = self.call(&state, uses, run);

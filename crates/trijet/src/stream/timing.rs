@@ -17,6 +17,7 @@ use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
 use crate::trace::file::{AboutDevice, TimeSource};
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A timed event that is destroyed with its last holder.
@@ -154,6 +155,7 @@ pub(crate) struct Recorder {
     untimed: bool,
     /// Time zero of each device.
     origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
+    /// From the lanes that it has left.
     raw: Mutex<Vec<Raw>>,
     /// Why an operation has no time: the first failure.
     failed: Mutex<Option<Error>>,
@@ -162,6 +164,46 @@ pub(crate) struct Recorder {
     /// Why it does not, although somebody asked for it.
     instead: Option<String>,
     zero: OnceLock<Zero>,
+}
+
+/// A recorder at a lane. The times of the lane's operations stay here, under its lock, until the two
+/// part.
+#[derive(Debug)]
+pub(super) struct AtLane {
+    recorder: Arc<Recorder>,
+    raw: Vec<Raw>,
+}
+
+impl AtLane {
+    pub(super) fn new(recorder: Arc<Recorder>) -> Self {
+        Self { recorder, raw: Vec::new() }
+    }
+
+    pub(super) fn is(&self, recorder: &Arc<Recorder>) -> bool {
+        Arc::ptr_eq(&self.recorder, recorder)
+    }
+
+    /// An operation was enqueued while the host was in the call, between two moments, if any.
+    pub(super) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<Pair>) {
+        self.raw.push(Raw { op, called, pair });
+    }
+}
+
+impl Deref for AtLane {
+    type Target = Recorder;
+
+    fn deref(&self) -> &Recorder {
+        &self.recorder
+    }
+}
+
+impl Drop for AtLane {
+    fn drop(&mut self) {
+        if !self.raw.is_empty() {
+            let mut raw = self.recorder.raw.lock().expect("no panic under this lock");
+            raw.append(&mut self.raw);
+        }
+    }
 }
 
 /// The host's clock at about time zero of the first device.
@@ -237,11 +279,6 @@ impl Recorder {
         self.is_timed().then(|| Times { begin: self.at(begin), end: self.at(end) })
     }
 
-    /// An operation was enqueued while the host was in the call, between two moments, if any.
-    pub(super) fn time(&self, op: usize, called: (Reading, Reading), pair: Option<Pair>) {
-        self.raw.lock().expect("no panic under this lock").push(Raw { op, called, pair });
-    }
-
     /// Whether it wants the pair of events around an operation of `engine`.
     pub(super) fn wants_pair(&self, engine: Engine) -> bool {
         self.is_timed() && (self.noting.is_none() || engine == Engine::Host)
@@ -277,8 +314,8 @@ impl Recorder {
         origin.map(|origin| driver.event_elapsed(origin.event, event)).transpose()
     }
 
-    /// Takes the records with their times. Everything recorded must be complete. Events that have
-    /// told theirs are free for the next recording.
+    /// Takes the records with their times. It has left its lanes, and everything recorded is
+    /// complete. Events that have told theirs are free for the next recording.
     pub(crate) fn take(&self, universe: &Universe) -> Result<Recording> {
         let Universe { driver, instants, .. } = universe;
         let driver = &**driver;
@@ -351,8 +388,10 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use crate::base::error::Result;
+    use crate::base::ledger::OpKind;
     use crate::device::{Executor, HostConfig, Order};
     use crate::stream::device::Device;
+    use crate::stream::signal::Signal;
 
     /// What a record calls a thread or an allocation does not depend on what the process did before.
     #[test]
@@ -373,6 +412,24 @@ mod tests {
             let ops = device.take_record()?;
             let seen = ops.iter().flat_map(|op| op.accesses.iter().map(|a| (op.thread, a.block.0)));
             assert_eq!(seen.collect::<Vec<_>>(), [(1, 1), (2, 1), (1, 1), (1, 2)], "{round}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_record_numbers_signals_by_appearance() -> Result<()> {
+        for round in 0..3 {
+            let device = Device::host(HostConfig::default())?.remove(0);
+            let stream = device.stream()?;
+            device.record(&stream)?;
+            let signals = [device.signal(), device.signal()];
+            signals.iter().rev().for_each(Signal::set);
+            let ops = device.take_record()?;
+            let seen = ops.iter().filter_map(|op| match op.kind {
+                OpKind::Signal { signal, .. } => Some(signal),
+                _ => None,
+            });
+            assert_eq!(seen.collect::<Vec<_>>(), [1, 2], "{round}");
         }
         Ok(())
     }
