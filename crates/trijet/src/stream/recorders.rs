@@ -131,22 +131,27 @@ mod tests {
     use crate::stream::queue::Stream;
     use std::sync::Barrier;
 
+    /// Streams that a thread opens while this one begins something.
+    fn open_while(device: &Device, begin: impl FnOnce() -> Result<()>) -> Result<Vec<Stream>> {
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let opener = scope.spawn(|| {
+                start.wait();
+                (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()
+            });
+            start.wait();
+            begin()?;
+            opener.join().expect("no panic")
+        })
+    }
+
     /// Whoever begins to record while another thread opens streams records each of them once.
     #[test]
     fn streams_that_open_meanwhile_are_recorded_once() -> Result<()> {
         for round in 0..300 {
             let device = Device::host(HostConfig::default())?.remove(0);
             let first = device.stream()?;
-            let start = Barrier::new(2);
-            let opened = std::thread::scope(|scope| {
-                let opener = scope.spawn(|| {
-                    start.wait();
-                    (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()
-                });
-                start.wait();
-                device.record(&first)?;
-                opener.join().expect("no panic")
-            })?;
+            let opened = open_while(&device, || device.record(&first))?;
             for stream in &opened {
                 stream.alloc::<u8>(16)?;
             }
@@ -167,16 +172,8 @@ mod tests {
     fn a_checker_hears_once_of_a_stream_that_opens_meanwhile() -> Result<()> {
         for round in 0..300 {
             let device = Device::host(HostConfig::default())?.remove(0);
-            let start = Barrier::new(2);
-            let opened = std::thread::scope(|scope| {
-                let opener = scope.spawn(|| {
-                    start.wait();
-                    (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()
-                });
-                start.wait();
-                device.shared().universe.check(Options::default())?;
-                opener.join().expect("no panic")
-            })?;
+            let check = || device.shared().universe.check(Options::default());
+            let opened = open_while(&device, check)?;
             let before = device.verdict().expect("it is checked").accesses;
             for stream in &opened {
                 stream.alloc::<u8>(16)?;
