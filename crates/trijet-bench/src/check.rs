@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Accesses, Asked, Engine, Mode, Op, OpKind, Outcome, Place, Waited,
+    Access, Accesses, Asked, Engine, Mode, Op, OpKind, OrderedBy, Outcome, Place, Waited,
 };
 use trijet::check::{Checker, Options, check};
 use trijet::trace::file::{About, Reader, TimeSource, Writer};
@@ -56,6 +56,7 @@ impl Maker<'_> {
             place: Place::Device,
             range: range.clone(),
             mode,
+            ordered: OrderedBy::Program,
         };
         let own = access(own_buffer(lane), Mode::ReadWrite);
         let accesses = Accesses::from([access(reads, Mode::Read), own]);

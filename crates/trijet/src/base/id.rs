@@ -15,7 +15,7 @@ pub struct LaneId(pub u32);
 
 /// One allocation, from its birth to its free. Never reused, so that a recycled address cannot
 /// be mistaken for the memory that lived there before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BlockId(pub u64);
 
 impl BlockId {

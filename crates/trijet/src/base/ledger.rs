@@ -64,6 +64,16 @@ pub enum Place {
     Pageable,
 }
 
+/// Who orders the uses of an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OrderedBy {
+    /// The library: it inserts the waits, and who holds the allocation is known to Rust, so that a
+    /// call that uses it follows the calls before it (law A44).
+    Library,
+    /// The program, by its own events: nothing is inserted, and nothing follows from ownership.
+    Program,
+}
+
 /// One declared access of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
@@ -75,6 +85,8 @@ pub struct Access {
     pub range: Range<u64>,
     /// What is done with them.
     pub mode: Mode,
+    /// Who orders it.
+    pub ordered: OrderedBy,
 }
 
 /// The accesses of an operation. Most have no more than two, a source and a target, and need no
@@ -148,6 +160,20 @@ pub enum HostCall {
     /// A call of this crate inside a host function, which was refused (law A28). The label names the
     /// call; the site is that of the host function.
     InHostFn,
+    /// The call that [`OpKind::Begin`] stands for returned an error: its operation may or may not be
+    /// in the stream.
+    Failed,
+}
+
+/// What has been given a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Named {
+    /// The stream of the entry's lane, until another one opens the lane.
+    Stream,
+    /// An allocation.
+    Block(BlockId),
+    /// An event, by the driver's handle.
+    Event(u64),
 }
 
 /// What was done with a signal, by which host threads and host functions hand over to each other.
@@ -238,6 +264,27 @@ pub enum OpKind {
         /// The host function that did it; `None` when the thread did.
         inside: Option<Position>,
     },
+    /// A call that may wait begins: a copy at once, one within the host or of pageable memory. Its
+    /// operation is the next one of this thread in this lane, recorded when the call has returned. It
+    /// follows what the lane had been given by now; what other threads enqueue until it returns may
+    /// come before it or after it. The entry's position is that of the last operation counted so far.
+    Begin,
+    /// The host function at the entry's position has returned. On a thread of the driver, so it says
+    /// nothing of any thread's order.
+    Ran,
+    /// The library found this event complete when it handed a lane out again, without being asked by
+    /// the program: what it stands for is complete, but no thread of the program knows.
+    Settled {
+        /// The driver's handle of the event.
+        event: u64,
+    },
+    /// The program gave something a name, which is the entry's label.
+    Name {
+        /// What.
+        of: Named,
+    },
+    /// The host thread has ended: it makes no more calls.
+    ThreadGone,
 }
 
 impl OpKind {
@@ -264,7 +311,12 @@ impl OpKind {
             | Self::Gone { .. }
             | Self::Open
             | Self::Wait { .. }
-            | Self::Signal { .. } => false,
+            | Self::Signal { .. }
+            | Self::Begin
+            | Self::Ran
+            | Self::Settled { .. }
+            | Self::Name { .. }
+            | Self::ThreadGone => false,
         }
     }
 

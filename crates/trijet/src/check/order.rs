@@ -259,7 +259,14 @@ impl Order {
             OpKind::Signal { signal, what, inside } => {
                 self.signal((thread, *inside), index, (*signal, *what));
             }
-            OpKind::Fault { .. } | OpKind::Call(_) | OpKind::Gone { .. } => {}
+            OpKind::Fault { .. }
+            | OpKind::Call(_)
+            | OpKind::Gone { .. }
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Settled { .. }
+            | OpKind::Name { .. }
+            | OpKind::ThreadGone => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => step.call = self.call(thread),
             OpKind::Record { event, .. } => {
                 let lane = self.lane(op);

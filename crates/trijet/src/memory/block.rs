@@ -9,7 +9,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Access, Engine, Mode, OpKind, Place};
+use crate::base::ledger::{Engine, Mode, OpKind, Place};
 use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{Readiness, StreamKind};
@@ -116,7 +116,7 @@ impl Block {
     ) -> Result<()> {
         let (universe, track) = (self.universe(), &self.track);
         universe.host_wait_for((track, range.clone()), mode, site)?;
-        let access = || Access { block: track.id, place: track.place, range, mode };
+        let access = || track.access(range, mode);
         universe.note_host(self.device(), access, site);
         Ok(())
     }

@@ -229,12 +229,7 @@ impl LaneRef {
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
         let mut accesses = Accesses::new();
         for used in uses {
-            accesses.push(Access {
-                block: used.track.id,
-                place: used.track.place,
-                range: used.range.clone(),
-                mode: used.mode,
-            });
+            accesses.push(used.track.access(used.range.clone(), used.mode));
         }
         Op {
             stream: self.class(),

@@ -17,7 +17,7 @@
 
 use crate::base::id::{BlockId, LaneId, Position};
 use crate::base::interval::RangeMap;
-use crate::base::ledger::{Mode, Place};
+use crate::base::ledger::{Access, Mode, OrderedBy, Place};
 use crate::base::mutant;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -183,6 +183,16 @@ impl Track {
     pub(crate) fn is_manual(&self) -> bool {
         self.manual.load(Ordering::Relaxed)
             && !mutant::on(18, "memory ordered by the user is ordered for him")
+    }
+
+    /// An access to it, for the ledger.
+    pub(crate) fn access(&self, range: Range<u64>, mode: Mode) -> Access {
+        let ordered = if self.manual.load(Ordering::Relaxed) {
+            OrderedBy::Program
+        } else {
+            OrderedBy::Library
+        };
+        Access { block: self.id, place: self.place, range, mode, ordered }
     }
 
     /// Its consumers are known to be on other lanes: every operation on it is recorded exactly.

@@ -192,8 +192,13 @@ fn call(op: &Op) -> (&'static str, String) {
         OpKind::Gone { .. } => "cudaEventDestroy",
         OpKind::Host
         | OpKind::Fault { .. }
-        | OpKind::Call(HostCall::InHostFn)
-        | OpKind::Signal { .. } => {
+        | OpKind::Call(HostCall::InHostFn | HostCall::Failed)
+        | OpKind::Signal { .. }
+        | OpKind::Begin
+        | OpKind::Ran
+        | OpKind::Settled { .. }
+        | OpKind::Name { .. }
+        | OpKind::ThreadGone => {
             return ("user_annotation", op.label.clone().into_owned());
         }
     };

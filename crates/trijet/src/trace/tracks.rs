@@ -138,6 +138,12 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Signal { what: Signalled::Gone, .. }, _) => "end of a signal",
         (OpKind::Signal { .. }, _) => "wait for a signal",
         (OpKind::Wait { .. }, _) => "wait of a stream",
+        (OpKind::Begin, _) => "begin of a call that waits",
+        (OpKind::Call(HostCall::Failed), _) => "call that failed",
+        (OpKind::Ran, _) => "end of a host function",
+        (OpKind::Settled { .. }, _) => "stream found complete",
+        (OpKind::Name { .. }, _) => "name",
+        (OpKind::ThreadGone, _) => "end of a thread",
     }
 }
 

@@ -4,8 +4,8 @@ use super::log::{A, B, C, D, E, log, part, r, w};
 use std::borrow::Cow;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, Place, Signalled,
-    SourceOrder, StreamClass, Waited,
+    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, OrderedBy, Outcome, Place,
+    Signalled, SourceOrder, StreamClass, Waited,
 };
 use trijet::base::prng::Prng;
 use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
@@ -61,6 +61,10 @@ fn kind(prng: &mut Prng) -> OpKind {
             OpKind::Host,
             OpKind::Call(call),
             OpKind::Open,
+            OpKind::Begin,
+            OpKind::Ran,
+            OpKind::Settled { event },
+            OpKind::ThreadGone,
             OpKind::Wait { event, on: position, by },
             OpKind::Signal { signal: event, what: signalled, inside },
             OpKind::Signal { signal: 1, what: signalled, inside },
@@ -74,6 +78,7 @@ fn op(prng: &mut Prng) -> Op {
         place: pick(prng, &[Place::Device, Place::Pinned, Place::Pageable]),
         range: number(prng)..number(prng),
         mode: pick(prng, &[Mode::Read, Mode::Write, Mode::ReadWrite]),
+        ordered: pick(prng, &[OrderedBy::Library, OrderedBy::Program]),
     };
     let classes = [
         StreamClass::Legacy,

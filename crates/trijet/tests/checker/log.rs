@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Signalled, Site,
+    Access, Asked, Declared, Engine, Mode, Op, OpKind, OrderedBy, Outcome, Place, Signalled, Site,
     StreamClass, Waited,
 };
 use trijet::check::{Class, Options, Verdict, check_with};
@@ -33,7 +33,7 @@ pub(crate) fn part(block: u64, range: std::ops::Range<u64>, mode: Mode) -> Acces
         G => Place::Pageable,
         _ => Place::Device,
     };
-    Access { block: BlockId(block), place, range, mode }
+    Access { block: BlockId(block), place, range, mode, ordered: OrderedBy::Program }
 }
 
 pub(crate) fn r(block: u64) -> Access {

@@ -93,7 +93,12 @@ impl Reader {
             | OpKind::AllocNow
             | OpKind::FreeNow
             | OpKind::Fault { .. }
-            | OpKind::Signal { .. } => return,
+            | OpKind::Signal { .. }
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Settled { .. }
+            | OpKind::Name { .. }
+            | OpKind::ThreadGone => return,
             _ => {}
         }
         self.threads(op);
@@ -132,6 +137,11 @@ impl Reader {
             | OpKind::Fault { .. }
             | OpKind::Gone { .. }
             | OpKind::Signal { .. }
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Settled { .. }
+            | OpKind::Name { .. }
+            | OpKind::ThreadGone
             | OpKind::Call(_) => unreachable!("they are read above"),
             OpKind::Record { event, by } => {
                 let what = What::Record { event: self.event(*event), stream, by: asked(*by) };

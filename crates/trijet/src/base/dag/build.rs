@@ -285,7 +285,12 @@ impl Builder<'_> {
             OpKind::Gone { event } => drop(self.records.remove(&event)),
             // A host function is no call of the thread that runs it.
             OpKind::Signal { inside: Some(_), .. }
-            | OpKind::Signal { what: Signalled::Gone, .. } => {}
+            | OpKind::Signal { what: Signalled::Gone, .. }
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Settled { .. }
+            | OpKind::Name { .. }
+            | OpKind::ThreadGone => {}
             OpKind::Open => {
                 // The stream before left nothing pending: nothing of it precedes this one.
                 let lane = self.lane(self.ops[index].position.lane);

@@ -3,7 +3,7 @@
 use super::super::tracks::samples::op;
 use super::*;
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Asked, Mode, Outcome, Site, SourceOrder};
+use crate::base::ledger::{Access, Asked, Mode, OrderedBy, Outcome, Site, SourceOrder};
 use serde_json::Value;
 
 fn events(ops: &[Op]) -> Vec<Value> {
@@ -84,7 +84,13 @@ fn a_copy_says_what_tools_ask_for() {
     (copy.bytes, copy.chunk, copy.device) = (4000, Some(2), DeviceId(1));
     copy.site = Some(Site { file: "a \"b\".rs".into(), line: 1, column: 2 });
     let place = Place::Pageable;
-    copy.accesses.push(Access { block: BlockId(1), place, range: 0..1, mode: Mode::Write });
+    copy.accesses.push(Access {
+        block: BlockId(1),
+        place,
+        range: 0..1,
+        mode: Mode::Write,
+        ordered: OrderedBy::Library,
+    });
     let events = events(&[copy]);
     let slice = events.iter().find(|e| e["cat"] == "gpu_memcpy").unwrap();
     assert_eq!(slice["name"], "Memcpy DtoH (Device -> Pageable)");

@@ -1,7 +1,7 @@
 //! A record in a file: what was run, where its times come from, and every operation.
 //!
 //! ```text
-//! file  := "TRIJETL2" block*                    the last block is End
+//! file  := "TRIJETL3" block*                    the last block is End
 //! block := kind:u8 length:u32 crc:u32 payload   little-endian; crc is CRC-32 of magic and payload
 //! ```
 //! Payloads are `postcard` (variable-length integers). `About` comes first and once. `Texts` holds
@@ -10,8 +10,9 @@
 //! be. A reader takes one block at a time, refuses one that is larger than a writer makes, and never
 //! trusts a length for memory: damage is an error that says where.
 //!
-//! Version 2 has signals; what version 1 has stands in it in the same form, so that a reader takes
-//! both. Checksums of version 1 are of the payload alone.
+//! Version 2 has signals, version 3 says of each access who orders it. A reader takes all three: the
+//! kinds of operation that an older version has keep their numbers. Checksums of version 1 are of the
+//! payload alone.
 #![forbid(unsafe_code)]
 
 mod reader;
@@ -24,13 +25,13 @@ pub use writer::Writer;
 use crate::base::clocks::Clocks;
 use serde::{Deserialize, Serialize};
 
-const MAGIC: [u8; 8] = *b"TRIJETL2";
-/// The last byte of the magic of files that can be read too.
-const OLDER: u8 = b'1';
+const MAGIC: [u8; 8] = *b"TRIJETL3";
+/// The last bytes of the magics of files that can be read too.
+const OLDER: [u8; 2] = *b"12";
 /// The checksum of a payload. With the magic in it, a version that was changed is found.
 fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
-    if magic == MAGIC {
+    if magic[7] != OLDER[0] {
         crc.update(&magic);
     }
     crc.update(payload);

@@ -1,7 +1,7 @@
 //! Reads a record.
 #![forbid(unsafe_code)]
 
-use super::row::{Before, Row};
+use super::row::{Before, OlderRow, Row};
 use super::{About, End, Kind, MAGIC, OLDER, OPS_MAX, PAYLOAD_MAX, TEXTS_MAX, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
@@ -74,9 +74,9 @@ impl<R: Read> Reader<R> {
         if magic[..7] != MAGIC[..7] {
             return Err(damaged(0, "this is no ledger"));
         }
-        if magic != MAGIC && magic[7] != OLDER {
+        if magic != MAGIC && !OLDER.contains(&magic[7]) {
             let version = char::from(magic[7]).escape_default();
-            let cause = format!("a ledger of version {version}; this program reads 1 and 2");
+            let cause = format!("a ledger of version {version}; this program reads 1, 2 and 3");
             return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
         reader.magic = magic;
@@ -161,14 +161,20 @@ impl<R: Read> Reader<R> {
 
     fn next_op(&mut self) -> Result<Op> {
         let rest = &self.payload[self.taken..];
-        let (row, after) =
-            postcard::take_from_bytes::<Row>(rest).map_err(|cause| damaged(self.at, cause))?;
+        let damaged_row = |cause| damaged(self.at, cause);
+        let (before, texts) = (&mut self.before, &self.texts);
+        let (op, after) = if self.magic == MAGIC {
+            let (row, after) = postcard::take_from_bytes::<Row>(rest).map_err(damaged_row)?;
+            (row.op(before, texts), after)
+        } else {
+            let (row, after) = postcard::take_from_bytes::<OlderRow>(rest).map_err(damaged_row)?;
+            (row.op(before, texts), after)
+        };
         self.taken = self.payload.len() - after.len();
         self.left -= 1;
         if self.left == 0 && !after.is_empty() {
             return Err(damaged(self.at, "a block says too much"));
         }
-        let op = row.op(&mut self.before, &self.texts);
         self.read += 1;
         op.ok_or_else(|| damaged(self.at, "an operation without a name"))
     }

@@ -3,7 +3,7 @@
 
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Declared, Engine, Mode, Op, OpKind, Place, Site, StreamClass, Times,
+    Access, Declared, Engine, Mode, Op, OpKind, OrderedBy, Place, Site, StreamClass, Times,
 };
 use crate::base::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Touch {
+pub(super) struct Touch {
+    block: u64,
+    place: Place,
+    start: u64,
+    bytes: u64,
+    mode: Mode,
+    ordered: OrderedBy,
+}
+
+/// The same before version 3, which did not say who orders it.
+#[derive(Debug, Deserialize)]
+pub(super) struct OlderTouch {
     block: u64,
     place: Place,
     start: u64,
@@ -19,18 +30,31 @@ struct Touch {
     mode: Mode,
 }
 
+/// It is judged as strictly as it was then: by what the program's calls order.
+impl From<OlderTouch> for Touch {
+    fn from(older: OlderTouch) -> Self {
+        let OlderTouch { block, place, start, bytes, mode } = older;
+        Self { block, place, start, bytes, mode, ordered: OrderedBy::Program }
+    }
+}
+
 /// Begin as the difference to the begin of the row before, and duration.
 type Span = Option<(i64, u64)>;
 
+/// An operation as this version writes it.
+pub(super) type Row = RowOf<Touch>;
+/// One of an earlier version.
+pub(super) type OlderRow = RowOf<OlderTouch>;
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(super) struct RowOf<T> {
     kind: OpKind,
     engine: Engine,
     device: u32,
     stream: StreamClass,
     lane: u32,
     seq: u64,
-    accesses: Vec<Touch>,
+    accesses: Vec<T>,
     declared: Declared,
     bytes: u64,
     label: u32,
@@ -72,6 +96,7 @@ impl Row {
             start: access.range.start,
             bytes: access.range.end.saturating_sub(access.range.start),
             mode: access.mode,
+            ordered: access.ordered,
         };
         Self {
             kind: op.kind.clone(),
@@ -91,7 +116,9 @@ impl Row {
             times: shorten(op.times, &mut before.times),
         }
     }
+}
 
+impl<T: Into<Touch>> RowOf<T> {
     /// The operation, or `None` when a name has no number in `texts`.
     pub(super) fn op(self, before: &mut Before, texts: &[Arc<str>]) -> Option<Op> {
         let text = |number: u32| {
@@ -103,6 +130,7 @@ impl Row {
             place: touch.place,
             range: touch.start..touch.start.saturating_add(touch.bytes),
             mode: touch.mode,
+            ordered: touch.ordered,
         };
         let site = match self.site {
             Some((file, line, column)) => Some(Site { file: text(file)?, line, column }),
@@ -111,7 +139,7 @@ impl Row {
         let position = Position { lane: LaneId(self.lane), seq: self.seq };
         Some(Op {
             stream: self.stream,
-            accesses: self.accesses.into_iter().map(access).collect(),
+            accesses: self.accesses.into_iter().map(|touch| access(touch.into())).collect(),
             declared: self.declared,
             bytes: self.bytes,
             label: text(self.label)?,

@@ -5,8 +5,8 @@ use super::*;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, Outcome, Place, Signalled, Site,
-    SourceOrder, StreamClass, Times, Waited,
+    Access, Asked, Declared, Engine, Mode, Named, Op, OpKind, OrderedBy, Outcome, Place, Signalled,
+    Site, SourceOrder, StreamClass, Times, Waited,
 };
 use crate::base::units::Nanos;
 use proptest::collection::vec;
@@ -48,6 +48,11 @@ fn kind() -> impl Strategy<Value = OpKind> {
         Just(OpKind::HostFn),
         Just(OpKind::Host),
         Just(OpKind::Open),
+        Just(OpKind::Begin),
+        Just(OpKind::Ran),
+        any::<u64>().prop_map(|event| OpKind::Settled { event }),
+        any::<u64>().prop_map(|event| OpKind::Name { of: Named::Event(event) }),
+        Just(OpKind::ThreadGone),
         (any::<u64>(), by.clone()).prop_map(|(event, by)| OpKind::Record { event, by }),
         (any::<u64>(), on, by).prop_map(|(event, on, by)| OpKind::Wait { event, on, by }),
         (any::<u64>(), signalled, inside).prop_map(|(signal, what, inside)| OpKind::Signal {
@@ -74,6 +79,7 @@ fn access() -> impl Strategy<Value = Access> {
             place,
             range: a.min(b)..a.max(b),
             mode,
+            ordered: OrderedBy::Library,
         },
     )
 }
@@ -203,9 +209,9 @@ fn many_operations_need_many_blocks_and_few_bytes() {
 #[test]
 fn another_version_is_named() {
     let mut bytes = write(&[]).expect("memory takes all");
-    bytes[7] = b'3';
-    let error = read(&bytes).expect_err("version 3");
-    assert!(error.to_string().contains("version 3"), "{error}");
+    bytes[7] = b'4';
+    let error = read(&bytes).expect_err("version 4");
+    assert!(error.to_string().contains("version 4"), "{error}");
     assert!(read(b"PK\x03\x04 a zip").expect_err("a zip").to_string().contains("no ledger"));
 }
 
