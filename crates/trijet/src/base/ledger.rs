@@ -285,6 +285,9 @@ pub enum OpKind {
     },
     /// The host thread has ended: it makes no more calls.
     ThreadGone,
+    /// A future of memory was made. Whoever is lent the memory by it follows what its maker knew to be
+    /// complete: that is why the future does not wait for it.
+    Lent,
 }
 
 impl OpKind {
@@ -316,7 +319,8 @@ impl OpKind {
             | Self::Ran
             | Self::Settled { .. }
             | Self::Name { .. }
-            | Self::ThreadGone => false,
+            | Self::ThreadGone
+            | Self::Lent => false,
         }
     }
 

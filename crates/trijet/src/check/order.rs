@@ -266,7 +266,8 @@ impl Order {
             | OpKind::Ran
             | OpKind::Settled { .. }
             | OpKind::Name { .. }
-            | OpKind::ThreadGone => {}
+            | OpKind::ThreadGone
+            | OpKind::Lent => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => step.call = self.call(thread),
             OpKind::Record { event, .. } => {
                 let lane = self.lane(op);

@@ -9,7 +9,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Mode, OpKind, Place};
+use crate::base::ledger::{Engine, Mode, Named, OpKind, Place};
 use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{Readiness, StreamKind};
@@ -17,7 +17,7 @@ use crate::device::memory::{Memory, Space, Span};
 use crate::stream::callback;
 use crate::stream::default::Origin;
 use crate::stream::device::{Device, Shared};
-use crate::stream::lane::{Returns, Spec};
+use crate::stream::lane::{Call, Returns, Spec};
 use crate::stream::queue::{Inner, Stream};
 use crate::stream::ready::Waiting;
 use crate::stream::track::{Needs, Track, Use};
@@ -100,6 +100,11 @@ impl Block {
         Ok(Self { whole: memory.span(0..bytes.0), track, home: Home::Host(shared) })
     }
 
+    pub(crate) fn name(&self, name: &str) {
+        let of = Named::Block(self.track.id);
+        self.universe().recorders.name_object(of, self.device(), name);
+    }
+
     pub(crate) fn universe(&self) -> &Arc<Universe> {
         match &self.home {
             Home::Stream(stream) => &stream.lane().universe,
@@ -114,11 +119,18 @@ impl Block {
         mode: Mode,
         site: &'static Location<'static>,
     ) -> Result<()> {
-        let (universe, track) = (self.universe(), &self.track);
-        universe.host_wait_for((track, range.clone()), mode, site)?;
-        let access = || track.access(range, mode);
-        universe.note_host(self.device(), access, site);
-        Ok(())
+        self.universe().host_wait_for((&self.track, range), mode, site)
+    }
+
+    /// The host is lent the memory, and uses it from now on.
+    pub(crate) fn note_host(
+        &self,
+        range: std::ops::Range<u64>,
+        mode: Mode,
+        site: &'static Location<'static>,
+    ) {
+        let access = || self.track.access(range, mode);
+        self.universe().note_host(OpKind::Host, self.device(), access, site);
     }
 
     fn device(&self) -> DeviceId {
@@ -129,15 +141,21 @@ impl Block {
     }
 
     /// The same wait, to be awaited.
-    #[track_caller]
-    pub(crate) fn host_waiting(&self, range: std::ops::Range<u64>, mode: Mode) -> Waiting {
+    pub(crate) fn host_waiting(
+        &self,
+        range: std::ops::Range<u64>,
+        mode: Mode,
+        site: &'static Location<'static>,
+    ) -> Waiting {
         let device = match &self.home {
             Home::Stream(stream) => stream.device(),
             Home::Host(shared) => shared,
         };
         let points = callback::refuse("ready")
-            .and_then(|()| self.universe().host_points(&self.track, range, mode));
-        Waiting::new(device, points)
+            .and_then(|()| self.universe().host_points(&self.track, range.clone(), mode));
+        let access = || self.track.access(range, mode);
+        self.universe().note_host(OpKind::Lent, self.device(), access, site);
+        Waiting::new(device, points, site)
     }
 }
 
@@ -231,6 +249,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, refused: Refused) {
         chunk: None,
         site: Location::caller(),
         returns: Returns::AtOnce,
+        call: Call::Enqueues,
     };
     let range = if mutant::on(30, "a free waits for nobody") { 0..0 } else { range };
     let uses = [Use { track: &track, range, mode: Mode::Write }];
@@ -247,6 +266,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, refused: Refused) {
 
 impl Drop for Block {
     fn drop(&mut self) {
+        self.universe().recorders.forget_block(self.track.id);
         let nothing = Track::new(self.universe().id, 0, Place::Device);
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {

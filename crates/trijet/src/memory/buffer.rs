@@ -119,6 +119,22 @@ impl<T: Element, S> Buffer<T, S> {
         Ok(self)
     }
 
+    /// Gives the allocation a name, which findings and timelines use. Parts that are split off have
+    /// the same.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let frames = device.pinned::<u16>(64)?.named("frames");
+    /// assert_eq!(frames.len(), 64);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        self.block.name(name);
+        self
+    }
+
     pub(crate) fn new(block: Block, len: u64) -> Self {
         Self { block: Arc::new(block), start: 0, len, types: PhantomData }
     }

@@ -5,10 +5,10 @@
 use super::buffer::{AsView, AsViewMut};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Mode, OpKind};
+use crate::base::ledger::{Engine, Mode, OpKind, Place};
 use crate::device::driver::{CopySpans, Driver, SourceOrder};
 use crate::device::memory::{Space, Span};
-use crate::stream::lane::Returns;
+use crate::stream::lane::{Call, Returns};
 use crate::stream::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
@@ -144,6 +144,11 @@ impl Stream {
         if copy.engine == Engine::Host {
             spec.returns = Returns::Done;
         }
+        if copy.uses.iter().any(|access| access.track.place == Place::Pageable)
+            || copy.engine == Engine::Host
+        {
+            spec.call = Call::MayWait;
+        }
         let (dst, src) = (&copy.dst, &copy.src);
         self.lane().enqueue(&spec, &copy.uses, |driver, s| driver.copy(s, dst, src)).map(|_| ())
     }
@@ -189,6 +194,11 @@ impl Stream {
         if order == SourceOrder::DuringCall {
             spec.returns = Returns::SourcesRead;
         }
+        if order != SourceOrder::Stream
+            || batch.uses.iter().any(|access| access.track.place == Place::Pageable)
+        {
+            spec.call = Call::MayWait;
+        }
         let enqueue = |driver: &dyn Driver, s| driver.copy_batch(s, &batch.copies, order);
         self.lane().enqueue(&spec, &batch.uses, enqueue).map(|_| ())
     }
@@ -232,6 +242,9 @@ impl Device {
             (Space::Pageable, Space::Device(_)) => Returns::Staged,
             _ => Returns::Done,
         };
+        if spec.returns != Returns::AtOnce {
+            spec.call = Call::MayWait;
+        }
         let enqueue = |driver: &dyn Driver, _| driver.copy_now(device, dst, src);
         stream.lane().enqueue(&spec, &copy.uses, enqueue).map(|_| ())
     }
@@ -250,7 +263,7 @@ impl Device {
         check_reach(&span, device)?;
         let mut spec = stream.spec(OpKind::FillNow, Engine::Compute, "fill", Location::caller());
         if span.memory().space() == Space::Pinned {
-            spec.returns = Returns::Done;
+            (spec.returns, spec.call) = (Returns::Done, Call::MayWait);
         }
         let uses = [dst.write_use(Mode::Write)];
         let enqueue = |driver: &dyn Driver, _| driver.fill_now(device, &span, value);

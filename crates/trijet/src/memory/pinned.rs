@@ -64,6 +64,8 @@ pub struct ReadGuard<'a, T>(&'a [T]);
 pub struct ReadReady<'a, T, S> {
     buffer: &'a Buffer<T, S>,
     waiting: Waiting,
+    /// Where it was made.
+    site: &'static Location<'static>,
 }
 
 /// Elements that the host reads and writes.
@@ -104,11 +106,19 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
         callback::refuse("read")?;
         let range = self.view().range();
-        self.block.host_wait(range.clone(), Mode::Read, Location::caller())?;
+        self.block.host_wait(range, Mode::Read, Location::caller())?;
+        self.lend(Location::caller())
+    }
+
+    /// Lends the elements for reading when every operation that writes them is complete.
+    fn lend(&self, site: &'static Location<'static>) -> Result<ReadGuard<'_, T>> {
+        let range = self.view().range();
+        self.block.note_host(range.clone(), Mode::Read, site);
         let host = self.block.whole.memory().host().ok_or_else(no_bytes)?;
-        // SAFETY: every operation that writes the range is complete (waited for above), and none
-        // can be enqueued while the guard borrows the buffer: writing takes `&mut`. A split-off
-        // part has another range. Manual ordering is unsafe and its user promised the same.
+        // SAFETY: every operation that writes the range is complete (both callers have waited, the
+        // future before it returns), and none can be enqueued while the guard borrows the buffer:
+        // writing takes `&mut`. A split-off part has another range. Manual ordering is unsafe and its
+        // user promised the same.
         let bytes = unsafe { host.slice(range) };
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
@@ -147,8 +157,9 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     /// The future ends with the error of work that failed, or with `Stalled`.
     #[track_caller]
     pub fn ready(&self) -> ReadReady<'_, T, S> {
-        let waiting = self.block.host_waiting(self.view().range(), Mode::Read);
-        ReadReady { buffer: self, waiting }
+        let site = Location::caller();
+        let waiting = self.block.host_waiting(self.view().range(), Mode::Read, site);
+        ReadReady { buffer: self, waiting, site }
     }
 
     /// Waits for the operations that still use the buffer, then lends it for writing.
@@ -160,6 +171,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         callback::refuse("write")?;
         let range = self.view().range();
         self.block.host_wait(range.clone(), Mode::Write, Location::caller())?;
+        self.block.note_host(range.clone(), Mode::Write, Location::caller());
         let host = self.block.whole.memory().host().ok_or_else(no_bytes)?;
         // SAFETY: every operation that touches the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer mutably. A split-off part has
@@ -174,8 +186,9 @@ impl<'a, T: Element, S: OnHost> Future for ReadReady<'a, T, S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.waiting.poll(context))?;
-        // This thread knows of all that `read` would wait for, so it does not block.
-        Poll::Ready(self.buffer.read())
+        // What the future did not wait for was complete when it was made, and the borrow has kept
+        // writers away since.
+        Poll::Ready(self.buffer.lend(self.site))
     }
 }
 

@@ -2,12 +2,12 @@
 //! and end, and its entries in the records. Mostly there is none of it.
 #![forbid(unsafe_code)]
 
-use super::lane::{LaneRef, Marks, Records, Returns, Spec, State};
+use super::lane::{LaneRef, Marks, Records, Spec, State};
 use super::timing::{Instant, Reading};
 use super::track::{Needs, Use};
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Engine, Op};
+use crate::base::ledger::{Engine, Op, StreamClass};
 use crate::base::mutant;
 use crate::device::driver::Driver;
 use std::panic::Location;
@@ -71,7 +71,10 @@ impl LaneRef {
         aside: &mut Aside,
     ) -> Result<()> {
         aside.called = state.called(self.driver());
+        // A record in the legacy stream may hold the blocking streams back (law A14): there it is made
+        // when somebody needs it.
         if state.last_shared
+            && state.class != StreamClass::Legacy
             && state.recorded() < state.seq
             && !mutant::on(1, "a producer is not recorded before the next operation")
         {
@@ -113,13 +116,10 @@ impl LaneRef {
             }
         }
         state.last_end = end;
-        if spec.returns == Returns::Done {
-            self.universe.learn(&state.vector);
-        }
         if state.records == Records::AtOnce
             && let Err(error) = state.record(&self.universe, self.id)
         {
-            // It is enqueued all the same; who needs it later gets an error of its own.
+            // It is enqueued all the same. Who needs it before the next record gets an error.
             drop(error);
         }
     }

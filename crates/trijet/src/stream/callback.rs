@@ -143,9 +143,11 @@ impl HostFns {
             let run = called.0.run.lock().expect("no user code under this lock").take();
             let Some(run) = run else { return };
             let position = Position { lane, seq: called.0.seq.load(Ordering::Relaxed) };
-            INSIDE.set(Some(At { position, device, class }));
+            let at = At { position, device, class };
+            INSIDE.set(Some(at));
             let outcome = catch_unwind(AssertUnwindSafe(run));
             INSIDE.set(None);
+            this.recorders.note_ran(&at);
             for call in REFUSED.take() {
                 this.recorders.note_refused(call, device, site);
             }

@@ -19,7 +19,7 @@ use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
 use crate::base::mutant;
 use crate::device::driver::{Driver, StreamHandle, StreamKind};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Which stream a lane stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,44 +41,70 @@ impl Origin {
     }
 }
 
+/// A blocking lane, and which of its streams: a lane that passed to another stream is no member any
+/// more. Until then the legacy stream waits for what is pending in it, whether its stream is still
+/// there or not.
+type Member = (LaneId, u64);
+
 /// The lanes of one device that the legacy stream waits for, and what it holds back.
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
-    members: Vec<LaneId>,
+    /// An operation of the legacy stream excludes those of blocking streams while it is enqueued.
+    /// Not held while a call may wait.
+    turn: RwLock<()>,
+    /// Never locked across a call of the driver.
+    order: Mutex<Around>,
+}
+
+#[derive(Debug, Default)]
+struct Around {
+    members: Vec<Member>,
     barrier: VectorClock,
     version: u64,
 }
 
-impl Blocking {
-    /// The lane passes to another stream. Until then the legacy stream waits for what is pending
-    /// in it, whether its stream is still there or not.
-    pub(crate) fn leave(&mut self, lane: LaneId) {
-        self.members.retain(|member| *member != lane);
-    }
+/// What the legacy stream held back at some moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Barrier {
+    clock: VectorClock,
+    version: u64,
 }
 
 /// A lane's part in the order around the legacy stream. Non-blocking lanes have none.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyOrder {
     pub(crate) origin: Origin,
-    around: Arc<RwLock<Blocking>>,
+    blocking: Arc<Blocking>,
     /// The only thread that may enqueue, for a per-thread stream.
     thread: Option<u64>,
 }
 
-/// Held while a call is made, so that the order of calls is the driver's.
-pub(crate) enum Turn<'a> {
-    Member { around: RwLockReadGuard<'a, Blocking> },
-    Legacy(RwLockWriteGuard<'a, Blocking>),
+/// Held while a call is made that does not wait, so that the order of calls is the driver's. It may
+/// end before a call that waits: then its place among those of other streams is open, and nothing is
+/// claimed of it.
+pub(crate) struct Turn<'a> {
+    legacy: &'a LegacyOrder,
+    held: Held<'a>,
+}
+
+enum Held<'a> {
+    Member { _guard: RwLockReadGuard<'a, ()> },
+    Legacy { _guard: RwLockWriteGuard<'a, ()> },
+}
+
+impl Blocking {
+    fn order(&self) -> MutexGuard<'_, Around> {
+        self.order.lock().expect("no panic under this lock")
+    }
 }
 
 impl LegacyOrder {
-    pub(crate) fn new(origin: Origin, around: &Arc<RwLock<Blocking>>) -> Option<Self> {
+    pub(crate) fn new(origin: Origin, blocking: &Arc<Blocking>) -> Option<Self> {
         if origin == Origin::Created(StreamKind::NonBlocking) {
             return None;
         }
         let thread = (origin == Origin::PerThread).then(thread::number);
-        Some(Self { origin, around: Arc::clone(around), thread })
+        Some(Self { origin, blocking: Arc::clone(blocking), thread })
     }
 
     pub(crate) fn class(&self) -> StreamClass {
@@ -104,26 +130,45 @@ impl LegacyOrder {
         self.own("").is_ok()
     }
 
-    pub(crate) fn join(&self, lane: LaneId) {
-        let mut around = self.around.write().unwrap_or_else(PoisonError::into_inner);
-        if self.origin != Origin::Legacy && !around.members.contains(&lane) {
-            around.members.push(lane);
+    /// The stream that opened `lane` as its `tenancy`-th is one of the blocking ones.
+    pub(crate) fn join(&self, lane: LaneId, tenancy: u64) {
+        let mut order = self.blocking.order();
+        if self.origin != Origin::Legacy && !order.members.contains(&(lane, tenancy)) {
+            order.members.push((lane, tenancy));
         }
+    }
+
+    /// Takes the lane's turn, which teaches it nothing.
+    pub(crate) fn bare_turn(&self) -> Turn<'_> {
+        let turn = &self.blocking.turn;
+        let held = if self.origin == Origin::Legacy {
+            Held::Legacy { _guard: turn.write().unwrap_or_else(PoisonError::into_inner) }
+        } else {
+            Held::Member { _guard: turn.read().unwrap_or_else(PoisonError::into_inner) }
+        };
+        Turn { legacy: self, held }
     }
 
     /// Law A13: takes the lane's turn and lets it know what comes before it.
     pub(crate) fn turn(&self, lane: &LaneRef) -> Turn<'_> {
-        if self.origin == Origin::Legacy {
-            let around = self.around.write().unwrap_or_else(PoisonError::into_inner);
-            for member in &around.members {
-                let knows = lane.universe.lane(*member).vector();
-                if !mutant::on(21, "the legacy stream learns nothing of the blocking ones") {
-                    lane.universe.lane(lane.id).learn(&knows);
-                }
-            }
-            return Turn::Legacy(around);
+        let turn = self.bare_turn();
+        if let Held::Member { .. } = turn.held {
+            return turn;
         }
-        Turn::Member { around: self.around.read().unwrap_or_else(PoisonError::into_inner) }
+        let mut knows = VectorClock::new();
+        // Out of the lock: a lane's lock comes before this one elsewhere.
+        let mut members = std::mem::take(&mut self.blocking.order().members);
+        members.retain(|(member, tenancy)| {
+            lane.universe.lane(*member).add_vector(*tenancy, &mut knows)
+        });
+        let mut order = self.blocking.order();
+        members.retain(|member| !order.members.contains(member));
+        order.members.append(&mut members);
+        drop(order);
+        if !mutant::on(21, "the legacy stream learns nothing of the blocking ones") {
+            lane.lane().learn(&knows);
+        }
+        turn
     }
 }
 
@@ -132,9 +177,20 @@ impl Turn<'_> {
     /// rules. A record or a synchronisation does not: what it stands for is what the stream was
     /// given, and the barrier is none of that (laws A4 and A9).
     pub(crate) fn implies(&self, position: Position) -> bool {
-        match self {
-            Self::Member { around } => around.barrier.covers(position),
-            Self::Legacy(_) => false,
+        match self.held {
+            Held::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
+            Held::Legacy { .. } => false,
+        }
+    }
+
+    /// What an operation that is enqueued now comes after by the legacy stream's rules.
+    pub(crate) fn barrier(&self) -> Barrier {
+        match self.held {
+            Held::Member { .. } => {
+                let order = self.legacy.blocking.order();
+                Barrier { clock: order.barrier.clone(), version: order.version }
+            }
+            Held::Legacy { .. } => Barrier::default(),
         }
     }
 
@@ -147,21 +203,39 @@ impl Turn<'_> {
 
     /// An operation was enqueued: what comes after it comes after the barrier.
     pub(super) fn teach(&self, state: &mut State) {
-        if let Self::Member { around } = self
+        if matches!(self.held, Held::Member { .. })
             && !mutant::on(22, "a blocking stream does not see the barrier")
-            && state.barrier_seen != around.version
         {
-            state.vector.join(&around.barrier);
-            state.barrier_seen = around.version;
+            let order = self.legacy.blocking.order();
+            if state.barrier_seen != order.version {
+                state.vector.join(&order.barrier);
+                state.barrier_seen = order.version;
+            }
         }
     }
 
-    /// The legacy stream was given something: blocking streams come after it from now on.
-    pub(crate) fn hold_back(&mut self, legacy: &VectorClock) {
-        if let Self::Legacy(around) = self {
-            around.barrier.copy_from(legacy);
-            around.version += u64::from(!mutant::on(23, "the legacy stream raises no barrier"));
+    /// The legacy stream was given something that comes after `legacy`: blocking streams come after
+    /// it from now on.
+    pub(crate) fn hold_back(&self, legacy: &VectorClock) {
+        if let Held::Legacy { .. } = self.held {
+            let mut order = self.legacy.blocking.order();
+            order.barrier.join(legacy);
+            order.version += u64::from(!mutant::on(23, "the legacy stream raises no barrier"));
         }
+    }
+}
+
+impl Barrier {
+    /// An operation was enqueued when this barrier stood; there may be a later one by now.
+    pub(super) fn teach(&self, state: &mut State) {
+        if self.version > state.barrier_seen {
+            state.vector.join(&self.clock);
+            state.barrier_seen = self.version;
+        }
+    }
+
+    pub(super) fn clock(&self) -> &VectorClock {
+        &self.clock
     }
 }
 

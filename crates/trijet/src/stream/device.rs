@@ -300,7 +300,7 @@ impl Device {
         let on = (*id, StreamClass::NonBlocking, None);
         let noted = universe.note_sync(Waited::Device, on, Location::caller());
         let synchronized = self.0.watch_pool(false, || universe.driver.synchronize(*id));
-        synchronized.inspect_err(|error| noted.failed(error))?;
+        synchronized.map_err(|error| noted.failed(error))?;
         noted.succeeded();
         if !mutant::on(38, "a wait for the device teaches nothing") {
             universe.learn(&known);

@@ -14,7 +14,7 @@ use super::ready::{Point, Ready};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{StreamClass, Waited};
+use crate::base::ledger::{Named, StreamClass, Waited};
 use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{Driver, EventHandle, Readiness, Timing};
@@ -57,6 +57,7 @@ pub struct TimedEvent(Recorded);
 struct Recorded {
     device: Arc<Shared>,
     timing: Timing,
+    name: Option<String>,
     /// The last record. The lock is held across the driver's call that records or waits in a
     /// stream, so that the driver and the clock always agree.
     last: Mutex<Arc<Record>>,
@@ -102,25 +103,50 @@ impl Recorded {
         callback::refuse("event create")?;
         let device = Arc::clone(device.shared());
         let last = Mutex::new(Arc::new(Record::new(&device, timing)?));
-        Ok(Self { device, timing, last })
+        Ok(Self { device, timing, name: None, last })
     }
 
     #[track_caller]
     fn record(&self, stream: &Stream) -> Result<()> {
         callback::refuse("event record")?;
         stream.lane().universe.own("event record", self.device.universe.id)?;
+        self.record_on(stream.lane(), Location::caller())
+            .map_err(|error| self.device.universe.failed(self.device.id, error))
+    }
+
+    fn record_on(&self, lane: &LaneRef, site: &'static Location<'static>) -> Result<()> {
         let mut last = self.lock();
-        if Arc::get_mut(&mut last).is_none() {
-            *last = Arc::new(Record::new(&self.device, self.timing)?);
-        }
-        let last = Arc::get_mut(&mut last).expect("shares are taken under the lock only");
-        let event = last.event;
-        let record = |driver: &dyn Driver, stream| driver.event_record(event, stream);
-        let stands_for = stream.lane().record_event(event, Location::caller(), record)?;
-        if last.stands_for.is_none() || !mutant::on(28, "an event keeps its first record") {
-            last.stands_for = Some(stands_for);
+        let record = |driver: &dyn Driver, stream, event| driver.event_record(event, stream);
+        let Some(own) = Arc::get_mut(&mut last) else {
+            // Somebody holds the last record. It stands if this one is refused.
+            let mut next = Record::new(&self.device, self.timing)?;
+            let event = next.event;
+            let on = |driver: &dyn Driver, stream| record(driver, stream, event);
+            next.stands_for = Some(lane.record_event(event, site, on)?);
+            *last = Arc::new(next);
+            self.tell_name(event);
+            return Ok(());
+        };
+        let event = own.event;
+        let on = |driver: &dyn Driver, stream| record(driver, stream, event);
+        let stands_for = lane.record_event(event, site, on)?;
+        if own.stands_for.is_none() || !mutant::on(28, "an event keeps its first record") {
+            own.stands_for = Some(stands_for);
         }
         Ok(())
+    }
+
+    fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self.tell_name(self.last().event);
+        self
+    }
+
+    fn tell_name(&self, event: EventHandle) {
+        if let Some(name) = &self.name {
+            let recorders = &self.device.universe.recorders;
+            recorders.name_object(Named::Event(event.0), self.device.id, name);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Record>> {
@@ -137,7 +163,7 @@ impl Recorded {
         let last = self.last();
         let noted = last.note(Location::caller());
         let synchronized = self.device.universe.driver.event_synchronize(last.event);
-        synchronized.inspect_err(|error| noted.failed(error))?;
+        synchronized.map_err(|error| noted.failed(error))?;
         noted.succeeded();
         last.learn();
         Ok(())
@@ -149,7 +175,7 @@ impl Recorded {
         let last = self.last();
         let noted = last.note(Location::caller());
         let answer = self.device.universe.driver.event_query(last.event);
-        let readiness = answer.inspect_err(|error| noted.failed(error))?;
+        let readiness = answer.map_err(|error| noted.failed(error))?;
         if readiness == Readiness::Ready {
             noted.succeeded();
             last.learn();
@@ -174,6 +200,12 @@ impl Drop for Record {
 macro_rules! event_verbs {
     ($type:ident) => {
         impl $type {
+            /// Gives the event a name, which findings use.
+            #[must_use]
+            pub fn named(self, name: &str) -> Self {
+                Self(self.0.named(name))
+            }
+
             /// Makes the event stand for everything enqueued in `stream` so far. A second record
             /// overwrites the first; waits already enqueued keep what they had.
             ///
@@ -306,7 +338,7 @@ impl Ticket {
         let Some(mark) = &self.mark else { return Ok(Readiness::Ready) };
         let noted = self.device.universe.note_mark(mark, Location::caller());
         let answer = self.device.universe.driver.event_query(mark.event);
-        let readiness = answer.inspect_err(|error| noted.failed(error))?;
+        let readiness = answer.map_err(|error| noted.failed(error))?;
         if readiness == Readiness::Ready {
             noted.succeeded();
             self.device.universe.learn(&mark.snapshot);

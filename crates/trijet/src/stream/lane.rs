@@ -4,6 +4,15 @@
 //! covers its waits, its operation, its number and its record, so that the order of numbers is
 //! the order of the driver's calls. Under it: no lock of a buffer, no second lane, no user code.
 //!
+//! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that nobody else is held up by
+//! them. Their operation gets its number when the call has returned; what it follows was noted before
+//! the call. What other threads enqueue meanwhile, in this lane or in another one, may come before it
+//! or after it, and nothing is claimed of that: see `LaneRef::enqueue_waiting`.
+//!
+//! *Tenancies.* A lane serves one stream after the other, and its numbers go on. Numbers up to
+//! `State::base` belong to earlier streams. One mark, recorded at the end of the last of them, answers
+//! for all of these; an event on the stream that has the lane now would not stand for them.
+//!
 //! *Exact waits without an event per operation.* When an operation is enqueued on a lane whose
 //! previous operation touched memory that two lanes use, that previous one is recorded first; a
 //! consumer that comes earlier records by itself. A program on one lane records nothing.
@@ -70,7 +79,20 @@ pub(crate) struct Spec {
     pub(crate) chunk: Option<u64>,
     pub(crate) site: &'static Location<'static>,
     pub(crate) returns: Returns,
+    pub(crate) call: Call,
 }
+
+/// Whether the driver may keep the call that enqueues an operation until other work is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Enqueues,
+    /// Laws A17 and A18.
+    MayWait,
+}
+
+/// Operations that may be pending in a stream before the next call may wait for room. About 1024 fit
+/// (law A41), and one of ours may be up to three of the driver's: its wait, its record and itself.
+const PENDING_MAX: u64 = 512;
 
 /// What is true when the call that enqueues an operation returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +122,17 @@ pub(super) struct State {
     /// Why the end of a stream that is gone could not be recorded.
     gone: Option<Error>,
     device: Option<DeviceId>,
+    /// The only thread that may enqueue or record, for a per-thread stream: to the driver its handle
+    /// means the stream of whichever thread calls.
+    owner: Option<u64>,
+    /// Counts the streams that opened the lane.
+    tenancy: u64,
+    /// The last number of the streams before.
+    pub(super) base: u64,
+    /// Stands for everything that those did.
+    earlier: Option<Arc<Mark>>,
+    /// The stream was given an operation or a wait.
+    pub(super) used: bool,
     pub(super) seq: u64,
     pub(super) vector: VectorClock,
     pub(super) checkpoints: VecDeque<Arc<Mark>>,
@@ -112,7 +145,7 @@ pub(super) struct State {
     /// Timed events to be recorded next.
     pub(super) instants: Vec<Arc<Instant>>,
     pub(super) records: Records,
-    class: StreamClass,
+    pub(super) class: StreamClass,
     /// What its thread knew when the last operation was enqueued, by number.
     taught: u64,
     /// The barrier of the legacy stream that the vector includes.
@@ -144,40 +177,64 @@ pub(crate) struct LaneRef {
     pub(crate) legacy: Option<LegacyOrder>,
 }
 
+/// What a lane becomes.
+pub(crate) struct Opening<'a> {
+    pub(crate) id: LaneId,
+    pub(crate) device: DeviceId,
+    pub(crate) stream: StreamHandle,
+    pub(crate) class: StreamClass,
+    pub(crate) records: Records,
+    /// For a per-thread stream.
+    pub(crate) owner: Option<u64>,
+    /// The mark of the end of the stream before, which is complete.
+    pub(crate) end: Option<&'a Arc<Mark>>,
+    /// What the calling thread knows: everything enqueued in the stream comes after its creation.
+    pub(crate) known: &'a VectorClock,
+}
+
 impl Lane {
-    /// Becomes the lane of a new stream. `begin` tells those who record it, whom nobody joins or
-    /// leaves meanwhile.
+    /// Becomes the lane of a new stream; returns which one that is. `begin` tells those who record it
+    /// at which number, and none of them joins or leaves meanwhile.
     pub(crate) fn open(
         &self,
-        id: LaneId,
-        device: DeviceId,
-        stream: StreamHandle,
-        (class, records): (StreamClass, Records),
+        opening: &Opening<'_>,
         recorders: &Recorders,
-        begin: impl FnOnce(&Attached),
-    ) {
+        begin: impl FnOnce(&Attached, u64),
+    ) -> u64 {
         let mut state = self.lock();
-        state.class = class;
-        state.records = records;
-        state.barrier_seen = 0;
-        // What the stream before knew is complete, and nothing of this one has followed it yet. Its
-        // own operations stay known: the numbers go on.
-        let seq = state.seq;
-        state.vector = VectorClock::new();
-        state.vector.raise(Position { lane: id, seq });
-        state.taught = 0;
-        state.stream = Some(stream);
-        state.gone = None;
-        state.device = Some(device);
-        // Events belong to a device, and the lane may have served another one before.
-        state.checkpoints.clear();
-        state.spare.clear();
-        state.instants.clear();
-        state.last_shared = false;
-        state.last_end = None;
+        let (seq, tenancy) = (state.seq, state.tenancy + 1);
+        let earlier = opening.end.cloned().or_else(|| state.earlier.take());
+        let mut vector = opening.known.clone();
+        // What the stream before did is complete, and its numbers go on.
+        vector.raise(Position { lane: opening.id, seq });
         let all = recorders.all();
-        begin(&all);
-        state.recorders = all.into_iter().map(AtLane::new).collect();
+        begin(&all, seq);
+        // Checkpoints go: `earlier` answers for the streams before.
+        *state = State {
+            stream: Some(opening.stream),
+            device: Some(opening.device),
+            owner: opening.owner,
+            tenancy,
+            base: seq,
+            earlier,
+            seq,
+            vector,
+            records: opening.records,
+            class: opening.class,
+            recorders: all.into_iter().map(AtLane::new).collect(),
+            ..State::default()
+        };
+        tenancy
+    }
+
+    /// Adds what the lane knows, while the stream that opened it as its `tenancy`-th has it; whether
+    /// it has.
+    pub(crate) fn add_vector(&self, tenancy: u64, clock: &mut VectorClock) -> bool {
+        let state = self.lock();
+        if state.tenancy == tenancy {
+            clock.join(&state.vector);
+        }
+        state.tenancy == tenancy
     }
 
     /// What the lane knows, if its stream is of this device. The end of a stream that is gone is
@@ -202,11 +259,6 @@ impl Lane {
         self.lock().recorders.retain(|other| !other.is(recorder));
     }
 
-    /// What the lane has enqueued or waited for so far.
-    pub(crate) fn vector(&self) -> VectorClock {
-        self.lock().vector.clone()
-    }
-
     /// Everything enqueued from now on comes after `clock`.
     pub(crate) fn learn(&self, clock: &VectorClock) {
         self.lock().vector.join(clock);
@@ -228,6 +280,9 @@ impl State {
             let cause = "the stream is gone, and its end could not be recorded";
             return Err(Error::new(ErrorKind::Closed, "event record", cause));
         };
+        if self.owner.is_some_and(|owner| owner != thread::number()) {
+            return self.unrecorded();
+        }
         let driver = &universe.driver;
         if self.checkpoints.len() == CHECKPOINTS_MAX {
             self.spare.extend(self.checkpoints.pop_front());
@@ -261,6 +316,15 @@ impl State {
         Ok(mark)
     }
 
+    /// The operations of a per-thread stream are recorded as they are enqueued, by its thread alone.
+    #[cold]
+    fn unrecorded<R>(&self) -> Result<R> {
+        let cause = "the record of an operation in a per-thread default stream was refused, and no \
+                     other thread can record that stream";
+        let error = Error::new(ErrorKind::Closed, "event record", cause);
+        Err(self.device.map_or_else(|| error.again(), |device| error.again().on(device)))
+    }
+
     /// Law A2: what the calling thread knows comes before what it enqueues, and so before all that
     /// follows that in the lane, whoever enqueues it.
     #[inline]
@@ -278,11 +342,30 @@ impl State {
 
     /// Nothing has to be done around the next operation, but for its own waits.
     #[inline]
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, done: &Watermark) -> bool {
         !self.last_shared
+            && !self.may_be_full(done)
             && self.recorders.is_empty()
             && self.last_end.is_none()
             && self.records == Records::OnDemand
+    }
+
+    /// Whether the stream may have no room, so that the next call waits (law A41).
+    #[inline]
+    fn may_be_full(&self, done: &Watermark) -> bool {
+        self.seq - self.base > PENDING_MAX && !done.covers(self.seq - PENDING_MAX)
+    }
+
+    /// The mark that answers for `seq`, if there is one.
+    pub(super) fn mark_of(&self, seq: u64) -> Option<&Arc<Mark>> {
+        if seq <= self.base && !mutant::on(39, "an event on the new stream stands for the old one")
+        {
+            return self.earlier.as_ref();
+        }
+        let index = self.checkpoints.partition_point(|mark| mark.position.seq < seq);
+        let early = u64::from(mutant::on(11, "a checkpoint before the needed operation will do"));
+        let index = if early == 1 { index.saturating_sub(1) } else { index };
+        self.checkpoints.get(index)
     }
 
     pub(super) fn recorded(&self) -> u64 {
@@ -296,7 +379,7 @@ pub(super) type Marks = SmallVec<[Arc<Mark>; 10]>;
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
 /// an operation has at most 64 accesses, those of a full batch.
 #[inline(always)]
-fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
+pub(super) fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
     let mut late = 0;
     for (index, access) in uses.iter().enumerate() {
         let read = matches!(returns, Returns::SourcesRead | Returns::Staged);
@@ -312,7 +395,7 @@ fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
 
 /// Stamps what is left when no lane is locked.
 #[inline]
-fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
+pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
     if late == 0 && left_out.is_empty() {
         return;
     }
@@ -362,11 +445,17 @@ impl LaneRef {
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
         self.driver().pause();
-        let mut alone = None;
-        if let Some(crossed) = self.alone(spec, uses)? {
+        let alone = self.alone(spec, uses)?;
+        if let Some(crossed) = alone {
             let mut state = self.lane().lock();
-            if state.is_plain() {
-                let result = self.call(&state, uses, run)?;
+            if state.is_plain(&self.lane.done) {
+                let result = match self.call(&state, uses, run) {
+                    Ok(result) => result,
+                    Err(error) => {
+                        drop(state);
+                        return Err(self.universe.failed(self.device, error));
+                    }
+                };
                 let position = self.count(&mut state);
                 state.last_shared = crossed;
                 let late = stamp(uses, position, spec.returns);
@@ -374,17 +463,16 @@ impl LaneRef {
                 stamp_late(uses, position, late, &[]);
                 return Ok((position, result));
             }
-            alone = Some((crossed, state));
         }
         self.enqueue_among(spec, uses, alone, run)
+            .map_err(|error| self.universe.failed(self.device, error))
     }
 
     /// Whether an operation needs nothing of other lanes and nothing after it; then, whether two
     /// lanes use any of its memory.
     #[inline(always)]
     fn alone(&self, spec: &Spec, uses: &[Use<'_>]) -> Result<Option<bool>> {
-        let returns = matches!(spec.returns, Returns::AtOnce | Returns::SourcesRead);
-        if self.legacy.is_some() || !returns || matches!(spec.kind, OpKind::Free) {
+        if self.legacy.is_some() || spec.call == Call::MayWait || spec.kind == OpKind::Free {
             return Ok(None);
         }
         let (mut crossed, mut foreign) = (false, false);
@@ -412,8 +500,7 @@ impl LaneRef {
         run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
     ) -> Result<R> {
         let position = Position { lane: self.id, seq: state.seq + 1 };
-        run(self.driver(), self.stream, position).inspect_err(|error| {
-            self.universe.note_loss(self.device, error);
+        run(self.driver(), self.stream, position).inspect_err(|_| {
             if mutant::on(6, "a refused operation leaves its stamp") {
                 stamp(uses, position, Returns::AtOnce);
             }
@@ -422,8 +509,9 @@ impl LaneRef {
 
     /// Gives the operation that has been enqueued its number.
     #[inline(always)]
-    fn count(&self, state: &mut State) -> Position {
+    pub(super) fn count(&self, state: &mut State) -> Position {
         state.seq += 1;
+        state.used = true;
         let position = Position { lane: self.id, seq: state.seq };
         if !mutant::on(5, "a lane does not know its own operations") {
             state.vector.raise(position);
@@ -432,24 +520,23 @@ impl LaneRef {
         position
     }
 
-    /// Enqueues an operation with everything that it may need around it. `alone` is whether its
-    /// memory is shared, with the lane's lock, if it needs nothing of other lanes.
+    /// Enqueues an operation with everything that it may need around it. `alone` is whether two lanes
+    /// use any of its memory, if it needs nothing of other lanes.
     #[inline(never)]
     fn enqueue_among<R>(
         &self,
         spec: &Spec,
         uses: &[Use<'_>],
-        alone: Option<(bool, MutexGuard<'_, State>)>,
+        alone: Option<bool>,
         run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
     ) -> Result<(Position, R)> {
         let mut needs = Needs::new();
-        let (crossed, held) = match alone {
-            // Nothing is locked or asked under the lock: such a lane has no turns, and needs nothing.
-            Some((crossed, state)) => (crossed, Some(state)),
-            None => (self.needs(spec, uses, &mut needs)?, None),
+        let crossed = match alone {
+            Some(crossed) => crossed,
+            None => self.needs(spec, uses, &mut needs)?,
         };
         // Blocking lanes and the legacy one are in order without waits of ours.
-        let mut turn = match &self.legacy {
+        let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, spec.label)?),
             None => None,
         };
@@ -457,22 +544,22 @@ impl LaneRef {
         if !needs.is_empty() {
             self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
-        let mut state = held.unwrap_or_else(|| self.lane().lock());
+        let mut state = self.lane().lock();
         let mut aside = Aside::default();
         self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
+        if spec.call == Call::MayWait || state.may_be_full(&self.lane.done) {
+            return self.enqueue_waiting((spec, uses, crossed), (turn, state), &aside, run);
+        }
         let result = self.call(&state, uses, run);
         if aside.tag.is_some() {
             self.driver().activity_tag(None);
         }
         let result = result?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
-        if spec.returns == Returns::Staged {
-            self.universe.learn(&state.vector);
-        }
         let position = self.count(&mut state);
         // An allocation gives memory at once and may leave nothing in the stream that could wait.
-        let turn = turn.as_mut().filter(|_| !matches!(spec.kind, OpKind::Alloc));
-        if let Some(turn) = &turn {
+        let turn = turn.as_ref().filter(|_| !matches!(spec.kind, OpKind::Alloc));
+        if let Some(turn) = turn {
             turn.teach(&mut state);
         }
         state.last_shared = crossed;
@@ -509,7 +596,10 @@ impl LaneRef {
                 continue;
             }
             track.users(&access.range, access.mode, implied, needs);
-            crossed |= track.crossed_by(self.id);
+            // What is complete at the return of its call needs no record.
+            if spec.returns != Returns::Done {
+                crossed |= track.crossed_by(self.id);
+            }
         }
         if matches!(spec.kind, OpKind::Free) && !mutant::on(7, "a free waits like any other access")
         {
@@ -529,7 +619,14 @@ impl LaneRef {
     pub(crate) fn end(&self) -> Result<Option<Arc<Mark>>> {
         match &self.legacy {
             // Its operations are recorded at once, and no other thread can record more.
-            Some(legacy) if !legacy.is_own() => Ok(self.lane().lock().checkpoints.back().cloned()),
+            Some(legacy) if !legacy.is_own() => {
+                let state = self.lane().lock();
+                match state.mark_of(state.seq) {
+                    _ if state.seq == state.base => Ok(None),
+                    Some(mark) => Ok(Some(Arc::clone(mark))),
+                    None => state.unrecorded(),
+                }
+            }
             _ => self.mark(),
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod default;
 pub mod device;
 pub mod event;
 pub(crate) mod lane;
+mod names;
 pub(crate) mod noted;
 pub mod queue;
 pub mod ready;
@@ -23,6 +24,7 @@ pub(crate) mod timing;
 pub(crate) mod track;
 pub(crate) mod universe;
 mod wait;
+mod waiting;
 
 pub use builder::Builder;
 pub use device::{Device, Select};

@@ -3,6 +3,7 @@
 //! stands for, and marked when it has succeeded.
 #![forbid(unsafe_code)]
 
+use super::callback::At;
 use super::lane::{LaneRef, Spec, State};
 use super::recorders::Recorders;
 use super::thread;
@@ -17,11 +18,44 @@ use crate::base::ledger::{
 use crate::device::driver::EventHandle;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The position of what is in no lane.
 pub(super) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
+
+thread_local! {
+    static FAREWELL: RefCell<Farewell> = RefCell::default();
+}
+
+/// Tells the records that have calls of this thread when it ends.
+#[derive(Default)]
+struct Farewell(Vec<Weak<Recorders>>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        for recorders in self.0.iter().filter_map(Weak::upgrade) {
+            recorders.note(|| Op {
+                thread: thread::number(),
+                ..Op::new(OpKind::ThreadGone, Engine::None, DeviceId(0), NOWHERE)
+            });
+        }
+    }
+}
+
+/// The calling thread has a call in these records.
+fn calls_in(recorders: &Arc<Recorders>) {
+    // A thread that is ending may still call, from the destructors of its values.
+    let known = FAREWELL.try_with(|farewell| {
+        let Farewell(all) = &mut *farewell.borrow_mut();
+        if !all.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(recorders))) {
+            all.retain(|other| other.strong_count() > 0);
+            all.push(Arc::downgrade(recorders));
+        }
+    });
+    known.unwrap_or(());
+}
 
 /// Somebody records, and the call began then.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +77,8 @@ impl Noted<'_> {
     }
 
     /// The wait ended with an error.
-    pub(crate) fn failed(&self, error: &Error) {
-        self.universe.note_loss(self.device, error);
+    pub(crate) fn failed(&self, error: Error) -> Error {
+        self.universe.failed(self.device, error)
     }
 }
 
@@ -74,6 +108,7 @@ impl Universe {
         if recorders.is_empty() {
             return noted;
         }
+        calls_in(&self.recorders);
         let now = Reading::now(&*self.driver);
         let kind = OpKind::Sync { what, outcome: Outcome::Pending };
         for recorder in recorders {
@@ -87,17 +122,18 @@ impl Universe {
         noted
     }
 
-    /// The calling thread uses memory itself.
+    /// The calling thread uses memory itself, or makes a future of it.
     #[inline]
     pub(crate) fn note_host(
         &self,
+        kind: OpKind,
         device: DeviceId,
         access: impl FnOnce() -> Access,
         site: &'static Location<'static>,
     ) {
         let Some(begun) = self.begin_call() else { return };
         let access = access();
-        self.note_call(begun, OpKind::Host, device, |op| {
+        self.note_call(begun, kind, device, |op| {
             op.accesses.push(access.clone());
             op.site = Some(site.into());
             op.label = Cow::Borrowed("host");
@@ -119,6 +155,7 @@ impl Universe {
         describe: impl Fn(&mut Op),
     ) {
         let span = (begin, Reading::now(&*self.driver));
+        calls_in(&self.recorders);
         for recorder in self.recorders.of_calls() {
             let mut op = plain(kind.clone(), device, StreamClass::NonBlocking, (self.id, NOWHERE));
             op.call = recorder.call(span);
@@ -149,10 +186,20 @@ impl Universe {
 impl Recorders {
     /// The event is about to be destroyed: from then on its handle may be another one's.
     pub(super) fn note_gone(&self, event: EventHandle, device: DeviceId) {
+        self.forget_event(event.0);
         let kind = OpKind::Gone { event: event.0 };
         self.note(|| Op {
             thread: thread::number(),
             ..Op::new(kind.clone(), Engine::None, device, NOWHERE)
+        });
+    }
+
+    /// A host function has returned.
+    pub(super) fn note_ran(&self, at: &At) {
+        self.note(|| Op {
+            stream: at.class,
+            thread: thread::number(),
+            ..Op::new(OpKind::Ran, Engine::None, at.device, at.position)
         });
     }
 
@@ -227,6 +274,7 @@ impl LaneRef {
     /// The entry of an operation.
     #[inline]
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
+        calls_in(&self.universe.recorders);
         let mut accesses = Accesses::new();
         for used in uses {
             accesses.push(used.track.access(used.range.clone(), used.mode));

@@ -5,7 +5,7 @@ use super::callback;
 use super::default::{self, LegacyOrder, Origin};
 use super::device::Shared;
 use super::event::{Event, Ticket};
-use super::lane::{LaneRef, Mark, Records, Returns, Spec};
+use super::lane::{Call, LaneRef, Mark, Records, Returns, Spec};
 use super::ready::{Point, Ready};
 use crate::base::error::Result;
 use crate::base::id::Position;
@@ -65,18 +65,32 @@ impl Stream {
             (Some(legacy), Origin::Legacy | Origin::PerThread) => {
                 universe.adopt_default(shared.id, stream, kind, legacy)
             }
-            _ => universe.adopt(shared.id, stream, kind),
+            _ => universe.adopt(shared.id, stream, kind, None),
         };
-        let id = adopted.inspect_err(|_| {
+        let (id, tenancy) = adopted.inspect_err(|_| {
             // The error at hand says more than one of giving back what nobody used.
             drop(destroy(&*universe.driver, origin, stream));
         })?;
         if let Some(legacy) = &legacy {
-            legacy.join(id);
+            legacy.join(id, tenancy);
         }
         let own = Arc::clone(universe.lane(id));
         let lane = LaneRef { universe, id, lane: own, device: shared.id, stream, legacy };
         Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
+    }
+
+    /// Gives the stream a name, which findings and timelines use.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let upload = Device::open(Select::Host(0))?.stream()?.named("upload");
+    /// upload.synchronize()?;
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        self.lane().name(name);
+        self
     }
 
     /// Waits for everything enqueued so far, and reports what failed.
@@ -92,7 +106,7 @@ impl Stream {
         let device = self.device();
         let synchronized =
             device.watch_pool(false, || lane.driver().stream_synchronize(lane.stream));
-        synchronized.inspect_err(|error| noted.failed(error))?;
+        synchronized.map_err(|error| noted.failed(error))?;
         noted.succeeded();
         lane.universe.learn(&vector);
         lane.universe.host_fns.take_panic()
@@ -108,7 +122,7 @@ impl Stream {
         let lane = self.lane();
         let (vector, noted) = lane.known("stream query", Location::caller())?;
         let answer = lane.driver().stream_query(lane.stream);
-        let readiness = answer.inspect_err(|error| noted.failed(error))?;
+        let readiness = answer.map_err(|error| noted.failed(error))?;
         if readiness == Readiness::Ready {
             noted.succeeded();
             lane.universe.learn(&vector);
@@ -205,7 +219,8 @@ impl Stream {
     ) -> Spec {
         let chunk = self.0.chunk.load(Ordering::Relaxed);
         let chunk = (chunk != NO_CHUNK).then_some(chunk);
-        Spec { kind, engine, label, chunk, site, returns: Returns::AtOnce }
+        let (returns, call) = (Returns::AtOnce, Call::Enqueues);
+        Spec { kind, engine, label, chunk, site, returns, call }
     }
 }
 

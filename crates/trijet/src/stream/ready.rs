@@ -13,8 +13,9 @@
 //! the event complete or makes a new entry. The thread rests only while the list is empty, which
 //! it sees under the lock under which entries are made.
 //!
-//! *What a poll teaches.* The thread that polls and gets the result knows the work to be complete,
-//! as after a successful query (law A8). The completion thread's looks teach nobody.
+//! *What a poll teaches.* The thread that polls and gets the result knows the work that the future
+//! stands for to be complete, as after a successful query (law A8), and not what the thread knew that
+//! made the future (law A46). The completion thread's looks teach nobody.
 //!
 //! *Lives.* A future holds its device, so the device drops when no future is left, the list is
 //! empty, and the thread can end; it is told to, and nobody waits until it has. Wakers are code of
@@ -28,7 +29,6 @@ use super::device::Shared;
 use super::event::Record;
 use super::lane::Mark;
 use super::noted::Noted;
-use super::thread;
 use super::universe::Universe;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -89,8 +89,6 @@ pub(crate) struct Waiting {
     points: Points,
     /// So many of them were seen to be complete.
     complete: usize,
-    /// What the thread that made the future knew to be complete, and did not ask for.
-    known: VectorClock,
     /// Why it could not be made.
     failed: Option<Error>,
     /// Where it was made.
@@ -100,16 +98,18 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Waits for `points`, beside what the calling thread knows to be complete.
-    #[track_caller]
-    pub(crate) fn new(device: &Arc<Shared>, points: Result<Points>) -> Self {
+    /// Waits for `points`.
+    pub(crate) fn new(
+        device: &Arc<Shared>,
+        points: Result<Points>,
+        site: &'static Location<'static>,
+    ) -> Self {
         let (points, failed) = match points {
             Ok(points) => (points, None),
             Err(error) => (Points::new(), Some(error)),
         };
-        let known = thread::with_known(device.universe.id, VectorClock::clone);
-        let (device, site) = (Arc::clone(device), Location::caller());
-        Self { device, points, complete: 0, known, failed, site, entry: None }
+        let device = Arc::clone(device);
+        Self { device, points, complete: 0, failed, site, entry: None }
     }
 
     /// Asks once; the calling thread knows what it asked for when the answer is good. After a
@@ -147,7 +147,6 @@ impl Waiting {
             }
         }
         // Only now: the task may have been polled on another thread before.
-        universe.learn(&self.known);
         self.points.iter().filter_map(Point::snapshot).for_each(|clock| universe.learn(clock));
         Poll::Ready(Ok(()))
     }
@@ -208,7 +207,8 @@ pub struct Ready(Waiting);
 impl Ready {
     #[track_caller]
     pub(crate) fn new(device: &Arc<Shared>, point: Result<Option<Point>>) -> Self {
-        Self(Waiting::new(device, point.map(|point| point.into_iter().collect())))
+        let points = point.map(|point| point.into_iter().collect());
+        Self(Waiting::new(device, points, Location::caller()))
     }
 }
 

@@ -2,6 +2,7 @@
 //! reads along. The streams know by themselves who records them.
 #![forbid(unsafe_code)]
 
+use super::names::Names;
 use super::timing::Recorder;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Ledger, Op};
@@ -29,6 +30,7 @@ pub(crate) struct Recorders {
     /// Whether there is any: every call of the host looks here first.
     any: AtomicBool,
     who: Mutex<Who>,
+    pub(super) names: Names,
 }
 
 impl Recorders {
@@ -55,11 +57,17 @@ impl Recorders {
 
     /// Records what host threads do, and no stream.
     pub(crate) fn add_for_calls(&self, recorder: &Arc<Recorder>) {
+        for op in self.names.ops() {
+            recorder.ledger.append(op);
+        }
         self.who().of_calls.push(Arc::clone(recorder));
         self.any.store(true, Ordering::Relaxed);
     }
 
     fn add(&self, recorder: &Arc<Recorder>) {
+        for op in self.names.ops() {
+            recorder.ledger.append(op);
+        }
         self.who().all.push(Arc::clone(recorder));
         self.any.store(true, Ordering::Relaxed);
     }

@@ -12,7 +12,7 @@ use super::recording::{Recording, TimesFrom};
 use super::universe::Universe;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId};
-use crate::base::ledger::{Engine, Ledger, Op, OpKind, Times};
+use crate::base::ledger::{Engine, Ledger, Named, Op, OpKind, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
 use crate::trace::file::{AboutDevice, TimeSource};
@@ -97,10 +97,14 @@ fn number_by_appearance(ops: &mut [Op]) {
             let next = signals.len() as u64 + 1;
             *signal = *signals.entry(*signal).or_insert(next);
         }
-        for access in &mut op.accesses {
+        let mut number = |block: &mut BlockId| {
             let next = BlockId(blocks.len() as u64 + 1);
-            access.block = *blocks.entry(access.block).or_insert(next);
+            *block = *blocks.entry(*block).or_insert(next);
+        };
+        if let OpKind::Name { of: Named::Block(block) } = &mut op.kind {
+            number(block);
         }
+        op.accesses.iter_mut().for_each(|access| number(&mut access.block));
     }
 }
 

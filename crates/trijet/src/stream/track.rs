@@ -370,6 +370,31 @@ impl Track {
         self.ranged.store(true, Ordering::Relaxed);
     }
 
+    /// A write that is complete: whatever used these bytes before it is complete as well, so that
+    /// nothing has to wait for any of it. Called by the only owner of the bytes.
+    pub(crate) fn settle(&self, range: &Range<u64>) {
+        if range.is_empty() || self.is_manual() {
+            return;
+        }
+        if self.is_whole(range) && !self.parts.load(Ordering::Relaxed) {
+            if self.ranged.load(Ordering::Relaxed) {
+                self.lock().clear();
+                self.ranged.store(false, Ordering::Relaxed);
+            }
+            self.reads.clear();
+            self.writes.clear();
+            return;
+        }
+        let mut stamps = self.lock();
+        if !self.parts.load(Ordering::Relaxed) {
+            self.fold(&mut stamps);
+        }
+        if self.ranged.load(Ordering::Relaxed) {
+            stamps.update(range.clone(), Stamp::default, |stamp| *stamp = Stamp::default());
+            stamps.retain(|stamp| *stamp != Stamp::default());
+        }
+    }
+
     /// Moves the stamps of the whole into the map. Only for who has the allocation for itself.
     fn fold(&self, stamps: &mut RangeMap<Stamp>) {
         let (mut write, mut reads) = (None, Needs::new());

@@ -4,17 +4,18 @@
 
 use super::callback::HostFns;
 use super::default::{Blocking, LegacyOrder};
-use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Records};
+use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Opening, Records};
 use super::noted::plain;
 use super::recorders::{Attached, Recorders};
 use super::recording::{Recording, TimesFrom};
+use super::thread;
 use super::timing::{Instants, Recorder};
 use super::track::Track;
 use crate::base::atomic::Pick;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{OpKind, Outcome, StreamClass, Waited};
+use crate::base::ledger::{OpKind, StreamClass};
 use crate::base::mutant;
 use crate::base::table::Table;
 use crate::check::Options;
@@ -22,7 +23,7 @@ use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 /// What the ordering did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,8 +50,32 @@ pub struct DroppedWait {
     pub on: Position,
 }
 
+/// Lanes that are opened before one is handed out again of whose work only a query shows that it is
+/// complete.
+const LANES_FIRST: u32 = 64;
+
+/// A lane whose stream is gone, with the mark of its end, if it had any work.
+type Retired = (LaneId, Option<Arc<Mark>>);
+
+/// A lane that no stream has.
+struct Free {
+    id: LaneId,
+    /// The mark of the end of the stream before.
+    end: Option<Arc<Mark>>,
+    how: Handed,
+}
+
+/// How a lane is known to have no work left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handed {
+    /// It had none, or the calling thread knows it to be complete.
+    Known,
+    /// A query of ours says so. No thread of the program knows.
+    Asked,
+}
+
 /// The lane of a default stream and its handles, by device and thread; no thread for the legacy one.
-type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u32)>;
+type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u64, u32)>;
 
 /// All lanes of a driver.
 pub(crate) struct Universe {
@@ -61,12 +86,12 @@ pub(crate) struct Universe {
     /// The lanes that have been opened so far: a universe is opened for every run of an exploration.
     lanes: Table<Arc<Lane>>,
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
-    retired: Mutex<Vec<(LaneId, Option<Arc<Mark>>)>>,
+    retired: Mutex<Vec<Retired>>,
     fresh: Mutex<u32>,
     /// The lanes of default streams and their handles, by device and thread.
     defaults: Mutex<Defaults>,
     /// Per device, the blocking lanes and what the legacy stream holds back.
-    around: Mutex<BTreeMap<DeviceId, Arc<RwLock<Blocking>>>>,
+    around: Mutex<BTreeMap<DeviceId, Arc<Blocking>>>,
     /// The waits between lanes, one of which may be left out.
     waits: Pick,
     /// Timed events for the next recording.
@@ -126,32 +151,32 @@ impl Universe {
         self.lanes.get(id.0 as usize).expect("`free_lane` opens a lane before it gives its number")
     }
 
-    /// Gives a new stream its lane: a retired one whose work is complete, continuing its numbers,
-    /// or a fresh one.
+    /// Gives a new stream its lane, a fresh one or a retired one whose work is complete, continuing
+    /// its numbers; returns it with the number of the streams that have had it.
     pub(crate) fn adopt(
         &self,
         device: DeviceId,
         stream: StreamHandle,
-        kind: (StreamClass, Records),
-    ) -> Result<LaneId> {
-        let (id, end) = self.free_lane()?;
-        for around in self.around.lock().expect("no panic under this lock").values() {
-            around.write().unwrap_or_else(PoisonError::into_inner).leave(id);
-        }
-        let begin = |recorders: &Attached| {
+        (class, records): (StreamClass, Records),
+        owner: Option<u64>,
+    ) -> Result<(LaneId, u64)> {
+        let Free { id, end, how } = self.free_lane()?;
+        let begin = |recorders: &Attached, seq: u64| {
+            let at = (self.id, Position { lane: id, seq });
+            self.recorders.forget_stream(at.1);
             for recorder in recorders {
-                let mut position = Position { lane: id, seq: 0 };
-                if let Some(end) = &end {
-                    position = end.position;
-                    let what = Waited::Event(end.event.0);
-                    let what = OpKind::Sync { what, outcome: Outcome::Complete };
-                    recorder.ledger.append(plain(what, device, kind.0, (self.id, position)));
+                if let (Some(end), Handed::Asked) = (&end, how) {
+                    let kind = OpKind::Settled { event: end.event.0 };
+                    recorder.ledger.append(plain(kind, device, class, at));
                 }
-                recorder.ledger.append(plain(OpKind::Open, device, kind.0, (self.id, position)));
+                recorder.ledger.append(plain(OpKind::Open, device, class, at));
             }
         };
-        self.lane(id).open(id, device, stream, kind, &self.recorders, begin);
-        Ok(id)
+        let known = thread::with_known(self.id, VectorClock::clone);
+        let end = end.as_ref();
+        let opening = Opening { id, device, stream, class, records, owner, end, known: &known };
+        let tenancy = self.lane(id).open(&opening, &self.recorders, begin);
+        Ok((id, tenancy))
     }
 
     /// The lane of a default stream: one per stream, however many handles there are.
@@ -161,22 +186,22 @@ impl Universe {
         stream: StreamHandle,
         kind: (StreamClass, Records),
         legacy: &LegacyOrder,
-    ) -> Result<LaneId> {
+    ) -> Result<(LaneId, u64)> {
         let mut defaults = self.defaults.lock().expect("no panic under this lock");
-        if let Some((lane, handles)) = defaults.get_mut(&(device, legacy.thread())) {
+        if let Some((lane, tenancy, handles)) = defaults.get_mut(&(device, legacy.thread())) {
             *handles += 1;
-            return Ok(*lane);
+            return Ok((*lane, *tenancy));
         }
-        let lane = self.adopt(device, stream, kind)?;
-        defaults.insert((device, legacy.thread()), (lane, 1));
-        Ok(lane)
+        let (lane, tenancy) = self.adopt(device, stream, kind, legacy.thread())?;
+        defaults.insert((device, legacy.thread()), (lane, tenancy, 1));
+        Ok((lane, tenancy))
     }
 
     /// A handle of a default stream goes; whether its lane does. That of the legacy stream stays.
     pub(crate) fn leave_default(&self, device: DeviceId, legacy: &LegacyOrder) -> bool {
         let mut defaults = self.defaults.lock().expect("no panic under this lock");
         let key = (device, legacy.thread());
-        let Some((_, handles)) = defaults.get_mut(&key) else { return false };
+        let Some((.., handles)) = defaults.get_mut(&key) else { return false };
         *handles -= 1;
         let gone = *handles == 0 && legacy.thread().is_some();
         if gone {
@@ -186,41 +211,81 @@ impl Universe {
     }
 
     /// The order around the legacy stream of a device.
-    pub(crate) fn around(&self, device: DeviceId) -> Arc<RwLock<Blocking>> {
+    pub(crate) fn around(&self, device: DeviceId) -> Arc<Blocking> {
         let mut around = self.around.lock().expect("no panic under this lock");
         Arc::clone(around.entry(device).or_default())
     }
 
-    /// A lane that nobody has, with the mark that a query found complete if it had a stream before.
-    fn free_lane(&self) -> Result<(LaneId, Option<Arc<Mark>>)> {
-        let mut retired = self.retired.lock().expect("no panic under this lock");
-        let complete = retired.iter().position(|(_, mark)| match mark {
-            _ if mutant::on(26, "a lane is handed out before its work is complete") => true,
-            None => true,
-            Some(mark) => matches!(self.driver.event_query(mark.event), Ok(Readiness::Ready)),
-        });
-        if let Some(index) = complete {
-            let (id, mark) = retired.swap_remove(index);
-            if let Some(mark) = &mark {
-                // Law A8: a query that succeeded teaches the thread.
-                self.learn(&mark.snapshot);
-            }
-            return Ok((id, mark));
+    /// A lane that no stream has. One whose end the calling thread knows is handed out again at once;
+    /// one whose end only a query shows is, once there are many lanes, since what a query answers
+    /// depends on timing.
+    fn free_lane(&self) -> Result<Free> {
+        if let Some((id, end)) = self.take_retired(|end| self.is_known(end)) {
+            return Ok(Free { id, end, how: Handed::Known });
         }
-        drop(retired);
-        let mut fresh = self.fresh.lock().expect("no panic under this lock");
-        if *fresh == LANES_MAX {
+        if let Some(id) = self.fresh_lane(LANES_FIRST) {
+            return Ok(Free { id, end: None, how: Handed::Known });
+        }
+        // Asked without the lock: the driver may run a host function here, which drops a stream.
+        let retired = self.retired.lock().expect("no panic under this lock").clone();
+        for (lane, end) in retired {
+            let Some(mark) = &end else { continue };
+            if !matches!(self.driver.event_query(mark.event), Ok(Readiness::Ready)) {
+                continue;
+            }
+            let same = |other: &Option<Arc<Mark>>| {
+                other.as_ref().is_some_and(|other| Arc::ptr_eq(other, mark))
+            };
+            if self.take_retired(same).is_some() {
+                self.observe(&mark.snapshot);
+                return Ok(Free { id: lane, end, how: Handed::Asked });
+            }
+        }
+        let fresh = self.fresh_lane(LANES_MAX);
+        fresh.map(|id| Free { id, end: None, how: Handed::Known }).ok_or_else(|| {
             let cause = format!("{LANES_MAX} streams are in use");
-            return Err(Error::new(ErrorKind::InvalidValue, "stream create", cause));
+            Error::new(ErrorKind::InvalidValue, "stream create", cause)
+        })
+    }
+
+    /// Whether the calling thread knows everything before this end to be complete.
+    fn is_known(&self, end: &Option<Arc<Mark>>) -> bool {
+        let Some(end) = end else { return true };
+        mutant::on(26, "a lane is handed out before its work is complete")
+            || thread::with_known(self.id, |known| known.covers(end.position))
+    }
+
+    fn take_retired(&self, fits: impl Fn(&Option<Arc<Mark>>) -> bool) -> Option<Retired> {
+        let mut retired = self.retired.lock().expect("no panic under this lock");
+        let index = retired.iter().position(|(_, end)| fits(end))?;
+        Some(retired.swap_remove(index))
+    }
+
+    /// A lane that no stream has had, while there are fewer than `most`.
+    fn fresh_lane(&self, most: u32) -> Option<LaneId> {
+        let mut fresh = self.fresh.lock().expect("no panic under this lock");
+        if *fresh >= most {
+            return None;
         }
         self.lanes.set(*fresh as usize, Arc::default());
         *fresh += 1;
-        Ok((LaneId(*fresh - 1), None))
+        Some(LaneId(*fresh - 1))
     }
 
     /// The stream of `id` is going; `end` stands for all its work, if it had any.
     pub(crate) fn retire(&self, id: LaneId, end: Option<Arc<Mark>>) {
         self.retired.lock().expect("no panic under this lock").push((id, end));
+    }
+
+    /// A call reported `error` of `device`. No lock is held: if the context is lost, the closures of
+    /// host functions that will never run are dropped here (law A29).
+    #[cold]
+    pub(crate) fn failed(&self, device: DeviceId, error: Error) -> Error {
+        self.note_loss(device, &error);
+        if error.is_loss() {
+            self.host_fns.drop_pending(Some(device));
+        }
+        error
     }
 
     /// Anybody observed that everything in `complete` is done.

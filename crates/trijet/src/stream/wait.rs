@@ -47,7 +47,10 @@ impl LaneRef {
         let implied = |need: Position| turn.is_some_and(|turn| turn.implies(need));
         {
             let state = self.lane().lock();
-            needs.retain(|need| !state.vector.covers(*need) && !implied(*need));
+            needs.retain(|need| !state.vector.covers(*need));
+        }
+        if turn.is_some() {
+            needs.retain(|need| !implied(*need));
         }
         for need in needs.iter() {
             marks.push(self.universe.mark_for(*need)?);
@@ -94,7 +97,7 @@ impl LaneRef {
             state.note(|| {
                 plain(kind.clone(), self.device, self.class(), (self.universe.id, position))
             });
-            state.last_end = None;
+            (state.last_end, state.used) = (None, true);
             if mark.position.seq > need.seq {
                 self.universe.over_waits.fetch_add(1, Ordering::Relaxed);
             }
@@ -112,7 +115,7 @@ impl LaneRef {
         (on, snapshot): (Position, &VectorClock),
         site: &'static Location<'static>,
     ) -> Result<()> {
-        let mut turn = match &self.legacy {
+        let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, "stream wait")?),
             None => None,
         };
@@ -123,10 +126,10 @@ impl LaneRef {
             state.vector.join(snapshot);
         }
         state.learn_of_thread(self.universe.id);
-        if let Some(turn) = &mut turn {
+        if let Some(turn) = &turn {
             turn.hold_back(&state.vector);
         }
-        state.last_end = None;
+        (state.last_end, state.used) = (None, true);
         self.note_wait(&state, (event, on), (called, site));
         Ok(())
     }
@@ -190,7 +193,8 @@ impl LaneRef {
             None => None,
         };
         let mut state = self.lane().lock();
-        if state.vector == VectorClock::new() {
+        // The legacy stream stands for the blocking ones too.
+        if !state.used && state.class != StreamClass::Legacy {
             return Ok(None);
         }
         match state.checkpoints.back() {
@@ -232,10 +236,7 @@ impl Universe {
     /// The oldest mark of the position's lane that covers it: a checkpoint, or one recorded now.
     pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
         let mut state = self.lane(position.lane).lock();
-        let index = state.checkpoints.partition_point(|mark| mark.position.seq < position.seq);
-        let early = u64::from(mutant::on(11, "a checkpoint before the needed operation will do"));
-        let index = if early == 1 { index.saturating_sub(1) } else { index };
-        if let Some(mark) = state.checkpoints.get(index) {
+        if let Some(mark) = state.mark_of(position.seq) {
             return Ok(Arc::clone(mark));
         }
         state.record(self, position.lane)
@@ -282,7 +283,7 @@ impl Universe {
     /// Makes the calling thread wait for `mark`, and know it.
     pub(crate) fn host_wait(&self, mark: &Mark, site: &'static Location<'static>) -> Result<()> {
         let noted = self.note_mark(mark, site);
-        self.driver.event_synchronize(mark.event).inspect_err(|error| noted.failed(error))?;
+        self.driver.event_synchronize(mark.event).map_err(|error| noted.failed(error))?;
         noted.succeeded();
         self.learn(&mark.snapshot);
         Ok(())

@@ -198,7 +198,8 @@ fn call(op: &Op) -> (&'static str, String) {
         | OpKind::Ran
         | OpKind::Settled { .. }
         | OpKind::Name { .. }
-        | OpKind::ThreadGone => {
+        | OpKind::ThreadGone
+        | OpKind::Lent => {
             return ("user_annotation", op.label.clone().into_owned());
         }
     };

@@ -144,6 +144,7 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Settled { .. }, _) => "stream found complete",
         (OpKind::Name { .. }, _) => "name",
         (OpKind::ThreadGone, _) => "end of a thread",
+        (OpKind::Lent, _) => "future of memory",
     }
 }
 

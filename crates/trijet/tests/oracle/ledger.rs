@@ -98,7 +98,8 @@ impl Reader {
             | OpKind::Ran
             | OpKind::Settled { .. }
             | OpKind::Name { .. }
-            | OpKind::ThreadGone => return,
+            | OpKind::ThreadGone
+            | OpKind::Lent => return,
             _ => {}
         }
         self.threads(op);
@@ -142,6 +143,7 @@ impl Reader {
             | OpKind::Settled { .. }
             | OpKind::Name { .. }
             | OpKind::ThreadGone
+            | OpKind::Lent
             | OpKind::Call(_) => unreachable!("they are read above"),
             OpKind::Record { event, by } => {
                 let what = What::Record { event: self.event(*event), stream, by: asked(*by) };

@@ -290,7 +290,8 @@ impl Builder<'_> {
             | OpKind::Ran
             | OpKind::Settled { .. }
             | OpKind::Name { .. }
-            | OpKind::ThreadGone => {}
+            | OpKind::ThreadGone
+            | OpKind::Lent => {}
             OpKind::Open => {
                 // The stream before left nothing pending: nothing of it precedes this one.
                 let lane = self.lane(self.ops[index].position.lane);

@@ -236,7 +236,20 @@ fn a_record_of_the_first_version_is_read() {
     let number = |kind: &OpKind| postcard::to_allocvec(kind).expect("a few bytes")[0];
     let wait = OpKind::Wait { event: 0, on: plain("", 0).position, by: Asked::User };
     assert_eq!((number(&OpKind::Alloc), number(&OpKind::HostFn), number(&wait)), (0, 8, 18));
-    assert_eq!(&bytes[..8], b"TRIJETL2");
+    assert_eq!(&bytes[..8], b"TRIJETL3");
+}
+
+/// A record that version 2 wrote: its accesses do not say who orders them, so the program does.
+#[test]
+fn a_record_of_the_second_version_is_read() {
+    let bytes = include_bytes!("../../../tests/golden/version-2.ledger");
+    let reader = Reader::new(bytes.as_slice()).expect("it is whole");
+    assert_eq!(reader.about().tool, "trijet 0.1.0");
+    let ops: Vec<Op> = reader.collect::<Result<_>>().expect("it is whole");
+    let copies = ops.iter().filter(|op| op.kind == OpKind::Copy);
+    assert_eq!(copies.count(), 14, "seven chunks, up and down");
+    let mut accesses = ops.iter().flat_map(|op| &op.accesses);
+    assert!(accesses.all(|access| access.ordered == OrderedBy::Program));
 }
 
 /// A length is no promise: it is refused before any memory is taken for it.

@@ -1,0 +1,137 @@
+//! Calls that wait: copies at once, copies within the host and of pageable memory, and whatever is
+//! enqueued in a stream that may be full (laws A17, A18 and A41).
+//!
+//! The driver may keep such a call until other work is done, so no lock is held meanwhile: neither
+//! that of the lane, nor the turn of the legacy stream. Other threads go on, in the same stream too.
+//! Whether the driver takes their operations before or after this one is not known, and so nothing is
+//! claimed of it:
+//!
+//! 1. What the operation follows is what the lane knew before the call.
+//! 2. It gets its number after the call. What was numbered meanwhile may still be pending although
+//!    this operation is complete; then the thread does not learn its number, which would stand for
+//!    theirs as well.
+//! 3. Blocking streams come after it from the return on, and the legacy stream before the call.
+//!
+//! A call that fails may have enqueued its operation all the same (a device that is lost while the
+//! call waits), so its memory is stamped whatever it returns.
+#![forbid(unsafe_code)]
+
+use super::around::Aside;
+use super::default::{Barrier, LegacyOrder, Turn};
+use super::lane::{LaneRef, Returns, Spec, State, stamp, stamp_late};
+use super::noted::plain;
+use super::track::Use;
+use crate::base::clock::VectorClock;
+use crate::base::error::Result;
+use crate::base::id::Position;
+use crate::base::ledger::{HostCall, Op, OpKind};
+use crate::base::mutant;
+use crate::device::driver::{Driver, StreamHandle};
+use std::borrow::Cow;
+use std::sync::MutexGuard;
+
+/// What was true before the call.
+struct Before {
+    /// What the operation follows, beside the legacy stream's barrier.
+    vector: VectorClock,
+    seq: u64,
+    barrier: Option<Barrier>,
+}
+
+impl Before {
+    /// Everything that the operation follows.
+    fn all(self) -> VectorClock {
+        let Self { mut vector, barrier, .. } = self;
+        if let Some(barrier) = &barrier {
+            vector.join(barrier.clock());
+        }
+        vector
+    }
+}
+
+impl LaneRef {
+    /// Enqueues an operation whose waits are enqueued, without the locks that are handed in.
+    #[inline(never)]
+    pub(super) fn enqueue_waiting<R>(
+        &self,
+        (spec, uses, crossed): (&Spec, &[Use<'_>], bool),
+        (turn, state): (Option<Turn<'_>>, MutexGuard<'_, State>),
+        aside: &Aside,
+        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
+    ) -> Result<(Position, R)> {
+        let barrier = turn.as_ref().map(Turn::barrier);
+        let before = Before { vector: state.vector.clone(), seq: state.seq, barrier };
+        state.note(|| self.host_op(spec, before.seq, OpKind::Begin));
+        drop(state);
+        let held = mutant::on(40, "a call that waits keeps the turn of its stream").then_some(turn);
+        let next = Position { lane: self.id, seq: before.seq + 1 };
+        let result = run(self.driver(), self.stream, next);
+        drop(held);
+        if aside.tag.is_some() {
+            self.driver().activity_tag(None);
+        }
+        let turn = self.legacy.as_ref().map(LegacyOrder::bare_turn);
+        let mut state = self.lane().lock();
+        let is_next = state.seq == before.seq;
+        let position = self.count(&mut state);
+        state.last_shared = crossed;
+        if result.is_ok() {
+            self.after(&mut state, spec, uses, position, aside);
+        } else {
+            let kind = OpKind::Call(HostCall::Failed);
+            state.note(|| self.host_op(spec, before.seq, kind.clone()));
+        }
+        let is_work = spec.kind != OpKind::Alloc;
+        if let (Some(barrier), true) = (&before.barrier, is_work) {
+            barrier.teach(&mut state);
+        }
+        let mut follows = before.all();
+        if mutant::on(41, "a call that waits stands for what came meanwhile") {
+            follows.join(&state.vector);
+        }
+        if let (Some(turn), true) = (&turn, is_work) {
+            let mut held_back = follows.clone();
+            held_back.raise(position);
+            turn.hold_back(&held_back);
+        }
+        let returns = match &result {
+            Err(_) if mutant::on(42, "an operation whose wait failed leaves no stamp") => None,
+            Err(_) => Some(Returns::AtOnce),
+            Ok(_) if spec.returns == Returns::Done => None,
+            Ok(_) => Some(spec.returns),
+        };
+        let late = returns.map_or(0, |returns| stamp(uses, position, returns));
+        drop((state, turn));
+        stamp_late(uses, position, late, &aside.left_out);
+        let result = result?;
+        if spec.returns == Returns::Done {
+            self.done(uses);
+            if is_next {
+                follows.raise(position);
+            }
+        }
+        if matches!(spec.returns, Returns::Done | Returns::Staged) {
+            self.universe.learn(&follows);
+        }
+        Ok((position, result))
+    }
+
+    /// What the operation wrote is complete, and so is everything before it: nothing is left to be
+    /// waited for. What the operation only read has the uses that it had.
+    fn done(&self, uses: &[Use<'_>]) {
+        for access in uses.iter().filter(|access| access.mode.writes()) {
+            access.track.settle(&access.range);
+        }
+    }
+
+    /// An entry of what the calling thread does about an operation.
+    fn host_op(&self, spec: &Spec, seq: u64, kind: OpKind) -> Op {
+        let at = (self.universe.id, Position { lane: self.id, seq });
+        Op {
+            label: Cow::Borrowed(spec.label),
+            site: Some(spec.site.into()),
+            chunk: spec.chunk,
+            ..plain(kind, self.device, self.class(), at)
+        }
+    }
+}
