@@ -3,8 +3,10 @@
 mod cases;
 mod gpu_only;
 mod litmus;
+mod suites;
 mod transcripts;
 
+use cases::{mix, words};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trijet::{Device, Result, Select};
 
@@ -29,3 +31,21 @@ macro_rules! tests {
     )*};
 }
 cases::for_each_case!(tests);
+
+/// Cases of other projects' suites.
+mod stated {
+    use super::{alone, suites};
+    use trijet::{Device, Select};
+
+    macro_rules! tests {
+        ($($file:ident::$name:ident)*) => {$(
+            #[test]
+            fn $name() {
+                let _alone = alone();
+                let open = || Device::open(Select::Cuda(0)).expect("a CUDA device");
+                suites::check(open, suites::$file::$name);
+            }
+        )*};
+    }
+    suites::for_each_case!(tests);
+}

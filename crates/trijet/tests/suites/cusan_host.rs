@@ -1,0 +1,218 @@
+//! cusan, the programs whose host thread reads what a kernel writes.
+//!
+//! Managed memory is page-locked memory here, which kernels and the host reach as well; the order in
+//! question is the same. What a pointer is wrapped in makes no difference, since a launch declares
+//! the memory that it uses: `14_cuda_functor` (captured by a lambda), `34_negative_array` (behind a
+//! negative index) and `35_struct_null` (in a structure beside a null pointer) are `02_event` with
+//! the wait of their own. `18_cuda_event_with_flags_query_busy_loop` differs from
+//! `18_cuda_event_query_busy_loop` by how a thread blocks, which is no matter of order.
+
+use super::stage::{asks_until_ready, host_reads, shared, writes, zeros};
+use super::twins::Case;
+use trijet::check::{Class, Conflict};
+
+const RAW: Class = Class::Race(Conflict::Raw);
+
+/// `02_event`, `14_cuda_functor`: a kernel of the legacy stream, an event behind it.
+pub(crate) fn a_record_is_no_wait_of_the_host() -> Case {
+    Case {
+        program: |device, twin| {
+            let (legacy, event) = (device.legacy_stream()?, device.event()?);
+            let mut data = shared(device, twin)?;
+            writes(&legacy, data.view_mut(), 7)?;
+            event.record(&legacy)?;
+            if twin.has_edge() {
+                event.synchronize()?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `34_negative_array`, `35_struct_null`.
+pub(crate) fn a_launch_in_the_legacy_stream_is_not_done_at_its_return() -> Case {
+    Case {
+        program: |device, twin| {
+            let legacy = device.legacy_stream()?;
+            let mut data = shared(device, twin)?;
+            writes(&legacy, data.view_mut(), 7)?;
+            if twin.has_edge() {
+                device.synchronize()?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `17_cuda_stream_query_busy_loop`.
+pub(crate) fn a_stream_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
+    Case {
+        program: |device, twin| {
+            let stream = device.blocking_stream()?;
+            let mut data = shared(device, twin)?;
+            writes(&stream, data.view_mut(), 7)?;
+            if twin.has_edge() {
+                asks_until_ready(device, || stream.query(), || stream.synchronize())?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `18_cuda_event_query_busy_loop`, `18_cuda_event_with_flags_query_busy_loop`.
+pub(crate) fn an_event_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, event) = (device.blocking_stream()?, device.event()?);
+            let mut data = shared(device, twin)?;
+            writes(&stream, data.view_mut(), 7)?;
+            event.record(&stream)?;
+            if twin.has_edge() {
+                asks_until_ready(device, || event.query(), || event.synchronize())?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `15_cuda_memset_sync`: the fill is an action of the legacy stream, so that the second stream
+/// comes after the first one (A13).
+pub(crate) fn a_fill_at_once_orders_blocking_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (mut data, mut other) = (shared(device, twin)?, shared(device, twin)?);
+            let mut unrelated = shared(device, twin)?;
+            writes(&first, data.view_mut(), 7)?;
+            if twin.has_edge() {
+                device.fill_now(&mut unrelated, 0)?;
+            }
+            writes(&second, other.view_mut(), 8)?;
+            second.synchronize()?;
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `15_cuda_memset_sync_nonblocking`.
+pub(crate) fn a_fill_at_once_does_not_wait_for_a_non_blocking_stream() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.stream()?, device.blocking_stream()?);
+            let (mut data, mut other) = (shared(device, twin)?, shared(device, twin)?);
+            let mut unrelated = shared(device, twin)?;
+            writes(&first, data.view_mut(), 7)?;
+            device.fill_now(&mut unrelated, 0)?;
+            if twin.has_edge() {
+                first.synchronize()?;
+            }
+            writes(&second, other.view_mut(), 8)?;
+            second.synchronize()?;
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `20_cuda_default_stream_sync`.
+pub(crate) fn a_wait_for_the_legacy_stream_covers_blocking_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
+            writes(&stream, data.view_mut(), 7)?;
+            writes(&legacy, other.view_mut(), 8)?;
+            if twin.has_edge() {
+                legacy.synchronize()?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `23_cuda_default_stream_post_sync`: what the blocking stream was given comes after the legacy
+/// stream's kernel, and was waited for.
+pub(crate) fn later_work_of_a_blocking_stream_covers_the_legacy_stream() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
+            writes(&legacy, data.view_mut(), 7)?;
+            writes(&stream, other.view_mut(), 8)?;
+            if twin.has_edge() {
+                stream.synchronize()?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `23_cuda_default_stream_post_sync_nonblocking`.
+pub(crate) fn later_work_of_a_non_blocking_stream_covers_itself() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, legacy) = (device.stream()?, device.legacy_stream()?);
+            let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
+            writes(&legacy, data.view_mut(), 7)?;
+            writes(&stream, other.view_mut(), 8)?;
+            stream.synchronize()?;
+            if twin.has_edge() {
+                device.synchronize()?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `24_cuda_sync_stream_default_nonblocking`: the twins differ by the kind of the stream.
+pub(crate) fn a_wait_for_the_legacy_stream_leaves_non_blocking_streams_out() -> Case {
+    Case {
+        program: |device, twin| {
+            let blocking = twin.has_edge();
+            let stream = if blocking { device.blocking_stream()? } else { device.stream()? };
+            let mut data = shared(device, twin)?;
+            writes(&stream, data.view_mut(), 7)?;
+            device.legacy_stream()?.synchronize()?;
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `25_cuda_default_stream_double_sync`.
+pub(crate) fn the_legacy_stream_carries_order_from_one_blocking_stream_to_another() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let legacy = device.legacy_stream()?;
+            let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
+            writes(&first, data.view_mut(), 7)?;
+            writes(&legacy, other.view_mut(), 1)?;
+            writes(&second, other.view_mut(), 2)?;
+            if twin.has_edge() {
+                second.synchronize()?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}

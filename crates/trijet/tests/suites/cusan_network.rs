@@ -1,0 +1,282 @@
+//! cusan, the programs that hand device memory to MPI.
+//!
+//! A library of ours does no messages. What its call does to the order is in [`sends`]: it reads or
+//! writes the memory knowing what the calling thread knows. The receiving process is left out.
+//!
+//! | program | here |
+//! |---|---|
+//! | `03_cuda_to_mpi`, `29_tsan_cuda_to_mpi`, `30_tsan_annotate_cuda_to_mpi` | one program |
+//! | `26_malloc_pitch` | the same with rows that are padded, which this library does not allocate |
+//! | `06_cuda_to_mpi_event`, `18_cuda_to_mpi_event_query_busy_loop` | each a case |
+//! | `12_struct_ptr` | `11_cuda_to_mpi_struct_of_buff` with the structure in page-locked memory |
+//!
+//! A difference, for a litmus to settle:
+//!
+//! | program | cusan expects | we say | law |
+//! |---|---|---|---|
+//! | `08_cudamemcpy_to_mpi` | no race: the copy at once is done at its return | a race: pageable memory is staged at the return, and the copy may still run | A18 |
+
+use super::stage::{
+    LEN, asks_until_ready, blocking_streams, in_the_end, ordinary, reads, sends, values, writes,
+    zeros, zeros_of,
+};
+use super::twins::Case;
+use trijet::check::{Class, Conflict};
+
+const RAW: Class = Class::Race(Conflict::Raw);
+const WAW: Class = Class::Race(Conflict::Waw);
+
+/// `03_cuda_to_mpi`, `26_malloc_pitch`, `29_tsan_cuda_to_mpi`, `30_tsan_annotate_cuda_to_mpi`.
+pub(crate) fn a_message_is_sent_after_a_wait_for_the_device() -> Case {
+    Case {
+        program: |device, twin| {
+            let legacy = device.legacy_stream()?;
+            let mut data = zeros(device, twin)?;
+            writes(&legacy, data.view_mut(), 7)?;
+            if twin.has_edge() {
+                device.synchronize()?;
+            }
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `04_mpi_to_cuda`: what arrives is written by nobody that the kernel follows.
+pub(crate) fn a_kernel_writes_after_the_message_has_arrived() -> Case {
+    Case {
+        program: |device, twin| {
+            let (legacy, card) = (device.legacy_stream()?, device.stream()?);
+            let mut data = zeros(device, twin)?;
+            let mut message = device.pinned::<u32>(LEN)?;
+            message.write()?.fill(1);
+            card.copy(&message, &mut data)?;
+            if twin.has_edge() {
+                card.synchronize()?;
+            }
+            writes(&legacy, data.view_mut(), 7)?;
+            card.synchronize()?;
+            let mut landed = ordinary(device, LEN, 0)?;
+            device.copy_now(&data, &mut landed)?;
+            values(&landed)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![WAW]),
+    }
+}
+
+/// `05_cuda_to_mpi_stream`.
+pub(crate) fn a_message_is_sent_after_a_wait_for_the_stream() -> Case {
+    Case {
+        program: |device, twin| {
+            let stream = device.blocking_stream()?;
+            let mut data = zeros(device, twin)?;
+            writes(&stream, data.view_mut(), 7)?;
+            if twin.has_edge() {
+                stream.synchronize()?;
+            }
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `06_cuda_to_mpi_event`.
+pub(crate) fn a_message_is_sent_after_a_wait_for_the_event() -> Case {
+    Case {
+        program: |device, twin| {
+            let (legacy, event) = (device.legacy_stream()?, device.event()?);
+            let mut data = zeros(device, twin)?;
+            writes(&legacy, data.view_mut(), 7)?;
+            event.record(&legacy)?;
+            if twin.has_edge() {
+                event.synchronize()?;
+            }
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `18_cuda_to_mpi_event_query_busy_loop`.
+pub(crate) fn a_message_is_sent_when_the_event_is_ready() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, event) = (device.blocking_stream()?, device.event()?);
+            let mut data = zeros(device, twin)?;
+            device.fill_now(&mut data, 0)?;
+            writes(&stream, data.view_mut(), 7)?;
+            event.record(&stream)?;
+            if twin.has_edge() {
+                asks_until_ready(device, || event.query(), || event.synchronize())?;
+            }
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        // The fill at once does not wait either, but the kernel comes after it.
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `07_cuda_to_mpi_read`: both only read.
+pub(crate) fn a_message_may_be_sent_while_a_kernel_reads() -> Case {
+    Case {
+        program: |device, twin| {
+            let legacy = device.legacy_stream()?;
+            let (mut data, mut result) = (zeros(device, twin)?, zeros(device, twin)?);
+            writes(&legacy, data.view_mut(), 7)?;
+            device.synchronize()?;
+            reads(&legacy, data.view(), result.view_mut())?;
+            let sent = sends(device, &data)?;
+            device.synchronize()?;
+            Ok([sent, in_the_end(device, &result)?].concat())
+        },
+        sees: vec![7, 7, 7, 7],
+        faulty: None,
+    }
+}
+
+/// `08_cudamemcpy_to_mpi`: the faulty twin is cusan's program, which uploads from pageable memory;
+/// the mended one waits for the legacy stream as well. See the header.
+pub(crate) fn a_message_waits_for_an_upload_at_once_from_pageable_memory() -> Case {
+    Case {
+        program: |device, twin| {
+            let mut data = zeros(device, twin)?;
+            device.fill_now(&mut data, 0xff)?;
+            device.synchronize()?;
+            device.copy_now(&ordinary(device, LEN, 7)?, &mut data)?;
+            if twin.has_edge() {
+                device.legacy_stream()?.synchronize()?;
+            }
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `08_cudamemcpy_to_mpi` from page-locked memory: there the call waits (A18).
+pub(crate) fn an_upload_at_once_from_page_locked_memory_is_done_at_its_return() -> Case {
+    Case {
+        program: |device, twin| {
+            let mut data = zeros(device, twin)?;
+            let mut source = device.pinned::<u32>(LEN)?;
+            source.write()?.fill(7);
+            device.copy_now(&source, &mut data)?;
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: None,
+    }
+}
+
+/// `11_cuda_to_mpi_struct_of_buff`, `12_struct_ptr`: kernels of two streams write two buffers, and
+/// the one is sent.
+pub(crate) fn a_message_waits_for_the_writers_of_its_buffer() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (mut left, mut right) = (zeros(device, twin)?, zeros(device, twin)?);
+            writes(&first, left.view_mut(), 1)?;
+            writes(&second, right.view_mut(), 2)?;
+            writes(&second, right.view_mut(), 3)?;
+            if twin.has_edge() {
+                device.synchronize()?;
+            }
+            sends(device, &right)
+        },
+        sees: vec![3, 3],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `19_cuda_to_mpi_send_cudaMemcpyAsyncH2H_implicit_sync`: the copy within the host is one of the
+/// legacy stream, and it is done when it returns (A13 and A18).
+pub(crate) fn a_message_is_sent_after_a_copy_within_the_host() -> Case {
+    Case {
+        program: |device, twin| {
+            let stream = device.blocking_stream()?;
+            let mut data = zeros(device, twin)?;
+            writes(&stream, data.view_mut(), 7)?;
+            if twin.has_edge() {
+                device.copy_now(&ordinary(device, 1, 1)?, &mut ordinary(device, 1, 2)?)?;
+            }
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `20_cuda_to_mpi_send_ds_sync_w_r`.
+pub(crate) fn a_message_is_sent_after_a_wait_for_the_legacy_stream() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let (mut data, mut other) = (zeros(device, twin)?, zeros(device, twin)?);
+            writes(&stream, data.view_mut(), 7)?;
+            writes(&legacy, other.view_mut(), 8)?;
+            if twin.has_edge() {
+                legacy.synchronize()?;
+            }
+            sends(device, &data)
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `21_chunked_streams_example`, with a faulty twin of ours: the wait before the copies is gone.
+pub(crate) fn chunks_are_downloaded_after_the_kernel() -> Case {
+    Case {
+        program: |device, twin| {
+            const CHUNKS: u64 = 4;
+            let kernels = device.blocking_stream()?;
+            let streams = blocking_streams(device, 4)?;
+            let mut data = zeros_of::<u32>(device, twin, CHUNKS)?;
+            writes(&kernels, data.view_mut(), 7)?;
+            if twin.has_edge() {
+                kernels.synchronize()?;
+            }
+            let mut landed = Vec::new();
+            let mut rest = device.pinned::<u32>(CHUNKS)?;
+            for (chunk, stream) in (0..).zip(&streams) {
+                let (mut target, others) = rest.split(1);
+                stream.copy(&data.slice(chunk..chunk + 1), &mut target)?;
+                landed.push(target);
+                rest = others;
+            }
+            let mut seen = Vec::new();
+            for (target, stream) in landed.iter().zip(&streams) {
+                stream.synchronize()?;
+                seen.extend(values(target)?);
+            }
+            Ok(seen)
+        },
+        sees: vec![7; 4],
+        faulty: Some(vec![RAW; 4]),
+    }
+}
+
+/// `22_cuda_to_mpi_partial_buff_write`, with a faulty twin of ours: the second half is sent at once.
+pub(crate) fn one_half_is_sent_while_the_other_is_written() -> Case {
+    Case {
+        program: |device, twin| {
+            let stream = device.blocking_stream()?;
+            let mut data = zeros(device, twin)?;
+            writes(&stream, data.slice_mut(..1), 1)?;
+            stream.synchronize()?;
+            writes(&stream, data.slice_mut(1..), 2)?;
+            let first = sends(device, &data.slice(..1))?;
+            if twin.has_edge() {
+                stream.synchronize()?;
+            }
+            Ok([first, sends(device, &data.slice(1..))?].concat())
+        },
+        sees: vec![1, 2],
+        faulty: Some(vec![RAW]),
+    }
+}

@@ -1,0 +1,241 @@
+//! cusan, the programs whose second stream reads or writes what the first one writes.
+//!
+//! `13_struct_recursion` is `11_struct_of_buff` with a structure within a structure. Rows that are
+//! padded (`27_cuda_memcpy2d_implicit_syn`, `28_cuda_memset2d_implicit_syn`) are plain copies and
+//! fills here; the second stream of `28` has a priority, which orders nothing, and is an ordinary
+//! blocking stream here, because this library gives priorities to non-blocking streams only.
+//! `09_cudamemcpy_default` copies memory onto itself, which a borrow of the target rules out; one
+//! half goes onto the other here.
+//!
+//! A difference, for a litmus to settle:
+//!
+//! | program | cusan expects | we say | law |
+//! |---|---|---|---|
+//! | `16_cuda_malloc_implicit_sync`, `16_cuda_hostalloc_implicit_sync` | the allocation mends (marked as a failure there) | a race with and without it | A20 |
+
+use super::stage::{LEN, in_the_end, ordinary, reads, shared, values, writes, zeros};
+use super::twins::{Case, Seen, Twin};
+use crate::mix;
+use trijet::check::{Class, Conflict};
+use trijet::kernels::MIX;
+use trijet::{Device, Result, Stream};
+
+const RAW: Class = Class::Race(Conflict::Raw);
+const WAW: Class = Class::Race(Conflict::Waw);
+
+/// `11_struct_of_buff`, `13_struct_recursion`: kernels of one stream and on two buffers are ordered
+/// or need no order; two streams that write one buffer are not.
+pub(crate) fn two_streams_write_one_buffer_after_each_other() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (mut left, mut right) = (zeros(device, twin)?, zeros(device, twin)?);
+            writes(&first, left.view_mut(), 1)?;
+            writes(&second, right.view_mut(), 2)?;
+            writes(&second, right.view_mut(), 3)?;
+            if twin.has_edge() {
+                device.synchronize()?;
+            }
+            writes(&first, right.view_mut(), 4)?;
+            Ok([in_the_end(device, &left)?, in_the_end(device, &right)?].concat())
+        },
+        sees: vec![1, 1, 4, 4],
+        faulty: Some(vec![WAW]),
+    }
+}
+
+/// `09_cudamemcpy_default`, `10_cudahostalloc`.
+pub(crate) fn page_locked_memory_comes_and_goes_at_any_time() -> Case {
+    Case {
+        program: |device, twin| {
+            let first = shared(device, twin)?;
+            let second = shared(device, twin)?;
+            let (left, mut right) = first.split(1);
+            device.copy_now(&left, &mut right)?;
+            drop(second);
+            values(&right)
+        },
+        sees: vec![0],
+        faulty: None,
+    }
+}
+
+/// A kernel of one stream, what may come between, and a download in another stream.
+fn downloads_after(
+    device: &Device,
+    twin: Twin,
+    [first, second]: [&Stream; 2],
+    between: impl FnOnce() -> Result<()>,
+) -> Result<Seen> {
+    let mut data = zeros(device, twin)?;
+    writes(first, data.view_mut(), 7)?;
+    between()?;
+    let mut landed = ordinary(device, LEN, 0)?;
+    second.copy(&data, &mut landed)?;
+    second.synchronize()?;
+    values(&landed)
+}
+
+/// `16_cuda_malloc_implicit_sync`, `16_cuda_hostalloc_implicit_sync`: no allocation is an order. The
+/// faulty twin allocates, as the twin does that mends it for cusan.
+pub(crate) fn an_allocation_orders_nothing() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let elsewhere = device.stream()?;
+            downloads_after(device, twin, [&first, &second], || {
+                let (host, memory) = (device.pinned::<u32>(LEN)?, elsewhere.alloc::<u32>(LEN)?);
+                if twin.has_edge() {
+                    first.synchronize()?;
+                }
+                drop((host, memory));
+                Ok(())
+            })
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `19_cuda_cudaMemcpyAsyncH2H_implicit_sync`.
+pub(crate) fn a_copy_within_the_host_orders_blocking_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            downloads_after(device, twin, [&first, &second], || {
+                if twin.has_edge() {
+                    device.copy_now(&ordinary(device, 1, 1)?, &mut ordinary(device, 1, 2)?)?;
+                }
+                Ok(())
+            })
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `19_cuda_cudaMemcpyAsyncH2H_implicit_sync_nonblocking`.
+pub(crate) fn a_copy_within_the_host_does_not_wait_for_non_blocking_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.stream()?, device.stream()?);
+            downloads_after(device, twin, [&first, &second], || {
+                device.copy_now(&ordinary(device, 1, 1)?, &mut ordinary(device, 1, 2)?)?;
+                if twin.has_edge() {
+                    first.synchronize()?;
+                }
+                Ok(())
+            })
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `27_cuda_memcpy2d_implicit_syn`: the download at once is an action of the legacy stream.
+pub(crate) fn a_download_at_once_orders_blocking_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let unrelated = zeros(device, twin)?;
+            downloads_after(device, twin, [&first, &second], || {
+                if twin.has_edge() {
+                    device.copy_now(&unrelated, &mut ordinary(device, LEN, 2)?)?;
+                }
+                Ok(())
+            })
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `28_cuda_memset2d_implicit_syn`: so is the fill, though the host does not wait for it (A18).
+pub(crate) fn a_fill_at_once_of_other_memory_orders_blocking_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let mut unrelated = zeros(device, twin)?;
+            downloads_after(device, twin, [&first, &second], || {
+                if twin.has_edge() {
+                    device.fill_now(&mut unrelated, 0)?;
+                }
+                Ok(())
+            })
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `32_tsan_async_copy`.
+pub(crate) fn a_download_in_another_stream_waits_for_the_kernel() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            downloads_after(device, twin, [&first, &second], || {
+                if twin.has_edge() { first.synchronize() } else { Ok(()) }
+            })
+        },
+        sees: vec![7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `31_tsan_cuda_event`: both kernels read and write, and their order shows.
+pub(crate) fn a_wait_of_the_host_for_an_event_orders_two_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let finished = device.event()?;
+            let mut data = first.alloc::<u64>(1)?;
+            let mut source = first.alloc::<u64>(1)?;
+            first.fill_bytes(&mut data, 0)?;
+            first.fill_bytes(&mut source, 1)?;
+            device.synchronize()?;
+            let mut data = twin.take_over(data);
+            first.launch(&MIX, (1, &source, &mut data))?;
+            finished.record(&first)?;
+            if twin.has_edge() {
+                finished.synchronize()?;
+            }
+            second.launch(&MIX, (2, &source, &mut data))?;
+            device.synchronize()?;
+            let mut landed = device.pinned::<u64>(1)?;
+            first.copy(&data, &mut landed)?;
+            Ok(landed.read()?.to_vec())
+        },
+        sees: {
+            let mut data = [0];
+            mix(1, &[0x0101_0101_0101_0101], &mut data);
+            mix(2, &[0x0101_0101_0101_0101], &mut data);
+            data.to_vec()
+        },
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `33_tsan_wait_event`. The copy at once comes after both streams in any case (A13).
+pub(crate) fn a_wait_of_a_stream_for_an_event_orders_two_streams() -> Case {
+    Case {
+        program: |device, twin| {
+            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let event = device.event()?;
+            let (mut data, mut result) = (zeros(device, twin)?, zeros(device, twin)?);
+            device.copy_now(&ordinary(device, LEN, 1)?, &mut data)?;
+            device.synchronize()?;
+            writes(&first, data.view_mut(), 7)?;
+            event.record(&first)?;
+            if twin.has_edge() {
+                second.wait(&event)?;
+            }
+            reads(&second, data.view(), result.view_mut())?;
+            let mut landed = ordinary(device, LEN, 0)?;
+            device.copy_now(&data, &mut landed)?;
+            second.synchronize()?;
+            Ok([values(&landed)?, in_the_end(device, &result)?].concat())
+        },
+        sees: vec![7, 7, 7, 7],
+        faulty: Some(vec![RAW]),
+    }
+}

@@ -1,0 +1,227 @@
+//! ROCm's hip-tests (`catch/unit/stream`, `catch/unit/event`) and chipStar (`tests/runtime`): the
+//! orders that they state and that our own cases do not have.
+//!
+//! Of what they state, our cases have waits across streams, records that predate work, host
+//! functions between operations, queries of pending work, events without a record, and elapsed times
+//! (`Unit_hipStreamWaitEvent_DifferentStreams`, `Unit_hipLaunchHostFunc_*`,
+//! `Unit_hipStreamQuery_*`, `Unit_hipEventQuery_DifferentDevice`,
+//! `Unit_hipEventSynchronize_NoEventRecord_Positive`, `TestHipLaunchHostFuncMultiStream`,
+//! `TestStreamWaitEventOrdering`, `TestEventResetWarnFlood`, `TestRecordEventBlocking`). Captures,
+//! word values, masks of processors and processes that share events are not offered here.
+//!
+//! Differences, for a litmus to settle:
+//!
+//! | program | it expects | we say | law |
+//! |---|---|---|---|
+//! | chipStar, `TestDefaultStreamImplicitSync` | a wait for a blocking stream that was given nothing waits for the legacy stream | a race: it waits for what the stream was given | A9, A13 |
+//! | chipStar, `TestMemcpyAsyncPageable` | a download to pageable memory is done at its return | a race: it may go on | A17 |
+
+use super::stage::{
+    LEN, blocking_streams, host_reads, in_the_end, ordinary, reads, sends, shared, values, writes,
+    zeros, zeros_of,
+};
+use super::twins::Case;
+use trijet::check::{Class, Conflict};
+
+const RAW: Class = Class::Race(Conflict::Raw);
+
+/// `TestDefaultStreamImplicitSync`: the faulty twin is chipStar's program. See the header.
+pub(crate) fn a_wait_for_an_idle_blocking_stream_leaves_the_legacy_stream_out() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let mut flag = shared(device, twin)?;
+            writes(&legacy, flag.view_mut(), 1)?;
+            if twin.has_edge() {
+                legacy.synchronize()?
+            } else {
+                stream.synchronize()?
+            }
+            host_reads(device, &flag)
+        },
+        sees: vec![1, 1],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `TestEventRecordCircularDep`: two streams wait for each other in turn, and an event is recorded
+/// again. The faulty twin, which is ours, lacks the second wait.
+pub(crate) fn waits_in_a_circle_are_for_earlier_work() -> Case {
+    Case {
+        program: |device, twin| {
+            let s = blocking_streams(device, 2)?;
+            let (there, back) = (device.event()?, device.event()?);
+            let (mut data, mut result) = (zeros(device, twin)?, zeros(device, twin)?);
+            writes(&s[0], data.view_mut(), 1)?;
+            there.record(&s[0])?;
+            s[1].wait(&there)?;
+            writes(&s[1], data.view_mut(), 2)?;
+            back.record(&s[1])?;
+            if twin.has_edge() {
+                s[0].wait(&back)?;
+            }
+            there.record(&s[0])?;
+            reads(&s[0], data.view(), result.view_mut())?;
+            in_the_end(device, &result)
+        },
+        sees: vec![2, 2],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `TestMemcpyAsyncPageable`: the faulty twin is chipStar's program. See the header.
+pub(crate) fn a_pageable_download_is_waited_for() -> Case {
+    Case {
+        program: |device, twin| {
+            let s = blocking_streams(device, 2)?;
+            let event = device.event()?;
+            let (mut first, mut second) = (zeros(device, twin)?, zeros(device, twin)?);
+            let source = ordinary(device, LEN, 5)?;
+            let mut landed = twin.take_over(ordinary(device, LEN, 0)?);
+            s[0].copy(&source, &mut first)?;
+            event.record(&s[0])?;
+            s[1].wait(&event)?;
+            reads(&s[1], first.view(), second.view_mut())?;
+            s[1].copy(&second, &mut landed)?;
+            event.record(&s[1])?;
+            s[1].wait(&event)?;
+            if twin.has_edge() {
+                event.synchronize()?;
+            }
+            host_reads(device, &landed)
+        },
+        sees: vec![5, 5],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `Unit_hipStreamWaitEvent_Default`: a stream may wait for an event of its own.
+pub(crate) fn a_stream_that_waits_for_itself_goes_on() -> Case {
+    Case {
+        program: |device, twin| {
+            let (stream, event) = (device.blocking_stream()?, device.event()?);
+            let mut data = shared(device, twin)?;
+            writes(&stream, data.view_mut(), 1)?;
+            event.record(&stream)?;
+            stream.wait(&event)?;
+            writes(&stream, data.view_mut(), 2)?;
+            stream.synchronize()?;
+            host_reads(device, &data)
+        },
+        sees: vec![2, 2],
+        faulty: None,
+    }
+}
+
+/// `Unit_hipStreamSynchronize_NullStreamSynchronization`: ten streams at once. One of the faulty
+/// twin's does not wait for the legacy stream.
+pub(crate) fn a_wait_for_the_legacy_stream_covers_ten_streams() -> Case {
+    const STREAMS: u64 = 10;
+    Case {
+        program: |device, twin| {
+            let mut s = blocking_streams(device, 10)?;
+            if !twin.has_edge() {
+                s[7] = device.stream()?;
+            }
+            let mut data = zeros_of::<u32>(device, twin, STREAMS)?;
+            for (at, stream) in (0..).zip(&s) {
+                writes(stream, data.slice_mut(at..=at), 9)?;
+            }
+            device.legacy_stream()?.synchronize()?;
+            sends(device, &data)
+        },
+        sees: vec![9; 10],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `Unit_hipStreamSynchronize_NullStreamAndStreamPerThread`: the per-thread stream is a blocking one
+/// (A15).
+pub(crate) fn a_wait_for_the_legacy_stream_covers_the_per_thread_stream() -> Case {
+    Case {
+        program: |device, twin| {
+            let (own, legacy) = (device.per_thread_stream()?, device.legacy_stream()?);
+            let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
+            writes(&own, data.view_mut(), 1)?;
+            writes(&legacy, other.view_mut(), 2)?;
+            if twin.has_edge() {
+                legacy.synchronize()?;
+            }
+            host_reads(device, &data)
+        },
+        sees: vec![1, 1],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `Unit_hipEventDestroy_Unfinished`, `Unit_hipEventDestroy_WithWaitingStream`: a wait holds when
+/// its event is gone (A12). The faulty twin does not wait.
+pub(crate) fn a_wait_outlives_its_event() -> Case {
+    Case {
+        program: |device, twin| {
+            let s = blocking_streams(device, 2)?;
+            let event = device.event()?;
+            let (mut data, mut result) = (zeros(device, twin)?, zeros(device, twin)?);
+            writes(&s[0], data.view_mut(), 1)?;
+            event.record(&s[0])?;
+            if twin.has_edge() {
+                s[1].wait(&event)?;
+            }
+            drop(event);
+            reads(&s[1], data.view(), result.view_mut())?;
+            in_the_end(device, &result)
+        },
+        sees: vec![1, 1],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `Unit_hipMemcpyAsync_H2H-H2D-D2H-H2PinMem` of `hipStreamLegacy`: copies at once follow each other,
+/// whatever memory they are of. The one within the device is not waited for (A18): the faulty twin
+/// reads its target in a stream of its own.
+pub(crate) fn copies_at_once_follow_each_other() -> Case {
+    Case {
+        program: |device, twin| {
+            let first = ordinary(device, LEN, 6)?;
+            let (mut second, mut third) = (ordinary(device, LEN, 0)?, shared(device, twin)?);
+            let (mut there, mut beside) = (zeros(device, twin)?, zeros(device, twin)?);
+            device.copy_now(&first, &mut second)?;
+            device.copy_now(&second, &mut third)?;
+            device.copy_now(&third, &mut there)?;
+            device.copy_now(&there, &mut beside)?;
+            if twin.has_edge() {
+                let mut landed = ordinary(device, LEN, 0)?;
+                device.copy_now(&beside, &mut landed)?;
+                values(&landed)
+            } else {
+                sends(device, &beside)
+            }
+        },
+        sees: vec![6, 6],
+        faulty: Some(vec![RAW]),
+    }
+}
+
+/// `Unit_hipStreamAddCallback_MultipleThreads`: what many threads give one stream comes after what
+/// was in it, whoever gave that (A1). The threads of the faulty twin, which is ours, have streams of
+/// their own.
+pub(crate) fn a_stream_is_in_order_whichever_threads_use_it() -> Case {
+    Case {
+        program: |device, twin| {
+            let stream = device.stream()?;
+            let own = [device.stream()?, device.stream()?];
+            let mut data = zeros(device, twin)?;
+            let (mut left, mut right) = (device.pinned::<u32>(LEN)?, device.pinned::<u32>(LEN)?);
+            writes(&stream, data.view_mut(), 4)?;
+            let of = |thread: usize| if twin.has_edge() { &stream } else { &own[thread] };
+            device.script(vec![
+                Box::new(|| of(0).copy(&data, &mut left).expect("nothing is refused")),
+                Box::new(|| of(1).copy(&data, &mut right).expect("nothing is refused")),
+            ]);
+            device.synchronize()?;
+            Ok([values(&left)?, values(&right)?].concat())
+        },
+        sees: vec![4; 4],
+        faulty: Some(vec![RAW; 2]),
+    }
+}
