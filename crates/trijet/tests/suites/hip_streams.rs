@@ -21,7 +21,9 @@ use super::stage::{
     zeros, zeros_of,
 };
 use super::twins::Case;
+use crate::mix;
 use trijet::check::{Class, Conflict};
+use trijet::kernels::MIX;
 
 const RAW: Class = Class::Race(Conflict::Raw);
 
@@ -154,6 +156,24 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_the_per_thread_stream() -> Cas
     }
 }
 
+/// `Unit_hipStreamDestroy_WithPendingWork`: the legacy stream waits for what a stream was given that
+/// is gone (A12). The faulty twin's was a non-blocking one.
+pub(crate) fn a_wait_for_the_legacy_stream_covers_a_dropped_blocking_stream() -> Case {
+    Case {
+        program: |device, twin| {
+            let blocking = twin.has_edge();
+            let stream = if blocking { device.blocking_stream()? } else { device.stream()? };
+            let mut data = shared(device, twin)?;
+            writes(&stream, data.view_mut(), 1)?;
+            drop(stream);
+            device.legacy_stream()?.synchronize()?;
+            host_reads(device, &data)
+        },
+        sees: vec![1, 1],
+        faulty: Some(vec![RAW]),
+    }
+}
+
 /// `Unit_hipEventDestroy_Unfinished`, `Unit_hipEventDestroy_WithWaitingStream`: a wait holds when
 /// its event is gone (A12). The faulty twin does not wait.
 pub(crate) fn a_wait_outlives_its_event() -> Case {
@@ -199,6 +219,37 @@ pub(crate) fn copies_at_once_follow_each_other() -> Case {
         },
         sees: vec![6, 6],
         faulty: Some(vec![RAW]),
+    }
+}
+
+/// `Unit_hipMultiStream_sameDevice`: streams come and go, each with a kernel that reads and writes,
+/// and a kernel of the legacy stream behind it. The faulty twin's streams do not wait for that.
+pub(crate) fn the_legacy_stream_orders_streams_that_come_and_go() -> Case {
+    const STREAMS: u64 = 4;
+    Case {
+        program: |device, twin| {
+            let (mut data, mut other) = (zeros_of(device, twin, 1)?, zeros_of(device, twin, 1)?);
+            let (legacy, mut factor) = (device.legacy_stream()?, device.pinned::<u64>(1)?);
+            factor.write()?.fill(5);
+            for salt in 0..STREAMS {
+                let blocking = twin.has_edge();
+                let stream = if blocking { device.blocking_stream()? } else { device.stream()? };
+                stream.launch(&MIX, (salt, &factor, &mut data))?;
+                legacy.launch(&MIX, (salt, &factor, &mut other))?;
+            }
+            let landed = device.pinned::<u64>(2)?;
+            let (mut left, mut right) = landed.split(1);
+            device.copy_now(&data, &mut left)?;
+            device.copy_now(&other, &mut right)?;
+            Ok([values(&left)?, values(&right)?].concat())
+        },
+        sees: {
+            let mut data = [0];
+            (0..STREAMS).for_each(|salt| mix(salt, &[5], &mut data));
+            data.repeat(2)
+        },
+        // Each kernel with the one of the stream before, and the last one with the copy at once.
+        faulty: Some(vec![RAW; 4]),
     }
 }
 

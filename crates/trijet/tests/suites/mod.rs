@@ -79,8 +79,10 @@ macro_rules! for_each_case {
             hip_streams::a_stream_that_waits_for_itself_goes_on
             hip_streams::a_wait_for_the_legacy_stream_covers_ten_streams
             hip_streams::a_wait_for_the_legacy_stream_covers_the_per_thread_stream
+            hip_streams::a_wait_for_the_legacy_stream_covers_a_dropped_blocking_stream
             hip_streams::a_wait_outlives_its_event
             hip_streams::copies_at_once_follow_each_other
+            hip_streams::the_legacy_stream_orders_streams_that_come_and_go
             hip_streams::a_stream_is_in_order_whichever_threads_use_it
         }
     };
