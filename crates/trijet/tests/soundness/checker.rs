@@ -1,0 +1,218 @@
+//! Verdicts: the same whatever the library did inside, and complete after a loss.
+
+use crate::{Gate, let_time_pass, virtual_host};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::spawn;
+use std::time::Duration;
+use trijet::check::{Options, Verdict};
+use trijet::kernels::FILL_U32;
+use trijet::witness::{Strategy, explore};
+use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Result, Verb};
+
+fn codes(verdict: &Verdict) -> Vec<&'static str> {
+    verdict.findings.iter().map(|finding| finding.class.code()).collect()
+}
+
+fn checked(config: HostConfig) -> Result<Device> {
+    Device::builder().host(config).check(Options::default()).open()
+}
+
+/// What becomes of the stream that wrote.
+#[derive(Debug, Clone, Copy)]
+enum Writer {
+    Stays,
+    /// It is dropped when its work is complete, which no call of the program has found out.
+    DroppedComplete,
+    DroppedPending,
+}
+
+/// Written on one stream and read on the next one, with no order of the program between.
+fn race_with(writer: Writer) -> Result<Verdict> {
+    let device = checked(virtual_host(Vec::new()))?;
+    let n = device.stream()?;
+    let mut x = n.alloc::<u32>(64)?;
+    n.fill_bytes(&mut x, 1)?;
+    n.synchronize()?;
+    // SAFETY: the two that race only move numbers, which nothing else depends on.
+    unsafe { x.order_manually() };
+    let writes = device.stream()?;
+    writes.launch(&FILL_U32, (9u32, &mut x))?;
+    let kept = match writer {
+        Writer::Stays => Some(writes),
+        Writer::DroppedComplete => {
+            drop(writes);
+            let_time_pass(&n)?;
+            None
+        }
+        Writer::DroppedPending => {
+            drop(writes);
+            None
+        }
+    };
+    let reads = device.stream()?;
+    let mut h = device.pinned::<u32>(64)?;
+    reads.copy(&x, &mut h)?;
+    device.synchronize()?;
+    drop(kept);
+    Ok(device.verdict().expect("the device is checked"))
+}
+
+/// What a query inside the library finds teaches the program nothing.
+#[test]
+fn a_race_is_found_whether_a_lane_was_handed_on_or_not() -> Result<()> {
+    for writer in [Writer::Stays, Writer::DroppedComplete, Writer::DroppedPending] {
+        assert_eq!(codes(&race_with(writer)?), ["RACE/RAW"], "{writer:?}");
+    }
+    Ok(())
+}
+
+/// Where the event is recorded that a blocking stream waits for: all of it is complete by then.
+#[derive(Debug, Clone, Copy)]
+enum Recorded {
+    /// In that stream itself, which holds nothing.
+    There,
+    /// In another stream, whose only operation is complete.
+    Elsewhere,
+}
+
+/// Written in the legacy stream, read in a non-blocking one. A blocking stream between the two waits
+/// for an event, but is given no operation, so nothing follows the legacy stream (laws A4 and A13).
+fn a_wait_is_no_operation(devices: &[Device], recorded: Recorded) -> u32 {
+    let run = || -> Result<u32> {
+        let device = &devices[0];
+        let (n, b, legacy) = (device.stream()?, device.blocking_stream()?, device.legacy_stream()?);
+        let mut x = n.alloc::<u32>(1)?;
+        n.fill_bytes(&mut x, 1)?;
+        n.synchronize()?;
+        // SAFETY: the two that race only move a number, which nothing else depends on.
+        unsafe { x.order_manually() };
+        legacy.launch(&FILL_U32, (9u32, &mut x))?;
+        let event = device.event()?;
+        event.record(match recorded {
+            Recorded::There => &b,
+            Recorded::Elsewhere => &n,
+        })?;
+        b.wait(&event)?;
+        b.synchronize()?;
+        let mut h = device.pinned::<u32>(1)?;
+        n.copy(&x, &mut h)?;
+        let value = h.read()?[0];
+        device.synchronize()?;
+        Ok(value)
+    };
+    run().expect("nothing failed")
+}
+
+#[test]
+fn the_exhaustive_search_finds_what_seeded_runs_find() -> Result<()> {
+    for recorded in [Recorded::There, Recorded::Elsewhere] {
+        let found = |strategy| -> Result<BTreeSet<u32>> {
+            let program = |devices: &[Device]| a_wait_is_no_operation(devices, recorded);
+            let found = explore(&HostConfig::default(), strategy, program)?;
+            Ok(found.outcomes.iter().map(|one| one.value).collect())
+        };
+        let seeded = found(Strategy::Seeded { runs: 300, seed: 1 })?;
+        assert!(seeded.len() > 1, "{recorded:?}: {seeded:x?}: the program races");
+        // Seeded runs may tear an operation in more ways than the search does, if they hit upon it.
+        let all = found(Strategy::Exhaustive { runs_max: 5000 })?;
+        assert!(all.is_superset(&seeded), "{recorded:?}: seeded {seeded:x?}, all {all:x?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wait_in_a_blocking_stream_does_not_follow_the_legacy_stream() -> Result<()> {
+    for recorded in [Recorded::There, Recorded::Elsewhere] {
+        let executor = Executor::Virtual(Order::Seeded(1));
+        let device = checked(HostConfig { executor, ..HostConfig::default() })?;
+        a_wait_is_no_operation(std::slice::from_ref(&device), recorded);
+        let verdict = device.verdict().expect("the device is checked");
+        assert_eq!(codes(&verdict), ["RACE/RAW"], "{recorded:?}: {verdict}");
+    }
+    Ok(())
+}
+
+struct Counts(Arc<AtomicU32>);
+
+impl Drop for Counts {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A checked device on which a launch faults, with a host function behind it that will never run.
+struct Faulted {
+    device: Device,
+    dropped: Arc<AtomicU32>,
+    /// The lines of the launch and of the host function.
+    lines: [u32; 2],
+    signal: trijet::Signal,
+}
+
+fn fault() -> Result<Faulted> {
+    let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
+    let device = checked(HostConfig { faults, ..HostConfig::default() })?;
+    let stream = device.stream()?;
+    let mut x = stream.alloc::<u32>(64)?;
+    let gate = Gate::on(&stream)?;
+    let launch = line!() + 1;
+    stream.launch(&FILL_U32, (1u32, &mut x))?;
+    let dropped = Arc::<AtomicU32>::default();
+    let (counts, signal) = (Counts(Arc::clone(&dropped)), device.signal());
+    let sets = signal.clone();
+    let sets = move || {
+        let _counts = counts;
+        sets.set();
+    };
+    let host_fn = line!() + 1;
+    stream.host_fn(sets)?;
+    drop(gate);
+    let error = stream.synchronize().expect_err("the launch faults");
+    assert!(error.to_string().contains("fill"), "{error}");
+    Ok(Faulted { device, dropped, lines: [launch, host_fn], signal })
+}
+
+#[test]
+fn host_functions_that_never_run_are_dropped_when_the_loss_is_reported() -> Result<()> {
+    let faulted = fault()?;
+    assert_eq!(faulted.dropped.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
+#[test]
+fn after_a_loss_the_verdict_names_the_culprit() -> Result<()> {
+    let Faulted { device, lines: [launch, _], .. } = fault()?;
+    let verdict = device.verdict().expect("the device is checked");
+    let sticky = verdict.findings.iter().find(|finding| finding.class.code() == "ERROR/STICKY");
+    let sticky = sticky.unwrap_or_else(|| panic!("the fault is a finding: {verdict}"));
+    let text = sticky.text(&Default::default());
+    assert!(text.contains(&format!("checker.rs:{launch}")), "line {launch}: {text}");
+    Ok(())
+}
+
+#[test]
+fn after_a_loss_the_verdict_names_who_waits_for_what_never_runs() -> Result<()> {
+    let Faulted { device, lines: [_, host_fn], signal, .. } = fault()?;
+    let ((tell, told), (stay, stays)) = (channel(), channel::<()>());
+    let waits = spawn(move || {
+        // To the checker a wait like any other, and one that never ends: nothing follows it here.
+        let set = signal.wait_timeout(Duration::ZERO);
+        tell.send((set, line!() - 1)).expect("the test waits for it");
+        let _dropped = stays.recv();
+        drop(signal);
+    });
+    let (set, wait) = told.recv().expect("the thread waits");
+    assert!(!set, "the host function did not run");
+    let verdict = device.verdict().expect("the device is checked");
+    drop(stay);
+    waits.join().expect("no panic");
+    let text = verdict.to_string();
+    assert!(codes(&verdict).contains(&"DEADLOCK"), "{text}");
+    for line in [wait, host_fn] {
+        assert!(text.contains(&format!("checker.rs:{line}")), "line {line}: {text}");
+    }
+    Ok(())
+}

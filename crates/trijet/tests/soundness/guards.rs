@@ -1,0 +1,272 @@
+//! Guards over memory in flight: what the host is lent is complete.
+
+use crate::{Gate, ask, let_time_pass, open, refused_records, virtual_host};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::task::Poll;
+use std::thread::{scope, spawn};
+use trijet::witness::{Strategy, explore};
+use trijet::{Device, Fault, FaultKind, HostConfig, PinnedBuffer, Result, Stream, Verb};
+
+const NINES: u32 = 0x0909_0909;
+const SEVENS: u32 = 0x0707_0707;
+const ONES: u32 = 0x0101_0101;
+
+/// The lane of thread 1's default stream, complete, passed to that of thread 2, which waited for the
+/// pending fill of `y`. An old position of the lane was then answered by an event that the main thread
+/// recorded in its own empty default stream, and that claimed the fill.
+#[test]
+fn the_next_tenant_of_a_lane_makes_no_claim_for_the_one_before() -> Result<()> {
+    let device = open(HostConfig::default())?;
+    let a = device.stream()?;
+    let mut y = device.pinned::<u32>(1 << 10)?;
+    let old = device.pinned::<u32>(64)?;
+    let one = device.clone();
+    let filled = spawn(move || -> Result<_> {
+        let mut old = old;
+        let stream = one.per_thread_stream()?;
+        stream.fill_bytes(&mut old, 5)?;
+        // So that the lane is free when the second thread asks for one.
+        stream.synchronize()?;
+        Ok(old)
+    });
+    let old = filled.join().expect("no panic")?;
+    y.write()?.fill(1);
+    let gate = Gate::on(&a)?;
+    a.fill_bytes(&mut y, 9)?;
+    let event = device.event()?;
+    event.record(&a)?;
+    let two = device.clone();
+    let waits = spawn(move || -> Result<Stream> {
+        let stream = two.per_thread_stream()?;
+        stream.wait(&event)?;
+        Ok(stream)
+    });
+    let _tenant = waits.join().expect("no panic")?;
+    assert_eq!(old.read()?[0], 0x0505_0505);
+    let early = ask(&y);
+    assert!(early.is_pending(), "lent while the fill is held back: {early:?}");
+    drop(gate);
+    let guard = y.read()?;
+    assert_eq!(guard[0], NINES);
+    device.synchronize()?;
+    assert_eq!(guard[0], NINES, "while the guard is held");
+    Ok(())
+}
+
+/// The same with streams that wait instead of the host, and threads that repeat.
+fn through_a_lane_that_was_handed_on(devices: &[Device]) -> u8 {
+    let run = || -> Result<u8> {
+        let device = &devices[0];
+        let (a, b) = (device.stream()?, device.stream()?);
+        let mut y = a.alloc::<u8>(1)?;
+        a.fill_bytes(&mut y, 1)?;
+        let x = a.alloc::<u8>(1)?;
+        let mut z = b.alloc::<u8>(1)?;
+        b.fill_bytes(&mut z, 0)?;
+        a.synchronize()?;
+        b.synchronize()?;
+        let x = Mutex::new(x);
+        device.script(vec![Box::new(|| {
+            let stream = device.per_thread_stream().expect("a stream");
+            let mut x = x.lock().expect("one thread");
+            stream.fill_bytes(&mut *x, 5).expect("enqueued");
+        })]);
+        let x = x.into_inner().expect("no panic");
+        a.fill_bytes(&mut y, 9)?;
+        let event = device.event()?;
+        event.record(&a)?;
+        let kept = Mutex::new(None);
+        device.script(vec![Box::new(|| {
+            let stream = device.per_thread_stream().expect("a stream");
+            stream.wait(&event).expect("enqueued");
+            *kept.lock().expect("one thread") = Some(stream);
+        })]);
+        let mut h = device.pinned::<u8>(1)?;
+        b.copy(&x, &mut z)?;
+        b.copy(&y, &mut h)?;
+        let value = h.read()?[0];
+        device.synchronize()?;
+        Ok(value)
+    };
+    run().expect("nothing failed")
+}
+
+#[test]
+fn tracked_memory_has_one_outcome_in_every_explored_order() -> Result<()> {
+    let strategies = [
+        Strategy::Exhaustive { runs_max: 5000 },
+        Strategy::Seeded { runs: 300, seed: 1 },
+        Strategy::Pct { runs: 300, seed: 1, depth: 3, steps: 40 },
+    ];
+    let mut wrong = Vec::new();
+    for strategy in strategies {
+        let found = explore(&HostConfig::default(), strategy, through_a_lane_that_was_handed_on)?;
+        let outcomes: Vec<_> =
+            found.outcomes.iter().map(|one| (one.value, one.order.to_string())).collect();
+        if outcomes.iter().any(|(value, _)| *value != 9) {
+            wrong.push((strategy, outcomes));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+    Ok(())
+}
+
+/// The end of a thread that has filled `h` in its default stream behind a gate.
+struct Filled {
+    h: PinnedBuffer<u32>,
+    /// Without its stream when a call was refused.
+    held: Option<(Stream, Gate)>,
+    enqueued: bool,
+}
+
+fn fill_in_a_thread(device: &Device) -> Result<Filled> {
+    let (device, mut h) = (device.clone(), device.pinned::<u32>(1 << 10)?);
+    h.write()?.fill(ONES);
+    let thread = spawn(move || {
+        let opened = device.per_thread_stream().and_then(|s| Gate::on(&s).map(|gate| (s, gate)));
+        let Ok(held) = opened else { return Filled { h, held: None, enqueued: false } };
+        let enqueued = held.0.fill_bytes(&mut h, 7).is_ok();
+        Filled { h, held: Some(held), enqueued }
+    });
+    Ok(thread.join().expect("no panic"))
+}
+
+/// The record that follows an operation of a per-thread stream was refused and forgotten. Another
+/// thread that needed it recorded the default stream of its own.
+#[test]
+fn after_a_refused_record_a_guard_is_an_error_or_waits() -> Result<()> {
+    for first in 1..=4 {
+        let faults = refused_records(first, 1);
+        let device = open(HostConfig { faults, ..HostConfig::default() })?;
+        let Filled { h, held, enqueued } = fill_in_a_thread(&device)?;
+        let Some((stream, gate)) = held else { continue };
+        if let (true, Poll::Ready(Ok(early))) = (enqueued, ask(&h)) {
+            panic!("record {first}: {early:#x} is lent while the fill is held back");
+        }
+        drop(gate);
+        if let Ok(guard) = h.read() {
+            let before = guard[0];
+            assert!(before == SEVENS || !enqueued && before == ONES, "record {first}: {before:#x}");
+            device.synchronize()?;
+            assert_eq!(guard[0], before, "record {first}: while the guard is held");
+        }
+        drop(stream);
+    }
+    Ok(())
+}
+
+/// Another thread dropped the stream after its last record had been refused: the lane was handed on
+/// as soon as the record before was complete.
+#[test]
+fn a_lane_with_a_refused_record_is_not_handed_on_early() -> Result<()> {
+    for (first, count) in (1..=4).flat_map(|first| [(first, 1), (first, 2)]) {
+        let device = open(virtual_host(refused_records(first, count)))?;
+        let idle = device.stream()?;
+        let (mut h, mut t) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
+        h.write()?.fill(ONES);
+        let thread = {
+            let device = device.clone();
+            move || -> Result<_> {
+                let stream = device.per_thread_stream()?;
+                stream.fill_bytes(&mut t, 3)?;
+                stream.host_fn(|| ())?;
+                let enqueued = stream.fill_bytes(&mut h, 7).is_ok();
+                Ok((h, stream, enqueued))
+            }
+        };
+        // An error has reached the thread that would have needed the order.
+        let Ok((h, stream, enqueued)) = spawn(thread).join().expect("no panic") else { continue };
+        let_time_pass(&idle)?;
+        drop(stream);
+        let next = device.stream()?;
+        let mut x = next.alloc::<u32>(64)?;
+        let mut out = device.pinned::<u32>(64)?;
+        let copied = next.copy(&h, &mut x).and_then(|()| next.copy(&x, &mut out));
+        if let (Ok(()), Ok(out), true) = (copied, out.read(), enqueued) {
+            assert_eq!(out[0], SEVENS, "{count} from record {first} on");
+        }
+        device.synchronize()?;
+    }
+    Ok(())
+}
+
+/// A second record that is refused changes nothing. It made the event forget the first one while
+/// anything else had a share of it.
+#[test]
+fn an_event_keeps_its_record_when_the_next_one_is_refused() -> Result<()> {
+    let mut second_refused = 0;
+    for (share, nth) in (1..=8).flat_map(|nth| [(false, nth), (true, nth)]) {
+        let device = open(virtual_host(refused_records(nth, 1)))?;
+        let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
+        let mut x = a.alloc::<u32>(64)?;
+        a.fill_bytes(&mut x, 1)?;
+        a.synchronize()?;
+        // SAFETY: the only other user is `b`, which waits for the event recorded after the fill.
+        unsafe { x.order_manually() };
+        a.host_fn(|| ())?;
+        a.fill_bytes(&mut x, 9)?;
+        let event = device.event()?;
+        if event.record(&a).is_err() {
+            continue;
+        }
+        let kept = share.then(|| event.ready());
+        if event.record(&c).is_ok() {
+            continue;
+        }
+        second_refused += 1;
+        b.wait(&event)?;
+        let mut out = device.pinned::<u32>(64)?;
+        b.copy(&x, &mut out)?;
+        assert_eq!(out.read()?[0], NINES, "with a share: {share}");
+        device.synchronize()?;
+        drop(kept);
+    }
+    assert_eq!(second_refused, 2, "with a share and without");
+    Ok(())
+}
+
+/// Whether memory that the host is lent after a loss changes under the guard: another thread loses the
+/// device by its query number `queries`, while this one waits in a copy within the host.
+fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
+    const BYTES: u64 = 32 << 20;
+    /// Looks at the lent memory: together they take longer than the whole copy.
+    const LOOKS: u32 = 200;
+    let lost = Fault { verb: Verb::Query, nth: queries, kind: FaultKind::DeviceLost };
+    let device = open(HostConfig { faults: vec![lost], ..HostConfig::default() })?;
+    let (copies, other) = (device.stream()?, device.stream()?);
+    let (mut from, mut to) = (device.pinned::<u8>(BYTES)?, device.pinned::<u8>(BYTES)?);
+    from.write()?.fill(1);
+    to.write()?.fill(0);
+    let (begins, begun) = channel();
+    copies.host_fn(move || begins.send(()).expect("the other thread waits"))?;
+    scope(|scope| {
+        scope.spawn(move || {
+            begun.recv().expect("the host function runs");
+            let lost = (0..queries).any(|_| other.query().is_err());
+            assert!(lost, "the fault strikes a query");
+        });
+        // It may have been complete before the loss.
+        let _copied = copies.copy(&from, &mut to);
+        let Ok(guard) = to.write() else { return Ok(false) };
+        // A byte of every few pages, from the end, which a copy reaches last.
+        let look = || -> Vec<u8> {
+            std::hint::black_box(&guard).iter().rev().step_by(1 << 14).copied().collect()
+        };
+        let before = look();
+        Ok((0..LOOKS).any(|_| look() != before))
+    })
+}
+
+/// A copy within the host waits for its end. When another thread lost the device meanwhile, the call
+/// returned an error and left no stamp, so the host was lent what a worker still wrote.
+#[test]
+fn memory_that_a_worker_still_writes_after_a_loss_is_not_lent() -> Result<()> {
+    // Some of these losses come while the copy runs, whatever the machine: it takes milliseconds, and
+    // a query well under one.
+    for queries in [30, 100, 300, 1000, 3000, 10_000, 30_000] {
+        let changes = changes_when_lent_after_a_loss(queries)?;
+        assert!(!changes, "bytes change under a guard after {queries} queries");
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Nothing waits for ever: no lock is held while a call may wait, and a panic is an error and no more.
+
+use crate::{PATIENCE, open};
+use std::sync::mpsc::channel;
+use std::thread::spawn;
+use trijet::{
+    Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Stream,
+};
+
+/// What one thread waits in.
+#[derive(Debug, Clone, Copy)]
+enum Inside {
+    Synchronize,
+    CopyNow,
+    FillNow,
+    CopyWithinHost,
+}
+
+/// What the threads work with.
+struct Memory {
+    stream: Stream,
+    x: Buffer<u32>,
+    h: PinnedBuffer<u32>,
+    g: PinnedBuffer<u32>,
+}
+
+impl Inside {
+    fn wait(self, device: &Device, memory: &mut Memory) -> Result<()> {
+        let Memory { stream, x, h, g } = memory;
+        match self {
+            Self::Synchronize => stream.synchronize(),
+            Self::CopyNow => device.copy_now(&*x, h),
+            Self::FillNow => device.fill_now(h, 1),
+            Self::CopyWithinHost => stream.copy(&*h, g),
+        }
+    }
+}
+
+type Call = fn(&[Device], &mut Buffer<u32>) -> Result<()>;
+
+/// What the other thread does meanwhile. `y` was last used in the stream that is held back.
+const CALLS: [(&str, Call); 7] = [
+    ("a stream of the same device", |devices, _| devices[0].stream().map(drop)),
+    ("a stream of another device", |devices, _| devices[1].stream().map(drop)),
+    ("a blocking stream of another device", |devices, _| devices[1].blocking_stream().map(drop)),
+    ("a per-thread stream of the same device", |devices, _| {
+        devices[0].per_thread_stream().map(drop)
+    }),
+    ("a per-thread stream of another device", |devices, _| {
+        devices[1].per_thread_stream().map(drop)
+    }),
+    ("page-locked memory", |devices, _| devices[0].pinned::<u32>(64).map(drop)),
+    ("a copy from memory last used there", |devices, y| {
+        let stream = devices[0].stream()?;
+        let mut z = stream.alloc::<u32>(64)?;
+        stream.copy(&*y, &mut z)
+    }),
+];
+
+/// Whether `call` returns while another thread is inside a wait. On the virtual executor the thread
+/// that waits runs the host functions, so one that runs says that the thread is there.
+fn returns_beside(inside: Inside, call: Call) -> Result<bool> {
+    let executor = Executor::Virtual(Order::Greedy);
+    let devices = Device::host(HostConfig { devices: 2, executor, ..HostConfig::default() })?;
+    let stream = devices[0].blocking_stream()?;
+    let (x, mut y) = (stream.alloc::<u32>(64)?, stream.alloc::<u32>(64)?);
+    let (h, g) = (devices[0].pinned::<u32>(64)?, devices[0].pinned::<u32>(64)?);
+    stream.synchronize()?;
+    stream.fill_bytes(&mut y, 1)?;
+    let ((enter, entered), (open, opened)) = (channel(), channel::<()>());
+    stream.host_fn(move || {
+        enter.send(()).expect("the test waits for it");
+        let _dropped = opened.recv();
+    })?;
+    let mut memory = Memory { stream, x, h, g };
+    let device = devices[0].clone();
+    let waits = spawn(move || inside.wait(&device, &mut memory).map(|()| memory));
+    entered.recv_timeout(PATIENCE).expect("the wait runs the host function");
+    let (tell, told) = channel();
+    let calls = spawn(move || {
+        let result = call(&devices, &mut y);
+        // Nothing receives it any more when the call came too late.
+        let _late = tell.send(result);
+        (devices, y)
+    });
+    let result = told.recv_timeout(PATIENCE);
+    drop(open);
+    waits.join().expect("no panic")?;
+    drop(calls.join().expect("no panic"));
+    result.map_or(Ok(false), |result| result.map(|()| true))
+}
+
+fn nothing_hangs_beside(inside: Inside) -> Result<()> {
+    for (name, call) in CALLS {
+        assert!(returns_beside(inside, call)?, "{name} hangs beside {inside:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn streams_are_made_beside_a_synchronisation() -> Result<()> {
+    nothing_hangs_beside(Inside::Synchronize)
+}
+
+#[test]
+fn streams_are_made_beside_a_copy_at_once() -> Result<()> {
+    nothing_hangs_beside(Inside::CopyNow)
+}
+
+#[test]
+fn streams_are_made_beside_a_fill_at_once() -> Result<()> {
+    nothing_hangs_beside(Inside::FillNow)
+}
+
+#[test]
+fn streams_are_made_beside_a_copy_within_the_host() -> Result<()> {
+    nothing_hangs_beside(Inside::CopyWithinHost)
+}
+
+/// A panic's payload that panics when it is dropped: it ended the worker of the host device.
+struct PanicsAgain;
+
+impl Drop for PanicsAgain {
+    fn drop(&mut self) {
+        panic!("the payload is dropped");
+    }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_is_an_error_of_the_host_function() -> Result<()> {
+    for executor in [Executor::Threads, Executor::Virtual(Order::Greedy)] {
+        let device = open(HostConfig { executor: executor.clone(), ..HostConfig::default() })?;
+        let stream = device.stream()?;
+        stream.host_fn(|| std::panic::panic_any(PanicsAgain))?;
+        let (tell, told) = channel();
+        spawn(move || {
+            let result = stream.synchronize();
+            // Nothing receives it any more when it came too late.
+            let _late = tell.send(result);
+        });
+        let answer = told.recv_timeout(PATIENCE);
+        let answer = answer.unwrap_or_else(|_| panic!("{executor:?}: a synchronisation hangs"));
+        let error = answer.expect_err("the host function panicked");
+        assert_eq!(error.kind(), ErrorKind::Panicked, "{executor:?}: {error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_last_handle_of_a_device_may_go_inside_a_host_function() -> Result<()> {
+    let device = open(HostConfig::default())?;
+    let stream = device.stream()?;
+    let ((let_go, may_go), (end, ended)) = (channel::<()>(), channel::<()>());
+    stream.host_fn(move || {
+        let _dropped = may_go.recv();
+        drop(device);
+        end.send(()).expect("the test waits for it");
+    })?;
+    drop(stream);
+    drop(let_go);
+    ended.recv_timeout(PATIENCE).expect("the host function returns");
+    Ok(())
+}
