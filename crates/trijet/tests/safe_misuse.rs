@@ -3,7 +3,7 @@
 //! abort.
 
 use std::cell::RefCell;
-use std::panic::resume_unwind;
+use std::panic::{panic_any, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -438,4 +438,81 @@ fn a_slice_up_to_the_last_number_is_out_of_range() {
     let device = open(&Executor::Threads);
     let h = device.pinned::<u8>(8).expect("memory");
     let _too_long = h.slice(..=u64::MAX);
+}
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("dropped"));
+    }
+}
+
+/// It once ended the thread that runs host functions, and every later wait hung.
+#[test]
+fn a_host_function_whose_panic_panics_when_dropped_leaves_the_stream_usable() -> Result<()> {
+    for executor in EXECUTORS {
+        let (done, answer) = channel();
+        std::thread::spawn(move || {
+            let case = || -> Result<()> {
+                let device = open(&executor);
+                let stream = device.stream()?;
+                stream.host_fn(|| panic_any(PanicsWhenDropped))?;
+                let error = stream.synchronize().expect_err("the function panicked");
+                assert_eq!(error.kind(), ErrorKind::Panicked, "{executor:?}");
+                let held = PanicsWhenDropped;
+                stream.host_fn(move || drop(held))?;
+                let error = stream.synchronize().expect_err("the drop panicked");
+                assert_eq!(error.kind(), ErrorKind::Panicked, "{executor:?}");
+                stream.host_fn(|| ())?;
+                stream.synchronize()
+            };
+            drop(done.send(case()));
+        });
+        answer.recv_timeout(HUNG).expect("it neither hangs nor panics")?;
+    }
+    Ok(())
+}
+
+static BAD_PAYLOAD: Kernel<(InOut<u64>,)> =
+    // SAFETY: its twin panics before it touches anything.
+    unsafe {
+        let run = |_: &mut Tile<'_>| panic_any(PanicsWhenDropped);
+        Kernel::declare(declared("bad_payload", Twin { run, ..PLAIN }))
+    };
+
+/// Tiles of a large buffer run on several threads; each of them panics.
+#[test]
+fn a_twin_whose_panics_panic_when_dropped_is_an_error_of_the_launch() -> Result<()> {
+    for (executor, len) in EXECUTORS.into_iter().flat_map(|e| [(e.clone(), 16), (e, 1 << 17)]) {
+        let (done, answer) = channel();
+        std::thread::spawn(move || {
+            let case = || -> Result<()> {
+                let device = open(&executor);
+                let stream = device.stream()?;
+                let mut x = stream.alloc::<u64>(len)?;
+                stream.launch(&BAD_PAYLOAD, (&mut x,))?;
+                let error = stream.synchronize().expect_err("the twin panicked");
+                assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
+                assert!(error.to_string().contains("`bad_payload` panicked: "), "{error}");
+                Ok(())
+            };
+            drop(done.send(case()));
+        });
+        answer.recv_timeout(HUNG).expect("it neither hangs nor panics")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_error_of_a_twin_that_panics_has_its_words() -> Result<()> {
+    for executor in EXECUTORS {
+        let device = open(&executor);
+        let stream = device.stream()?;
+        let mut x = stream.alloc::<u64>(64)?;
+        stream.launch(&FAULTY, (&mut x,))?;
+        let error = stream.synchronize().expect_err("the twin panicked");
+        assert!(error.to_string().contains("the twin of `faulty` panicked: a fault"), "{error}");
+    }
+    Ok(())
 }

@@ -169,7 +169,11 @@ impl<'scope> Reader<'scope> {
             Self::Inline { .. } => Ok(()),
             Self::Thread { free, filled, handle } => {
                 drop((free, filled));
-                handle.join().unwrap_or_else(|_| Err(panicked("source")))
+                handle.join().unwrap_or_else(|payload| {
+                    // Dropping it may panic again.
+                    std::mem::forget(payload);
+                    Err(panicked("source"))
+                })
             }
         }
     }
@@ -295,7 +299,11 @@ impl<'scope, 'env> Writer<'scope, 'env> {
                     drop(filled.send(Message::Finish));
                 }
                 drop((free, filled));
-                handle.join().unwrap_or_else(|_| Err(panicked("sink")))
+                handle.join().unwrap_or_else(|payload| {
+                    // Dropping it may panic again.
+                    std::mem::forget(payload);
+                    Err(panicked("sink"))
+                })
             }
         }
     }

@@ -17,10 +17,10 @@ use super::recorders::Recorders;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
+use crate::base::panic::caught;
 use crate::device::driver::HostFn;
-use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -81,10 +81,11 @@ struct Pending {
 }
 
 impl Slot {
-    /// Drops the closure, unless it has been called.
+    /// Drops the closure, unless it has been called. A panic of the drop ends here: others may
+    /// have to be dropped after it, and the caller may be a drop itself.
     pub(crate) fn empty(&self) {
         let run = self.0.run.lock().map(|mut run| run.take());
-        drop(run);
+        drop(caught(|| drop(run)));
     }
 
     /// The closure is about to be enqueued under this number.
@@ -105,12 +106,6 @@ impl std::fmt::Debug for HostFns {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostFns").finish_non_exhaustive()
     }
-}
-
-fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a payload that is no text".to_owned())
 }
 
 impl HostFns {
@@ -145,14 +140,14 @@ impl HostFns {
             let position = Position { lane, seq: called.0.seq.load(Ordering::Relaxed) };
             let at = At { position, device, class };
             INSIDE.set(Some(at));
-            let outcome = catch_unwind(AssertUnwindSafe(run));
+            let outcome = caught(run);
             INSIDE.set(None);
             this.recorders.note_ran(&at);
             for call in REFUSED.take() {
                 this.recorders.note_refused(call, device, site);
             }
-            if let Err(panic) = outcome {
-                let cause = format!("it panicked: {}", words(&*panic));
+            if let Err(words) = outcome {
+                let cause = format!("it panicked: {words}");
                 let error = Error::new(ErrorKind::Panicked, "host function", cause);
                 this.panics.lock().expect("no user code under this lock").push(error);
             }

@@ -5,6 +5,7 @@ use super::context::{CudaDriver, cu, pack, raw};
 use super::error::{INVALID_HANDLE, check, refused};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::base::panic::caught;
 use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, StreamKind};
 use std::ffi::{c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
@@ -23,9 +24,9 @@ unsafe extern "C" fn trampoline(data: *mut c_void) {
     // SAFETY: by this function's contract; the driver calls once per enqueue, and a capture, in
     // which it would call once per replay, is refused before it gets here.
     let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
-    // The floors above hand in closures that catch their own panics; this is the last guard
+    // The floors above hand in closures that tell of their own panics; this is the last guard
     // before a foreign stack frame.
-    drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(*run)));
+    drop(caught(*run));
 }
 
 impl CudaDriver {

@@ -13,6 +13,7 @@ use super::turn::{Points, Switch};
 use super::{Executor, Function, HostDriver, Run, activity, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
+use crate::base::panic::caught;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Activities, Clock, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image,
@@ -21,7 +22,6 @@ use crate::device::driver::{
 };
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Twin, check_disjoint};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Host devices accept what a GPU accepts, so that a shape that works here works there.
 const BLOCK_THREADS_MAX: u32 = 1024;
@@ -512,8 +512,9 @@ impl Driver for HostDriver {
         }
         // A user's functions: asked here, where no lock of the driver is held.
         let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
-        let (tile_elements, cost) = catch_unwind(AssertUnwindSafe(ask)).map_err(|_| {
-            let cause = format!("the twin of `{name}` panicked when asked for tiles and cost");
+        let (tile_elements, cost) = caught(ask).map_err(|words| {
+            let cause =
+                format!("the twin of `{name}` panicked when asked for tiles and cost: {words}");
             Error::new(ErrorKind::Launch, "launch", cause)
         })?;
         let mut call = self.begin_on(Verb::Launch, stream)?;

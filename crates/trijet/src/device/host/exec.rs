@@ -5,11 +5,12 @@ use super::engine::{Kernel, Work};
 use super::mem::{Bytes, RangeGuard, RangeGuards};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
+use crate::base::panic::caught;
 use crate::device::memory::Span;
 use crate::device::twin::{Tile, Writes};
 use smallvec::SmallVec;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 /// Work smaller than this many written bytes is not worth a second thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
@@ -124,18 +125,20 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
             None => reads.push((arg.index, &[])),
         }
     }
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = caught(|| {
         // Most kernels of an exploration have one tile, and allocate nothing here.
         if part.end - part.start == 1 {
             let first = part.start * kernel.tile_elements.max(1);
             let mut tile = Tile { args: &kernel.args, first, reads: &reads, writes };
             (kernel.twin.run)(&mut tile);
+            Ok(())
         } else {
-            run_many(kernel, part, &reads, writes, threads);
+            run_many(kernel, part, &reads, writes, threads)
         }
-    }));
-    outcome.map_err(|_| {
-        Error::new(ErrorKind::Launch, "kernel", format!("the twin of `{}` panicked", kernel.name))
+    });
+    outcome.and_then(|outcome| outcome).map_err(|words| {
+        let cause = format!("the twin of `{}` panicked: {words}", kernel.name);
+        Error::new(ErrorKind::Launch, "kernel", cause)
     })
 }
 
@@ -160,13 +163,14 @@ fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
 /// The first element of a tile, and its part of each written argument.
 type Piece<'a> = (u64, Writes<'a>);
 
+/// Runs tiles on several threads. An error is the message of the first panic.
 fn run_many<'a>(
     kernel: &'a Kernel,
     part: Range<u64>,
     reads: &'a [(usize, &'a [u8])],
     writes: Writes<'a>,
     threads: usize,
-) {
+) -> std::result::Result<(), String> {
     let tile = kernel.tile_elements.max(1);
     let written_bytes: u64 = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
     let mut pieces: Vec<Piece<'a>> = part.map(|index| (index * tile, Writes::new())).collect();
@@ -184,15 +188,24 @@ fn run_many<'a>(
     let share = pieces.len().div_ceil(threads).max(1);
     if threads == 1 {
         run_pieces(kernel, reads, pieces);
-        return;
+        return Ok(());
     }
+    let panicked = Mutex::new(None);
     std::thread::scope(|scope| {
         while !pieces.is_empty() {
             let tail = pieces.split_off(share.min(pieces.len()));
             let mine = std::mem::replace(&mut pieces, tail);
-            scope.spawn(move || run_pieces(kernel, reads, mine));
+            let panicked = &panicked;
+            // The scope would drop the payload of a panic that its thread does not catch.
+            scope.spawn(move || {
+                if let Err(words) = caught(|| run_pieces(kernel, reads, mine)) {
+                    let mut first = panicked.lock().unwrap_or_else(PoisonError::into_inner);
+                    first.get_or_insert(words);
+                }
+            });
         }
     });
+    panicked.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 fn run_pieces<'a>(kernel: &'a Kernel, reads: &'a [(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {

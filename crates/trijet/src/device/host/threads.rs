@@ -6,6 +6,7 @@ use super::engine::{NodeId, Work};
 use super::turn::Guard;
 use super::{Run, Shared, State, exec};
 use crate::base::ledger::{Engine as Role, Mode};
+use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::device::memory::Span;
 use std::collections::BTreeMap;
@@ -127,7 +128,8 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let outcome = fault.and_then(|()| match &mut work {
         Work::HostFn(function) => {
             if let Some(function) = function.take() {
-                function();
+                // The floors above hand in closures that tell of their own panics.
+                drop(caught(function));
             }
             Ok(())
         }

@@ -13,11 +13,11 @@ use super::touches::Object;
 use super::{HostDriver, Run, Shared, State};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
+use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::device::driver::{HostFn, Script};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -334,8 +334,8 @@ impl HostDriver {
     fn call<'a>(&'a self, mut guard: Guard<'a>, node: NodeId, function: HostFn) -> Guard<'a> {
         guard.calling = true;
         drop(guard);
-        // The floors above hand in closures that catch their own panics.
-        drop(catch_unwind(AssertUnwindSafe(function)));
+        // The floors above hand in closures that tell of their own panics.
+        drop(caught(function));
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.calling = false;

@@ -29,10 +29,10 @@ mod tagged;
 
 pub use record::record_this_process;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::base::panic::caught;
 
 /// Runs `body`; a panic ends here, because the caller is no Rust code.
 fn guarded(body: impl FnOnce()) {
     // A panic leaves records unwritten, and so the file without its end, which its reader says.
-    drop(catch_unwind(AssertUnwindSafe(body)));
+    drop(caught(body));
 }
