@@ -228,7 +228,7 @@ impl Driver for HostDriver {
         // Law A28: host functions of independent streams may run one after the other.
         let serial = call.state.may(May::HostFnsSerial);
         let last = call.state.engine.last_host_fn.filter(|_| serial);
-        let (mut state, id) = self.push(call, Work::HostFn(Some(run)), last.as_slice())?;
+        let (mut state, id) = self.push(call, Work::HostFn(run), last.as_slice())?;
         state.engine.last_host_fn = Some(id);
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::Engine as Role;
 use crate::base::mutant;
+use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{CopySpans, EventHandle, HostFn, StreamHandle};
@@ -61,7 +62,9 @@ pub(super) enum Work {
         value: u8,
     },
     Kernel(Box<Kernel>),
-    HostFn(Option<HostFn>),
+    HostFn(HostFn),
+    /// A thread has the work and runs it without the lock; whether it touches bytes meanwhile.
+    Lent { touches: bool },
 }
 
 impl Work {
@@ -75,6 +78,7 @@ impl Work {
             Self::Fill { .. } => "fill",
             Self::Kernel(_) => "kernel",
             Self::HostFn(_) => "host function",
+            Self::Lent { .. } => "work that runs",
         }
     }
 }
@@ -270,7 +274,7 @@ pub(super) fn role(work: &Work) -> Role {
             .map_or(Role::None, |copy| route(copy.src.memory().space(), copy.dst.memory().space())),
         Work::Fill { .. } | Work::Kernel(_) => Role::Compute,
         Work::HostFn(_) => Role::Host,
-        Work::Mark | Work::Time { .. } | Work::Free(_) => Role::None,
+        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::Lent { .. } => Role::None,
     }
 }
 
@@ -431,10 +435,19 @@ impl Engine {
         Ok(id)
     }
 
+    /// Gives the work of an operation to a thread that runs it without the lock. The operation
+    /// stays, so that what follows it waits.
+    pub(super) fn lend(&mut self, id: NodeId) -> Option<Work> {
+        let node = self.node_mut(id)?;
+        let mut touches = false;
+        exec::each_access(&node.work, |span, _| touches |= span.bytes() > 0);
+        Some(std::mem::replace(&mut node.work, Work::Lent { touches }))
+    }
+
     /// An operation is done: what waited for it may be ready.
     pub(super) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
-        // A device that was lost meanwhile has no operations any more.
+        // A host function that was running when its device was lost is complete by now.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
         // Piece by piece: an operation is large, and moving it costs more than completing it.
         let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
@@ -522,22 +535,44 @@ impl Engine {
         }
     }
 
-    /// Law A40: the device's context is lost. Its queues end; host functions in them are dropped
-    /// without being called (law A29). Other devices' waits for it count as satisfied.
+    /// Law A40: the device's context is lost. What is queued does nothing any more, in its place:
+    /// whoever waits for it, on other devices too, still waits for what came before. An operation
+    /// whose bytes a thread touches at the moment stays until that thread is done with them; a host
+    /// function that touches none holds nothing back. Those in the queues are dropped without being
+    /// called (law A29).
     pub(super) fn lose(&mut self, device: DeviceId, error: Error, now: Nanos) {
         self.lost.entry(device).or_insert(error);
-        let mut gone: Vec<NodeId> =
-            self.nodes.iter().flatten().filter(|n| n.device == device).map(|n| n.id).collect();
-        gone.sort_unstable();
-        for id in gone {
-            if let Some(node) = self.node_mut(id) {
-                // What is freed now is never reached; its pool is lost with the device.
-                node.work = Work::Mark;
+        let step = self.trail.as_ref().map(|trail| trail.step);
+        let mut over = Vec::new();
+        for node in self.nodes.iter_mut().flatten().filter(|node| node.device == device) {
+            node.causes.extend(step);
+            match node.work {
+                Work::Lent { touches: true } => continue,
+                Work::Lent { touches: false } => over.push(node.id),
+                _ => {}
             }
-            self.complete(id, now);
+            // What is freed now is never reached; its pool is lost with the device.
+            let work = std::mem::replace(&mut node.work, Work::Mark);
+            node.role = Role::None;
+            if node.missing == 0 {
+                self.arrived.push(node.id);
+            }
+            // A closure holds what a user gave it, and this is under the driver's lock.
+            drop(caught(|| drop(work)));
         }
-        self.arrived
-            .retain(|id| self.nodes[id.at as usize].as_ref().is_some_and(|node| node.id == *id));
+        let nodes = &self.nodes;
+        let of_device = |id: &NodeId| nodes[id.at as usize].as_ref().map(|node| node.device);
+        self.stuck.retain(|id| of_device(id) != Some(device));
+        over.sort_unstable();
+        over.into_iter().for_each(|id| self.complete(id, now));
+    }
+
+    /// Law A40: the operation has failed, and its device is lost. It touches nothing any more.
+    pub(super) fn fail(&mut self, id: NodeId, error: Error, now: Nanos) {
+        let Some(node) = self.node(id) else { return };
+        let device = node.device;
+        self.lose(device, error.on(device), now);
+        self.complete(id, now);
     }
 
     pub(super) fn check_lost(&self, device: DeviceId) -> Result<()> {

@@ -296,15 +296,13 @@ impl Simulation {
         place: Place,
     ) -> Step {
         let Some(index) = self.stations[place.0].find(id) else { return Step::Moved };
-        let Some(node) = engine.node_mut(id) else {
+        let Some(node) = engine.node(id).filter(|node| node.role != Role::None) else {
             // The device was lost while the operation ran.
             self.stop(place, index);
             return Step::Moved;
         };
-        let device = node.device;
-        if let Work::HostFn(function) = &mut node.work
-            && let Some(function) = function.take()
-        {
+        if matches!(node.work, Work::HostFn(_)) {
+            let Some(Work::HostFn(function)) = engine.lend(id) else { return Step::Moved };
             return Step::Call(id, function);
         }
         let Running { parts, units, at, .. } = &self.stations[place.0].running[index];
@@ -316,7 +314,7 @@ impl Simulation {
             self.stop(place, index);
             // Whoever advances the simulation may wait for another device, which is not lost: those
             // who wait for this one ask the engine (law A10).
-            engine.lose(device, error.on(device), self.now);
+            engine.fail(id, error, self.now);
             return Step::Moved;
         }
         if last {

@@ -144,7 +144,7 @@ impl Stepper {
 
     /// The streams that may go on.
     pub(super) fn streams(&mut self, engine: &Engine, actors: &mut Actors) {
-        // A device that was lost has no operations any more.
+        // What a lost device had is complete by now.
         self.ready.retain(|(_, id)| engine.node(*id).is_some());
         for (slot, _) in &self.ready {
             actors.push(Actor::Stream(slot.0));
@@ -238,10 +238,8 @@ impl Stepper {
         let Some(id) = self.head(slot) else { return Stepped::Moved };
         let Some(node) = engine.node(id) else { return Stepped::Moved };
         self.note(node, engine.trail.as_ref());
-        let Some(node) = engine.node_mut(id) else { return Stepped::Moved };
-        if let Work::HostFn(function) = &mut node.work
-            && let Some(function) = function.take()
-        {
+        if matches!(node.work, Work::HostFn(_)) {
+            let Some(Work::HostFn(function)) = engine.lend(id) else { return Stepped::Moved };
             self.forget(slot);
             return Stepped::Call(id, function);
         }
@@ -290,8 +288,7 @@ impl Stepper {
             self.begun.remove(&id);
         }
         if let Err(error) = outcome {
-            let device = engine.slots[slot.index()].device;
-            engine.lose(device, error.on(device), now);
+            engine.fail(id, error, now);
         } else if last {
             engine.complete(id, now);
         }

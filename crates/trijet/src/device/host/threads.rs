@@ -96,7 +96,9 @@ impl State {
         let engine = &self.engine;
         let mut ready = workers.ready.iter().filter(|(_, role)| roles.contains(role));
         let found = ready.find(|((_, id), _)| {
-            engine.node(*id).is_some_and(|node| !excluded(&workers.running, &node.work))
+            // What a lost device had is retired, not run.
+            let live = engine.node(*id).filter(|node| node.role != Role::None);
+            live.is_some_and(|node| !excluded(&workers.running, &node.work))
         });
         let key = *found?.0;
         workers.ready.remove(&key);
@@ -117,25 +119,20 @@ fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
 fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let state = &mut *guard;
     let Run::Threads(workers) = &mut state.run else { return guard };
-    let Some(node) = state.engine.node_mut(id) else { return guard };
+    let Some(node) = state.engine.node(id) else { return guard };
     let fault = state.faults.outcome(node);
-    // The node stays, so that the stream's order holds; its work is lent out.
-    let mut work = std::mem::replace(&mut node.work, Work::Mark);
-    let device = node.device;
+    let Some(work) = state.engine.lend(id) else { return guard };
     workers.running.push((id, exec::accesses(&work)));
     state.engine.noting.began(id, shared.clock.now());
     drop(guard);
-    let outcome = fault.and_then(|()| match &mut work {
+    let outcome = fault.and_then(|()| match work {
         Work::HostFn(function) => {
-            if let Some(function) = function.take() {
-                // The floors above hand in closures that tell of their own panics.
-                drop(caught(function));
-            }
+            // The floors above hand in closures that tell of their own panics.
+            drop(caught(function));
             Ok(())
         }
-        other => exec::run(other, 0..exec::units(other), shared.threads),
+        other => exec::run(&other, 0..exec::units(&other), shared.threads),
     });
-    drop(work);
     let mut guard = shared.lock();
     let state = &mut *guard;
     if let Run::Threads(workers) = &mut state.run {
@@ -144,7 +141,7 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let now = shared.clock.now();
     match outcome {
         Ok(()) => state.engine.complete(id, now),
-        Err(error) => state.engine.lose(device, error.on(device), now),
+        Err(error) => state.engine.fail(id, error, now),
     }
     shared.changed.notify_all();
     guard
