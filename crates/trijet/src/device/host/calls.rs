@@ -155,6 +155,18 @@ impl HostDriver {
         Ok((state, id))
     }
 
+    /// Holds the stream back behind `waits`, without an operation.
+    pub(super) fn hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
+        let Call { mut state, slot, op, struck } = call;
+        let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
+        let id = state.engine.hold(op, slot, now, Work::Mark, waits)?;
+        if let Some(kind) = struck {
+            state.mark(id, kind);
+        }
+        self.wake(&mut state);
+        Ok(())
+    }
+
     /// The workers look at what arrived.
     pub(super) fn wake(&self, state: &mut State) {
         if matches!(state.run, Run::Threads(_)) {

@@ -150,7 +150,7 @@ impl Driver for HostDriver {
             LegacyRecord::Bare
         };
         if never {
-            let stuck = state.engine.push("event record", slot, now, Work::Mark, &[])?;
+            let stuck = state.engine.hold("event record", slot, now, Work::Mark, &[])?;
             state.mark(stuck, FaultKind::NeverCompletes);
         }
         state.engine.event_record(event, slot, now, legacy)?;
@@ -316,7 +316,6 @@ impl Driver for HostDriver {
         let mut call = self.begin_on(Verb::Alloc, stream)?;
         let slot = call.slot;
         let state = &mut *call.state;
-        state.engine.see_barrier(slot);
         let device = state.engine.slots[slot.index()].device;
         let pool = pool.unwrap_or_else(|| state.pools.current_of(device));
         let run = &mut state.run;
@@ -326,9 +325,9 @@ impl Driver for HostDriver {
         for slot in &found.looked {
             state.touch(Object::Progress(slot.0), false);
         }
-        let waits = Pools::nodes_of(&state.engine, &found.waits);
-        if !waits.is_empty() {
-            drop(self.push(call, Work::Mark, &waits)?);
+        if !found.waits.is_empty() {
+            let waits = Pools::nodes_of(&state.engine, &found.waits);
+            self.hold(call, &waits)?;
         }
         Ok(found.memory)
     }

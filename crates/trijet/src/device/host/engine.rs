@@ -209,12 +209,15 @@ impl Trail {
         });
     }
 
+    /// The operation at a point.
+    fn node_at(&self, point: Point) -> Option<NodeId> {
+        let before = usize::try_from(point.seq).ok()?.checked_sub(1)?;
+        self.points.get(point.slot.index())?.get(before).copied()
+    }
+
     /// What completed everything up to `point`.
     pub(super) fn causes_of(&self, point: Point) -> &[u32] {
-        let before = usize::try_from(point.seq).ok().and_then(|seq| seq.checked_sub(1));
-        let of_slot = self.points.get(point.slot.index());
-        let node = before.and_then(|at| of_slot?.get(at));
-        node.map_or(&[], |node| self.finished(*node))
+        self.node_at(point).map_or(&[], |node| self.finished(node))
     }
 
     /// What completed an operation, if it is complete.
@@ -356,21 +359,43 @@ impl Engine {
         work: Work,
         waits: &[NodeId],
     ) -> Result<NodeId> {
-        let device = self.slots[on.index()].device;
-        self.check_lost(device)?;
-        let mut before: SmallVec<[NodeId; 6]> = SmallVec::from_slice(waits);
-        if mutant::on(32, "the device forgets the waits of an operation") {
-            before.clear();
-        }
-        if !mutant::on(33, "operations of a stream are not in order") {
-            add_last(&mut before, self.slots[on.index()].last);
-        }
+        let mut before = self.law_a1_edges(on, waits)?;
         self.law_a13_edges(on, &mut before);
         let id = self.add(op, on, enqueued, work, &before)?;
         if self.slots[on.index()].kind == Kind::Legacy {
             self.raise_barrier(on, id);
         }
         Ok(id)
+    }
+
+    /// Holds back what comes after it in the stream until everything in `waits` is complete: a wait
+    /// for an event, the moment of a record, memory that is had behind its free. It is no operation,
+    /// so the legacy stream and the blocking ones do not wait for each other because of it (laws A4
+    /// and A13).
+    pub(super) fn hold(
+        &mut self,
+        op: &'static str,
+        on: SlotId,
+        enqueued: Nanos,
+        work: Work,
+        waits: &[NodeId],
+    ) -> Result<NodeId> {
+        let before = self.law_a1_edges(on, waits)?;
+        self.add(op, on, enqueued, work, &before)
+    }
+
+    /// What comes before the next thing in a stream: `waits`, and the last one.
+    fn law_a1_edges(&self, on: SlotId, waits: &[NodeId]) -> Result<SmallVec<[NodeId; 6]>> {
+        let slot = &self.slots[on.index()];
+        self.check_lost(slot.device)?;
+        let mut before = SmallVec::from_slice(waits);
+        if mutant::on(32, "the device forgets the waits of an operation") {
+            before.clear();
+        }
+        if !mutant::on(33, "operations of a stream are not in order") {
+            add_last(&mut before, slot.last);
+        }
+        Ok(before)
     }
 
     fn add(
@@ -521,8 +546,12 @@ impl Engine {
         self.slots[slot.index()].last
     }
 
-    /// The operation at a point, while it is not complete.
+    /// The operation at a point. One that is complete is found only where steps are explored:
+    /// there the order behind it has to be known all the same.
     pub(super) fn node_at(&self, point: Point) -> Option<NodeId> {
+        if let Some(trail) = &self.trail {
+            return trail.node_at(point);
+        }
         let mut nodes = self.nodes.iter().flatten();
         nodes.find(|n| n.slot == point.slot && n.seq == point.seq).map(|n| n.id)
     }

@@ -86,22 +86,24 @@ impl Engine {
         }
         let (timing, generation) = (found.timing, found.generation + 1);
         let kind = self.slots[on.index()].kind;
-        // Only a time, or the blocking streams of the legacy one, need an operation of their own.
-        // What the legacy stream holds back is not in a blocking stream until an operation of it
-        // is: no law says that a record of the stream waits for it.
-        let node = if timing == Timing::On || kind == Kind::Legacy {
-            let barrier = self.barrier_of(device);
-            let work = match timing {
-                Timing::On => Work::Time { event, generation },
-                Timing::Off => Work::Mark,
-            };
-            let node = self.push(op, on, now, work, &[])?;
-            if kind == Kind::Legacy && legacy == LegacyRecord::Bare {
-                self.set_barrier(device, barrier);
+        let work = match timing {
+            Timing::On => Work::Time { event, generation },
+            Timing::Off => Work::Mark,
+        };
+        // Only a time, or the blocking streams of the legacy one, need a place of their own. What
+        // the legacy stream holds back is not in a blocking stream until an operation of it is: no
+        // law says that a record of the stream, timed or not, waits for it.
+        let node = match (kind, timing) {
+            (Kind::Legacy, _) => {
+                let barrier = self.barrier_of(device);
+                let node = self.push(op, on, now, work, &[])?;
+                if legacy == LegacyRecord::Bare {
+                    self.set_barrier(device, barrier);
+                }
+                Some(node)
             }
-            Some(node)
-        } else {
-            self.last_of(on)
+            (_, Timing::On) => Some(self.hold(op, on, now, work, &[])?),
+            (_, Timing::Off) => self.last_of(on),
         };
         let point = Point { slot: on, seq: self.slots[on.index()].submitted };
         let mut clock = match self.events.get_mut(event.0) {
@@ -129,7 +131,9 @@ impl Engine {
     }
 
     /// Law A7: the snapshot at the call holds back all future work of the stream, and nothing
-    /// enqueued before. Law A5: an event that was never recorded holds nothing back.
+    /// enqueued before. In the legacy stream the wait is a barrier as well (law A13). Law A5: an
+    /// event that was never recorded holds nothing back. A wait takes a place in its stream also
+    /// where what it waits for is complete: every executor has the same places.
     pub(super) fn stream_wait(&mut self, on: SlotId, event: EventHandle, now: Nanos) -> Result<()> {
         self.event("stream wait", event)?;
         let found = self.events.get(event.0).and_then(|event| event.stands_for.as_ref());
@@ -138,19 +142,18 @@ impl Engine {
         };
         let (point, last) = (*point, *node);
         self.slots[on.index()].knows.join(clock);
-        // What is complete holds nothing back; on the legacy stream the wait is a barrier as well
-        // (law A13), and an exploration has to know of the order.
-        let matters = |node: &NodeId| self.trail.is_some() || self.node(*node).is_some();
         let node = if mutant::on(35, "a wait holds for what was enqueued after the record") {
             self.last_of(point.slot)
         } else {
             last
         };
-        let waits: Option<NodeId> = node.filter(matters);
-        if waits.is_none() && self.slots[on.index()].kind != Kind::Legacy {
-            return self.check_lost(self.slots[on.index()].device);
+        let (op, waits) = ("stream wait", node.as_slice());
+        match self.slots[on.index()].kind {
+            Kind::Legacy => self.push(op, on, now, Work::Mark, waits).map(drop),
+            Kind::Blocking | Kind::NonBlocking => {
+                self.hold(op, on, now, Work::Mark, waits).map(drop)
+            }
         }
-        self.push("stream wait", on, now, Work::Mark, waits.as_slice()).map(|_| ())
     }
 
     /// What an event stands for (law A8); `None` is the empty set of law A5.

@@ -9,6 +9,7 @@ use super::order::May;
 use super::refuse;
 use super::streams::SlotId;
 use super::table::Table;
+use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
@@ -80,6 +81,9 @@ enum Reuse {
     Own,
     /// Freed in a stream that this one follows by events or by the legacy stream's rules.
     Following,
+    /// Freed before what the legacy stream holds the next operation of this one back for: the
+    /// memory is had with a wait, because what uses it next may be no operation of this stream.
+    Behind,
     /// Complete by now, by luck.
     Finished,
     /// Only with a dependency that the driver inserts.
@@ -107,19 +111,33 @@ impl Pool {
 
     /// Law A23: why a block that comes after `after` may go to `slot`.
     fn law_a23_reuse(&self, engine: &Engine, slot: SlotId, after: &After) -> Reuse {
-        let knows = &engine.slots[slot.index()].knows;
-        let one = |point: &Point| {
-            if point.slot == slot || engine.slots[point.slot.index()].seen >= point.seq {
-                Reuse::Own
-            } else if self.follow && knows.covers(point.position()) {
-                Reuse::Following
-            } else if self.opportunistic && engine.completed(*point) {
-                Reuse::Finished
-            } else {
-                Reuse::Internal
-            }
+        let all = after.iter().map(|point| self.reuse_after(engine, slot, point));
+        all.max().unwrap_or(Reuse::Own)
+    }
+
+    /// The same for one of the frees.
+    fn reuse_after(&self, engine: &Engine, slot: SlotId, point: &Point) -> Reuse {
+        let position = point.position();
+        let behind = |clock: &VectorClock| clock.covers(position);
+        if point.slot == slot || engine.slots[point.slot.index()].seen >= point.seq {
+            Reuse::Own
+        } else if self.follow && engine.slots[slot.index()].knows.covers(position) {
+            Reuse::Following
+        } else if self.follow && engine.barrier_before(slot).is_some_and(behind) {
+            Reuse::Behind
+        } else if self.opportunistic && engine.completed(*point) {
+            Reuse::Finished
+        } else {
+            Reuse::Internal
+        }
+    }
+
+    /// The frees that have to be waited for before a block is used.
+    fn waits(&self, engine: &Engine, slot: SlotId, after: &After) -> After {
+        let held = |point: &&Point| {
+            matches!(self.reuse_after(engine, slot, point), Reuse::Behind | Reuse::Internal)
         };
-        after.iter().map(one).max().unwrap_or(Reuse::Own)
+        after.iter().filter(held).copied().collect()
     }
 
     /// The best block of at least `size` that `slot` may have for a reason up to `most`.
@@ -136,7 +154,7 @@ impl Pool {
         let others = self
             .heap
             .candidates(size)
-            .filter(|(_, after)| self.law_a23_reuse(engine, slot, after) > Reuse::Following);
+            .filter(|(_, after)| self.law_a23_reuse(engine, slot, after) > Reuse::Behind);
         others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
     }
 
@@ -320,22 +338,22 @@ impl Pools {
         let found = self.get("alloc", pool)?;
         let wanted = |reuse, may: &mut dyn FnMut(May) -> bool| match reuse {
             Reuse::Own => true,
-            Reuse::Following => may(May::ReuseFollowing),
+            Reuse::Following | Reuse::Behind => may(May::ReuseFollowing),
             Reuse::Finished => may(May::ReuseFinished),
             Reuse::Internal => false,
         };
         let free_block = found
             .find(engine, slot, size, Reuse::Finished)
             .filter(|(reuse, ..)| grown.is_none() || wanted(*reuse, &mut may));
-        let fresh = match &free_block {
-            Some((_, place, _)) => Some(*place),
-            None => grown.and_then(|more| found.grow(more, size)),
+        let fresh = match free_block {
+            Some((_, place, after)) => Some((place, found.waits(engine, slot, &after))),
+            None => grown.and_then(|more| found.grow(more, size)).map(|p| (p, After::new())),
         };
         let internal = if found.internal { Reuse::Internal } else { Reuse::Finished };
         let (place, waits) = match fresh {
-            Some(place) => (place, After::new()),
+            Some(fresh) => fresh,
             None => match found.find(engine, slot, size, internal) {
-                Some((_, place, after)) => (place, after),
+                Some((_, place, after)) => (place, found.waits(engine, slot, &after)),
                 None => {
                     let cause = format!("{bytes} wanted, {free} of {total} free");
                     return Err(refuse::memory("alloc", cause).on(device));
@@ -508,7 +526,7 @@ impl Pools {
         }
     }
 
-    /// The operations that hold the frees in `waits` back.
+    /// The operations that are the frees in `waits`.
     pub(super) fn nodes_of(engine: &Engine, waits: &After) -> Vec<NodeId> {
         waits.iter().filter_map(|point| engine.node_at(*point)).collect()
     }

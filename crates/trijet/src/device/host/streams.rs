@@ -210,7 +210,7 @@ impl Engine {
     }
 
     /// What the legacy stream did is known to a blocking stream's later work.
-    pub(super) fn see_barrier(&mut self, on: SlotId) {
+    fn see_barrier(&mut self, on: SlotId) {
         let slot = &self.slots[on.index()];
         let barrier = &self.devices[slot.device.0 as usize].barrier;
         if slot.kind == Kind::Blocking && slot.barrier_seen != barrier.version {
@@ -218,6 +218,14 @@ impl Engine {
             self.learn(on, &clock);
             self.slots[on.index()].barrier_seen = version;
         }
+    }
+
+    /// What the next operation of a stream comes after because of the legacy stream, and nothing
+    /// else that is enqueued there does.
+    pub(super) fn barrier_before(&self, on: SlotId) -> Option<&VectorClock> {
+        let slot = &self.slots[on.index()];
+        let barrier = &self.devices[slot.device.0 as usize].barrier;
+        (slot.kind == Kind::Blocking).then_some(&*barrier.clock)
     }
 
     /// Law A13: from now on, blocking streams wait for this operation of the legacy stream.
