@@ -117,7 +117,7 @@ impl HostDriver {
         kind: FaultKind,
     ) -> Result<Option<FaultKind>> {
         match kind {
-            FaultKind::Refused => Err(fault::refusal(verb).on(device)),
+            FaultKind::Refused | FaultKind::RefusedFrom => Err(fault::refusal(verb).on(device)),
             FaultKind::DeviceLost => {
                 let cause = "the device has fallen off the bus";
                 let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);

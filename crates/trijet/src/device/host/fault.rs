@@ -49,6 +49,8 @@ pub enum FaultKind {
     /// The call is refused: out of memory where it allocates or creates, a launch that lacks
     /// resources (701), or a refusal of the driver otherwise. Nothing else changes.
     Refused,
+    /// The call is refused as above, and so is every later call of the verb.
+    RefusedFrom,
     /// The operation faults when it runs, and the context is lost (law A40).
     Faults,
     /// The device is lost at the call.
@@ -96,7 +98,11 @@ impl Faults {
         });
         self.calls[index].1 += 1;
         let nth = self.calls[index].1;
-        self.planned.iter().find(|f| f.verb == verb && f.nth == nth).map(|f| f.kind)
+        let strikes = |fault: &&Fault| {
+            let lasts = fault.kind == FaultKind::RefusedFrom && fault.nth < nth;
+            fault.verb == verb && (fault.nth == nth || lasts)
+        };
+        self.planned.iter().find(strikes).map(|fault| fault.kind)
     }
 
     /// The fault concerns this operation when it runs.
@@ -179,6 +185,20 @@ mod tests {
     use crate::device::host::{Executor, HostConfig, HostDriver, Order};
 
     const DEVICE: DeviceId = DeviceId(0);
+
+    #[test]
+    fn a_lasting_refusal_begins_at_its_call_and_refuses_every_later_one() -> Result<()> {
+        let fault = |nth, kind| Fault { verb: Verb::EventCreate, nth, kind };
+        let faults = vec![fault(2, FaultKind::RefusedFrom), fault(4, FaultKind::Refused)];
+        let executor = Executor::Virtual(Order::Greedy);
+        let driver = HostDriver::open(HostConfig { executor, faults, ..HostConfig::default() })?;
+        let answers: Vec<Option<ErrorKind>> = (0..5)
+            .map(|_| driver.event_create(DEVICE, Timing::Off).err().map(|error| error.kind()))
+            .collect();
+        let refused = Some(ErrorKind::OutOfMemory);
+        assert_eq!(answers, [None, refused, refused, refused, refused]);
+        driver.stream_create(DEVICE, StreamKind::Blocking, 0).map(drop)
+    }
 
     /// Law A40: nothing reaches the context any more. Only handles, which say nothing of it, and
     /// giving back are left.
