@@ -2,7 +2,7 @@
 //! failed; its [`kind`](Error::kind) is what a program branches on.
 #![forbid(unsafe_code)]
 
-use crate::base::id::DeviceId;
+use crate::base::id::{DeviceId, Position};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -56,6 +56,7 @@ struct Inner {
     cause: Cow<'static, str>,
     device: Option<DeviceId>,
     code: Option<i32>,
+    culprit: Option<Position>,
     context: Vec<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -81,6 +82,7 @@ impl Error {
             cause: cause.into(),
             device: None,
             code: None,
+            culprit: None,
             context: Vec::new(),
             source: None,
         }))
@@ -104,6 +106,12 @@ impl Error {
     #[must_use]
     pub fn with_code(mut self, code: i32) -> Self {
         self.0.code = Some(code);
+        self
+    }
+
+    /// Names the enqueued operation that failed, where that is known.
+    pub(crate) fn with_culprit(mut self, culprit: Option<Position>) -> Self {
+        self.0.culprit = culprit;
         self
     }
 
@@ -141,6 +149,13 @@ impl Error {
         self.0.code
     }
 
+    /// The enqueued operation that failed and took the context with it. Known on host devices, and
+    /// only while the calls of the program are recorded.
+    #[must_use]
+    pub fn culprit(&self) -> Option<Position> {
+        self.0.culprit
+    }
+
     /// Whether the context is gone: no call on its device will succeed any more (law A40).
     pub(crate) fn is_loss(&self) -> bool {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch)
@@ -152,6 +167,7 @@ impl Error {
         let mut copy = Self::new(inner.kind, inner.op.clone(), inner.cause.clone());
         copy.0.device = inner.device;
         copy.0.code = inner.code;
+        copy.0.culprit = inner.culprit;
         copy.0.context.clone_from(&inner.context);
         if let Some(source) = &inner.source {
             copy.0.source = Some(source.to_string().into());

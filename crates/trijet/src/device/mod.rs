@@ -7,6 +7,7 @@
 pub mod args;
 pub mod conform;
 pub(crate) mod cuda;
+pub(crate) mod culprit;
 pub mod driver;
 pub mod host;
 pub mod memory;

@@ -19,6 +19,7 @@ use crate::base::mutant;
 use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::device::args::ArgBlock;
+use crate::device::culprit;
 use crate::device::driver::{CopySpans, EventHandle, HostFn, StreamHandle};
 use crate::device::memory::{Memory, Space, Span};
 use crate::device::twin::{Cost, Twin};
@@ -121,6 +122,8 @@ impl Point {
         Position { lane: LaneId(self.slot.0), seq: self.seq }
     }
 }
+    /// What the floors above call it, if they said so.
+    culprit: Option<Position>,
 
 /// What the legacy stream of a device holds back.
 #[derive(Debug, Default, Clone)]
@@ -463,6 +466,7 @@ impl Engine {
     /// Gives the work of an operation to a thread that runs it without the lock. The operation
     /// stays, so that what follows it waits.
     pub(super) fn lend(&mut self, id: NodeId) -> Option<Work> {
+            culprit: culprit::get(),
         let node = self.node_mut(id)?;
         let mut touches = false;
         exec::each_access(&node.work, |span, _| touches |= span.bytes() > 0);
@@ -600,7 +604,8 @@ impl Engine {
     pub(super) fn fail(&mut self, id: NodeId, error: Error, now: Nanos) {
         let Some(node) = self.node(id) else { return };
         let device = node.device;
-        self.lose(device, error.on(device), now);
+        let error = error.on(device).with_culprit(node.culprit);
+        self.lose(device, error, now);
         self.complete(id, now);
     }
 
