@@ -7,7 +7,7 @@
 
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
-pub use crate::base::ledger::SourceOrder;
+pub use crate::base::ledger::{Mode, SourceOrder};
 use crate::base::units::{Bytes, Nanos};
 use crate::device::args::ArgBlock;
 use crate::device::memory::{Memory, Span};
@@ -362,11 +362,12 @@ pub trait Driver: Debug + Send + Sync {
 
     /// Runs `run` on a thread of the driver after everything enqueued in the stream so far; later
     /// work of the stream waits for it (law A27). After a context error it is never called
-    /// (law A29).
+    /// (law A29). `touches` are the bytes that it reads and writes: the host device keeps other
+    /// operations from them meanwhile and explores the orders of both; CUDA has no use for them.
     ///
     /// # Errors
     /// What the driver reports; `run` is dropped then.
-    fn host_fn(&self, stream: StreamHandle, run: HostFn) -> Result<()>;
+    fn host_fn(&self, stream: StreamHandle, run: HostFn, touches: &[(Span, Mode)]) -> Result<()>;
 
     /// Creates a pool of stream-ordered memory with the default attributes, of at most `max`
     /// bytes; 0 is the system's own limit.

@@ -288,8 +288,8 @@ mod tests {
     use crate::base::units::{Bytes, Nanos};
     use crate::device::driver::{
         Activities, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image,
-        Launch, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
-        SourceOrder, StreamHandle, StreamKind, Timing,
+        Launch, Mode, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness,
+        Script, SourceOrder, StreamHandle, StreamKind, Timing,
     };
     use crate::device::memory::{Memory, Span};
     use crate::device::twin::Twin;
@@ -356,7 +356,7 @@ mod tests {
             activity_tag(tag: Option<u64>) -> ();
             activity_time() -> Result<Nanos>;
             activity_take() -> Result<Activities>;
-            host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;
+            host_fn(stream: StreamHandle, run: HostFn, touches: &[(Span, Mode)]) -> Result<()>;
             pool_create(device: DeviceId, max: Bytes) -> Result<PoolHandle>;
             pool_destroy(pool: PoolHandle) -> Result<()>;
             pool_default(device: DeviceId) -> Result<PoolHandle>;

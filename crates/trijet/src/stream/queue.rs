@@ -145,7 +145,7 @@ impl Stream {
         let (slot, call) = lane.universe.host_fns.admit(at, Location::caller(), Box::new(run));
         let enqueue = |driver: &dyn Driver, stream, position: Position| {
             slot.number(position.seq);
-            driver.host_fn(stream, call)
+            driver.host_fn(stream, call, &[])
         };
         lane.enqueue_at(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }

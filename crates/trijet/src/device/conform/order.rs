@@ -233,7 +233,7 @@ impl Machine<'_> {
             kernels::enqueue_hold(self.driver, stream, function)?;
         } else {
             let (gate, wait) = Gate::closed();
-            self.driver.host_fn(stream, Box::new(wait))?;
+            self.driver.host_fn(stream, Box::new(wait), &[])?;
             self.gates.push(gate);
         }
         Ok(String::new())
@@ -249,7 +249,7 @@ impl Machine<'_> {
     pub(super) fn say(&self, words: &mut Words<'_>) -> Answer {
         let (stream, _) = self.stream_named(words)?;
         let (log, word) = (self.log.clone(), words.word()?.to_owned());
-        self.driver.host_fn(stream, Box::new(move || log.say(word)))?;
+        self.driver.host_fn(stream, Box::new(move || log.say(word)), &[])?;
         Ok(String::new())
     }
 }

@@ -10,8 +10,8 @@ use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Activities, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
-    ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script, SourceOrder,
-    StreamHandle, StreamKind, Timing,
+    Mode, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
+    SourceOrder, StreamHandle, StreamKind, Timing,
 };
 use crate::device::memory::{Memory, Span};
 use crate::device::twin::Twin;
@@ -50,7 +50,7 @@ impl Driver for CudaDriver {
         activity_take() -> Result<Activities>;
         event_synchronize(event: EventHandle) -> Result<()>;
         event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
-        host_fn(stream: StreamHandle, run: HostFn) -> Result<()>;
+        host_fn(stream: StreamHandle, run: HostFn, touches: &[(Span, Mode)]) -> Result<()>;
         pool_create(device: DeviceId, max: Bytes) -> Result<PoolHandle>;
         pool_destroy(pool: PoolHandle) -> Result<()>;
         pool_default(device: DeviceId) -> Result<PoolHandle>;

@@ -6,7 +6,8 @@ use super::error::{INVALID_HANDLE, check, refused};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::panic::caught;
-use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, StreamKind};
+use crate::device::driver::{EventHandle, HostFn, Mode, Readiness, StreamHandle, StreamKind};
+use crate::device::memory::Span;
 use std::ffi::{c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
@@ -93,7 +94,13 @@ impl CudaDriver {
         )
     }
 
-    pub(super) fn host_fn(&self, stream: StreamHandle, run: HostFn) -> Result<()> {
+    /// The driver has no use for what the function touches.
+    pub(super) fn host_fn(
+        &self,
+        stream: StreamHandle,
+        run: HostFn,
+        _: &[(Span, Mode)],
+    ) -> Result<()> {
         self.enter_of("host function", stream.0)?;
         let launch = need(self.api.host_fn, "cuLaunchHostFunc")?;
         let data = Box::into_raw(Box::new(run)).cast::<c_void>();

@@ -156,7 +156,7 @@ impl HostDriver {
     }
 
     /// Holds the stream back behind `waits`, without an operation.
-    pub(super) fn hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
+    pub(super) fn push_hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
         let Call { mut state, slot, op, struck } = call;
         let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
         let id = state.engine.hold(op, slot, now, Work::Mark, waits)?;

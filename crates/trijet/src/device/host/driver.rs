@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::calls::Call;
-use super::engine::{Engine, Work};
+use super::engine::{Called, Engine, Work};
 use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
 use super::mem::HostBytes;
@@ -17,7 +17,7 @@ use crate::base::panic::caught;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Activities, Clock, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image,
-    Launch, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
+    Launch, Mode, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
     SourceOrder, StreamHandle, StreamKind, Timing,
 };
 use crate::device::memory::{Memory, Space, Span};
@@ -223,12 +223,13 @@ impl Driver for HostDriver {
         Ok(Nanos(to.0.saturating_sub(from.0)))
     }
 
-    fn host_fn(&self, stream: StreamHandle, run: HostFn) -> Result<()> {
+    fn host_fn(&self, stream: StreamHandle, run: HostFn, touches: &[(Span, Mode)]) -> Result<()> {
         let mut call = self.begin_on(Verb::HostFn, stream)?;
         // Law A28: host functions of independent streams may run one after the other.
         let serial = call.state.may(May::HostFnsSerial);
         let last = call.state.engine.last_host_fn.filter(|_| serial);
-        let (mut state, id) = self.push(call, Work::HostFn(run), last.as_slice())?;
+        let work = Work::HostFn(Called { run, touches: touches.into() });
+        let (mut state, id) = self.push(call, work, last.as_slice())?;
         state.engine.last_host_fn = Some(id);
         Ok(())
     }
@@ -327,7 +328,7 @@ impl Driver for HostDriver {
         }
         if !found.waits.is_empty() {
             let waits = Pools::nodes_of(&state.engine, &found.waits);
-            self.hold(call, &waits)?;
+            self.push_hold(call, &waits)?;
         }
         Ok(found.memory)
     }

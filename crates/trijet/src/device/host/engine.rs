@@ -14,7 +14,7 @@ use super::touches::Object;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::Engine as Role;
+use crate::base::ledger::{Engine as Role, Mode};
 use crate::base::mutant;
 use crate::base::panic::caught;
 use crate::base::units::Nanos;
@@ -41,6 +41,19 @@ pub(super) struct Kernel {
     pub(super) cost: Cost,
 }
 
+/// A host function, and the bytes that it says it touches.
+pub(super) struct Called {
+    pub(super) run: HostFn,
+    pub(super) touches: Box<[(Span, Mode)]>,
+}
+
+impl Called {
+    /// Runs it. The floors above hand in closures that tell of their own panics.
+    pub(super) fn call(self) {
+        drop(caught(self.run));
+    }
+}
+
 /// What an operation does.
 pub(super) enum Work {
     /// Nothing but being in order: a wait, a barrier, the moment of an event.
@@ -63,9 +76,11 @@ pub(super) enum Work {
         value: u8,
     },
     Kernel(Box<Kernel>),
-    HostFn(HostFn),
+    HostFn(Called),
     /// A thread has the work and runs it without the lock; whether it touches bytes meanwhile.
-    Lent { touches: bool },
+    Lent {
+        touches: bool,
+    },
 }
 
 impl Work {
@@ -107,6 +122,8 @@ pub(super) struct Node {
     after: SmallVec<[NodeId; 2]>,
     /// The steps of an exploration that made it ready.
     pub(super) causes: Causes,
+    /// What the floors above call it, if they said so.
+    culprit: Option<Position>,
     pub(super) work: Work,
 }
 
@@ -122,8 +139,6 @@ impl Point {
         Position { lane: LaneId(self.slot.0), seq: self.seq }
     }
 }
-    /// What the floors above call it, if they said so.
-    culprit: Option<Position>,
 
 /// What the legacy stream of a device holds back.
 #[derive(Debug, Default, Clone)]
@@ -451,6 +466,7 @@ impl Engine {
             missing,
             after: SmallVec::new(),
             causes,
+            culprit: culprit::get(),
             work,
         };
         if node.role != Role::None {
@@ -466,7 +482,6 @@ impl Engine {
     /// Gives the work of an operation to a thread that runs it without the lock. The operation
     /// stays, so that what follows it waits.
     pub(super) fn lend(&mut self, id: NodeId) -> Option<Work> {
-            culprit: culprit::get(),
         let node = self.node_mut(id)?;
         let mut touches = false;
         exec::each_access(&node.work, |span, _| touches |= span.bytes() > 0);

@@ -77,11 +77,9 @@ pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
             Ok(())
         }
         Work::Kernel(kernel) => tiles(kernel, part, threads),
-        Work::Mark
-        | Work::Time { .. }
-        | Work::Free(_)
-        | Work::HostFn(_)
-        | Work::Lent { .. } => Ok(()),
+        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::HostFn(_) | Work::Lent { .. } => {
+            Ok(())
+        }
     }
 }
 
@@ -234,11 +232,8 @@ pub(super) fn each_access<'a>(work: &'a Work, mut each: impl FnMut(&'a Span, Mod
             copies.iter().for_each(|copy| each(&copy.src, Mode::Read));
             copies.iter().for_each(|copy| each(&copy.dst, Mode::Write));
         }
-        Work::Mark
-        | Work::Time { .. }
-        | Work::Free(_)
-        | Work::HostFn(_)
-        | Work::Lent { .. } => {}
+        Work::HostFn(called) => called.touches.iter().for_each(|(span, mode)| each(span, *mode)),
+        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::Lent { .. } => {}
     }
 }
 

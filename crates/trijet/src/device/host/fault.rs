@@ -232,7 +232,7 @@ mod tests {
                 ("event poll", driver.event_poll(event).map(drop)),
                 ("event synchronize", driver.event_synchronize(event)),
                 ("event elapsed", driver.event_elapsed(event, event).map(drop)),
-                ("host function", driver.host_fn(stream, Box::new(|| ()))),
+                ("host function", driver.host_fn(stream, Box::new(|| ()), &[])),
                 ("pool create", driver.pool_create(DEVICE, Bytes(0)).map(drop)),
                 ("alloc", driver.alloc(stream, None, Bytes(1)).map(drop)),
                 ("free", driver.free(stream, &memory)),

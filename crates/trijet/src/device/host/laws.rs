@@ -11,6 +11,7 @@ use crate::device::driver::{
     Driver, EventHandle, PoolAttribute, PoolHandle, Readiness, StreamHandle, StreamKind, Timing,
 };
 use crate::device::memory::Memory;
+use std::cell::Cell;
 
 const DEVICE: DeviceId = DeviceId(0);
 /// All of a pool that is limited.
@@ -52,7 +53,7 @@ trait Calls: Driver {
     }
 
     fn hold(&self, stream: StreamHandle) {
-        self.host_fn(stream, Box::new(|| ())).expect("enqueued");
+        self.host_fn(stream, Box::new(|| ()), &[]).expect("enqueued");
     }
 
     /// A pool of at most `max` bytes with the reuse policies `on`.
@@ -316,6 +317,66 @@ fn trimming_may_count_frees_that_nobody_saw_as_live() {
     assert_eq!(trimmed(|_, _| ()), 0, "pending");
 }
 
+/// Laws A4, A13 and A21: an allocation is no operation, so what the legacy stream did is not in the
+/// stream behind it. Memory that was freed there may be had all the same, and whoever follows the
+/// allocation, in whatever stream, comes after the free.
+#[test]
+fn who_follows_an_allocation_comes_after_the_free_of_its_memory() {
+    let on = [PoolAttribute::REUSE_FOLLOW_EVENTS];
+    let outcomes = |event: fn(&HostDriver) -> EventHandle| {
+        let [had, followed] = [Cell::new(0), Cell::new(0)];
+        count(|driver| {
+            let legacy = driver.stream_legacy(DEVICE).expect("it is there");
+            let (b, other) = (driver.stream(StreamKind::Blocking), driver.free_stream());
+            let pool = driver.pool(Bytes(0), &on);
+            let x = driver.get(legacy, pool);
+            driver.hold(legacy);
+            driver.give(legacy, &x);
+            let event = event(driver);
+            let y = driver.get(b, pool);
+            driver.event_record(event, b).expect("recorded");
+            driver.stream_wait(other, event).expect("enqueued");
+            driver.hold(other);
+            driver.sync(other);
+            if y.address() == x.address() {
+                had.set(had.get() + 1);
+                followed.set(followed.get() + u64::from(driver.ready(legacy)));
+            }
+            true
+        });
+        (had.get(), followed.get())
+    };
+    for (had, followed) in [outcomes(HostDriver::event), outcomes(timed)] {
+        assert!(had > 0, "the memory is never had");
+        assert_eq!(followed, had, "it is used before its free");
+    }
+}
+
+fn timed(driver: &HostDriver) -> EventHandle {
+    driver.event_create(DEVICE, Timing::On).expect("an event")
+}
+
+/// Laws A4 and A13: neither a record, timed or not, nor a wait of a blocking stream is an operation
+/// that comes after the legacy stream's.
+#[test]
+fn a_record_and_a_wait_of_a_blocking_stream_do_not_wait_for_the_legacy_one() {
+    for event in [HostDriver::event as fn(&HostDriver) -> EventHandle, timed] {
+        let free = count(|driver| {
+            let legacy = driver.stream_legacy(DEVICE).expect("it is there");
+            let b = driver.stream(StreamKind::Blocking);
+            driver.hold(legacy);
+            let (first, second) = (event(driver), event(driver));
+            driver.event_record(first, b).expect("recorded");
+            driver.stream_wait(b, first).expect("enqueued");
+            driver.event_record(second, b).expect("recorded");
+            driver.event_synchronize(second).expect("nothing failed");
+            driver.sync(b);
+            !driver.ready(legacy)
+        });
+        assert_eq!(free, ALL);
+    }
+}
+
 /// Law A38: a copy between devices in the legacy stream comes after what both were given, and
 /// before what either is given later.
 #[test]
@@ -333,7 +394,7 @@ fn a_copy_between_devices_is_in_order_with_both() {
             driver.hold(busy);
             driver.copy_now(DEVICE, &y, &x).expect("enqueued");
             let later = streams[1 - held.0 as usize];
-            driver.host_fn(later, Box::new(|| ())).expect("enqueued");
+            driver.host_fn(later, Box::new(|| ()), &[]).expect("enqueued");
             let waits = !driver.ready(later);
             driver.sync(later);
             waits && driver.ready(busy)

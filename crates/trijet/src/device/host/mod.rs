@@ -16,6 +16,8 @@ pub(crate) mod fault;
 mod heap;
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod losses;
 pub(in crate::device) mod mem;
 pub(crate) mod order;
 mod pools;

@@ -381,8 +381,10 @@ impl Search {
         }
         let before = (0..j).filter(|k| *k != i && (*k < i || !order.precedes(i, *k)));
         let before: Vec<Actor> = before.map(|k| events[k].actor).collect();
-        for pair in pairs {
-            if self.torn_seen.insert(pair) {
+        // A host function cannot be cut in two, whatever happens meanwhile.
+        let calls = [a.touches.calls_host(), b.touches.calls_host()];
+        for (pair, calls) in pairs.into_iter().zip(calls) {
+            if !calls && self.torn_seen.insert(pair) {
                 self.torn.insert(Torn { pair, before: before.clone() });
             }
         }

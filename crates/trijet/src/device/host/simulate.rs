@@ -4,14 +4,13 @@
 #![forbid(unsafe_code)]
 
 use super::cost::CostModel;
-use super::engine::{Engine, Node, NodeId, Work};
+use super::engine::{Called, Engine, Node, NodeId, Work};
 use super::exec;
 use super::fault::Faults;
 use super::order::Policy;
 use crate::base::id::DeviceId;
 use crate::base::ledger::Engine as Role;
 use crate::base::units::Nanos;
-use crate::device::driver::HostFn;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -102,7 +101,7 @@ enum Hold {
 pub(super) enum Step {
     Moved,
     /// A host function is due; run it without the lock, then complete the operation.
-    Call(NodeId, HostFn),
+    Call(NodeId, Called),
     /// Nothing more happens before the limit.
     Quiet,
     /// Nothing will ever happen.
@@ -302,8 +301,8 @@ impl Simulation {
             return Step::Moved;
         };
         if matches!(node.work, Work::HostFn(_)) {
-            let Some(Work::HostFn(function)) = engine.lend(id) else { return Step::Moved };
-            return Step::Call(id, function);
+            let Some(Work::HostFn(called)) = engine.lend(id) else { return Step::Moved };
+            return Step::Call(id, called);
         }
         let Running { parts, units, at, .. } = &self.stations[place.0].running[index];
         let (part, count, last) = (parts[*at], parts.len() as u64, *at + 1 == parts.len());

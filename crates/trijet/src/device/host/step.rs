@@ -2,7 +2,7 @@
 //! finding faults: probabilistically (PCT), exhaustively, or again as listed.
 #![forbid(unsafe_code)]
 
-use super::engine::{Engine, Node, NodeId, Trail, Work};
+use super::engine::{Called, Engine, Node, NodeId, Trail, Work};
 use super::exec;
 use super::fault::Faults;
 use super::order::May;
@@ -12,9 +12,9 @@ use super::touches::Object;
 use crate::base::error::Result;
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
-use crate::device::driver::HostFn;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// Parts of an operation under PCT; at least 4, so that a copy can be seen half done.
@@ -79,6 +79,8 @@ pub(super) struct Stepper {
     pub(super) over: bool,
     /// The parts that a begun operation still has, last first.
     begun: BTreeMap<NodeId, Vec<u64>>,
+    /// An operation that is half done while another one runs, and what its first half came to.
+    torn: Option<(SlotId, NodeId, Result<()>)>,
     /// Counts steps; the clock of this executor.
     now: Nanos,
     threads: usize,
@@ -88,7 +90,7 @@ pub(super) struct Stepper {
 pub(super) enum Stepped {
     Moved,
     /// A host function is due; run it without the lock, then complete the operation.
-    Call(NodeId, HostFn),
+    Call(NodeId, Called),
 }
 
 impl Stepper {
@@ -100,6 +102,7 @@ impl Stepper {
             goes_on: false,
             over: false,
             begun: BTreeMap::new(),
+            torn: None,
             now: Nanos(0),
             threads,
         }
@@ -239,9 +242,9 @@ impl Stepper {
         let Some(node) = engine.node(id) else { return Stepped::Moved };
         self.note(node, engine.trail.as_ref());
         if matches!(node.work, Work::HostFn(_)) {
-            let Some(Work::HostFn(function)) = engine.lend(id) else { return Stepped::Moved };
+            let Some(Work::HostFn(called)) = engine.lend(id) else { return Stepped::Moved };
             self.forget(slot);
-            return Stepped::Call(id, function);
+            return Stepped::Call(id, called);
         }
         let units = exec::units(&node.work);
         let count = if matches!(self.decider, Decider::Pct(_)) { units.min(PARTS) } else { 1 };
@@ -259,19 +262,47 @@ impl Stepper {
     }
 
     /// One operation in the middle of another.
-    pub(super) fn step_torn(&mut self, engine: &mut Engine, outer: SlotId, inner: SlotId) {
+    pub(super) fn step_torn(
+        &mut self,
+        engine: &mut Engine,
+        faults: &Faults,
+        outer: SlotId,
+        inner: SlotId,
+    ) -> Stepped {
         let now = self.tick();
-        let (Some(a), Some(b)) = (self.head(outer), self.head(inner)) else { return };
+        let (Some(a), Some(b)) = (self.head(outer), self.head(inner)) else {
+            return Stepped::Moved;
+        };
         let threads = self.threads;
-        let run = |id: NodeId, cut: fn(u64) -> std::ops::Range<u64>| match engine.node(id) {
-            Some(node) => exec::run(&node.work, cut(exec::units(&node.work)), threads),
+        let run = |id: NodeId, cut: fn(u64) -> Range<u64>| match engine.node(id) {
+            Some(node) => faults
+                .outcome(node)
+                .and_then(|()| exec::run(&node.work, cut(exec::units(&node.work)), threads)),
             None => Ok(()),
         };
         let first = run(a, |units| 0..units / 2);
         let middle = run(b, |units| 0..units);
-        let second = run(a, |units| units / 2..units);
+        self.torn = Some((outer, a, first));
+        if engine.node(b).is_some_and(|node| matches!(node.work, Work::HostFn(_)))
+            && let Some(Work::HostFn(called)) = engine.lend(b)
+        {
+            self.forget(inner);
+            return Stepped::Call(b, called);
+        }
         self.finish(engine, inner, b, true, middle, now);
-        self.finish(engine, outer, a, true, first.and(second), now);
+        self.end_torn(engine);
+        Stepped::Moved
+    }
+
+    /// The second half of an operation in whose middle another one was.
+    pub(super) fn end_torn(&mut self, engine: &mut Engine) {
+        let Some((slot, id, first)) = self.torn.take() else { return };
+        let second = engine.node(id).map_or(Ok(()), |node| {
+            let units = exec::units(&node.work);
+            exec::run(&node.work, units / 2..units, self.threads)
+        });
+        let now = self.tick();
+        self.finish(engine, slot, id, true, first.and(second), now);
     }
 
     fn finish(

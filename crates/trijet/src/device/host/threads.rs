@@ -6,7 +6,6 @@ use super::engine::{NodeId, Work};
 use super::turn::Guard;
 use super::{Run, Shared, State, exec};
 use crate::base::ledger::{Engine as Role, Mode};
-use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::device::memory::Span;
 use std::collections::BTreeMap;
@@ -126,9 +125,8 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     state.engine.noting.began(id, shared.clock.now());
     drop(guard);
     let outcome = fault.and_then(|()| match work {
-        Work::HostFn(function) => {
-            // The floors above hand in closures that tell of their own panics.
-            drop(caught(function));
+        Work::HostFn(called) => {
+            called.call();
             Ok(())
         }
         other => exec::run(&other, 0..exec::units(&other), shared.threads),

@@ -51,6 +51,13 @@ impl Touches {
     }
 }
 
+impl Touches {
+    /// Whether the step is a call of a host function.
+    pub(super) fn calls_host(&self) -> bool {
+        self.list.iter().any(|touch| touch.object == Object::Host && touch.write)
+    }
+}
+
 impl Object {
     /// Whether steps of streams touch it: else those of host threads only.
     pub(super) fn is_of_streams(&self) -> bool {

@@ -4,7 +4,7 @@
 //! holds the baton at a time.
 #![forbid(unsafe_code)]
 
-use super::engine::{NodeId, Point};
+use super::engine::{Called, NodeId, Point};
 use super::search::Actor;
 use super::simulate::Step;
 use super::step::{Actors, Stepped};
@@ -13,9 +13,8 @@ use super::touches::Object;
 use super::{HostDriver, Run, Shared, State};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
-use crate::base::panic::caught;
 use crate::base::units::Nanos;
-use crate::device::driver::{HostFn, Script};
+use crate::device::driver::Script;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::MutexGuard;
@@ -316,26 +315,25 @@ impl HostDriver {
     ) -> Guard<'a> {
         let state = &mut *guard;
         let Run::Stepped(stepper) = &mut state.run else { return guard };
-        if let Some(Actor::Stream(inner)) = torn_by {
-            stepper.step_torn(&mut state.engine, slot, SlotId(inner));
-            state.account_freed();
-            return guard;
-        }
-        match stepper.step(&mut state.engine, &state.faults, slot) {
+        let (engine, faults) = (&mut state.engine, &state.faults);
+        let stepped = match torn_by {
+            Some(Actor::Stream(inner)) => stepper.step_torn(engine, faults, slot, SlotId(inner)),
+            _ => stepper.step(engine, faults, slot),
+        };
+        match stepped {
             Stepped::Moved => {
                 state.account_freed();
                 guard
             }
-            Stepped::Call(node, function) => self.call(guard, node, function),
+            Stepped::Call(node, called) => self.call(guard, node, called),
         }
     }
 
     /// Runs a host function without the lock.
-    fn call<'a>(&'a self, mut guard: Guard<'a>, node: NodeId, function: HostFn) -> Guard<'a> {
+    fn call<'a>(&'a self, mut guard: Guard<'a>, node: NodeId, called: Called) -> Guard<'a> {
         guard.calling = true;
         drop(guard);
-        // The floors above hand in closures that tell of their own panics.
-        drop(caught(function));
+        called.call();
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         state.calling = false;
@@ -344,6 +342,7 @@ impl HostDriver {
             Run::Stepped(stepper) => {
                 let now = stepper.tick();
                 state.engine.complete(node, now);
+                stepper.end_torn(&mut state.engine);
             }
             Run::Threads(_) => {}
         }
@@ -478,7 +477,7 @@ impl HostDriver {
             Step::Quiet => Ok((guard, false)),
             Step::Idle if limit < Nanos(u64::MAX) => Ok((guard, false)),
             Step::Idle => Err(state.engine.stalled(op, target)),
-            Step::Call(node, function) => Ok((self.call(guard, node, function), true)),
+            Step::Call(node, called) => Ok((self.call(guard, node, called), true)),
         }
     }
 
