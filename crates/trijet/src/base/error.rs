@@ -33,6 +33,9 @@ pub enum ErrorKind {
     ContextLost,
     /// A call that may reach the driver was made inside a host function (law A28).
     InCallback,
+    /// The process is a child of `fork`, made after a driver was opened. No driver works in it:
+    /// open devices after the fork, or start another program with `exec`.
+    Forked,
     /// A host function panicked.
     Panicked,
     /// Nothing can progress any more: the wait would never end.

@@ -9,6 +9,7 @@ pub mod conform;
 pub(crate) mod cuda;
 pub(crate) mod culprit;
 pub mod driver;
+pub(crate) mod fork;
 pub mod host;
 pub mod memory;
 pub mod probe;
@@ -24,27 +25,30 @@ use std::sync::{Arc, Mutex};
 /// Opens CUDA.
 ///
 /// # Errors
-/// `Unsupported` without a usable driver; `NoDevice` without a GPU.
+/// `Unsupported` without a usable driver; `NoDevice` without a GPU; `Forked` in a child.
 pub(crate) fn open_cuda() -> Result<Arc<dyn Driver>> {
+    fork::watch()?;
     Ok(Arc::new(cuda::CudaDriver::open()?))
 }
 
 /// Opens host devices.
 ///
 /// # Errors
-/// `Unsupported` when the system starts no more threads.
+/// `Unsupported` when the system starts no more threads; `Forked` in a child.
 pub(crate) fn open_host(config: HostConfig) -> Result<Arc<dyn Driver>> {
+    fork::watch()?;
     Ok(Arc::new(host::HostDriver::open(config)?))
 }
 
 /// Opens host devices whose every choice `search` makes.
 ///
 /// # Errors
-/// Never, so far.
+/// `Forked` in a child.
 pub(crate) fn open_explored(
     config: HostConfig,
     search: &Arc<Mutex<Search>>,
 ) -> Result<Arc<dyn Driver>> {
+    fork::watch()?;
     Ok(Arc::new(host::HostDriver::with_search(config, Some(Arc::clone(search)))?))
 }
 

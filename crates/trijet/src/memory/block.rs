@@ -266,6 +266,9 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, refused: Refused) {
 
 impl Drop for Block {
     fn drop(&mut self) {
+        if callback::forked() {
+            return;
+        }
         self.universe().recorders.forget_block(self.track.id);
         let nothing = Track::new(self.universe().id, 0, Place::Device);
         let track = std::mem::replace(&mut self.track, nothing);

@@ -10,6 +10,7 @@ use crate::base::error::Result;
 use crate::base::ledger::{Op, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Activities, Activity, Driver};
+use crate::device::fork;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -144,7 +145,7 @@ impl Noting {
 
 impl Drop for Noting {
     fn drop(&mut self) {
-        if !self.taken.load(Ordering::Relaxed) {
+        if !self.taken.load(Ordering::Relaxed) && !fork::is_child() {
             // Nobody wants them any more, so nobody wants to know what went wrong with them.
             drop(self.driver.activity_take());
         }

@@ -10,6 +10,9 @@
 //! 3. A panic must not cross the driver's frames: it is caught, kept, and reported by the next
 //!    synchronisation.
 //!
+//! In a child of `fork` the driver must not be called either. It is refused at the same place, and
+//! what is dropped there leaks.
+//!
 //! Imports: `base`, `device`. Imported by the lanes.
 #![forbid(unsafe_code)]
 
@@ -19,6 +22,7 @@ use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
 use crate::base::panic::caught;
 use crate::device::driver::HostFn;
+use crate::device::fork;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +37,8 @@ thread_local! {
     static REFUSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Refuses a call that may reach the driver while this thread runs a host function.
+/// Refuses a call that may reach the driver while this thread runs a host function, and in a child
+/// of `fork`.
 #[inline]
 pub(crate) fn refuse(op: &'static str) -> Result<()> {
     if inside() { Err(refused(op)) } else { Ok(()) }
@@ -41,6 +46,9 @@ pub(crate) fn refuse(op: &'static str) -> Result<()> {
 
 #[cold]
 fn refused(op: &'static str) -> Error {
+    if forked() {
+        return fork::refused(op);
+    }
     REFUSED.with_borrow_mut(|calls| {
         if calls.len() < REFUSED_MAX {
             calls.push(op);
@@ -50,10 +58,18 @@ fn refused(op: &'static str) -> Error {
     Error::new(ErrorKind::InCallback, op, cause)
 }
 
-/// Whether this thread runs a host function at the moment.
+/// Whether this thread must not call the driver: it runs a host function at the moment, or the
+/// process is a child of `fork`.
 #[inline]
 pub(crate) fn inside() -> bool {
-    INSIDE.get().is_some()
+    INSIDE.get().is_some() || forked()
+}
+
+/// Whether the process is a child of `fork`: then no lock may be taken either, since a thread that
+/// is not there any more may have it.
+#[inline]
+pub(crate) fn forked() -> bool {
+    fork::is_child()
 }
 
 /// The host function that this thread runs at the moment.

@@ -17,7 +17,7 @@ use crate::device::driver::{
     DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle, PoolStats, Script,
     StreamKind,
 };
-use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
+use crate::device::{HostConfig, Search, fork, open_cuda, open_explored, open_host};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
@@ -104,8 +104,9 @@ impl Device {
     ///
     /// # Errors
     /// `Unsupported` without the CUDA driver and `NoDevice` without the device that was asked
-    /// for; never for [`Select::Auto`] on a machine that can start a few threads.
+    /// for; `Forked` in a child of `fork`; else never for [`Select::Auto`] on a machine that can start a few threads.
     pub fn open(select: Select) -> Result<Self> {
+        fork::refuse("open")?;
         match select {
             Select::Cuda(ordinal) => Self::of(&cuda_universe()?, DeviceId(ordinal)),
             Select::Host(ordinal) => Self::of(&host_universe()?, DeviceId(ordinal)),
@@ -477,6 +478,10 @@ impl Shared {
 
     /// Puts work off to the next call that may reach the driver.
     pub(crate) fn defer(&self, work: Deferred) {
+        if callback::forked() {
+            std::mem::forget(work);
+            return;
+        }
         self.deferred.lock().expect("no panic under this lock").push(work);
     }
 

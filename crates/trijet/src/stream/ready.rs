@@ -305,6 +305,9 @@ impl Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
+        if callback::forked() {
+            return;
+        }
         self.0.lock().ended = true;
         self.0.changed.notify_one();
     }

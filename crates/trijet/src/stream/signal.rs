@@ -161,6 +161,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if callback::forked() {
+            return;
+        }
         self.note(Signalled::Gone, None);
     }
 }

@@ -15,6 +15,7 @@ use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::{Engine, Ledger, Named, Op, OpKind, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
+use crate::device::fork;
 use crate::trace::file::{AboutDevice, TimeSource};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -30,6 +31,9 @@ pub(crate) struct Instant {
 
 impl Drop for Instant {
     fn drop(&mut self) {
+        if fork::is_child() {
+            return;
+        }
         // Destroying never blocks (law A12); after a context error there is nothing to destroy.
         drop(self.driver.event_destroy(self.event));
     }

@@ -2,7 +2,7 @@
 //! cross devices, so there is one table for all of them.
 #![forbid(unsafe_code)]
 
-use super::callback::HostFns;
+use super::callback::{self, HostFns};
 use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Opening, Records};
 use super::noted::plain;
@@ -380,6 +380,9 @@ impl Universe {
 
 impl Drop for Universe {
     fn drop(&mut self) {
+        if callback::forked() {
+            return;
+        }
         // The last stream is gone; what the driver has not called by now it may still call on
         // CUDA, where the slot is then found empty.
         self.host_fns.drop_pending(None);

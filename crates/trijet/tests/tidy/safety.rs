@@ -29,6 +29,7 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("kernels/mod.rs", Licence::Ancestor, "of the kernels"),
     ("device/cuda/", Licence::Holds, "the only foreign functions"),
     ("device/host/mem.rs", Licence::Holds, "the host device's bytes"),
+    ("device/fork.rs", Licence::Holds, "a handler that the system calls in a child of a fork"),
     ("stream/callback.rs", Licence::Holds, "a closure passes through a C pointer"),
     ("memory/pinned.rs", Licence::Holds, "page-locked bytes as a slice"),
     ("launch/args.rs", Licence::Holds, "the argument block of a launch"),

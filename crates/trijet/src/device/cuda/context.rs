@@ -9,6 +9,7 @@ use super::error::{INVALID_DEVICE, NOT_READY, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::Readiness;
+use crate::device::fork;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -171,6 +172,10 @@ impl CudaDriver {
 
 impl Drop for CudaDriver {
     fn drop(&mut self) {
+        if fork::is_child() {
+            // The contexts are the parent's.
+            return;
+        }
         let Some(release) = self.api.primary_release else { return };
         for context in self.contexts.iter().filter_map(OnceLock::get) {
             // SAFETY: retained by `context` and not used after this drop. A refusal, as during

@@ -38,6 +38,7 @@ use crate::base::id::DeviceId;
 use crate::base::prng::Prng;
 use crate::base::units::Bytes;
 use crate::device::driver::{FunctionHandle, ModuleHandle};
+use crate::device::fork;
 use crate::device::twin::Twin;
 pub use cost::CostModel;
 use engine::Engine;
@@ -284,6 +285,10 @@ impl Drop for HostDriver {
     /// Tells the workers to end. What is still queued is dropped, as when a process ends. Nobody
     /// waits: a host function may wait for this thread, or be what drops the driver.
     fn drop(&mut self) {
+        if fork::is_child() {
+            // There are no workers to tell, and one of them may have had the lock.
+            return;
+        }
         let mut state = self.shared.lock();
         state.shutdown = true;
         self.shared.changed.notify_all();

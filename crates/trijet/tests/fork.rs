@@ -1,0 +1,120 @@
+//! A child of `fork` gets a clear error from every call, and drops what it has without hanging: also
+//! when other threads of the parent were in the middle of calls.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use trijet::{
+    Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Select, Stream,
+};
+
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
+    /// Ends the process by a signal after so many seconds.
+    fn alarm(seconds: u32) -> u32;
+    fn _exit(code: i32) -> !;
+}
+
+/// The number of the first call of the child that does not say `Forked`, or 0.
+fn first_wrong(calls: &[Result<()>]) -> i32 {
+    let told = |call: &Result<()>| call.as_ref().is_err_and(|e| e.kind() == ErrorKind::Forked);
+    let wrong = calls.iter().position(|call| !told(call));
+    wrong.map_or(0, |index| i32::try_from(index).expect("a few calls") + 1)
+}
+
+/// Everything that a program may hold.
+struct Held {
+    device: Device,
+    stream: Stream,
+    x: Buffer<u8>,
+    h: PinnedBuffer<u8>,
+}
+
+impl Held {
+    fn new(device: Device) -> Result<Self> {
+        let stream = device.stream()?;
+        let (mut x, mut h) = (stream.alloc(64)?, device.pinned(64)?);
+        stream.fill_bytes(&mut x, 1)?;
+        stream.copy(&x, &mut h)?;
+        Ok(Self { device, stream, x, h })
+    }
+
+    /// What the child does; its exit code.
+    fn in_child(mut self) -> i32 {
+        let own = HostConfig { executor: Executor::Virtual(Order::Greedy), ..Default::default() };
+        let calls = [
+            self.stream.synchronize(),
+            self.device.synchronize(),
+            self.stream.query().map(drop),
+            self.stream.fill_bytes(&mut self.x, 2),
+            self.stream.alloc::<u8>(64).map(drop),
+            self.h.read().map(drop),
+            self.device.stream().map(drop),
+            self.device.event().map(drop),
+            self.stream.host_fn(|| ()),
+            Device::open(Select::Host(0)).map(drop),
+            Device::host(own).map(drop),
+        ];
+        let code = first_wrong(&calls);
+        drop(calls);
+        drop(self);
+        code
+    }
+}
+
+/// Forks, and what `child` came to as an exit code; 0xe is the alarm's signal.
+fn forked(child: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child calls nothing of its threads but what this test is about, and the system's
+    // allocator, which the system makes fit for use in a child.
+    let process = unsafe { fork() };
+    if process == 0 {
+        // SAFETY: it only sets a timer of this process.
+        unsafe { alarm(30) };
+        let code = child();
+        // SAFETY: it ends the process at once; nothing of the parent's is flushed twice.
+        unsafe { _exit(code) };
+    }
+    assert!(process > 0, "the system forks");
+    let mut status = 0;
+    // SAFETY: a process of this one's own, and a place for its status.
+    let ended = unsafe { waitpid(process, &raw mut status, 0) };
+    assert_eq!(ended, process);
+    if status & 0x7f == 0 { status >> 8 } else { status }
+}
+
+#[test]
+fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
+    for executor in [Executor::Threads, Executor::Virtual(Order::Greedy)] {
+        for _ in 0..20 {
+            let config = HostConfig { executor: executor.clone(), ..HostConfig::default() };
+            let device = Device::host(config)?.remove(0);
+            let (busy, held) = (device.stream()?, Held::new(device)?);
+            let signal = held.device.signal();
+            let over = AtomicBool::new(false);
+            let code = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // Its locks are often held when the other thread forks.
+                    while !over.load(Ordering::Relaxed) {
+                        busy.query().expect("nothing failed");
+                        drop(held.device.event().expect("an event"));
+                    }
+                });
+                let code = forked(|| {
+                    // The child has a copy of what the parent still uses.
+                    // SAFETY: the parent never gets to this copy, and the original is not touched
+                    // by a process of its own memory.
+                    let mine = unsafe { std::ptr::read(&raw const held) };
+                    let code = mine.in_child();
+                    // SAFETY: as above.
+                    drop(unsafe { std::ptr::read(&raw const signal) });
+                    code
+                });
+                over.store(true, Ordering::Relaxed);
+                code
+            });
+            assert_eq!(code, 0, "{executor:?}: the first wrong call, or a signal");
+            held.stream.synchronize()?;
+            assert_eq!(held.h.read()?[63], 1, "the parent goes on");
+        }
+    }
+    Ok(())
+}
