@@ -53,6 +53,7 @@ fixed! {
     a_split_buffer_is_used
     a_view_leaves_the_block_of_its_buffer
     a_view_outlives_its_buffer
+    arguments_of_a_make_of_ones_own
     elements_of_another_type
     elements_that_are_bool
     elements_that_are_not_declared_plain

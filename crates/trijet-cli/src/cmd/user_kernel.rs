@@ -6,10 +6,19 @@
 use crate::args::{KernelArg, Scalar};
 use std::borrow::Cow;
 use std::path::Path;
-use trijet::launch::kernel::any_lengths;
+use trijet::device::args::ArgBlock;
 use trijet::launch::{Args, Code, Dynamic, Exactness, Kernel, KernelSpec, Shape};
 use trijet::{Element, Error, ErrorKind, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
+
+/// Accepts what every kernel from a file gets first: a span that it reads and one that it writes.
+fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
+    let spans: Vec<_> = args.spans().iter().map(|arg| (arg.index, arg.mode.writes())).collect();
+    if spans == [(0, false), (2, true)] {
+        return Ok(());
+    }
+    Err("one span to read and then one to write is needed".to_owned())
+}
 
 /// A kernel from a file.
 #[derive(Debug)]
@@ -46,7 +55,7 @@ impl UserKernel {
             code,
             shape: Shape::Elements { per_thread: 1 },
             shared_bytes_max: 0,
-            check: any_lengths,
+            check: one_in_one_out,
             twin: None,
             exactness: Exactness::Exact,
         };

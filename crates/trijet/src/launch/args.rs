@@ -19,7 +19,9 @@ pub struct Out<T>(PhantomData<fn() -> T>);
 /// A parameter that the kernel reads and writes.
 #[derive(Debug)]
 pub struct InOut<T>(PhantomData<fn() -> T>);
-/// The parameters of a kernel that is known only at run time; see [`Args`].
+/// The parameters of a kernel that is known only at run time: whatever the caller collected in
+/// [`Args`]. What of it the kernel takes is for its [`KernelSpec::check`](super::KernelSpec::check)
+/// to say.
 #[derive(Debug)]
 pub struct Dynamic;
 
@@ -80,8 +82,19 @@ impl<'a> Args<'a> {
     }
 }
 
-/// A value that can stand for the parameter `P`.
-pub trait Arg<'a, P> {
+/// What only this module may implement: an argument of another make could pass an address, or a
+/// shared view to a kernel that writes, without a word of `unsafe`.
+mod sealed {
+    /// A value that can stand for the parameter `P`.
+    #[expect(unnameable_types, reason = "nobody else is to implement it")]
+    pub trait One<P> {}
+    /// Values that can stand for all parameters `P`.
+    #[expect(unnameable_types, reason = "nobody else is to implement it")]
+    pub trait All<P> {}
+}
+
+/// A value that can stand for the parameter `P`. Sealed: a kernel's promise covers these alone.
+pub trait Arg<'a, P>: sealed::One<P> {
     /// Appends it.
     ///
     /// # Errors
@@ -91,6 +104,8 @@ pub trait Arg<'a, P> {
 
 macro_rules! scalars {
     ($($type:ty),*) => {$(
+        impl sealed::One<$type> for $type {}
+
         impl<'a> Arg<'a, $type> for $type {
             #[inline(always)]
             fn push(self, args: &mut Args<'a>) -> Result<()> {
@@ -101,12 +116,16 @@ macro_rules! scalars {
 }
 scalars!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 
+impl<T: Element, S> sealed::One<In<T>> for &Buffer<T, S> {}
+
 impl<'a, T: Element, S> Arg<'a, In<T>> for &'a Buffer<T, S> {
     #[inline(always)]
     fn push(self, args: &mut Args<'a>) -> Result<()> {
         args.push_view(self.as_view())
     }
 }
+
+impl<T: Element> sealed::One<In<T>> for View<'_, T> {}
 
 impl<'a, T: Element> Arg<'a, In<T>> for View<'a, T> {
     #[inline(always)]
@@ -117,6 +136,10 @@ impl<'a, T: Element> Arg<'a, In<T>> for View<'a, T> {
 
 macro_rules! written {
     ($($param:ident: $mode:ident),*) => {$(
+        impl<T: Element, S> sealed::One<$param<T>> for &mut Buffer<T, S> {}
+        impl<T: Element> sealed::One<$param<T>> for ViewMut<'_, T> {}
+        impl<T: Element> sealed::One<$param<T>> for &mut ViewMut<'_, T> {}
+
         impl<'a, T: Element, S> Arg<'a, $param<T>> for &'a mut Buffer<T, S> {
             #[inline(always)]
             fn push(self, args: &mut Args<'a>) -> Result<()> {
@@ -141,14 +164,16 @@ macro_rules! written {
 }
 written!(Out: Write, InOut: ReadWrite);
 
-/// Values that can stand for all parameters `P` of a kernel.
-pub trait ArgsFor<'a, P> {
+/// Values that can stand for all parameters `P` of a kernel. Sealed, like [`Arg`].
+pub trait ArgsFor<'a, P>: sealed::All<P> {
     /// Appends them in order.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
     fn push_all(self, args: &mut Args<'a>) -> Result<()>;
 }
+
+impl sealed::All<Dynamic> for Args<'_> {}
 
 impl<'a> ArgsFor<'a, Dynamic> for Args<'a> {
     #[inline(always)]
@@ -160,6 +185,11 @@ impl<'a> ArgsFor<'a, Dynamic> for Args<'a> {
 
 macro_rules! tuples {
     ($(($($value:ident: $param:ident),*))*) => {$(
+        impl<$($value, $param),*> sealed::All<($($param,)*)> for ($($value,)*)
+        where
+            $($value: sealed::One<$param>),*
+        {}
+
         impl<'a, $($value, $param),*> ArgsFor<'a, ($($param,)*)> for ($($value,)*)
         where
             $($value: Arg<'a, $param>),*

@@ -147,6 +147,13 @@ impl<P> Kernel<P> {
     /// The entry point has exactly the parameters `P`, each span as a pointer followed by a
     /// 64-bit length in elements; it touches no bytes outside its spans, writes none of an
     /// [`super::In`], and is correct for every launch that `check` and `shape` let through.
+    ///
+    /// With the parameters [`super::Dynamic`] safe code may launch it with any list of arguments:
+    /// of any number and order, with scalars of any value, of which one may be an address, and with
+    /// any spans, read or written. The entry point must then keep to the above for every list that
+    /// `check` accepts, so `check` has to refuse every list in which a scalar stands where a span is
+    /// expected, a span is only read that the kernel writes, or an argument is missing: see
+    /// [`ArgBlock::count`] and [`ArgBlock::spans`], with the place and the mode of each span.
     #[must_use]
     pub const unsafe fn declare(spec: KernelSpec) -> Self {
         let number = OnceLock::new();
