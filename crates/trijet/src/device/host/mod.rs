@@ -30,6 +30,7 @@ mod streams;
 mod table;
 mod threads;
 mod touches;
+mod trail;
 mod turn;
 
 use crate::base;

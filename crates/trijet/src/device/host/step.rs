@@ -2,13 +2,14 @@
 //! finding faults: probabilistically (PCT), exhaustively, or again as listed.
 #![forbid(unsafe_code)]
 
-use super::engine::{Called, Engine, Node, NodeId, Trail, Work};
+use super::engine::{Called, Engine, Node, NodeId, Work};
 use super::exec;
 use super::fault::Faults;
 use super::order::May;
 use super::search::{Actor, Choice, Search};
 use super::streams::SlotId;
 use super::touches::Object;
+use super::trail::Trail;
 use crate::base::error::Result;
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
