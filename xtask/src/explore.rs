@@ -17,16 +17,29 @@ use std::sync::Mutex;
 /// The test that examines the programs of `TRIJET_SEEDS`.
 const TEST: &str = "programs_compute_what_they_compute_serially_and_each_conflict_is_ordered";
 
+/// The test that compares the exhaustive search with `TRIJET_ORDERS` drawn orders.
+const SEARCH: &str = "a_search_finds_whatever_drawn_orders_lead_to";
+
 /// Seeds of one process: some seconds of work.
 const SHARE: u64 = 5_000;
+/// The same where a program is searched, and run in thousands of orders.
+const SEARCH_SHARE: u64 = 50;
 
 struct Options {
     programs: u64,
     seed: u64,
+    /// Compare the search with so many drawn orders of each program.
+    search: Option<u64>,
+}
+
+impl Options {
+    fn share(&self) -> u64 {
+        if self.search.is_some() { SEARCH_SHARE } else { SHARE }
+    }
 }
 
 fn options(words: &[String]) -> Result<Options> {
-    let mut options = Options { programs: 1_000_000, seed: 0 };
+    let mut options = Options { programs: 1_000_000, seed: 0, search: None };
     let mut words = words.iter();
     while let Some(option) = words.next() {
         let value = words.next().ok_or_else(|| format!("{option} needs a number"))?;
@@ -34,17 +47,18 @@ fn options(words: &[String]) -> Result<Options> {
         match option.as_str() {
             "--programs" => options.programs = value,
             "--seed" => options.seed = value,
+            "--search" => options.search = Some(value),
             _ => return Err(format!("explore takes no `{option}`").into()),
         }
     }
     Ok(options)
 }
 
-fn shares(all: Range<u64>) -> VecDeque<Range<u64>> {
+fn shares(all: Range<u64>, share: u64) -> VecDeque<Range<u64>> {
     let mut shares = VecDeque::new();
     let mut start = all.start;
     while start < all.end {
-        let end = all.end.min(start + SHARE);
+        let end = all.end.min(start + share);
         shares.push_back(start..end);
         start = end;
     }
@@ -64,10 +78,12 @@ fn counts(output: &str) -> Option<BTreeMap<String, u64>> {
 /// Runs one share and returns its counts.
 fn examine(
     oracle: &Path,
+    search: Option<u64>,
     seeds: &Range<u64>,
 ) -> std::result::Result<BTreeMap<String, u64>, String> {
     let output = Command::new(oracle)
-        .args(["--exact", TEST, "--nocapture"])
+        .args(["--exact", if search.is_some() { SEARCH } else { TEST }, "--nocapture"])
+        .env("TRIJET_ORDERS", search.unwrap_or(0).to_string())
         .env("TRIJET_SEEDS", format!("{}..{}", seeds.start, seeds.end))
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
@@ -89,11 +105,16 @@ struct Total {
 }
 
 /// Takes shares until there is none, or until one failed.
-fn work(oracle: &Path, shares: &Mutex<VecDeque<Range<u64>>>, total: &Mutex<Total>) {
+fn work(
+    oracle: &Path,
+    search: Option<u64>,
+    shares: &Mutex<VecDeque<Range<u64>>>,
+    total: &Mutex<Total>,
+) {
     const LOCKED: &str = "nobody panics under the lock";
     loop {
         let Some(seeds) = shares.lock().expect(LOCKED).pop_front() else { return };
-        let found = examine(oracle, &seeds);
+        let found = examine(oracle, search, &seeds);
         let mut total = total.lock().expect(LOCKED);
         match found {
             Ok(counts) => {
@@ -124,16 +145,18 @@ fn oracle() -> Result<(PathBuf, String)> {
     Ok((oracle.ok_or("cargo built no oracle")?.built, commit))
 }
 
-/// Runs the oracle over `--programs` seeds from `--seed` on.
+/// Runs the oracle over `--programs` seeds from `--seed` on; with `--search N`, small programs whose
+/// exhaustive search is compared with N drawn orders.
 pub(crate) fn run(words: &[String]) -> Result<()> {
-    let Options { programs, seed } = options(words)?;
+    let options = options(words)?;
+    let Options { programs, seed, search } = options;
     let (oracle, commit) = oracle()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let shares = Mutex::new(shares(seed..seed + programs));
+    let shares = Mutex::new(shares(seed..seed + programs, options.share()));
     let total = Mutex::new(Total::default());
     std::thread::scope(|scope| {
         for _ in 0..cores {
-            scope.spawn(|| work(&oracle, &shares, &total));
+            scope.spawn(|| work(&oracle, search, &shares, &total));
         }
     });
     let Total { counts, failures } = total.into_inner()?;
@@ -148,13 +171,13 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{counts, options, shares};
+    use super::{SHARE, counts, options, shares};
 
     #[test]
     fn the_shares_are_all_seeds_once() {
-        let found: Vec<_> = shares(3..12_003).into();
+        let found: Vec<_> = shares(3..12_003, SHARE).into();
         assert_eq!(found, [3..5_003, 5_003..10_003, 10_003..12_003]);
-        assert!(shares(7..7).is_empty());
+        assert!(shares(7..7, SHARE).is_empty());
     }
 
     #[test]
@@ -172,9 +195,11 @@ mod tests {
     fn options_are_numbers() {
         let parse = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            options(&words).map(|options| (options.programs, options.seed))
+            options(&words).map(|options| (options.programs, options.seed, options.search))
         };
-        assert_eq!(parse(&["--programs", "10", "--seed", "3"]).ok(), Some((10, 3)));
+        assert_eq!(parse(&["--programs", "10", "--seed", "3"]).ok(), Some((10, 3, None)));
+        let searched = parse(&["--search", "10000", "--programs", "2"]);
+        assert_eq!(searched.ok(), Some((2, 0, Some(10_000))));
         assert!(parse(&["--programs"]).is_err());
         assert!(parse(&["--programs", "many"]).is_err());
         assert!(parse(&["--orders", "1"]).is_err());

@@ -19,7 +19,8 @@ const USAGE: &str = "usage: cargo xtask <task>
 
   browser      open the pages of timelines in Chromium, where it is, and use them by script
   bundle       build a self-contained folder for a GPU host without Rust
-  explore      run random programs: --programs N from --seed S on
+  explore      run random programs: --programs N from --seed S on; with --search N, compare the
+               exhaustive search with N drawn orders of each
   fuzz [SECONDS [TARGET]]
                run the fuzz targets, or one, for a minute or SECONDS each
   loom         try every order of the steps of what threads share without a lock

@@ -22,6 +22,7 @@ mod reference;
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
 mod run;
+mod search;
 mod serial;
 mod shrink;
 mod text;
@@ -62,6 +63,16 @@ fn programs_compute_what_they_compute_serially_and_each_conflict_is_ordered() {
     if seeds.end - seeds.start >= 100 {
         assert!(tally.seen.conflicts > 0 && tally.seen.waits > 0, "nothing was judged: {tally}");
     }
+}
+
+/// As above. `TRIJET_ORDERS` says how many orders are drawn for each program.
+#[test]
+fn a_search_finds_whatever_drawn_orders_lead_to() {
+    let orders = std::env::var("TRIJET_ORDERS").map(|orders| orders.parse::<u64>());
+    let orders = orders.map_or(60, |orders| orders.expect("TRIJET_ORDERS is a number"));
+    let seeds = asked_or(0..60).0;
+    let tally = search::compare(seeds.clone(), orders);
+    println!("explored seeds={}..{} {tally}", seeds.start, seeds.end);
 }
 
 #[test]
