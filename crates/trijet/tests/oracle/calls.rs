@@ -26,6 +26,8 @@ pub(crate) struct Access {
     pub(crate) block: u64,
     pub(crate) range: Range<u64>,
     pub(crate) writes: bool,
+    /// The program orders it by events of its own; otherwise the library does.
+    pub(crate) by_hand: bool,
 }
 
 impl Access {
@@ -90,6 +92,23 @@ pub(crate) enum What {
     Open {
         stream: usize,
     },
+    /// A call that may wait begins. The next work of this thread in the stream is its.
+    Begin {
+        stream: usize,
+    },
+    /// The library found the event complete, which no thread knows by that.
+    Settled {
+        event: u64,
+    },
+    /// The thread sets the signal, or the host function that the call `inside` enqueued.
+    Set {
+        signal: u64,
+        inside: Option<usize>,
+    },
+    /// The thread finds the signal set.
+    Found {
+        signal: u64,
+    },
     /// The host itself uses memory.
     Host {
         accesses: Vec<Access>,
@@ -106,6 +125,17 @@ impl What {
         match self {
             Self::Work { stream, .. } | Self::Record { stream, .. } | Self::Wait { stream, .. } => {
                 Some(*stream)
+            }
+            _ => None,
+        }
+    }
+
+    /// The event that a call of the program is about, and whether it records it.
+    pub(crate) fn about(&self) -> Option<(u64, bool)> {
+        match self {
+            Self::Record { event, by: By::User, .. } => Some((*event, true)),
+            Self::Wait { event, by: By::User, .. } | Self::SyncEvent { event } => {
+                Some((*event, false))
             }
             _ => None,
         }
@@ -133,6 +163,8 @@ pub(crate) struct Call {
     pub(crate) what: What,
     /// Calls whose work the library claims to be complete for this thread.
     pub(crate) known: Vec<usize>,
+    /// The call at which this one began, if that is recorded.
+    pub(crate) begin: Option<usize>,
     /// A name and a place, for people.
     pub(crate) label: String,
 }
@@ -151,12 +183,23 @@ pub(crate) struct History {
     pub(crate) lanes: Vec<Lane>,
     /// Where blocks lie; those that are missing lie on a device.
     pub(crate) memory: BTreeMap<u64, Memory>,
+    /// The device of blocks that were allocated in a stream.
+    pub(crate) homes: BTreeMap<u64, usize>,
     pub(crate) calls: Vec<Call>,
+    /// Calls that began and are not there yet, by thread and stream.
+    pub(crate) begun: BTreeMap<(u64, usize), usize>,
 }
 
 impl History {
     pub(crate) fn push(&mut self, thread: u64, what: What) -> usize {
-        self.calls.push(Call { thread, what, known: Vec::new(), label: String::new() });
+        let begin = match &what {
+            What::Work { stream, .. } => self.begun.remove(&(thread, *stream)),
+            _ => None,
+        };
+        if let What::Begin { stream } = what {
+            self.begun.insert((thread, stream), self.calls.len());
+        }
+        self.calls.push(Call { thread, what, known: Vec::new(), begin, label: String::new() });
         self.calls.len() - 1
     }
 
@@ -173,9 +216,10 @@ impl History {
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { block, range, writes } = self;
+        let Self { block, range, writes, by_hand } = self;
         let mode = if *writes { 'w' } else { 'r' };
-        write!(f, " {mode}:{block}[{}..{}]", range.start, range.end)
+        let by_hand = if *by_hand { " by hand" } else { "" };
+        write!(f, " {mode}:{block}[{}..{}]{by_hand}", range.start, range.end)
     }
 }
 
@@ -196,6 +240,10 @@ impl fmt::Display for What {
             Self::SyncStream { stream } => write!(f, "sync stream {stream}"),
             Self::SyncDevice { device } => write!(f, "sync device {device}"),
             Self::Open { stream } => write!(f, "open {stream}"),
+            Self::Begin { stream } => write!(f, "begin @{stream}"),
+            Self::Settled { event } => write!(f, "settled {event}"),
+            Self::Set { signal, inside } => write!(f, "set {signal} inside {inside:?}"),
+            Self::Found { signal } => write!(f, "found {signal}"),
             Self::After { thread } => write!(f, "after thread {thread}"),
         }
     }

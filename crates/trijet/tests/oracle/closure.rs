@@ -5,16 +5,21 @@
 //! over the calls gives the transitive closure. Only what a law guarantees is an edge; what an
 //! implementation may do besides is none.
 
-use crate::calls::{Access, History, Lane, Memory, Verb, What};
+use crate::calls::{Access, Call, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
+use crate::switches::{Switch, on};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether the starts and joins of threads count. They do in the world, but the library cannot see
-/// them, so that it may not be blamed for a wait that only they make idle.
+/// Which orders count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Joins {
-    Count,
-    Ignored,
+pub(crate) enum Trust {
+    /// What the laws promise whatever the host's timing is.
+    Laws,
+    /// Besides, what was so in this run: which record an event had, and what was found complete.
+    Run,
+    /// What the library can see of a run: not who owns memory, nor what signals and joins hand over.
+    /// It may not be blamed for a wait that only these make idle.
+    Library,
 }
 
 /// A set of nodes.
@@ -99,13 +104,15 @@ fn return_of(history: &History, verb: Verb, accesses: &[Access]) -> Return {
 
 /// The moments around each access of a call.
 pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
+    // A call that may wait reads between its begin and its return.
+    let during = (host(history.calls[call].begin.unwrap_or(call)), host(call));
     let moments = |access: &Access| match &history.calls[call].what {
         What::Work { verb, accesses, .. } => match verb {
             _ if access.writes => (work(call), work(call)),
             // Law A19: out of stream order, from the call on.
-            Verb::Batch(Sources::DuringCall) => (host(call), host(call)),
+            Verb::Batch(Sources::DuringCall) => during,
             Verb::Batch(Sources::AnyTime) => (host(call), work(call)),
-            _ if return_of(history, *verb, accesses) == Return::Staged => (host(call), host(call)),
+            _ if return_of(history, *verb, accesses) == Return::Staged => during,
             _ => (work(call), work(call)),
         },
         _ => (host(call), host(call)),
@@ -129,18 +136,41 @@ pub(crate) struct Closure {
     pub(crate) waited: BTreeMap<usize, Option<usize>>,
 }
 
+/// A call that may wait, at its begin.
+struct Begun {
+    call: usize,
+    /// What its work comes after.
+    edges: Vec<usize>,
+    /// What its stream ended with, and what the blocking streams of its device waited for.
+    tails: Vec<usize>,
+    barrier: Vec<usize>,
+    /// What the blocking streams of each device held.
+    devices: BTreeMap<usize, Vec<usize>>,
+}
+
 /// What is last at some point of the history.
 struct Builder<'a> {
     history: &'a History,
-    joins: Joins,
+    trust: Trust,
+    /// Waits and synchronisations that may not rely on what their event stands for (law A45).
+    doubted: &'a BTreeSet<usize>,
     closure: Closure,
     threads: BTreeMap<u64, Vec<usize>>,
-    streams: Vec<Option<usize>>,
+    /// What a thread had when a call returned.
+    returned: Vec<Vec<usize>>,
+    streams: Vec<Vec<usize>>,
     /// Streams that do not exist yet.
     unborn: BTreeSet<usize>,
     /// The last work or wait of the legacy stream of each device.
-    barriers: BTreeMap<usize, usize>,
+    barriers: BTreeMap<usize, Vec<usize>>,
     records: BTreeMap<u64, usize>,
+    begun: BTreeMap<(u64, usize), Begun>,
+    /// What came before the host function of a call.
+    host_fns: BTreeMap<usize, Vec<usize>>,
+    signals: BTreeMap<u64, Vec<usize>>,
+    settled: Vec<usize>,
+    /// Earlier uses of a block, by their calls.
+    users: BTreeMap<u64, Vec<(usize, Access)>>,
 }
 
 impl Builder<'_> {
@@ -149,32 +179,39 @@ impl Builder<'_> {
     }
 
     /// The last work of the stream, or of the one whose place it took.
-    fn last(&self, stream: usize) -> Option<usize> {
+    fn last(&self, stream: usize) -> Vec<usize> {
         if self.unborn.contains(&stream) {
-            return None;
+            return Vec::new();
         }
-        let before = || self.lane(stream).follows.and_then(|other| self.last(other));
-        self.streams[stream].or_else(before)
+        let tails = &self.streams[stream];
+        match self.lane(stream).follows {
+            Some(other) if tails.is_empty() && !on(Switch::Fresh) => self.last(other),
+            _ => tails.clone(),
+        }
+    }
+
+    /// What the blocking streams of a device hold, and the legacy one.
+    fn of_blocking(&self, device: usize) -> Vec<usize> {
+        let lanes = self.history.lanes.iter().enumerate();
+        let here = lanes
+            .filter(|(_, lane)| lane.device == device && lane.kind != StreamKind::NonBlocking);
+        here.flat_map(|(stream, _)| self.last(stream)).collect()
     }
 
     /// What the stream holds, as a record in it or a wait for it finds it.
     fn prefix(&self, stream: usize) -> Vec<usize> {
         let lane = self.lane(stream);
         // Law A1: a stream executes in the order of its calls.
-        let mut prefix: Vec<usize> = self.last(stream).into_iter().collect();
+        let mut prefix = self.last(stream);
         // Laws A13 and A14: the legacy stream stands for all blocking ones of its device, and law
         // A15 counts the per-thread streams among them.
         if lane.kind == StreamKind::Legacy {
-            let others = self.history.lanes.iter().enumerate();
-            let blocking = others.filter(|(_, other)| {
-                other.device == lane.device && other.kind != StreamKind::NonBlocking
-            });
-            prefix.extend(blocking.filter_map(|(other, _)| self.last(other)));
+            prefix.extend(self.of_blocking(lane.device));
         }
         prefix
     }
 
-    /// What the next work or wait of the stream comes after.
+    /// What the next operation of the stream comes after.
     fn predecessors(&self, stream: usize) -> Vec<usize> {
         let lane = self.lane(stream);
         let mut edges = self.prefix(stream);
@@ -182,7 +219,7 @@ impl Builder<'_> {
         // so a record in a blocking stream, or a wait for one, does not stand for it: no law says
         // so.
         if matches!(lane.kind, StreamKind::Blocking | StreamKind::PerThread) {
-            edges.extend(self.barriers.get(&lane.device));
+            edges.extend(self.barriers.get(&lane.device).into_iter().flatten());
         }
         edges
     }
@@ -190,7 +227,7 @@ impl Builder<'_> {
     fn device_tail(&self, device: usize) -> Vec<usize> {
         let lanes = self.history.lanes.iter().enumerate();
         let here = lanes.filter(|(_, lane)| lane.device == device);
-        here.filter_map(|(stream, _)| self.last(stream)).collect()
+        here.flat_map(|(stream, _)| self.last(stream)).collect()
     }
 
     fn closed(&self, edges: &[usize]) -> Nodes {
@@ -202,39 +239,122 @@ impl Builder<'_> {
         row
     }
 
+    /// Law A44: a call that uses memory for itself follows the calls that used it before, and a call
+    /// that shares it those that used it for themselves. The library orders such memory, and Rust
+    /// knows who has it.
+    fn owned(&self, accesses: &[Access]) -> Vec<usize> {
+        if self.trust == Trust::Library || !on(Switch::Ownership) {
+            return Vec::new();
+        }
+        let before = accesses.iter().filter(|access| !access.by_hand).flat_map(|access| {
+            let users = self.users.get(&access.block).into_iter().flatten();
+            users.filter(|(_, other)| !other.by_hand && access.conflicts(other))
+        });
+        before.flat_map(|(call, _)| &self.returned[*call]).copied().collect()
+    }
+
     /// What the host thread finds complete at a call.
-    fn at_host(&self, thread: u64, what: &What) -> Vec<usize> {
-        let mut edges = self.threads.get(&thread).cloned().unwrap_or_else(Vec::new);
-        match what {
+    fn at_host(&self, call: usize) -> Vec<usize> {
+        let made = &self.history.calls[call];
+        let mut edges = self.threads.get(&made.thread).cloned().unwrap_or_else(Vec::new);
+        edges.extend(self.owned(made.what.accesses()));
+        let sees_hosts = self.trust != Trust::Library;
+        match &made.what {
             // Laws A5 and A8: of an event that was never recorded there is nothing to wait for.
-            What::SyncEvent { event } => edges.extend(self.records.get(event).copied().map(work)),
+            What::SyncEvent { event } if !self.doubted.contains(&call) => {
+                edges.extend(self.records.get(event).copied().map(work));
+            }
             // Law A9.
             What::SyncStream { stream } => edges.extend(self.prefix(*stream)),
             // Law A10.
             What::SyncDevice { device } => edges.extend(self.device_tail(*device)),
             // Law A11: only the host itself orders its threads.
-            What::After { thread } if self.joins == Joins::Count => {
+            What::After { thread } if sees_hosts => {
                 edges.extend(self.threads.get(thread).into_iter().flatten());
+            }
+            What::Found { signal } if sees_hosts => {
+                edges.extend(self.signals.get(signal).into_iter().flatten());
             }
             // Law A18: what is staged was first waited for.
             What::Work { verb, stream, accesses }
                 if return_of(self.history, *verb, accesses) == Return::Staged =>
             {
-                edges.extend(self.prefix(*stream));
+                let begun = made.begin.and(self.begun.get(&(made.thread, *stream)));
+                let before = begun.map(|begun| begun.edges.clone());
+                edges.extend(before.unwrap_or_else(|| self.prefix(*stream)));
             }
             _ => {}
+        }
+        if self.trust == Trust::Run {
+            edges.extend(&self.settled);
         }
         edges
     }
 
+    /// Law A38: the other device of a copy between two in the legacy stream.
+    fn other_device(&self, verb: Verb, stream: usize, accesses: &[Access]) -> Option<usize> {
+        if verb != Verb::CopyNow {
+            return None;
+        }
+        let here = self.lane(stream).device;
+        let homes = accesses.iter().filter_map(|access| self.history.homes.get(&access.block));
+        let homes: BTreeSet<usize> = homes.copied().collect();
+        (homes.len() == 2).then(|| homes.into_iter().find(|home| *home != here)).flatten()
+    }
+
+    /// What work, a record or a wait comes after, beside what its call follows.
+    fn edges_of(&self, call: usize, stream: usize) -> Vec<usize> {
+        match &self.history.calls[call].what {
+            What::Record { .. } => self.prefix(stream),
+            // Laws A4 and A13: only in the legacy stream is a wait an action.
+            What::Wait { .. }
+                if on(Switch::Strict) && self.lane(stream).kind != StreamKind::Legacy =>
+            {
+                self.prefix(stream)
+            }
+            // An allocation may leave nothing in the stream.
+            What::Work { verb: Verb::Alloc, .. } if on(Switch::Strict) => self.last(stream),
+            What::Work { verb, accesses, .. } => {
+                let mut edges = self.predecessors(stream);
+                if let Some(device) = self.other_device(*verb, stream, accesses) {
+                    edges.extend(self.of_blocking(device));
+                }
+                edges
+            }
+            _ => self.predecessors(stream),
+        }
+    }
+
+    fn finish(&mut self, call: usize, edges: &[usize]) {
+        let row = self.closed(edges);
+        self.closure.before[work(call)] = row;
+    }
+
     /// Enqueues the work of a call.
     fn enqueue(&mut self, call: usize, stream: usize) {
+        let Call { thread, what, .. } = &self.history.calls[call];
+        let is_work = matches!(what, What::Work { .. });
+        let has_begun = is_work && self.history.calls[call].begin.is_some();
+        let begun = has_begun.then(|| self.begun.remove(&(*thread, stream))).flatten();
         // Law A2: what the thread did, and what it knows, comes before what it enqueues. Law A27
         // makes a host function one more operation of its stream.
-        let what = &self.history.calls[call].what;
-        let is_record = matches!(what, What::Record { .. });
-        let mut edges = if is_record { self.prefix(stream) } else { self.predecessors(stream) };
-        edges.push(host(call));
+        let mut edges = match &begun {
+            Some(begun) => begun.edges.clone(),
+            None => self.edges_of(call, stream),
+        };
+        match &begun {
+            // Whoever has the memory had it when the call began.
+            Some(begun) => {
+                edges.push(host(begun.call));
+                edges.extend(self.owned(what.accesses()));
+                if let What::Work { verb, accesses, .. } = what
+                    && let Some(device) = self.other_device(*verb, stream, accesses)
+                {
+                    edges.extend(begun.devices.get(&device).into_iter().flatten());
+                }
+            }
+            None => edges.push(host(call)),
+        }
         match what {
             // Law A4: a record stands for what the stream holds now, and replaces an earlier one.
             What::Record { event, .. } => {
@@ -242,39 +362,98 @@ impl Builder<'_> {
             }
             // Law A5: a wait for an event that was never recorded is no edge to anything.
             What::Wait { event, .. } if !self.records.contains_key(event) => {
-                let row = self.closed(&edges);
-                self.closure.without.insert(call, row.clone());
+                self.closure.without.insert(call, self.closed(&edges));
                 self.closure.waited.insert(call, None);
-                self.closure.before[work(call)] = row;
-                return;
+                return self.finish(call, &edges);
             }
             // Law A7: what the event stands for at this call.
             What::Wait { event, .. } => {
                 self.closure.without.insert(call, self.closed(&edges));
                 let record = self.records.get(event).copied();
                 self.closure.waited.insert(call, record);
-                edges.extend(record.map(work));
+                if !self.doubted.contains(&call) {
+                    edges.extend(record.map(work));
+                }
+            }
+            What::Work { verb: Verb::HostFn, .. } => {
+                self.host_fns.insert(call, edges.clone());
             }
             _ => {}
         }
-        let row = self.closed(&edges);
-        self.closure.before[work(call)] = row;
-        self.streams[stream] = Some(work(call));
+        self.finish(call, &edges);
+        self.follow(call, stream, begun.as_ref());
+    }
+
+    /// What comes later in the stream, and in those that wait for it, comes after the call's work.
+    fn follow(&mut self, call: usize, stream: usize, begun: Option<&Begun>) {
+        // What others enqueued since the call began is not before its work.
+        let beside = |now: &[usize], then: Option<&Vec<usize>>| match then {
+            Some(then) if now != then.as_slice() => now.to_vec(),
+            _ => Vec::new(),
+        };
+        let mut tails = beside(&self.streams[stream], begun.map(|begun| &begun.tails));
+        tails.push(work(call));
+        self.streams[stream] = tails;
         let lane = self.lane(stream);
-        // Law A14: whether a bare record holds back the blocking streams is left open.
-        if lane.kind == StreamKind::Legacy && !is_record {
-            self.barriers.insert(lane.device, work(call));
+        let (raises, other) = match &self.history.calls[call].what {
+            // Law A14: whether a bare record holds back the blocking streams is left open.
+            What::Record { .. } => (false, None),
+            What::Work { verb: Verb::Alloc, .. } => (!on(Switch::Strict), None),
+            What::Work { verb, accesses, .. } => (true, self.other_device(*verb, stream, accesses)),
+            _ => (true, None),
+        };
+        if lane.kind == StreamKind::Legacy && raises {
+            let now = self.barriers.get(&lane.device).map_or(&[][..], Vec::as_slice);
+            let mut barrier = beside(now, begun.map(|begun| &begun.barrier));
+            barrier.push(work(call));
+            self.barriers.insert(lane.device, barrier);
+            if let Some(other) = other {
+                self.barriers.entry(other).or_default().push(work(call));
+            }
         }
+    }
+
+    /// A call that may wait begins.
+    fn begin(&mut self, call: usize, stream: usize) {
+        let device = self.lane(stream).device;
+        let devices = self.history.lanes.iter().map(|lane| lane.device);
+        let begun = Begun {
+            call,
+            devices: devices.map(|device| (device, self.of_blocking(device))).collect(),
+            edges: self.predecessors(stream),
+            tails: self.streams[stream].clone(),
+            barrier: self.barriers.get(&device).cloned().unwrap_or_else(Vec::new),
+        };
+        self.begun.insert((self.history.calls[call].thread, stream), begun);
     }
 
     fn call(&mut self, call: usize) {
         let history = self.history;
-        let thread = history.calls[call].thread;
-        let what = &history.calls[call].what;
-        let row = self.closed(&self.at_host(thread, what));
+        let Call { thread, what, .. } = &history.calls[call];
+        if let What::Set { signal, inside: Some(host_fn) } = what {
+            // Law A27: what is before a host function in its stream is complete when it runs.
+            let before = self.host_fns.get(host_fn).cloned().unwrap_or_else(Vec::new);
+            self.signals.entry(*signal).or_insert(before);
+            return;
+        }
+        let row = self.closed(&self.at_host(call));
         self.closure.before[host(call)] = row;
-        if let What::Open { stream } = what {
-            self.unborn.remove(stream);
+        match what {
+            What::Open { stream } => {
+                self.unborn.remove(stream);
+                if on(Switch::Fresh) {
+                    self.streams[*stream] = vec![host(call)];
+                }
+            }
+            What::Begin { stream } => self.begin(call, *stream),
+            What::Settled { event } => {
+                self.settled.extend(self.records.get(event).copied().map(work));
+                return;
+            }
+            What::Set { signal, .. } => {
+                self.signals.entry(*signal).or_insert_with(|| vec![host(call)]);
+            }
+            _ => {}
         }
         if let Some(stream) = what.stream() {
             self.enqueue(call, stream);
@@ -285,26 +464,84 @@ impl Builder<'_> {
         {
             last.push(work(call));
         }
-        self.threads.insert(thread, last);
+        self.returned[call].clone_from(&last);
+        self.threads.insert(*thread, last);
+        for access in what.accesses() {
+            self.users.entry(access.block).or_default().push((call, access.clone()));
+        }
     }
 }
 
 impl Closure {
-    pub(crate) fn new(history: &History, joins: Joins) -> Self {
+    pub(crate) fn new(history: &History, trust: Trust) -> Self {
+        let mut doubted = BTreeSet::new();
+        loop {
+            let closure = Self::with(history, trust, &doubted);
+            if trust != Trust::Laws || !on(Switch::Doubt) {
+                return closure;
+            }
+            // Without the order of one call another one may be in doubt.
+            let before = doubted.len();
+            doubted.extend(closure.in_doubt(history));
+            if doubted.len() == before {
+                return closure;
+            }
+        }
+    }
+
+    fn with(history: &History, trust: Trust, doubted: &BTreeSet<usize>) -> Self {
         let nodes = 2 * history.calls.len();
         let before = vec![Nodes::sized(nodes); nodes];
         let mut builder = Builder {
             history,
-            joins,
+            trust,
+            doubted,
             closure: Self { before, without: BTreeMap::new(), waited: BTreeMap::new() },
             threads: BTreeMap::new(),
-            streams: vec![None; history.lanes.len()],
+            returned: vec![Vec::new(); history.calls.len()],
+            streams: vec![Vec::new(); history.lanes.len()],
             unborn: history.calls.iter().filter_map(|call| call.what.born()).collect(),
             barriers: BTreeMap::new(),
             records: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            host_fns: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            settled: Vec::new(),
+            users: BTreeMap::new(),
         };
         (0..history.calls.len()).for_each(|call| builder.call(call));
         builder.closure
+    }
+
+    /// Law A45: calls that wait for an event while another thread may record it, or may have
+    /// recorded it last: no order of the host says which record they find.
+    pub(crate) fn in_doubt(&self, history: &History) -> Vec<usize> {
+        let apart = |a: usize, b: usize| {
+            history.calls[a].thread != history.calls[b].thread
+                && !self.orders(host(a), host(b))
+                && !self.orders(host(b), host(a))
+        };
+        let mut events: BTreeMap<u64, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        for (call, made) in history.calls.iter().enumerate() {
+            if let Some((event, records)) = made.what.about() {
+                let all = events.entry(event).or_default();
+                if records { all.0.push(call) } else { all.1.push(call) }
+            }
+        }
+        let mut doubted = Vec::new();
+        for (records, waits) in events.values() {
+            for wait in waits {
+                let found = records.iter().rev().find(|record| *record < wait);
+                let is_open = |record: &usize| {
+                    apart(*record, *wait)
+                        || found.is_some_and(|found| record < found && apart(*record, *found))
+                };
+                if records.iter().any(is_open) {
+                    doubted.push(*wait);
+                }
+            }
+        }
+        doubted
     }
 
     /// Whether `earlier` is complete when `later` begins.

@@ -40,18 +40,18 @@ const E: u64 = 7;
 struct Calls(History);
 
 fn r(block: u64) -> Access {
-    Access { block, range: 0..8, writes: false }
+    Access { block, range: 0..8, writes: false, by_hand: true }
 }
 
 fn w(block: u64) -> Access {
-    Access { block, range: 0..8, writes: true }
+    Access { block, range: 0..8, writes: true, by_hand: true }
 }
 
 fn calls() -> Calls {
     let lanes = KINDS.map(|(kind, device)| Lane { kind, device, follows: None }).to_vec();
     let host =
         [(PINNED, Memory::Pinned), (SECOND_PINNED, Memory::Pinned), (PAGEABLE, Memory::Pageable)];
-    Calls(History { lanes, memory: host.into(), calls: Vec::new() })
+    Calls(History { lanes, memory: host.into(), ..History::default() })
 }
 
 impl Calls {
@@ -126,7 +126,7 @@ fn law_a1_a_stream_executes_in_the_order_of_its_calls() {
 fn accesses_conflict_where_they_overlap_and_one_writes() {
     calls().k(C, &[r(X)]).k(D, &[r(X)]).is_clean();
     calls().k(C, &[w(X)]).k(D, &[w(Y)]).is_clean();
-    let part = |range, writes| Access { block: X, range, writes };
+    let part = |range, writes| Access { block: X, range, writes, by_hand: true };
     calls().k(C, &[part(0..8, true)]).k(D, &[part(8..16, true)]).is_clean();
     calls().k(C, &[part(8..16, true)]).k(D, &[part(0..8, true)]).is_clean();
     calls().k(C, &[part(0..8, true)]).k(D, &[part(7..16, false)]).races(0, 1);
@@ -331,7 +331,7 @@ fn law_a19_sources_may_be_read_out_of_stream_order() {
 }
 
 fn all(block: u64) -> Access {
-    Access { block, range: 0..u64::MAX, writes: true }
+    Access { block, range: 0..u64::MAX, writes: true, by_hand: true }
 }
 
 #[test]

@@ -3,9 +3,13 @@
 
 use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
+use crate::switches::{Switch, on};
 use std::collections::BTreeMap;
 use trijet::base::id::{LaneId, Position};
-use trijet::base::ledger::{Asked, Op, OpKind, Outcome, Place, SourceOrder, StreamClass, Waited};
+use trijet::base::ledger::{
+    Asked, HostCall, Op, OpKind, OrderedBy, Outcome, Place, Signalled, SourceOrder, StreamClass,
+    Waited,
+};
 
 /// What is known so far of the record that is read.
 #[derive(Default)]
@@ -50,6 +54,10 @@ impl Reader {
     /// The starts and joins of threads, from who calls: only the main thread starts others, and
     /// while they run it is silent.
     fn threads(&mut self, op: &Op) {
+        // Law A46: nothing of it is in the record, and nothing needs it.
+        if on(Switch::Ownership) {
+            return;
+        }
         let main = *self.main.get_or_insert(op.thread);
         let last = self.history.calls.last().map(|call| call.thread);
         if op.thread == main {
@@ -88,23 +96,38 @@ impl Reader {
                 self.events.remove(&event);
                 return;
             }
+            OpKind::Call(HostCall::Failed) => {
+                self.history.begun.retain(|(thread, _), _| *thread != op.thread);
+                return;
+            }
             // They order nothing among the accesses that the judge looks at.
             OpKind::Call(_)
             | OpKind::AllocNow
             | OpKind::FreeNow
             | OpKind::Fault { .. }
-            | OpKind::Signal { .. }
-            | OpKind::Begin
             | OpKind::Ran
-            | OpKind::Settled { .. }
             | OpKind::Name { .. }
             | OpKind::ThreadGone
             | OpKind::Lent => return,
             _ => {}
         }
+        if let OpKind::Signal { signal, what, inside } = op.kind {
+            return self.signal(op, signal, what, inside);
+        }
+        if let OpKind::Settled { event } = op.kind {
+            let event = self.event(event);
+            let call = self.history.push(op.thread, What::Settled { event });
+            self.history.calls[call].label = "by the library".to_owned();
+            return;
+        }
         self.threads(op);
         if let OpKind::Sync { what, outcome } = op.kind {
             return self.sync(op, what, outcome);
+        }
+        if op.kind == OpKind::Begin {
+            let stream = self.lane(op);
+            self.history.push(op.thread, What::Begin { stream });
+            return;
         }
         if op.kind == OpKind::Open {
             let follows = self.lanes.remove(&op.position.lane);
@@ -165,6 +188,26 @@ impl Reader {
         self.label(call, op);
     }
 
+    /// Host threads hand over to each other; what host functions find set orders no call.
+    fn signal(&mut self, op: &Op, signal: u64, what: Signalled, inside: Option<Position>) {
+        let inside = match inside {
+            None => None,
+            Some(at) => match self.positions.get(&at) {
+                Some(call) => Some(*call),
+                None => return,
+            },
+        };
+        match (what, inside) {
+            (Signalled::Set, inside) => {
+                self.history.push(op.thread, What::Set { signal, inside });
+            }
+            (Signalled::Found, None) => {
+                self.history.push(op.thread, What::Found { signal });
+            }
+            _ => {}
+        }
+    }
+
     /// A wait of the host stands for what had been enqueued at its call.
     fn sync(&mut self, op: &Op, what: Waited, outcome: Outcome) {
         if outcome == Outcome::Pending {
@@ -190,10 +233,15 @@ impl Reader {
                 Place::Pageable => Memory::Pageable,
             };
             self.history.memory.insert(access.block.0, memory);
+            if op.kind == OpKind::Alloc {
+                let device = usize::try_from(op.device.0).expect("a few devices");
+                self.history.homes.insert(access.block.0, device);
+            }
             accesses.push(Access {
                 block: access.block.0,
                 range: access.range.clone(),
                 writes: access.mode.writes(),
+                by_hand: access.ordered == OrderedBy::Program,
             });
         }
         accesses

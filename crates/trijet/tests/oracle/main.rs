@@ -25,6 +25,7 @@ mod run;
 mod search;
 mod serial;
 mod shrink;
+mod switches;
 mod text;
 mod verdict;
 

@@ -2,7 +2,7 @@
 //! well and how much there was to judge.
 
 use crate::calls::{By, Call, History, Verb, What};
-use crate::closure::{Closure, Joins, Nodes, Use, host, uses, work};
+use crate::closure::{Closure, Nodes, Trust, Use, host, uses, work};
 use crate::program::StreamKind;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -63,6 +63,36 @@ impl fmt::Display for Report<'_> {
     }
 }
 
+/// What orders accesses: those to memory that the library orders may rely on what was so in this
+/// run, since its waits are chosen in the run; others on the laws alone.
+pub(crate) struct Orders {
+    run: Closure,
+    /// The same where no memory is ordered by hand.
+    laws: Option<Closure>,
+}
+
+impl Orders {
+    pub(crate) fn new(history: &History) -> Self {
+        let mut accesses = history.calls.iter().flat_map(|call| call.what.accesses());
+        let by_hand = accesses.any(|access| access.by_hand);
+        let laws = by_hand.then(|| Closure::new(history, Trust::Laws));
+        Self { run: Closure::new(history, Trust::Run), laws }
+    }
+
+    /// Whether the first use is over when the second begins, which is by the call `later`.
+    pub(crate) fn orders(&self, history: &History, a: &Use, (later, b): (usize, &Use)) -> bool {
+        // Frees and the host's uses wait for what they follow, whoever orders the rest.
+        let waits = matches!(
+            history.calls[later].what,
+            What::Host { .. } | What::Work { verb: Verb::Free, .. }
+        );
+        match &self.laws {
+            Some(laws) if b.access.by_hand && !waits => laws.orders(a.end, b.begin),
+            _ => self.run.orders(a.end, b.begin),
+        }
+    }
+}
+
 struct Judge<'a> {
     history: &'a History,
     /// Each call's accesses with the moments around them.
@@ -78,8 +108,8 @@ pub(crate) fn judge(history: &History) -> Result<Seen, Wrong> {
     let mut judge = Judge { history, uses, seen: Seen::default() };
     judge.lives()?;
     judge.batches()?;
-    judge.conflicts(&Closure::new(history, Joins::Count))?;
-    let blind = Closure::new(history, Joins::Ignored);
+    judge.conflicts(&Orders::new(history))?;
+    let blind = Closure::new(history, Trust::Library);
     judge.waits(&blind)?;
     judge.claims(&blind)?;
     Ok(judge.seen)
@@ -126,7 +156,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    fn conflicts(&mut self, closure: &Closure) -> Result<(), Wrong> {
+    fn conflicts(&mut self, orders: &Orders) -> Result<(), Wrong> {
         let mut by_block: BTreeMap<u64, Vec<(usize, &Use)>> = BTreeMap::new();
         for (call, uses) in self.uses.iter().enumerate() {
             for used in uses {
@@ -140,7 +170,7 @@ impl Judge<'_> {
                         continue;
                     }
                     self.seen.conflicts += 1;
-                    if !closure.orders(a.end, b.begin) {
+                    if !orders.orders(self.history, a, (*later, b)) {
                         return Err(Wrong::Race(*earlier, *later));
                     }
                 }

@@ -1,0 +1,95 @@
+//! What the random programs draw, and what is demanded of them, each of which can be left out by
+//! itself: a fault that is known hides no other.
+//!
+//! `TRIJET_ORACLE=all` turns all on; `TRIJET_ORACLE=churn,refusals` turns these on beside [`USUAL`];
+//! `TRIJET_ORACLE=-churn` turns one off. A switch about drawing changes which program a seed gives.
+
+use std::sync::OnceLock;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Switch {
+    /// Draw threads that end in the middle of a script, which a new thread goes on with.
+    Threads,
+    /// Draw buffers that one script of a phase gives to another one.
+    HandOvers,
+    /// Draw futures, which may be made by one thread and polled by another.
+    Futures,
+    /// Draw signals, set by threads and host functions.
+    Signals,
+    /// Draw streams that are opened, used once and dropped, so that lanes are used again.
+    Churn,
+    /// Draw calls that the driver refuses.
+    Refusals,
+    /// Several orders of each program: greedy, probabilistic, and threads by turns.
+    Orders,
+    /// Ask for the checker's verdict with its default options: no thread is known to start all.
+    Apart,
+    /// Demand that the judge needs no start and no join of a thread (laws A44 and A46).
+    Ownership,
+    /// Law A45: unordered calls about one event give no order.
+    Doubt,
+    /// Laws A4 and A13: a wait in a blocking stream, and an allocation, are no operations.
+    Strict,
+    /// A stream follows what its creator knows, not the stream before it in its lane.
+    Fresh,
+    /// Draw programs that order buffers by hand, some without enough events.
+    Manual,
+}
+
+use Switch::{
+    Apart, Churn, Doubt, Fresh, Futures, HandOvers, Manual, Orders, Ownership, Refusals, Signals,
+    Strict, Threads,
+};
+
+const NAMES: [(Switch, &str); 13] = [
+    (Threads, "threads"),
+    (HandOvers, "hand-overs"),
+    (Futures, "futures"),
+    (Signals, "signals"),
+    (Churn, "churn"),
+    (Refusals, "refusals"),
+    (Orders, "orders"),
+    (Apart, "apart"),
+    (Ownership, "ownership"),
+    (Doubt, "doubt"),
+    (Strict, "strict"),
+    (Fresh, "fresh"),
+    (Manual, "manual"),
+];
+
+/// What is on when nothing else is asked for.
+const USUAL: &[Switch] = &[];
+
+/// Which of them `asked` turns on.
+fn chosen(asked: &str) -> Vec<Switch> {
+    let mut on = USUAL.to_vec();
+    for word in asked.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        if word == "all" {
+            on = NAMES.iter().map(|(switch, _)| *switch).collect();
+            continue;
+        }
+        let (name, add) = word.strip_prefix('-').map_or((word, true), |name| (name, false));
+        let found = NAMES.iter().find(|(_, known)| *known == name);
+        let switch = found.unwrap_or_else(|| panic!("TRIJET_ORACLE knows no `{name}`")).0;
+        on.retain(|other| *other != switch);
+        if add {
+            on.push(switch);
+        }
+    }
+    on
+}
+
+pub(crate) fn on(switch: Switch) -> bool {
+    static CHOSEN: OnceLock<Vec<Switch>> = OnceLock::new();
+    CHOSEN
+        .get_or_init(|| chosen(&std::env::var("TRIJET_ORACLE").unwrap_or_default()))
+        .contains(&switch)
+}
+
+#[test]
+fn switches_are_turned_on_and_off_by_name() {
+    assert_eq!(chosen(""), USUAL);
+    assert_eq!(chosen("all").len(), NAMES.len());
+    assert!(chosen("churn, refusals").contains(&Churn));
+    assert!(!chosen("all,-strict").contains(&Strict));
+}
