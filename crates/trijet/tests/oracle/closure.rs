@@ -293,7 +293,7 @@ impl Builder<'_> {
 
     /// Law A38: the other device of a copy between two in the legacy stream.
     fn other_device(&self, verb: Verb, stream: usize, accesses: &[Access]) -> Option<usize> {
-        if verb != Verb::CopyNow {
+        if verb != Verb::CopyNow || !on(Switch::Peers) {
             return None;
         }
         let here = self.lane(stream).device;

@@ -27,6 +27,8 @@ mod serial;
 mod shrink;
 mod switches;
 mod text;
+mod turns;
+mod valid;
 mod verdict;
 
 use explore::{Tally, close, computed, examine, explore, open, seeded};

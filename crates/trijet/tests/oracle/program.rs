@@ -1,14 +1,18 @@
 //! What a random program is: streams, events and phases of scripts, as plain data.
 //!
 //! A program starts with no buffer; steps make them. The scripts of a phase run on host threads of
-//! their own and nothing of one waits for another but events and tickets; then all are joined. The
-//! safe interface lets one thread at a time change a buffer, so in a phase a buffer belongs to one
-//! script or is only read, and likewise a stream that is replaced. [`Program::keep_valid`] removes
-//! every step that breaks this or that names what is not there, so that a program may be cut down
-//! anywhere.
+//! their own, which may end before the script does; then all are joined. They wait for each other by
+//! events, tickets, futures, signals and by buffers that one gives to another. The safe interface
+//! lets one thread at a time change a buffer, so in a phase a buffer belongs to one script, or is
+//! only read, or passes from script to script, and likewise a stream that is replaced. Calls may be
+//! refused: their steps did nothing, or what they would have written has unknown content.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
+use trijet::Verb;
+
+/// Signals are numbered below this.
+pub(crate) const SIGNALS_MAX: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamKind {
@@ -187,6 +191,52 @@ pub(crate) enum Step {
     Await {
         ticket: usize,
     },
+    /// Leave a future for all that the stream holds.
+    Future {
+        future: usize,
+        stream: usize,
+    },
+    /// Poll the future until it is ready, if it was left already, and drop it.
+    Poll {
+        future: usize,
+    },
+    /// Set the signal.
+    Set {
+        signal: usize,
+    },
+    /// Have a host function set the signal.
+    HostSet {
+        signal: usize,
+        stream: usize,
+    },
+    /// Wait for the signal.
+    Take {
+        signal: usize,
+    },
+    /// Leave the buffer for another script of the phase.
+    Give {
+        buffer: usize,
+    },
+    /// Wait for the buffer that another script of the phase leaves.
+    Receive {
+        buffer: usize,
+    },
+    /// The thread ends, and a new one goes on with the script. The streams per thread that it had
+    /// are dropped by it, or by the new thread at its end.
+    Renew {
+        keeps: bool,
+    },
+    /// Open a stream, fill in it, and drop it.
+    Churn {
+        kind: StreamKind,
+        device: usize,
+        to: Part,
+        value: u8,
+    },
+    /// The program orders the buffer from now on.
+    ByHand {
+        buffer: usize,
+    },
 }
 
 /// Whether a step leaves something as it is for others.
@@ -211,7 +261,9 @@ impl Step {
             | Self::Sync { stream }
             | Self::Query { stream }
             | Self::Replace { stream }
-            | Self::Ticket { stream, .. } => Some(*stream),
+            | Self::Ticket { stream, .. }
+            | Self::Future { stream, .. }
+            | Self::HostSet { stream, .. } => Some(*stream),
             _ => None,
         }
     }
@@ -229,7 +281,9 @@ impl Step {
             | Self::Sync { stream }
             | Self::Query { stream }
             | Self::Replace { stream }
-            | Self::Ticket { stream, .. } => Some(stream),
+            | Self::Ticket { stream, .. }
+            | Self::Future { stream, .. }
+            | Self::HostSet { stream, .. } => Some(stream),
             _ => None,
         }
     }
@@ -249,9 +303,28 @@ impl Step {
         match self {
             Self::Copy { from, to, .. } | Self::CopyNow { from, to, .. } => (vec![from], vec![to]),
             Self::Mix { x, y, .. } => (vec![x], vec![y]),
-            Self::Fill { to, .. } | Self::FillNow { to, .. } => (vec![], vec![to]),
+            Self::Fill { to, .. } | Self::FillNow { to, .. } | Self::Churn { to, .. } => {
+                (vec![], vec![to])
+            }
             Self::Batch { copies, .. } => copies.iter().map(|(from, to)| (from, to)).unzip(),
             _ => (vec![], vec![]),
+        }
+    }
+
+    pub(crate) fn signal(&self) -> Option<usize> {
+        match self {
+            Self::Set { signal } | Self::HostSet { signal, .. } | Self::Take { signal } => {
+                Some(*signal)
+            }
+            _ => None,
+        }
+    }
+
+    /// The buffer that passes between scripts by it.
+    pub(crate) fn passes(&self) -> Option<usize> {
+        match self {
+            Self::Give { buffer } | Self::Receive { buffer } => Some(*buffer),
+            _ => None,
         }
     }
 
@@ -264,6 +337,9 @@ impl Step {
             Self::Alloc { buffer, .. }
             | Self::AllocHost { buffer, .. }
             | Self::Drop { buffer }
+            | Self::Give { buffer }
+            | Self::Receive { buffer }
+            | Self::ByHand { buffer }
             | Self::Write { buffer, .. } => all.push((*buffer, Hold::Alone)),
             Self::Read { buffer } => all.push((*buffer, Hold::Shared)),
             Self::Split { buffer, into, .. } => {
@@ -282,7 +358,7 @@ pub(crate) struct Phase {
 }
 
 /// A step by its phase, its script there, and its number in that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct At {
     pub(crate) phase: usize,
     pub(crate) script: usize,
@@ -295,129 +371,9 @@ pub(crate) struct Program {
     pub(crate) streams: Vec<StreamSpec>,
     /// The device of each event.
     pub(crate) events: Vec<usize>,
+    /// Calls that the driver refuses: the verb and which of its calls, from 1.
+    pub(crate) refusals: Vec<(Verb, u64)>,
     pub(crate) phases: Vec<Phase>,
-}
-
-/// Who holds something during a phase.
-#[derive(Debug, Default)]
-struct Holders {
-    alone: BTreeSet<usize>,
-    all: BTreeSet<usize>,
-}
-
-impl Holders {
-    fn admits(&self, script: usize, hold: Hold) -> bool {
-        let strangers = match hold {
-            Hold::Shared => &self.alone,
-            Hold::Alone => &self.all,
-        };
-        strangers.iter().all(|holder| *holder == script)
-    }
-
-    fn add(&mut self, script: usize, hold: Hold) {
-        self.all.insert(script);
-        if hold == Hold::Alone {
-            self.alone.insert(script);
-        }
-    }
-}
-
-/// Walks through a program and knows what is there.
-#[derive(Debug, Default)]
-struct Walk {
-    shapes: BTreeMap<usize, Shape>,
-    buffers: BTreeMap<usize, Holders>,
-    streams: BTreeMap<usize, Holders>,
-}
-
-impl Walk {
-    fn has(&self, part: &Part) -> bool {
-        let shape = self.shapes.get(&part.buffer);
-        part.range.start < part.range.end && shape.is_some_and(|s| part.range.end <= s.len)
-    }
-
-    fn is_near(&self, part: &Part, device: usize) -> bool {
-        self.shapes.get(&part.buffer).is_some_and(|shape| shape.is_near(device))
-    }
-
-    fn is_of_host(&self, buffer: usize) -> bool {
-        let shape = self.shapes.get(&buffer);
-        shape.is_some_and(|shape| !matches!(shape.place, Place::Device(_)))
-    }
-
-    /// From which device to which, if any: the copies of a batch go one way.
-    fn way(&self, (from, to): &(Part, Part)) -> (Option<usize>, Option<usize>) {
-        let device = |part: &Part| match self.shapes[&part.buffer].place {
-            Place::Device(device) => Some(device),
-            Place::Pinned | Place::Pageable => None,
-        };
-        (device(from), device(to))
-    }
-
-    /// The rules of one verb, whoever else is there.
-    fn makes_sense(&self, program: &Program, step: &Step) -> bool {
-        let device_of = |stream: usize| program.streams[stream].device;
-        let (read, written) = step.parts();
-        let targets: BTreeSet<usize> = written.iter().map(|part| part.buffer).collect();
-        let is_apart = targets.len() == written.len()
-            && read.iter().all(|part| !targets.contains(&part.buffer))
-            && read.iter().zip(&written).all(|(from, to)| from.len() == to.len())
-            && read.iter().chain(&written).all(|part| self.has(part));
-        let near = |device| read.iter().chain(&written).all(|part| self.is_near(part, device));
-        is_apart
-            && match step {
-                Step::Mix { stream, .. } | Step::Fill { stream, .. } => near(device_of(*stream)),
-                Step::CopyNow { device, .. } => *device < program.devices,
-                Step::FillNow { device, .. } => *device < program.devices && near(*device),
-                // The driver refuses a batch in the legacy stream (measured).
-                Step::Batch { stream, copies, .. } => {
-                    let ways: BTreeSet<_> = copies.iter().map(|copy| self.way(copy)).collect();
-                    ways.len() == 1 && program.streams[*stream].kind != StreamKind::Legacy
-                }
-                Step::Alloc { len, .. } | Step::AllocHost { len, .. } => *len > 0,
-                Step::Drop { buffer } => self.shapes.contains_key(buffer),
-                Step::Split { buffer, at, into } => {
-                    let shape = self.shapes.get(buffer);
-                    shape.is_some_and(|shape| 0 < *at && *at < shape.len)
-                        && !self.shapes.contains_key(into)
-                }
-                Step::Write { buffer, .. } | Step::Read { buffer } => self.is_of_host(*buffer),
-                // Law A6: an event is recorded on its own device only.
-                Step::Record { event, stream } => program.events[*event] == device_of(*stream),
-                Step::SyncDevice { device } => *device < program.devices,
-                Step::Replace { stream } => !program.streams[*stream].kind.is_default(),
-                _ => true,
-            }
-    }
-
-    fn is_valid(&self, program: &Program, script: usize, step: &Step) -> bool {
-        let stream_is_there = step.stream().is_none_or(|stream| stream < program.streams.len());
-        let event_is_there = step.clone().event_mut().is_none_or(|e| *e < program.events.len());
-        let admits = |holders: Option<&Holders>, hold| {
-            holders.is_none_or(|holders| holders.admits(script, hold))
-        };
-        stream_is_there
-            && event_is_there
-            && self.makes_sense(program, step)
-            && step.buffers().iter().all(|(b, hold)| admits(self.buffers.get(b), *hold))
-            && stream_of(step).is_none_or(|(s, hold)| admits(self.streams.get(&s), hold))
-    }
-
-    fn take(&mut self, program: &Program, script: usize, step: &Step) {
-        for (buffer, hold) in step.buffers() {
-            self.buffers.entry(buffer).or_default().add(script, hold);
-        }
-        if let Some((stream, hold)) = stream_of(step) {
-            self.streams.entry(stream).or_default().add(script, hold);
-        }
-        apply(&program.streams, &mut self.shapes, step);
-    }
-}
-
-/// How a step holds its stream.
-fn stream_of(step: &Step) -> Option<(usize, Hold)> {
-    let hold = if matches!(step, Step::Replace { .. }) { Hold::Alone } else { Hold::Shared };
-    Some((step.stream()?, hold))
 }
 
 /// What a valid step does to the buffers that are there.
@@ -445,27 +401,5 @@ pub(crate) fn apply(streams: &[StreamSpec], shapes: &mut BTreeMap<usize, Shape>,
 impl Program {
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.phases.iter().flat_map(|phase| phase.scripts.iter().flatten())
-    }
-
-    /// Removes every step that makes no sense where it is, and says whether there was one.
-    pub(crate) fn keep_valid(&mut self) -> bool {
-        let mut walk = Walk::default();
-        let mut removed = false;
-        let frame = Self { phases: Vec::new(), ..self.clone() };
-        for phase in &mut self.phases {
-            walk.buffers.clear();
-            walk.streams.clear();
-            for (script, steps) in phase.scripts.iter_mut().enumerate() {
-                steps.retain(|step| {
-                    let valid = walk.is_valid(&frame, script, step);
-                    if valid {
-                        walk.take(&frame, script, step);
-                    }
-                    removed |= !valid;
-                    valid
-                });
-            }
-        }
-        removed
     }
 }

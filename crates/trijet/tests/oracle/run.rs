@@ -3,13 +3,17 @@
 use crate::program::{At, Hold, Part, Phase, Place, Program, Sources, Step, StreamKind};
 use crate::reference::words;
 use crate::serial::{Line, Outcome, thread_of};
+use crate::turns::{Table, Turns};
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use trijet::device::driver::SourceOrder;
 use trijet::kernels::MIX;
 use trijet::{
-    Batch, Buffer, Device, Event, PageableBuffer, PinnedBuffer, Result, Stream, Ticket, View,
-    ViewMut,
+    Batch, Buffer, Device, Event, PageableBuffer, PinnedBuffer, Ready, Result, Signal, Stream,
+    Ticket, View, ViewMut,
 };
 
 /// A result whose error names the call that failed.
@@ -87,10 +91,23 @@ impl Held {
         Ok(())
     }
 
-    fn read(&self) -> Result<Vec<u64>> {
+    /// What a guard shows, and whether it shows the same after `meanwhile`.
+    fn read(&self, meanwhile: impl Fn()) -> Result<(Vec<u64>, bool)> {
+        let seen = |guard: &dyn Fn() -> Vec<u64>| {
+            let words = guard();
+            meanwhile();
+            let is_steady = guard() == words;
+            Ok((words, is_steady))
+        };
         match self {
-            Self::Pinned(buffer) => Ok(buffer.read()?.to_vec()),
-            Self::Pageable(buffer) => Ok(buffer.read()?.to_vec()),
+            Self::Pinned(buffer) => {
+                let guard = buffer.read()?;
+                seen(&|| guard.to_vec())
+            }
+            Self::Pageable(buffer) => {
+                let guard = buffer.read()?;
+                seen(&|| guard.to_vec())
+            }
             Self::Device(_) => unreachable!("valid programs read host memory only"),
         }
     }
@@ -111,11 +128,55 @@ struct World<'a> {
     streams: Vec<Option<Slot>>,
     events: Vec<Event>,
     tickets: Mutex<BTreeMap<usize, Arc<Ticket>>>,
+    futures: Mutex<BTreeMap<usize, Ready>>,
+    signals: Vec<Signal>,
+    /// Tickets behind the host functions that set a signal. A thread that waits for a signal keeps
+    /// a simulated device from running, so that it waits for these first.
+    setters: Mutex<BTreeMap<usize, Vec<Arc<Ticket>>>>,
+    turns: Turns,
+    /// Buffers on their way from script to script; none is there after a refused call.
+    mail: Mutex<BTreeMap<usize, Option<Held>>>,
+    failed: Mutex<BTreeSet<At>>,
+    /// A read whose guard showed other bytes later.
+    unsteady: Mutex<Option<At>>,
     notes: Arc<Mutex<BTreeMap<Line, Vec<At>>>>,
     reads: Mutex<BTreeMap<At, Vec<u64>>>,
     /// The main thread records this between the phases, so that the record of the run shows where
     /// threads were joined.
     pulse: (Stream, Event),
+}
+
+/// Wakes a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls until it is ready.
+fn drive(ready: Ready) -> Result<()> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut ready = pin!(ready);
+    loop {
+        match ready.as_mut().poll(&mut context) {
+            Poll::Ready(outcome) => return outcome,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Calls again what may be refused.
+fn again<T>(program: &Program, call: impl Fn() -> Result<T>) -> Result<T> {
+    let mut outcome = call();
+    for _ in &program.refusals {
+        if outcome.is_err() {
+            outcome = call();
+        }
+    }
+    outcome
 }
 
 fn open_stream(devices: &[Device], program: &Program, number: usize) -> Result<Stream> {
@@ -130,23 +191,32 @@ fn open_stream(devices: &[Device], program: &Program, number: usize) -> Result<S
 }
 
 impl<'a> World<'a> {
-    fn new(devices: &'a [Device], program: &'a Program) -> Result<Self> {
+    fn new(devices: &'a [Device], program: &'a Program, turns: Turns) -> Result<Self> {
         let slot = |number: usize| match program.streams[number].kind {
             StreamKind::PerThread => Ok(None),
             _ => {
-                let stream = Arc::new(open_stream(devices, program, number)?);
-                Ok(Some(Mutex::new((0, stream))))
+                let stream = again(program, || open_stream(devices, program, number))?;
+                Ok(Some(Mutex::new((0, Arc::new(stream)))))
             }
         };
+        let event = |device: &usize| again(program, || devices[*device].event());
+        let signals = program.steps().filter_map(Step::signal).map(|signal| signal + 1);
         Ok(Self {
             program,
             devices,
             streams: (0..program.streams.len()).map(slot).collect::<Result<_>>()?,
-            events: program.events.iter().map(|d| devices[*d].event()).collect::<Result<_>>()?,
+            events: program.events.iter().map(event).collect::<Result<_>>()?,
             tickets: Mutex::default(),
+            futures: Mutex::default(),
+            signals: (0..signals.max().unwrap_or(0)).map(|_| devices[0].signal()).collect(),
+            setters: Mutex::default(),
+            turns,
+            mail: Mutex::default(),
+            failed: Mutex::default(),
+            unsteady: Mutex::default(),
             notes: Arc::default(),
             reads: Mutex::default(),
-            pulse: (devices[0].stream()?, devices[0].event()?),
+            pulse: (again(program, || devices[0].stream())?, event(&0)?),
         })
     }
 }
@@ -158,6 +228,8 @@ struct Script<'a> {
     shared: &'a Buffers,
     /// This thread's per-thread streams, by the number of the stream.
     mine: BTreeMap<usize, Arc<Stream>>,
+    /// Those of threads that ended.
+    kept: Vec<Arc<Stream>>,
 }
 
 /// Borrows the sources and the targets of a step at the same time.
@@ -251,8 +323,8 @@ impl Script<'_> {
     fn holding(&mut self, at: At, step: &Step) -> Result<()> {
         match step {
             Step::Alloc { buffer, stream, len, value } => {
-                let stream = self.stream(*stream)?;
                 self.own.remove(buffer);
+                let stream = self.stream(*stream)?;
                 let mut made = stream.alloc::<u64>(*len)?;
                 stream.fill_bytes(&mut made, *value)?;
                 self.own.insert(*buffer, Held::Device(made));
@@ -274,8 +346,33 @@ impl Script<'_> {
             }
             Step::Read { buffer } => {
                 let held = self.own.get(buffer).or_else(|| self.shared.get(buffer));
-                let words = held.expect("a valid step reads what is there").read()?;
+                let held = held.expect("a valid step reads what is there");
+                // Where time is simulated, each question lets some of it pass.
+                let stir = || match self.world.turns {
+                    Turns::Free => (),
+                    _ => drop(self.world.pulse.0.query()),
+                };
+                let (words, is_steady) = held.read(stir)?;
+                if !is_steady {
+                    locked(&self.world.unsteady).get_or_insert(at);
+                }
                 locked(&self.world.reads).insert(at, words);
+            }
+            Step::Give { buffer } => {
+                let given = self.own.remove(buffer);
+                locked(&self.world.mail).insert(*buffer, given);
+            }
+            Step::Receive { buffer } => {
+                if let Some(held) = locked(&self.world.mail).remove(buffer).flatten() {
+                    self.own.insert(*buffer, held);
+                }
+            }
+            Step::ByHand { buffer } => {
+                if let Some(Held::Device(buffer)) = self.own.get_mut(buffer) {
+                    // SAFETY: the words are mixed and compared only; half of a word is as good as
+                    // any, and a program without enough events is drawn for what it shows.
+                    unsafe { buffer.order_manually() };
+                }
             }
             _ => unreachable!("the verbs that make, give up and reach buffers"),
         }
@@ -297,7 +394,24 @@ impl Script<'_> {
             | Step::Drop { .. }
             | Step::Split { .. }
             | Step::Write { .. }
+            | Step::Give { .. }
+            | Step::Receive { .. }
+            | Step::ByHand { .. }
             | Step::Read { .. } => self.holding(at, step),
+            Step::Future { .. }
+            | Step::Poll { .. }
+            | Step::Set { .. }
+            | Step::HostSet { .. }
+            | Step::Take { .. } => self.handing(step),
+            Step::Churn { kind, device, to, value } => {
+                let stream = match kind {
+                    StreamKind::Blocking => devices[*device].blocking_stream()?,
+                    _ => devices[*device].stream()?,
+                };
+                stream.fill_bytes(&mut self.target(to), *value)
+            }
+            // The thread ends after it.
+            Step::Renew { .. } => Ok(()),
             Step::HostFn { stream } => self.note(at, step, *stream),
             Step::Record { event, stream } => events[*event].record(&*self.stream(*stream)?),
             Step::Wait { event, stream } => self.stream(*stream)?.wait(&events[*event]),
@@ -330,12 +444,148 @@ impl Script<'_> {
         }
     }
 
+    /// Verbs by which threads hand over to each other.
+    fn handing(&mut self, step: &Step) -> Result<()> {
+        let world = self.world;
+        match step {
+            Step::Future { future, stream } => {
+                let left = self.stream(*stream)?.ready();
+                // What it replaces is dropped under no lock.
+                let old = locked(&world.futures).insert(*future, left);
+                drop(old);
+                Ok(())
+            }
+            Step::Poll { future } => {
+                let left = locked(&world.futures).remove(future);
+                left.map_or(Ok(()), drive)
+            }
+            Step::Set { signal } => {
+                world.signals[*signal].set();
+                Ok(())
+            }
+            Step::HostSet { signal, stream } => {
+                let outcome = self.host_set(*signal, *stream);
+                if outcome.is_err() {
+                    world.signals[*signal].set();
+                }
+                outcome
+            }
+            Step::Take { signal } => {
+                if world.turns != Turns::Free {
+                    let setters = locked(&world.setters).get(signal).cloned().unwrap_or_default();
+                    for setter in setters {
+                        if world.signals[*signal].is_set() {
+                            break;
+                        }
+                        setter.wait()?;
+                    }
+                }
+                world.signals[*signal].wait();
+                Ok(())
+            }
+            _ => unreachable!("the verbs that hand over"),
+        }
+    }
+
+    fn host_set(&mut self, signal: usize, stream: usize) -> Result<()> {
+        let (stream, sets) = (self.stream(stream)?, self.world.signals[signal].clone());
+        stream.host_fn(move || sets.set())?;
+        if self.world.turns != Turns::Free {
+            let ticket = Arc::new(stream.ticket()?);
+            locked(&self.world.setters).entry(signal).or_default().push(ticket);
+        }
+        Ok(())
+    }
+
+    /// Whether what the step uses is there: after a refused call it may not be.
+    fn has_all(&self, step: &Step) -> bool {
+        let makes = |buffer: usize| match step {
+            Step::Alloc { .. } | Step::AllocHost { .. } | Step::Receive { .. } => true,
+            Step::Give { .. } => true,
+            Step::Split { into, .. } => *into == buffer,
+            _ => false,
+        };
+        step.buffers().iter().all(|(buffer, _)| {
+            makes(*buffer) || self.own.contains_key(buffer) || self.shared.contains_key(buffer)
+        })
+    }
+
+    /// Takes a step. After a refused call the program goes on.
+    fn take(&mut self, at: At, step: &Step) -> Told<()> {
+        let may_fail = !self.world.program.refusals.is_empty();
+        if may_fail && !self.has_all(step) {
+            locked(&self.world.failed).insert(at);
+            return Ok(());
+        }
+        match self.step(at, step) {
+            Err(_) if may_fail => {
+                locked(&self.world.failed).insert(at);
+                Ok(())
+            }
+            outcome => outcome.map_err(|error| format!("`{step}` at {at:?}: {error}")),
+        }
+    }
+
     /// Runs the script and gives back what it owns.
     fn run(mut self, phase: usize, script: usize) -> Told<Buffers> {
         let steps = &self.world.program.phases[phase].scripts[script];
         for (number, step) in steps.iter().enumerate() {
-            let at = At { phase, script, step: number };
-            self.step(at, step).map_err(|error| format!("`{step}` at {at:?}: {error}"))?;
+            self.take(At { phase, script, step: number }, step)?;
+        }
+        Ok(self.own)
+    }
+
+    /// Takes steps by turns, from `next` on, until the thread ends; the number of the last.
+    fn go_on(&mut self, table: &Table<'_>, first: At) -> Told<usize> {
+        let At { phase, script, mut step } = first;
+        let steps = &self.world.program.phases[phase].scripts[script];
+        loop {
+            if !table.may_go(script) {
+                return Err("another script failed".to_owned());
+            }
+            self.take(At { phase, script, step }, &steps[step])?;
+            let ends = match steps[step] {
+                Step::Renew { keeps } => {
+                    let mine = std::mem::take(&mut self.mine);
+                    self.kept.extend(mine.into_values().filter(|_| keeps));
+                    true
+                }
+                _ => step + 1 == steps.len(),
+            };
+            if ends {
+                return Ok(step);
+            }
+            table.took(script, step);
+            step += 1;
+        }
+    }
+
+    /// Runs the script on one thread after the other.
+    fn run_by_turns(mut self, table: &Table<'_>, (phase, script): (usize, usize)) -> Told<Buffers> {
+        let count = self.world.program.phases[phase].scripts[script].len();
+        let mut step = 0;
+        while step < count {
+            let first = At { phase, script, step };
+            let is_last = |last: &Told<usize>| last.as_ref().is_ok_and(|last| last + 1 == count);
+            let (myself, last) = thread::scope(|scope| {
+                let thread = scope.spawn(move || {
+                    let last = self.go_on(table, first);
+                    if is_last(&last) || last.is_err() {
+                        // The last thread drops its streams itself.
+                        self.mine.clear();
+                        self.kept.clear();
+                    }
+                    (self, last)
+                });
+                thread.join().unwrap_or_else(|panic| {
+                    table.fail();
+                    std::panic::resume_unwind(panic)
+                })
+            });
+            self = myself;
+            let last = last.inspect_err(|_| table.fail())?;
+            table.took(script, last);
+            step = last + 1;
         }
         Ok(self.own)
     }
@@ -343,22 +593,85 @@ impl Script<'_> {
 
 /// Deals the buffers to the scripts that change them; the rest is for all.
 fn deal(phase: &Phase, mut held: Buffers) -> (Vec<Buffers>, Buffers) {
+    let passing: BTreeSet<usize> =
+        phase.scripts.iter().flatten().filter_map(Step::passes).collect();
     let owned = phase.scripts.iter().map(|script| {
-        let all = script.iter().flat_map(Step::buffers);
-        let alone: BTreeSet<usize> =
-            all.filter(|(_, hold)| *hold == Hold::Alone).map(|(buffer, _)| buffer).collect();
-        held.extract_if(.., |buffer, _| alone.contains(buffer)).collect()
+        let mut alone = BTreeSet::new();
+        let mut received = BTreeSet::new();
+        for step in script {
+            for (buffer, hold) in step.buffers() {
+                if matches!(step, Step::Receive { .. }) && !alone.contains(&buffer) {
+                    // Another script has it at first.
+                    received.insert(buffer);
+                }
+                if hold == Hold::Alone || passing.contains(&buffer) {
+                    alone.insert(buffer);
+                }
+            }
+        }
+        let is_mine = |buffer: &usize| alone.contains(buffer) && !received.contains(buffer);
+        held.extract_if(.., |buffer, _| is_mine(buffer)).collect()
     });
     (owned.collect(), held)
 }
 
 impl World<'_> {
+    /// Whether scripts of the phase wait for each other, or end before their threads do.
+    fn needs_turns(&self, number: usize) -> bool {
+        let steps = self.program.phases[number].scripts.iter().flatten();
+        let mut waits = steps.filter(|step| {
+            matches!(step, Step::Take { .. } | Step::Receive { .. } | Step::Renew { .. })
+        });
+        waits.next().is_some()
+    }
+
     fn phase(&self, number: usize, held: Buffers) -> Told<Buffers> {
-        let (owned, shared) = deal(&self.program.phases[number], held);
+        let phase = &self.program.phases[number];
+        let (owned, shared) = deal(phase, held);
+        let scripts = owned.into_iter().map(|own| Script {
+            world: self,
+            own,
+            shared: &shared,
+            mine: BTreeMap::new(),
+            kept: Vec::new(),
+        });
+        let scripts: Vec<Script<'_>> = scripts.collect();
+        let seed = match self.turns {
+            Turns::Free => None,
+            Turns::Executor => Some(0),
+            Turns::Drawn(seed) => Some(seed),
+        };
+        let by_turns = self.turns != Turns::Executor || self.needs_turns(number);
+        let ends = if by_turns && (scripts.len() > 1 || self.needs_turns(number)) {
+            let table = Table::new(phase, seed);
+            thread::scope(|scope| {
+                let all = scripts.into_iter().enumerate().map(|(script, running)| {
+                    let table = &table;
+                    scope.spawn(move || running.run_by_turns(table, (number, script)))
+                });
+                let all: Vec<_> = all.collect();
+                let end = |end: thread::ScopedJoinHandle<'_, Told<Buffers>>| {
+                    end.join().unwrap_or_else(|_| Err("a script panicked".to_owned()))
+                };
+                all.into_iter().map(end).collect::<Vec<_>>()
+            })
+        } else {
+            self.by_executor(number, scripts)
+        };
+        let mut held = BTreeMap::new();
+        for end in ends {
+            held.extend(end?);
+        }
+        let mail = std::mem::take(&mut *locked(&self.mail));
+        held.extend(mail.into_iter().filter_map(|(buffer, held)| Some((buffer, held?))));
+        held.extend(shared);
+        Ok(held)
+    }
+
+    fn by_executor(&self, number: usize, scripts: Vec<Script<'_>>) -> Vec<Told<Buffers>> {
         let ends: Vec<Mutex<Told<Buffers>>> =
-            owned.iter().map(|_| Mutex::new(Ok(BTreeMap::new()))).collect();
-        let scripts = owned.into_iter().zip(&ends).enumerate().map(|(script, (own, end))| {
-            let running = Script { world: self, own, shared: &shared, mine: BTreeMap::new() };
+            scripts.iter().map(|_| Mutex::new(Ok(BTreeMap::new()))).collect();
+        let scripts = scripts.into_iter().zip(&ends).enumerate().map(|(script, (running, end))| {
             let run: Box<dyn FnOnce() + Send + '_> =
                 Box::new(move || *locked(end) = running.run(number, script));
             run
@@ -369,35 +682,33 @@ impl World<'_> {
         } else {
             self.devices[0].script(scripts);
         }
-        let mut held = BTreeMap::new();
-        for end in ends {
-            held.extend(end.into_inner().expect("no script panics")?);
-        }
-        held.extend(shared);
-        Ok(held)
+        ends.into_iter().map(|end| end.into_inner().expect("no script panics")).collect()
     }
 
     /// Everything the program left, read through some stream of it.
     fn left(&self, held: &Buffers) -> Result<BTreeMap<usize, Vec<u64>>> {
         let mut left = BTreeMap::new();
         for (number, held) in held {
-            let words = match held {
-                Held::Device(buffer) => {
-                    let streams = self.streams.len().max(1);
-                    let slot = self.streams.get(number % streams).and_then(Option::as_ref);
-                    let stream = match slot {
-                        Some(slot) => Arc::clone(&locked(slot).1),
-                        None => Arc::new(self.devices[0].stream()?),
-                    };
-                    let mut landed = self.devices[0].pinned::<u64>(buffer.len())?;
-                    stream.copy(buffer, &mut landed)?;
-                    landed.read()?.to_vec()
-                }
-                host => host.read()?,
-            };
-            left.insert(*number, words);
+            match self.left_in(*number, held) {
+                Err(_) if !self.program.refusals.is_empty() => {}
+                words => drop(left.insert(*number, words?)),
+            }
         }
         Ok(left)
+    }
+
+    fn left_in(&self, number: usize, held: &Held) -> Result<Vec<u64>> {
+        let Held::Device(buffer) = held else { return Ok(held.read(|| ())?.0) };
+        let streams = self.streams.len().max(1);
+        let slot = self.streams.get(number % streams).and_then(Option::as_ref);
+        let stream = match slot {
+            Some(slot) => Arc::clone(&locked(slot).1),
+            None => Arc::new(self.devices[0].stream()?),
+        };
+        let mut landed = self.devices[0].pinned::<u64>(buffer.len())?;
+        stream.copy(buffer, &mut landed)?;
+        let words = landed.read()?.to_vec();
+        Ok(words)
     }
 }
 
@@ -406,19 +717,32 @@ impl World<'_> {
 /// # Errors
 /// What a call reported, with the call.
 pub(crate) fn run(devices: &[Device], program: &Program) -> Told<Outcome> {
+    run_by(devices, program, Turns::Executor)
+}
+
+/// The same with scripts that take turns, or that do not.
+///
+/// # Errors
+/// What a call reported, with the call.
+pub(crate) fn run_by(devices: &[Device], program: &Program, turns: Turns) -> Told<Outcome> {
     let plain = |error: trijet::Error| error.to_string();
-    let world = World::new(devices, program).map_err(plain)?;
+    let world = World::new(devices, program, turns).map_err(plain)?;
     let mut held = BTreeMap::new();
     for number in 0..program.phases.len() {
-        world.pulse.1.record(&world.pulse.0).map_err(plain)?;
+        again(program, || world.pulse.1.record(&world.pulse.0)).map_err(plain)?;
         held = world.phase(number, held)?;
     }
     let left = world.left(&held).map_err(plain)?;
     drop(held);
-    let World { streams, events, tickets, notes, reads, .. } = world;
-    drop((streams, events, tickets));
-    devices.iter().try_for_each(Device::synchronize).map_err(plain)?;
+    let World { streams, events, tickets, futures, setters, notes, reads, failed, .. } = world;
+    drop((streams, events, tickets, futures, setters));
+    let wait = |device: &Device| again(program, || device.synchronize());
+    devices.iter().try_for_each(wait).map_err(plain)?;
     let notes = std::mem::take(&mut *locked(&notes));
     let reads = reads.into_inner().expect("no script panics");
-    Ok(Outcome { reads, left, notes }.normalised())
+    let failed = failed.into_inner().expect("no script panics");
+    if let Some(at) = world.unsteady.into_inner().expect("no script panics") {
+        return Err(format!("the guard of the read at {at:?} showed other bytes later"));
+    }
+    Ok(Outcome { reads, left, notes, failed }.normalised())
 }

@@ -1,25 +1,28 @@
 //! The meaning of a program: its steps one after the other, on plain bytes.
 //!
-//! Scripts of one phase share only what they read, so any serialisation gives the same bytes; here
-//! they run one after the other.
+//! Scripts of one phase share only what they read, and wait for what they pass on, so any
+//! serialisation gives the same bytes. After a refused call it is open whether a step was done: what
+//! it writes, and what is computed from that, is unknown until it is written again.
 
-use crate::program::{At, Part, Program, Step};
+use crate::program::{At, Part, Program, Step, StreamKind};
 use crate::reference::{mix, words};
-use std::collections::BTreeMap;
+use crate::valid::{Gates, serialised};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The streams among which host functions have an order: one stream from its creation to its
 /// drop, and of a per-thread stream only what one thread enqueued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Line {
     pub(crate) stream: usize,
     /// How often the stream was replaced before.
     pub(crate) life: usize,
-    /// Phase and script of the thread, for the per-thread stream of any but the main thread.
-    pub(crate) thread: Option<(usize, usize)>,
+    /// Phase, script and number there of the thread, for the per-thread stream of any but the main
+    /// thread.
+    pub(crate) thread: Option<(usize, usize, usize)>,
 }
 
 /// What a user sees of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Outcome {
     /// What each read by the host found.
     pub(crate) reads: BTreeMap<At, Vec<u64>>,
@@ -27,6 +30,8 @@ pub(crate) struct Outcome {
     pub(crate) left: BTreeMap<usize, Vec<u64>>,
     /// The host functions that ran, in their order.
     pub(crate) notes: BTreeMap<Line, Vec<At>>,
+    /// The steps that returned an error, or that named what is not there because of one.
+    pub(crate) failed: BTreeSet<At>,
 }
 
 impl Outcome {
@@ -39,74 +44,153 @@ impl Outcome {
         }
         self
     }
+}
 
-    /// Where two outcomes first differ, for people.
-    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
-        let words = |mine: &[u64], theirs: Option<&Vec<u64>>| match theirs {
-            None => "is missing".to_owned(),
-            Some(theirs) if theirs.len() != mine.len() => "has another length".to_owned(),
-            Some(theirs) => {
-                let differing: Vec<usize> =
-                    (0..mine.len()).filter(|word| mine[*word] != theirs[*word]).collect();
-                format!("differs in {} words from word {}", differing.len(), differing[0])
+/// Words of which some are unknown.
+pub(crate) type Words = Vec<Option<u64>>;
+
+/// What a run must give.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Expected {
+    pub(crate) reads: BTreeMap<At, Words>,
+    pub(crate) left: BTreeMap<usize, Words>,
+    pub(crate) notes: BTreeMap<Line, Vec<At>>,
+    failed: BTreeSet<At>,
+}
+
+fn words_differ(mine: &[Option<u64>], theirs: Option<&Vec<u64>>) -> Option<String> {
+    let Some(theirs) = theirs else { return Some("is missing".to_owned()) };
+    if theirs.len() != mine.len() {
+        return Some("has another length".to_owned());
+    }
+    let differs = |word: &usize| mine[*word].is_some_and(|mine| mine != theirs[*word]);
+    let differing: Vec<usize> = (0..mine.len()).filter(differs).collect();
+    let first = differing.first()?;
+    Some(format!("differs in {} words from word {first}", differing.len()))
+}
+
+impl Expected {
+    /// As for an outcome.
+    fn normalised(mut self) -> Self {
+        let notes = Outcome { notes: self.notes, ..Outcome::default() }.normalised().notes;
+        self.notes = notes;
+        self
+    }
+
+    /// Where an outcome first differs, for people.
+    pub(crate) fn difference(&self, found: &Outcome) -> Option<String> {
+        for (at, mine) in self.reads.iter().filter(|(at, _)| !self.failed.contains(at)) {
+            if let Some(how) = words_differ(mine, found.reads.get(at)) {
+                return Some(format!("the read at {at:?} {how}"));
             }
+        }
+        let is_left = |buffer: &usize| self.failed.is_empty() || found.left.contains_key(buffer);
+        for (buffer, mine) in self.left.iter().filter(|(buffer, _)| is_left(buffer)) {
+            if let Some(how) = words_differ(mine, found.left.get(buffer)) {
+                return Some(format!("buffer b{buffer} {how}"));
+            }
+        }
+        // Whether a refused host function runs is open.
+        let sure = |notes: &BTreeMap<Line, Vec<At>>| -> Vec<(Line, Vec<At>)> {
+            let known = |all: &Vec<At>| -> Vec<At> {
+                all.iter().copied().filter(|at| !self.failed.contains(at)).collect()
+            };
+            let lines = notes.iter().map(|(line, all)| (*line, known(all)));
+            lines.filter(|(_, all)| !all.is_empty()).collect()
         };
-        for (at, mine) in &self.reads {
-            let theirs = other.reads.get(at);
-            if theirs != Some(mine) {
-                return Some(format!("the read at {at:?} {}", words(mine, theirs)));
-            }
-        }
-        for (buffer, mine) in &self.left {
-            let theirs = other.left.get(buffer);
-            if theirs != Some(mine) {
-                return Some(format!("buffer b{buffer} {}", words(mine, theirs)));
-            }
-        }
-        (self != other).then(|| "host functions ran in another order".to_owned())
+        let same = sure(&self.notes) == sure(&found.notes);
+        (!same).then(|| "host functions ran in another order".to_owned())
     }
 }
 
 #[derive(Default)]
 struct Machine {
-    buffers: BTreeMap<usize, Vec<u64>>,
+    buffers: BTreeMap<usize, Words>,
     lives: BTreeMap<usize, usize>,
-    outcome: Outcome,
+    expected: Expected,
+}
+
+fn known(words: Vec<u64>) -> Words {
+    words.into_iter().map(Some).collect()
+}
+
+fn count(len: u64) -> usize {
+    usize::try_from(len).expect("buffers are short")
 }
 
 impl Machine {
-    fn words(&self, part: &Part) -> Vec<u64> {
-        self.buffers[&part.buffer][part.indices()].to_vec()
+    /// Nothing is known of what is not there, after a refused call.
+    fn words(&self, part: &Part) -> Words {
+        let words = self.buffers.get(&part.buffer).and_then(|words| words.get(part.indices()));
+        words.map_or_else(|| vec![None; count(part.len())], <[_]>::to_vec)
     }
 
-    fn words_mut(&mut self, part: &Part) -> &mut [u64] {
-        let words = self.buffers.get_mut(&part.buffer).expect("valid programs name what is there");
-        &mut words[part.indices()]
+    fn words_mut(&mut self, part: &Part) -> &mut [Option<u64>] {
+        let words = self.buffers.get_mut(&part.buffer);
+        words.and_then(|words| words.get_mut(part.indices())).unwrap_or_default()
     }
 
     fn copy(&mut self, from: &Part, to: &Part) {
         let words = self.words(from);
-        self.words_mut(to).copy_from_slice(&words);
+        let target = self.words_mut(to);
+        if target.len() == words.len() {
+            target.copy_from_slice(&words);
+        }
     }
 
-    fn step(&mut self, at: At, thread: Option<(usize, usize)>, step: &Step) {
-        let repeated = |value: u8| u64::from_ne_bytes([value; 8]);
-        let count = |len: u64| usize::try_from(len).expect("buffers are short");
+    fn mix(&mut self, salt: u64, x: &Part, y: &Part) {
+        let x = self.words(x);
+        for (word, x) in self.words_mut(y).iter_mut().zip(x) {
+            *word = match (*word, x) {
+                (Some(known), Some(x)) => {
+                    let mut mixed = [known];
+                    mix(salt, &[x], &mut mixed);
+                    Some(mixed[0])
+                }
+                _ => None,
+            };
+        }
+    }
+
+    /// The step was refused, or named what is not there.
+    fn fail(&mut self, step: &Step) {
+        let (_, written) = step.parts();
+        written.into_iter().for_each(|to| self.words_mut(to).fill(None));
+        match step {
+            Step::Alloc { buffer, .. } | Step::AllocHost { buffer, .. } | Step::Drop { buffer } => {
+                self.buffers.remove(buffer);
+            }
+            Step::Write { buffer, .. } => {
+                if let Some(words) = self.buffers.get_mut(buffer) {
+                    words.fill(None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, at: At, thread: Option<(usize, usize, usize)>, step: &Step) {
+        let repeated = |value: u8| Some(u64::from_ne_bytes([value; 8]));
+        if let Step::HostFn { stream } = step {
+            let life = self.lives.get(stream).copied().unwrap_or(0);
+            let line = Line { stream: *stream, life, thread };
+            self.expected.notes.entry(line).or_default().push(at);
+        }
+        if self.expected.failed.contains(&at) {
+            return self.fail(step);
+        }
         match step {
             Step::Copy { from, to, .. } | Step::CopyNow { from, to, .. } => self.copy(from, to),
             Step::Batch { copies, .. } => copies.iter().for_each(|(from, to)| self.copy(from, to)),
-            Step::Mix { salt, x, y, .. } => {
-                let x = self.words(x);
-                mix(*salt, &x, self.words_mut(y));
-            }
-            Step::Fill { to, value, .. } | Step::FillNow { to, value, .. } => {
-                self.words_mut(to).fill(repeated(*value));
-            }
+            Step::Mix { salt, x, y, .. } => self.mix(*salt, x, y),
+            Step::Fill { to, value, .. }
+            | Step::FillNow { to, value, .. }
+            | Step::Churn { to, value, .. } => self.words_mut(to).fill(repeated(*value)),
             Step::Alloc { buffer, len, value, .. } => {
                 self.buffers.insert(*buffer, vec![repeated(*value); count(*len)]);
             }
             Step::AllocHost { buffer, len, seed, .. } => {
-                self.buffers.insert(*buffer, words(*seed, *len));
+                self.buffers.insert(*buffer, known(words(*seed, *len)));
             }
             Step::Drop { buffer } => {
                 self.buffers.remove(buffer);
@@ -118,56 +202,51 @@ impl Machine {
             }
             Step::Write { buffer, seed } => {
                 let len = self.buffers[buffer].len() as u64;
-                self.buffers.insert(*buffer, words(*seed, len));
+                self.buffers.insert(*buffer, known(words(*seed, len)));
             }
             Step::Read { buffer } => {
-                self.outcome.reads.insert(at, self.buffers[buffer].clone());
-            }
-            Step::HostFn { stream } => {
-                let life = self.lives.get(stream).copied().unwrap_or(0);
-                let line = Line { stream: *stream, life, thread };
-                self.outcome.notes.entry(line).or_default().push(at);
+                self.expected.reads.insert(at, self.buffers[buffer].clone());
             }
             Step::Replace { stream } => *self.lives.entry(*stream).or_default() += 1,
-            Step::Record { .. }
-            | Step::Wait { .. }
-            | Step::SyncEvent { .. }
-            | Step::QueryEvent { .. }
-            | Step::Sync { .. }
-            | Step::Query { .. }
-            | Step::SyncDevice { .. }
-            | Step::Ticket { .. }
-            | Step::Await { .. } => {}
+            _ => {}
         }
     }
 }
 
 /// The thread of a step, where its stream is one per thread and it is not the main one.
-pub(crate) fn thread_of(program: &Program, at: At, step: &Step) -> Option<(usize, usize)> {
+pub(crate) fn thread_of(program: &Program, at: At, step: &Step) -> Option<(usize, usize, usize)> {
     let spec = program.streams.get(step.stream()?)?;
-    let is_main = program.phases[at.phase].scripts.len() == 1;
-    (spec.kind == crate::program::StreamKind::PerThread && !is_main)
-        .then_some((at.phase, at.script))
+    let scripts = &program.phases[at.phase].scripts;
+    let before = scripts[at.script].iter().take(at.step);
+    let ended = before.filter(|step| matches!(step, Step::Renew { .. })).count();
+    let is_main = scripts.len() == 1 && ended == 0;
+    (spec.kind == StreamKind::PerThread && !is_main).then_some((at.phase, at.script, ended))
 }
 
 /// What a valid program computes.
-pub(crate) fn interpret(program: &Program) -> Outcome {
-    let mut machine = Machine::default();
-    for (phase, scripts) in program.phases.iter().enumerate() {
-        for (script, steps) in scripts.scripts.iter().enumerate() {
-            for (number, step) in steps.iter().enumerate() {
-                let at = At { phase, script, step: number };
-                machine.step(at, thread_of(program, at, step), step);
-            }
+pub(crate) fn interpret(program: &Program) -> Expected {
+    interpret_without(program, &BTreeSet::new())
+}
+
+/// The same when these steps failed.
+pub(crate) fn interpret_without(program: &Program, failed: &BTreeSet<At>) -> Expected {
+    let expected = Expected { failed: failed.clone(), ..Expected::default() };
+    let mut machine = Machine { expected, ..Machine::default() };
+    let mut gates = Gates::default();
+    for (number, phase) in program.phases.iter().enumerate() {
+        for (script, at) in serialised(phase, &mut gates) {
+            let step = &phase.scripts[script][at];
+            let at = At { phase: number, script, step: at };
+            machine.step(at, thread_of(program, at, step), step);
         }
     }
-    machine.outcome.left = machine.buffers;
-    machine.outcome
+    machine.expected.left = machine.buffers;
+    machine.expected.normalised()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::interpret;
+    use super::{Outcome, interpret, interpret_without};
     use crate::program::At;
     use crate::reference::{mix, words};
     use crate::text;
@@ -195,9 +274,9 @@ mod tests {
         let host = words(9, 4);
         let mut mixed = [0x0101_0101_0101_0101];
         mix(7, &host[..1], &mut mixed);
-        assert_eq!(outcome.left[&1], mixed);
-        assert_eq!(outcome.left[&2], [u64::MAX, host[0], host[1]]);
-        assert_eq!(outcome.reads[&At { phase: 0, script: 0, step: 4 }], host);
+        assert_eq!(outcome.left[&1], mixed.map(Some));
+        assert_eq!(outcome.left[&2], [u64::MAX, host[0], host[1]].map(Some));
+        assert_eq!(outcome.reads[&At { phase: 0, script: 0, step: 4 }], super::known(host));
         let lives: Vec<usize> = outcome.notes.keys().map(|line| line.life).collect();
         assert_eq!(lives, [0, 1], "a stream that was replaced has another order");
     }
@@ -207,10 +286,29 @@ mod tests {
         let text = "devices 1\nphase\nthread\nhost b0 3 pageable seed 1\nread b0";
         let program = text::parse(text).expect("the text is a program");
         let expected = interpret(&program);
-        assert_eq!(expected.difference(&expected), None);
-        let mut found = expected.clone();
+        let plain = words(1, 3);
+        let read = At { phase: 0, script: 0, step: 1 };
+        let mut found = Outcome::default();
+        found.reads.insert(read, plain.clone());
+        found.left.insert(0, plain);
+        assert_eq!(expected.difference(&found), None);
         found.left.get_mut(&0).expect("it is left")[1] ^= 1;
         let difference = expected.difference(&found).expect("a word differs");
         assert_eq!(difference, "buffer b0 differs in 1 words from word 1");
+    }
+
+    #[test]
+    fn what_a_refused_step_writes_is_unknown_until_it_is_written_again() {
+        let text = "devices 1\nstream s0 blocking on d0\nphase\nthread\n\
+                    host b0 4 pinned seed 1\nhost b1 4 pinned seed 2\n\
+                    fill b0[0..2] with 1 on s0\ncopy b0[1..3] to b1[0..2] on s0\n\
+                    fill b0[0..1] with 2 on s0";
+        let program = text::parse(text).expect("the text is a program");
+        let failed = [At { phase: 0, script: 0, step: 2 }].into();
+        let left = interpret_without(&program, &failed).left;
+        assert_eq!(left[&0][..2], [Some(0x0202_0202_0202_0202), None]);
+        assert_eq!(left[&0][2..], super::known(words(1, 4))[2..]);
+        assert_eq!(left[&1][0], None);
+        assert_eq!(left[&1][1], Some(words(1, 4)[2]));
     }
 }

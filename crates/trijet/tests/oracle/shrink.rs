@@ -4,6 +4,7 @@
 //! longer made. They go with it, so that what is tried is always a valid program.
 
 use crate::program::{Phase, Program, Step};
+use crate::valid::{Gates, serialised};
 
 /// What a cut has to lower.
 fn size(program: &Program) -> usize {
@@ -11,6 +12,7 @@ fn size(program: &Program) -> usize {
     let words: u64 = program.steps().map(words_of).sum();
     let words = usize::try_from(words).expect("buffers are short");
     let parts = program.devices + program.streams.len() + program.events.len();
+    let parts = parts + program.refusals.len();
     // Shorter buffers matter less than anything else.
     (program.steps().count() + program.phases.len() + scripts + parts) * 1_000_000 + words
 }
@@ -88,7 +90,11 @@ impl Shrink<'_> {
         for number in (0..self.best.phases.len()).rev() {
             let flat = self.edited(|program| {
                 let phase = &mut program.phases[number];
-                phase.scripts = vec![phase.scripts.concat()];
+                let order = serialised(phase, &mut Gates::all_set());
+                let steps = order.into_iter().map(|(script, at)| phase.scripts[script][at].clone());
+                // One script passes nothing on.
+                let steps = steps.filter(|step| step.passes().is_none());
+                phase.scripts = vec![steps.collect()];
             });
             self.try_out(flat);
         }
@@ -126,6 +132,15 @@ impl Shrink<'_> {
         }
     }
 
+    fn refusals(&mut self) {
+        for number in (0..self.best.refusals.len()).rev() {
+            let without = self.edited(|program| {
+                program.refusals.remove(number);
+            });
+            self.try_out(without);
+        }
+    }
+
     fn devices(&mut self) {
         let on_one = self.edited(|program| {
             program.devices = 1;
@@ -134,6 +149,7 @@ impl Shrink<'_> {
             for step in program.phases.iter_mut().flat_map(|p| p.scripts.iter_mut().flatten()) {
                 if let Step::CopyNow { device, .. }
                 | Step::FillNow { device, .. }
+                | Step::Churn { device, .. }
                 | Step::SyncDevice { device } = step
                 {
                     *device = 0;
@@ -219,7 +235,7 @@ fn halve(step: &mut Step) {
             half(x);
             half(y);
         }
-        Step::Fill { to, .. } | Step::FillNow { to, .. } => half(to),
+        Step::Fill { to, .. } | Step::FillNow { to, .. } | Step::Churn { to, .. } => half(to),
         Step::Batch { copies, .. } => copies.iter_mut().for_each(|(from, to)| {
             half(from);
             half(to);
@@ -262,6 +278,7 @@ pub(crate) fn shrink(mut program: Program, fails: &mut dyn FnMut(&Program) -> bo
         shrink.phases();
         shrink.streams();
         shrink.events();
+        shrink.refusals();
         shrink.devices();
         shrink.batches();
         shrink.words();

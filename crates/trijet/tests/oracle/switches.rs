@@ -4,6 +4,7 @@
 //! `TRIJET_ORACLE=all` turns all on; `TRIJET_ORACLE=churn,refusals` turns these on beside [`USUAL`];
 //! `TRIJET_ORACLE=-churn` turns one off. A switch about drawing changes which program a seed gives.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,16 +33,18 @@ pub(crate) enum Switch {
     Strict,
     /// A stream follows what its creator knows, not the stream before it in its lane.
     Fresh,
+    /// Law A38: a copy at once between two devices is in the order of both.
+    Peers,
     /// Draw programs that order buffers by hand, some without enough events.
     Manual,
 }
 
 use Switch::{
-    Apart, Churn, Doubt, Fresh, Futures, HandOvers, Manual, Orders, Ownership, Refusals, Signals,
-    Strict, Threads,
+    Apart, Churn, Doubt, Fresh, Futures, HandOvers, Manual, Orders, Ownership, Peers, Refusals,
+    Signals, Strict, Threads,
 };
 
-const NAMES: [(Switch, &str); 13] = [
+const NAMES: [(Switch, &str); 14] = [
     (Threads, "threads"),
     (HandOvers, "hand-overs"),
     (Futures, "futures"),
@@ -54,6 +57,7 @@ const NAMES: [(Switch, &str); 13] = [
     (Doubt, "doubt"),
     (Strict, "strict"),
     (Fresh, "fresh"),
+    (Peers, "peers"),
     (Manual, "manual"),
 ];
 
@@ -79,7 +83,23 @@ fn chosen(asked: &str) -> Vec<Switch> {
     on
 }
 
+thread_local! {
+    static ALL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `test` with everything on, in this thread.
+#[cfg(test)]
+pub(crate) fn with_all<T>(test: impl FnOnce() -> T) -> T {
+    ALL.set(true);
+    let value = test();
+    ALL.set(false);
+    value
+}
+
 pub(crate) fn on(switch: Switch) -> bool {
+    if ALL.get() {
+        return true;
+    }
     static CHOSEN: OnceLock<Vec<Switch>> = OnceLock::new();
     CHOSEN
         .get_or_init(|| chosen(&std::env::var("TRIJET_ORACLE").unwrap_or_default()))

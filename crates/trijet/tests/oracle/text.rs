@@ -1,7 +1,8 @@
 //! Programs as text that people read and that is read back: one line per step.
 
-use crate::program::{Part, Phase, Place, Program, Sources, Step, StreamKind, StreamSpec};
+use crate::program::{Part, Phase, Place, Program, SIGNALS_MAX, Sources, Step, StreamKind, StreamSpec};
 use std::fmt::{self, Display};
+use trijet::Verb;
 
 const KINDS: [(StreamKind, &str); 4] = [
     (StreamKind::Legacy, "legacy"),
@@ -14,6 +15,20 @@ const SOURCES: [(Sources, &str); 3] = [
     (Sources::InStreamOrder, "in-order"),
     (Sources::DuringCall, "during-call"),
     (Sources::AnyTime, "any-time"),
+];
+
+const VERBS: [(Verb, &str); 11] = [
+    (Verb::StreamCreate, "stream-create"),
+    (Verb::EventCreate, "event-create"),
+    (Verb::EventRecord, "event-record"),
+    (Verb::StreamWait, "stream-wait"),
+    (Verb::Query, "query"),
+    (Verb::Synchronize, "synchronize"),
+    (Verb::HostFn, "host-fn"),
+    (Verb::Alloc, "alloc"),
+    (Verb::Copy, "copy"),
+    (Verb::Fill, "fill"),
+    (Verb::Launch, "launch"),
 ];
 
 fn name<T: Copy + PartialEq>(names: &[(T, &'static str)], value: T) -> &'static str {
@@ -64,6 +79,20 @@ impl Display for Step {
             Self::Replace { stream } => write!(f, "replace s{stream}"),
             Self::Ticket { ticket, stream } => write!(f, "ticket t{ticket} of s{stream}"),
             Self::Await { ticket } => write!(f, "await t{ticket}"),
+            Self::Future { future, stream } => write!(f, "future f{future} of s{stream}"),
+            Self::Poll { future } => write!(f, "poll f{future}"),
+            Self::Set { signal } => write!(f, "set g{signal}"),
+            Self::HostSet { signal, stream } => write!(f, "host-set g{signal} on s{stream}"),
+            Self::Take { signal } => write!(f, "take g{signal}"),
+            Self::Give { buffer } => write!(f, "give b{buffer}"),
+            Self::Receive { buffer } => write!(f, "receive b{buffer}"),
+            Self::Renew { keeps: true } => write!(f, "renew keeping streams"),
+            Self::Renew { keeps: false } => write!(f, "renew dropping streams"),
+            Self::Churn { kind, device, to, value } => {
+                let kind = name(&KINDS, *kind);
+                write!(f, "churn {kind} on d{device} fill {to} with {value}")
+            }
+            Self::ByHand { buffer } => write!(f, "by-hand b{buffer}"),
         }
     }
 }
@@ -76,6 +105,9 @@ impl Display for Program {
         }
         for (number, device) in self.events.iter().enumerate() {
             writeln!(f, "event e{number} on d{device}")?;
+        }
+        for (verb, nth) in &self.refusals {
+            writeln!(f, "refuse {} {nth}", name(&VERBS, *verb))?;
         }
         for phase in &self.phases {
             writeln!(f, "phase")?;
@@ -137,6 +169,12 @@ fn enqueued(words: &[&str]) -> Option<Step> {
         ["ticket", ticket, "of", of] => {
             Step::Ticket { ticket: number(ticket, "t")?, stream: s(of)? }
         }
+        ["future", future, "of", of] => {
+            Step::Future { future: number(future, "f")?, stream: s(of)? }
+        }
+        ["host-set", signal, "on", on] => {
+            Step::HostSet { signal: number(signal, "g")?, stream: s(on)? }
+        }
         _ => return None,
     })
 }
@@ -177,6 +215,20 @@ fn by_host(words: &[&str]) -> Option<Step> {
             None => Step::Query { stream: number(what, "s")? },
         },
         ["await", ticket] => Step::Await { ticket: number(ticket, "t")? },
+        ["poll", future] => Step::Poll { future: number(future, "f")? },
+        ["set", signal] => Step::Set { signal: number(signal, "g")? },
+        ["take", signal] => Step::Take { signal: number(signal, "g")? },
+        ["give", buffer] => Step::Give { buffer: b(buffer)? },
+        ["receive", buffer] => Step::Receive { buffer: b(buffer)? },
+        ["by-hand", buffer] => Step::ByHand { buffer: b(buffer)? },
+        ["renew", "keeping", "streams"] => Step::Renew { keeps: true },
+        ["renew", "dropping", "streams"] => Step::Renew { keeps: false },
+        ["churn", kind, "on", on, "fill", to, "with", value] => Step::Churn {
+            kind: KINDS.iter().find(|(_, name)| name == kind)?.0,
+            device: number(on, "d")?,
+            to: part(to)?,
+            value: value.parse().ok()?,
+        },
         _ => return None,
     })
 }
@@ -192,6 +244,10 @@ fn line(program: &mut Program, words: &[&str]) -> Option<()> {
         ["event", named, "on", on] => {
             (number(named, "e")? == program.events.len()).then_some(())?;
             program.events.push(number(on, "d")?);
+        }
+        ["refuse", verb, nth] => {
+            let verb = VERBS.iter().find(|(_, name)| name == verb)?.0;
+            program.refusals.push((verb, nth.parse().ok().filter(|nth| *nth > 0)?));
         }
         ["phase"] => program.phases.push(Phase::default()),
         ["thread"] => program.phases.last_mut()?.scripts.push(Vec::new()),
@@ -220,6 +276,9 @@ pub(crate) fn parse(text: &str) -> Result<Program, String> {
     let devices = program.streams.iter().map(|spec| spec.device).chain(program.events.clone());
     if devices.max().is_some_and(|device| device >= program.devices) {
         return Err("a stream or an event is of a device that is not there".to_owned());
+    }
+    if program.steps().filter_map(Step::signal).any(|signal| signal >= SIGNALS_MAX) {
+        return Err("a program has few signals".to_owned());
     }
     if program.keep_valid() {
         return Err(format!("some steps make no sense; without them:\n{program}"));
