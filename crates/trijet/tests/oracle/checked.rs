@@ -6,7 +6,7 @@
 
 use crate::closure::uses;
 use crate::draw::draw;
-use crate::explore::{Tally, close, explore, seeded};
+use crate::explore::{Tally, close, exhausted, explore, seeded};
 use crate::ledger::history;
 use crate::program::Program;
 use crate::run::run;
@@ -132,6 +132,26 @@ fn agree(ops: &[Op]) -> Result<bool, String> {
         return Err(format!("{:?} in what the library recorded\n{verdict}", wrong.class));
     }
     Ok(!races.is_empty())
+}
+
+/// Demands that the checker and the judge find a race exactly if the orders of the program differ:
+/// in what it computes, or in what the two operations of the race do.
+pub(crate) fn race_if_different(program: &Program, seed: u64) -> Result<Tally, String> {
+    let (outcomes, runs, complete) = exhausted(program, 1000)?;
+    let ops = record(program, seed, None)?;
+    let races = agree(&ops)?;
+    if outcomes.len() > 1 && !races {
+        return Err(format!("{} outcomes and no race: {outcomes:?}", outcomes.len()));
+    }
+    let orders_differ = || {
+        let verdict = check_with(&ops, options());
+        let mut witnesses = verdict.findings.iter().filter_map(|finding| finding.witness);
+        witnesses.any(|witness| witness.kept != witness.swapped)
+    };
+    if races && complete && outcomes.len() == 1 && !orders_differ() {
+        return Err("a race, and all orders do the same".to_owned());
+    }
+    Ok(plain(u64::from(races), runs))
 }
 
 fn plain(programs: u64, runs: u64) -> Tally {

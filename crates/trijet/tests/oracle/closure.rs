@@ -193,8 +193,8 @@ impl Builder<'_> {
     /// What the blocking streams of a device hold, and the legacy one.
     fn of_blocking(&self, device: usize) -> Vec<usize> {
         let lanes = self.history.lanes.iter().enumerate();
-        let here = lanes
-            .filter(|(_, lane)| lane.device == device && lane.kind != StreamKind::NonBlocking);
+        let here =
+            lanes.filter(|(_, lane)| lane.device == device && lane.kind != StreamKind::NonBlocking);
         here.flat_map(|(stream, _)| self.last(stream)).collect()
     }
 

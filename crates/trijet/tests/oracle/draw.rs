@@ -1,8 +1,11 @@
 //! Draws programs. Every verb has its weight, and a seed gives the same program again.
 
 use crate::program::{
-    Part, Phase, Place, Program, Shape, Sources, Step, StreamKind, StreamSpec, apply,
+    Part, Phase, Place, Program, SIGNALS_MAX, Shape, Sources, Step, StreamKind, StreamSpec, apply,
 };
+use crate::switches::Switch::{Churn, Futures, HandOvers, Refusals, Signals, Threads};
+use crate::switches::on;
+use crate::text::VERBS;
 use std::collections::BTreeMap;
 use trijet::base::prng::Prng;
 
@@ -20,6 +23,8 @@ struct Rights {
     shared: Vec<usize>,
     /// Streams it may replace.
     streams: Vec<usize>,
+    /// Other scripts run in the phase.
+    has_others: bool,
 }
 
 impl Rights {
@@ -33,6 +38,10 @@ struct Draw {
     program: Program,
     shapes: BTreeMap<usize, Shape>,
     next_buffer: usize,
+    /// What scripts of the phase gave, and no other one has received.
+    mail: Vec<usize>,
+    /// Signals that are set, in the order of drawing, by which scripts can take their steps.
+    set: Vec<usize>,
 }
 
 impl Draw {
@@ -243,8 +252,77 @@ impl Draw {
         }
     }
 
+    /// A verb by which threads end, or hand over to each other.
+    fn crossing(&mut self, rights: &mut Rights) -> Option<Step> {
+        let all = [HandOvers, Threads, Churn, Futures, Signals];
+        let drawn = self.below(all.len());
+        if !on(all[drawn]) {
+            return None;
+        }
+        match all[drawn] {
+            HandOvers if rights.has_others => self.hand_over(rights),
+            Threads => self.one_in(3).then(|| Step::Renew { keeps: self.one_in(2) }),
+            Churn => {
+                let device = self.some_device();
+                let to = self.pick_where(&rights.own, |shape| shape.is_near(device))?;
+                let len = 1 + self.prng.below(self.shapes[&to].len);
+                let (to, value) = (self.part(to, len), self.byte());
+                let blocking = self.one_in(3);
+                let kind = if blocking { StreamKind::Blocking } else { StreamKind::NonBlocking };
+                Some(Step::Churn { kind, device, to, value })
+            }
+            Futures => {
+                let (future, stream) = (self.below(3), self.some_stream());
+                let polls = self.one_in(2);
+                Some(if polls { Step::Poll { future } } else { Step::Future { future, stream } })
+            }
+            Signals => match self.below(3) {
+                0 => Some(Step::Take { signal: self.pick(&self.set.clone())? }),
+                verb => {
+                    let (signal, stream) = (self.below(SIGNALS_MAX), self.some_stream());
+                    self.set.push(signal);
+                    Some(match verb {
+                        1 => Step::Set { signal },
+                        _ => Step::HostSet { signal, stream },
+                    })
+                }
+            },
+            _ => None,
+        }
+    }
+
+    fn hand_over(&mut self, rights: &mut Rights) -> Option<Step> {
+        if !self.mail.is_empty() && !self.one_in(3) {
+            let number = self.below(self.mail.len());
+            let buffer = self.mail.swap_remove(number);
+            rights.own.push(buffer);
+            return Some(Step::Receive { buffer });
+        }
+        let number = self.below(rights.own.len());
+        let buffer = *rights.own.get(number)?;
+        rights.own.swap_remove(number);
+        self.mail.push(buffer);
+        Some(Step::Give { buffer })
+    }
+
+    /// A few calls that the driver refuses.
+    fn refusals(&mut self) {
+        for _ in 0..1 + self.below(2) {
+            let verb = VERBS[self.below(VERBS.len())].0;
+            self.program.refusals.push((verb, 1 + self.prng.below(16)));
+        }
+    }
+
     fn step(&mut self, rights: &mut Rights) -> Step {
         loop {
+            let crosses = [HandOvers, Threads, Churn, Futures, Signals].into_iter().any(on);
+            if crosses
+                && self.one_in(5)
+                && let Some(step) = self.crossing(rights)
+            {
+                apply(&self.program.streams, &mut self.shapes, &step);
+                return step;
+            }
             let step = match self.below(20) {
                 0..11 => self.working(rights),
                 11..15 => self.holding(rights),
@@ -260,7 +338,12 @@ impl Draw {
     /// Deals what is there to the scripts of a phase.
     fn deal(&mut self, scripts: usize) -> Vec<Rights> {
         let mut rights: Vec<Rights> = (0..scripts)
-            .map(|_| Rights { own: Vec::new(), shared: Vec::new(), streams: Vec::new() })
+            .map(|_| Rights {
+                own: Vec::new(),
+                shared: Vec::new(),
+                streams: Vec::new(),
+                has_others: scripts > 1,
+            })
             .collect();
         let buffers: Vec<usize> = self.shapes.keys().copied().collect();
         for buffer in buffers {
@@ -283,6 +366,7 @@ impl Draw {
         let scripts = [1, 1, 2, 3][self.below(4)];
         let mut rights = self.deal(scripts);
         let mut phase = Phase { scripts: vec![Vec::new(); scripts] };
+        self.mail.clear();
         for _ in 0..steps {
             let script = self.below(scripts);
             phase.scripts[script].push(self.step(&mut rights[script]));
@@ -314,7 +398,8 @@ impl Draw {
 pub(crate) fn draw(seed: u64) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
-    let mut draw = Draw { prng, program, shapes: BTreeMap::new(), next_buffer: 0 };
+    let mut draw =
+        Draw { prng, program, shapes: BTreeMap::new(), next_buffer: 0, mail: vec![], set: vec![] };
     draw.program.devices = 1 + draw.below(2);
     for _ in 0..2 + draw.below(5) {
         let spec = draw.stream_spec();
@@ -337,6 +422,51 @@ pub(crate) fn draw(seed: u64) -> Program {
             draw.program.phases.push(phase);
         }
     }
+    if on(Refusals) && draw.one_in(3) {
+        draw.refusals();
+    }
+    draw.program
+}
+
+/// A small program for [`Order`](trijet::Order)s that are tried one and all: a thread, two or three
+/// streams, and a few operations on short buffers. Where `by_hand`, the program orders them, by
+/// events that it may forget to wait for.
+pub(crate) fn draw_small(seed: u64, by_hand: bool) -> Program {
+    let prng = Prng::new(seed);
+    let program = Program { devices: 1, ..Program::default() };
+    let mut draw =
+        Draw { prng, program, shapes: BTreeMap::new(), next_buffer: 0, mail: vec![], set: vec![] };
+    for _ in 0..2 + draw.below(2) {
+        let spec = draw.stream_spec();
+        draw.program.streams.push(spec);
+    }
+    draw.program.events.push(0);
+    let mut script = Vec::new();
+    let streams: Vec<usize> = (0..draw.program.streams.len()).collect();
+    for buffer in 0..2 {
+        let (stream, value) = (draw.some_stream(), draw.byte());
+        script.push(Step::Alloc { buffer, stream, len: 1, value });
+        draw.shapes.insert(buffer, Shape { place: Place::Device(0), len: 1 });
+        if by_hand {
+            script.extend([Step::SyncDevice { device: 0 }, Step::ByHand { buffer }]);
+        }
+    }
+    let word = |buffer| Part { buffer, range: 0..1 };
+    for _ in 0..3 + draw.below(4) {
+        let stream = draw.some_stream();
+        let (from, to) = if draw.one_in(2) { (0, 1) } else { (1, 0) };
+        let step = match draw.below(9) {
+            0 | 1 => Step::Mix { stream, salt: draw.prng.below(9), x: word(from), y: word(to) },
+            2 => Step::Copy { stream, from: word(from), to: word(to) },
+            3 => Step::Fill { stream, to: word(to), value: draw.byte() },
+            4 | 5 => Step::Record { event: 0, stream },
+            6 | 7 => Step::Wait { event: 0, stream },
+            _ => Step::Sync { stream },
+        };
+        script.push(step);
+    }
+    script.extend(streams.iter().map(|stream| Step::Sync { stream: *stream }));
+    draw.program.phases.push(Phase { scripts: vec![script] });
     draw.program
 }
 
@@ -344,6 +474,8 @@ pub(crate) fn draw(seed: u64) -> Program {
 mod tests {
     use super::draw;
     use crate::program::{Hold, Program, Step};
+    use crate::switches::Switch::{Churn, Futures, HandOvers, Signals, Threads};
+    use crate::switches::on;
     use std::collections::BTreeMap;
 
     const PROGRAMS: u64 = 1000;
@@ -380,8 +512,10 @@ mod tests {
                 *counts.entry(format!("{verb} {kind}").trim().to_owned()).or_default() += 1;
             }
         }
-        assert_eq!(counts.len(), 25, "{counts:?}");
-        let rare: Vec<_> = counts.iter().filter(|(_, count)| **count < 200).collect();
+        let more = [(Threads, 1), (HandOvers, 2), (Futures, 2), (Signals, 3), (Churn, 1)];
+        let more = more.into_iter().filter(|(switch, _)| on(*switch)).map(|(_, verbs)| verbs);
+        assert_eq!(counts.len(), 25 + more.sum::<usize>(), "{counts:?}");
+        let rare: Vec<_> = counts.iter().filter(|(_, count)| **count < 100).collect();
         assert!(rare.is_empty(), "{rare:?}");
     }
 

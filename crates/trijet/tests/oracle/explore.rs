@@ -4,15 +4,18 @@ use crate::checked::finds_nothing;
 use crate::draw::draw;
 use crate::ledger::history;
 use crate::program::Program;
-use crate::run::run;
-use crate::serial::interpret;
+use crate::run::{again, run, run_by};
+use crate::serial::{Outcome, interpret_without};
 use crate::shrink::shrink;
-use crate::verdict::{Report, Seen, judge};
+use crate::switches::{Switch, on};
+use crate::turns::Turns;
+use crate::verdict::{Report, Seen, Wrong, judge};
 use std::fmt;
 use std::ops::{AddAssign, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::{Device, Executor, HostConfig, Order};
+use trijet::witness::{self, Strategy};
+use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
 /// What was run and judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,11 +47,19 @@ impl fmt::Display for Tally {
     }
 }
 
+/// What host devices are like for a program.
+pub(crate) fn config(program: &Program) -> HostConfig {
+    let devices = u32::try_from(program.devices).expect("one or two");
+    let refused =
+        |(verb, nth): &(Verb, u64)| Fault { verb: *verb, nth: *nth, kind: FaultKind::Refused };
+    let faults = program.refusals.iter().map(refused).collect();
+    HostConfig { devices, faults, ..HostConfig::default() }
+}
+
 /// Host devices for a program.
 pub(crate) fn open(executor: Executor, program: &Program) -> Vec<Device> {
-    let devices = u32::try_from(program.devices).expect("one or two");
-    let config = HostConfig { executor, devices, ..HostConfig::default() };
-    Device::host(config).expect("the machine starts a few threads")
+    Device::host(HostConfig { executor, ..config(program) })
+        .expect("the machine starts a few threads")
 }
 
 pub(crate) fn seeded(program: &Program, seed: u64) -> Vec<Device> {
@@ -59,33 +70,52 @@ pub(crate) fn close(devices: Vec<Device>) -> Result<(), String> {
     devices.into_iter().try_for_each(|device| device.close().map_err(|error| error.to_string()))
 }
 
+/// What differs from what the program computes.
+fn compare(program: &Program, found: &Outcome) -> Result<(), String> {
+    interpret_without(program, &found.failed).difference(found).map_or(Ok(()), Err)
+}
+
+/// A refused call may leave something that is reported at the end.
+fn close_after(program: &Program, devices: Vec<Device>) -> Result<(), String> {
+    let closed = close(devices);
+    if program.refusals.is_empty() { closed } else { Ok(()) }
+}
+
 /// One run with its record.
-fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
+fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String> {
     let devices = seeded(program, order);
-    let zero = devices[0].stream().map_err(|error| error.to_string())?;
-    devices[0].record(&zero).map_err(|error| error.to_string())?;
-    let found = run(&devices, program)?;
+    let plain = |error: trijet::Error| error.to_string();
+    let zero = again(program, || devices[0].stream()).map_err(plain)?;
+    again(program, || devices[0].record(&zero)).map_err(plain)?;
+    let found = run_by(&devices, program, turns)?;
     let counts = devices[0].ordering();
-    let ops = devices[0].take_record().map_err(|error| error.to_string())?;
+    let ops = again(program, || devices[0].take_record()).map_err(plain)?;
     drop(zero);
-    close(devices)?;
-    if let Some(difference) = interpret(program).difference(&found) {
-        return Err(difference);
-    }
+    close_after(program, devices)?;
+    compare(program, &found)?;
     let history = history(&ops);
     let lines = || -> String {
         (0..history.calls.len()).map(|call| format!("\n    {}", history.line(call))).collect()
     };
-    let seen =
-        judge(&history).map_err(|wrong| format!("{}\n  in{}", Report(&history, wrong), lines()))?;
-    finds_nothing(&ops)?;
+    let wrong = |wrong| format!("{}\n  in{}", Report(&history, wrong), lines());
+    let seen = match judge(&history) {
+        // A wait for a mark that a refused call left may be idle.
+        Err(Wrong::Implied(_) | Wrong::Needless(_)) if !program.refusals.is_empty() => {
+            Seen::default()
+        }
+        seen => seen.map_err(wrong)?,
+    };
+    if on(Switch::Apart) || turns == Turns::Executor {
+        finds_nothing(&ops)?;
+    }
     // Work that the wait need not name, because later work that it does name follows it, is more
     // than it must to the ordering and not to the judge.
     let judged = (seen.waits, seen.over_waits);
     let counted = (counts.waits, counts.over_waits);
     // A stream that took another one's place records for both, which the judge finds too much.
     let replaced = history.lanes.iter().any(|lane| lane.follows.is_some());
-    if judged.0 != counted.0 || (judged.1 > counted.1 && !replaced) {
+    let is_off = judged.0 != counted.0 || (judged.1 > counted.1 && !replaced);
+    if is_off && program.refusals.is_empty() {
         let calls = lines();
         return Err(format!("{judged:?} waits and over-waits, {counted:?} counted in{calls}"));
     }
@@ -93,20 +123,54 @@ fn recorded(program: &Program, order: u64) -> Result<Seen, String> {
 }
 
 /// One run for its bytes.
-pub(crate) fn computed(program: &Program, devices: Vec<Device>) -> Result<(), String> {
-    let found = run(&devices, program)?;
-    close(devices)?;
-    interpret(program).difference(&found).map_or(Ok(()), Err)
+pub(crate) fn computed(
+    program: &Program,
+    devices: Vec<Device>,
+    turns: Turns,
+) -> Result<(), String> {
+    let found = run_by(&devices, program, turns)?;
+    close_after(program, devices)?;
+    compare(program, &found)
 }
 
 /// Runs a program in a few orders that the laws allow.
 pub(crate) fn examine(program: &Program, seed: u64) -> Result<Tally, String> {
-    let seen = recorded(program, seed)?;
+    let mut seen = recorded(program, seed, Turns::Executor)?;
     let orders = 1..=2;
     for order in orders.clone() {
-        computed(program, seeded(program, seed ^ order << 32))?;
+        computed(program, seeded(program, seed ^ order << 32), Turns::Executor)?;
     }
-    Ok(Tally { programs: 1, runs: 1 + orders.count() as u64, seen })
+    let mut runs = 1 + orders.count() as u64;
+    if on(Switch::Orders) {
+        let in_order = |how: String| move |why: String| format!("{how}: {why}");
+        let turns = Turns::Drawn(seed);
+        seen = recorded(program, seed, turns).map_err(in_order("by turns".to_owned()))?;
+        let others = [
+            Order::Greedy,
+            Order::Pct { seed, depth: 3, steps: 200 },
+            Order::Pct { seed: seed + 1, depth: 2, steps: 100 },
+            Order::Seeded(!seed),
+        ];
+        for order in others {
+            let devices = open(Executor::Virtual(order.clone()), program);
+            computed(program, devices, turns).map_err(in_order(format!("{order}, by turns")))?;
+            runs += 1;
+        }
+    }
+    Ok(Tally { programs: 1, runs, seen })
+}
+
+/// Every order of a small program that can make a difference, as far as `runs_max` goes: what it
+/// comes to, and whether these were all.
+pub(crate) fn exhausted(
+    program: &Program,
+    runs_max: u64,
+) -> Result<(Vec<Outcome>, u64, bool), String> {
+    let strategy = Strategy::Exhaustive { runs_max };
+    let found = witness::explore(&config(program), strategy, |devices| run(devices, program));
+    let found = found.map_err(|error| error.to_string())?;
+    let outcomes = found.outcomes.into_iter().map(|outcome| outcome.value);
+    Ok((outcomes.collect::<Result<_, _>>()?, found.runs, found.complete))
 }
 
 /// A program that fails and what it did.
@@ -120,6 +184,16 @@ struct Failure {
 /// # Panics
 /// When one fails, with its seed and the smallest program that still fails.
 pub(crate) fn explore(
+    seeds: Range<u64>,
+    workers: usize,
+    examine: &(dyn Fn(&Program, u64) -> Result<Tally, String> + Sync),
+) -> Tally {
+    explore_drawn(&draw, seeds, workers, examine)
+}
+
+/// The same with other programs.
+pub(crate) fn explore_drawn(
+    draw: &(dyn Fn(u64) -> Program + Sync),
     seeds: Range<u64>,
     workers: usize,
     examine: &(dyn Fn(&Program, u64) -> Result<Tally, String> + Sync),
@@ -154,7 +228,8 @@ pub(crate) fn explore(
                 true
             }
         });
-        panic!("seed {seed}: {why}\ncut down: {last}\n{small}");
+        let chosen = std::env::var("TRIJET_ORACLE").unwrap_or_default();
+        panic!("TRIJET_ORACLE={chosen} seed {seed}: {why}\ncut down: {last}\n{small}");
     }
     total.into_inner().expect("nobody panics here")
 }

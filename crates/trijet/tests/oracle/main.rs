@@ -82,7 +82,7 @@ fn a_search_finds_whatever_drawn_orders_lead_to() {
 fn programs_compute_what_they_compute_serially_on_threads() {
     let (seeds, workers) = asked_or(0..2000);
     explore(seeds, workers, &|program, _| {
-        computed(program, open(Executor::Threads, program))?;
+        computed(program, open(Executor::Threads, program), turns::Turns::Free)?;
         Ok(Tally { programs: 1, runs: 1, ..Tally::default() })
     });
 }
@@ -146,6 +146,41 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
         assert_eq!(expected.difference(&found), None, "with its wait, seed {seed}");
         close(devices).expect("no drop failed");
     }
+}
+
+/// Small programs have one outcome in every order that can make a difference.
+#[test]
+fn small_programs_have_one_outcome_in_every_order() {
+    if !switches::on(switches::Switch::Orders) {
+        println!("left out: TRIJET_ORACLE has no `orders`");
+        return;
+    }
+    let (seeds, workers) = asked_or(0..300);
+    let small = |seed| draw::draw_small(seed, false);
+    let tally = explore::explore_drawn(&small, seeds, workers, &|program, _| {
+        let (outcomes, runs, _) = explore::exhausted(program, 300)?;
+        let expected = serial::interpret(program);
+        let different = outcomes.iter().find_map(|outcome| expected.difference(outcome));
+        if let Some(difference) = different {
+            return Err(format!("one of {} outcomes: {difference}", outcomes.len()));
+        }
+        Ok(Tally { programs: 1, runs, ..Tally::default() })
+    });
+    println!("exhausted {tally}");
+}
+
+/// A program that orders its memory by hand has a race to the checker and to the judge exactly if it
+/// can come to two outcomes, or would with other words in its memory.
+#[test]
+fn programs_that_order_by_hand_race_exactly_if_an_order_makes_a_difference() {
+    if !switches::on(switches::Switch::Manual) {
+        println!("left out: TRIJET_ORACLE has no `manual`");
+        return;
+    }
+    let (seeds, workers) = asked_or(0..300);
+    let small = |seed| draw::draw_small(seed, true);
+    let tally = explore::explore_drawn(&small, seeds, workers, &checked::race_if_different);
+    println!("by hand: {tally}");
 }
 
 /// The seeds of the fuzz target `program`, and what a fuzzer would make of them.

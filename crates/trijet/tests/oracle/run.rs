@@ -169,7 +169,7 @@ fn drive(ready: Ready) -> Result<()> {
 }
 
 /// Calls again what may be refused.
-fn again<T>(program: &Program, call: impl Fn() -> Result<T>) -> Result<T> {
+pub(crate) fn again<T>(program: &Program, call: impl Fn() -> Result<T>) -> Result<T> {
     let mut outcome = call();
     for _ in &program.refusals {
         if outcome.is_err() {

@@ -1,6 +1,8 @@
 //! Programs as text that people read and that is read back: one line per step.
 
-use crate::program::{Part, Phase, Place, Program, SIGNALS_MAX, Sources, Step, StreamKind, StreamSpec};
+use crate::program::{
+    Part, Phase, Place, Program, SIGNALS_MAX, Sources, Step, StreamKind, StreamSpec,
+};
 use std::fmt::{self, Display};
 use trijet::Verb;
 
@@ -17,7 +19,8 @@ const SOURCES: [(Sources, &str); 3] = [
     (Sources::AnyTime, "any-time"),
 ];
 
-const VERBS: [(Verb, &str); 11] = [
+/// Verbs that a program has refused.
+pub(crate) const VERBS: [(Verb, &str); 11] = [
     (Verb::StreamCreate, "stream-create"),
     (Verb::EventCreate, "event-create"),
     (Verb::EventRecord, "event-record"),

@@ -4,7 +4,9 @@
 //! The scripts of a phase are walked through together, each as far as it can go: what a script waits
 //! for is there once others went on, in whatever order they did, so that one order stands for all.
 
-use crate::program::{Hold, Part, Phase, Place, Program, SIGNALS_MAX, Shape, Step, StreamKind, apply};
+use crate::program::{
+    Hold, Part, Phase, Place, Program, SIGNALS_MAX, Shape, Step, StreamKind, apply,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who holds something during a phase.
@@ -184,7 +186,10 @@ impl Walk {
             && event_is_there
             && self.makes_sense(program, step)
             && self.gates.admits(script, step)
-            && step.buffers().iter().all(|(b, hold)| self.gates.passes(*b) || admits(self.buffers.get(b), *hold))
+            && step
+                .buffers()
+                .iter()
+                .all(|(b, hold)| self.gates.passes(*b) || admits(self.buffers.get(b), *hold))
             && stream_of(step).is_none_or(|(s, hold)| admits(self.streams.get(&s), hold))
     }
 
@@ -205,7 +210,6 @@ fn stream_of(step: &Step) -> Option<(usize, Hold)> {
     let hold = if matches!(step, Step::Replace { .. }) { Hold::Alone } else { Hold::Shared };
     Some((step.stream()?, hold))
 }
-
 
 /// The steps of a phase in an order in which scripts can take them.
 pub(crate) fn serialised(phase: &Phase, gates: &mut Gates) -> Vec<(usize, usize)> {
