@@ -39,7 +39,9 @@ struct Draw {
     shapes: BTreeMap<usize, Shape>,
     next_buffer: usize,
     /// What scripts of the phase gave, and no other one has received.
-    mail: Vec<usize>,
+    mail: Vec<(usize, usize)>,
+    /// How many buffers scripts of the phase gave.
+    given: usize,
     /// Signals that are set, in the order of drawing, by which scripts can take their steps.
     set: Vec<usize>,
 }
@@ -294,15 +296,17 @@ impl Draw {
     fn hand_over(&mut self, rights: &mut Rights) -> Option<Step> {
         if !self.mail.is_empty() && !self.one_in(3) {
             let number = self.below(self.mail.len());
-            let buffer = self.mail.swap_remove(number);
+            let (buffer, number) = self.mail.swap_remove(number);
             rights.own.push(buffer);
-            return Some(Step::Receive { buffer });
+            return Some(Step::Receive { buffer, number });
         }
         let number = self.below(rights.own.len());
         let buffer = *rights.own.get(number)?;
         rights.own.swap_remove(number);
-        self.mail.push(buffer);
-        Some(Step::Give { buffer })
+        let number = self.given;
+        self.given += 1;
+        self.mail.push((buffer, number));
+        Some(Step::Give { buffer, number })
     }
 
     /// A few calls that the driver refuses.
@@ -367,6 +371,7 @@ impl Draw {
         let mut rights = self.deal(scripts);
         let mut phase = Phase { scripts: vec![Vec::new(); scripts] };
         self.mail.clear();
+        self.given = 0;
         for _ in 0..steps {
             let script = self.below(scripts);
             phase.scripts[script].push(self.step(&mut rights[script]));
@@ -398,8 +403,15 @@ impl Draw {
 pub(crate) fn draw(seed: u64) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
-    let mut draw =
-        Draw { prng, program, shapes: BTreeMap::new(), next_buffer: 0, mail: vec![], set: vec![] };
+    let mut draw = Draw {
+        prng,
+        program,
+        shapes: BTreeMap::new(),
+        next_buffer: 0,
+        mail: vec![],
+        given: 0,
+        set: vec![],
+    };
     draw.program.devices = 1 + draw.below(2);
     for _ in 0..2 + draw.below(5) {
         let spec = draw.stream_spec();
@@ -434,8 +446,15 @@ pub(crate) fn draw(seed: u64) -> Program {
 pub(crate) fn draw_small(seed: u64, by_hand: bool) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
-    let mut draw =
-        Draw { prng, program, shapes: BTreeMap::new(), next_buffer: 0, mail: vec![], set: vec![] };
+    let mut draw = Draw {
+        prng,
+        program,
+        shapes: BTreeMap::new(),
+        next_buffer: 0,
+        mail: vec![],
+        given: 0,
+        set: vec![],
+    };
     for _ in 0..2 + draw.below(2) {
         let spec = draw.stream_spec();
         draw.program.streams.push(spec);

@@ -213,13 +213,15 @@ pub(crate) enum Step {
     Take {
         signal: usize,
     },
-    /// Leave the buffer for another script of the phase.
+    /// Leave the buffer for another script of the phase. Each hand-over of a phase has its number.
     Give {
         buffer: usize,
+        number: usize,
     },
     /// Wait for the buffer that another script of the phase leaves.
     Receive {
         buffer: usize,
+        number: usize,
     },
     /// The thread ends, and a new one goes on with the script. The streams per thread that it had
     /// are dropped by it, or by the new thread at its end.
@@ -323,7 +325,7 @@ impl Step {
     /// The buffer that passes between scripts by it.
     pub(crate) fn passes(&self) -> Option<usize> {
         match self {
-            Self::Give { buffer } | Self::Receive { buffer } => Some(*buffer),
+            Self::Give { buffer, .. } | Self::Receive { buffer, .. } => Some(*buffer),
             _ => None,
         }
     }
@@ -337,8 +339,8 @@ impl Step {
             Self::Alloc { buffer, .. }
             | Self::AllocHost { buffer, .. }
             | Self::Drop { buffer }
-            | Self::Give { buffer }
-            | Self::Receive { buffer }
+            | Self::Give { buffer, .. }
+            | Self::Receive { buffer, .. }
             | Self::ByHand { buffer }
             | Self::Write { buffer, .. } => all.push((*buffer, Hold::Alone)),
             Self::Read { buffer } => all.push((*buffer, Hold::Shared)),

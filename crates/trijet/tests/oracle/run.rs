@@ -4,6 +4,7 @@ use crate::program::{At, Hold, Part, Phase, Place, Program, Sources, Step, Strea
 use crate::reference::words;
 use crate::serial::{Line, Outcome, thread_of};
 use crate::turns::{Table, Turns};
+use crate::valid::Gates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -134,6 +135,8 @@ struct World<'a> {
     /// a simulated device from running, so that it waits for these first.
     setters: Mutex<BTreeMap<usize, Vec<Arc<Ticket>>>>,
     turns: Turns,
+    /// The signals that earlier phases set.
+    gates: Mutex<Gates>,
     /// Buffers on their way from script to script; none is there after a refused call.
     mail: Mutex<BTreeMap<usize, Option<Held>>>,
     failed: Mutex<BTreeSet<At>>,
@@ -211,6 +214,7 @@ impl<'a> World<'a> {
             signals: (0..signals.max().unwrap_or(0)).map(|_| devices[0].signal()).collect(),
             setters: Mutex::default(),
             turns,
+            gates: Mutex::default(),
             mail: Mutex::default(),
             failed: Mutex::default(),
             unsteady: Mutex::default(),
@@ -358,11 +362,11 @@ impl Script<'_> {
                 }
                 locked(&self.world.reads).insert(at, words);
             }
-            Step::Give { buffer } => {
+            Step::Give { buffer, .. } => {
                 let given = self.own.remove(buffer);
                 locked(&self.world.mail).insert(*buffer, given);
             }
-            Step::Receive { buffer } => {
+            Step::Receive { buffer, .. } => {
                 if let Some(held) = locked(&self.world.mail).remove(buffer).flatten() {
                     self.own.insert(*buffer, held);
                 }
@@ -643,7 +647,7 @@ impl World<'_> {
         };
         let by_turns = self.turns != Turns::Executor || self.needs_turns(number);
         let ends = if by_turns && (scripts.len() > 1 || self.needs_turns(number)) {
-            let table = Table::new(phase, seed);
+            let table = Table::new(phase, locked(&self.gates).clone(), seed);
             thread::scope(|scope| {
                 let all = scripts.into_iter().enumerate().map(|(script, running)| {
                     let table = &table;
@@ -662,6 +666,7 @@ impl World<'_> {
         for end in ends {
             held.extend(end?);
         }
+        locked(&self.gates).leave(phase);
         let mail = std::mem::take(&mut *locked(&self.mail));
         held.extend(mail.into_iter().filter_map(|(buffer, held)| Some((buffer, held?))));
         held.extend(shared);

@@ -87,8 +87,8 @@ impl Display for Step {
             Self::Set { signal } => write!(f, "set g{signal}"),
             Self::HostSet { signal, stream } => write!(f, "host-set g{signal} on s{stream}"),
             Self::Take { signal } => write!(f, "take g{signal}"),
-            Self::Give { buffer } => write!(f, "give b{buffer}"),
-            Self::Receive { buffer } => write!(f, "receive b{buffer}"),
+            Self::Give { buffer, number } => write!(f, "give b{buffer} as h{number}"),
+            Self::Receive { buffer, number } => write!(f, "receive b{buffer} as h{number}"),
             Self::Renew { keeps: true } => write!(f, "renew keeping streams"),
             Self::Renew { keeps: false } => write!(f, "renew dropping streams"),
             Self::Churn { kind, device, to, value } => {
@@ -221,8 +221,10 @@ fn by_host(words: &[&str]) -> Option<Step> {
         ["poll", future] => Step::Poll { future: number(future, "f")? },
         ["set", signal] => Step::Set { signal: number(signal, "g")? },
         ["take", signal] => Step::Take { signal: number(signal, "g")? },
-        ["give", buffer] => Step::Give { buffer: b(buffer)? },
-        ["receive", buffer] => Step::Receive { buffer: b(buffer)? },
+        ["give", buffer, "as", as_] => Step::Give { buffer: b(buffer)?, number: number(as_, "h")? },
+        ["receive", buffer, "as", as_] => {
+            Step::Receive { buffer: b(buffer)?, number: number(as_, "h")? }
+        }
         ["by-hand", buffer] => Step::ByHand { buffer: b(buffer)? },
         ["renew", "keeping", "streams"] => Step::Renew { keeps: true },
         ["renew", "dropping", "streams"] => Step::Renew { keeps: false },

@@ -38,8 +38,7 @@ pub(crate) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn new(phase: &'a Phase, seed: Option<u64>) -> Self {
-        let mut gates = Gates::all_set();
+    pub(crate) fn new(phase: &'a Phase, mut gates: Gates, seed: Option<u64>) -> Self {
         gates.enter(phase);
         let next: Vec<_> = phase.scripts.iter().map(|script| script.first()).collect();
         let prng = seed.map(Prng::new);

@@ -39,13 +39,15 @@ enum Passing {
     /// No script of the phase has used it.
     Untouched,
     With(usize),
-    Left,
+    /// Under way by the hand-over of this number.
+    Left(usize),
 }
 
 /// What scripts wait for.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Gates {
     passing: BTreeMap<usize, Passing>,
+    given: BTreeSet<usize>,
     set: BTreeSet<usize>,
 }
 
@@ -59,14 +61,26 @@ impl Gates {
     pub(crate) fn enter(&mut self, phase: &Phase) {
         let passes = phase.scripts.iter().flatten().filter_map(Step::passes);
         self.passing = passes.map(|buffer| (buffer, Passing::Untouched)).collect();
+        self.given.clear();
     }
 
     /// Whether the step need not wait.
     pub(crate) fn is_open(&self, step: &Step) -> bool {
         match step {
             Step::Take { signal } => self.set.contains(signal),
-            Step::Receive { buffer } => self.passing.get(buffer) == Some(&Passing::Left),
+            Step::Receive { buffer, number } => {
+                self.passing.get(buffer) == Some(&Passing::Left(*number))
+            }
             _ => true,
+        }
+    }
+
+    /// The phase is over: what it set stays set.
+    pub(crate) fn leave(&mut self, phase: &Phase) {
+        for step in phase.scripts.iter().flatten() {
+            if let Step::Set { signal } | Step::HostSet { signal, .. } = step {
+                self.set.insert(*signal);
+            }
         }
     }
 
@@ -79,17 +93,26 @@ impl Gates {
         let own = |buffer| match self.passing.get(&buffer) {
             None | Some(Passing::Untouched) => true,
             Some(Passing::With(holder)) => *holder == script,
-            Some(Passing::Left) => matches!(step, Step::Receive { .. }),
+            Some(Passing::Left(_)) => matches!(step, Step::Receive { .. }),
         };
-        step.buffers().into_iter().all(|(buffer, _)| own(buffer))
+        let is_new = match step {
+            Step::Give { number, .. } => !self.given.contains(number),
+            _ => true,
+        };
+        is_new && step.buffers().into_iter().all(|(buffer, _)| own(buffer))
     }
 
     /// The script takes the step.
     pub(crate) fn pass(&mut self, script: usize, step: &Step) {
         for (buffer, _) in step.buffers() {
             if let Some(passing) = self.passing.get_mut(&buffer) {
-                let gives = matches!(step, Step::Give { .. });
-                *passing = if gives { Passing::Left } else { Passing::With(script) };
+                *passing = match step {
+                    Step::Give { number, .. } => {
+                        self.given.insert(*number);
+                        Passing::Left(*number)
+                    }
+                    _ => Passing::With(script),
+                };
             }
         }
         if let Step::Set { signal } | Step::HostSet { signal, .. } = step {
@@ -152,9 +175,9 @@ impl Walk {
                     ways.len() == 1 && program.streams[*stream].kind != StreamKind::Legacy
                 }
                 Step::Alloc { len, .. } | Step::AllocHost { len, .. } => *len > 0,
-                Step::Drop { buffer } | Step::Give { buffer } | Step::Receive { buffer } => {
-                    self.shapes.contains_key(buffer)
-                }
+                Step::Drop { buffer }
+                | Step::Give { buffer, .. }
+                | Step::Receive { buffer, .. } => self.shapes.contains_key(buffer),
                 // The library orders host memory always.
                 Step::ByHand { buffer } => {
                     self.shapes.contains_key(buffer) && !self.is_of_host(*buffer)
