@@ -113,3 +113,102 @@ thread
 
 pub(crate) const ALL: [&str; 6] =
     [ONE_CROSSING, TWO_READERS, DROPPED_IN_USE, TWO_THREADS_ONE_STREAM, LEGACY_BETWEEN, BATCHES];
+
+/// A per-thread stream takes the lane of a thread that ended, and waits for another stream's work.
+/// What the first thread enqueued must not stand for that.
+const LANE_OF_AN_ENDED_THREAD: &str = "
+devices 1
+stream s0 non-blocking on d0
+stream s1 non-blocking on d0
+stream s2 per-thread on d0
+event e0 on d0
+phase
+thread
+  alloc b0 1 on s0 filled 1
+  alloc b1 1 on s0 filled 2
+  alloc b2 1 on s1 filled 3
+  host b3 1 pinned seed 1
+  sync d0
+phase
+thread
+  renew dropping streams
+  fill b1[0..1] with 5 on s2
+  renew dropping streams
+  fill b0[0..1] with 9 on s0
+  record e0 on s0
+  renew dropping streams
+  wait e0 on s2
+  renew keeping streams
+  copy b1[0..1] to b2[0..1] on s1
+  copy b0[0..1] to b3[0..1] on s1
+  read b3
+";
+
+/// The host reads what a per-thread stream writes whose thread ended, and whose handle is kept.
+const STREAM_OF_AN_ENDED_THREAD: &str = "
+devices 1
+stream s0 per-thread on d0
+phase
+thread
+  host b0 64 pinned seed 1
+phase
+thread
+  renew dropping streams
+  host-fn on s0
+  fill b0[0..64] with 7 on s0
+  renew keeping streams
+  read b0
+";
+
+/// The same after another thread dropped the stream, with a new stream that may take its lane.
+const STREAM_DROPPED_BY_ANOTHER_THREAD: &str = "
+devices 1
+stream s0 per-thread on d0
+stream s1 non-blocking on d0
+phase
+thread
+  host b0 64 pinned seed 1
+  host b1 64 pinned seed 2
+  host b2 64 pinned seed 3
+phase
+thread
+  renew dropping streams
+  fill b1[0..64] with 3 on s0
+  host-fn on s0
+  fill b0[0..64] with 7 on s0
+  renew keeping streams
+  query s1
+phase
+thread
+  replace s1
+  copy b0[0..64] to b2[0..64] on s1
+  read b2
+";
+
+/// A future that is polled by another thread than made it, which must not learn what that knew.
+const FUTURE_CROSSES_THREADS: &str = "
+devices 1
+stream s0 non-blocking on d0
+stream s1 non-blocking on d0
+phase
+thread
+  host b0 1 pinned seed 1
+  alloc b1 1 on s1 filled 2
+  copy b1[0..1] to b0[0..1] on s1
+phase
+thread
+  sync d0
+  future f0 of s0
+  renew dropping streams
+  poll f0
+  mix 1 of b1[0..1] into b0[0..1] on s0
+";
+
+/// Each with no call refused, and with one of the first records refused. Before lanes were mended,
+/// some of them gave wrong bytes or lent a guard too early.
+pub(crate) const OF_LANES: [&str; 4] = [
+    LANE_OF_AN_ENDED_THREAD,
+    STREAM_OF_AN_ENDED_THREAD,
+    STREAM_DROPPED_BY_ANOTHER_THREAD,
+    FUTURE_CROSSES_THREADS,
+];

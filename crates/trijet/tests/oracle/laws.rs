@@ -4,6 +4,7 @@
 
 use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
+use crate::switches::with_all;
 use crate::verdict::{Seen, Wrong, judge};
 
 const A: usize = 0;
@@ -446,4 +447,155 @@ fn a_claim_that_no_call_shows_is_found() {
     let mut apart = calls().k(C, &[w(X)]).k(D, &[w(Y)]);
     apart.0.calls[1].known.push(0);
     assert_eq!(apart.verdict(), Err(Wrong::Unproven(1, 0)));
+}
+
+/// The access is to memory that the library orders.
+fn tracked(access: Access) -> Access {
+    Access { by_hand: false, ..access }
+}
+
+fn after(calls: Calls, thread: u64, other: u64) -> Calls {
+    calls.by(thread, What::After { thread: other })
+}
+
+#[test]
+fn law_a44_who_has_tracked_memory_follows_the_calls_that_used_it() {
+    let written = |access| {
+        let host = What::Host { accesses: vec![access] };
+        calls().by(OTHER, host)
+    };
+    let copy = [tracked(r(PINNED)), tracked(w(X))];
+    with_all(|| {
+        written(tracked(w(PINNED))).work(Verb::Copy, C, &copy).is_clean();
+        written(w(PINNED)).copy(C, PINNED, X).races(0, 1);
+    });
+}
+
+#[test]
+fn law_a44_orders_calls_and_not_what_the_device_does() {
+    let write = What::Work { verb: Verb::Kernel, stream: C, accesses: vec![tracked(w(X))] };
+    with_all(|| calls().by(OTHER, write).k(D, &[tracked(r(X))]).races(0, 1));
+}
+
+#[test]
+fn law_a45_calls_about_an_event_without_order_of_their_threads_order_nothing() {
+    let wait = || What::Wait { event: E, stream: D, by: By::User };
+    let read = || What::Work { verb: Verb::Kernel, stream: D, accesses: vec![r(X)] };
+    let recorded = || calls().k(C, &[w(X)]).record(E, C);
+    with_all(|| {
+        recorded().by(OTHER, wait()).by(OTHER, read()).races(0, 3);
+        after(recorded(), OTHER, MAIN).by(OTHER, wait()).by(OTHER, read()).is_clean();
+        // The record that comes later here may as well have come before the wait.
+        let later = after(recorded(), OTHER, MAIN).by(OTHER, wait()).record(E, A);
+        later.by(OTHER, read()).races(0, 5);
+        // So may a record of a third thread.
+        let third = What::Record { event: E, stream: A, by: By::User };
+        let third = after(calls().by(2, third).k(C, &[w(X)]).record(E, C), OTHER, MAIN);
+        third.by(OTHER, wait()).by(OTHER, read()).races(1, 5);
+    });
+}
+
+#[test]
+fn law_a45_the_library_may_rely_on_the_record_that_a_wait_found() {
+    let wait = What::Wait { event: E, stream: D, by: By::User };
+    let read = What::Work { verb: Verb::Kernel, stream: D, accesses: vec![tracked(r(X))] };
+    with_all(|| {
+        let recorded = calls().k(C, &[tracked(w(X))]).record(E, C);
+        recorded.by(OTHER, wait).by(OTHER, read).is_clean();
+    });
+}
+
+#[test]
+fn law_a4_a_wait_in_a_blocking_stream_is_no_operation() {
+    with_all(|| {
+        let waited = calls().k(L, &[w(X)]).record(E, D).wait(E, A).sync(A);
+        waited.k(C, &[r(X)]).races(0, 4);
+        calls().k(L, &[w(X)]).k(A, &[]).sync(A).k(C, &[r(X)]).is_clean();
+        // What the event stands for is in the stream all the same.
+        calls().k(C, &[w(X)]).record(E, C).wait(E, A).sync(A).k(D, &[r(X)]).is_clean();
+    });
+}
+
+#[test]
+fn law_a13_an_allocation_neither_follows_the_legacy_stream_nor_holds_anything_back() {
+    with_all(|| {
+        let alloc = |calls: Calls, stream| calls.work(Verb::Alloc, stream, &[all(Y)]);
+        alloc(calls().k(L, &[w(X)]), A).sync(A).k(C, &[r(X)]).races(0, 3);
+        alloc(calls().k(A, &[w(X)]), L).k(B, &[r(X)]).races(0, 2);
+    });
+}
+
+#[test]
+fn a_call_that_waits_follows_what_came_before_its_begin() {
+    let begin = || What::Begin { stream: L };
+    let other = |access| What::Work { verb: Verb::Kernel, stream: A, accesses: vec![access] };
+    with_all(|| {
+        calls().k(A, &[w(X)]).by(MAIN, begin()).copy_now(PINNED, X).k(A, &[r(X)]).is_clean();
+        calls().by(MAIN, begin()).by(OTHER, other(w(X))).copy_now(PINNED, X).races(1, 2);
+        // Nor does the barrier of the call stand for what came in between.
+        let between = calls().by(MAIN, begin()).by(OTHER, other(w(Y))).copy_now(PINNED, X);
+        between.k(B, &[w(Y)]).races(1, 3);
+    });
+}
+
+#[test]
+fn a_stream_follows_what_its_creator_knows_and_not_the_one_before_it() {
+    let opened = |calls: Calls| {
+        let mut all = calls.by(MAIN, What::Open { stream: D });
+        all.0.lanes[D].follows = Some(C);
+        all
+    };
+    with_all(|| {
+        opened(calls().k(C, &[w(X)])).k(D, &[r(X)]).races(0, 2);
+        opened(calls().k(C, &[w(X)]).sync(C)).k(D, &[r(X)]).is_clean();
+    });
+}
+
+#[test]
+fn what_the_library_found_complete_orders_only_what_it_orders() {
+    let found = |write, read| {
+        let recorded = calls().k(C, &[write]).record(E, C);
+        recorded.by(OTHER, What::Settled { event: E }).k(D, &[read])
+    };
+    with_all(|| {
+        found(tracked(w(X)), tracked(r(X))).is_clean();
+        found(w(X), r(X)).races(0, 3);
+    });
+}
+
+#[test]
+fn law_a38_a_copy_at_once_between_devices_is_in_the_order_of_both() {
+    let copied = || {
+        let mut all = calls();
+        all.0.homes = [(X, 0), (Y, 1)].into();
+        all.k(FAR, &[w(Y)]).copy_now(X, Y)
+    };
+    with_all(|| {
+        copied().k(FAR, &[r(Y)]).is_clean();
+        // The block that is not known to lie there is not in that device's order.
+        let mut near = copied();
+        near.0.homes.remove(&Y);
+        near.races(0, 1);
+    });
+}
+
+#[test]
+fn who_finds_a_signal_set_follows_who_set_it() {
+    let set = What::Set { signal: 1, inside: None };
+    let read = What::Host { accesses: vec![r(PINNED)] };
+    let written = || calls().host(w(PINNED));
+    written().by(MAIN, set).by(OTHER, What::Found { signal: 1 }).by(OTHER, read.clone()).is_clean();
+    written().by(OTHER, read).races(0, 1);
+}
+
+#[test]
+fn who_finds_a_signal_of_a_host_function_follows_what_is_before_it_in_its_stream() {
+    let read = What::Host { accesses: vec![r(PINNED)] };
+    let set = |inside| What::Set { signal: 1, inside: Some(inside) };
+    let copied = calls().copy(C, X, PINNED).work(Verb::HostFn, C, &[]);
+    let found = copied.by(MAIN, set(1)).by(OTHER, What::Found { signal: 1 });
+    found.by(OTHER, read.clone()).is_clean();
+    let aside = calls().copy(C, X, PINNED).work(Verb::HostFn, D, &[]);
+    let found = aside.by(MAIN, set(1)).by(OTHER, What::Found { signal: 1 });
+    found.by(OTHER, read).races(0, 4);
 }

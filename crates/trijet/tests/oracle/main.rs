@@ -96,6 +96,28 @@ fn kept_programs_go_well_in_many_orders() {
     }
 }
 
+/// Programs of lanes that pass from stream to stream, in many orders, and with a record refused.
+#[test]
+fn kept_programs_of_lanes_go_well_in_many_orders() {
+    if !switches::on(switches::Switch::Threads) {
+        println!("left out: TRIJET_ORACLE has no `threads`");
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (number, text) in kept::OF_LANES.iter().enumerate() {
+        let mut program = text::parse(text).unwrap_or_else(|why| panic!("{why}: {text}"));
+        for refused in 0..10 {
+            let refusal = (refused > 0).then_some((trijet::Verb::EventRecord, refused));
+            program.refusals = refusal.into_iter().collect();
+            let failed = (0..20).find_map(|seed| Some((seed, examine(&program, seed).err()?)));
+            wrong.extend(failed.map(|(seed, why)| {
+                format!("program {number}, record {refused} refused, order {seed}: {why}")
+            }));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The tests above can fail: without one wait some program computes something else. And nothing
 /// hangs for want of a wait.
 #[test]

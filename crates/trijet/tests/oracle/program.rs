@@ -359,6 +359,15 @@ pub(crate) struct Phase {
     pub(crate) scripts: Vec<Vec<Step>>,
 }
 
+impl Phase {
+    /// Whether scripts wait for each other, or end after their threads do.
+    pub(crate) fn needs_turns(&self) -> bool {
+        self.scripts.iter().flatten().any(|step| {
+            matches!(step, Step::Take { .. } | Step::Receive { .. } | Step::Renew { .. })
+        })
+    }
+}
+
 /// A step by its phase, its script there, and its number in that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct At {

@@ -620,15 +620,6 @@ fn deal(phase: &Phase, mut held: Buffers) -> (Vec<Buffers>, Buffers) {
 }
 
 impl World<'_> {
-    /// Whether scripts of the phase wait for each other, or end before their threads do.
-    fn needs_turns(&self, number: usize) -> bool {
-        let steps = self.program.phases[number].scripts.iter().flatten();
-        let mut waits = steps.filter(|step| {
-            matches!(step, Step::Take { .. } | Step::Receive { .. } | Step::Renew { .. })
-        });
-        waits.next().is_some()
-    }
-
     fn phase(&self, number: usize, held: Buffers) -> Told<Buffers> {
         let phase = &self.program.phases[number];
         let (owned, shared) = deal(phase, held);
@@ -645,8 +636,9 @@ impl World<'_> {
             Turns::Executor => Some(0),
             Turns::Drawn(seed) => Some(seed),
         };
-        let by_turns = self.turns != Turns::Executor || self.needs_turns(number);
-        let ends = if by_turns && (scripts.len() > 1 || self.needs_turns(number)) {
+        // One script alone runs on the main thread, unless its thread is to end.
+        let has_turns = self.turns != Turns::Executor && scripts.len() > 1;
+        let ends = if has_turns || phase.needs_turns() {
             let table = Table::new(phase, locked(&self.gates).clone(), seed);
             thread::scope(|scope| {
                 let all = scripts.into_iter().enumerate().map(|(script, running)| {

@@ -56,6 +56,8 @@ pub(crate) struct Expected {
     pub(crate) left: BTreeMap<usize, Words>,
     pub(crate) notes: BTreeMap<Line, Vec<At>>,
     failed: BTreeSet<At>,
+    /// Calls are refused: what is left may not be readable.
+    pub(crate) refuses: bool,
 }
 
 fn words_differ(mine: &[Option<u64>], theirs: Option<&Vec<u64>>) -> Option<String> {
@@ -84,7 +86,7 @@ impl Expected {
                 return Some(format!("the read at {at:?} {how}"));
             }
         }
-        let is_left = |buffer: &usize| self.failed.is_empty() || found.left.contains_key(buffer);
+        let is_left = |buffer: &usize| !self.refuses || found.left.contains_key(buffer);
         for (buffer, mine) in self.left.iter().filter(|(buffer, _)| is_left(buffer)) {
             if let Some(how) = words_differ(mine, found.left.get(buffer)) {
                 return Some(format!("buffer b{buffer} {how}"));
