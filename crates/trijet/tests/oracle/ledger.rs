@@ -107,8 +107,7 @@ impl Reader {
             | OpKind::Fault { .. }
             | OpKind::Ran
             | OpKind::Name { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent => return,
+            | OpKind::ThreadGone => return,
             _ => {}
         }
         if let OpKind::Signal { signal, what, inside } = op.kind {
@@ -140,51 +139,29 @@ impl Reader {
             let call = self.history.push(op.thread, What::Host { accesses });
             return self.label(call, op);
         }
+        // Other kinds order nothing.
+        if op.kind.is_in_stream() {
+            self.in_stream(op);
+        }
+    }
+
+    /// Work, a record or a wait.
+    fn in_stream(&mut self, op: &Op) {
         let stream = self.lane(op);
-        let verb = match &op.kind {
-            OpKind::Alloc => Verb::Alloc,
-            OpKind::Free => Verb::Free,
-            OpKind::Copy => Verb::Copy,
-            OpKind::CopyNow => Verb::CopyNow,
-            OpKind::Batch(SourceOrder::Stream) => Verb::Batch(Sources::InStreamOrder),
-            OpKind::Batch(SourceOrder::DuringCall) => Verb::Batch(Sources::DuringCall),
-            OpKind::Batch(SourceOrder::Any) => Verb::Batch(Sources::AnyTime),
-            OpKind::Fill => Verb::Fill,
-            OpKind::FillNow => Verb::FillNow,
-            OpKind::Kernel => Verb::Kernel,
-            OpKind::HostFn => Verb::HostFn,
-            OpKind::Sync { .. }
-            | OpKind::Host
-            | OpKind::Open
-            | OpKind::AllocNow
-            | OpKind::FreeNow
-            | OpKind::Fault { .. }
-            | OpKind::Gone { .. }
-            | OpKind::Signal { .. }
-            | OpKind::Begin
-            | OpKind::Ran
-            | OpKind::Settled { .. }
-            | OpKind::Name { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent
-            | OpKind::Call(_) => unreachable!("they are read above"),
+        let what = match &op.kind {
             OpKind::Record { event, by } => {
-                let what = What::Record { event: self.event(*event), stream, by: asked(*by) };
-                let call = self.history.push(op.thread, what);
-                self.label(call, op);
-                return;
+                What::Record { event: self.event(*event), stream, by: asked(*by) }
             }
             OpKind::Wait { event, by, .. } => {
-                let (event, by) = (self.event(*event), asked(*by));
-                let call = self.history.push(op.thread, What::Wait { event, stream, by });
-                self.label(call, op);
-                return;
+                What::Wait { event: self.event(*event), stream, by: asked(*by) }
             }
+            kind => What::Work { verb: verb(kind), stream, accesses: self.accesses(op) },
         };
-        let accesses = self.accesses(op);
-        let what = What::Work { verb, stream, accesses };
+        let is_work = matches!(what, What::Work { .. });
         let call = self.history.push(op.thread, what);
-        self.positions.insert(op.position, call);
+        if is_work {
+            self.positions.insert(op.position, call);
+        }
         self.label(call, op);
     }
 
@@ -251,6 +228,23 @@ impl Reader {
         self.claims(call, op);
         let site = op.site.as_ref().map_or_else(String::new, |site| format!(" ({site})"));
         self.history.calls[call].label = format!("`{}` at {}{site}", op.label, op.position);
+    }
+}
+
+fn verb(kind: &OpKind) -> Verb {
+    match kind {
+        OpKind::Alloc => Verb::Alloc,
+        OpKind::Free => Verb::Free,
+        OpKind::Copy => Verb::Copy,
+        OpKind::CopyNow => Verb::CopyNow,
+        OpKind::Batch(SourceOrder::Stream) => Verb::Batch(Sources::InStreamOrder),
+        OpKind::Batch(SourceOrder::DuringCall) => Verb::Batch(Sources::DuringCall),
+        OpKind::Batch(SourceOrder::Any) => Verb::Batch(Sources::AnyTime),
+        OpKind::Fill => Verb::Fill,
+        OpKind::FillNow => Verb::FillNow,
+        OpKind::Kernel => Verb::Kernel,
+        OpKind::HostFn => Verb::HostFn,
+        other => unreachable!("{other:?} puts no work into a stream"),
     }
 }
 

@@ -61,8 +61,9 @@ const NAMES: [(Switch, &str); 14] = [
     (Manual, "manual"),
 ];
 
-/// What is on when nothing else is asked for.
-const USUAL: &[Switch] = &[];
+/// What is on when nothing else is asked for. The others wait for what is not mended yet; in the end
+/// all are on.
+const USUAL: &[Switch] = &[Churn, Signals, Manual, Orders];
 
 /// Which of them `asked` turns on.
 fn chosen(asked: &str) -> Vec<Switch> {

@@ -57,7 +57,7 @@ impl<'a> Table<'a> {
         let waits = |state: &mut State<'_>| {
             let is_open = state.next[script].is_none_or(|step| state.gates.is_open(step));
             let is_mine = state.prng.is_none() || state.turn == Some(script);
-            !state.failed && !(is_open && is_mine)
+            !(state.failed || is_open && is_mine)
         };
         let state = self.changed.wait_while(self.lock(), waits);
         !state.expect("no code panics under the lock of turns").failed
