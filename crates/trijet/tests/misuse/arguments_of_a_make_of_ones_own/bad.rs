@@ -13,5 +13,6 @@ impl<'a> ArgsFor<'a, (u64,)> for Raw {
 }
 
 fn main() -> Result<()> {
-    Raw(7).push_all(&mut Args::new())
+    drop(Raw(7));
+    Ok(())
 }
