@@ -14,7 +14,6 @@ thread_local! {
 
 /// What the calling thread enqueues from now on has this position, or none that is known.
 #[inline]
-#[cfg_attr(not(test), expect(dead_code, reason = "the lanes say it once they are recorded"))]
 pub(crate) fn set(position: Option<Position>) {
     ENQUEUED.set(position);
 }

@@ -6,6 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 pub(in crate::device) use crate::device::host::mem::HostBytes;
+pub(crate) use crate::device::host::mem::RangeGuard;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 pub(crate) mod block;
 pub mod buffer;
 pub mod copy;
+pub mod host_fn;
 mod manual;
 pub mod pinned;
 pub mod scope;

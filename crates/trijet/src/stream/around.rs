@@ -9,6 +9,7 @@ use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::{Engine, Op, StreamClass};
 use crate::base::mutant;
+use crate::device::culprit;
 use crate::device::driver::Driver;
 use std::panic::Location;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub(super) struct Aside {
     pub(super) called: Option<Reading>,
     /// What it is enqueued under, where a recorder wants the engines' times.
     pub(super) tag: Option<u64>,
+    /// The device was told its position, which a record has: an error can name it.
+    pub(super) is_named: bool,
 }
 
 impl State {
@@ -85,11 +88,26 @@ impl LaneRef {
         if spec.engine != Engine::None {
             aside.tag = state.recorders.iter().find_map(|recorder| recorder.tag());
         }
-        // Last, because the operation alone is enqueued under it.
+        // Last, because the operation alone is enqueued under these.
         if aside.tag.is_some() {
             self.driver().activity_tag(aside.tag);
         }
+        aside.is_named = !state.recorders.is_empty();
+        if aside.is_named {
+            culprit::set(Some(Position { lane: self.id, seq: state.seq + 1 }));
+        }
         Ok(())
+    }
+
+    /// The driver's call is over: what the thread enqueues next is something else.
+    #[inline]
+    pub(super) fn enqueued(&self, aside: &Aside) {
+        if aside.tag.is_some() {
+            self.driver().activity_tag(None);
+        }
+        if aside.is_named {
+            culprit::set(None);
+        }
     }
 
     /// Notes the operation that has just been enqueued in the records of its lane.

@@ -551,9 +551,7 @@ impl LaneRef {
             return self.enqueue_waiting((spec, uses, crossed), (turn, state), &aside, run);
         }
         let result = self.call(&state, uses, run);
-        if aside.tag.is_some() {
-            self.driver().activity_tag(None);
-        }
+        self.enqueued(&aside);
         let result = result?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         let position = self.count(&mut state);

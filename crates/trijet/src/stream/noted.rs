@@ -177,7 +177,7 @@ impl Universe {
             return;
         }
         let Some(begun) = self.begin_call() else { return };
-        self.note_call(begun, OpKind::Fault { culprit: None }, device, |op| {
+        self.note_call(begun, OpKind::Fault { culprit: error.culprit() }, device, |op| {
             op.label = Cow::Owned(error.to_string());
         });
     }

@@ -7,11 +7,13 @@ use super::device::Shared;
 use super::event::{Event, Ticket};
 use super::lane::{Call, LaneRef, Mark, Records, Returns, Spec};
 use super::ready::{Point, Ready};
+use super::track::Use;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Engine, OpKind};
+use crate::base::ledger::{Engine, Mode, OpKind};
 use crate::base::mutant;
-use crate::device::driver::{Driver, Readiness, StreamHandle, StreamKind};
+use crate::device::driver::{Driver, HostFn, Readiness, StreamHandle, StreamKind};
+use crate::device::memory::Span;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,21 +135,33 @@ impl Stream {
     /// Runs `run` on a thread of the driver after everything enqueued so far; later work of this
     /// stream waits for it. It must not call this crate: every call inside returns `InCallback`.
     /// A panic is caught and returned by the next synchronisation. It is dropped exactly once,
-    /// even when it is never called because the device was lost.
+    /// even when it is never called because the device was lost. For one that uses page-locked memory
+    /// there is [`Stream::host_fn_with`].
     ///
     /// # Errors
     /// What the driver reports; `run` is dropped then.
     #[track_caller]
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", Location::caller());
+        self.enqueue_host_fn(Box::new(run), &[], &[], Location::caller())
+    }
+
+    /// A host function that uses memory: `uses` orders it, `touches` are its bytes.
+    pub(crate) fn enqueue_host_fn(
+        &self,
+        run: HostFn,
+        uses: &[Use<'_>],
+        touches: &[(Span, Mode)],
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", site);
         let lane = self.lane();
         let at = (lane.device, lane.id, lane.class());
-        let (slot, call) = lane.universe.host_fns.admit(at, Location::caller(), Box::new(run));
+        let (slot, call) = lane.universe.host_fns.admit(at, site, run);
         let enqueue = |driver: &dyn Driver, stream, position: Position| {
             slot.number(position.seq);
-            driver.host_fn(stream, call, &[])
+            driver.host_fn(stream, call, touches)
         };
-        lane.enqueue_at(&spec, &[], enqueue).map(|_| ()).inspect_err(|_| slot.empty())
+        lane.enqueue_at(&spec, uses, enqueue).map(|_| ()).inspect_err(|_| slot.empty())
     }
 
     /// Makes future work of this stream wait for what `event` stands for at this call (law A7).

@@ -67,9 +67,7 @@ impl LaneRef {
         let next = Position { lane: self.id, seq: before.seq + 1 };
         let result = run(self.driver(), self.stream, next);
         drop(held);
-        if aside.tag.is_some() {
-            self.driver().activity_tag(None);
-        }
+        self.enqueued(aside);
         let turn = self.legacy.as_ref().map(LegacyOrder::bare_turn);
         let mut state = self.lane().lock();
         let is_next = state.seq == before.seq;

@@ -35,6 +35,26 @@ pub(crate) fn a_host_function_runs_after_prior_and_before_later_work(
     Ok(())
 }
 
+/// Law A27, for a function that declares what it uses: writers on other streams come before it, and
+/// later users after it.
+pub(crate) fn a_host_function_is_ordered_by_the_memory_it_declares(device: &Device) -> Result<()> {
+    let (a, b) = (device.stream()?, device.stream()?);
+    let x = upload(device, &a, &words(31, 64))?;
+    let (mut landed, mut sum) = (device.pinned::<u64>(64)?, device.pinned::<u64>(1)?);
+    sum.write()?.fill(0);
+    let gate = Gate::on(device, &a)?;
+    a.copy(&x, &mut landed)?;
+    b.host_fn_with((&landed, &mut sum), |(landed, sum)| {
+        sum[0] = landed.iter().fold(0, |sum, word| sum ^ word);
+    })?;
+    // It reads `landed` until then: this comes after it, on a third stream.
+    device.stream()?.fill_bytes(&mut landed, 0)?;
+    gate.open();
+    assert_eq!(sum.read()?[0], words(31, 64).iter().fold(0, |sum, word| sum ^ word));
+    assert!(landed.read()?.iter().all(|word| *word == 0));
+    Ok(())
+}
+
 /// `resume_unwind` panics without the message on standard error.
 pub(crate) fn a_panic_of_a_host_function_is_returned_once(device: &Device) -> Result<()> {
     let stream = device.stream()?;

@@ -50,6 +50,7 @@ macro_rules! for_each_case {
             copies::a_stream_knows_nothing_of_the_waits_of_one_that_was_dropped
             copies::a_scope_lands_its_downloads
             host::a_host_function_runs_after_prior_and_before_later_work
+            host::a_host_function_is_ordered_by_the_memory_it_declares
             host::a_panic_of_a_host_function_is_returned_once
             host::the_api_refuses_calls_inside_a_host_function
             host::a_buffer_dropped_inside_a_host_function_is_freed_later

@@ -186,7 +186,7 @@ impl HostBytes {
 
 /// A locked byte range of memory that somebody holds meanwhile.
 #[derive(Debug)]
-pub(in crate::device) struct RangeGuard<'a> {
+pub(crate) struct RangeGuard<'a> {
     bytes: &'a HostBytes,
     range: Range<u64>,
     mode: Mode,
@@ -199,11 +199,7 @@ impl<'a> RangeGuard<'a> {
     }
 
     /// The same for a part of `memory`.
-    pub(in crate::device::host) fn of_part(
-        memory: &'a Memory,
-        range: Range<u64>,
-        mode: Mode,
-    ) -> Option<Self> {
+    pub(crate) fn of_part(memory: &'a Memory, range: Range<u64>, mode: Mode) -> Option<Self> {
         let bytes = memory.host()?;
         let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
         let taken = take(&mut locks, bytes.in_region(&range), mode);
@@ -212,7 +208,7 @@ impl<'a> RangeGuard<'a> {
     }
 
     /// The locked bytes.
-    pub(in crate::device) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the lock excludes every writer among the executors for the guard's life; a
         // user's guard over page-locked memory exists only while no operation on it runs.
         unsafe { self.bytes.slice(self.range.clone()) }
@@ -222,7 +218,7 @@ impl<'a> RangeGuard<'a> {
     ///
     /// # Panics
     /// When the lock is only for reading.
-    pub(in crate::device) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.mode.writes(), "a read lock gives no mutable bytes");
         // SAFETY: the lock is exclusive for the guard's life, and `&mut self` makes this slice
         // the only one from this guard.

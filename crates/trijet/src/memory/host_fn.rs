@@ -1,0 +1,177 @@
+//! Host functions that use host memory: they declare it at their enqueue call and are handed slices
+//! of it when the stream gets there.
+//!
+//! The declaration orders the function like any other operation: after the writers of what it reads
+//! and the users of what it writes, on whatever stream, and later users come after it. The bytes are
+//! reached under the locks that the operations of the host device take too, so that memory which the
+//! program orders itself, and orders wrongly, is a wrong result and not a data race.
+#![forbid(unsafe_code)]
+
+use super::buffer::{AsView, AsViewMut, Buffer, Element};
+use super::pinned::OnHost;
+use crate::base::error::Result;
+use crate::base::ledger::Mode;
+use crate::device::memory::{RangeGuard, Span};
+use crate::stream::Stream;
+use crate::stream::track::Use;
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+/// What a host function declares.
+#[derive(Debug, Default)]
+pub struct Declared<'b> {
+    uses: SmallVec<[Use<'b>; 4]>,
+    touches: SmallVec<[(Span, Mode); 4]>,
+}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "nobody else is to implement it")]
+    pub trait Sealed {}
+}
+
+/// Memory of the host that a host function can be given: `&` a buffer to read it, `&mut` to write it.
+/// Only this crate implements it.
+pub trait HostUse<'b>: sealed::Sealed {
+    /// A share in the memory, until the function has run.
+    type Held: Send + 'static;
+    /// The bytes while the function runs.
+    type Locked<'a>;
+    /// What the function is handed.
+    type Slice<'a>;
+
+    /// Declares the use.
+    fn declare(self, declared: &mut Declared<'b>) -> Self::Held;
+    /// Takes the bytes.
+    fn lock(held: &Self::Held) -> Self::Locked<'_>;
+    /// The elements.
+    fn slice<'a>(locked: &'a mut Self::Locked<'_>) -> Self::Slice<'a>;
+}
+
+/// A share in elements.
+#[derive(Debug)]
+pub struct Held<T>(Span, PhantomData<fn() -> T>);
+
+/// Elements that a host function has for itself, or that nothing writes while it runs.
+#[derive(Debug)]
+pub struct Locked<'a>(RangeGuard<'a>);
+
+impl<T> Held<T> {
+    fn lock(&self, mode: Mode) -> Locked<'_> {
+        let guard = RangeGuard::of_part(self.0.memory(), self.0.range(), mode);
+        Locked(
+            guard
+                .expect("the program orders other uses of the same bytes before or after this one"),
+        )
+    }
+}
+
+impl<T: Element, S: OnHost> sealed::Sealed for &Buffer<T, S> {}
+impl<T: Element, S: OnHost> sealed::Sealed for &mut Buffer<T, S> {}
+
+impl<'b, T: Element, S: OnHost> HostUse<'b> for &'b Buffer<T, S> {
+    type Held = Held<T>;
+    type Locked<'a> = Locked<'a>;
+    type Slice<'a> = &'a [T];
+
+    fn declare(self, declared: &mut Declared<'b>) -> Held<T> {
+        let view = self.as_view();
+        declared.uses.push(view.read_use());
+        declared.touches.push((view.span(), Mode::Read));
+        Held(view.span(), PhantomData)
+    }
+
+    fn lock(held: &Held<T>) -> Locked<'_> {
+        held.lock(Mode::Read)
+    }
+
+    fn slice<'a>(locked: &'a mut Locked<'_>) -> &'a [T] {
+        bytemuck::cast_slice(locked.0.bytes())
+    }
+}
+
+impl<'b, T: Element, S: OnHost> HostUse<'b> for &'b mut Buffer<T, S> {
+    type Held = Held<T>;
+    type Locked<'a> = Locked<'a>;
+    type Slice<'a> = &'a mut [T];
+
+    fn declare(self, declared: &mut Declared<'b>) -> Held<T> {
+        let view = self.as_view_mut();
+        declared.uses.push(view.write_use(Mode::ReadWrite));
+        declared.touches.push((view.span(), Mode::ReadWrite));
+        Held(view.span(), PhantomData)
+    }
+
+    fn lock(held: &Held<T>) -> Locked<'_> {
+        held.lock(Mode::ReadWrite)
+    }
+
+    fn slice<'a>(locked: &'a mut Locked<'_>) -> &'a mut [T] {
+        bytemuck::cast_slice_mut(locked.0.bytes_mut())
+    }
+}
+
+macro_rules! tuples {
+    ($(($($use:ident $at:tt),*))*) => {$(
+        impl<$($use: sealed::Sealed),*> sealed::Sealed for ($($use,)*) {}
+
+        impl<'b, $($use: HostUse<'b>),*> HostUse<'b> for ($($use,)*) {
+            type Held = ($($use::Held,)*);
+            type Locked<'a> = ($($use::Locked<'a>,)*);
+            type Slice<'a> = ($($use::Slice<'a>,)*);
+
+            fn declare(self, declared: &mut Declared<'b>) -> Self::Held {
+                ($(self.$at.declare(declared),)*)
+            }
+
+            fn lock(held: &Self::Held) -> Self::Locked<'_> {
+                ($($use::lock(&held.$at),)*)
+            }
+
+            fn slice<'a>(locked: &'a mut Self::Locked<'_>) -> Self::Slice<'a> {
+                ($($use::slice(&mut locked.$at),)*)
+            }
+        }
+    )*};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+}
+
+impl Stream {
+    /// [`Stream::host_fn`] for a function that uses host memory: a buffer, or up to four in a tuple,
+    /// `&` to read and `&mut` to write. It is handed their elements, and is ordered by them: writers of
+    /// what it reads come before it on whatever stream, and who uses them later comes after it.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let (s, other) = (device.stream()?, device.stream()?);
+    /// let (mut h, mut sums) = (device.pinned::<u32>(4)?, device.pinned::<u32>(1)?);
+    /// s.fill_bytes(&mut h, 1)?;
+    /// other.host_fn_with((&h, &mut sums), |(h, sums)| sums[0] = h.iter().sum())?;
+    /// assert_eq!(sums.read()?[0], 4 * 0x0101_0101);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Stream::host_fn`]; `InvalidValue` for a buffer of another driver than the stream.
+    #[track_caller]
+    pub fn host_fn_with<'b, U: HostUse<'b>>(
+        &self,
+        uses: U,
+        run: impl for<'a> FnOnce(U::Slice<'a>) + Send + 'static,
+    ) -> Result<()> {
+        let mut declared = Declared::default();
+        let held = uses.declare(&mut declared);
+        let run = move || {
+            let mut locked = U::lock(&held);
+            run(U::slice(&mut locked));
+        };
+        let Declared { uses, touches } = &declared;
+        self.enqueue_host_fn(Box::new(run), uses, touches, Location::caller())
+    }
+}
