@@ -12,3 +12,4 @@ mod log;
 mod pitfalls;
 mod signals;
 mod streams;
+mod waits;

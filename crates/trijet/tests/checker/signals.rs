@@ -1,13 +1,10 @@
 //! Cases 32 and 33: what host threads and host functions wait for from each other. The record has
 //! what was called, so that a program is flagged that hung, that gave up, or that was lucky.
 
-use super::live::{devices, found, recorded};
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
-use std::time::Duration;
 use trijet::base::ledger::Signalled::{Found, Gone, Set, Wait};
 use trijet::base::ledger::{OpKind, Outcome, Waited};
-use trijet::check::{Checker, Class, Conflict, Options, Severity, Verdict, check};
-use trijet::{Device, HostConfig, Result, Signal, Stream};
+use trijet::check::{Checker, Class, Conflict, Options, Severity};
 
 /// Signals.
 const S: u64 = 1;
@@ -266,142 +263,4 @@ fn signals_that_are_gone_are_forgotten() {
     }
     let verdict = checker.finish();
     assert_eq!((verdict.findings.len(), verdict.more), (400, 0));
-}
-
-/// A program with a host function that waits, and gives up at once.
-fn gives_up(then: impl FnOnce(&Device, &Stream, &Stream, &Signal) -> Result<()>) -> Verdict {
-    let ops = recorded(|device, a, b| {
-        let signal = device.signal();
-        let waits = signal.clone();
-        a.host_fn(move || assert!(waits.wait_timeout(Duration::ZERO) || !waits.is_set()))?;
-        then(device, a, b, &signal)
-    });
-    check(&ops)
-}
-
-fn classes(verdict: &Verdict) -> Vec<Class> {
-    verdict.findings.iter().map(|finding| finding.class).collect()
-}
-
-/// Case 32 as it runs. That the checker which reads along says the same is in `recorded`.
-#[test]
-fn a_program_that_only_a_timeout_saves_is_flagged() {
-    let late = gives_up(|_, a, _, signal| {
-        a.synchronize()?;
-        signal.set();
-        Ok(())
-    });
-    assert_eq!(classes(&late), DEADLOCK, "{late}");
-    let text = late.to_string();
-    assert!(text.matches("signals.rs:").count() >= 3, "{text}");
-    assert!(text.contains("-> host function #"), "{text}");
-    let early = gives_up(|_, a, _, signal| {
-        signal.set();
-        a.synchronize()
-    });
-    assert_eq!(classes(&early), [], "{early}");
-}
-
-/// Case 33 as it runs.
-#[test]
-fn host_functions_of_two_streams_that_need_an_order_are_flagged() {
-    let program = |ordered: bool| {
-        recorded(|device, a, b| {
-            let (signal, event) = (device.signal(), device.event()?);
-            let (sets, waits) = (signal.clone(), signal);
-            b.host_fn(move || sets.set())?;
-            if ordered {
-                event.record(b)?;
-                a.wait(&event)?;
-            }
-            a.host_fn(move || assert!(waits.wait_timeout(Duration::ZERO) || !waits.is_set()))?;
-            device.synchronize()
-        })
-    };
-    let (classes, verdict) = found(&program(false));
-    assert_eq!(classes, RISK, "{verdict}");
-    let ops = program(true);
-    assert_eq!(found(&ops).0, []);
-    let ends = ops.iter().filter(|op| matches!(op.kind, OpKind::Signal { what: Gone, .. }));
-    assert_eq!(ends.count(), 1);
-}
-
-/// While the first thread waits for the stream, another one sets: nobody waits for himself.
-#[test]
-fn another_thread_sets_while_the_first_one_waits() -> Result<()> {
-    let device = Device::builder().host(HostConfig::default());
-    let device = device.check(Options::default()).open()?;
-    let stream = device.stream()?;
-    let (signal, begun) = (device.signal(), device.signal());
-    let (waits, begins) = (signal.clone(), begun.clone());
-    stream.host_fn(move || {
-        begins.set();
-        waits.wait();
-    })?;
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            begun.wait();
-            signal.set();
-        });
-        stream.synchronize()
-    })?;
-    let verdict = device.verdict().expect("it is checked");
-    assert!(verdict.findings.is_empty(), "{verdict}");
-    Ok(())
-}
-
-/// A program that hangs has a verdict: the records behind its wait are looked at as well.
-#[test]
-fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
-    // Rounds of looking; a machine that is busy needs some.
-    const LOOKS_MAX: usize = 10_000_000;
-    let device = Device::builder().host(HostConfig::default());
-    let device = device.check(Options::default()).open()?;
-    let signal = device.signal();
-    let said = std::thread::scope(|scope| {
-        let hangs = scope.spawn(|| {
-            let (stream, waits) = (device.stream()?, signal.clone());
-            stream.host_fn(move || waits.wait())?;
-            stream.synchronize()
-        });
-        let mut looks = (0..LOOKS_MAX).map(|_| {
-            std::thread::yield_now();
-            device.verdict().expect("it is checked")
-        });
-        let said = looks.find(|verdict| !verdict.findings.is_empty());
-        signal.set();
-        hangs.join().expect("no panic")?;
-        Ok::<_, trijet::Error>(said)
-    })?;
-    let said = said.expect("it hung for long enough");
-    assert_eq!(classes(&said), DEADLOCK, "{said}");
-    assert!(said.to_string().contains("nothing has set"), "{said}");
-    let after = device.verdict().expect("it is checked");
-    assert!(after.findings.is_empty(), "{after}");
-    Ok(())
-}
-
-/// A hand-over by a signal orders what two threads do with memory of the host.
-#[test]
-fn a_signal_is_an_order_between_threads() -> Result<()> {
-    let program = |signals: bool| -> Result<Verdict> {
-        let device = &devices(1)[0];
-        let mut h = device.pinned::<u64>(64)?;
-        let handed = device.signal();
-        h.write()?.fill(1);
-        handed.set();
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                if signals {
-                    assert!(handed.is_set());
-                }
-                h.write().map(|mut words| words.fill(2))
-            });
-            other.join().expect("no panic")
-        })?;
-        Ok(device.verdict().expect("it is checked"))
-    };
-    assert_eq!(classes(&program(true)?), []);
-    assert_eq!(classes(&program(false)?), [Class::Host(Conflict::Waw)]);
-    Ok(())
 }
