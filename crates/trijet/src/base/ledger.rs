@@ -189,6 +189,19 @@ pub enum Signalled {
     Gone,
 }
 
+/// What was done with a handle of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Handled {
+    /// It is the first one: the signal was made.
+    Made,
+    /// It was cloned from another one.
+    Cloned,
+    /// The thread or host function used it that had not used it last.
+    Used,
+    /// It was dropped.
+    Dropped,
+}
+
 /// What a record is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpKind {
@@ -285,6 +298,17 @@ pub enum OpKind {
     },
     /// The host thread has ended: it makes no more calls.
     ThreadGone,
+    /// A handle of a signal: whoever has none cannot set the signal. Says nothing of any thread's order.
+    Handle {
+        /// Which signal.
+        signal: u64,
+        /// Which handle of it.
+        handle: u64,
+        /// What was done with it.
+        what: Handled,
+        /// The host function that did it; `None` when the thread did.
+        inside: Option<Position>,
+    },
     /// A future of memory was made. Whoever is lent the memory by it follows what its maker knew to be
     /// complete: that is why the future does not wait for it.
     Lent,
@@ -320,7 +344,8 @@ impl OpKind {
             | Self::Settled { .. }
             | Self::Name { .. }
             | Self::ThreadGone
-            | Self::Lent => false,
+            | Self::Lent
+            | Self::Handle { .. } => false,
         }
     }
 

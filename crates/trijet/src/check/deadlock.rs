@@ -10,7 +10,8 @@ use super::order::{Actor, Hop, Stuck};
 use crate::base::ledger::{OpKind, Signalled};
 
 impl Context<'_> {
-    pub(super) fn stuck(&self, stuck: &Stuck) -> Option<Finding> {
+    /// `culprit` is the operation with which the context was lost, if it was.
+    pub(super) fn stuck(&self, stuck: &Stuck, culprit: Option<u64>) -> Option<Finding> {
         let hop = stuck.hops.first()?;
         let class = if stuck.first.is_some() { Class::DeadlockRisk } else { Class::Deadlock };
         let second = find(self.parties, hop.answer)?.clone();
@@ -18,6 +19,7 @@ impl Context<'_> {
         finding.first = Some(find(self.parties, hop.need.op)?.clone());
         match stuck.first {
             Some(first) => self.risky(hop, first, &mut finding),
+            None if self.is_alone(&stuck.hops) => self.unanswered(hop, culprit, &mut finding),
             None => self.cyclic(&stuck.hops, &mut finding),
         }
         Some(finding)
@@ -39,6 +41,44 @@ impl Context<'_> {
             waiter.unwrap_or(hop.need.op)
         );
         finding.rules = vec!["A28"];
+    }
+
+    /// Nothing but the one that waits could set it, or nothing at all.
+    fn is_alone(&self, hops: &[Hop]) -> bool {
+        let [hop] = hops else { return false };
+        let is_set =
+            |party: &Party| matches!(party.kind, OpKind::Signal { what: Signalled::Set, .. });
+        hop.by == hop.need.by && !find(self.parties, hop.answer).is_some_and(is_set)
+    }
+
+    fn unanswered(&self, hop: &Hop, culprit: Option<u64>, finding: &mut Finding) {
+        let signal = hop.need.signal;
+        let never_run = self.order.never_run();
+        let lost = never_run.first().and_then(|op| find(self.parties, *op));
+        let Some(lost) = lost.filter(|_| culprit.is_some()) else {
+            finding.known = format!(
+                "{} waits; no other thread or host function can set signal {signal} any more",
+                self.actor(hop.need.by)
+            );
+            finding.fix = format!(
+                "set signal {signal} on a thread that still runs, or in a host function that comes \
+                 before the wait"
+            );
+            finding.rules = vec!["A2"];
+            return;
+        };
+        finding.second = lost.clone();
+        let by = culprit.and_then(|op| find(self.parties, op));
+        let by = by.map_or_else(
+            || "its device was lost".to_owned(),
+            |by| format!("{} failed", self.called(by)),
+        );
+        finding.known = format!("{by}, and a host function is not called after that");
+        finding.fix =
+            "wait for the signal with a limit, and for the stream as well: that reports the \
+                       loss"
+                .to_owned();
+        finding.rules = vec!["A29"];
     }
 
     fn cyclic(&self, hops: &[Hop], finding: &mut Finding) {

@@ -3,10 +3,10 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::Threads;
 use super::hazard::{Class, Conflict, Party};
-use super::order::{Moment, Order, Seen, Stamp, Step, Thread};
+use super::order::{Moment, Order, Owner, Seen, Stamp, Step, Thread};
 use super::report::Names;
+use super::{Options, Threads};
 use crate::base::ledger::{OpKind, Place, StreamClass};
 
 /// Everything an explanation may look at.
@@ -68,6 +68,12 @@ fn cause(waits: &[Seen], at: Stamp) -> Option<Cause<'_>> {
     latest.find(|seen| seen.recorded.is_none()).map(Cause::Unrecorded)
 }
 
+impl<'a> Context<'a> {
+    pub(super) fn new(order: &'a Order, options: &'a Options, parties: &'a [Party]) -> Self {
+        Self { order, names: &options.names, threads: options.threads, parties }
+    }
+}
+
 impl Context<'_> {
     /// A record's place in the program, or its number.
     pub(super) fn place(&self, op: u64) -> String {
@@ -77,9 +83,10 @@ impl Context<'_> {
 
     pub(super) fn explain(&self, pair: &Pair<'_>) -> Explained {
         let mut said = match self.order.owner(pair.at) {
-            Ok(_) if pair.moment == Moment::Work => self.between_streams(pair),
-            Ok(_) => self.host_after_stream(pair),
-            Err(thread) => self.after_thread(pair, thread),
+            Owner::Stream(_) if pair.moment == Moment::Work => self.between_streams(pair),
+            Owner::Stream(_) => self.host_after_stream(pair),
+            Owner::Thread(thread) => self.after_thread(pair, Some(thread)),
+            Owner::Unknown => self.after_thread(pair, None),
         };
         match pair.class {
             Class::UseBeforeAlloc => said.rules.insert(0, "A21"),
@@ -183,8 +190,11 @@ impl Context<'_> {
 
     /// The position up to which the second follows the stream of the first.
     fn reached(&self, pair: &Pair<'_>) -> u64 {
-        let known = self.order.before(pair.step, pair.moment).get(pair.at.lane);
-        let offset = self.order.owner(pair.at).map_or(0, |lane| lane.offset);
+        let known = self.order.before(pair.step, pair.moment).sure.get(pair.at.lane);
+        let offset = match self.order.owner(pair.at) {
+            Owner::Stream(lane) => lane.offset,
+            Owner::Thread(_) | Owner::Unknown => 0,
+        };
         known.saturating_add(offset)
     }
 

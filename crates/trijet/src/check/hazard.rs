@@ -8,6 +8,7 @@ use crate::base::id::{BlockId, DeviceId, Position};
 use crate::base::ledger::{Op, OpKind, Site, StreamClass};
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How two accesses to the same bytes conflict, in the order of their calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,6 +53,9 @@ pub enum Class {
     FreeInFlight,
     /// A stream waited for an event that had not been recorded (law A5).
     WaitUnrecorded,
+    /// Two threads record an event and record it or wait for it, without an order between the calls
+    /// (law A45).
+    EventUnordered,
     /// Copies of one batch depend on each other (law A19).
     BatchDependent,
     /// A host function called the driver (law A28).
@@ -83,6 +87,7 @@ impl Class {
             Self::Host(Conflict::Waw) => "HOST/WAW",
             Self::FreeInFlight => "HOST/FREE-IN-FLIGHT",
             Self::WaitUnrecorded => "SYNC/WAIT-UNRECORDED",
+            Self::EventUnordered => "SYNC/EVENT-UNORDERED",
             Self::BatchDependent => "BATCH/DEPENDENT",
             Self::ApiCall => "CALLBACK/API-CALL",
             Self::Sticky => "ERROR/STICKY",
@@ -95,7 +100,9 @@ impl Class {
     #[must_use]
     pub fn severity(self) -> Severity {
         match self {
-            Self::Leak | Self::ReadUninit | Self::WaitUnrecorded => Severity::Warning,
+            Self::Leak | Self::ReadUninit | Self::WaitUnrecorded | Self::EventUnordered => {
+                Severity::Warning
+            }
             _ => Severity::Error,
         }
     }
@@ -114,6 +121,8 @@ pub struct Party {
     pub site: Option<Site>,
     /// Its lane and number; of no meaning for what is in no stream.
     pub position: Position,
+    /// The name that the program gave its stream.
+    pub stream_name: Option<Arc<str>>,
     /// What kind of stream its lane is.
     pub stream: StreamClass,
     /// The device of its lane.
@@ -130,6 +139,7 @@ impl Party {
             label: op.label.clone(),
             site: op.site.clone(),
             position: op.position,
+            stream_name: None,
             stream: op.stream,
             device: op.device,
             thread: op.thread,
@@ -162,6 +172,8 @@ pub struct Finding {
     pub second: Party,
     /// The allocation.
     pub block: Option<BlockId>,
+    /// The name that the program gave the allocation.
+    pub block_name: Option<Arc<str>>,
     /// The bytes of it, in order and disjoint.
     pub ranges: Vec<Range<u64>>,
     /// What orders the two, and why that is not enough.

@@ -8,10 +8,11 @@
 //! timing. What stays open is said with every verdict: accesses that were not declared, and what
 //! happens inside kernels.
 //!
-//! Order among host threads is known by what each of them waited for (law A11). A thread's first
-//! call follows nothing by itself, so that a hand-over between threads shows only through a ticket,
-//! an event or another wait; [`Threads::OneStartsAll`] is for programs whose threads are started and
-//! joined by one that is silent meanwhile. A [`Signal`](crate::Signal) puts a hand-over into the record, between
+//! Order among host threads is known by what each of them waited for (law A11), and by who uses
+//! memory that the library orders: Rust hands it over from call to call (law A44). A thread's first
+//! call follows nothing by itself. [`Threads::OneStartsAll`] is for programs whose threads are started
+//! and joined by one that is silent meanwhile. Two threads that use one event need an order between
+//! their calls (law A45). A [`Signal`](crate::Signal) puts a hand-over into the record, between
 //! threads and with host functions; a wait for one that nothing can answer is a deadlock.
 //!
 //! ```
@@ -35,9 +36,13 @@
 #![forbid(unsafe_code)]
 
 mod deadlock;
+mod event;
 mod explain;
+mod fault;
 mod hazard;
+mod late;
 pub mod lint;
+mod naming;
 mod order;
 mod report;
 mod shadow;
@@ -47,12 +52,14 @@ pub use hazard::{Class, Conflict, Finding, Party, Severity};
 pub use report::Names;
 pub use witness::Witness;
 
-use crate::base::id::{BlockId, Position};
-use crate::base::ledger::{Access, Declared, HostCall, Mode, Op, OpKind, Place};
+use crate::base::id::BlockId;
+use crate::base::ledger::{Access, Declared, HostCall, Mode, Op, OpKind, OrderedBy, Place};
 use explain::{Context, Pair, find};
+use late::Recent;
+use naming::Given;
 use order::{Moment, Order, Step, Stuck};
 use shadow::{Shadow, Touch, Unordered};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -115,7 +122,7 @@ impl Default for Options {
 /// What is known at the end. Prints as its reports and one line of summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What was found, in the order of the calls that showed it.
+    /// What was found: errors before warnings, each in the order of the calls that showed it.
     pub findings: Vec<Finding>,
     /// Findings beyond those that are kept.
     pub more: u64,
@@ -165,16 +172,34 @@ pub fn check(ops: &[Op]) -> Verdict {
 #[must_use]
 pub fn check_with(ops: &[Op], options: Options) -> Verdict {
     let (assume, threads, mut left) = (options.assume, options.threads, options.witnesses_max);
-    let mut checker = Checker::new(options);
-    ops.iter().for_each(|op| checker.push(op));
+    let (checker, doubted) = checked(ops, &options);
     let mut verdict = checker.finish();
     for finding in &mut verdict.findings {
         if left > 0 && finding.conflict.is_some() {
             left -= 1;
-            finding.witness = witness::replay(ops, finding, (assume, threads));
+            let mut order = Order::new(assume, threads);
+            order.look_for_doubt(doubted.clone());
+            finding.witness = witness::replay(ops, finding, order);
         }
     }
     verdict
+}
+
+/// A checker that has seen all of the record, and the waits that it did not count: those of which a
+/// record of the event that comes later makes a matter of chance what they stand for (law A45). Without
+/// them there may be more, so that it looks until there are none.
+fn checked(ops: &[Op], options: &Options) -> (Checker, BTreeSet<u64>) {
+    let mut doubted = BTreeSet::new();
+    loop {
+        let mut checker = Checker::new(options.clone());
+        checker.order.look_for_doubt(doubted.clone());
+        ops.iter().for_each(|op| checker.push(op));
+        // Each pass adds one at least.
+        if checker.order.doubtful().len() == doubted.len() {
+            return (checker, doubted);
+        }
+        doubted.clone_from(checker.order.doubtful());
+    }
 }
 
 /// Checks records as they come, in the order of the record. Outcomes of waits have to be known.
@@ -205,6 +230,9 @@ pub struct Checker {
     /// The first operation that failed.
     culprit: Option<u64>,
     unordered: Vec<Unordered>,
+    /// The last pairs, which a later wait may order.
+    recent: Recent,
+    given: Given,
     /// How many findings there were, by class.
     counts: BTreeMap<Class, usize>,
 }
@@ -232,6 +260,8 @@ impl Checker {
             undeclared_at: None,
             culprit: None,
             unordered: Vec::new(),
+            recent: Recent::default(),
+            given: Given::default(),
             counts: BTreeMap::new(),
         }
     }
@@ -243,7 +273,9 @@ impl Checker {
         if self.parties.len() >= self.sweep_at {
             self.sweep();
         }
-        self.parties.push(Party::new(op, index));
+        self.name(op);
+        let stream_name = self.given.lane(op.position.lane);
+        self.parties.push(Party { stream_name, ..Party::new(op, index) });
         let step = self.order.step(op, index);
         if op.declared == Declared::Nothing {
             self.verdict.undeclared += 1;
@@ -253,7 +285,7 @@ impl Checker {
             self.verdict.poisoned += 1;
         }
         match &op.kind {
-            OpKind::Fault { culprit } => self.fault(op, &step, *culprit),
+            OpKind::Fault { culprit } => self.fault(op, step.thread, *culprit),
             OpKind::Wait { event, .. } if step.waits_for_nothing => {
                 self.wait_for_nothing(index, *event);
             }
@@ -272,9 +304,17 @@ impl Checker {
         for stuck in self.order.take_stuck() {
             self.stuck(&stuck);
         }
+        for doubt in self.order.take_doubts() {
+            self.doubt(doubt);
+        }
+        for finding in self.recent.prevented(op, &self.order) {
+            let Self { verdict, order, options, parties, .. } = self;
+            let context = Context::new(order, options, parties);
+            context.too_late(&mut verdict.findings[finding], index);
+        }
     }
 
-    /// What was found.
+    /// What was found: errors first, each kind in the order of the calls that showed it.
     #[must_use]
     pub fn finish(mut self) -> Verdict {
         for stuck in self.order.stuck() {
@@ -290,6 +330,7 @@ impl Checker {
                 self.add(finding);
             }
         }
+        self.verdict.findings.sort_by_key(|finding| finding.class.severity());
         self.verdict
     }
 
@@ -299,7 +340,12 @@ impl Checker {
         self.parties.len() + self.shadow.held_state() + self.order.held_state()
     }
 
-    fn add(&mut self, finding: Finding) {
+    fn context(&self) -> Context<'_> {
+        Context::new(&self.order, &self.options, &self.parties)
+    }
+
+    fn add(&mut self, mut finding: Finding) {
+        finding.block_name = finding.block.and_then(|block| self.given.block(block));
         let count = self.counts.entry(finding.class).or_insert(0);
         *count += 1;
         // One of each is kept in any case: a verdict is clean by what is kept.
@@ -331,7 +377,11 @@ impl Checker {
         let moment = step.moment(op, access);
         let mut unordered = std::mem::take(&mut self.unordered);
         let before = self.order.before(step, moment);
-        held.unordered((range, *mode), index, before, &mut unordered);
+        // Whatever the library waits for before it lets go or lets the host in, it has waited for.
+        let by_library = access.ordered == OrderedBy::Library
+            || matches!(op.kind, OpKind::Free | OpKind::FreeNow | OpKind::Host);
+        let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
+        held.unordered((range, *mode), index, follows, &mut unordered);
         let unwritten = match (mode, held.born) {
             (Mode::Write, _) | (_, None) => None,
             // What is not declared may have written it.
@@ -360,6 +410,7 @@ impl Checker {
             return;
         }
         if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
+            self.given.free(*block);
             return self.shadow.free(*block, index);
         }
         let touch = Touch { op: index, at: step.end(step.moment(op, access)) };
@@ -408,10 +459,7 @@ impl Checker {
             step,
             moment,
         };
-        let Options { names, threads, .. } = &self.options;
-        let context =
-            Context { order: &self.order, names, threads: *threads, parties: &self.parties };
-        let said = context.explain(&pair);
+        let said = self.context().explain(&pair);
         let mut finding = about(class, second.clone(), said.rules);
         finding.first = Some(first.clone());
         finding.conflict = Some(conflict);
@@ -419,7 +467,11 @@ impl Checker {
         finding.known = said.known;
         finding.fix = said.fix;
         finding.add_range(found.range.clone());
+        let kept = self.verdict.findings.len();
         self.add(finding);
+        if self.verdict.findings.len() > kept {
+            self.recent.add(kept, found.earlier.at, *step, moment);
+        }
     }
 
     fn used_after_free(&mut self, op: &Op, block: BlockId, range: &Range<u64>, free: Option<u64>) {
@@ -450,20 +502,9 @@ impl Checker {
 
     /// Waits for signals that may never be answered.
     fn stuck(&mut self, stuck: &Stuck) {
-        let Options { names, threads, .. } = &self.options;
-        let context =
-            Context { order: &self.order, names, threads: *threads, parties: &self.parties };
-        if let Some(finding) = context.stuck(stuck) {
+        if let Some(finding) = self.context().stuck(stuck, self.culprit) {
             self.add(finding);
         }
-    }
-
-    fn wait_for_nothing(&mut self, index: u64, event: u64) {
-        let mut finding = about(Class::WaitUnrecorded, self.this(), vec!["A5"]);
-        let event = self.options.names.event(event);
-        finding.known = format!("{event} stood for nothing at #{index}, so this is no wait");
-        finding.fix = format!("move the record of {event} before the wait");
-        self.add(finding);
     }
 
     /// Law A19: no order inside.
@@ -489,47 +530,12 @@ impl Checker {
         self.add(finding);
     }
 
-    /// Law A40: the context is lost.
-    fn fault(&mut self, op: &Op, step: &Step, culprit: Option<Position>) {
-        if self.culprit.is_some() {
-            return;
-        }
-        let mut finding = about(Class::Sticky, self.this(), vec!["A40"]);
-        let found = self
-            .parties
-            .iter()
-            .find(|party| Some(party.position) == culprit && party.kind.is_work());
-        let first = found.map_or(self.verdict.ops, |party| party.op);
-        let later = self.parties.iter().filter(|party| party.op > first && party.kind.is_work());
-        self.verdict.poisoned = later.count() as u64;
-        self.culprit = Some(first);
-        finding.first = found.cloned();
-        finding.known = match (&finding.first, culprit) {
-            (Some(first), _) => format!(
-                "#{} failed; {} later operations are poisoned, whatever they report",
-                first.op, self.verdict.poisoned
-            ),
-            (None, Some(at)) => format!("{at} failed, which is not remembered any more"),
-            (None, None) => {
-                let open = self.order.in_flight(op.device, step.thread);
-                let names = &self.options.names;
-                let open =
-                    open.iter().map(|(lane, pos)| format!("{} after pos {pos}", names.lane(*lane)));
-                format!(
-                    "one of what may have been running: {}",
-                    open.collect::<Vec<_>>().join(", ")
-                )
-            }
-        };
-        finding.fix = "repair the first culprit; nothing after it means anything".to_owned();
-        self.add(finding);
-    }
-
     /// Forgets what no later record can conflict with, and records that nothing names.
     fn sweep(&mut self) {
         let known = self.order.known_to_all();
         self.shadow.retire(&known);
-        self.order.retire(&known);
+        self.order.retire(&known, &self.shadow.components());
+        self.recent.clear();
         let mut named = Vec::new();
         self.shadow.named(&mut named);
         self.order.named(&mut named);
@@ -546,6 +552,7 @@ fn about(class: Class, second: Party, rules: Vec<&'static str>) -> Finding {
         first: None,
         second,
         block: None,
+        block_name: None,
         ranges: Vec::new(),
         known: String::new(),
         fix: String::new(),

@@ -2,27 +2,37 @@
 //!
 //! Every stream and every host thread is a component of one vector clock. The clock of a stream is
 //! what is complete when its last call is; that of a thread is what the thread knows to be complete.
-//! Only edges that a law guarantees are joined (laws A1 to A19); [`Assume::DriverObserved`] adds what
-//! one driver was seen to do besides. What the library believed (`thread_known`, and the position
-//! that a wait names) is not looked at.
+//! Only edges that a law guarantees are joined (laws A1 to A19, A38, A44); [`Assume::DriverObserved`]
+//! adds what one driver was seen to do besides. What the library believed (`thread_known`, and the
+//! position that a wait names) is not looked at.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+mod clock;
+mod event;
+mod handles;
 mod kept;
+mod lane;
+mod own;
 mod signals;
 mod stuck;
+mod work;
 
 use super::{Assume, Threads};
 use crate::base::clock::VectorClock;
-use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{
-    Access, Asked, HostCall, Op, OpKind, Outcome, Place, Signalled, SourceOrder, StreamClass,
-    Waited,
-};
+use crate::base::id::{BlockId, DeviceId, LaneId, Position};
+use crate::base::ledger::{Access, Asked, HostCall, Op, OpKind, Outcome, Signalled, SourceOrder};
+use clock::Clock;
+use event::Event;
+use lane::Around;
+use own::{Owned, Use};
 use signals::Signals;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use work::Begun;
 
+pub(super) use event::Doubt;
+pub(super) use lane::Lane;
 pub(super) use signals::Actor;
 pub(super) use stuck::{Hop, Stuck};
 
@@ -45,38 +55,12 @@ pub(super) struct Seen {
     pub(super) replaced: Option<(u64, Stamp)>,
 }
 
-#[derive(Debug, Clone, Default)]
-struct Event {
-    stands_for: VectorClock,
-    recorded: Option<(u64, Stamp)>,
-    replaced: Option<(u64, Stamp)>,
-}
-
-/// A stream.
-#[derive(Debug, Clone)]
-pub(super) struct Lane {
-    pub(super) id: LaneId,
-    component: LaneId,
-    pub(super) class: StreamClass,
-    device: DeviceId,
-    /// What is complete when its last call is.
-    tail: VectorClock,
-    seq: u64,
-    /// What to add to a number here for the one in the record.
-    pub(super) offset: u64,
-    /// The thread that enqueued last, and the version of what it knew.
-    taught: (usize, u64),
-    /// The version of the legacy barrier that the tail includes.
-    barrier_seen: u64,
-    pub(super) waits: Vec<Seen>,
-}
-
 /// A host thread.
 #[derive(Debug, Clone)]
 pub(super) struct Thread {
     pub(super) id: u64,
     component: LaneId,
-    known: VectorClock,
+    known: Clock,
     seq: u64,
     /// Changes with what is known.
     version: u64,
@@ -86,19 +70,15 @@ pub(super) struct Thread {
     /// The last query that found work pending.
     pub(super) pending: Option<u64>,
     /// Its last call, if that is a wait that has not ended, and what it will know then.
-    blocked: Option<(u64, VectorClock)>,
-}
-
-/// The streams of a device.
-#[derive(Debug, Clone, Default)]
-struct Around {
-    members: Vec<usize>,
-    /// What streams held whose lanes passed to others, and those of them that were blocking.
-    gone: VectorClock,
-    gone_blocking: VectorClock,
-    /// What the legacy stream holds back the blocking ones for.
-    barrier: VectorClock,
-    barrier_version: u64,
+    blocked: Option<(u64, Clock)>,
+    /// The call that it is in.
+    begun: Option<Box<Begun>>,
+    /// The version when it made its last call that counts.
+    called: u64,
+    /// It has ended.
+    is_gone: bool,
+    /// Its last use of a block that the library orders, and the version of what it knew.
+    used: Option<(u64, Use)>,
 }
 
 /// From when to when an access uses bytes.
@@ -110,16 +90,6 @@ pub(super) enum Moment {
     Work,
     /// From the call until the stream has got there.
     CallToWork,
-}
-
-/// What is true when a call returns that enqueues work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Return {
-    AtOnce,
-    /// What the stream held before is complete and the source was read.
-    Staged,
-    /// The work is complete.
-    Done,
 }
 
 /// The place of one record in the order.
@@ -134,10 +104,31 @@ pub(super) struct Step {
     /// A wait of the program for an event that stood for nothing.
     pub(super) waits_for_nothing: bool,
     staged: bool,
+    /// Its call took long: not all that its stream holds by now comes before it.
+    apart: bool,
+}
+
+/// What comes before an access, by what may be counted for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before<'a> {
+    /// In every run.
+    pub(super) sure: &'a VectorClock,
+    /// In this one; and what the library found complete.
+    seen: [&'a VectorClock; 2],
+}
+
+/// The one whose numbers a component has.
+#[derive(Debug)]
+pub(super) enum Owner<'a> {
+    Stream(&'a Lane),
+    Thread(&'a Thread),
+    /// It is not remembered.
+    Unknown,
 }
 
 /// No stamp: number 0 is known to every clock.
 const NONE: Stamp = Stamp { lane: LaneId(0), seq: 0 };
+static NOTHING: Clock = Clock::new();
 
 #[derive(Debug, Clone)]
 pub(super) struct Order {
@@ -148,11 +139,28 @@ pub(super) struct Order {
     versions: u64,
     pub(super) lanes: Vec<Lane>,
     lane_of: HashMap<LaneId, usize>,
+    /// Streams whose lanes passed to others, and those whose numbers any other may continue.
+    former: Vec<usize>,
+    vacant: Vec<usize>,
     pub(super) threads: Vec<Thread>,
     thread_of: HashMap<u64, usize>,
     last_thread: usize,
     events: HashMap<u64, Event>,
+    doubts: Vec<Doubt>,
+    /// Waits that are in doubt because of a record that comes later; and those that turn out to be, if
+    /// that is of use.
+    doubted: BTreeSet<u64>,
+    doubtful: Option<BTreeSet<u64>>,
     devices: HashMap<DeviceId, Around>,
+    /// Where blocks of devices lie.
+    homes: HashMap<BlockId, DeviceId>,
+    owned: Owned,
+    /// What the library found complete.
+    settled: VectorClock,
+    /// What comes before the last record, if its call took long.
+    apart: Clock,
+    /// What was forgotten because all threads knew it: those that come later do as well.
+    retired: VectorClock,
     signals: Signals,
 }
 
@@ -165,28 +173,10 @@ fn remember(waits: &mut Vec<Seen>, seen: Seen) {
     waits.push(seen);
 }
 
-fn is_of_host(place: Place) -> bool {
-    place != Place::Device
-}
-
-/// Laws A16 to A18.
-fn return_of(op: &Op, assume: Assume) -> Return {
-    let place = |writes: bool| {
-        let access = op.accesses.iter().find(|access| access.mode.writes() == writes);
-        access.map_or(Place::Device, |access| access.place)
-    };
-    let (from, to) = (place(false), place(true));
-    match op.kind {
-        OpKind::Copy if is_of_host(from) && is_of_host(to) => Return::Done,
-        OpKind::Copy if assume == Assume::DriverObserved => match (from, to) {
-            (Place::Pageable, _) => Return::Staged,
-            (_, Place::Pageable) => Return::Done,
-            _ => Return::AtOnce,
-        },
-        OpKind::CopyNow if from == Place::Pageable && to == Place::Device => Return::Staged,
-        OpKind::CopyNow if is_of_host(from) || is_of_host(to) => Return::Done,
-        OpKind::FillNow if to == Place::Pinned => Return::Done,
-        _ => Return::AtOnce,
+impl Before<'_> {
+    #[inline]
+    pub(super) fn covers(&self, stamp: Stamp) -> bool {
+        self.sure.covers(stamp) || self.seen.iter().any(|seen| seen.covers(stamp))
     }
 }
 
@@ -221,95 +211,134 @@ impl Order {
             versions: 0,
             lanes: Vec::new(),
             lane_of: HashMap::new(),
+            former: Vec::new(),
+            vacant: Vec::new(),
             threads: Vec::new(),
             thread_of: HashMap::new(),
             last_thread: 0,
             events: HashMap::new(),
+            doubts: Vec::new(),
+            doubted: BTreeSet::new(),
+            doubtful: None,
             devices: HashMap::new(),
+            homes: HashMap::new(),
+            owned: Owned::default(),
+            settled: VectorClock::new(),
+            apart: Clock::new(),
+            retired: VectorClock::new(),
             signals: Signals::default(),
         }
     }
 
     /// Takes the next record in.
     pub(super) fn step(&mut self, op: &Op, index: u64) -> Step {
-        if let OpKind::Gone { event } = op.kind {
-            self.events.remove(&event);
-        }
-        // These come from threads of the driver too, and say nothing of any thread's order.
-        let aside = matches!(
-            op.kind,
-            OpKind::Gone { .. }
-                | OpKind::Call(HostCall::InHostFn)
-                | OpKind::Signal { inside: Some(_), .. }
-                | OpKind::Signal { what: Signalled::Gone, .. }
-        );
-        let aside = aside && !self.threads.is_empty();
-        let thread = if aside { self.last_thread } else { self.thread(op) };
         let mut step = Step {
-            thread,
+            thread: self.last_thread,
             lane: None,
             call: NONE,
             work: NONE,
             waits_for_nothing: false,
             staged: false,
+            apart: false,
         };
+        if self.aside(op, index) {
+            return step;
+        }
+        let thread = self.thread(op);
+        step.thread = thread;
+        self.take_over(thread, op);
         match &op.kind {
             OpKind::Sync { what, outcome } => self.sync(thread, op, index, (*what, *outcome)),
-            OpKind::Open => self.open(op),
-            OpKind::Signal { signal, what, inside } => {
-                self.signal((thread, *inside), index, (*signal, *what));
+            OpKind::Open => self.open(thread, op),
+            OpKind::Signal { signal, what, .. } => {
+                self.signal((thread, None), index, (*signal, *what));
             }
-            OpKind::Fault { .. }
-            | OpKind::Call(_)
+            OpKind::Call(HostCall::Failed) => self.threads[thread].begun = None,
+            OpKind::Begin => self.begin(op, index, thread),
+            OpKind::Settled { event } => self.settled(*event),
+            OpKind::Fault { .. } => self.signals.lose(op.device),
+            OpKind::Call(_)
             | OpKind::Gone { .. }
-            | OpKind::Begin
             | OpKind::Ran
-            | OpKind::Settled { .. }
             | OpKind::Name { .. }
-            | OpKind::ThreadGone
-            | OpKind::Lent => {}
-            OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => step.call = self.call(thread),
-            OpKind::Record { event, .. } => {
+            | OpKind::Handle { .. }
+            | OpKind::Lent
+            | OpKind::ThreadGone => {}
+            OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => {
+                self.dwell(op);
+                step.call = self.call(thread);
+            }
+            OpKind::Record { event, by } => {
                 let lane = self.lane(op);
                 step.lane = Some(lane);
-                self.record(thread, lane, *event, index);
+                self.record((thread, lane), *event, *by, index);
             }
             OpKind::Wait { event, by, .. } => {
                 let lane = self.lane(op);
                 step.lane = Some(lane);
-                let found = self.wait(thread, lane, *event, index);
+                let found = self.wait((thread, lane), *event, *by, index);
                 step.waits_for_nothing = !found && *by == Asked::User;
             }
             _ => self.enqueue(op, index, &mut step),
         }
+        self.hand_on(thread, op);
         step
     }
 
-    /// What comes before an access of this moment.
-    pub(super) fn before(&self, step: &Step, moment: Moment) -> &VectorClock {
-        match (moment, step.lane) {
-            (Moment::Work, Some(lane)) => &self.lanes[lane].tail,
-            _ => &self.threads[step.thread].known,
+    /// What comes from threads of the driver too, or says nothing of the order of a thread.
+    fn aside(&mut self, op: &Op, index: u64) -> bool {
+        match op.kind {
+            OpKind::Gone { event } => drop(self.events.remove(&event)),
+            OpKind::Signal { signal, what, inside: inside @ Some(_) } => {
+                self.signal((self.last_thread, inside), index, (signal, what));
+            }
+            OpKind::Signal { signal, what: what @ Signalled::Gone, .. } => {
+                self.signal((self.last_thread, None), index, (signal, what));
+            }
+            OpKind::Handle { signal, handle, what, inside } => {
+                self.handle(op.thread, (signal, handle), what, inside);
+            }
+            OpKind::Ran => self.ran(op.position, index),
+            OpKind::ThreadGone => {
+                if let Some(thread) = self.thread_of.get(&op.thread) {
+                    let this = &mut self.threads[*thread];
+                    (this.is_gone, this.blocked, this.begun) = (true, None, None);
+                }
+            }
+            OpKind::Call(HostCall::InHostFn) => {}
+            _ => return false,
         }
+        true
+    }
+
+    /// What comes before an access of this moment.
+    pub(super) fn before(&self, step: &Step, moment: Moment) -> Before<'_> {
+        let clock = match (moment, step.lane) {
+            (Moment::Work, Some(_)) if step.apart => &self.apart,
+            (Moment::Work, Some(lane)) => &self.lanes[lane].tail,
+            _ => self.threads.get(step.thread).map_or(&NOTHING, |thread| &thread.known),
+        };
+        Before { sure: &clock.sure, seen: [&clock.seen, &self.settled] }
+    }
+
+    /// The same for an earlier record of which the next one would be: what is known by now.
+    pub(super) fn before_now(&self, step: &Step, moment: Moment) -> &VectorClock {
+        let step = Step { apart: false, ..*step };
+        self.before(&step, moment).sure
     }
 
     /// The stream whose number the stamp is, or the thread.
-    pub(super) fn owner(&self, stamp: Stamp) -> Result<&Lane, Option<&Thread>> {
-        let lane = self.lanes.iter().find(|lane| lane.component == stamp.lane);
-        let thread = || self.threads.iter().find(|thread| thread.component == stamp.lane);
-        lane.ok_or_else(thread)
+    pub(super) fn owner(&self, stamp: Stamp) -> Owner<'_> {
+        if let Some(lane) = self.lanes.iter().find(|lane| lane.has(stamp.lane)) {
+            return Owner::Stream(lane);
+        }
+        let thread = self.threads.iter().find(|thread| thread.component == stamp.lane);
+        thread.map_or(Owner::Unknown, Owner::Thread)
     }
 
     /// A thread that knows `stamp`.
     pub(super) fn knower(&self, stamp: Stamp) -> Option<&Thread> {
-        self.threads.iter().find(|thread| thread.known.covers(stamp))
-    }
-
-    /// Per stream of the device, the number in the record up to which `thread` knows it complete.
-    pub(super) fn in_flight(&self, device: DeviceId, thread: usize) -> Vec<(LaneId, u64)> {
-        let known = |lane: &Lane| self.threads[thread].known.get(lane.component);
-        let open = self.lanes.iter().filter(|lane| lane.device == device && known(lane) < lane.seq);
-        open.map(|lane| (lane.id, known(lane).saturating_add(lane.offset))).collect()
+        self.threads.iter().find(|thread| thread.known.sure.covers(stamp))
     }
 
     fn component(&mut self) -> LaneId {
@@ -326,22 +355,7 @@ impl Order {
     fn thread(&mut self, op: &Op) -> usize {
         let thread = match self.thread_of.get(&op.thread) {
             Some(thread) => *thread,
-            None => {
-                let component = self.component();
-                self.thread_of.insert(op.thread, self.threads.len());
-                self.threads.push(Thread {
-                    id: op.thread,
-                    component,
-                    known: VectorClock::new(),
-                    seq: 0,
-                    version: 0,
-                    spoke: false,
-                    waits: Vec::new(),
-                    pending: None,
-                    blocked: None,
-                });
-                self.threads.len() - 1
-            }
+            None => self.new_thread(op.thread),
         };
         if self.mode == Threads::OneStartsAll {
             self.starts_and_joins(thread);
@@ -351,6 +365,27 @@ impl Order {
         let is_pending = matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. });
         self.threads[thread].spoke |= !is_pending;
         thread
+    }
+
+    fn new_thread(&mut self, id: u64) -> usize {
+        let component = self.component();
+        self.thread_of.insert(id, self.threads.len());
+        self.threads.push(Thread {
+            id,
+            component,
+            known: Clock { sure: self.retired.clone(), seen: VectorClock::new() },
+            seq: 0,
+            version: 0,
+            spoke: false,
+            waits: Vec::new(),
+            pending: None,
+            blocked: None,
+            begun: None,
+            called: 0,
+            is_gone: false,
+            used: None,
+        });
+        self.threads.len() - 1
     }
 
     fn starts_and_joins(&mut self, thread: usize) {
@@ -366,226 +401,19 @@ impl Order {
         self.threads[thread].version = self.version();
     }
 
-    fn lane(&mut self, op: &Op) -> usize {
-        if let Some(lane) = self.lane_of.get(&op.position.lane) {
-            return *lane;
-        }
-        let component = self.component();
-        let number = self.lanes.len();
-        self.lane_of.insert(op.position.lane, number);
-        self.lanes.push(Lane {
-            id: op.position.lane,
-            component,
-            class: op.stream,
-            device: op.device,
-            tail: VectorClock::new(),
-            seq: 0,
-            offset: 0,
-            taught: (usize::MAX, 0),
-            barrier_seen: 0,
-            waits: Vec::new(),
-        });
-        self.devices.entry(op.device).or_default().members.push(number);
-        number
-    }
-
-    /// A stream takes a lane. The one before has nothing left to do, but may be waited for.
-    fn open(&mut self, op: &Op) {
-        let number = self.lane(op);
-        let lane = &mut self.lanes[number];
-        let around = self.devices.entry(lane.device).or_default();
-        around.members.retain(|member| *member != number);
-        around.gone.join(&lane.tail);
-        if lane.class != StreamClass::NonBlocking {
-            around.gone_blocking.join(&lane.tail);
-        }
-        lane.class = op.stream;
-        lane.device = op.device;
-        lane.barrier_seen = 0;
-        lane.waits.clear();
-        self.devices.entry(op.device).or_default().members.push(number);
-    }
-
     /// A call of which later calls of the thread know (law A2).
     fn call(&mut self, thread: usize) -> Stamp {
         let version = self.version();
         let thread = &mut self.threads[thread];
         thread.seq += 1;
-        thread.version = version;
+        (thread.version, thread.called) = (version, version);
         let stamp = Stamp { lane: thread.component, seq: thread.seq };
         thread.known.raise(stamp);
         stamp
     }
 
-    fn learn(&mut self, thread: usize, clock: &VectorClock) {
+    fn learn(&mut self, thread: usize, clock: &Clock) {
         self.threads[thread].version = self.version();
         self.threads[thread].known.join(clock);
-    }
-
-    /// What the stream holds, as a record in it or a wait for it finds it: laws A1, A13 and A14.
-    fn held(&mut self, lane: usize) {
-        if self.lanes[lane].class != StreamClass::Legacy {
-            return;
-        }
-        let Some(around) = self.devices.get(&self.lanes[lane].device) else { return };
-        let mut tail = std::mem::take(&mut self.lanes[lane].tail);
-        tail.join(&around.gone_blocking);
-        for member in &around.members {
-            let other = &self.lanes[*member];
-            if other.class != StreamClass::NonBlocking {
-                tail.join(&other.tail);
-            }
-        }
-        self.lanes[lane].tail = tail;
-    }
-
-    /// What the next work or wait of the stream comes after, beside an event.
-    fn reach(&mut self, thread: usize, lane: usize) {
-        self.held(lane);
-        let Lane { class, device, tail, barrier_seen, .. } = &mut self.lanes[lane];
-        if matches!(class, StreamClass::Blocking | StreamClass::PerThread)
-            && let Some(around) = self.devices.get(device)
-            && around.barrier_version != *barrier_seen
-        {
-            *barrier_seen = around.barrier_version;
-            tail.join(&around.barrier);
-        }
-        self.teach(thread, lane);
-    }
-
-    /// Law A2.
-    fn teach(&mut self, thread: usize, lane: usize) {
-        let version = self.threads[thread].version;
-        let lane = &mut self.lanes[lane];
-        if lane.taught != (thread, version) {
-            lane.taught = (thread, version);
-            lane.tail.join(&self.threads[thread].known);
-        }
-    }
-
-    /// Law A13: blocking streams wait for the legacy one from now on.
-    fn hold_back(&mut self, lane: usize) {
-        let lane = &self.lanes[lane];
-        if lane.class == StreamClass::Legacy
-            && let Some(around) = self.devices.get_mut(&lane.device)
-        {
-            around.barrier.copy_from(&lane.tail);
-            around.barrier_version += 1;
-        }
-    }
-
-    fn enqueue(&mut self, op: &Op, index: u64, step: &mut Step) {
-        let lane = self.lane(op);
-        step.lane = Some(lane);
-        let returns = return_of(op, self.assume);
-        step.staged = returns == Return::Staged;
-        if step.staged {
-            self.held(lane);
-            let tail = std::mem::take(&mut self.lanes[lane].tail);
-            self.learn(step.thread, &tail);
-            self.lanes[lane].tail = tail;
-        }
-        if step.staged || op.kind == OpKind::Batch(SourceOrder::DuringCall) {
-            step.call = self.call(step.thread);
-        }
-        self.reach(step.thread, lane);
-        if op.kind == OpKind::HostFn {
-            self.host_fn(lane, op.position, index);
-        }
-        let this = &mut self.lanes[lane];
-        this.seq += 1;
-        this.offset = op.position.seq.saturating_sub(this.seq);
-        let stamp = Stamp { lane: this.component, seq: this.seq };
-        this.tail.raise(stamp);
-        step.work = stamp;
-        self.hold_back(lane);
-        if returns == Return::Done {
-            let tail = std::mem::take(&mut self.lanes[lane].tail);
-            self.learn(step.thread, &tail);
-            self.lanes[lane].tail = tail;
-        }
-    }
-
-    /// Law A4.
-    fn record(&mut self, thread: usize, lane: usize, event: u64, op: u64) {
-        self.held(lane);
-        self.teach(thread, lane);
-        let Lane { tail, component, seq, .. } = &self.lanes[lane];
-        let event = self.events.entry(event).or_default();
-        event.stands_for.copy_from(tail);
-        event.replaced = event.recorded.replace((op, Stamp { lane: *component, seq: *seq }));
-        if self.assume == Assume::DriverObserved {
-            self.hold_back(lane);
-        }
-    }
-
-    /// Laws A5 and A7; whether the event was ever recorded. If not, it is no edge to anything.
-    fn wait(&mut self, thread: usize, lane: usize, event: u64, op: u64) -> bool {
-        if !self.events.contains_key(&event) {
-            let seen = Seen { op, event, recorded: None, replaced: None };
-            remember(&mut self.lanes[lane].waits, seen);
-            return false;
-        }
-        self.reach(thread, lane);
-        let found = self.events.get(&event);
-        let this = &mut self.lanes[lane];
-        if let Some(found) = found {
-            this.tail.join(&found.stands_for);
-        }
-        let (recorded, replaced) = found.map_or((None, None), |e| (e.recorded, e.replaced));
-        remember(&mut this.waits, Seen { op, event, recorded, replaced });
-        self.hold_back(lane);
-        recorded.is_some()
-    }
-
-    /// Laws A8 to A10, for the calling thread only (law A11).
-    fn sync(&mut self, thread: usize, op: &Op, index: u64, (what, outcome): (Waited, Outcome)) {
-        let mut known = std::mem::take(&mut self.threads[thread].known);
-        if outcome == Outcome::Pending {
-            let mut then = known.clone();
-            self.waited(op, what, &mut then);
-            self.threads[thread].known = known;
-            self.threads[thread].pending = Some(index);
-            self.threads[thread].blocked = Some((index, then));
-            return;
-        }
-        self.waited(op, what, &mut known);
-        self.threads[thread].known = known;
-        self.threads[thread].version = self.version();
-        if let Waited::Event(event) = what {
-            let found = self.events.get(&event);
-            let (recorded, replaced) = found.map_or((None, None), |e| (e.recorded, e.replaced));
-            let seen = Seen { op: index, event, recorded, replaced };
-            remember(&mut self.threads[thread].waits, seen);
-        }
-        self.note_seen(thread, index);
-    }
-
-    /// Adds what is complete when the wait is.
-    fn waited(&mut self, op: &Op, what: Waited, known: &mut VectorClock) {
-        match what {
-            Waited::Event(event) => {
-                if let Some(found) = self.events.get(&event) {
-                    known.join(&found.stands_for);
-                }
-            }
-            Waited::Stream => {
-                let lane = self.lane(op);
-                let legacy = self.lanes[lane].class == StreamClass::Legacy;
-                known.join(&self.lanes[lane].tail);
-                if legacy && let Some(around) = self.devices.get(&self.lanes[lane].device) {
-                    known.join(&around.gone_blocking);
-                    let blocking = around.members.iter().map(|member| &self.lanes[*member]);
-                    let blocking = blocking.filter(|other| other.class != StreamClass::NonBlocking);
-                    blocking.for_each(|other| known.join(&other.tail));
-                }
-            }
-            Waited::Device => {
-                if let Some(around) = self.devices.get(&op.device) {
-                    known.join(&around.gone);
-                    around.members.iter().for_each(|lane| known.join(&self.lanes[*lane].tail));
-                }
-            }
-        }
     }
 }

@@ -48,6 +48,9 @@ impl Names {
     pub(super) fn stream(&self, party: &Party) -> String {
         match party.stream {
             _ if self.lanes.contains_key(&party.position.lane) => self.lane(party.position.lane),
+            _ if party.stream_name.is_some() => {
+                format!("`{}`", party.stream_name.as_deref().unwrap_or(""))
+            }
             StreamClass::Legacy => "the legacy stream".to_owned(),
             _ => self.lane(party.position.lane),
         }
@@ -59,7 +62,9 @@ impl Names {
             OpKind::Signal { inside: Some(at), .. } => {
                 format!("the host function at pos {} of {}", at.seq, self.stream(party))
             }
-            OpKind::Signal { inside: None, .. } | OpKind::Sync { .. } => format!("thread {thread}"),
+            OpKind::Signal { inside: None, .. } | OpKind::Sync { .. } | OpKind::Begin => {
+                format!("thread {thread}")
+            }
             OpKind::Host => format!("thread {thread} (#{op})"),
             _ if party.is_of_thread() => format!("op #{op} `{label}` of thread {thread}"),
             _ => format!("op #{op} `{label}` on {}", self.stream(party)),
@@ -103,9 +108,18 @@ fn does(conflict: Conflict, is_first: bool) -> &'static str {
 struct Text<'a>(&'a Finding, &'a Names);
 
 impl Text<'_> {
-    fn bytes(&self) -> String {
+    /// The allocation; a name of `names` goes before the one that the program gave.
+    fn block(&self, block: BlockId) -> String {
         let Self(finding, names) = self;
-        let name = finding.block.map_or_else(String::new, |block| names.block(block));
+        match &finding.block_name {
+            Some(name) if !names.blocks.contains_key(&block) => name.to_string(),
+            _ => names.block(block),
+        }
+    }
+
+    fn bytes(&self) -> String {
+        let Self(finding, _) = self;
+        let name = finding.block.map_or_else(String::new, |block| self.block(block));
         let mut text = format!("`{name}`");
         if let Some(range) = finding.ranges.first() {
             text += &range_text(range);
@@ -138,6 +152,9 @@ impl Text<'_> {
             (Class::WaitUnrecorded, _) => {
                 format!("{second} waits for an event that had not been recorded")
             }
+            (Class::EventUnordered, _) => {
+                format!("{second} and {first} use one event, and nothing orders the two calls")
+            }
             (Class::BatchDependent, _) => {
                 format!("copies of {second} depend on each other in {bytes}")
             }
@@ -161,12 +178,20 @@ impl Text<'_> {
             _ => (0, set),
         };
         let waits = format!("{first} waits for signal {signal} (#{wait}), which");
+        let waiter = finding.first.as_ref().filter(|first| first.is_of_thread());
+        let is_same = waiter.is_some_and(|first| first.thread == finding.second.thread);
         match (finding.class, &finding.second.kind) {
+            (Class::Deadlock, OpKind::HostFn) => {
+                format!("{waits} {second} was to set, which never runs")
+            }
             (Class::DeadlockRisk, _) => {
                 format!("{waits} {second} sets (#{set}); host functions may be serialised")
             }
             (_, OpKind::Signal { what: Signalled::Set, .. }) => {
                 format!("{waits} {second} sets only after that (#{set})")
+            }
+            _ if set == wait || is_same && finding.second.is_of_thread() => {
+                format!("{waits} nothing has set, and nothing is left that can")
             }
             _ => format!("{waits} nothing has set, while {second} waits too (#{set})"),
         }
@@ -175,14 +200,16 @@ impl Text<'_> {
     fn parties(&self) -> String {
         let Self(finding, names) = self;
         let mut text = String::new();
-        for (party, is_first) in
-            finding.first.iter().map(|first| (first, true)).chain([(&finding.second, false)])
+        // A wait that nothing can answer is alone.
+        let first = finding.first.iter().filter(|first| first.op != finding.second.op);
+        for (party, is_first) in first.map(|first| (first, true)).chain([(&finding.second, false)])
         {
             let verb = match (finding.class, finding.conflict, is_first) {
                 (Class::FreeRacesUse | Class::FreeInFlight, _, false) => "free",
                 (Class::UseBeforeAlloc, _, true) => "alloc",
                 (Class::Deadlock | Class::DeadlockRisk, ..) => match party.kind {
                     OpKind::Signal { what: Signalled::Set, .. } => "set",
+                    OpKind::HostFn => "",
                     _ => "wait",
                 },
                 (_, Some(conflict), _) => does(conflict, is_first),
@@ -191,7 +218,7 @@ impl Text<'_> {
             let verb = if verb.is_empty() { verb.to_owned() } else { format!("{verb:<5} ") };
             let gap = if text.is_empty() { "  " } else { "   " };
             let called = match party.kind {
-                OpKind::Signal { .. } | OpKind::Sync { .. } => "",
+                OpKind::Signal { .. } | OpKind::Sync { .. } | OpKind::Begin => "",
                 _ => "enqueued ",
             };
             text += &format!("{gap}#{} {verb}{called}{}", party.op, names.place(party));
@@ -200,14 +227,14 @@ impl Text<'_> {
     }
 
     fn key(&self) -> String {
-        let Self(finding, names) = self;
+        let Self(finding, _) = self;
         let mut text = format!("kind={}", finding.class.code());
         if let Some(first) = &finding.first {
             text += &format!(" first={}", first.op);
         }
         text += &format!(" second={}", finding.second.op);
         if let Some(block) = finding.block {
-            text += &format!(" buf={}", names.block(block));
+            text += &format!(" buf={}", self.block(block));
         }
         if let Some(range) = finding.ranges.first() {
             text += &format!(" range={}:{}", range.start, range.end);
@@ -218,7 +245,7 @@ impl Text<'_> {
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(finding, names) = self;
+        let Self(finding, _) = self;
         let level = match finding.class.severity() {
             Severity::Error => "error",
             Severity::Warning => "warning",
@@ -234,7 +261,7 @@ impl fmt::Display for Text<'_> {
         if let (Some(witness), Some(first), Some(block)) =
             (&finding.witness, &finding.first, finding.block)
         {
-            let (a, b, name) = (first.op, finding.second.op, names.block(block));
+            let (a, b, name) = (first.op, finding.second.op, self.block(block));
             let at = exact(witness.byte);
             let (swapped, kept) = (witness.swapped, witness.kept);
             write!(f, "  witness: order {b}<{a} gives {name}[{at}]={swapped:08x}, order {a}<{b} ")?;

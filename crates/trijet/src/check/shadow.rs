@@ -10,10 +10,10 @@
 
 use super::order::Stamp;
 use crate::base::clock::VectorClock;
-use crate::base::id::BlockId;
+use crate::base::id::{BlockId, LaneId};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
 /// Frees that are remembered by name. Of older ones only the block's number is.
@@ -91,17 +91,17 @@ pub(super) struct Unordered {
 }
 
 impl Block {
-    /// The earlier uses that conflict with an access and are not in `before`.
+    /// The earlier uses that conflict with an access and that it does not follow.
     pub(super) fn unordered(
         &self,
         (range, mode): (&Range<u64>, Mode),
         op: u64,
-        before: &VectorClock,
+        follows: impl Fn(Stamp) -> bool,
         found: &mut Vec<Unordered>,
     ) {
         for (bytes, entry) in self.entries.overlapping(range.clone()) {
             let range = bytes.start.max(range.start)..bytes.end.min(range.end);
-            let is_open = |touch: &&Touch| touch.op != op && !before.covers(touch.at);
+            let is_open = |touch: &&Touch| touch.op != op && !follows(touch.at);
             let mut add = |earlier: &Touch, earlier_writes| {
                 found.push(Unordered { earlier: *earlier, earlier_writes, range: range.clone() });
             };
@@ -210,6 +210,13 @@ impl Shadow {
             }
         }
         named.extend(self.frees.iter().map(|(_, op)| *op));
+    }
+
+    /// The components of the uses that are kept.
+    pub(super) fn components(&self) -> BTreeSet<LaneId> {
+        let entries = self.blocks.values().flat_map(|block| block.entries.iter());
+        let uses = entries.flat_map(|(_, entry)| entry.write.iter().chain(entry.reads.iter()));
+        uses.map(|touch| touch.at.lane).collect()
     }
 
     /// Byte ranges that are kept.

@@ -10,7 +10,6 @@
 
 use super::hazard::{Conflict, Finding};
 use super::order::{Moment, Order, Stamp, Step};
-use super::{Assume, Threads};
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Mode, Op};
@@ -176,7 +175,7 @@ impl<'a> Race<'a> {
             let piece = (index, half);
             self.kept.push(piece);
             let follows = self.moved.is_some_and(|(moved, end)| {
-                let after = || index != self.first && order.before(&step, moment).covers(end);
+                let after = || index != self.first && order.before(&step, moment).sure.covers(end);
                 piece == moved || after()
             });
             if follows { self.late.push(piece) } else { self.early.push(piece) }
@@ -209,14 +208,9 @@ impl<'a> Race<'a> {
     }
 }
 
-/// Replays a finding about two operations of `ops` in both orders.
-pub(super) fn replay(
-    ops: &[Op],
-    finding: &Finding,
-    (assume, threads): (Assume, Threads),
-) -> Option<Witness> {
+/// Replays a finding about two operations of `ops` in both orders. `order` has seen nothing yet.
+pub(super) fn replay(ops: &[Op], finding: &Finding, mut order: Order) -> Option<Witness> {
     let mut race = Race::new(ops, finding)?;
-    let mut order = Order::new(assume, threads);
     for (index, op) in race.ops.iter().enumerate() {
         let step = order.step(op, index as u64);
         race.place(&order, index, step);

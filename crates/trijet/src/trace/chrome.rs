@@ -199,7 +199,8 @@ fn call(op: &Op) -> (&'static str, String) {
         | OpKind::Settled { .. }
         | OpKind::Name { .. }
         | OpKind::ThreadGone
-        | OpKind::Lent => {
+        | OpKind::Lent
+        | OpKind::Handle { .. } => {
             return ("user_annotation", op.label.clone().into_owned());
         }
     };

@@ -145,6 +145,7 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Name { .. }, _) => "name",
         (OpKind::ThreadGone, _) => "end of a thread",
         (OpKind::Lent, _) => "future of memory",
+        (OpKind::Handle { .. }, _) => "handle of a signal",
     }
 }
 

@@ -95,7 +95,7 @@ fn a_wait_orders_the_thread_that_waits() {
 #[test]
 fn a_hand_over_between_threads_shows_through_a_wait_only() {
     log().host(w(H)).by(1).copy(A, D, H).finds(&[RAW]);
-    log().host(w(H)).copy(A, D, H).rec(E, A).by(1).esync(E).host(w(H)).is_silent();
+    log().host(w(H)).copy(A, D, H).by(1).sync(A).host(w(H)).is_silent();
     log().host(w(H)).by(1).host(w(H)).finds(&[Class::Host(Conflict::Waw)]);
     let joined = log().with(|options| options.threads = Threads::OneStartsAll);
     joined.clone().host(w(H)).by(1).copy(A, D, H).is_silent();

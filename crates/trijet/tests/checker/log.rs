@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, Mode, Op, OpKind, OrderedBy, Outcome, Place, Signalled, Site,
-    StreamClass, Waited,
+    Access, Asked, Declared, Engine, Handled, HostCall, Mode, Op, OpKind, OrderedBy, Outcome,
+    Place, Signalled, Site, StreamClass, Waited,
 };
 use trijet::check::{Class, Options, Verdict, check_with};
 
@@ -42,6 +42,11 @@ pub(crate) fn r(block: u64) -> Access {
 
 pub(crate) fn w(block: u64) -> Access {
     part(block, 0..64, Mode::Write)
+}
+
+/// The same access, ordered by the library.
+pub(crate) fn tracked(access: Access) -> Access {
+    Access { ordered: OrderedBy::Library, ..access }
 }
 
 /// A record, and how to check it.
@@ -167,6 +172,55 @@ impl Log {
         let op = this.ops.last_mut().expect("one was pushed");
         (op.position, op.thread) = (at, 99);
         this
+    }
+
+    /// A new stream takes the lane.
+    pub(crate) fn open(self, lane: u32) -> Self {
+        self.push(OpKind::Open, lane, "stream", &[])
+    }
+
+    /// The library found the event complete.
+    pub(crate) fn settled(self, event: u64) -> Self {
+        self.push(OpKind::Settled { event }, A, "settled", &[])
+    }
+
+    /// A call begins that may wait.
+    pub(crate) fn begin(self, lane: u32) -> Self {
+        self.push(OpKind::Begin, lane, "copy", &[])
+    }
+
+    /// It returned an error.
+    pub(crate) fn failed(self, lane: u32) -> Self {
+        self.push(OpKind::Call(HostCall::Failed), lane, "copy", &[])
+    }
+
+    pub(crate) fn copy_now(self, lane: u32, to: u64, from: u64) -> Self {
+        self.work(OpKind::CopyNow, lane, "copy", &[r(from), w(to)])
+    }
+
+    /// The host function of that number in its stream has returned.
+    pub(crate) fn ran(self, lane: u32, seq: u64) -> Self {
+        let mut this = self.push(OpKind::Ran, lane, "host function", &[]);
+        let op = this.ops.last_mut().expect("one was pushed");
+        (op.position.seq, op.thread) = (seq, 99);
+        this
+    }
+
+    /// The thread ends.
+    pub(crate) fn ends(self) -> Self {
+        self.push(OpKind::ThreadGone, A, "thread", &[])
+    }
+
+    /// The thread does something with a handle of a signal.
+    pub(crate) fn handle(self, signal: u64, handle: u64, what: Handled) -> Self {
+        self.push(OpKind::Handle { signal, handle, what, inside: None }, A, "signal", &[])
+    }
+
+    /// The host function of that number in its stream uses a handle.
+    pub(crate) fn uses_inside(self, lane: u32, seq: u64, signal: u64, handle: u64) -> Self {
+        let inside = Some(Position { lane: LaneId(lane), seq });
+        let kind = OpKind::Handle { signal, handle, what: Handled::Used, inside };
+        self.push(kind, lane, "signal", &[])
     }
 
     /// From here on, calls are of that thread.

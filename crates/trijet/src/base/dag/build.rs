@@ -291,7 +291,8 @@ impl Builder<'_> {
             | OpKind::Settled { .. }
             | OpKind::Name { .. }
             | OpKind::ThreadGone
-            | OpKind::Lent => {}
+            | OpKind::Lent
+            | OpKind::Handle { .. } => {}
             OpKind::Open => {
                 // The stream before left nothing pending: nothing of it precedes this one.
                 let lane = self.lane(self.ops[index].position.lane);

@@ -5,7 +5,9 @@
 
 use super::{Order, Stamp};
 use crate::base::clock::VectorClock;
+use crate::base::id::LaneId;
 use crate::check::Threads;
+use std::collections::BTreeSet;
 
 impl Order {
     /// What every thread knows: everything that is recorded from now on comes after it, except by
@@ -15,26 +17,27 @@ impl Order {
         // Threads that the first one started and joined have nothing more to say.
         let joined = self.mode == Threads::OneStartsAll && self.last_thread == 0;
         let count = if joined { 1 } else { self.threads.len() };
-        let Some((first, others)) = self.threads[..count.min(self.threads.len())].split_first()
-        else {
-            return all;
-        };
-        for position in first.known.positions() {
-            let least = others.iter().map(|other| other.known.get(position.lane)).min();
+        let live = self.threads[..count.min(self.threads.len())].iter();
+        // One that has ended makes no more calls.
+        let mut live = live.filter(|thread| !thread.is_gone).map(|thread| &thread.known.sure);
+        let Some(first) = live.next() else { return all };
+        let others: Vec<&VectorClock> = live.collect();
+        for position in first.positions() {
+            let least = others.iter().map(|other| other.get(position.lane)).min();
             let seq = least.map_or(position.seq, |least| least.min(position.seq));
             all.raise(Stamp { lane: position.lane, seq });
         }
         all
     }
 
-    /// Forgets what events stand for that all know.
-    pub(in crate::check) fn retire(&mut self, known: &VectorClock) {
+    /// Forgets what all know, and the numbers of former streams that nothing names. `named` has the
+    /// components of the accesses that are kept.
+    pub(in crate::check) fn retire(&mut self, known: &VectorClock, named: &BTreeSet<LaneId>) {
+        self.retired.join(known);
         self.retire_host_fns(known);
-        for event in self.events.values_mut() {
-            if event.stands_for.positions().all(|position| known.covers(position)) {
-                event.stands_for = VectorClock::new();
-            }
-        }
+        self.events.values_mut().for_each(|event| event.retire(known));
+        self.owned.retire(known);
+        self.retire_lanes(known, named);
     }
 
     /// Adds the records that explanations may still name.
@@ -45,9 +48,7 @@ impl Order {
             named.push(seen.op);
             named.extend(seen.recorded.iter().chain(&seen.replaced).map(|(op, _)| *op));
         }
-        for event in self.events.values() {
-            named.extend(event.recorded.iter().chain(&event.replaced).map(|(op, _)| *op));
-        }
+        self.events.values().for_each(|event| event.named(named));
         named.extend(self.threads.iter().filter_map(|thread| thread.pending));
         named.extend(self.threads.iter().filter_map(|thread| thread.blocked.as_ref()).map(|b| b.0));
         self.signals.named(named);
@@ -55,6 +56,8 @@ impl Order {
 
     /// Clocks and events that are kept.
     pub(in crate::check) fn held_state(&self) -> usize {
-        self.lanes.len() + self.threads.len() + self.events.len() + self.signals.held_state()
+        let streams = self.lanes.len() + self.threads.len() + self.components as usize;
+        let memory = self.homes.len() + self.owned.held_state();
+        streams + self.events.len() + memory + self.signals.held_state()
     }
 }

@@ -11,11 +11,13 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+use super::clock::Clock;
+use super::handles::Handles;
 use super::{Order, Stamp};
 use crate::base::clock::VectorClock;
-use crate::base::id::{LaneId, Position};
+use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::Signalled;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Host functions of a stream that may still set or wait. About as many can be pending (law A41).
 const HOST_FNS_MAX: usize = 1024;
@@ -35,17 +37,26 @@ pub(in crate::check) enum Actor {
     HostFn(usize, u64),
 }
 
+/// How far a host function has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Enqueued,
+    /// It has returned: it sets nothing any more.
+    Ran,
+}
+
 /// A host function that was enqueued.
 #[derive(Debug, Clone)]
 pub(super) struct HostFn {
     pub(super) op: u64,
     /// Its number in the record, and here.
-    number: u64,
+    pub(super) number: u64,
     pub(super) seq: u64,
+    pub(super) state: State,
     /// What is complete when it begins.
-    pub(super) before: VectorClock,
+    pub(super) before: Clock,
     /// What is complete where it is, if it has set or waited.
-    pub(super) inside: Option<VectorClock>,
+    pub(super) inside: Option<Clock>,
     /// Where threads learned that it is complete.
     pub(super) seen: Vec<(usize, u64)>,
 }
@@ -66,7 +77,7 @@ pub(super) struct Set {
     pub(super) op: u64,
     pub(super) by: Actor,
     /// What is complete before it.
-    pub(super) clock: VectorClock,
+    pub(super) clock: Clock,
 }
 
 /// A wait of which nothing says that it will always be answered.
@@ -95,7 +106,14 @@ pub(super) struct Signal {
 struct Early {
     at: Position,
     op: u64,
-    did: (u64, Signalled),
+    did: Did,
+}
+
+/// What a host function may do before its record comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Did {
+    Signal(u64, Signalled),
+    Return,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -106,6 +124,9 @@ pub(super) struct Signals {
     /// By the place of their stream in the order.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
     early: VecDeque<Early>,
+    pub(super) handles: Handles,
+    /// Devices whose context is lost.
+    lost: BTreeSet<DeviceId>,
     /// What was found since it was last asked for.
     found: Vec<super::Stuck>,
 }
@@ -121,7 +142,33 @@ impl Signals {
 
     /// Whether somebody set the signal of whom nothing else is known.
     pub(super) fn is_set_early(&self, signal: u64) -> bool {
-        self.early.iter().any(|early| early.did == (signal, Signalled::Set))
+        self.early.iter().any(|early| early.did == Did::Signal(signal, Signalled::Set))
+    }
+
+    /// Whether the record of the host function at the position has not come.
+    pub(super) fn is_early(&self, at: Position) -> bool {
+        self.early.iter().any(|early| early.at == at)
+    }
+
+    /// Law A29: from now on no host function of the device is called.
+    pub(super) fn lose(&mut self, device: DeviceId) {
+        self.lost.insert(device);
+    }
+
+    /// All host functions of a stream have run: its lane passes to another one.
+    pub(super) fn lane_gone(&mut self, lane: usize) {
+        let list = self.host_fns.get_mut(&lane).into_iter().flat_map(|fns| &mut fns.list);
+        list.for_each(|host_fn| host_fn.state = State::Ran);
+    }
+
+    /// Forgets the host functions of a former stream, if no wait is one of them.
+    pub(super) fn forget_lane(&mut self, lane: usize) -> bool {
+        let waits = |key: &(u64, Actor)| matches!(key.1, Actor::HostFn(of, _) if of == lane);
+        if self.needs.keys().any(waits) {
+            return false;
+        }
+        self.host_fns.get_mut(&lane).into_iter().for_each(|fns| fns.list.clear());
+        true
     }
 
     /// Adds the records that findings may still name.
@@ -135,9 +182,16 @@ impl Signals {
         named.extend(self.early.iter().map(|early| early.op));
     }
 
+    fn did_early(&mut self, at: Position, op: u64, did: Did) {
+        if self.early.len() == EARLY_MAX {
+            self.early.pop_front();
+        }
+        self.early.push_back(Early { at, op, did });
+    }
+
     pub(super) fn held_state(&self) -> usize {
         let host_fns = self.host_fns.values().map(|host_fns| host_fns.list.len()).sum::<usize>();
-        self.of.len() + self.needs.len() + self.early.len() + host_fns
+        self.of.len() + self.needs.len() + self.early.len() + host_fns + self.handles.held_state()
     }
 }
 
@@ -153,6 +207,7 @@ impl Order {
             op,
             number: at.seq,
             seq: lanes[lane].seq + 1,
+            state: State::Enqueued,
             before: lanes[lane].tail.clone(),
             inside: None,
             seen: Vec::new(),
@@ -161,7 +216,10 @@ impl Order {
         while let Some(index) = self.signals.early.iter().position(is_its) {
             let Some(early) = self.signals.early.remove(index) else { break };
             let by = Actor::HostFn(lane, self.lanes[lane].seq + 1);
-            self.did(by, early.op, early.did);
+            match early.did {
+                Did::Signal(signal, what) => self.did(by, early.op, (signal, what)),
+                Did::Return => self.returned_from(by),
+            }
         }
     }
 
@@ -179,20 +237,45 @@ impl Order {
         };
         match (by, inside) {
             (Some(by), _) => self.did(by, op, did),
-            (None, Some(at)) => {
-                let early = &mut self.signals.early;
-                if early.len() == EARLY_MAX {
-                    early.pop_front();
-                }
-                early.push_back(Early { at, op, did });
-            }
+            (None, Some(at)) => self.signals.did_early(at, op, Did::Signal(did.0, did.1)),
             (None, None) => {}
         }
     }
 
+    /// The host function at the position has returned.
+    pub(super) fn ran(&mut self, at: Position, op: u64) {
+        match self.host_fn_at(at) {
+            Some(by) => self.returned_from(by),
+            None => self.signals.did_early(at, op, Did::Return),
+        }
+    }
+
+    fn returned_from(&mut self, by: Actor) {
+        let Actor::HostFn(lane, seq) = by else { return };
+        let host_fn = self.signals.host_fn_mut(lane, seq);
+        host_fn.into_iter().for_each(|host_fn| host_fn.state = State::Ran);
+    }
+
+    /// The host functions of lost devices that will never run, by their records.
+    pub(in crate::check) fn never_run(&self) -> Vec<u64> {
+        let of_lost = self.signals.host_fns.iter();
+        let of_lost = of_lost.filter(|(lane, _)| self.is_lost(**lane));
+        let pending = of_lost.flat_map(|(_, fns)| &fns.list);
+        let pending = pending.filter(|one| one.state == State::Enqueued && one.inside.is_none());
+        let mut ops: Vec<u64> =
+            pending.filter(|one| one.seen.is_empty()).map(|one| one.op).collect();
+        ops.sort_unstable();
+        ops
+    }
+
+    /// Whether the context of the stream's device is lost.
+    pub(super) fn is_lost(&self, lane: usize) -> bool {
+        self.signals.lost.contains(&self.lanes[lane].device)
+    }
+
     /// Only what is still pending in its stream runs: the last one of the number, if the record makes
     /// no sense.
-    fn host_fn_at(&self, at: Position) -> Option<Actor> {
+    pub(super) fn host_fn_at(&self, at: Position) -> Option<Actor> {
         let lane = *self.lane_of.get(&at.lane)?;
         let list = &self.signals.host_fns.get(&lane)?.list;
         let host_fn = list.iter().rev().find(|host_fn| host_fn.number == at.seq)?;
@@ -212,7 +295,7 @@ impl Order {
     fn with_inside<R>(
         &mut self,
         by: Actor,
-        look: impl FnOnce(&mut VectorClock, Stamp) -> R,
+        look: impl FnOnce(&mut Clock, Stamp) -> R,
     ) -> Option<R> {
         match by {
             Actor::Thread(thread) => {
@@ -306,6 +389,7 @@ impl Order {
         let is_open = || needs.keys().any(|(other, _)| *other == signal);
         if of.get(&signal).is_some_and(|held| held.is_gone) && !is_open() {
             of.remove(&signal);
+            self.signals.handles.forget(signal);
         }
     }
 
@@ -348,9 +432,9 @@ impl Order {
 
     /// `thread` has just learned that host functions are complete.
     pub(super) fn note_seen(&mut self, thread: usize, op: u64) {
-        let known = &self.threads[thread].known;
+        let known = &self.threads[thread].known.sure;
         for (lane, host_fns) in &mut self.signals.host_fns {
-            let component = self.lanes[*lane].component;
+            let component = self.lanes[*lane].stamp(0).lane;
             for host_fn in host_fns.list.iter_mut().rev() {
                 if known.get(component) < host_fn.seq {
                     continue;
@@ -367,7 +451,7 @@ impl Order {
     pub(super) fn retire_host_fns(&mut self, known: &VectorClock) {
         let Signals { host_fns, needs, .. } = &mut self.signals;
         for (lane, of_lane) in host_fns {
-            let component = self.lanes[*lane].component;
+            let component = self.lanes[*lane].stamp(0).lane;
             let waits = |seq| needs.values().any(|need| need.by == Actor::HostFn(*lane, seq));
             of_lane.list.retain(|host_fn| known.get(component) < host_fn.seq || waits(host_fn.seq));
         }

@@ -2,15 +2,15 @@
 //!
 //! A set answers a wait unless it comes after some wait that cannot be answered itself: so the waits
 //! that can be answered are found by going over them until there are no more, and each of the rest
-//! waits for another one of the rest. A signal that nobody has set by the end of the record may be set
-//! by whatever is in the record and has an end still to come: a thread after the wait that it is in,
-//! a host function of which nobody knows that it is complete.
+//! waits for another one of the rest, or for what no one is left to set. A signal that has not been set
+//! by the end of the record may be set by what is in the record, may have a handle, and has an end still
+//! to come: a thread after the wait that it is in, a host function that has not returned.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::signals::{HostFn, Need, Set};
-use super::{Actor, Order, Stamp};
+use super::signals::{HostFn, Need, Set, State};
+use super::{Actor, Order};
 use crate::base::clock::VectorClock;
 use std::collections::BTreeSet;
 
@@ -49,8 +49,7 @@ type Key = (u64, Actor);
 impl Order {
     /// Whether who has `clock` behind itself follows the wait.
     fn follows(&self, clock: &VectorClock, need: &Need) -> bool {
-        let is_over =
-            |lane: usize, seq| clock.covers(Stamp { lane: self.lanes[lane].component, seq });
+        let is_over = |lane: usize, seq| clock.covers(self.lanes[lane].stamp(seq));
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
@@ -58,9 +57,9 @@ impl Order {
     /// puts before it.
     fn risk(&self, need: &Need, clock: &VectorClock) -> Option<u64> {
         let Actor::HostFn(own, seq) = need.by else { return None };
-        let before = &self.signals.host_fn(own, seq)?.before;
+        let before = &self.signals.host_fn(own, seq)?.before.sure;
         self.signals.host_fns.iter().filter(|(lane, _)| **lane != own).find_map(|(lane, fns)| {
-            let component = self.lanes[*lane].component;
+            let component = self.lanes[*lane].stamp(0).lane;
             let ended = clock.get(component);
             let begun = fns.inner.map_or(0, |(begun, _)| clock.get(begun));
             let is_open = |one: &&HostFn| {
@@ -74,15 +73,15 @@ impl Order {
     pub(super) fn is_answered(&self, need: &Need) -> bool {
         let Some(held) = self.signals.of.get(&need.signal) else { return false };
         held.sets.iter().any(|set| {
-            let follows = |other: &Need| self.follows(&set.clock, other);
-            !self.signals.needs.values().any(follows) && self.risk(need, &set.clock).is_none()
+            let follows = |other: &Need| self.follows(&set.clock.sure, other);
+            !self.signals.needs.values().any(follows) && self.risk(need, &set.clock.sure).is_none()
         })
     }
 
     /// The wait was answered by the first set: whether that is a matter of the order of host functions.
     pub(super) fn risk_of_first(&self, need: &Need) -> Option<Stuck> {
         let set = self.signals.of.get(&need.signal)?.sets.first()?;
-        let first = self.risk(need, &set.clock)?;
+        let first = self.risk(need, &set.clock.sure)?;
         (!need.reported)
             .then(|| Stuck { hops: vec![hop(need, &answer(set), None)], first: Some(first) })
     }
@@ -97,12 +96,15 @@ impl Order {
         if self.signals.is_set_early(need.signal) || self.has_other_host_fn(need) {
             return None;
         }
-        let threads = self.threads.iter().enumerate().map(|(number, thread)| {
+        let threads = self.threads.iter().enumerate().filter(|(number, thread)| {
+            !thread.is_gone && self.may_hold(need.signal, Actor::Thread(*number))
+        });
+        let threads = threads.map(|(number, thread)| {
             let own = self.signals.needs.values().find(|need| need.by == Actor::Thread(number));
             let last = own.map_or(need.op, |own| own.op);
             let (op, clock) = match &thread.blocked {
-                Some((op, then)) => (*op, then),
-                None => (last, &thread.known),
+                Some((op, then)) => (*op, &then.sure),
+                None => (last, &thread.known.sure),
             };
             Answer { op, by: Actor::Thread(number), clock, is_set: false }
         });
@@ -110,7 +112,11 @@ impl Order {
         let others = self.signals.needs.values().filter(|other| other.by != need.by);
         let waiting = others.filter_map(|other| {
             let Actor::HostFn(lane, seq) = other.by else { return None };
-            let clock = self.signals.host_fn(lane, seq)?.inside.as_ref()?;
+            let host_fn = self.signals.host_fn(lane, seq)?;
+            if host_fn.state == State::Ran || !self.may_hold(need.signal, other.by) {
+                return None;
+            }
+            let clock = &host_fn.inside.as_ref()?.sure;
             Some(Answer { op: other.op, by: other.by, clock, is_set: false })
         });
         Some(threads.chain(waiting).collect())
@@ -119,20 +125,29 @@ impl Order {
     /// Whether a host function may still run that neither waits nor follows the wait.
     fn has_other_host_fn(&self, need: &Need) -> bool {
         let waiter = match need.by {
-            Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before),
-            Actor::Thread(thread) => Some(&self.threads[thread].known),
+            Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before.sure),
+            Actor::Thread(thread) => Some(&self.threads[thread].known.sure),
         };
         self.signals.host_fns.iter().any(|(lane, fns)| {
             let has_ended = |one: &HostFn| {
-                let end = Stamp { lane: self.lanes[*lane].component, seq: one.seq };
-                waiter.is_some_and(|waiter| waiter.covers(end))
-                    || self.threads.iter().any(|thread| thread.known.covers(end))
+                let end = self.lanes[*lane].stamp(one.seq);
+                one.state == State::Ran
+                    || waiter.is_some_and(|waiter| waiter.covers(end))
+                    || self.threads.iter().any(|thread| thread.known.sure.covers(end))
             };
+            // Law A29.
+            let never_begins = |one: &HostFn| self.is_lost(*lane) && one.inside.is_none();
             fns.list.iter().any(|one| {
                 let is_it = need.by == Actor::HostFn(*lane, one.seq);
                 let waits =
                     self.signals.needs.keys().any(|key| key.1 == Actor::HostFn(*lane, one.seq));
-                !is_it && !waits && !has_ended(one) && !self.follows(&one.before, need)
+                let may_set = || self.may_hold(need.signal, Actor::HostFn(*lane, one.seq));
+                !is_it
+                    && !waits
+                    && !has_ended(one)
+                    && !never_begins(one)
+                    && !self.follows(&one.before.sure, need)
+                    && may_set()
             })
         })
     }
@@ -179,6 +194,17 @@ impl Order {
     fn cycles(&self, open: &BTreeSet<Key>) -> Vec<Stuck> {
         let mut found = Vec::new();
         let mut walked: BTreeSet<Key> = BTreeSet::new();
+        for key in open {
+            let need = &self.signals.needs[key];
+            if self.answers(need).is_some_and(|answers| answers.is_empty()) {
+                walked.insert(*key);
+                if !need.reported {
+                    let hop =
+                        Hop { need: need.clone(), answer: need.op, by: need.by, learned: None };
+                    found.push(Stuck { hops: vec![hop], first: None });
+                }
+            }
+        }
         for start in open {
             let (mut path, mut key) = (Vec::<(Key, Hop)>::new(), *start);
             let begin = loop {
@@ -231,7 +257,7 @@ impl Order {
 }
 
 fn answer(set: &Set) -> Answer<'_> {
-    Answer { op: set.op, by: set.by, clock: &set.clock, is_set: true }
+    Answer { op: set.op, by: set.by, clock: &set.clock.sure, is_set: true }
 }
 
 fn hop(need: &Need, answer: &Answer<'_>, learned: Option<u64>) -> Hop {

@@ -1,0 +1,100 @@
+//! What is said of the loss of a context: which operation failed, or may have, and which host
+//! functions will never run.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::explain::{Context, find};
+use super::hazard::{Finding, Party};
+use super::{Checker, Class, about};
+use crate::base::id::{LaneId, Position};
+use crate::base::ledger::Op;
+
+/// Host functions that a finding lists.
+const LISTED_MAX: usize = 3;
+
+impl Checker {
+    /// Law A40: the context is lost.
+    pub(super) fn fault(&mut self, op: &Op, thread: usize, culprit: Option<Position>) {
+        if self.culprit.is_some() {
+            return;
+        }
+        let mut finding = about(Class::Sticky, self.this(), vec!["A40"]);
+        let found = self
+            .parties
+            .iter()
+            .find(|party| Some(party.position) == culprit && party.kind.is_work());
+        let first = found.map_or(self.verdict.ops, |party| party.op);
+        let later = self.parties.iter().filter(|party| party.op > first && party.kind.is_work());
+        self.verdict.poisoned = later.count() as u64;
+        self.culprit = Some(first);
+        finding.first = found.cloned();
+        finding.known = match (&finding.first, culprit) {
+            (Some(first), _) => format!(
+                "{} failed; {} later operations are poisoned, whatever they report",
+                self.context().called(first),
+                self.verdict.poisoned
+            ),
+            (None, Some(at)) => format!("{at} failed, which is not remembered any more"),
+            (None, None) => self.suspects(op, thread),
+        };
+        self.never_run(&mut finding);
+        finding.fix = "repair the first culprit; nothing after it means anything".to_owned();
+        self.add(finding);
+    }
+
+    /// Per stream the earliest operation that is not known to be complete.
+    fn suspects(&self, op: &Op, thread: usize) -> String {
+        let open = self.order.in_flight(op.device, thread);
+        let said = open.iter().map(|(lane, known)| self.suspect(*lane, *known));
+        let said: Vec<String> = said.collect();
+        if said.is_empty() {
+            return "nothing that the thread does not know to be complete is in the record"
+                .to_owned();
+        }
+        format!(
+            "the culprit is one of these, or a later operation of its stream: {}",
+            said.join(", ")
+        )
+    }
+
+    fn suspect(&self, lane: LaneId, known: u64) -> String {
+        let is_open = |party: &&Party| {
+            party.kind.is_work() && party.position.lane == lane && party.position.seq > known
+        };
+        let open = self.parties.iter().filter(is_open).min_by_key(|party| party.position.seq);
+        let name = |party: &Party| self.options.names.stream(party);
+        match open.filter(|party| party.position.seq == known + 1) {
+            Some(first) => format!("{} on {}", self.context().called(first), name(first)),
+            None => {
+                let stream = open.map_or_else(|| self.options.names.lane(lane), name);
+                format!("what follows pos {known} on {stream}")
+            }
+        }
+    }
+
+    /// Law A29: host functions that have not begun are never called.
+    fn never_run(&self, finding: &mut Finding) {
+        let pending = self.order.never_run();
+        let known = pending.iter().filter_map(|op| find(&self.parties, *op));
+        let listed: Vec<String> =
+            known.take(LISTED_MAX).map(|party| self.context().called(party)).collect();
+        if listed.is_empty() {
+            return;
+        }
+        finding.rules.push("A29");
+        finding.known += &format!("; these host functions never run: {}", listed.join(", "));
+        if pending.len() > listed.len() {
+            finding.known += &format!(" and {} more", pending.len() - listed.len());
+        }
+    }
+}
+
+impl Context<'_> {
+    /// A record by its number and its place in the program.
+    pub(super) fn called(&self, party: &Party) -> String {
+        let Party { op, label, site, .. } = party;
+        let site = site.as_ref().map_or_else(String::new, |site| format!(" ({site})"));
+        format!("#{op} `{label}`{site}")
+    }
+}

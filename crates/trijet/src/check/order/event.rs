@@ -1,0 +1,247 @@
+//! Events: what a record stands for, who waits for it, and calls about one event that threads make
+//! without an order between them (law A45).
+//!
+//! A record and a wait, a query or a synchronisation of one event by two threads is in doubt unless
+//! the later call is known to follow the earlier one, whatever the timing. What follows from a pair in
+//! doubt was seen in this run and is not sure.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::clock::Clock;
+use super::{Order, Seen, Stamp, remember};
+use crate::base::ledger::{Asked, Op, Outcome, Waited};
+use crate::check::Assume;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+
+/// Waits for an event that are remembered until it is recorded by a thread that follows them.
+const CALLS_MAX: usize = 16;
+
+/// A call of the program about an event: the last record of its thread, or a wait.
+#[derive(Debug, Clone)]
+struct Called {
+    thread: usize,
+    at: Stamp,
+    op: u64,
+    records: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Event {
+    stands_for: Clock,
+    recorded: Option<(u64, Stamp)>,
+    replaced: Option<(u64, Stamp)>,
+    /// The library recorded it: its calls are in order.
+    is_internal: bool,
+    /// Another record might as well be the last one.
+    in_doubt: bool,
+    calls: SmallVec<[Called; 2]>,
+    /// Pairs of threads that were reported.
+    told: Vec<(usize, usize)>,
+}
+
+/// A call about an event without an order to the one of the last record: its record.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::check) struct Doubt {
+    pub(in crate::check) event: u64,
+    pub(in crate::check) first: u64,
+}
+
+impl Event {
+    fn seen(&self, op: u64, event: u64) -> Seen {
+        Seen { op, event, recorded: self.recorded, replaced: self.replaced }
+    }
+
+    pub(super) fn retire(&mut self, known: &crate::base::clock::VectorClock) {
+        let Clock { sure, seen } = &self.stands_for;
+        if sure.positions().chain(seen.positions()).all(|position| known.covers(position)) {
+            self.stands_for = Clock::new();
+        }
+        // All threads know of these calls: none is in doubt with a later one.
+        self.calls.retain(|called| !known.covers(called.at));
+    }
+
+    pub(super) fn named(&self, named: &mut Vec<u64>) {
+        named.extend(self.recorded.iter().chain(&self.replaced).map(|(op, _)| *op));
+        named.extend(self.calls.iter().map(|called| called.op));
+    }
+}
+
+impl Order {
+    /// A call of the program about the event; whether what the event stands for is in doubt.
+    fn event_call(&mut self, thread: usize, event: u64, op: u64, records: bool) -> bool {
+        let at = self.call(thread);
+        let known = &self.threads[thread].known.sure;
+        let held = self.events.entry(event).or_default();
+        let mut in_doubt = held.in_doubt && !records || self.doubted.contains(&op);
+        for other in &held.calls {
+            let is_pair = other.thread != thread && (other.records || records);
+            if !is_pair || known.covers(other.at) {
+                continue;
+            }
+            in_doubt |= other.records;
+            if let Some(found) = self.doubtful.as_mut().filter(|_| !other.records) {
+                // Had this record come first, the wait would stand for it.
+                found.insert(other.op);
+            }
+            let pair = (other.thread.min(thread), other.thread.max(thread));
+            if !held.told.contains(&pair) {
+                held.told.push(pair);
+                self.doubts.push(Doubt { event, first: other.op });
+            }
+        }
+        // What is in doubt with an earlier call that this record follows is so with the record too.
+        held.calls.retain(|other| {
+            let is_same = other.thread == thread && other.records && records;
+            !(is_same || records && known.covers(other.at))
+        });
+        if held.calls.len() >= CALLS_MAX
+            && let Some(first) = held.calls.iter().position(|other| !other.records)
+        {
+            held.calls.remove(first);
+        }
+        held.calls.push(Called { thread, at, op, records });
+        in_doubt
+    }
+
+    /// Law A4.
+    pub(super) fn record(
+        &mut self,
+        (thread, lane): (usize, usize),
+        event: u64,
+        by: Asked,
+        op: u64,
+    ) {
+        let is_internal = by == Asked::Ordering;
+        let in_doubt = !is_internal && self.event_call(thread, event, op, true);
+        self.held(lane);
+        self.teach(thread, lane);
+        let held = self.events.entry(event).or_default();
+        if is_internal {
+            held.calls.clear();
+        }
+        (held.is_internal, held.in_doubt) = (is_internal, in_doubt);
+        let this = &self.lanes[lane];
+        held.stands_for.copy_from(&this.tail);
+        held.replaced = held.recorded.replace((op, this.stamp(this.seq)));
+        if self.assume == Assume::DriverObserved {
+            self.hold_back(lane);
+        }
+    }
+
+    /// Laws A5 and A7; whether the event was ever recorded. If not, it is no edge to anything. Only in
+    /// the legacy stream is a wait an action, which the blocking streams are in order with (law A13).
+    pub(super) fn wait(
+        &mut self,
+        (thread, lane): (usize, usize),
+        event: u64,
+        by: Asked,
+        op: u64,
+    ) -> bool {
+        let in_doubt = by == Asked::User && self.event_call(thread, event, op, false);
+        let Some(found) = self.events.get(&event).filter(|found| found.recorded.is_some()) else {
+            let seen = Seen { op, event, recorded: None, replaced: None };
+            remember(&mut self.lanes[lane].waits, seen);
+            return false;
+        };
+        let seen = found.seen(op, event);
+        self.held(lane);
+        self.teach(thread, lane);
+        let this = &mut self.lanes[lane];
+        if let Some(found) = self.events.get(&event) {
+            if in_doubt {
+                this.tail.join_as_seen(&found.stands_for);
+            } else {
+                this.tail.join(&found.stands_for);
+            }
+        }
+        remember(&mut this.waits, seen);
+        self.hold_back(lane);
+        true
+    }
+
+    /// Laws A8 to A10, for the calling thread only (law A11).
+    pub(super) fn sync(
+        &mut self,
+        thread: usize,
+        op: &Op,
+        index: u64,
+        (what, outcome): (Waited, Outcome),
+    ) {
+        let in_doubt = match what {
+            Waited::Event(event) if !self.is_internal(event) => {
+                self.event_call(thread, event, index, false)
+            }
+            _ => false,
+        };
+        let mut known = std::mem::take(&mut self.threads[thread].known);
+        if outcome == Outcome::Pending {
+            let mut then = known.clone();
+            self.waited(op, what, in_doubt, &mut then);
+            let this = &mut self.threads[thread];
+            this.known = known;
+            this.pending = Some(index);
+            this.blocked = Some((index, then));
+            return;
+        }
+        self.waited(op, what, in_doubt, &mut known);
+        self.threads[thread].known = known;
+        self.threads[thread].version = self.version();
+        if let Waited::Event(event) = what {
+            let found = self.events.get(&event).map(|found| found.seen(index, event));
+            let none = Seen { op: index, event, recorded: None, replaced: None };
+            remember(&mut self.threads[thread].waits, found.unwrap_or(none));
+        }
+        self.note_seen(thread, index);
+    }
+
+    fn is_internal(&self, event: u64) -> bool {
+        self.events.get(&event).is_some_and(|held| held.is_internal)
+    }
+
+    /// Adds what is complete when the wait is.
+    fn waited(&mut self, op: &Op, what: Waited, in_doubt: bool, known: &mut Clock) {
+        match what {
+            Waited::Event(event) => {
+                if let Some(found) = self.events.get(&event) {
+                    if in_doubt {
+                        known.join_as_seen(&found.stands_for);
+                    } else {
+                        known.join(&found.stands_for);
+                    }
+                }
+            }
+            Waited::Stream => {
+                let lane = self.lane(op);
+                self.prefix(lane, known);
+            }
+            Waited::Device => self.all_of(op.device, known),
+        }
+    }
+
+    /// The library found the event complete: so is what it stands for, in this run.
+    pub(super) fn settled(&mut self, event: u64) {
+        if let Some(found) = self.events.get(&event) {
+            self.settled.join(&found.stands_for.sure);
+            self.settled.join(&found.stands_for.seen);
+        }
+    }
+
+    /// From now on, remembers which waits turn out to be in doubt; those of `doubted` are from the start.
+    pub(in crate::check) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
+        self.doubtful = Some(doubted.clone());
+        self.doubted = doubted;
+    }
+
+    /// The records of the waits that are in doubt because of a later record.
+    pub(in crate::check) fn doubtful(&self) -> &BTreeSet<u64> {
+        static NO_WAITS: BTreeSet<u64> = BTreeSet::new();
+        self.doubtful.as_ref().unwrap_or(&NO_WAITS)
+    }
+
+    /// The pairs of calls that were found in doubt since the last time.
+    pub(in crate::check) fn take_doubts(&mut self) -> Vec<Doubt> {
+        std::mem::take(&mut self.doubts)
+    }
+}

@@ -1,0 +1,147 @@
+//! Ownership as an order between host threads (law A44).
+//!
+//! Rust lets a thread use a tracked block exclusively only after every earlier use was handed over to
+//! it, and share it only after every earlier exclusive use. So the call follows those calls, with
+//! everything that their threads knew then. What the device still does is no part of it.
+//!
+//! For every such block a map from byte ranges keeps the last exclusive use and the shared ones since,
+//! the last of each thread. A use is a snapshot of what its thread knew, which all uses of the thread
+//! have in common until it learns more.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::clock::Clock;
+use super::{Order, Stamp};
+use crate::base::clock::VectorClock;
+use crate::base::id::BlockId;
+use crate::base::interval::RangeMap;
+use crate::base::ledger::{Access, Op, OpKind, OrderedBy};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a thread knew at a call.
+#[derive(Debug)]
+struct Snapshot {
+    thread: usize,
+    /// Whoever knows this has taken over the rest.
+    at: Stamp,
+    clock: Clock,
+}
+
+/// A use of a block by a thread.
+#[derive(Debug, Clone)]
+pub(super) struct Use(Arc<Snapshot>);
+
+impl PartialEq for Use {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// The uses of bytes that a later one may follow.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Users {
+    exclusive: Option<Use>,
+    shared: Vec<Use>,
+}
+
+impl Users {
+    fn add(&mut self, used: &Use, exclusively: bool) {
+        if exclusively {
+            self.exclusive = Some(used.clone());
+            self.shared.clear();
+        } else if self.exclusive.as_ref() != Some(used) {
+            match self.shared.iter_mut().find(|other| other.0.thread == used.0.thread) {
+                Some(other) => *other = used.clone(),
+                None => self.shared.push(used.clone()),
+            }
+        }
+    }
+}
+
+/// Who used which bytes of the blocks that the library orders.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Owned {
+    blocks: HashMap<BlockId, RangeMap<Users>>,
+}
+
+impl Owned {
+    pub(super) fn retire(&mut self, known: &VectorClock) {
+        self.blocks.retain(|_, block| {
+            block.retain(|users| {
+                users.exclusive = users.exclusive.take().filter(|used| !known.covers(used.0.at));
+                users.shared.retain(|used| !known.covers(used.0.at));
+                *users != Users::default()
+            });
+            block.iter().next().is_some()
+        });
+    }
+
+    pub(super) fn held_state(&self) -> usize {
+        self.blocks.values().map(|block| block.iter().count()).sum()
+    }
+}
+
+fn owned(op: &Op) -> impl Iterator<Item = &Access> {
+    let is_owned = |access: &&Access| {
+        access.ordered == OrderedBy::Library && access.range.start < access.range.end
+    };
+    op.accesses.iter().filter(is_owned)
+}
+
+impl Order {
+    /// The call follows the earlier uses of what it uses.
+    pub(super) fn take_over(&mut self, thread: usize, op: &Op) {
+        let mut news: SmallVec<[Use; 4]> = SmallVec::new();
+        for access in owned(op) {
+            let Some(block) = self.owned.blocks.get(&access.block) else { continue };
+            let known = &self.threads[thread].known.sure;
+            for (_, users) in block.overlapping(access.range.clone()) {
+                let shared = if access.mode.writes() { &users.shared[..] } else { &[] };
+                let earlier = users.exclusive.iter().chain(shared);
+                let new =
+                    earlier.filter(|used| used.0.thread != thread && !known.covers(used.0.at));
+                news.extend(new.cloned());
+            }
+        }
+        for used in &news {
+            self.learn(thread, &used.0.clock);
+        }
+    }
+
+    /// Later uses follow this call.
+    pub(super) fn hand_on(&mut self, thread: usize, op: &Op) {
+        for access in owned(op) {
+            if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
+                self.owned.blocks.remove(&access.block);
+                continue;
+            }
+            let used = self.snapshot(thread);
+            let block = self.owned.blocks.entry(access.block).or_default();
+            let exclusively = access.mode.writes();
+            block.update(access.range.clone(), Users::default, |users| {
+                users.add(&used, exclusively);
+            });
+        }
+    }
+
+    /// What the thread knows now, in common with its uses since it learned the last of it.
+    fn snapshot(&mut self, thread: usize) -> Use {
+        if let Some((version, used)) = &self.threads[thread].used
+            && *version == self.threads[thread].version
+        {
+            return used.clone();
+        }
+        // What it learned since its last call that counts has no number yet.
+        let this = &self.threads[thread];
+        let has_number = this.called == this.version && this.seq > 0;
+        let last = Stamp { lane: this.component, seq: this.seq };
+        let at = if has_number { last } else { self.call(thread) };
+        let this = &mut self.threads[thread];
+        let used = Use(Arc::new(Snapshot { thread, at, clock: this.known.clone() }));
+        this.used = Some((this.version, used.clone()));
+        used
+    }
+}

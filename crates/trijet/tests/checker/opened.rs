@@ -1,0 +1,159 @@
+//! Lanes that pass from one stream to another, and calls that wait: what a stream follows is what the
+//! program's calls say, whatever the library did besides.
+
+use super::log::{
+    A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
+};
+use trijet::base::id::DeviceId;
+use trijet::base::ledger::{Engine, OpKind, Waited};
+use trijet::check::{Checker, Class, Conflict, Options};
+
+const RAW: Class = Class::Race(Conflict::Raw);
+const WAW: Class = Class::Race(Conflict::Waw);
+
+/// Law A46: the thread that creates a stream knows what it knows; the lane is of no account.
+#[test]
+fn a_stream_follows_nothing_of_the_one_that_had_its_lane() {
+    log().k(A, &[w(D)]).open(A).k(A, &[r(D)]).finds(&[RAW]);
+    log().k(A, &[w(D)]).rec(E, A).settled(E).open(A).k(A, &[r(D)]).finds(&[RAW]);
+    log().k(A, &[w(D)]).sync(A).open(A).k(A, &[r(D)]).is_silent();
+    log().k(A, &[w(D)]).edge(E, A, B).open(A).k(B, &[r(D)]).is_silent();
+    // A wait for the new stream, or an event of it, says nothing of the old one.
+    log().k(A, &[w(D)]).open(A).k(A, &[]).sync(A).k(B, &[r(D)]).finds(&[RAW]);
+    log().k(A, &[w(D)]).open(A).k(A, &[]).edge(E, A, B).k(B, &[r(D)]).finds(&[RAW]);
+    // The device still covers it.
+    log().k(A, &[w(D)]).open(A).synced_all().k(B, &[r(D)]).is_silent();
+}
+
+/// What the library knows orders what the library orders.
+#[test]
+fn what_the_library_found_complete_orders_tracked_memory_only() {
+    let reused = |first, second| {
+        let written = log().work(OpKind::Fill, A, "fill", &[first]).rec_by_library(E, A);
+        written.settled(E).open(A).k(A, &[second])
+    };
+    reused(tracked(w(D)), tracked(r(D))).is_silent();
+    reused(w(D), r(D)).finds(&[RAW]);
+    // The host touches it: the library has waited for that, whoever orders the memory.
+    let touched = log().copy(A, H, D).rec_by_library(E, A).settled(E).open(A).host(r(H));
+    touched.is_silent();
+    // Only what the event stands for.
+    let later = log().rec_by_library(E, A).k(A, &[tracked(w(D))]).settled(E).open(A);
+    later.k(A, &[tracked(r(D))]).finds(&[RAW]);
+}
+
+#[test]
+fn state_does_not_grow_with_the_number_of_streams() {
+    const ROUNDS: u64 = 30_000;
+    for synced in [false, true] {
+        let mut checker = Checker::new(Options::default());
+        let mut most = [0; 2];
+        for number in 0..ROUNDS {
+            let block = 10 + number;
+            let round = log().open(A).alloc(A, block).k(A, &[w(block)]).free(A, block);
+            let round = if synced { round.sync(A) } else { round.rec_by_library(E, A).settled(E) };
+            round.ops.iter().for_each(|op| checker.push(op));
+            let half = usize::from(number >= ROUNDS / 2);
+            most[half] = most[half].max(checker.held_state());
+        }
+        let verdict = checker.finish();
+        assert!(verdict.findings.is_empty(), "{verdict}");
+        assert!(most[1] <= most[0] + 10 && most[1] < 20_000, "{most:?}");
+    }
+}
+
+/// Laws A4 and A13: a wait leaves nothing in a blocking stream, and an allocation in no stream.
+#[test]
+fn a_wait_or_an_allocation_in_a_blocking_stream_follows_nothing_of_the_legacy_one() {
+    let held = || log().k(LEGACY, &[w(D)]);
+    let waited = |log: Log| log.rec(E, B).wait(E, BLOCKING_A).sync(BLOCKING_A).k(A, &[r(D)]);
+    waited(held()).finds(&[RAW]);
+    held().alloc(BLOCKING_A, D2).sync(BLOCKING_A).k(A, &[r(D)]).finds(&[RAW]);
+    held().k(BLOCKING_A, &[]).sync(BLOCKING_A).k(A, &[r(D)]).is_silent();
+    // In the legacy stream a wait is an action, and an allocation is none.
+    let acts = |log: Log| log.edge(E, A, LEGACY).k(BLOCKING_A, &[r(D)]);
+    acts(log().k(A, &[w(D)])).is_silent();
+    let between = log().k(BLOCKING_A, &[w(D)]).alloc(LEGACY, D2).k(BLOCKING_B, &[r(D)]);
+    between.finds(&[RAW]);
+}
+
+/// What other threads enqueue while a call waits comes before its work or after it.
+#[test]
+fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
+    let before = log().k(LEGACY, &[w(D)]).begin(LEGACY).copy_now(LEGACY, H, D);
+    before.host(r(H)).is_silent();
+    let begun = || log().begin(LEGACY).by(1);
+    let between = begun().k(BLOCKING_A, &[w(D)]).by(0).copy_now(LEGACY, H, D);
+    between.finds(&[RAW]);
+    let same = begun().k(LEGACY, &[w(D)]).by(0).copy_now(LEGACY, H, D);
+    same.clone().finds(&[RAW]);
+    // Who knows of the copy knows nothing of what came between, and the other way round.
+    let other = begun().k(LEGACY, &[w(D2)]).by(0).copy_now(LEGACY, H, D);
+    other.clone().k(A, &[r(D2)]).finds(&[RAW]);
+    other.clone().host(r(H)).is_silent();
+    other.sync(LEGACY).k(A, &[r(D2)]).is_silent();
+    // From its return on it is in the stream.
+    let after = begun().k(LEGACY, &[]).by(0).copy_now(LEGACY, D2, G_OF_HOST);
+    after.by(1).k(BLOCKING_A, &[r(D2)]).is_silent();
+}
+
+/// Host memory of another block than the tests above.
+const G_OF_HOST: u64 = H;
+
+#[test]
+fn a_call_that_failed_leaves_nothing_behind() {
+    let failed = log().k(BLOCKING_A, &[w(D)]).begin(LEGACY).failed(LEGACY);
+    failed.clone().k(BLOCKING_B, &[r(D)]).finds(&[RAW]);
+    failed.k(LEGACY, &[r(D)]).is_silent();
+}
+
+/// Law A38.
+#[test]
+fn a_copy_between_devices_in_the_legacy_stream_is_in_order_on_both() {
+    const FAR_LEGACY: u32 = 7;
+    let copied = |then: fn(Log) -> Log| {
+        let mut log = log().alloc(FAR, D2).sync(FAR).k(FAR_LEGACY, &[w(D2)]);
+        log = then(log.work(OpKind::CopyNow, LEGACY, "copy", &[r(D), w(D2)]));
+        for op in &mut log.ops {
+            if op.kind == OpKind::CopyNow {
+                op.engine = Engine::Peer;
+            }
+            if op.position.lane.0 == FAR_LEGACY {
+                (op.device, op.stream) = (DeviceId(1), trijet::base::ledger::StreamClass::Legacy);
+            }
+        }
+        log
+    };
+    copied(|log| log).is_silent();
+    copied(|log| log.k(FAR_LEGACY, &[w(D2)])).is_silent();
+    // Its other streams are non-blocking, and their work is not held back.
+    copied(|log| log.k(FAR, &[w(D2)])).finds(&[WAW]);
+}
+
+impl Log {
+    fn synced_all(self) -> Self {
+        self.synced(Waited::Device, A, trijet::base::ledger::Outcome::Complete)
+    }
+
+    /// The library records an event of its own.
+    fn rec_by_library(self, event: u64, lane: u32) -> Self {
+        let mut this = self.rec(event, lane);
+        let by = trijet::base::ledger::Asked::Ordering;
+        this.ops.last_mut().expect("one was pushed").kind = OpKind::Record { event, by };
+        this
+    }
+}
+
+/// A wait that would have ordered a pair had it come in time is called late.
+#[test]
+fn a_wait_that_comes_too_late_is_called_so() {
+    let late = log().k(A, &[w(D)]).k(B, &[r(D)]).edge(E, A, B).finds(&[RAW]);
+    let finding = &late.findings[0];
+    assert!(finding.known.contains("the wait at #3, src/main.rs:4:5 comes after #1"), "{late}");
+    assert_eq!(finding.fix, "move the wait at #3 before #1", "{late}");
+    let synced = log().copy(A, H, D).host(r(H)).sync(A).finds(&[Class::Host(Conflict::Raw)]);
+    assert_eq!(synced.findings[0].fix, "move the wait at #2 before #1", "{synced}");
+    // A wait for something else is not.
+    let other = log().k(A, &[w(D)]).k(B, &[r(D)]).edge(F, C, B).finds(&[RAW]);
+    assert!(other.findings[0].fix.starts_with("record an event"), "{other}");
+}
