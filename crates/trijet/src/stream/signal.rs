@@ -3,6 +3,9 @@
 //! A channel or a lock would do as well for the program, but nothing of it is in the record, so that a
 //! checker can neither count it as an order nor see that two wait for each other. A signal calls
 //! nothing of the driver, so that a host function may set it and wait for it (law A28).
+//!
+//! A record also has who made, cloned, used and dropped each handle: a thread without one cannot set
+//! the signal.
 #![forbid(unsafe_code)]
 
 use super::callback;
@@ -10,8 +13,8 @@ use super::device::Device;
 use super::noted::NOWHERE;
 use super::recorders::Recorders;
 use super::thread;
-use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Op, OpKind, Signalled};
+use crate::base::id::{DeviceId, Position};
+use crate::base::ledger::{Engine, Handled, Op, OpKind, Signalled};
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
@@ -43,11 +46,18 @@ use std::time::Duration;
 /// assert!(uploaded.is_set());
 /// # Ok::<(), trijet::Error>(())
 /// ```
-#[derive(Clone)]
-pub struct Signal(Arc<Shared>);
+pub struct Signal {
+    shared: Arc<Shared>,
+    /// Its number among the handles of the signal; of no meaning if nothing was recorded then.
+    handle: u64,
+    /// The thread or host function that used it last while something was recorded.
+    user: AtomicU64,
+}
 
 struct Shared {
     number: u64,
+    /// Handles that were numbered.
+    handles: AtomicU64,
     device: DeviceId,
     recorders: Arc<Recorders>,
     is_set: Mutex<bool>,
@@ -56,7 +66,7 @@ struct Shared {
 
 impl fmt::Debug for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signal").field("number", &self.0.number).finish_non_exhaustive()
+        f.debug_struct("Signal").field("number", &self.shared.number).finish_non_exhaustive()
     }
 }
 
@@ -66,35 +76,76 @@ impl Device {
     pub fn signal(&self) -> Signal {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let shared = self.shared();
-        Signal(Arc::new(Shared {
+        let signal = Shared {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
+            handles: AtomicU64::new(0),
             device: shared.id,
             recorders: Arc::clone(&shared.universe.recorders),
             is_set: Mutex::new(false),
             waiters: Condvar::new(),
-        }))
+        };
+        Signal::new(Arc::new(signal), Handled::Made)
+    }
+}
+
+impl Clone for Signal {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.shared), Handled::Cloned)
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        self.shared.note_handle(self.handle, Handled::Dropped);
     }
 }
 
 impl Signal {
+    fn new(shared: Arc<Shared>, what: Handled) -> Self {
+        let mut handle = 0;
+        if shared.recorders.is_on() {
+            handle = shared.handles.fetch_add(1, Ordering::Relaxed) + 1;
+            shared.note_handle(handle, what);
+        }
+        Self { shared, handle, user: AtomicU64::new(0) }
+    }
+
+    /// The calling thread or host function uses this handle. A record has that when another one did
+    /// last.
+    fn note_use(&self) {
+        if !self.shared.recorders.is_on() {
+            return;
+        }
+        let user = match callback::running() {
+            // Far from the numbers of threads.
+            Some(at) => !at.position.pack(),
+            None => thread::number(),
+        };
+        if self.user.swap(user, Ordering::Relaxed) != user {
+            self.shared.note_handle(self.handle, Handled::Used);
+        }
+    }
+
     /// Sets it, for good. Whoever waits goes on.
     #[track_caller]
     pub fn set(&self) {
+        self.note_use();
         let mut is_set = self.lock();
         // Under the lock: nobody finds it set before that is in the record.
-        self.0.note(Signalled::Set, Some(Location::caller()));
+        self.shared.note(Signalled::Set, Some(Location::caller()));
         *is_set = true;
-        self.0.waiters.notify_all();
+        self.shared.waiters.notify_all();
     }
 
     /// Waits until it is set.
     #[track_caller]
     pub fn wait(&self) {
         let site = Location::caller();
-        self.0.note(Signalled::Wait, Some(site));
-        let is_set = self.0.waiters.wait_while(self.lock(), |is_set| !*is_set);
+        self.note_use();
+        self.shared.note(Signalled::Wait, Some(site));
+        let is_set = self.shared.waiters.wait_while(self.lock(), |is_set| !*is_set);
         drop(is_set.expect("no code panics under this lock"));
-        self.0.note(Signalled::Found, Some(site));
+        self.shared.note(Signalled::Found, Some(site));
     }
 
     /// Waits until it is set, but no longer than `limit`; whether it is set. To the checker this is a
@@ -114,11 +165,12 @@ impl Signal {
     #[must_use = "it may have given up"]
     pub fn wait_timeout(&self, limit: Duration) -> bool {
         let site = Location::caller();
-        self.0.note(Signalled::Wait, Some(site));
-        let waited = self.0.waiters.wait_timeout_while(self.lock(), limit, |is_set| !*is_set);
+        self.note_use();
+        self.shared.note(Signalled::Wait, Some(site));
+        let waited = self.shared.waiters.wait_timeout_while(self.lock(), limit, |is_set| !*is_set);
         let is_set = *waited.expect("no code panics under this lock").0;
         if is_set {
-            self.0.note(Signalled::Found, Some(site));
+            self.shared.note(Signalled::Found, Some(site));
         }
         is_set
     }
@@ -127,27 +179,44 @@ impl Signal {
     #[track_caller]
     #[must_use]
     pub fn is_set(&self) -> bool {
+        self.note_use();
         let is_set = *self.lock();
         if is_set {
-            self.0.note(Signalled::Found, Some(Location::caller()));
+            self.shared.note(Signalled::Found, Some(Location::caller()));
         }
         is_set
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {
-        self.0.is_set.lock().expect("no code panics under this lock")
+        self.shared.is_set.lock().expect("no code panics under this lock")
     }
 }
 
 impl Shared {
     fn note(&self, what: Signalled, site: Option<&'static Location<'static>>) {
-        let running = callback::running();
         let signal = self.number;
+        self.append(site, |inside| OpKind::Signal { signal, what, inside });
+    }
+
+    fn note_handle(&self, handle: u64, what: Handled) {
+        let signal = self.number;
+        self.append(None, |inside| OpKind::Handle { signal, handle, what, inside });
+    }
+
+    /// Appends a record of this kind, made for the host function that runs on the thread.
+    fn append(
+        &self,
+        site: Option<&'static Location<'static>>,
+        kind: impl Fn(Option<Position>) -> OpKind,
+    ) {
+        if !self.recorders.is_on() {
+            return;
+        }
+        let running = callback::running();
+        let inside = running.map(|at| at.position);
         self.recorders.note(|| {
-            let inside = running.map(|at| at.position);
-            let kind = OpKind::Signal { signal, what, inside };
             let device = running.map_or(self.device, |at| at.device);
-            let op = Op::new(kind, Engine::None, device, inside.unwrap_or(NOWHERE));
+            let op = Op::new(kind(inside), Engine::None, device, inside.unwrap_or(NOWHERE));
             Op {
                 stream: running.map_or(op.stream, |at| at.class),
                 label: Cow::Borrowed("signal"),
