@@ -27,11 +27,14 @@ struct Open {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recent(VecDeque<Open>);
 
-/// Whether the record is a wait, and whether the program asked for it.
-fn wait_of(op: &Op) -> Option<Asked> {
+/// What the record lets wait, work of a stream or a thread, and whether the program asked for it.
+///
+/// That a thread waits some time later is no remark on two operations of streams: every program does
+/// in the end.
+fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
     match op.kind {
-        OpKind::Wait { by, .. } => Some(by),
-        OpKind::Sync { outcome: Outcome::Complete, .. } => Some(Asked::User),
+        OpKind::Wait { by, .. } => Some((Moment::Work, by)),
+        OpKind::Sync { outcome: Outcome::Complete, .. } => Some((Moment::Call, Asked::User)),
         _ => None,
     }
 }
@@ -53,12 +56,12 @@ impl Recent {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let Some(by) = wait_of(op) else { return Vec::new() };
+        let Some((waits, by)) = wait_of(op) else { return Vec::new() };
         let mut found = Vec::new();
         self.0.retain(|open| {
             let Open { finding, at, second, moment } = open;
-            let of = |moment| order.before_now(second, moment).covers(*at);
-            let is_ordered = of(*moment) || of(Moment::Call);
+            let fits = (*moment == Moment::Work) == (waits == Moment::Work);
+            let is_ordered = fits && order.before_now(second, *moment).covers(*at);
             if is_ordered && by == Asked::User {
                 found.push(*finding);
             }

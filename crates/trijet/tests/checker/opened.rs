@@ -153,6 +153,9 @@ fn a_wait_that_comes_too_late_is_called_so() {
     assert_eq!(finding.fix, "move the wait at #3 before #1", "{late}");
     let synced = log().copy(A, H, D).host(r(H)).sync(A).finds(&[Class::Host(Conflict::Raw)]);
     assert_eq!(synced.findings[0].fix, "move the wait at #2 before #1", "{synced}");
+    // A wait of the host in the end is no remark on two streams.
+    let ended = log().k(A, &[w(D)]).k(B, &[r(D)]).synced_all().finds(&[RAW]);
+    assert!(ended.findings[0].fix.starts_with("record an event"), "{ended}");
     // A wait for something else is not.
     let other = log().k(A, &[w(D)]).k(B, &[r(D)]).edge(F, C, B).finds(&[RAW]);
     assert!(other.findings[0].fix.starts_with("record an event"), "{other}");
