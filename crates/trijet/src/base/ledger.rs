@@ -280,7 +280,8 @@ pub enum OpKind {
     /// A call that may wait begins: a copy at once, one within the host or of pageable memory. Its
     /// operation is the next one of this thread in this lane, recorded when the call has returned. It
     /// follows what the lane had been given by now; what other threads enqueue until it returns may
-    /// come before it or after it. The entry's position is that of the last operation counted so far.
+    /// come before it or after it. The entry's position is that of the last operation counted so far,
+    /// its accesses are those of the call, none of which has happened.
     Begin,
     /// The host function at the entry's position has returned. On a thread of the driver, so it says
     /// nothing of any thread's order.

@@ -293,7 +293,12 @@ impl Checker {
             OpKind::Call(HostCall::InHostFn) => self.call_in_host_fn(op),
             _ => {}
         }
-        let uses = || op.accesses.iter().filter(|access| access.range.start < access.range.end);
+        // These say who holds memory, and touch none of it.
+        let touches = !matches!(op.kind, OpKind::Begin | OpKind::Lent);
+        let uses = || {
+            let uses = op.accesses.iter().filter(|access| access.range.start < access.range.end);
+            uses.filter(|_| touches)
+        };
         for access in uses() {
             self.verdict.accesses += 1;
             self.judge(op, &step, access);

@@ -281,7 +281,10 @@ impl Order {
             }
             _ => self.enqueue(op, index, &mut step),
         }
-        self.hand_on(thread, op);
+        // A call that waits has used its memory when it has returned.
+        if op.kind != OpKind::Begin {
+            self.hand_on(thread, op);
+        }
         step
     }
 

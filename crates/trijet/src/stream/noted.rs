@@ -219,6 +219,11 @@ impl Recorders {
     }
 }
 
+/// What an operation uses, for its entry.
+pub(super) fn accesses(uses: &[Use<'_>]) -> Accesses {
+    uses.iter().map(|used| used.track.access(used.range.clone(), used.mode)).collect()
+}
+
 /// The bytes that an operation moves or sets.
 fn moved(spec: &Spec, uses: &[Use<'_>]) -> u64 {
     let of = |mode: Mode| -> u64 {
@@ -275,13 +280,9 @@ impl LaneRef {
     #[inline]
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
         calls_in(&self.universe.recorders);
-        let mut accesses = Accesses::new();
-        for used in uses {
-            accesses.push(used.track.access(used.range.clone(), used.mode));
-        }
         Op {
             stream: self.class(),
-            accesses,
+            accesses: accesses(uses),
             bytes: moved(spec, uses),
             label: Cow::Borrowed(spec.label),
             chunk: spec.chunk,

@@ -19,7 +19,7 @@
 use super::around::Aside;
 use super::default::{Barrier, LegacyOrder, Turn};
 use super::lane::{LaneRef, Returns, Spec, State, stamp, stamp_late};
-use super::noted::plain;
+use super::noted::{accesses, plain};
 use super::track::Use;
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
@@ -61,7 +61,10 @@ impl LaneRef {
     ) -> Result<(Position, R)> {
         let barrier = turn.as_ref().map(Turn::barrier);
         let before = Before { vector: state.vector.clone(), seq: state.seq, barrier };
-        state.note(|| self.host_op(spec, before.seq, OpKind::Begin));
+        state.note(|| Op {
+            accesses: accesses(uses),
+            ..self.host_op(spec, before.seq, OpKind::Begin)
+        });
         drop(state);
         let held = mutant::on(40, "a call that waits keeps the turn of its stream").then_some(turn);
         let next = Position { lane: self.id, seq: before.seq + 1 };

@@ -45,6 +45,8 @@ impl PartialEq for Use {
 struct Users {
     exclusive: Option<Use>,
     shared: Vec<Use>,
+    /// What the maker of a future of the bytes knew, which does not wait for that.
+    lent: Option<Use>,
 }
 
 impl Users {
@@ -52,6 +54,7 @@ impl Users {
         if exclusively {
             self.exclusive = Some(used.clone());
             self.shared.clear();
+            self.lent = None;
         } else if self.exclusive.as_ref() != Some(used) {
             match self.shared.iter_mut().find(|other| other.0.thread == used.0.thread) {
                 Some(other) => *other = used.clone(),
@@ -73,6 +76,7 @@ impl Owned {
             block.retain(|users| {
                 users.exclusive = users.exclusive.take().filter(|used| !known.covers(used.0.at));
                 users.shared.retain(|used| !known.covers(used.0.at));
+                users.lent = users.lent.take().filter(|used| !known.covers(used.0.at));
                 *users != Users::default()
             });
             block.iter().next().is_some()
@@ -95,6 +99,7 @@ impl Order {
     /// The call follows the earlier uses of what it uses.
     pub(super) fn take_over(&mut self, thread: usize, op: &Op) {
         let mut news: SmallVec<[Use; 4]> = SmallVec::new();
+        let mut lent: SmallVec<[Use; 1]> = SmallVec::new();
         for access in owned(op) {
             let Some(block) = self.owned.blocks.get(&access.block) else { continue };
             let known = &self.threads[thread].known.sure;
@@ -104,10 +109,16 @@ impl Order {
                 let new =
                     earlier.filter(|used| used.0.thread != thread && !known.covers(used.0.at));
                 news.extend(new.cloned());
+                let of_others = users.lent.iter().filter(|used| used.0.thread != thread);
+                lent.extend(of_others.cloned());
             }
         }
         for used in &news {
             self.learn(thread, &used.0.clock);
+        }
+        for used in &lent {
+            self.threads[thread].version = self.version();
+            self.threads[thread].known.join_as_seen(&used.0.clock);
         }
     }
 
@@ -121,8 +132,12 @@ impl Order {
             let used = self.snapshot(thread);
             let block = self.owned.blocks.entry(access.block).or_default();
             let exclusively = access.mode.writes();
+            let is_lent = op.kind == OpKind::Lent;
             block.update(access.range.clone(), Users::default, |users| {
                 users.add(&used, exclusively);
+                if is_lent {
+                    users.lent = Some(used.clone());
+                }
             });
         }
     }
