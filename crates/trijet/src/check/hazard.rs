@@ -132,14 +132,14 @@ pub struct Party {
 }
 
 impl Party {
-    pub(super) fn new(op: &Op, index: u64) -> Self {
+    pub(super) fn new(op: &Op, index: u64, stream_name: Option<Arc<str>>) -> Self {
         Self {
             op: index,
             kind: op.kind.clone(),
             label: op.label.clone(),
             site: op.site.clone(),
             position: op.position,
-            stream_name: None,
+            stream_name,
             stream: op.stream,
             device: op.device,
             thread: op.thread,

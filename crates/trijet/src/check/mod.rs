@@ -39,6 +39,7 @@ mod deadlock;
 mod event;
 mod explain;
 mod fault;
+mod hash;
 mod hazard;
 mod late;
 pub mod lint;
@@ -274,8 +275,7 @@ impl Checker {
             self.sweep();
         }
         self.name(op);
-        let stream_name = self.given.lane(op.position.lane);
-        self.parties.push(Party { stream_name, ..Party::new(op, index) });
+        self.parties.push(Party::new(op, index, self.given.lane(op.position.lane)));
         let step = self.order.step(op, index);
         if op.declared == Declared::Nothing {
             self.verdict.undeclared += 1;

@@ -19,6 +19,7 @@ mod signals;
 mod stuck;
 mod work;
 
+use super::hash::NumberMap;
 use super::{Assume, Threads};
 use crate::base::clock::VectorClock;
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
@@ -28,7 +29,7 @@ use event::Event;
 use lane::Around;
 use own::{Owned, Use};
 use signals::Signals;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use work::Begun;
 
 pub(super) use event::Doubt;
@@ -138,22 +139,22 @@ pub(super) struct Order {
     /// Numbers versions of what threads know.
     versions: u64,
     pub(super) lanes: Vec<Lane>,
-    lane_of: HashMap<LaneId, usize>,
+    lane_of: NumberMap<LaneId, usize>,
     /// Streams whose lanes passed to others, and those whose numbers any other may continue.
     former: Vec<usize>,
     vacant: Vec<usize>,
     pub(super) threads: Vec<Thread>,
-    thread_of: HashMap<u64, usize>,
+    thread_of: NumberMap<u64, usize>,
     last_thread: usize,
-    events: HashMap<u64, Event>,
+    events: NumberMap<u64, Event>,
     doubts: Vec<Doubt>,
     /// Waits that are in doubt because of a record that comes later; and those that turn out to be, if
     /// that is of use.
     doubted: BTreeSet<u64>,
     doubtful: Option<BTreeSet<u64>>,
-    devices: HashMap<DeviceId, Around>,
+    devices: NumberMap<DeviceId, Around>,
     /// Where blocks of devices lie.
-    homes: HashMap<BlockId, DeviceId>,
+    homes: NumberMap<BlockId, DeviceId>,
     owned: Owned,
     /// What the library found complete.
     settled: VectorClock,
@@ -210,18 +211,18 @@ impl Order {
             components: 0,
             versions: 0,
             lanes: Vec::new(),
-            lane_of: HashMap::new(),
+            lane_of: NumberMap::default(),
             former: Vec::new(),
             vacant: Vec::new(),
             threads: Vec::new(),
-            thread_of: HashMap::new(),
+            thread_of: NumberMap::default(),
             last_thread: 0,
-            events: HashMap::new(),
+            events: NumberMap::default(),
             doubts: Vec::new(),
             doubted: BTreeSet::new(),
             doubtful: None,
-            devices: HashMap::new(),
-            homes: HashMap::new(),
+            devices: NumberMap::default(),
+            homes: NumberMap::default(),
             owned: Owned::default(),
             settled: VectorClock::new(),
             apart: Clock::new(),

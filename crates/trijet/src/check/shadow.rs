@@ -8,12 +8,13 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+use super::hash::NumberMap;
 use super::order::Stamp;
 use crate::base::clock::VectorClock;
 use crate::base::id::{BlockId, LaneId};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// Frees that are remembered by name. Of older ones only the block's number is.
@@ -152,7 +153,7 @@ impl Block {
 /// All allocations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shadow {
-    blocks: HashMap<BlockId, Block>,
+    blocks: NumberMap<BlockId, Block>,
     /// The numbers of blocks that were freed.
     freed: RangeMap<()>,
     /// The last of them, with the records of the frees.

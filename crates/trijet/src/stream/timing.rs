@@ -358,7 +358,8 @@ impl Recorder {
             (error, lost) = noting.take(&mut ops, || self.at(Reading::now(driver)))?;
         }
         let (times, devices) = self.about(driver, &origins)?;
-        let untimed = ops.iter().filter(|op| op.engine != Engine::None && op.times.is_none());
+        let works = |op: &&Op| op.kind.is_work() && op.engine != Engine::None;
+        let untimed = ops.iter().filter(works).filter(|op| op.times.is_none());
         Ok(Recording {
             times,
             clock_error: error,

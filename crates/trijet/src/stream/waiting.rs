@@ -24,7 +24,7 @@ use super::track::Use;
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{HostCall, Op, OpKind};
+use crate::base::ledger::{Engine, HostCall, Op, OpKind};
 use crate::base::mutant;
 use crate::device::driver::{Driver, StreamHandle};
 use std::borrow::Cow;
@@ -63,6 +63,8 @@ impl LaneRef {
         let before = Before { vector: state.vector.clone(), seq: state.seq, barrier };
         state.note(|| Op {
             accesses: accesses(uses),
+            // Law A38: a copy between devices follows the work of both.
+            engine: if spec.engine == Engine::Peer { Engine::Peer } else { Engine::None },
             ..self.host_op(spec, before.seq, OpKind::Begin)
         });
         drop(state);

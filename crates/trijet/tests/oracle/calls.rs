@@ -92,9 +92,15 @@ pub(crate) enum What {
     Open {
         stream: usize,
     },
-    /// A call that may wait begins. The next work of this thread in the stream is its.
+    /// A call that may wait begins, which will use this memory. The next work of this thread in the
+    /// stream is its.
     Begin {
         stream: usize,
+        holds: Vec<Access>,
+    },
+    /// A future of memory is made. Who is lent the memory by it follows what its maker knew.
+    Lent {
+        holds: Vec<Access>,
     },
     /// The library found the event complete, which no thread knows by that.
     Settled {
@@ -149,6 +155,14 @@ impl What {
         }
     }
 
+    /// The memory that the call uses for the first time, whether it touches it or not (law A44).
+    pub(crate) fn holds(&self) -> &[Access] {
+        match self {
+            Self::Begin { holds, .. } | Self::Lent { holds } => holds,
+            _ => self.accesses(),
+        }
+    }
+
     pub(crate) fn accesses(&self) -> &[Access] {
         match self {
             Self::Work { accesses, .. } | Self::Host { accesses } => accesses,
@@ -196,7 +210,7 @@ impl History {
             What::Work { stream, .. } => self.begun.remove(&(thread, *stream)),
             _ => None,
         };
-        if let What::Begin { stream } = what {
+        if let What::Begin { stream, .. } = what {
             self.begun.insert((thread, stream), self.calls.len());
         }
         self.calls.push(Call { thread, what, known: Vec::new(), begin, label: String::new() });
@@ -240,7 +254,8 @@ impl fmt::Display for What {
             Self::SyncStream { stream } => write!(f, "sync stream {stream}"),
             Self::SyncDevice { device } => write!(f, "sync device {device}"),
             Self::Open { stream } => write!(f, "open {stream}"),
-            Self::Begin { stream } => write!(f, "begin @{stream}"),
+            Self::Begin { stream, .. } => write!(f, "begin @{stream}"),
+            Self::Lent { .. } => write!(f, "future"),
             Self::Settled { event } => write!(f, "settled {event}"),
             Self::Set { signal, inside } => write!(f, "set {signal} inside {inside:?}"),
             Self::Found { signal } => write!(f, "found {signal}"),

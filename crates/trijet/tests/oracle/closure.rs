@@ -257,7 +257,7 @@ impl Builder<'_> {
     fn at_host(&self, call: usize) -> Vec<usize> {
         let made = &self.history.calls[call];
         let mut edges = self.threads.get(&made.thread).cloned().unwrap_or_else(Vec::new);
-        edges.extend(self.owned(made.what.accesses()));
+        edges.extend(self.owned(made.what.holds()));
         let sees_hosts = self.trust != Trust::Library;
         match &made.what {
             // Laws A5 and A8: of an event that was never recorded there is nothing to wait for.
@@ -445,7 +445,7 @@ impl Builder<'_> {
                     self.streams[*stream] = vec![host(call)];
                 }
             }
-            What::Begin { stream } => self.begin(call, *stream),
+            What::Begin { stream, .. } => self.begin(call, *stream),
             What::Settled { event } => {
                 self.settled.extend(self.records.get(event).copied().map(work));
                 return;
@@ -466,6 +466,13 @@ impl Builder<'_> {
         }
         self.returned[call].clone_from(&last);
         self.threads.insert(*thread, last);
+        if let What::Lent { holds } = what {
+            // It holds in this run: for whoever the future lends the memory to, and nobody else knows.
+            let seen = holds.iter().filter(|_| self.trust != Trust::Laws).cloned();
+            for access in seen.map(|access| Access { writes: true, ..access }) {
+                self.users.entry(access.block).or_default().push((call, access));
+            }
+        }
         for access in what.accesses() {
             self.users.entry(access.block).or_default().push((call, access.clone()));
         }

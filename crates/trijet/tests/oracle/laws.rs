@@ -527,7 +527,7 @@ fn law_a13_an_allocation_neither_follows_the_legacy_stream_nor_holds_anything_ba
 
 #[test]
 fn a_call_that_waits_follows_what_came_before_its_begin() {
-    let begin = || What::Begin { stream: L };
+    let begin = || What::Begin { stream: L, holds: Vec::new() };
     let other = |access| What::Work { verb: Verb::Kernel, stream: A, accesses: vec![access] };
     with_all(|| {
         calls().k(A, &[w(X)]).by(MAIN, begin()).copy_now(PINNED, X).k(A, &[r(X)]).is_clean();

@@ -125,8 +125,14 @@ impl Reader {
         }
         if op.kind == OpKind::Begin {
             let stream = self.lane(op);
-            self.history.push(op.thread, What::Begin { stream });
+            let holds = self.accesses(op);
+            self.history.push(op.thread, What::Begin { stream, holds });
             return;
+        }
+        if op.kind == OpKind::Lent {
+            let holds = self.accesses(op);
+            let call = self.history.push(op.thread, What::Lent { holds });
+            return self.label(call, op);
         }
         if op.kind == OpKind::Open {
             let follows = self.lanes.remove(&op.position.lane);

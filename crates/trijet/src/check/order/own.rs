@@ -17,8 +17,8 @@ use crate::base::clock::VectorClock;
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Op, OpKind, OrderedBy};
+use crate::check::hash::NumberMap;
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a thread knew at a call.
@@ -50,13 +50,20 @@ struct Users {
 }
 
 impl Users {
+    /// Most uses are by a thread that has learned nothing since its last one.
+    #[inline]
     fn add(&mut self, used: &Use, exclusively: bool) {
-        if exclusively {
+        if self.exclusive.as_ref() == Some(used) {
+            if exclusively && !self.shared.is_empty() {
+                self.shared.clear();
+            }
+        } else if exclusively {
             self.exclusive = Some(used.clone());
             self.shared.clear();
             self.lent = None;
-        } else if self.exclusive.as_ref() != Some(used) {
+        } else {
             match self.shared.iter_mut().find(|other| other.0.thread == used.0.thread) {
+                Some(other) if other == used => {}
                 Some(other) => *other = used.clone(),
                 None => self.shared.push(used.clone()),
             }
@@ -67,7 +74,7 @@ impl Users {
 /// Who used which bytes of the blocks that the library orders.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Owned {
-    blocks: HashMap<BlockId, RangeMap<Users>>,
+    blocks: NumberMap<BlockId, RangeMap<Users>>,
 }
 
 impl Owned {
@@ -98,6 +105,9 @@ fn owned(op: &Op) -> impl Iterator<Item = &Access> {
 impl Order {
     /// The call follows the earlier uses of what it uses.
     pub(super) fn take_over(&mut self, thread: usize, op: &Op) {
+        if self.threads.len() == 1 {
+            return;
+        }
         let mut news: SmallVec<[Use; 4]> = SmallVec::new();
         let mut lent: SmallVec<[Use; 1]> = SmallVec::new();
         for access in owned(op) {
@@ -124,12 +134,16 @@ impl Order {
 
     /// Later uses follow this call.
     pub(super) fn hand_on(&mut self, thread: usize, op: &Op) {
-        for access in owned(op) {
+        let mut accesses = owned(op).peekable();
+        if accesses.peek().is_none() {
+            return;
+        }
+        let used = self.snapshot(thread);
+        for access in accesses {
             if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
                 self.owned.blocks.remove(&access.block);
                 continue;
             }
-            let used = self.snapshot(thread);
             let block = self.owned.blocks.entry(access.block).or_default();
             let exclusively = access.mode.writes();
             let is_lent = op.kind == OpKind::Lent;
@@ -140,23 +154,23 @@ impl Order {
                 }
             });
         }
+        let this = &mut self.threads[thread];
+        this.used = Some((this.version, used));
     }
 
     /// What the thread knows now, in common with its uses since it learned the last of it.
     fn snapshot(&mut self, thread: usize) -> Use {
-        if let Some((version, used)) = &self.threads[thread].used
-            && *version == self.threads[thread].version
+        let this = &mut self.threads[thread];
+        if let Some((version, used)) = this.used.take()
+            && version == this.version
         {
-            return used.clone();
+            return used;
         }
         // What it learned since its last call that counts has no number yet.
-        let this = &self.threads[thread];
         let has_number = this.called == this.version && this.seq > 0;
         let last = Stamp { lane: this.component, seq: this.seq };
         let at = if has_number { last } else { self.call(thread) };
-        let this = &mut self.threads[thread];
-        let used = Use(Arc::new(Snapshot { thread, at, clock: this.known.clone() }));
-        this.used = Some((this.version, used.clone()));
-        used
+        let clock = self.threads[thread].known.clone();
+        Use(Arc::new(Snapshot { thread, at, clock }))
     }
 }

@@ -168,6 +168,9 @@ impl Order {
 
     /// Learns on which devices blocks lie.
     pub(super) fn dwell(&mut self, op: &Op) {
+        if !matches!(op.kind, OpKind::Alloc | OpKind::AllocNow | OpKind::Free | OpKind::FreeNow) {
+            return;
+        }
         let on_device = op.accesses.iter().filter(|access| access.place == Place::Device);
         for access in on_device {
             match op.kind {
