@@ -112,7 +112,8 @@ pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
             // Law A19: out of stream order, from the call on.
             Verb::Batch(Sources::DuringCall) => during,
             Verb::Batch(Sources::AnyTime) => (host(call), work(call)),
-            _ if return_of(history, *verb, accesses) == Return::Staged => during,
+            // Law A18: after the stream was waited for, as it was at the begin of the call.
+            _ if return_of(history, *verb, accesses) == Return::Staged => (host(call), host(call)),
             _ => (work(call), work(call)),
         },
         _ => (host(call), host(call)),

@@ -526,6 +526,14 @@ fn law_a13_an_allocation_neither_follows_the_legacy_stream_nor_holds_anything_ba
 }
 
 #[test]
+fn law_a18_a_staged_copy_reads_after_what_its_stream_waits_for() {
+    let written = calls().copy(C, X, PAGEABLE).record(E, C);
+    let begin = What::Begin { stream: L, holds: Vec::new() };
+    written.wait(E, L).by(MAIN, begin.clone()).copy_now(PAGEABLE, Y).is_clean();
+    calls().copy(C, X, PAGEABLE).by(MAIN, begin).copy_now(PAGEABLE, Y).races(0, 2);
+}
+
+#[test]
 fn a_call_that_waits_follows_what_came_before_its_begin() {
     let begin = || What::Begin { stream: L, holds: Vec::new() };
     let other = |access| What::Work { verb: Verb::Kernel, stream: A, accesses: vec![access] };

@@ -61,9 +61,11 @@ const NAMES: [(Switch, &str); 14] = [
     (Manual, "manual"),
 ];
 
-/// What is on when nothing else is asked for. The others wait for what is not mended yet; in the end
-/// all are on.
-const USUAL: &[Switch] = &[Churn, Signals, Manual, Orders];
+/// What is on when nothing else is asked for: everything.
+const USUAL: &[Switch] = &[
+    Threads, HandOvers, Futures, Signals, Churn, Refusals, Orders, Apart, Ownership, Doubt, Strict,
+    Fresh, Peers, Manual,
+];
 
 /// Which of them `asked` turns on.
 fn chosen(asked: &str) -> Vec<Switch> {
