@@ -636,6 +636,8 @@ impl LaneRef {
         let mut state = self.lane().lock();
         state.stream = None;
         state.gone = end.as_ref().err().map(Error::again);
+        // A stream that did nothing leaves the end of the one before it.
+        let end = end.map(|end| end.or_else(|| state.earlier.clone()));
         drop(state);
         self.universe.retire(self.id, end?);
         Ok(())

@@ -219,7 +219,8 @@ impl Builder<'_> {
         // Law A13: all blocking streams wait for what the legacy stream holds. That is not in them,
         // so a record in a blocking stream, or a wait for one, does not stand for it: no law says
         // so.
-        if matches!(lane.kind, StreamKind::Blocking | StreamKind::PerThread) {
+        // Law A38: the legacy stream may be held back by that of another device.
+        if lane.kind != StreamKind::NonBlocking {
             edges.extend(self.barriers.get(&lane.device).into_iter().flatten());
         }
         edges

@@ -136,6 +136,41 @@ fn a_wait_in_a_blocking_stream_does_not_follow_the_legacy_stream() -> Result<()>
     Ok(())
 }
 
+/// Written on a stream whose end another thread knows. That thread opens and drops a stream that does
+/// nothing, which may have had the lane, and then this one reads on a third.
+fn read_after_an_idle_stream(by_hand: bool) -> Result<Verdict> {
+    let executor = Executor::Virtual(Order::Seeded(1));
+    let device = checked(HostConfig { executor, ..HostConfig::default() })?;
+    let written = device.stream()?;
+    let mut x = device.stream()?.alloc::<u32>(1)?;
+    written.launch(&FILL_U32, (9u32, &mut x))?;
+    if by_hand {
+        // SAFETY: a read that comes too early gives a number that nothing depends on.
+        unsafe { x.order_manually() };
+    }
+    let other = device.clone();
+    let ended = spawn(move || -> Result<()> {
+        written.synchronize()?;
+        drop(written);
+        drop(other.stream()?);
+        Ok(())
+    });
+    ended.join().expect("the thread does not panic")?;
+    let (read, mut h) = (device.stream()?, device.pinned::<u32>(1)?);
+    read.copy(&x, &mut h)?;
+    device.synchronize()?;
+    Ok(device.verdict().expect("the device is checked"))
+}
+
+#[test]
+fn a_lane_that_an_idle_stream_had_is_known_to_whoever_knew_the_stream_before() -> Result<()> {
+    let verdict = read_after_an_idle_stream(false)?;
+    assert_eq!(codes(&verdict), [""; 0], "the library orders it: {verdict}");
+    let verdict = read_after_an_idle_stream(true)?;
+    assert_eq!(codes(&verdict), ["RACE/RAW"], "this thread does not know of the end: {verdict}");
+    Ok(())
+}
+
 struct Counts(Arc<AtomicU32>);
 
 impl Drop for Counts {
