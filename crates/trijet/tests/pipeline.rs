@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use trijet::base::ledger::OpKind;
 use trijet::base::prng::Prng;
+use trijet::check::Options;
 use trijet::kernels::WORK;
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{Cancel, HostWork, Layout, Pipeline, Schedule, Sink, Source};
@@ -124,6 +125,33 @@ fn median_by_sorting(pixels: &[u16], width: usize, height: usize, radius: usize)
         }
     }
     out
+}
+
+/// The reader's and the writer's threads hand buffers to the one that enqueues: ownership is order
+/// (law A44), and the checker needs no word of how threads are started.
+#[test]
+fn a_checked_pipeline_has_no_finding_in_any_schedule() {
+    for schedule in SCHEDULES {
+        for host_work in [HostWork::Threads, HostWork::Inline] {
+            let checked = Device::builder().host(HostConfig::default()).check(Options::default());
+            let device = checked.open().expect("a host device");
+            let landed = Mutex::default();
+            let bytes = noise(11, 1 << 20);
+            let source = Memory::new(bytes.clone(), 1024);
+            let run = Pipeline::on(&device)
+                .source(source)
+                .chunk(Bytes(100_000))
+                .depth(3)
+                .schedule(schedule)
+                .host_work(host_work)
+                .sink(Collect::new(&landed))
+                .run();
+            run.unwrap_or_else(|error| panic!("{schedule:?}, {host_work:?}: {error}"));
+            assert!(landed.lock().expect("no panic").bytes == bytes, "{schedule:?}, {host_work:?}");
+            let verdict = device.verdict().expect("it is checked");
+            assert_eq!(verdict.findings, [], "{schedule:?}, {host_work:?}: {verdict}");
+        }
+    }
 }
 
 /// What a run of the median over a stack is made of.

@@ -37,13 +37,19 @@ pub(super) struct ChunkLanes<'a> {
 
 impl Lanes {
     fn new(device: &Device, plan: &Plan) -> Result<Self> {
-        let count = match plan.schedule {
-            Schedule::OneStream => 1,
-            Schedule::SlotStreams => plan.depth.min(plan.chunks.len().max(1)),
-            Schedule::RoleStreams => 3,
-            Schedule::Tuned => 2 + COMPUTE_LANES,
+        let slots = plan.depth.min(plan.chunks.len().max(1));
+        // In the order in which `of` finds them.
+        let names: Vec<String> = match plan.schedule {
+            Schedule::OneStream => vec!["pipeline".to_owned()],
+            Schedule::SlotStreams => (0..slots).map(|slot| format!("slot {slot}")).collect(),
+            Schedule::RoleStreams => ["upload", "compute", "download"].map(str::to_owned).into(),
+            Schedule::Tuned => {
+                let compute = (0..COMPUTE_LANES).map(|lane| format!("compute {lane}"));
+                ["upload".to_owned(), "download".to_owned()].into_iter().chain(compute).collect()
+            }
         };
-        (0..count).map(|_| device.stream()).collect::<Result<_>>().map(Self)
+        let named = |name: &String| Ok(device.stream()?.named(name));
+        names.iter().map(named).collect::<Result<_>>().map(Self)
     }
 
     pub(super) fn of(&self, plan: &Plan, chunk: &Chunk) -> ChunkLanes<'_> {
