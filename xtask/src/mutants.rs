@@ -17,17 +17,19 @@ struct Mutant {
 /// A test program and what to run of it, the quickest first.
 const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
+    ("soundness", &[]),
     ("oracle", &["serially", "every_conflict"]),
     ("trijet", &["stream::", "memory::", "device::host::", "witness::"]),
     ("faults", &["a_fault", "a_loss"]),
     ("host_only", &[]),
+    ("tenancy", &[]),
 ];
 
 /// Programs that each test of random programs draws.
-const PROGRAMS: &str = "0..400";
+const PROGRAMS: &str = "0..100";
 
 /// Seconds after which a run hangs.
-const PATIENCE: &str = "60";
+const PATIENCE: &str = "120";
 
 /// Prints the faults.
 pub(crate) fn list() -> Result<()> {

@@ -1,7 +1,8 @@
 //! Nothing waits for ever: no lock is held while a call may wait, and a panic is an error and no more.
 
-use crate::{PATIENCE, open};
+use crate::{PATIENCE, ask, open, virtual_host};
 use std::sync::mpsc::channel;
+use std::task::Poll;
 use std::thread::spawn;
 use trijet::{
     Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Stream,
@@ -39,7 +40,7 @@ impl Inside {
 type Call = fn(&[Device], &mut Buffer<u32>) -> Result<()>;
 
 /// What the other thread does meanwhile. `y` was last used in the stream that is held back.
-const CALLS: [(&str, Call); 7] = [
+const CALLS: [(&str, Call); 10] = [
     ("a stream of the same device", |devices, _| devices[0].stream().map(drop)),
     ("a stream of another device", |devices, _| devices[1].stream().map(drop)),
     ("a blocking stream of another device", |devices, _| devices[1].blocking_stream().map(drop)),
@@ -49,6 +50,13 @@ const CALLS: [(&str, Call); 7] = [
     ("a per-thread stream of another device", |devices, _| {
         devices[1].per_thread_stream().map(drop)
     }),
+    ("an operation in another blocking stream", |devices, _| {
+        fill_in(&devices[0].blocking_stream()?)
+    }),
+    ("an operation in the legacy stream", |devices, _| fill_in(&devices[0].legacy_stream()?)),
+    ("a record in the legacy stream", |devices, _| {
+        devices[0].event()?.record(&devices[0].legacy_stream()?)
+    }),
     ("page-locked memory", |devices, _| devices[0].pinned::<u32>(64).map(drop)),
     ("a copy from memory last used there", |devices, y| {
         let stream = devices[0].stream()?;
@@ -56,6 +64,11 @@ const CALLS: [(&str, Call); 7] = [
         stream.copy(&*y, &mut z)
     }),
 ];
+
+fn fill_in(stream: &Stream) -> Result<()> {
+    let mut z = stream.alloc::<u32>(64)?;
+    stream.fill_bytes(&mut z, 1)
+}
 
 /// Whether `call` returns while another thread is inside a wait. On the virtual executor the thread
 /// that waits runs the host functions, so one that runs says that the thread is there.
@@ -115,6 +128,40 @@ fn streams_are_made_beside_a_fill_at_once() -> Result<()> {
 #[test]
 fn streams_are_made_beside_a_copy_within_the_host() -> Result<()> {
     nothing_hangs_beside(Inside::CopyWithinHost)
+}
+
+/// A copy at once says of what another thread gave its stream meanwhile neither that it comes before
+/// nor that it is complete.
+#[test]
+fn a_copy_at_once_stands_for_nothing_that_its_stream_was_given_meanwhile() -> Result<()> {
+    let device = open(virtual_host(Vec::new()))?;
+    let (held, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let x = held.alloc::<u32>(64)?;
+    let (mut h, mut late) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
+    late.write()?.fill(1);
+    let ((enter, entered), (open, opened)) = (channel(), channel::<()>());
+    held.host_fn(move || {
+        enter.send(()).expect("the test waits for it");
+        let _dropped = opened.recv();
+    })?;
+    let ((tell, told), copying) = (channel::<PinnedBuffer<u32>>(), device.clone());
+    let copies = spawn(move || -> Result<(Poll<Result<u32>>, PinnedBuffer<u32>)> {
+        copying.copy_now(&x, &mut h)?;
+        let late = told.recv().expect("the other thread hands it over");
+        Ok((ask(&late), late))
+    });
+    // The thread that waits runs the host function: it is in its call.
+    entered.recv_timeout(PATIENCE).expect("the wait runs the host function");
+    legacy.host_fn(|| ())?;
+    legacy.fill_bytes(&mut late, 9)?;
+    tell.send(late).expect("the other thread takes it");
+    drop(open);
+    let (answer, late) = copies.join().expect("no panic")?;
+    if let Poll::Ready(value) = answer {
+        assert_eq!(value?, 0x0909_0909, "lent before it was written");
+    }
+    assert_eq!(late.read()?[0], 0x0909_0909);
+    Ok(())
 }
 
 /// A panic's payload that panics when it is dropped: it ended the worker of the host device.
