@@ -146,7 +146,8 @@ fn a_checked_pipeline_has_no_finding_in_any_schedule() {
                 .host_work(host_work)
                 .sink(Collect::new(&landed))
                 .run();
-            run.unwrap_or_else(|error| panic!("{schedule:?}, {host_work:?}: {error}"));
+            let report = run.unwrap_or_else(|error| panic!("{schedule:?}, {host_work:?}: {error}"));
+            assert!(report.found().is_some(), "the report has the verdict");
             assert!(landed.lock().expect("no panic").bytes == bytes, "{schedule:?}, {host_work:?}");
             let verdict = device.verdict().expect("it is checked");
             assert_eq!(verdict.findings, [], "{schedule:?}, {host_work:?}: {verdict}");

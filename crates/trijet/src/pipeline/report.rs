@@ -267,6 +267,15 @@ impl Report {
         self
     }
 
+    /// What a checker that reads along has found so far, on all streams of the device's driver.
+    pub(super) fn with_verdict(mut self, verdict: Option<Verdict>) -> Self {
+        if verdict.is_some() {
+            self.found = verdict;
+            self.judge();
+        }
+        self
+    }
+
     /// What the checker found; `None` when it did not run.
     #[must_use]
     pub fn found(&self) -> Option<&Verdict> {

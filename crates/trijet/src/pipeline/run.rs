@@ -284,7 +284,9 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
         bytes_out: Bytes(rows * out_row),
         rows,
     };
-    Ok(Report::new(device.info(), resources.plan, measured, pipeline.calibration.as_ref()))
+    let report =
+        Report::new(device.info(), resources.plan, measured, pipeline.calibration.as_ref());
+    Ok(report.with_verdict(device.verdict()))
 }
 
 /// Waits for everything, also after an error: no operation may outlive its buffers' host side.
