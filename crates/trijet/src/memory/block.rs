@@ -17,7 +17,7 @@ use crate::device::memory::{Memory, Space, Span};
 use crate::stream::callback;
 use crate::stream::default::Origin;
 use crate::stream::device::{Device, Shared};
-use crate::stream::lane::{Call, Returns, Spec};
+use crate::stream::enqueue::{Call, Returns, Spec};
 use crate::stream::queue::{Inner, Stream};
 use crate::stream::ready::Waiting;
 use crate::stream::track::{Needs, Track, Use};

@@ -8,7 +8,7 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Mode, OpKind, Place};
 use crate::device::driver::{CopySpans, Driver, SourceOrder};
 use crate::device::memory::{Space, Span};
-use crate::stream::lane::{Call, Returns};
+use crate::stream::enqueue::{Call, Returns};
 use crate::stream::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;

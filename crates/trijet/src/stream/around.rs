@@ -2,7 +2,8 @@
 //! and end, and its entries in the records. Mostly there is none of it.
 #![forbid(unsafe_code)]
 
-use super::lane::{LaneRef, Marks, Records, Spec, State};
+use super::enqueue::Spec;
+use super::lane::{LaneRef, Marks, Records, State};
 use super::timing::{Instant, Reading};
 use super::track::{Needs, Use};
 use crate::base::error::Result;

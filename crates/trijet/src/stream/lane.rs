@@ -7,7 +7,7 @@
 //! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that nobody else is held up by
 //! them. Their operation gets its number when the call has returned; what it follows was noted before
 //! the call. What other threads enqueue meanwhile, in this lane or in another one, may come before it
-//! or after it, and nothing is claimed of that: see `LaneRef::enqueue_waiting`.
+//! or after it, and nothing is claimed of that: see `waiting`.
 //!
 //! *Tenancies.* A lane serves one stream after the other, and its numbers go on. Numbers up to
 //! `State::base` belong to earlier streams. One mark, recorded at the end of the last of them, answers
@@ -20,25 +20,22 @@
 //! Imports: `base`, `device`. Imported by everything that enqueues.
 #![forbid(unsafe_code)]
 
-use super::around::Aside;
 use super::callback;
-use super::default::{LegacyOrder, Turn};
+use super::default::LegacyOrder;
 use super::noted::plain;
 use super::recorders::{Attached, Recorders};
 use super::thread;
 use super::timing::{AtLane, Instant, Recorder};
-use super::track::{Needs, Use};
 use super::universe::Universe;
 use crate::base::atomic::Watermark;
 use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Asked, Engine, OpKind, StreamClass};
+use crate::base::ledger::{Asked, OpKind, StreamClass};
 use crate::base::mutant;
 use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
-use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -70,42 +67,9 @@ impl Drop for Mark {
     }
 }
 
-/// What an operation is, for records and errors.
-#[derive(Debug)]
-pub(crate) struct Spec {
-    pub(crate) kind: OpKind,
-    pub(crate) engine: Engine,
-    pub(crate) label: &'static str,
-    pub(crate) chunk: Option<u64>,
-    pub(crate) site: &'static Location<'static>,
-    pub(crate) returns: Returns,
-    pub(crate) call: Call,
-}
-
-/// Whether the driver may keep the call that enqueues an operation until other work is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    Enqueues,
-    /// Laws A17 and A18.
-    MayWait,
-}
-
 /// Operations that may be pending in a stream before the next call may wait for room. About 1024 fit
 /// (law A41), and one of ours may be up to three of the driver's: its wait, its record and itself.
 const PENDING_MAX: u64 = 512;
-
-/// What is true when the call that enqueues an operation returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Returns {
-    /// Nothing more: it is enqueued.
-    AtOnce,
-    /// What the operation reads has been read (law A19).
-    SourcesRead,
-    /// So it has, and everything before the operation is complete (law A18).
-    Staged,
-    /// The operation is complete (laws A17 and A18).
-    Done,
-}
 
 /// One entry of the table.
 #[derive(Debug, Default)]
@@ -342,7 +306,7 @@ impl State {
 
     /// Nothing has to be done around the next operation, but for its own waits.
     #[inline]
-    fn is_plain(&self, done: &Watermark) -> bool {
+    pub(super) fn is_plain(&self, done: &Watermark) -> bool {
         !self.last_shared
             && !self.may_be_full(done)
             && self.recorders.is_empty()
@@ -352,7 +316,7 @@ impl State {
 
     /// Whether the stream may have no room, so that the next call waits (law A41).
     #[inline]
-    fn may_be_full(&self, done: &Watermark) -> bool {
+    pub(super) fn may_be_full(&self, done: &Watermark) -> bool {
         self.seq - self.base > PENDING_MAX && !done.covers(self.seq - PENDING_MAX)
     }
 
@@ -376,39 +340,6 @@ impl State {
 /// Marks to wait for.
 pub(super) type Marks = SmallVec<[Arc<Mark>; 10]>;
 
-/// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
-/// an operation has at most 64 accesses, those of a full batch.
-#[inline(always)]
-pub(super) fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
-    let mut late = 0;
-    for (index, access) in uses.iter().enumerate() {
-        let read = matches!(returns, Returns::SourcesRead | Returns::Staged);
-        if read && !access.mode.writes() {
-            continue;
-        }
-        if !access.track.stamp(&access.range, access.mode, position) {
-            late |= 1 << index;
-        }
-    }
-    late
-}
-
-/// Stamps what is left when no lane is locked.
-#[inline]
-pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
-    if late == 0 && left_out.is_empty() {
-        return;
-    }
-    for (index, access) in uses.iter().enumerate() {
-        if !left_out.is_empty() {
-            access.track.leave_out(left_out);
-        }
-        if late & 1 << index != 0 {
-            access.track.stamp_ranged(&access.range, access.mode, position);
-        }
-    }
-}
-
 impl LaneRef {
     #[inline]
     pub(super) fn lane(&self) -> &Lane {
@@ -421,196 +352,6 @@ impl LaneRef {
 
     pub(crate) fn driver(&self) -> &dyn Driver {
         &*self.universe.driver
-    }
-
-    /// Enqueues one operation: waits for what `uses` needs of other lanes, runs `run` on the
-    /// stream, and stamps the memory. A failed operation leaves no stamp.
-    #[inline]
-    pub(crate) fn enqueue<R>(
-        &self,
-        spec: &Spec,
-        uses: &[Use<'_>],
-        run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
-    ) -> Result<(Position, R)> {
-        self.enqueue_at(spec, uses, |driver, stream, _| run(driver, stream))
-    }
-
-    /// Like [`LaneRef::enqueue`], for what has to know its position.
-    #[inline]
-    pub(crate) fn enqueue_at<R>(
-        &self,
-        spec: &Spec,
-        uses: &[Use<'_>],
-        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
-    ) -> Result<(Position, R)> {
-        callback::refuse(spec.label)?;
-        self.driver().pause();
-        let alone = self.alone(spec, uses)?;
-        if let Some(crossed) = alone {
-            let mut state = self.lane().lock();
-            if state.is_plain(&self.lane.done) {
-                let result = match self.call(&state, uses, run) {
-                    Ok(result) => result,
-                    Err(error) => {
-                        drop(state);
-                        return Err(self.universe.failed(self.device, error));
-                    }
-                };
-                let position = self.count(&mut state);
-                state.last_shared = crossed;
-                let late = stamp(uses, position, spec.returns);
-                drop(state);
-                stamp_late(uses, position, late, &[]);
-                return Ok((position, result));
-            }
-        }
-        self.enqueue_among(spec, uses, alone, run)
-            .map_err(|error| self.universe.failed(self.device, error))
-    }
-
-    /// Whether an operation needs nothing of other lanes and nothing after it; then, whether two
-    /// lanes use any of its memory.
-    #[inline(always)]
-    fn alone(&self, spec: &Spec, uses: &[Use<'_>]) -> Result<Option<bool>> {
-        if self.legacy.is_some() || spec.call == Call::MayWait || spec.kind == OpKind::Free {
-            return Ok(None);
-        }
-        let (mut crossed, mut foreign) = (false, false);
-        for access in uses {
-            let track = access.track;
-            self.universe.own(spec.label, track.universe)?;
-            if track.is_manual() {
-                continue;
-            }
-            track.each_user(&access.range, access.mode, |user| foreign |= user.lane != self.id);
-            if foreign {
-                return Ok(None);
-            }
-            crossed |= track.crossed_by(self.id);
-        }
-        Ok(Some(crossed))
-    }
-
-    /// Calls the driver, under the lock of the lane.
-    #[inline(always)]
-    fn call<R>(
-        &self,
-        state: &State,
-        uses: &[Use<'_>],
-        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
-    ) -> Result<R> {
-        let position = Position { lane: self.id, seq: state.seq + 1 };
-        run(self.driver(), self.stream, position).inspect_err(|_| {
-            if mutant::on(6, "a refused operation leaves its stamp") {
-                stamp(uses, position, Returns::AtOnce);
-            }
-        })
-    }
-
-    /// Gives the operation that has been enqueued its number.
-    #[inline(always)]
-    pub(super) fn count(&self, state: &mut State) -> Position {
-        state.seq += 1;
-        state.used = true;
-        let position = Position { lane: self.id, seq: state.seq };
-        if !mutant::on(5, "a lane does not know its own operations") {
-            state.vector.raise(position);
-        }
-        state.learn_of_thread(self.universe.id);
-        position
-    }
-
-    /// Enqueues an operation with everything that it may need around it. `alone` is whether two lanes
-    /// use any of its memory, if it needs nothing of other lanes.
-    #[inline(never)]
-    fn enqueue_among<R>(
-        &self,
-        spec: &Spec,
-        uses: &[Use<'_>],
-        alone: Option<bool>,
-        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
-    ) -> Result<(Position, R)> {
-        let mut needs = Needs::new();
-        let crossed = match alone {
-            Some(crossed) => crossed,
-            None => self.needs(spec, uses, &mut needs)?,
-        };
-        // Blocking lanes and the legacy one are in order without waits of ours.
-        let turn = match &self.legacy {
-            Some(legacy) => Some(self.take_turn(legacy, spec.label)?),
-            None => None,
-        };
-        let mut marks = Marks::new();
-        if !needs.is_empty() {
-            self.marks(turn.as_ref(), &mut needs, &mut marks)?;
-        }
-        let mut state = self.lane().lock();
-        let mut aside = Aside::default();
-        self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
-        if spec.call == Call::MayWait || state.may_be_full(&self.lane.done) {
-            return self.enqueue_waiting((spec, uses, crossed), (turn, state), &aside, run);
-        }
-        let result = self.call(&state, uses, run);
-        self.enqueued(&aside);
-        let result = result?;
-        // It is enqueued: whatever fails from here on, the memory is stamped.
-        let position = self.count(&mut state);
-        // An allocation gives memory at once and may leave nothing in the stream that could wait.
-        let turn = turn.as_ref().filter(|_| !matches!(spec.kind, OpKind::Alloc));
-        if let Some(turn) = turn {
-            turn.teach(&mut state);
-        }
-        state.last_shared = crossed;
-        self.after(&mut state, spec, uses, position, &aside);
-        if let Some(turn) = turn {
-            turn.hold_back(&state.vector);
-        }
-        let late = stamp(uses, position, spec.returns);
-        drop(state);
-        stamp_late(uses, position, late, &aside.left_out);
-        Ok((position, result))
-    }
-
-    #[inline(never)]
-    pub(super) fn take_turn<'a>(
-        &self,
-        legacy: &'a LegacyOrder,
-        op: &'static str,
-    ) -> Result<Turn<'a>> {
-        legacy.own(op)?;
-        Ok(legacy.turn(self))
-    }
-
-    /// Adds the foreign positions that an operation must come after, as far as the calling thread
-    /// does not know them to be complete; whether two lanes use any of its memory.
-    #[inline]
-    fn needs(&self, spec: &Spec, uses: &[Use<'_>], needs: &mut Needs) -> Result<bool> {
-        let mut crossed = false;
-        let implied = |p: Position| p.lane == self.id;
-        for access in uses {
-            let track = access.track;
-            self.universe.own(spec.label, track.universe)?;
-            if track.is_manual() {
-                continue;
-            }
-            track.users(&access.range, access.mode, implied, needs);
-            // What is complete at the return of its call needs no record.
-            if spec.returns != Returns::Done {
-                crossed |= track.crossed_by(self.id);
-            }
-        }
-        if matches!(spec.kind, OpKind::Free) && !mutant::on(7, "a free waits like any other access")
-        {
-            // A free comes after every user, whoever orders the memory (law A22), and after
-            // those that a later one did not wait for.
-            for access in uses {
-                access.track.all_users(&access.range, access.mode, implied, needs);
-            }
-        }
-        if !needs.is_empty() {
-            thread::with_known(self.universe.id, |known| needs.retain(|p| !known.covers(*p)));
-        }
-        Ok(crossed)
     }
 
     /// The mark that answers for all of the lane's work when its stream is gone.

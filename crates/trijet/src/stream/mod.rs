@@ -10,6 +10,7 @@ pub mod builder;
 pub(crate) mod callback;
 pub(crate) mod default;
 pub mod device;
+pub(crate) mod enqueue;
 pub mod event;
 pub(crate) mod lane;
 mod names;

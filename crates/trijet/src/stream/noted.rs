@@ -4,7 +4,8 @@
 #![forbid(unsafe_code)]
 
 use super::callback::At;
-use super::lane::{LaneRef, Spec, State};
+use super::enqueue::Spec;
+use super::lane::{LaneRef, State};
 use super::recorders::Recorders;
 use super::thread;
 use super::timing::{Instant, Reading, Recorder};

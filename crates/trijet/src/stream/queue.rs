@@ -4,8 +4,9 @@
 use super::callback;
 use super::default::{self, LegacyOrder, Origin};
 use super::device::Shared;
+use super::enqueue::{Call, Returns, Spec};
 use super::event::{Event, Ticket};
-use super::lane::{Call, LaneRef, Mark, Records, Returns, Spec};
+use super::lane::{LaneRef, Mark, Records};
 use super::ready::{Point, Ready};
 use super::track::Use;
 use crate::base::error::Result;

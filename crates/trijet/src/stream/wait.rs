@@ -5,7 +5,8 @@
 #![forbid(unsafe_code)]
 
 use super::default::Turn;
-use super::lane::{LaneRef, Mark, Marks, Spec, State};
+use super::enqueue::Spec;
+use super::lane::{LaneRef, Mark, Marks, State};
 use super::noted::{Noted, plain};
 use super::ready::{Point, Points};
 use super::thread;

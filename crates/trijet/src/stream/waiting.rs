@@ -18,7 +18,8 @@
 
 use super::around::Aside;
 use super::default::{Barrier, LegacyOrder, Turn};
-use super::lane::{LaneRef, Returns, Spec, State, stamp, stamp_late};
+use super::enqueue::{Returns, Spec, stamp, stamp_late};
+use super::lane::{LaneRef, State};
 use super::noted::{accesses, plain};
 use super::track::Use;
 use crate::base::clock::VectorClock;
