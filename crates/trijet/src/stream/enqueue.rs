@@ -18,6 +18,7 @@ use crate::base::ledger::{Engine, OpKind};
 use crate::base::mutant;
 use crate::device::driver::{Driver, StreamHandle};
 use std::panic::Location;
+use std::sync::MutexGuard;
 
 /// What an operation is, for records and errors.
 #[derive(Debug)]
@@ -108,8 +109,8 @@ impl LaneRef {
     ) -> Result<(Position, R)> {
         callback::refuse(spec.label)?;
         self.driver().pause();
-        let alone = self.alone(spec, uses)?;
-        if let Some(crossed) = alone {
+        let mut alone = None;
+        if let Some(crossed) = self.alone(spec, uses)? {
             let mut state = self.lane().lock();
             if state.is_plain(&self.lane.done) {
                 let result = match self.call(&state, uses, run) {
@@ -126,6 +127,7 @@ impl LaneRef {
                 stamp_late(uses, position, late, &[]);
                 return Ok((position, result));
             }
+            alone = Some((crossed, state));
         }
         self.enqueue_among(spec, uses, alone, run)
             .map_err(|error| self.universe.failed(self.device, error))
@@ -184,19 +186,20 @@ impl LaneRef {
     }
 
     /// Enqueues an operation with everything that it may need around it. `alone` is whether two lanes
-    /// use any of its memory, if it needs nothing of other lanes.
+    /// use any of its memory, with the lane's lock, if it needs nothing of other lanes.
     #[inline(never)]
     fn enqueue_among<R>(
         &self,
         spec: &Spec,
         uses: &[Use<'_>],
-        alone: Option<bool>,
+        alone: Option<(bool, MutexGuard<'_, State>)>,
         run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
     ) -> Result<(Position, R)> {
         let mut needs = Needs::new();
-        let crossed = match alone {
-            Some(crossed) => crossed,
-            None => self.needs(spec, uses, &mut needs)?,
+        let (crossed, held) = match alone {
+            // Nothing is locked or asked under the lock: such a lane has no turns, and needs nothing.
+            Some((crossed, state)) => (crossed, Some(state)),
+            None => (self.needs(spec, uses, &mut needs)?, None),
         };
         // Blocking lanes and the legacy one are in order without waits of ours.
         let turn = match &self.legacy {
@@ -207,7 +210,7 @@ impl LaneRef {
         if !needs.is_empty() {
             self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
-        let mut state = self.lane().lock();
+        let mut state = held.unwrap_or_else(|| self.lane().lock());
         let mut aside = Aside::default();
         self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
         if spec.call == Call::MayWait || state.may_be_full(&self.lane.done) {

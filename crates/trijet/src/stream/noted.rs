@@ -19,7 +19,7 @@ use crate::base::ledger::{
 use crate::device::driver::EventHandle;
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 
@@ -28,6 +28,8 @@ pub(super) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 }
 
 thread_local! {
     static FAREWELL: RefCell<Farewell> = RefCell::default();
+    /// The universe of the thread's last entry.
+    static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Tells the records that have calls of this thread when it ends.
@@ -45,8 +47,16 @@ impl Drop for Farewell {
     }
 }
 
-/// The calling thread has a call in these records.
-fn calls_in(recorders: &Arc<Recorders>) {
+/// The calling thread has a call in these records, which are of this universe.
+#[inline]
+fn calls_in(universe: u64, recorders: &Arc<Recorders>) {
+    if LAST.replace(universe) != universe {
+        say_farewell_to(recorders);
+    }
+}
+
+#[cold]
+fn say_farewell_to(recorders: &Arc<Recorders>) {
     // A thread that is ending may still call, from the destructors of its values.
     let known = FAREWELL.try_with(|farewell| {
         let Farewell(all) = &mut *farewell.borrow_mut();
@@ -109,7 +119,7 @@ impl Universe {
         if recorders.is_empty() {
             return noted;
         }
-        calls_in(&self.recorders);
+        calls_in(self.id, &self.recorders);
         let now = Reading::now(&*self.driver);
         let kind = OpKind::Sync { what, outcome: Outcome::Pending };
         for recorder in recorders {
@@ -156,7 +166,7 @@ impl Universe {
         describe: impl Fn(&mut Op),
     ) {
         let span = (begin, Reading::now(&*self.driver));
-        calls_in(&self.recorders);
+        calls_in(self.id, &self.recorders);
         for recorder in self.recorders.of_calls() {
             let mut op = plain(kind.clone(), device, StreamClass::NonBlocking, (self.id, NOWHERE));
             op.call = recorder.call(span);
@@ -222,7 +232,11 @@ impl Recorders {
 
 /// What an operation uses, for its entry.
 pub(super) fn accesses(uses: &[Use<'_>]) -> Accesses {
-    uses.iter().map(|used| used.track.access(used.range.clone(), used.mode)).collect()
+    let mut accesses = Accesses::new();
+    for used in uses {
+        accesses.push(used.track.access(used.range.clone(), used.mode));
+    }
+    accesses
 }
 
 /// The bytes that an operation moves or sets.
@@ -280,7 +294,7 @@ impl LaneRef {
     /// The entry of an operation.
     #[inline]
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
-        calls_in(&self.universe.recorders);
+        calls_in(self.universe.id, &self.universe.recorders);
         Op {
             stream: self.class(),
             accesses: accesses(uses),

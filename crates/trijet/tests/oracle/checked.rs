@@ -178,7 +178,7 @@ pub(crate) fn finds_nothing(ops: &[Op]) -> Result<(), String> {
 
 #[test]
 fn the_checker_agrees_with_the_judge_when_a_wait_is_left_out() {
-    let (seeds, workers) = crate::asked_or(0..1000);
+    let (seeds, workers) = crate::asked_or(0..200);
     let judged = explore(seeds.clone(), workers, &|program, seed| {
         let program = &Program { refusals: Vec::new(), ..program.clone() };
         let devices = seeded(program, seed);
@@ -207,7 +207,7 @@ fn orders(op: &Op) -> bool {
 
 #[test]
 fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_record() {
-    let (seeds, workers) = crate::asked_or(0..3000);
+    let (seeds, workers) = crate::asked_or(0..600);
     let judged = explore(seeds.clone(), workers, &|program, seed| {
         let whole = record(program, seed, None)?;
         let mut prng = Prng::new(seed);

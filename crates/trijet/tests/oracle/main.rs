@@ -60,7 +60,7 @@ fn kept() -> Vec<Program> {
 /// The name is known to `cargo xtask explore`, and so is the line that it prints.
 #[test]
 fn programs_compute_what_they_compute_serially_and_each_conflict_is_ordered() {
-    let (seeds, workers) = asked_or(0..4000);
+    let (seeds, workers) = asked_or(0..600);
     let tally = explore(seeds.clone(), workers, &examine);
     println!("explored seeds={}..{} {tally}", seeds.start, seeds.end);
     if seeds.end - seeds.start >= 100 {
@@ -80,7 +80,7 @@ fn a_search_finds_whatever_drawn_orders_lead_to() {
 
 #[test]
 fn programs_compute_what_they_compute_serially_on_threads() {
-    let (seeds, workers) = asked_or(0..2000);
+    let (seeds, workers) = asked_or(0..300);
     explore(seeds, workers, &|program, _| {
         computed(program, open(Executor::Threads, program), turns::Turns::Free)?;
         Ok(Tally { programs: 1, runs: 1, ..Tally::default() })
