@@ -82,7 +82,8 @@ pub enum Assume {
 /// What is known of how host threads begin and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Threads {
-    /// Nothing: threads follow each other by what they waited for only.
+    /// Nothing: threads follow each other by what they waited for, and by memory that the library
+    /// orders (law A44).
     #[default]
     Apart,
     /// The thread of the first record starts all others, and has joined them when it calls again.

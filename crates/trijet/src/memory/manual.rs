@@ -4,7 +4,7 @@ use super::buffer::{Buffer, Element};
 
 impl<T: Element, S> Buffer<T, S> {
     /// Takes the ordering of the whole allocation over: from now on no waits are inserted for
-    /// uses of it and no events recorded, they are the user's business. Frees and host accesses
+    /// uses of it and no events recorded; the caller must order them. Frees and host accesses
     /// still wait: for the last operation of each stream on any part of the allocation, unless
     /// the thread knows it to be complete, as after synchronising with a later event.
     ///

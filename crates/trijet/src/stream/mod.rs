@@ -1,4 +1,5 @@
-//! Streams, events and host functions, and the one door to the driver: `lane.enqueue`.
+//! Streams, events and host functions, and the one door of operations to the driver:
+//! `LaneRef::enqueue`.
 //!
 //! Every operation gets a position on its lane. From the positions alone follows which waits an
 //! operation needs, so that using a buffer on another stream is always in order, and a wait that
