@@ -12,8 +12,9 @@
 //!    theirs as well.
 //! 3. Blocking streams come after it from the return on, and the legacy stream before the call.
 //!
-//! A call that fails may have enqueued its operation all the same (a device that is lost while the
-//! call waits), so its memory is stamped whatever it returns.
+//! A call that fails because the device is lost, or because nothing can go on, may have enqueued its
+//! operation all the same. Its memory is stamped then, so that nobody is lent it, and nothing else is
+//! claimed. Any other refusal enqueued nothing, and leaves everything as it was.
 #![forbid(unsafe_code)]
 
 use super::around::Aside;
@@ -23,7 +24,7 @@ use super::lane::{LaneRef, State};
 use super::noted::{accesses, plain};
 use super::track::Use;
 use crate::base::clock::VectorClock;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::{Engine, HostCall, Op, OpKind};
 use crate::base::mutant;
@@ -74,17 +75,16 @@ impl LaneRef {
         let result = run(self.driver(), self.stream, next);
         drop(held);
         self.enqueued(aside);
+        let result = match result {
+            Ok(result) => result,
+            Err(error) => return Err(self.not_done(spec, uses, error)),
+        };
         let turn = self.legacy.as_ref().map(LegacyOrder::bare_turn);
         let mut state = self.lane().lock();
         let is_next = state.seq == before.seq;
         let position = self.count(&mut state);
         state.last_shared = crossed;
-        if result.is_ok() {
-            self.after(&mut state, spec, uses, position, aside);
-        } else {
-            let kind = OpKind::Call(HostCall::Failed);
-            state.note(|| self.host_op(spec, before.seq, kind.clone()));
-        }
+        self.after(&mut state, spec, uses, position, aside);
         let is_work = spec.kind != OpKind::Alloc;
         if let (Some(barrier), true) = (&before.barrier, is_work) {
             barrier.teach(&mut state);
@@ -98,17 +98,11 @@ impl LaneRef {
             held_back.raise(position);
             turn.hold_back(&held_back);
         }
-        let returns = match &result {
-            Err(_) if mutant::on(42, "an operation whose wait failed leaves no stamp") => None,
-            Err(_) => Some(Returns::AtOnce),
-            Ok(_) if spec.returns == Returns::Done => None,
-            Ok(_) => Some(spec.returns),
-        };
-        let late = returns.map_or(0, |returns| stamp(uses, position, returns));
+        let is_done = spec.returns == Returns::Done;
+        let late = if is_done { 0 } else { stamp(uses, position, spec.returns) };
         drop((state, turn));
         stamp_late(uses, position, late, &aside.left_out);
-        let result = result?;
-        if spec.returns == Returns::Done {
+        if is_done {
             self.done(uses);
             if is_next {
                 follows.raise(position);
@@ -118,6 +112,22 @@ impl LaneRef {
             self.universe.learn(&follows);
         }
         Ok((position, result))
+    }
+
+    /// The call failed with `error`.
+    #[cold]
+    fn not_done(&self, spec: &Spec, uses: &[Use<'_>], error: Error) -> Error {
+        let mut state = self.lane().lock();
+        let kind = OpKind::Call(HostCall::Failed);
+        state.note(|| self.host_op(spec, state.seq, kind.clone()));
+        let is_open = error.is_loss() || error.kind() == ErrorKind::Stalled;
+        if is_open && !mutant::on(42, "an operation whose wait failed leaves no stamp") {
+            let position = self.count(&mut state);
+            let late = stamp(uses, position, Returns::AtOnce);
+            drop(state);
+            stamp_late(uses, position, late, &[]);
+        }
+        error
     }
 
     /// What the operation wrote is complete, and so is everything before it: nothing is left to be

@@ -191,6 +191,25 @@ fn a_lane_with_a_refused_record_is_not_handed_on_early() -> Result<()> {
     Ok(())
 }
 
+/// A copy within the host was refused, and its stream was taken to have followed the legacy stream, as
+/// if the copy were there.
+#[test]
+fn a_refused_call_that_waits_follows_nothing() -> Result<()> {
+    let refused = Fault { verb: Verb::Copy, nth: 1, kind: FaultKind::Refused };
+    let device = open(virtual_host(vec![refused]))?;
+    let (b, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let (h, mut g) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
+    let mut y = device.pinned::<u32>(64)?;
+    y.write()?.fill(1);
+    // Slow: what does not wait for the fill comes before it.
+    legacy.host_fn(|| ())?;
+    legacy.fill_bytes(&mut y, 9)?;
+    b.copy(&h, &mut g).expect_err("it is refused");
+    b.ticket()?.wait()?;
+    assert_eq!(y.read()?[0], NINES);
+    Ok(())
+}
+
 /// A second record that is refused changes nothing. It made the event forget the first one while
 /// anything else had a share of it.
 #[test]

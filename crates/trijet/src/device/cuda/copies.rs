@@ -122,6 +122,11 @@ impl CudaDriver {
     }
 
     pub(super) fn copy_now(&self, device: DeviceId, dst: &Span, src: &Span) -> Result<()> {
+        if is_linked(src, dst) || is_linked(dst, src) {
+            let legacy = self.stream_legacy(device)?;
+            self.copy(legacy, dst, src)?;
+            return self.stream_synchronize(legacy);
+        }
         self.enter("copy now", device)?;
         let bytes = length("copy now", dst, src)?;
         cu!(
@@ -144,6 +149,11 @@ impl CudaDriver {
     }
 
     pub(super) fn fill_now(&self, device: DeviceId, dst: &Span, value: u8) -> Result<()> {
+        if dst.memory().space() == Space::Pinned {
+            let legacy = self.stream_legacy(device)?;
+            self.fill(legacy, dst, value)?;
+            return self.stream_synchronize(legacy);
+        }
         self.enter("fill now", device)?;
         let bytes = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
         cu!(
@@ -153,6 +163,14 @@ impl CudaDriver {
             "a live span of `bytes`; its token outlives the fill"
         )
     }
+}
+
+/// Between page-locked memory and a device a copy at once is an asynchronous one that is waited for
+/// (law A18). `cuMemcpy` means the same, but while it waits the driver holds up other threads that
+/// create streams, events or page-locked memory (seen on an H200, driver 580).
+fn is_linked(one: &Span, other: &Span) -> bool {
+    let spaces = (one.memory().space(), other.memory().space());
+    matches!(spaces, (Space::Pinned, Space::Device(_)))
 }
 
 #[cfg(test)]
