@@ -251,17 +251,17 @@ impl Inner {
     }
 }
 
+/// Whether the stream goes with this handle of it. The legacy stream stays, and a per-thread one goes
+/// with its last handle.
+fn is_last(lane: &LaneRef) -> bool {
+    let is_default = |legacy: &&LegacyOrder| !matches!(legacy.origin, Origin::Created(_));
+    let default = lane.legacy.as_ref().filter(is_default);
+    default.is_none_or(|legacy| lane.universe.leave_default(lane.device, legacy))
+}
+
 fn give_back(lane: &LaneRef, end: Result<Option<Arc<Mark>>>) -> [Result<()>; 2] {
-    let origin = match &lane.legacy {
-        Some(legacy) => {
-            let is_default = matches!(legacy.origin, Origin::Legacy | Origin::PerThread);
-            if is_default && !lane.universe.leave_default(lane.device, legacy) {
-                return [Ok(()), Ok(())];
-            }
-            legacy.origin
-        }
-        None => Origin::Created(StreamKind::NonBlocking),
-    };
+    let created = Origin::Created(StreamKind::NonBlocking);
+    let origin = lane.legacy.as_ref().map_or(created, |legacy| legacy.origin);
     [lane.retire(end), destroy(lane.driver(), origin, lane.stream)]
 }
 
@@ -275,6 +275,9 @@ fn destroy(driver: &dyn Driver, origin: Origin, stream: StreamHandle) -> Result<
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if callback::forked() || !is_last(&self.lane) {
+            return;
+        }
         let end = if callback::inside() { None } else { Some(self.lane.end()) };
         if let Some(end) = end
             && !end.as_ref().is_err_and(|error| !error.is_loss())

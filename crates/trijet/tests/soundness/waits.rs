@@ -4,6 +4,7 @@ use crate::{PATIENCE, ask, open, virtual_host};
 use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread::spawn;
+use trijet::base::ledger::{OpKind, StreamClass};
 use trijet::{
     Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Stream,
 };
@@ -128,6 +129,31 @@ fn streams_are_made_beside_a_fill_at_once() -> Result<()> {
 #[test]
 fn streams_are_made_beside_a_copy_within_the_host() -> Result<()> {
     nothing_hangs_beside(Inside::CopyWithinHost)
+}
+
+/// An event in the legacy stream may hold the blocking streams back (law A14), and what is complete when
+/// its call returns needs none.
+#[test]
+fn copies_and_fills_at_once_record_nothing_in_the_legacy_stream() -> Result<()> {
+    let device = open(virtual_host(Vec::new()))?;
+    let (s, other) = (device.stream()?, device.blocking_stream()?);
+    let (mut x, mut y) = (s.alloc::<u32>(64)?, other.alloc::<u32>(64)?);
+    let (mut h, mut g) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
+    device.record(&s)?;
+    device.fill_now(&mut h, 1)?;
+    device.copy_now(&h, &mut x)?;
+    device.copy_now(&x, &mut g)?;
+    // Later uses of all of it, on streams of both kinds.
+    s.copy(&x, &mut h)?;
+    other.copy(&g, &mut y)?;
+    device.copy_now(&y, &mut g)?;
+    device.synchronize()?;
+    let ops = device.take_record()?;
+    let records = ops.iter().filter(|op| matches!(op.kind, OpKind::Record { .. }));
+    let of_legacy = records.filter(|op| op.stream == StreamClass::Legacy);
+    assert_eq!(of_legacy.count(), 0, "{ops:#?}");
+    assert_eq!(g.read()?[0], 0x0101_0101);
+    Ok(())
 }
 
 /// A copy at once says of what another thread gave its stream meanwhile neither that it comes before
