@@ -215,14 +215,14 @@ impl Machine {
     }
 }
 
-/// The thread of a step, where its stream is one per thread and it is not the main one.
+/// The thread of a step, where its stream is one per thread. Where scripts take turns, each phase has
+/// threads of its own, so that nothing is demanded of two phases.
 pub(crate) fn thread_of(program: &Program, at: At, step: &Step) -> Option<(usize, usize, usize)> {
     let spec = program.streams.get(step.stream()?)?;
     let scripts = &program.phases[at.phase].scripts;
     let before = scripts[at.script].iter().take(at.step);
     let ended = before.filter(|step| matches!(step, Step::Renew { .. })).count();
-    let is_main = scripts.len() == 1 && ended == 0;
-    (spec.kind == StreamKind::PerThread && !is_main).then_some((at.phase, at.script, ended))
+    (spec.kind == StreamKind::PerThread).then_some((at.phase, at.script, ended))
 }
 
 /// What a valid program computes.
