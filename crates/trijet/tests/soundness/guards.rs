@@ -191,6 +191,20 @@ fn a_lane_with_a_refused_record_is_not_handed_on_early() -> Result<()> {
     Ok(())
 }
 
+/// A copy that may be half done when its call fails: what it writes stays in use.
+#[test]
+fn memory_of_a_copy_that_a_fault_ended_is_not_lent() -> Result<()> {
+    let fault = Fault { verb: Verb::Copy, nth: 1, kind: FaultKind::Faults };
+    let device = open(virtual_host(vec![fault]))?;
+    let s = device.stream()?;
+    let (mut h, mut g) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
+    h.write()?.fill(9);
+    g.write()?.fill(1);
+    s.copy(&h, &mut g).expect_err("it faults");
+    assert!(g.read().is_err(), "it may be half written");
+    Ok(())
+}
+
 /// A copy within the host was refused, and its stream was taken to have followed the legacy stream, as
 /// if the copy were there.
 #[test]
