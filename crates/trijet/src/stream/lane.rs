@@ -1,4 +1,4 @@
-//! A lane and its one door to the driver.
+//! A lane: the numbers, the vector clock and the checkpoints of a stream.
 //!
 //! A lane is a lock over {number of the last operation, vector clock, checkpoints}. Its own lock
 //! covers its waits, its operation, its number and its record, so that the order of numbers is
