@@ -53,6 +53,13 @@ pub(crate) enum Returns {
     Done,
 }
 
+impl Returns {
+    /// Whether everything before the operation is complete.
+    pub(super) const fn completes_earlier(self) -> bool {
+        matches!(self, Self::Staged | Self::Done)
+    }
+}
+
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
 /// an operation has at most 64 accesses, those of a full batch.
 #[inline(always)]

@@ -34,20 +34,25 @@ use std::sync::MutexGuard;
 
 /// What was true before the call.
 struct Before {
-    /// What the operation follows, beside the legacy stream's barrier.
-    vector: VectorClock,
     seq: u64,
+    /// What the operation follows, if the legacy stream or the calling thread learns it: an operation
+    /// that others only wait for allocates nothing.
+    follows: Option<VectorClock>,
     barrier: Option<Barrier>,
 }
 
 impl Before {
-    /// Everything that the operation follows.
-    fn all(self) -> VectorClock {
-        let Self { mut vector, barrier, .. } = self;
-        if let Some(barrier) = &barrier {
-            vector.join(barrier.clock());
-        }
-        vector
+    fn of(state: &State, turn: Option<&Turn<'_>>, returns: Returns) -> Self {
+        let barrier = turn.map(Turn::barrier);
+        let learnt = barrier.is_some() || returns.completes_earlier();
+        let follows = learnt.then(|| {
+            let mut follows = state.vector.clone();
+            if let Some(barrier) = &barrier {
+                follows.join(barrier.clock());
+            }
+            follows
+        });
+        Self { seq: state.seq, follows, barrier }
     }
 }
 
@@ -61,8 +66,7 @@ impl LaneRef {
         aside: &Aside,
         run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
     ) -> Result<(Position, R)> {
-        let barrier = turn.as_ref().map(Turn::barrier);
-        let before = Before { vector: state.vector.clone(), seq: state.seq, barrier };
+        let before = Before::of(&state, turn.as_ref(), spec.returns);
         state.note(|| Op {
             accesses: accesses(uses),
             // Law A38: a copy between devices follows the work of both.
@@ -89,11 +93,11 @@ impl LaneRef {
         if let (Some(barrier), true) = (&before.barrier, is_work) {
             barrier.teach(&mut state);
         }
-        let mut follows = before.all();
+        let mut follows = before.follows;
         if mutant::on(41, "a call that waits stands for what came meanwhile") {
-            follows.join(&state.vector);
+            follows.iter_mut().for_each(|follows| follows.join(&state.vector));
         }
-        if let (Some(turn), true) = (&turn, is_work) {
+        if let (Some(turn), Some(follows), true) = (&turn, &follows, is_work) {
             let mut held_back = follows.clone();
             held_back.raise(position);
             turn.hold_back(&held_back);
@@ -104,11 +108,11 @@ impl LaneRef {
         stamp_late(uses, position, late, &aside.left_out);
         if is_done {
             self.done(uses);
-            if is_next {
+        }
+        if let Some(mut follows) = follows.filter(|_| spec.returns.completes_earlier()) {
+            if is_done && is_next {
                 follows.raise(position);
             }
-        }
-        if matches!(spec.returns, Returns::Done | Returns::Staged) {
             self.universe.learn(&follows);
         }
         Ok((position, result))
