@@ -490,6 +490,22 @@ struct Inner {
 #[derive(Default)]
 pub struct Ledger(Mutex<Inner>);
 
+impl Inner {
+    /// Hands the record to the reader, or keeps it while a wait before it has not ended.
+    fn read(&mut self, op: Op, index: usize) {
+        if matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. }) {
+            self.open.insert(index);
+        }
+        match &mut self.reader {
+            Some(reader) if self.open.is_empty() => {
+                reader(op);
+                self.first += 1;
+            }
+            _ => self.ops.push_back(op),
+        }
+    }
+}
+
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ledger").finish_non_exhaustive()
@@ -525,16 +541,9 @@ impl Ledger {
     pub fn append(&self, op: Op) -> usize {
         let mut inner = self.lock();
         let index = inner.first + inner.ops.len();
-        if let Inner { reader: Some(reader), open, .. } = &mut *inner {
-            let waits = matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. });
-            if waits {
-                open.insert(index);
-            }
-            if open.is_empty() {
-                reader(op);
-                inner.first += 1;
-                return index;
-            }
+        if inner.reader.is_some() {
+            inner.read(op, index);
+            return index;
         }
         if inner.ops.capacity() == 0 {
             // A record of a few operations grows once.

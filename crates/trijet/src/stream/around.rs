@@ -84,7 +84,7 @@ impl LaneRef {
         {
             state.record(&self.universe, self.id)?;
         }
-        aside.left_out = self.wait_for(state, spec, needs, marks)?;
+        self.wait_for(state, spec, (needs, marks), &mut aside.left_out)?;
         aside.begin = self.timed_begin(state, spec)?;
         if spec.engine != Engine::None {
             aside.tag = state.recorders.iter().find_map(|recorder| recorder.tag());

@@ -78,11 +78,15 @@ pub(super) fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u
 }
 
 /// Stamps what is left when no lane is locked.
-#[inline]
+#[inline(always)]
 pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
-    if late == 0 && left_out.is_empty() {
-        return;
+    if late != 0 || !left_out.is_empty() {
+        stamp_rest(uses, position, late, left_out);
     }
+}
+
+#[inline(never)]
+fn stamp_rest(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
     for (index, access) in uses.iter().enumerate() {
         if !left_out.is_empty() {
             access.track.leave_out(left_out);
@@ -144,7 +148,8 @@ impl LaneRef {
     /// lanes use any of its memory.
     #[inline(always)]
     fn alone(&self, spec: &Spec, uses: &[Use<'_>]) -> Result<Option<bool>> {
-        if self.legacy.is_some() || spec.call == Call::MayWait || spec.kind == OpKind::Free {
+        let frees = matches!(spec.kind, OpKind::Free);
+        if self.legacy.is_some() || spec.call == Call::MayWait || frees {
             return Ok(None);
         }
         let (mut crossed, mut foreign) = (false, false);

@@ -60,15 +60,14 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Enqueues the waits, and returns what was left out on request.
+    /// Enqueues the waits, and adds to `left_out` what was left out on request.
     pub(super) fn wait_for(
         &self,
         state: &mut State,
         spec: &Spec,
-        needs: &[Position],
-        marks: &[Arc<Mark>],
-    ) -> Result<Needs> {
-        let mut left_out = Needs::new();
+        (needs, marks): (&[Position], &[Arc<Mark>]),
+        left_out: &mut Needs,
+    ) -> Result<()> {
         for (need, mark) in needs.iter().zip(marks) {
             if state.vector.covers(*need) {
                 continue;
@@ -81,7 +80,7 @@ impl LaneRef {
                 on: mark.position,
             };
             // A free that comes too early would damage others' memory: its waits stay.
-            let droppable = spec.kind != OpKind::Free;
+            let droppable = !matches!(spec.kind, OpKind::Free);
             if self.universe.count_wait(droppable, about) {
                 // Left out on request. The lane knows nothing more than before, so that nobody
                 // who waits for it believes that the other operation is complete.
@@ -106,7 +105,7 @@ impl LaneRef {
                 state.vector.join(&mark.snapshot);
             }
         }
-        Ok(left_out)
+        Ok(())
     }
 
     /// Makes future work of this lane wait for a user's event that stands for `snapshot`.

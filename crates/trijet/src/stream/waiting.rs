@@ -89,7 +89,7 @@ impl LaneRef {
         let position = self.count(&mut state);
         state.last_shared = crossed;
         self.after(&mut state, spec, uses, position, aside);
-        let is_work = spec.kind != OpKind::Alloc;
+        let is_work = !matches!(spec.kind, OpKind::Alloc);
         if let (Some(barrier), true) = (&before.barrier, is_work) {
             barrier.teach(&mut state);
         }
