@@ -238,11 +238,7 @@ impl State {
     /// Records an event that stands for everything enqueued so far.
     pub(super) fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
         let (Some(stream), Some(device)) = (self.stream, self.device) else {
-            if let Some(culprit) = self.gone.as_ref().filter(|error| error.is_loss()) {
-                return Err(culprit.again());
-            }
-            let cause = "the stream is gone, and its end could not be recorded";
-            return Err(Error::new(ErrorKind::Closed, "event record", cause));
+            return Err(self.gone());
         };
         if self.owner.is_some_and(|owner| owner != thread::number()) {
             return self.unrecorded();
@@ -280,13 +276,31 @@ impl State {
         Ok(mark)
     }
 
+    /// The error of an access to memory that a stream which is gone used last.
+    #[cold]
+    fn gone(&self) -> Error {
+        let cause = match &self.gone {
+            Some(culprit) if culprit.is_loss() => return culprit.again(),
+            Some(refused) => format!("the stream is gone without a record of its end: {refused}"),
+            None => "the stream is gone without a record of its end".to_owned(),
+        };
+        let error = Error::new(ErrorKind::Closed, "event record", cause);
+        match self.device {
+            Some(device) => error.on(device),
+            None => error,
+        }
+    }
+
     /// The operations of a per-thread stream are recorded as they are enqueued, by its thread alone.
     #[cold]
     fn unrecorded<R>(&self) -> Result<R> {
         let cause = "the record of an operation in a per-thread default stream was refused, and no \
                      other thread can record that stream";
         let error = Error::new(ErrorKind::Closed, "event record", cause);
-        Err(self.device.map_or_else(|| error.again(), |device| error.again().on(device)))
+        Err(match self.device {
+            Some(device) => error.on(device),
+            None => error,
+        })
     }
 
     /// Law A2: what the calling thread knows comes before what it enqueues, and so before all that
