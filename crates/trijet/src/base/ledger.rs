@@ -137,16 +137,20 @@ pub enum Waited {
     Stream,
     /// Everything that the streams of the device held.
     Device,
+    /// The record that an event had when a future of it was made, by the driver's handle: while the
+    /// future lives, the next record is made with another handle.
+    Recorded(u64),
 }
 
 /// What became of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It failed, or had not returned when the record was taken, or was a query that found work
-    /// pending: it orders nothing.
+    /// It had not returned when the record was taken: it orders nothing yet.
     Pending,
     /// It returned: the thread follows what it waited for.
     Complete,
+    /// It failed, or was a query that found work pending: it orders nothing.
+    Failed,
 }
 
 /// A call of the host that touches no memory of the program, and that may take long or wait.
@@ -561,9 +565,9 @@ impl Ledger {
         let mut inner = self.lock();
         // The records may have been taken meanwhile: by then it had not ended.
         let op = index.checked_sub(inner.first).and_then(|at| inner.ops.get_mut(at));
-        if let (Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }), Some(now)) = (op, now) {
-            *outcome = Outcome::Complete;
-            if let Some(call) = call {
+        if let Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }) = op {
+            *outcome = if now.is_some() { Outcome::Complete } else { Outcome::Failed };
+            if let (Some(call), Some(now)) = (call, now) {
                 call.end = now;
             }
         }
@@ -646,7 +650,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let outcomes: Vec<Outcome> = read.try_iter().map(outcome).collect();
-        assert_eq!(outcomes, [Outcome::Complete, Outcome::Pending]);
+        assert_eq!(outcomes, [Outcome::Complete, Outcome::Failed]);
     }
 
     /// A wait may end after the records were taken; its number is then not another record's.

@@ -1,7 +1,7 @@
-//! Panics of a user's code: caught, told by their message, and never dropped.
+//! Panics of a user's code: caught, and told by their message.
 //!
 //! The payload of a panic is a value of the user's choice, and dropping it may panic again, on a
-//! thread that has nothing left to catch it. So every payload is forgotten once its message is read.
+//! thread that has nothing left to catch it. So a payload that is no text is forgotten.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
@@ -12,17 +12,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// # Errors
 /// The message. Whatever `run` shares with others must be fit for use after a panic.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
-        let text = message(&*payload);
-        std::mem::forget(payload);
-        text
-    })
+    catch_unwind(AssertUnwindSafe(run)).map_err(message)
 }
 
-fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a payload that is no text".to_owned())
+fn message(payload: Box<dyn Any + Send>) -> String {
+    let payload = match payload.downcast::<&str>() {
+        Ok(text) => return (*text).to_owned(),
+        Err(other) => other,
+    };
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(other) => {
+            std::mem::forget(other);
+            "a payload that is no text".to_owned()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -39,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_a_panic_is_kept_and_its_payload_is_never_dropped() {
+    fn the_message_of_a_panic_is_kept_and_a_payload_that_is_no_text_is_not_dropped() {
         assert_eq!(caught(|| 7), Ok(7));
         let told = caught(|| resume_unwind(Box::new("what went wrong")));
         assert_eq!(told, Err::<(), _>("what went wrong".to_owned()));

@@ -174,6 +174,15 @@ fn remember(waits: &mut Vec<Seen>, seen: Seen) {
     waits.push(seen);
 }
 
+impl Thread {
+    /// Forgets what a thread knew that has ended: nothing follows it any more.
+    fn forget(&mut self) {
+        self.known = Clock::new();
+        self.waits = Vec::new();
+        self.used = None;
+    }
+}
+
 impl Before<'_> {
     #[inline]
     pub(super) fn covers(&self, stamp: Stamp) -> bool {
@@ -309,7 +318,7 @@ impl Order {
                     (this.is_gone, this.blocked, this.begun) = (true, None, None);
                 }
             }
-            OpKind::Call(HostCall::InHostFn) => {}
+            OpKind::Call(HostCall::InHostFn) | OpKind::Name { .. } => {}
             _ => return false,
         }
         true
@@ -366,8 +375,9 @@ impl Order {
         }
         self.last_thread = thread;
         self.threads[thread].blocked = None;
-        let is_pending = matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. });
-        self.threads[thread].spoke |= !is_pending;
+        let waits =
+            matches!(&op.kind, OpKind::Sync { outcome, .. } if *outcome != Outcome::Complete);
+        self.threads[thread].spoke |= !waits;
         thread
     }
 

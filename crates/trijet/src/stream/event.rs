@@ -83,11 +83,20 @@ impl Record {
         self.stands_for.as_ref().map(|(_, clock)| clock)
     }
 
-    /// The calling thread waits or asks for it.
-    pub(crate) fn note(&self, site: &'static Location<'static>) -> Noted<'_> {
+    /// The calling thread waits or asks for the event, and so for its last record.
+    fn note(&self, site: &'static Location<'static>) -> Noted<'_> {
+        self.note_as(Waited::Event(self.event.0), site)
+    }
+
+    /// The calling thread asks for this record, whichever is the last one by now.
+    pub(crate) fn note_recorded(&self, site: &'static Location<'static>) -> Noted<'_> {
+        self.note_as(Waited::Recorded(self.event.0), site)
+    }
+
+    fn note_as(&self, what: Waited, site: &'static Location<'static>) -> Noted<'_> {
         let position = self.stands_for.as_ref().map(|(position, _)| *position);
         let on = (self.device.id, StreamClass::NonBlocking, position);
-        self.device.universe.note_sync(Waited::Event(self.event.0), on, site)
+        self.device.universe.note_sync(what, on, site)
     }
 
     /// The calling thread has observed it to be complete.
@@ -170,6 +179,14 @@ impl Recorded {
     }
 
     #[track_caller]
+    fn ready(&self) -> Ready {
+        let last = self.last();
+        // Which record is the last one is asked here, and answered nothing of its work.
+        drop(last.note(Location::caller()));
+        Ready::new(&self.device, Ok(Some(Point::Record(last))))
+    }
+
+    #[track_caller]
     fn query(&self) -> Result<Readiness> {
         callback::refuse("event query")?;
         let last = self.last();
@@ -240,7 +257,7 @@ macro_rules! event_verbs {
             /// The future ends with the error of work that failed, or with `Stalled`.
             #[track_caller]
             pub fn ready(&self) -> Ready {
-                Ready::new(&self.0.device, Ok(Some(Point::Record(self.0.last()))))
+                self.0.ready()
             }
         }
     };

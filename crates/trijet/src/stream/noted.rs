@@ -28,8 +28,8 @@ pub(super) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 }
 
 thread_local! {
     static FAREWELL: RefCell<Farewell> = RefCell::default();
-    /// The universe of the thread's last entry.
-    static LAST: Cell<u64> = const { Cell::new(0) };
+    /// The records of the thread's last entry, which `FAREWELL` keeps from being at another place.
+    static LAST: Cell<*const Recorders> = const { Cell::new(std::ptr::null()) };
 }
 
 /// Tells the records that have calls of this thread when it ends.
@@ -47,10 +47,11 @@ impl Drop for Farewell {
     }
 }
 
-/// The calling thread has a call in these records, which are of this universe.
+/// The calling thread has a call in these records.
 #[inline]
-fn calls_in(universe: u64, recorders: &Arc<Recorders>) {
-    if LAST.replace(universe) != universe {
+pub(super) fn calls_in(recorders: &Arc<Recorders>) {
+    let place = Arc::as_ptr(recorders);
+    if LAST.replace(place) != place {
         say_farewell_to(recorders);
     }
 }
@@ -119,7 +120,7 @@ impl Universe {
         if recorders.is_empty() {
             return noted;
         }
-        calls_in(self.id, &self.recorders);
+        calls_in(&self.recorders);
         let now = Reading::now(&*self.driver);
         let kind = OpKind::Sync { what, outcome: Outcome::Pending };
         for recorder in recorders {
@@ -166,7 +167,7 @@ impl Universe {
         describe: impl Fn(&mut Op),
     ) {
         let span = (begin, Reading::now(&*self.driver));
-        calls_in(self.id, &self.recorders);
+        calls_in(&self.recorders);
         for recorder in self.recorders.of_calls() {
             let mut op = plain(kind.clone(), device, StreamClass::NonBlocking, (self.id, NOWHERE));
             op.call = recorder.call(span);
@@ -294,7 +295,7 @@ impl LaneRef {
     /// The entry of an operation.
     #[inline]
     pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
-        calls_in(self.universe.id, &self.universe.recorders);
+        calls_in(&self.universe.recorders);
         Op {
             stream: self.class(),
             accesses: accesses(uses),

@@ -68,7 +68,7 @@ impl Point {
     fn note<'a>(&'a self, universe: &'a Universe, site: &'static Location<'static>) -> Noted<'a> {
         match self {
             Self::Mark(mark) => universe.note_mark(mark, site),
-            Self::Record(record) => record.note(site),
+            Self::Record(record) => record.note_recorded(site),
         }
     }
 

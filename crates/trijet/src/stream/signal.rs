@@ -10,7 +10,7 @@
 
 use super::callback;
 use super::device::Device;
-use super::noted::NOWHERE;
+use super::noted::{NOWHERE, calls_in};
 use super::recorders::Recorders;
 use super::thread;
 use crate::base::id::{DeviceId, Position};
@@ -214,6 +214,9 @@ impl Shared {
         }
         let running = callback::running();
         let inside = running.map(|at| at.position);
+        if running.is_none() {
+            calls_in(&self.recorders);
+        }
         self.recorders.note(|| {
             let device = running.map_or(self.device, |at| at.device);
             let op = Op::new(kind(inside), Engine::None, device, inside.unwrap_or(NOWHERE));

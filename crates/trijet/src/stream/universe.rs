@@ -5,7 +5,7 @@
 use super::callback::{self, HostFns};
 use super::default::{Blocking, LegacyOrder};
 use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Opening, Records};
-use super::noted::plain;
+use super::noted::{calls_in, plain};
 use super::recorders::{Attached, Recorders};
 use super::recording::{Recording, TimesFrom};
 use super::thread;
@@ -164,6 +164,9 @@ impl Universe {
         let begin = |recorders: &Attached, seq: u64| {
             let at = (self.id, Position { lane: id, seq });
             self.recorders.forget_stream(at.1);
+            if !recorders.is_empty() {
+                calls_in(&self.recorders);
+            }
             for recorder in recorders {
                 if let (Some(end), Handed::Asked) = (&end, how) {
                     let kind = OpKind::Settled { event: end.event.0 };

@@ -7,7 +7,7 @@
 use super::default::Turn;
 use super::enqueue::Spec;
 use super::lane::{LaneRef, Mark, Marks, State};
-use super::noted::{Noted, plain};
+use super::noted::{Noted, calls_in, plain};
 use super::ready::{Point, Points};
 use super::thread;
 use super::timing::Reading;
@@ -16,7 +16,7 @@ use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Asked, Mode, OpKind, StreamClass, Waited};
+use crate::base::ledger::{Asked, Mode, Op, OpKind, StreamClass, Waited};
 use crate::base::mutant;
 use crate::device::driver::{Driver, EventHandle, StreamHandle};
 use std::ops::Range;
@@ -143,9 +143,20 @@ impl LaneRef {
         let position = Position { lane: self.id, seq: state.seq + 1 };
         let kind = OpKind::Wait { event: event.0, on, by: Asked::User };
         let at = (self.universe.id, position);
-        state.note_called(self.driver(), called, || {
-            plain(kind.clone(), self.device, self.class(), at)
-        });
+        self.note_call_about(state, called, || plain(kind.clone(), self.device, self.class(), at));
+    }
+
+    /// Appends a user's call about an event to the records of this lane, if there are any.
+    fn note_call_about(
+        &self,
+        state: &State,
+        called: (Option<Reading>, &'static Location<'static>),
+        op: impl Fn() -> Op,
+    ) {
+        if !state.recorders.is_empty() {
+            calls_in(&self.universe.recorders);
+            state.note_called(self.driver(), called, op);
+        }
     }
 
     /// A wait for an event that was never recorded. The driver would do nothing (law A5), so it is
@@ -179,7 +190,7 @@ impl LaneRef {
         let position = Position { lane: self.id, seq: state.seq };
         let kind = OpKind::Record { event: event.0, by: Asked::User };
         let at = (self.universe.id, position);
-        state.note_called(self.driver(), (called, site), || {
+        self.note_call_about(&state, (called, site), || {
             plain(kind.clone(), self.device, self.class(), at)
         });
         Ok((position, state.vector.clone()))

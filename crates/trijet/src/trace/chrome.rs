@@ -182,7 +182,7 @@ fn call(op: &Op) -> (&'static str, String) {
         OpKind::Record { .. } => "cudaEventRecord",
         OpKind::Wait { .. } => "cudaStreamWaitEvent",
         OpKind::Open => "cudaStreamCreate",
-        OpKind::Sync { what: Waited::Event(_), .. } => "cudaEventSynchronize",
+        OpKind::Sync { what: Waited::Event(_) | Waited::Recorded(_), .. } => "cudaEventSynchronize",
         OpKind::Sync { what: Waited::Stream, .. } => "cudaStreamSynchronize",
         OpKind::Sync { what: Waited::Device, .. } => "cudaDeviceSynchronize",
         OpKind::AllocNow => "cudaMalloc",

@@ -122,7 +122,9 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Kernel, _) => "kernel",
         (OpKind::HostFn, _) => "host function",
         (OpKind::Record { .. }, _) => "event record",
-        (OpKind::Sync { what: Waited::Event(_), .. }, _) => "wait of the host for an event",
+        (OpKind::Sync { what: Waited::Event(_) | Waited::Recorded(_), .. }, _) => {
+            "wait of the host for an event"
+        }
         (OpKind::Sync { what: Waited::Stream, .. }, _) => "wait of the host for a stream",
         (OpKind::Sync { what: Waited::Device, .. }, _) => "wait of the host for a device",
         (OpKind::Host, _) => "access by the host",

@@ -4,8 +4,8 @@ use super::log::{A, B, C, D, E, log, part, r, w};
 use std::borrow::Cow;
 use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
 use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, HostCall, Mode, Op, OpKind, OrderedBy, Outcome, Place,
-    Signalled, SourceOrder, StreamClass, Waited,
+    Access, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind, OrderedBy,
+    Outcome, Place, Signalled, SourceOrder, StreamClass, Waited,
 };
 use trijet::base::prng::Prng;
 use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
@@ -32,11 +32,17 @@ fn pick<T: Clone>(prng: &mut Prng, all: &[T]) -> T {
 fn kind(prng: &mut Prng) -> OpKind {
     let event = number(prng);
     let position = Position { lane: LaneId(small(prng)), seq: number(prng) };
-    let outcome = pick(prng, &[Outcome::Complete, Outcome::Pending]);
-    let what = pick(prng, &[Waited::Event(event), Waited::Stream, Waited::Device]);
+    let outcome = pick(prng, &[Outcome::Complete, Outcome::Pending, Outcome::Failed]);
+    let events = [Waited::Event(event), Waited::Recorded(event)];
+    let what = pick(prng, &[events[0], events[1], Waited::Stream, Waited::Device]);
     let by = pick(prng, &[Asked::User, Asked::Ordering]);
     let order = pick(prng, &[SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any]);
-    let call = pick(prng, &[HostCall::Load, HostCall::Release]);
+    let calls = [HostCall::Load, HostCall::Release, HostCall::Failed, HostCall::InHostFn];
+    let call = pick(prng, &calls);
+    let handled = [Handled::Made, Handled::Cloned, Handled::Used, Handled::Dropped];
+    let handled = pick(prng, &handled);
+    let named = [Named::Stream, Named::Event(event), Named::Block(BlockId(event))];
+    let (of, handle) = (pick(prng, &named), number(prng));
     let all = [Signalled::Set, Signalled::Wait, Signalled::Found, Signalled::Gone];
     let signalled = pick(prng, &all);
     let inside = Some(Position { seq: number(prng), ..position }).filter(|_| prng.below(2) == 0);
@@ -65,6 +71,11 @@ fn kind(prng: &mut Prng) -> OpKind {
             OpKind::Ran,
             OpKind::Settled { event },
             OpKind::ThreadGone,
+            OpKind::Gone { event },
+            OpKind::Lent,
+            OpKind::Name { of },
+            OpKind::Handle { signal: event, handle, what: handled, inside },
+            OpKind::Handle { signal: 1, handle: 1, what: handled, inside },
             OpKind::Wait { event, on: position, by },
             OpKind::Signal { signal: event, what: signalled, inside },
             OpKind::Signal { signal: 1, what: signalled, inside },

@@ -3,6 +3,7 @@
 //! the others are records written by hand.
 
 mod damaged;
+mod full;
 mod golden;
 mod hosts;
 mod judged;
@@ -12,6 +13,7 @@ mod lives;
 mod log;
 mod opened;
 mod pitfalls;
+mod polls;
 mod signals;
 mod streams;
 mod threads;

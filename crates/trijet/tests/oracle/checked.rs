@@ -245,7 +245,9 @@ fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
             | OpKind::Wait { event, .. }
             | OpKind::Gone { event }
             | OpKind::Settled { event }
-            | OpKind::Sync { what: Waited::Event(event), .. } => *event += round << 40,
+            | OpKind::Sync { what: Waited::Event(event) | Waited::Recorded(event), .. } => {
+                *event += round << 40
+            }
             _ => {}
         }
         op

@@ -193,11 +193,13 @@ impl Reader {
 
     /// A wait of the host stands for what had been enqueued at its call.
     fn sync(&mut self, op: &Op, what: Waited, outcome: Outcome) {
-        if outcome == Outcome::Pending {
+        if outcome != Outcome::Complete {
             return;
         }
         let what = match what {
-            Waited::Event(event) => What::SyncEvent { event: self.event(event) },
+            Waited::Event(event) | Waited::Recorded(event) => {
+                What::SyncEvent { event: self.event(event) }
+            }
             Waited::Stream => What::SyncStream { stream: self.lane(op) },
             Waited::Device => {
                 What::SyncDevice { device: usize::try_from(op.device.0).expect("a few devices") }

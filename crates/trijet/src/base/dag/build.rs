@@ -248,13 +248,13 @@ impl Builder<'_> {
     /// A wait of the host: what it waited for is joined first.
     fn sync(&mut self, index: usize, what: Waited, outcome: Outcome) {
         let op = &self.ops[index];
-        if outcome == Outcome::Pending {
+        if outcome != Outcome::Complete {
             return self.call(index, None);
         }
         let node = Node::work(index);
         let mut before = Vec::new();
         match what {
-            Waited::Event(event) => {
+            Waited::Event(event) | Waited::Recorded(event) => {
                 before.extend(self.recorded(event, op.position).map(|r| (r, Edge::Event)));
             }
             Waited::Stream => {

@@ -4,7 +4,7 @@
 use super::{Lint, Rule, Run};
 use crate::base::clock::VectorClock;
 use crate::base::dag::{Edge, Node};
-use crate::base::id::LaneId;
+use crate::base::id::{LaneId, Position};
 use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
 use crate::base::units::Nanos;
 use std::collections::{BTreeMap, HashMap};
@@ -65,6 +65,12 @@ pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
 ///
 /// Saved: the time in these calls, where it was recorded.
 pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
+    // A number of its own for each lane: those of a damaged record would make clocks of any length.
+    let mut numbers: HashMap<LaneId, LaneId> = HashMap::new();
+    let mut dense = |position: Position| {
+        let next = LaneId(u32::try_from(numbers.len()).unwrap_or(u32::MAX));
+        Position { lane: *numbers.entry(position.lane).or_insert(next), ..position }
+    };
     let mut lanes: HashMap<LaneId, VectorClock> = HashMap::new();
     let mut events: HashMap<u64, VectorClock> = HashMap::new();
     let mut concerned = Vec::new();
@@ -73,12 +79,13 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
         match op.kind {
             OpKind::Record { event, .. } => {
                 let mut snapshot = lanes.entry(lane).or_default().clone();
-                snapshot.raise(op.position);
+                snapshot.raise(dense(op.position));
                 events.insert(event, snapshot);
             }
             // A wait for an event that was never recorded is another mistake.
             OpKind::Wait { event, on, by } if on.seq > 0 => {
                 let known = lanes.entry(lane).or_default();
+                let on = dense(on);
                 let covered = known.covers(on)
                     && events.get(&event).is_none_or(|e| e.positions().all(|p| known.covers(p)));
                 if covered && by == Asked::User {
@@ -91,10 +98,10 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
             }
             OpKind::Open => {
                 let mut fresh = VectorClock::new();
-                fresh.raise(op.position);
+                fresh.raise(dense(op.position));
                 lanes.insert(lane, fresh);
             }
-            _ if op.kind.is_work() => lanes.entry(lane).or_default().raise(op.position),
+            _ if op.kind.is_work() => lanes.entry(lane).or_default().raise(dense(op.position)),
             _ => {}
         }
     }

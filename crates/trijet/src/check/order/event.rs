@@ -10,21 +10,36 @@
 
 use super::clock::Clock;
 use super::{Order, Seen, Stamp, remember};
+use crate::base::clock::VectorClock;
 use crate::base::ledger::{Asked, Op, Outcome, Waited};
 use crate::check::Assume;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
-/// Waits for an event that are remembered until it is recorded by a thread that follows them.
-const CALLS_MAX: usize = 16;
-
-/// A call of the program about an event: the last record of its thread, or a wait.
+/// The calls of a thread about an event.
 #[derive(Debug, Clone)]
-struct Called {
+struct Calls {
     thread: usize,
-    at: Stamp,
-    op: u64,
-    records: bool,
+    /// The last record.
+    record: Option<(Stamp, u64)>,
+    /// Waits, the last one at the end; the others only where those in doubt are looked for.
+    waits: Vec<(Stamp, u64)>,
+}
+
+impl Calls {
+    /// Those that who knows `known` does not follow.
+    fn unknown(&self, known: &VectorClock) -> &[(Stamp, u64)] {
+        let first = self.waits.partition_point(|(at, _)| known.covers(*at));
+        &self.waits[first..]
+    }
+
+    /// Forgets the waits that who knows `known` follows, and the record; whether any call is left.
+    fn forget(&mut self, known: &VectorClock) -> bool {
+        let first = self.waits.len() - self.unknown(known).len();
+        self.waits.drain(..first);
+        self.record = self.record.filter(|(at, _)| !known.covers(*at));
+        self.record.is_some() || !self.waits.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -36,7 +51,7 @@ pub(super) struct Event {
     is_internal: bool,
     /// Another record might as well be the last one.
     in_doubt: bool,
-    calls: SmallVec<[Called; 2]>,
+    calls: SmallVec<[Calls; 2]>,
     /// Pairs of threads that were reported.
     told: Vec<(usize, usize)>,
 }
@@ -53,18 +68,19 @@ impl Event {
         Seen { op, event, recorded: self.recorded, replaced: self.replaced }
     }
 
-    pub(super) fn retire(&mut self, known: &crate::base::clock::VectorClock) {
+    pub(super) fn retire(&mut self, known: &VectorClock) {
         let Clock { sure, seen } = &self.stands_for;
         if sure.positions().chain(seen.positions()).all(|position| known.covers(position)) {
             self.stands_for = Clock::new();
         }
         // All threads know of these calls: none is in doubt with a later one.
-        self.calls.retain(|called| !known.covers(called.at));
+        self.calls.retain(|calls| calls.forget(known));
     }
 
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         named.extend(self.recorded.iter().chain(&self.replaced).map(|(op, _)| *op));
-        named.extend(self.calls.iter().map(|called| called.op));
+        let calls = self.calls.iter().flat_map(|calls| calls.record.iter().chain(&calls.waits));
+        named.extend(calls.map(|(_, op)| *op));
     }
 }
 
@@ -75,33 +91,39 @@ impl Order {
         let known = &self.threads[thread].known.sure;
         let held = self.events.entry(event).or_default();
         let mut in_doubt = held.in_doubt && !records || self.doubted.contains(&op);
-        for other in &held.calls {
-            let is_pair = other.thread != thread && (other.records || records);
-            if !is_pair || known.covers(other.at) {
-                continue;
+        for other in held.calls.iter().filter(|other| other.thread != thread) {
+            let record = other.record.filter(|(at, _)| !known.covers(*at));
+            let waits = if records { other.unknown(known) } else { &[] };
+            in_doubt |= record.is_some();
+            if let Some(found) = &mut self.doubtful {
+                // Had this record come first, the waits would stand for it.
+                found.extend(waits.iter().map(|(_, op)| *op));
             }
-            in_doubt |= other.records;
-            if let Some(found) = self.doubtful.as_mut().filter(|_| !other.records) {
-                // Had this record come first, the wait would stand for it.
-                found.insert(other.op);
-            }
+            let Some((_, first)) = record.or(waits.first().copied()) else { continue };
             let pair = (other.thread.min(thread), other.thread.max(thread));
             if !held.told.contains(&pair) {
                 held.told.push(pair);
-                self.doubts.push(Doubt { event, first: other.op });
+                self.doubts.push(Doubt { event, first });
             }
         }
         // What is in doubt with an earlier call that this record follows is so with the record too.
-        held.calls.retain(|other| {
-            let is_same = other.thread == thread && other.records && records;
-            !(is_same || records && known.covers(other.at))
-        });
-        if held.calls.len() >= CALLS_MAX
-            && let Some(first) = held.calls.iter().position(|other| !other.records)
-        {
-            held.calls.remove(first);
+        if records {
+            held.calls.retain(|calls| calls.forget(known));
         }
-        held.calls.push(Called { thread, at, op, records });
+        let own = held.calls.iter().position(|calls| calls.thread == thread);
+        let own = own.unwrap_or_else(|| {
+            held.calls.push(Calls { thread, record: None, waits: Vec::new() });
+            held.calls.len() - 1
+        });
+        let Calls { record, waits, .. } = &mut held.calls[own];
+        if records {
+            *record = Some((at, op));
+        } else {
+            if self.doubtful.is_none() {
+                waits.clear();
+            }
+            waits.push((at, op));
+        }
         in_doubt
     }
 
@@ -176,19 +198,21 @@ impl Order {
             _ => false,
         };
         let mut known = std::mem::take(&mut self.threads[thread].known);
-        if outcome == Outcome::Pending {
-            let mut then = known.clone();
-            self.waited(op, what, in_doubt, &mut then);
+        if outcome != Outcome::Complete {
+            let then = (outcome == Outcome::Pending).then(|| {
+                let mut then = known.clone();
+                self.waited(op, what, in_doubt, &mut then);
+                (index, then)
+            });
             let this = &mut self.threads[thread];
             this.known = known;
-            this.pending = Some(index);
-            this.blocked = Some((index, then));
+            (this.pending, this.blocked) = (Some(index), then);
             return;
         }
         self.waited(op, what, in_doubt, &mut known);
         self.threads[thread].known = known;
         self.threads[thread].version = self.version();
-        if let Waited::Event(event) = what {
+        if let Waited::Event(event) | Waited::Recorded(event) = what {
             let found = self.events.get(&event).map(|found| found.seen(index, event));
             let none = Seen { op: index, event, recorded: None, replaced: None };
             remember(&mut self.threads[thread].waits, found.unwrap_or(none));
@@ -203,9 +227,9 @@ impl Order {
     /// Adds what is complete when the wait is.
     fn waited(&mut self, op: &Op, what: Waited, in_doubt: bool, known: &mut Clock) {
         match what {
-            Waited::Event(event) => {
+            Waited::Event(event) | Waited::Recorded(event) => {
                 if let Some(found) = self.events.get(&event) {
-                    if in_doubt {
+                    if in_doubt || found.in_doubt {
                         known.join_as_seen(&found.stands_for);
                     } else {
                         known.join(&found.stands_for);

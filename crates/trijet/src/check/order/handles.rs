@@ -43,7 +43,7 @@ impl Handles {
     }
 
     pub(super) fn held_state(&self) -> usize {
-        self.of.values().map(BTreeMap::len).sum()
+        self.of.values().map(|live| live.len() + 1).sum()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::{Order, Stamp};
+use super::{Order, Stamp, Thread};
 use crate::base::clock::VectorClock;
 use crate::base::id::LaneId;
 use crate::check::Threads;
@@ -37,6 +37,10 @@ impl Order {
         self.retire_host_fns(known);
         self.events.values_mut().for_each(|event| event.retire(known));
         self.owned.retire(known);
+        if self.mode == Threads::Apart {
+            let gone = self.threads.iter_mut().filter(|thread| thread.is_gone);
+            gone.for_each(Thread::forget);
+        }
         self.retire_lanes(known, named);
     }
 
@@ -58,6 +62,7 @@ impl Order {
     pub(in crate::check) fn held_state(&self) -> usize {
         let streams = self.lanes.len() + self.threads.len() + self.components as usize;
         let memory = self.homes.len() + self.owned.held_state();
-        streams + self.events.len() + memory + self.signals.held_state()
+        let known = self.threads.iter().map(|thread| thread.known.sure.positions().count());
+        streams + known.sum::<usize>() + self.events.len() + memory + self.signals.held_state()
     }
 }

@@ -196,8 +196,8 @@ impl Signals {
 }
 
 impl Order {
-    /// A host function is about to be enqueued.
-    pub(super) fn host_fn(&mut self, lane: usize, at: Position, op: u64) {
+    /// A host function is about to be enqueued, which comes after `before`.
+    pub(super) fn host_fn(&mut self, lane: usize, at: Position, op: u64, before: Clock) {
         let Self { lanes, signals, .. } = self;
         let host_fns = signals.host_fns.entry(lane).or_default();
         if host_fns.list.len() == HOST_FNS_MAX {
@@ -208,7 +208,7 @@ impl Order {
             number: at.seq,
             seq: lanes[lane].seq + 1,
             state: State::Enqueued,
-            before: lanes[lane].tail.clone(),
+            before,
             inside: None,
             seen: Vec::new(),
         });
@@ -374,7 +374,9 @@ impl Order {
 
     /// Nobody can set the signal any more, and nobody waits for it.
     fn signal_gone(&mut self, signal: u64) {
-        let Some(held) = self.signals.of.get_mut(&signal) else { return };
+        let Some(held) = self.signals.of.get_mut(&signal) else {
+            return self.signals.handles.forget(signal);
+        };
         held.is_gone = true;
         if held.sets.is_empty() {
             // All gave up, and nothing was to answer them.
@@ -411,7 +413,7 @@ impl Order {
             return;
         }
         let found = self.stuck();
-        let Signals { of, needs, .. } = &mut self.signals;
+        let Signals { of, needs, handles, .. } = &mut self.signals;
         for stuck in &found {
             for hop in &stuck.hops {
                 let need = needs.get_mut(&(hop.need.signal, hop.need.by));
@@ -420,7 +422,12 @@ impl Order {
         }
         let is_gone = |signal: &u64| of.get(signal).is_none_or(|held| held.is_gone);
         needs.retain(|(signal, _), _| !is_gone(signal));
-        of.retain(|_, held| !held.is_gone);
+        of.retain(|signal, held| {
+            if held.is_gone {
+                handles.forget(*signal);
+            }
+            !held.is_gone
+        });
         if needs.len() >= NEEDS_MAX {
             let mut ops: Vec<u64> = needs.values().map(|need| need.op).collect();
             ops.sort_unstable();

@@ -65,15 +65,15 @@ impl Order {
         step.lane = Some(lane);
         self.dwell(op);
         let begun = self.threads[step.thread].begun.take();
-        if let Some(begun) = begun.filter(|begun| begun.lane == lane) {
-            return self.returned(op, *begun, step);
-        }
         if op.kind == OpKind::Alloc {
             // It may leave nothing in the stream: what the legacy stream holds back is not held by it.
             self.teach(step.thread, lane);
             step.work = self.lanes[lane].count(op);
             self.lanes[lane].tail.raise(step.work);
             return;
+        }
+        if let Some(begun) = begun.filter(|begun| begun.lane == lane) {
+            return self.returned((op, index), *begun, step);
         }
         let returns = return_of(op, self.assume);
         step.staged = returns == Return::Staged;
@@ -83,9 +83,7 @@ impl Order {
             self.learn(step.thread, &tail);
             self.lanes[lane].tail = tail;
         }
-        if step.staged || op.kind == OpKind::Batch(SourceOrder::DuringCall) {
-            step.call = self.call(step.thread);
-        }
+        self.reads_at_call(op, step);
         self.reach(step.thread, lane);
         let far = self.far(op, lane);
         for device in &far {
@@ -94,7 +92,8 @@ impl Order {
             self.lanes[lane].tail = tail;
         }
         if op.kind == OpKind::HostFn {
-            self.host_fn(lane, op.position, index);
+            let before = self.lanes[lane].tail.clone();
+            self.host_fn(lane, op.position, index, before);
         }
         let this = &mut self.lanes[lane];
         step.work = this.count(op);
@@ -105,6 +104,13 @@ impl Order {
             let tail = std::mem::take(&mut self.lanes[lane].tail);
             self.learn(step.thread, &tail);
             self.lanes[lane].tail = tail;
+        }
+    }
+
+    /// What is read during the call has a number of its thread.
+    fn reads_at_call(&mut self, op: &Op, step: &mut Step) {
+        if step.staged || op.kind == OpKind::Batch(SourceOrder::DuringCall) {
+            step.call = self.call(step.thread);
         }
     }
 
@@ -135,19 +141,24 @@ impl Order {
 
     /// The call that had begun has returned. What was enqueued in the stream meanwhile may come before
     /// its work or after it.
-    fn returned(&mut self, op: &Op, begun: Begun, step: &mut Step) {
+    fn returned(&mut self, (op, index): (&Op, u64), begun: Begun, step: &mut Step) {
         let Begun { lane, seq, mut before, held, far } = begun;
         let returns = return_of(op, self.assume);
         step.staged = returns == Return::Staged;
         if step.staged {
             self.learn(step.thread, &held);
-            step.call = self.call(step.thread);
         }
+        self.reads_at_call(op, step);
         let devices = self.far(op, lane);
         for (_, clock) in far.iter().filter(|(device, _)| devices.contains(device)) {
             before.join(clock);
         }
-        step.work = if self.lanes[lane].seq == seq {
+        // Nobody knows a host function to be complete without what was enqueued before its number.
+        let is_host_fn = op.kind == OpKind::HostFn;
+        if is_host_fn {
+            self.host_fn(lane, op.position, index, before.clone());
+        }
+        step.work = if is_host_fn || self.lanes[lane].seq == seq {
             self.lanes[lane].count(op)
         } else {
             self.beside(lane, step.thread)
@@ -192,7 +203,19 @@ impl Order {
             return BTreeSet::new();
         }
         let home = |block: BlockId| homes.get(&block).copied();
-        let homes = op.accesses.iter().filter_map(|access| home(access.block));
-        homes.filter(|device| *device != this.device).collect()
+        let on_device = op.accesses.iter().filter(|access| access.place == Place::Device);
+        let of_blocks: BTreeSet<Option<DeviceId>> =
+            on_device.map(|access| home(access.block)).collect();
+        let known: BTreeSet<DeviceId> =
+            of_blocks.iter().flatten().copied().filter(|device| *device != this.device).collect();
+        if !known.is_empty() || !of_blocks.contains(&None) {
+            return known;
+        }
+        // A block that was allocated before the record: with two devices there is only one place.
+        let mut others = self.devices.keys().copied().filter(|device| *device != this.device);
+        match (others.next(), others.next()) {
+            (Some(other), None) => BTreeSet::from([other]),
+            _ => known,
+        }
     }
 }

@@ -26,8 +26,13 @@ fn about() -> About {
 
 fn kind() -> impl Strategy<Value = OpKind> {
     let by = prop_oneof![Just(Asked::User), Just(Asked::Ordering)];
-    let what = prop_oneof![any::<u64>().prop_map(Waited::Event), Just(Waited::Stream)];
-    let outcome = prop_oneof![Just(Outcome::Pending), Just(Outcome::Complete)];
+    let what = prop_oneof![
+        any::<u64>().prop_map(Waited::Event),
+        any::<u64>().prop_map(Waited::Recorded),
+        Just(Waited::Stream),
+    ];
+    let outcome =
+        prop_oneof![Just(Outcome::Pending), Just(Outcome::Complete), Just(Outcome::Failed)];
     let on = (0u32..9, any::<u64>()).prop_map(|(lane, seq)| Position { lane: LaneId(lane), seq });
     let signalled = prop_oneof![
         Just(Signalled::Set),

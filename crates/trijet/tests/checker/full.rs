@@ -1,0 +1,66 @@
+//! Calls that begin before they return, as those in a stream that may be full: their work has the
+//! order, the host function and the reads that it has elsewhere.
+
+use super::log::{A, B, BLOCKING_A, C, D, D2, E, H, LEGACY, Log, log, r, w};
+use trijet::base::ledger::Signalled::{Found, Set, Wait};
+use trijet::base::ledger::{OpKind, SourceOrder};
+use trijet::check::{Class, Conflict};
+
+const S: u64 = 1;
+const WAW: Class = Class::Race(Conflict::Waw);
+
+/// A program whose first call begins before it returns, and the same without.
+#[track_caller]
+fn either_way(lane: u32, program: impl Fn(Log) -> Log, classes: &[Class]) {
+    program(log()).finds(classes);
+    program(log().begin(lane)).finds(classes);
+}
+
+#[test]
+fn a_batch_that_reads_during_its_call_is_ordered_for_its_thread_alone() {
+    let batch = OpKind::Batch(SourceOrder::DuringCall);
+    let copied = |log: Log| log.work(batch.clone(), A, "batch", &[r(H), w(D)]);
+    either_way(A, |log| copied(log).copy(B, H, D2), &[]);
+    either_way(A, |log| copied(log).by(1).copy(B, H, D2), &[Class::Race(Conflict::War)]);
+}
+
+#[test]
+fn a_host_function_hands_over_what_its_stream_did() {
+    let sets = |log: Log| log.host_fn(A).inside(A, 1, S, Set);
+    either_way(A, |log| sets(log).k(B, &[w(D)]).k(C, &[w(D)]), &[WAW]);
+    let after_work = |begins: bool| {
+        let work = log().k(A, &[w(D)]);
+        let work = if begins { work.begin(A) } else { work };
+        work.host_fn(A).inside(A, 2, S, Set).signal(S, Found).k(B, &[w(D)])
+    };
+    after_work(false).is_silent();
+    after_work(true).is_silent();
+}
+
+#[test]
+fn a_host_function_that_waits_for_what_comes_after_it_hangs() {
+    let waits = |log: Log| log.host_fn(A).inside(A, 1, S, Wait).sync(A).signal(S, Set);
+    either_way(A, waits, &[Class::Deadlock]);
+}
+
+#[test]
+fn an_allocation_is_not_held_back_by_the_legacy_stream() {
+    let program = |begins: bool| {
+        let work = log().k(LEGACY, &[w(D)]);
+        let work = if begins { work.begin(BLOCKING_A) } else { work };
+        work.alloc(BLOCKING_A, D2).edge(E, BLOCKING_A, C).k(C, &[w(D)])
+    };
+    program(false).finds(&[WAW]);
+    program(true).finds(&[WAW]);
+}
+
+#[test]
+fn an_allocation_holds_no_blocking_stream_back() {
+    let program = |begins: bool| {
+        let work = log().k(A, &[w(D)]).edge(E, A, LEGACY);
+        let work = if begins { work.begin(LEGACY) } else { work };
+        work.alloc(LEGACY, D2).k(BLOCKING_A, &[w(D)])
+    };
+    let classes = |log: Log| log.verdict().findings.iter().map(|f| f.class).collect::<Vec<_>>();
+    assert_eq!(classes(program(true)), classes(program(false)));
+}
