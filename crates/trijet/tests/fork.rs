@@ -2,8 +2,10 @@
 //! when other threads of the parent were in the middle of calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use trijet::base::ledger::SourceOrder;
 use trijet::{
-    Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Select, Stream,
+    Batch, Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Select,
+    Stream,
 };
 
 unsafe extern "C" {
@@ -51,6 +53,11 @@ impl Held {
             self.device.stream().map(drop),
             self.device.event().map(drop),
             self.stream.host_fn(|| ()),
+            {
+                let mut batch = Batch::new();
+                let added = batch.add(&self.h, &mut self.x);
+                added.and_then(|()| self.stream.copy_batch(batch, SourceOrder::DuringCall))
+            },
             Device::open(Select::Host(0)).map(drop),
             Device::host(own).map(drop),
         ];

@@ -264,11 +264,14 @@ fn a_twin_that_cannot_say_its_tiles_or_cost_is_refused() -> Result<()> {
                 let device = open(&executor);
                 let stream = device.stream()?;
                 let mut x = device.pinned::<u64>(64)?;
+                let mut h = device.pinned::<u64>(64)?;
+                stream.host_fn_with(&mut h, |h| h.fill(9))?;
                 for kernel in [&BAD_TILE, &BAD_COST] {
                     let error = stream.launch(kernel, (&mut x,)).expect_err("its twin panics");
-                    assert_eq!(error.kind(), ErrorKind::Launch, "{executor:?}");
+                    assert_eq!(error.kind(), ErrorKind::Panicked, "{executor:?}");
                     assert!(error.to_string().contains(kernel.name()), "{error}");
                 }
+                assert_eq!(&*h.read()?, &[9; 64], "{executor:?}: nothing else is lost");
                 x.write()?.fill(1);
                 stream.launch(&ONE_TILE, (&mut x,))?;
                 assert_eq!(&*x.read()?, &[2; 64], "{executor:?}");

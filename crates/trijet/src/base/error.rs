@@ -36,7 +36,7 @@ pub enum ErrorKind {
     /// The process is a child of `fork`, made after a driver was opened. No driver works in it:
     /// open devices after the fork, or start another program with `exec`.
     Forked,
-    /// A host function panicked.
+    /// Code of the user panicked: a host function, or a twin that was asked for its tiles or its cost.
     Panicked,
     /// Nothing can progress any more: the wait would never end.
     Stalled,

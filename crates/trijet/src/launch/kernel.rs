@@ -189,7 +189,7 @@ impl Untyped {
     fn loaded(&self, device: &Shared, site: &'static Location<'static>) -> Result<FunctionHandle> {
         match device.kernels.get(self.number()) {
             Some(function) => Ok(*function),
-            None => self.load(device, site),
+            None => self.load(device, site).map_err(|error| device.failed(error)),
         }
     }
 

@@ -1,7 +1,8 @@
 //! A block: one allocation with its stamps, freed when its last buffer goes.
 //!
 //! Dropping never blocks. Device memory is freed in stream order on the stream that allocated it,
-//! which then waits for every other user. Memory of the host goes back to a list of the universe
+//! which then waits for every other user; if a stream may have no room for that, at the next call
+//! that allocates or waits. Memory of the host goes back to a list of the universe
 //! with its stamps; it is handed out again when its users are complete. Its pages are never
 //! unlocked while the process uses the driver, because that waits for the device, and a pageable
 //! copy may touch its bytes after the call (law A17).
@@ -163,7 +164,8 @@ impl Block {
 fn lock_pages(device: &Shared, bytes: Bytes, site: &'static Location<'static>) -> Result<Memory> {
     let universe = &device.universe;
     let begun = universe.begin_call();
-    let memory = universe.driver.pinned_alloc(device.id, bytes)?;
+    let locked = universe.driver.pinned_alloc(device.id, bytes);
+    let memory = locked.map_err(|error| device.failed(error))?;
     if let Some(begun) = begun {
         universe.note_call(begun, OpKind::AllocNow, device.id, |op| {
             op.label = Cow::Borrowed("pinned");
@@ -216,30 +218,37 @@ fn is_idle(universe: &Arc<Universe>, track: &Track) -> Result<bool> {
     Ok(true)
 }
 
-/// What becomes of memory whose free is refused.
+/// When memory is freed, and what becomes of it if that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
-    /// It is tried once more, at the next call that waits: else the memory would leak.
-    TryAgain,
-    GiveUp,
+enum When {
+    /// In a drop, which must not wait.
+    Dropped,
+    /// In a call that may wait. If it is refused, the next such call tries once more.
+    Later,
+    /// The last try: if it is refused, the memory leaks.
+    Last,
 }
 
 /// Frees in stream order, after every user.
 #[track_caller]
-fn free(memory: Memory, track: Track, stream: Arc<Inner>, refused: Refused) {
-    if callback::inside() {
+fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
+    let later = |memory, track, stream: Arc<Inner>, when| {
         let device = Arc::clone(stream.device());
-        device.defer(Box::new(move || free(memory, track, stream, refused)));
-        return;
+        device.defer(Box::new(move || free(memory, track, stream, when)));
+    };
+    if callback::inside() || when == When::Dropped && !has_room(&track, &stream) {
+        return later(memory, track, stream, When::Later);
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
         // The stream belongs to another thread; a free may come in any stream of the device.
         let origin = Origin::Created(StreamKind::NonBlocking);
-        match Stream::new(stream.device(), origin, 0) {
-            Ok(other) => free(memory, track, Arc::clone(other.inner()), refused),
-            Err(error) => stream.device().keep_error(error),
-        }
-        return;
+        return match Stream::new(stream.device(), origin, 0) {
+            Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
+            Err(error) if when == When::Last || error.is_loss() => {
+                stream.device().keep_error(error);
+            }
+            Err(_) => later(memory, track, stream, When::Last),
+        };
     }
     let range = 0..memory.bytes();
     let spec = Spec {
@@ -256,12 +265,18 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, refused: Refused) {
     let outcome =
         stream.lane().enqueue(&spec, &uses, |driver, handle| driver.free(handle, &memory));
     let Err(error) = outcome else { return };
-    let device = Arc::clone(stream.device());
-    if refused == Refused::TryAgain && !error.is_loss() {
-        device.defer(Box::new(move || free(memory, track, stream, Refused::GiveUp)));
+    if when == When::Last || error.is_loss() {
+        stream.device().keep_error(error);
     } else {
-        device.keep_error(error);
+        later(memory, track, stream, When::Last);
     }
+}
+
+/// Whether a free in the stream, after every user, is enqueued without waiting for room.
+fn has_room(track: &Track, stream: &Inner) -> bool {
+    let mut users = Needs::new();
+    track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
+    stream.lane().universe.has_room_for(stream.lane().id, &users)
 }
 
 impl Drop for Block {
@@ -274,7 +289,7 @@ impl Drop for Block {
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => {
-                free(self.whole.memory().clone(), track, Arc::clone(stream), Refused::TryAgain);
+                free(self.whole.memory().clone(), track, Arc::clone(stream), When::Dropped);
             }
             Home::Host(shared) => {
                 let mut kept = shared.universe.kept.lock().expect("no panic under this lock");

@@ -8,6 +8,7 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Mode, OpKind, Place};
 use crate::device::driver::{CopySpans, Driver, SourceOrder};
 use crate::device::memory::{Space, Span};
+use crate::stream::callback;
 use crate::stream::enqueue::{Call, Returns};
 use crate::stream::track::Use;
 use crate::stream::{Device, Stream};
@@ -180,6 +181,7 @@ impl Stream {
     #[track_caller]
     pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
         let Some(engine) = batch.engine else { return Ok(()) };
+        callback::refuse("batch")?;
         let site = Location::caller();
         if order != SourceOrder::Stream {
             // Sources are read out of stream order: their writers must be complete now.

@@ -6,11 +6,11 @@
 //! between, is how far a time may be off.
 #![forbid(unsafe_code)]
 
+use super::callback;
 use crate::base::error::Result;
 use crate::base::ledger::{Op, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Activities, Activity, Driver};
-use crate::device::fork;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -145,7 +145,7 @@ impl Noting {
 
 impl Drop for Noting {
     fn drop(&mut self) {
-        if !self.taken.load(Ordering::Relaxed) && !fork::is_child() {
+        if !self.taken.load(Ordering::Relaxed) && !callback::inside() {
             // Nobody wants them any more, so nobody wants to know what went wrong with them.
             drop(self.driver.activity_take());
         }

@@ -17,7 +17,7 @@ use crate::device::driver::{
     DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle, PoolStats, Script,
     StreamKind,
 };
-use crate::device::{HostConfig, Search, fork, open_cuda, open_explored, open_host};
+use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::Location;
@@ -104,9 +104,10 @@ impl Device {
     ///
     /// # Errors
     /// `Unsupported` without the CUDA driver and `NoDevice` without the device that was asked
-    /// for; `Forked` in a child of `fork`; else never for [`Select::Auto`] on a machine that can start a few threads.
+    /// for; `Forked` in a child of `fork`, `InCallback` inside a host function; else never for
+    /// [`Select::Auto`] on a machine that can start a few threads.
     pub fn open(select: Select) -> Result<Self> {
-        fork::refuse("open")?;
+        callback::refuse("open")?;
         match select {
             Select::Cuda(ordinal) => Self::of(&cuda_universe()?, DeviceId(ordinal)),
             Select::Host(ordinal) => Self::of(&host_universe()?, DeviceId(ordinal)),
@@ -136,8 +137,9 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` when the system starts no more threads.
+    /// `Unsupported` when the system starts no more threads; `InCallback` inside a host function.
     pub fn host(config: HostConfig) -> Result<Vec<Self>> {
+        callback::refuse("open")?;
         let count = config.devices;
         let universe = Universe::new(open_host(config)?);
         (0..count).map(|id| Self::of(&universe, DeviceId(id))).collect()
@@ -155,6 +157,7 @@ impl Device {
     /// # Errors
     /// `Unsupported` without the driver.
     pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
+        callback::refuse("devices")?;
         let universe = cuda_universe()?;
         let count = universe.driver.device_count()?;
         (0..count).map(|id| universe.driver.device_info(DeviceId(id))).collect()
@@ -199,7 +202,7 @@ impl Device {
     /// What the driver reports.
     pub fn memory(&self) -> Result<(Bytes, Bytes)> {
         callback::refuse("memory")?;
-        self.0.universe.driver.memory_info(self.0.id)
+        self.0.universe.driver.memory_info(self.0.id).map_err(|error| self.0.failed(error))
     }
 
     /// A stream that never waits for the legacy stream.
@@ -317,12 +320,15 @@ impl Device {
     pub fn close(self) -> Result<()> {
         callback::refuse("close")?;
         self.run_deferred();
-        let outcome = self.0.universe.driver.synchronize(self.0.id);
-        if outcome.is_err() {
-            // The context is lost, or hangs: what is pending there is never called.
-            self.0.universe.host_fns.drop_pending(Some(self.0.id));
+        let Shared { universe, id, .. } = &*self.0;
+        let outcome = universe.driver.synchronize(*id);
+        if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stalled) {
+            // It hangs: what is pending there is never called.
+            universe.host_fns.drop_pending(Some(*id));
         }
-        outcome?;
+        outcome.map_err(|error| self.0.failed(error))?;
+        // What was refused before is tried once more.
+        self.run_deferred();
         self.0.universe.host_fns.take_panic()?;
         let mut errors = self.0.errors.lock().expect("no panic under this lock");
         if errors.is_empty() {
@@ -339,7 +345,10 @@ impl Device {
     /// What the driver reports.
     pub fn pool_stats(&self) -> Result<PoolStats> {
         callback::refuse("pool statistics")?;
-        let get = |what| self.0.universe.driver.pool_get(self.0.pool, what).map(Bytes);
+        let get = |what| {
+            let value = self.0.universe.driver.pool_get(self.0.pool, what);
+            value.map(Bytes).map_err(|error| self.0.failed(error))
+        };
         Ok(PoolStats {
             reserved: get(PoolAttribute::RESERVED)?,
             reserved_high: get(PoolAttribute::RESERVED_HIGH)?,
@@ -354,9 +363,8 @@ impl Device {
     /// What the driver reports.
     pub fn pool_reset_high(&self) -> Result<()> {
         callback::refuse("pool statistics")?;
-        let driver = &self.0.universe.driver;
-        driver.pool_set(self.0.pool, PoolAttribute::RESERVED_HIGH, 0)?;
-        driver.pool_set(self.0.pool, PoolAttribute::USED_HIGH, 0)
+        self.pool_set(PoolAttribute::RESERVED_HIGH, 0)?;
+        self.pool_set(PoolAttribute::USED_HIGH, 0)
     }
 
     /// Sets how much freed memory the pool keeps at a synchronisation: everything by default,
@@ -367,7 +375,12 @@ impl Device {
     pub fn pool_keep(&self, keep: Bytes) -> Result<()> {
         callback::refuse("pool threshold")?;
         self.0.gives_back.store(keep.0 < u64::MAX, Ordering::Relaxed);
-        self.0.universe.driver.pool_set(self.0.pool, PoolAttribute::THRESHOLD, keep.0)
+        self.pool_set(PoolAttribute::THRESHOLD, keep.0)
+    }
+
+    fn pool_set(&self, what: PoolAttribute, value: u64) -> Result<()> {
+        let set = self.0.universe.driver.pool_set(self.0.pool, what, value);
+        set.map_err(|error| self.0.failed(error))
     }
 
     /// Returns freed memory of the pool to the device until at most `keep` is reserved.
@@ -377,7 +390,9 @@ impl Device {
     pub fn pool_trim(&self, keep: Bytes) -> Result<()> {
         callback::refuse("pool trim")?;
         self.run_deferred();
-        self.0.watch_pool(true, || self.0.universe.driver.pool_trim(self.0.pool, keep))
+        let trimmed =
+            self.0.watch_pool(true, || self.0.universe.driver.pool_trim(self.0.pool, keep));
+        trimmed.map_err(|error| self.0.failed(error))
     }
 
     /// What the ordering did so far, over all streams of the device's driver.
@@ -403,7 +418,8 @@ impl Device {
     pub fn record_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
         callback::refuse("record")?;
         self.0.universe.own("record", stream.lane().universe.id)?;
-        self.0.universe.record_all(stream.lane(), from)
+        let begun = self.0.universe.record_all(stream.lane(), from);
+        begun.map_err(|error| self.0.failed(error))
     }
 
     /// Stops recording and takes the records, in the order of the driver's calls of each stream.
@@ -447,6 +463,12 @@ impl Device {
 }
 
 impl Shared {
+    /// A call about the device reported `error`: see [`Universe::failed`].
+    #[cold]
+    pub(crate) fn failed(&self, error: Error) -> Error {
+        self.universe.failed(self.id, error)
+    }
+
     /// Keeps an error that the failing call could not return.
     pub(crate) fn keep_error(&self, error: Error) {
         self.errors.lock().expect("no panic under this lock").push(error);

@@ -111,7 +111,8 @@ impl Recorded {
     fn new(device: &Device, timing: Timing) -> Result<Self> {
         callback::refuse("event create")?;
         let device = Arc::clone(device.shared());
-        let last = Mutex::new(Arc::new(Record::new(&device, timing)?));
+        let first = Record::new(&device, timing).map_err(|error| device.failed(error))?;
+        let last = Mutex::new(Arc::new(first));
         Ok(Self { device, timing, name: None, last })
     }
 
@@ -180,10 +181,14 @@ impl Recorded {
 
     #[track_caller]
     fn ready(&self) -> Ready {
-        let last = self.last();
-        // Which record is the last one is asked here, and answered nothing of its work.
-        drop(last.note(Location::caller()));
-        Ready::new(&self.device, Ok(Some(Point::Record(last))))
+        let site = Location::caller();
+        let record = callback::refuse("ready").map(|()| {
+            let last = self.last();
+            // Which record is the last one is asked here, and nothing of its work.
+            drop(last.note(site));
+            Some(Point::Record(last))
+        });
+        Ready::new(&self.device, record)
     }
 
     #[track_caller]

@@ -69,7 +69,7 @@ impl Drop for Mark {
 
 /// Operations that may be pending in a stream before the next call may wait for room. About 1024 fit
 /// (law A41), and one of ours may be up to three of the driver's: its wait, its record and itself.
-const PENDING_MAX: u64 = 512;
+pub(super) const PENDING_MAX: u64 = 512;
 
 /// One entry of the table.
 #[derive(Debug, Default)]
@@ -210,6 +210,11 @@ impl Lane {
         }
     }
 
+    /// The device of its stream, or of the last one that it had.
+    pub(crate) fn device(&self) -> Option<DeviceId> {
+        self.lock().device
+    }
+
     /// Records the lane from now on, if it was not recorded already: a stream that has just been
     /// opened may have found the recorder by itself.
     pub(crate) fn attach(&self, recorder: &Arc<Recorder>) {
@@ -332,6 +337,11 @@ impl State {
     #[inline]
     pub(super) fn may_be_full(&self, done: &Watermark) -> bool {
         self.seq - self.base > PENDING_MAX && !done.covers(self.seq - PENDING_MAX)
+    }
+
+    /// The stream, as far as the calling thread can ask the driver about it.
+    pub(super) fn open_stream(&self) -> Option<StreamHandle> {
+        self.stream.filter(|_| self.owner.is_none_or(|owner| owner == thread::number()))
     }
 
     /// The mark that answers for `seq`, if there is one.

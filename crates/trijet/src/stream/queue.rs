@@ -54,7 +54,8 @@ impl Stream {
         callback::refuse("stream create")?;
         let shared = Arc::clone(device);
         let universe = Arc::clone(&shared.universe);
-        let stream = default::open(&*universe.driver, shared.id, origin, priority)?;
+        let opened = default::open(&*universe.driver, shared.id, origin, priority);
+        let stream = opened.map_err(|error| shared.failed(error))?;
         let records = match origin {
             Origin::PerThread if mutant::on(24, "a per-thread stream is recorded on demand") => {
                 Records::OnDemand
@@ -155,6 +156,7 @@ impl Stream {
         site: &'static Location<'static>,
     ) -> Result<()> {
         let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", site);
+        callback::refuse(spec.label)?;
         let lane = self.lane();
         let at = (lane.device, lane.id, lane.class());
         let (slot, call) = lane.universe.host_fns.admit(at, site, run);
@@ -173,7 +175,8 @@ impl Stream {
     #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<()> {
         callback::refuse("stream wait")?;
-        event.make_wait(self.lane(), Location::caller())
+        let waits = event.make_wait(self.lane(), Location::caller());
+        waits.map_err(|error| self.device().failed(error))
     }
 
     /// A ticket for everything enqueued so far, to be waited for on any thread.
@@ -182,7 +185,8 @@ impl Stream {
     /// What the driver reports.
     pub fn ticket(&self) -> Result<Ticket> {
         callback::refuse("ticket")?;
-        Ok(Ticket::new(&self.0.device, self.lane().mark()?))
+        let mark = self.lane().mark().map_err(|error| self.device().failed(error))?;
+        Ok(Ticket::new(&self.0.device, mark))
     }
 
     /// A future of everything enqueued so far; what is enqueued later does not delay it. A panic
@@ -193,7 +197,8 @@ impl Stream {
     /// with `Stalled`.
     #[track_caller]
     pub fn ready(&self) -> Ready {
-        let mark = callback::refuse("ready").and_then(|()| self.lane().mark());
+        let mark = || self.lane().mark().map_err(|error| self.device().failed(error));
+        let mark = callback::refuse("ready").and_then(|()| mark());
         Ready::new(&self.0.device, mark.map(|mark| mark.map(Point::Mark)))
     }
 

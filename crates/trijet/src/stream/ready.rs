@@ -129,7 +129,8 @@ impl Waiting {
         }
         let universe = &self.device.universe;
         while let Some(point) = self.points.get(self.complete) {
-            match universe.driver.event_poll(point.event())? {
+            let progress = universe.driver.event_poll(point.event());
+            match progress.map_err(|error| self.device.failed(error))? {
                 Progress::Ready => {
                     point.note(universe, self.site).succeeded();
                     self.complete += 1;
@@ -153,7 +154,7 @@ impl Waiting {
 
     /// Takes the entry off the list.
     fn leave(&mut self) {
-        if let Some(id) = self.entry.take() {
+        if let Some(id) = self.entry.take().filter(|_| !callback::forked()) {
             // The waker is dropped here, under no lock.
             drop(self.device.completion.take(id));
         }

@@ -209,7 +209,7 @@ impl Shared {
         site: Option<&'static Location<'static>>,
         kind: impl Fn(Option<Position>) -> OpKind,
     ) {
-        if !self.recorders.is_on() {
+        if !self.recorders.is_on() || callback::forked() {
             return;
         }
         let running = callback::running();

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::activity::Noting;
+use super::callback;
 use super::recording::{Recording, TimesFrom};
 use super::universe::Universe;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -15,7 +16,6 @@ use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::{Engine, Ledger, Named, Op, OpKind, Times};
 use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
-use crate::device::fork;
 use crate::trace::file::{AboutDevice, TimeSource};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -31,7 +31,7 @@ pub(crate) struct Instant {
 
 impl Drop for Instant {
     fn drop(&mut self) {
-        if fork::is_child() {
+        if callback::inside() {
             return;
         }
         // Destroying never blocks (law A12); after a context error there is nothing to destroy.

@@ -23,7 +23,7 @@ use crate::device::driver::{Driver, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What the ordering did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -160,7 +160,17 @@ impl Universe {
         (class, records): (StreamClass, Records),
         owner: Option<u64>,
     ) -> Result<(LaneId, u64)> {
-        let Free { id, end, how } = self.free_lane()?;
+        Ok(self.open(self.free_lane()?, (device, stream), (class, records), owner))
+    }
+
+    /// The stream gets the lane.
+    fn open(
+        &self,
+        Free { id, end, how }: Free,
+        (device, stream): (DeviceId, StreamHandle),
+        (class, records): (StreamClass, Records),
+        owner: Option<u64>,
+    ) -> (LaneId, u64) {
         let begin = |recorders: &Attached, seq: u64| {
             let at = (self.id, Position { lane: id, seq });
             self.recorders.forget_stream(at.1);
@@ -179,7 +189,7 @@ impl Universe {
         let end = end.as_ref();
         let opening = Opening { id, device, stream, class, records, owner, end, known: &known };
         let tenancy = self.lane(id).open(&opening, &self.recorders, begin);
-        Ok((id, tenancy))
+        (id, tenancy)
     }
 
     /// The lane of a default stream: one per stream, however many handles there are.
@@ -190,19 +200,35 @@ impl Universe {
         kind: (StreamClass, Records),
         legacy: &LegacyOrder,
     ) -> Result<(LaneId, u64)> {
-        let mut defaults = self.defaults.lock().expect("no panic under this lock");
-        if let Some((lane, tenancy, handles)) = defaults.get_mut(&(device, legacy.thread())) {
+        let key = (device, legacy.thread());
+        let one_more = |defaults: &mut Defaults| {
+            let (lane, tenancy, handles) = defaults.get_mut(&key)?;
             *handles += 1;
-            return Ok((*lane, *tenancy));
+            Some((*lane, *tenancy))
+        };
+        if let Some(found) = one_more(&mut self.defaults()) {
+            return Ok(found);
         }
-        let (lane, tenancy) = self.adopt(device, stream, kind, legacy.thread())?;
-        defaults.insert((device, legacy.thread()), (lane, tenancy, 1));
+        // Found without the lock: the driver may run a host function here, which drops a handle.
+        let free = self.free_lane()?;
+        let mut defaults = self.defaults();
+        if let Some(found) = one_more(&mut defaults) {
+            drop(defaults);
+            self.retire(free.id, free.end);
+            return Ok(found);
+        }
+        let (lane, tenancy) = self.open(free, (device, stream), kind, legacy.thread());
+        defaults.insert(key, (lane, tenancy, 1));
         Ok((lane, tenancy))
+    }
+
+    fn defaults(&self) -> MutexGuard<'_, Defaults> {
+        self.defaults.lock().expect("no panic under this lock")
     }
 
     /// A handle of a default stream goes; whether its lane does. That of the legacy stream stays.
     pub(crate) fn leave_default(&self, device: DeviceId, legacy: &LegacyOrder) -> bool {
-        let mut defaults = self.defaults.lock().expect("no panic under this lock");
+        let mut defaults = self.defaults();
         let key = (device, legacy.thread());
         let Some((.., handles)) = defaults.get_mut(&key) else { return false };
         *handles -= 1;
@@ -280,10 +306,12 @@ impl Universe {
         self.retired.lock().expect("no panic under this lock").push((id, end));
     }
 
-    /// A call reported `error` of `device`. No lock is held: if the context is lost, the closures of
-    /// host functions that will never run are dropped here (law A29).
+    /// A call about `device` reported `error`, which may be the loss of another one whose work that
+    /// call needed. No lock is held: the closures of host functions that will never run are dropped
+    /// here (law A29).
     #[cold]
     pub(crate) fn failed(&self, device: DeviceId, error: Error) -> Error {
+        let device = error.device().unwrap_or(device);
         self.note_loss(device, &error);
         if error.is_loss() {
             self.host_fns.drop_pending(Some(device));

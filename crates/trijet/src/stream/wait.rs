@@ -6,7 +6,7 @@
 
 use super::default::Turn;
 use super::enqueue::Spec;
-use super::lane::{LaneRef, Mark, Marks, State};
+use super::lane::{LaneRef, Mark, Marks, PENDING_MAX, State};
 use super::noted::{Noted, calls_in, plain};
 use super::ready::{Point, Points};
 use super::thread;
@@ -15,10 +15,10 @@ use super::track::{Needs, Track};
 use super::universe::{DroppedWait, Universe};
 use crate::base::clock::VectorClock;
 use crate::base::error::Result;
-use crate::base::id::Position;
+use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Asked, Mode, Op, OpKind, StreamClass, Waited};
 use crate::base::mutant;
-use crate::device::driver::{Driver, EventHandle, StreamHandle};
+use crate::device::driver::{Driver, EventHandle, Readiness, StreamHandle};
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
@@ -204,8 +204,10 @@ impl LaneRef {
             None => None,
         };
         let mut state = self.lane().lock();
-        // The legacy stream stands for the blocking ones too.
-        if !state.used && state.class != StreamClass::Legacy {
+        // The legacy stream stands for the blocking ones too, and that of a thread for what its earlier
+        // handles were given.
+        let is_default = matches!(state.class, StreamClass::Legacy | StreamClass::PerThread);
+        if !state.used && !is_default {
             return Ok(None);
         }
         match state.checkpoints.back() {
@@ -261,7 +263,7 @@ impl Universe {
         site: &'static Location<'static>,
     ) -> Result<()> {
         for need in self.host_needs(track, range, mode) {
-            let mark = self.mark_for(need)?;
+            let mark = self.host_mark(need)?;
             self.host_wait(&mark, site)?;
         }
         Ok(())
@@ -288,7 +290,13 @@ impl Universe {
         mode: Mode,
     ) -> Result<Points> {
         let needs = self.host_needs(track, range, mode);
-        needs.into_iter().map(|need| self.mark_for(need).map(Point::Mark)).collect()
+        needs.into_iter().map(|need| self.host_mark(need).map(Point::Mark)).collect()
+    }
+
+    /// A mark that the calling thread waits for: a loss is reported here.
+    fn host_mark(&self, need: Position) -> Result<Arc<Mark>> {
+        let device = || self.lane(need.lane).device().unwrap_or(DeviceId(0));
+        self.mark_for(need).map_err(|error| self.failed(device(), error))
     }
 
     /// Makes the calling thread wait for `mark`, and know it.
@@ -298,6 +306,39 @@ impl Universe {
         noted.succeeded();
         self.learn(&mark.snapshot);
         Ok(())
+    }
+
+    /// Whether the stream of a lane is known to have room for a few calls more (law A41), for those that
+    /// must not wait. If that is not known, the driver is asked.
+    pub(crate) fn has_room(&self, lane: LaneId) -> bool {
+        let of_lane = self.lane(lane);
+        let (stream, end, mark) = {
+            let state = of_lane.lock();
+            if !state.may_be_full(&of_lane.done) {
+                return true;
+            }
+            let Some(stream) = state.open_stream() else { return true };
+            let end = Position { lane, seq: state.seq };
+            (stream, end, state.mark_of(state.seq - PENDING_MAX).cloned())
+        };
+        if matches!(self.driver.stream_query(stream), Ok(Readiness::Ready)) {
+            of_lane.done.raise(end.seq);
+            return true;
+        }
+        let Some(mark) = mark else { return false };
+        let is_done = matches!(self.driver.event_query(mark.event), Ok(Readiness::Ready));
+        if is_done {
+            self.observe(&mark.snapshot);
+        }
+        is_done
+    }
+
+    /// Whether a free of memory with these users may be enqueued without waiting for room: a user
+    /// without a mark is recorded in its stream.
+    pub(crate) fn has_room_for(&self, home: LaneId, users: &Needs) -> bool {
+        let has_mark = |need: &Position| self.lane(need.lane).lock().mark_of(need.seq).is_some();
+        let other = users.iter().filter(|need| need.lane != home && !has_mark(need));
+        self.has_room(home) && other.into_iter().all(|need| self.has_room(need.lane))
     }
 
     /// The calling thread waits or asks for a mark.

@@ -4,6 +4,7 @@
 
 mod checker;
 mod guards;
+mod losses;
 mod waits;
 
 use std::pin::pin;

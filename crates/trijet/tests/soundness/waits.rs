@@ -1,12 +1,15 @@
 //! Nothing waits for ever: no lock is held while a call may wait, and a panic is an error and no more.
 
-use crate::{PATIENCE, ask, open, virtual_host};
+use crate::{Gate, PATIENCE, ask, open, virtual_host};
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::thread::spawn;
-use trijet::base::ledger::{OpKind, StreamClass};
+use trijet::base::ledger::{OpKind, SourceOrder, StreamClass};
 use trijet::{
-    Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Stream,
+    Batch, Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
+    Select, Stream,
 };
 
 /// What one thread waits in.
@@ -233,4 +236,117 @@ fn the_last_handle_of_a_device_may_go_inside_a_host_function() -> Result<()> {
     drop(let_go);
     ended.recv_timeout(PATIENCE).expect("the host function returns");
     Ok(())
+}
+
+/// Law A28: reading sources out of stream order waits for their writers, and may not inside a host
+/// function, which those may be behind.
+#[test]
+fn a_batch_inside_a_host_function_is_refused_before_it_waits() -> Result<()> {
+    let device = open(HostConfig::default())?;
+    let stream = Arc::new(device.stream()?);
+    let (mut h, mut x) = (device.pinned::<u8>(64)?, stream.alloc::<u8>(64)?);
+    let (give, take) = channel::<PinnedBuffer<u8>>();
+    let (tell, told) = channel();
+    let inner = Arc::clone(&stream);
+    stream.host_fn(move || {
+        let h = take.recv().expect("it is given");
+        let mut batch = Batch::new();
+        batch.add(&h, &mut x).expect("the lengths are equal");
+        let refused = inner.copy_batch(batch, SourceOrder::DuringCall);
+        tell.send(refused.map_err(|error| error.kind())).expect("the test listens");
+    })?;
+    stream.fill_bytes(&mut h, 1)?;
+    give.send(h).expect("it listens");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Err(ErrorKind::InCallback)));
+    stream.synchronize()
+}
+
+/// Law A28: these reach a driver, or take a lock that the thread may hold already.
+#[test]
+fn devices_are_not_opened_and_futures_not_made_inside_a_host_function() -> Result<()> {
+    let device = open(HostConfig::default())?;
+    let stream = device.stream()?;
+    let event = device.event()?;
+    let (tell, told) = channel();
+    stream.host_fn(move || {
+        let mut ready = pin!(event.ready());
+        let polled = match ready.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => Ok(()),
+        };
+        let calls = [
+            Device::open(Select::Host(0)).map(drop),
+            Device::host(HostConfig::default()).map(drop),
+            Device::cuda_devices().map(drop),
+            polled,
+        ];
+        let kinds = calls.map(|call| call.map_err(|error| error.kind()));
+        tell.send(kinds).expect("the test listens");
+    })?;
+    let kinds = told.recv_timeout(PATIENCE).expect("it runs");
+    assert_eq!(kinds, [Err(ErrorKind::InCallback); 4]);
+    stream.synchronize()
+}
+
+/// The driver is asked about many lanes, and may run a host function meanwhile which drops a handle of
+/// the same stream.
+#[test]
+fn a_default_stream_may_be_dropped_while_another_one_is_made() -> Result<()> {
+    let executor = Executor::Virtual(Order::Greedy);
+    let device = open(HostConfig { executor, ..HostConfig::default() })?;
+    let legacy = device.legacy_stream()?;
+    let mut streams = (0..64).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
+    let gone = streams.pop().expect("there are 64");
+    gone.host_fn(|| ())?;
+    drop(gone);
+    streams[0].host_fn(move || drop(legacy))?;
+    let event = device.event()?;
+    // The time of the host passes, and nothing happens on the device.
+    (0..1000).try_for_each(|_| event.record(&streams[1]))?;
+    let (tell, told) = channel();
+    let other = device.clone();
+    spawn(move || tell.send(other.per_thread_stream().map(drop)));
+    told.recv_timeout(PATIENCE).expect("it returns")?;
+    device.synchronize()
+}
+
+/// Law A41: the driver has no room for a free, and the thread that drops may be the one that makes some.
+#[test]
+fn dropping_memory_of_a_full_stream_does_not_wait() -> Result<()> {
+    let device = open(HostConfig::default())?;
+    let (stream, other) = (device.stream()?, device.stream()?);
+    let (x, mut y) = (stream.alloc::<u8>(64)?, stream.alloc::<u8>(64)?);
+    let mut z = other.alloc::<u8>(64)?;
+    let used = device.pool_stats()?.used;
+    let gate = Gate::on(&stream)?;
+    // What the stream used last is of another one.
+    stream.fill_bytes(&mut z, 1)?;
+    for _ in 0..1021 {
+        stream.fill_bytes(&mut y, 1)?;
+    }
+    let (tell, told) = channel();
+    spawn(move || {
+        drop((x, z));
+        tell.send(())
+    });
+    let dropped = told.recv_timeout(PATIENCE);
+    drop(gate);
+    dropped.expect("dropping returns");
+    // A call that waits frees what was put off.
+    device.synchronize()?;
+    device.synchronize()?;
+    assert!(device.pool_stats()?.used < used, "it is freed in the end");
+    Ok(())
+}
+
+/// A thread has one such stream, however many handles it had.
+#[test]
+fn a_ticket_of_a_per_thread_stream_stands_for_the_work_of_earlier_handles() -> Result<()> {
+    let device = open(HostConfig::default())?;
+    let gate = Gate::on(&device.per_thread_stream()?)?;
+    let again = device.per_thread_stream()?;
+    assert_eq!(again.query()?, Readiness::NotReady);
+    assert_eq!(again.ticket()?.query()?, Readiness::NotReady);
+    drop(gate);
+    again.ticket()?.wait()
 }

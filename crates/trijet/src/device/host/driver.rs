@@ -515,7 +515,7 @@ impl Driver for HostDriver {
         let (tile_elements, cost) = caught(ask).map_err(|words| {
             let cause =
                 format!("the twin of `{name}` panicked when asked for tiles and cost: {words}");
-            Error::new(ErrorKind::Launch, "launch", cause)
+            Error::new(ErrorKind::Panicked, "launch", cause)
         })?;
         let mut call = self.begin_on(Verb::Launch, stream)?;
         let device = call.device();
