@@ -12,6 +12,7 @@ pub mod interval;
 pub mod ledger;
 pub mod lint;
 pub(crate) mod mutant;
+mod op;
 pub(crate) mod panic;
 pub mod prng;
 pub mod span;
