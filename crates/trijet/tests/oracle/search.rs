@@ -352,3 +352,19 @@ pub(crate) fn compare(seeds: Range<u64>, orders: u64) -> Tally {
     }
     total
 }
+
+/// A free waits in its own stream for the last user in another one, and a query of its stream sees
+/// whether it is done.
+#[test]
+fn a_search_tells_of_what_a_step_completes_in_another_stream() {
+    let steps = vec![
+        Step::Mix { on: 1, from: 0, to: 1, salt: 163 },
+        Step::Renew { buffer: 1, on: 1 },
+        Step::QueryStream { on: 0 },
+    ];
+    let program = Small { streams: vec![Kind::Blocking, Kind::PerThread], steps };
+    let found = explored(&program, Strategy::Exhaustive { runs_max: RUNS_MAX });
+    let mut answers: Vec<u8> = found.outcomes.iter().map(|outcome| outcome.value[0]).collect();
+    answers.sort_unstable();
+    assert_eq!((answers, found.complete), (vec![0, 1], true));
+}

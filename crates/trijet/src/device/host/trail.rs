@@ -26,6 +26,8 @@ pub(super) struct Trail {
     points: Vec<Vec<NodeId>>,
     /// Memory in the order in which it was first enqueued with.
     regions: Vec<HostBytes>,
+    /// The streams in which operations were completed that take no step.
+    settled: Vec<SlotId>,
 }
 
 impl Trail {
@@ -75,7 +77,10 @@ impl Trail {
     /// step, from what it waited for.
     pub(super) fn finish(&mut self, node: &Node) -> Causes {
         let causes = match node.role {
-            Role::None => Causes::from_slice(&node.causes),
+            Role::None => {
+                self.settled.push(node.slot);
+                Causes::from_slice(&node.causes)
+            }
             _ => Causes::from_slice(&[self.step]),
         };
         let at = usize::try_from(node.id.order).unwrap_or(usize::MAX);
@@ -86,11 +91,22 @@ impl Trail {
         causes
     }
 
+    /// The streams in which something was completed without a step since this was last asked.
+    pub(super) fn take_settled(&mut self) -> impl Iterator<Item = SlotId> + '_ {
+        self.settled.drain(..)
+    }
+
     /// Forgets everything but the memory of its lists.
     pub(super) fn cleared(self) -> Self {
         let mut points = self.points;
         points.iter_mut().for_each(Vec::clear);
-        Self { finished: cleared(self.finished), points, regions: cleared(self.regions), step: 0 }
+        Self {
+            finished: cleared(self.finished),
+            points,
+            regions: cleared(self.regions),
+            settled: cleared(self.settled),
+            step: 0,
+        }
     }
 
     /// The next operation of a stream.
