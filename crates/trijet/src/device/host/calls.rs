@@ -364,11 +364,18 @@ impl Call<'_> {
 }
 
 impl State {
+    /// A call sees whether everything up to `point` is complete.
+    pub(super) fn touch_progress(&self, point: Point) {
+        self.touch(Object::Progress(point.slot.0), false);
+        let Some(trail) = &self.engine.trail else { return };
+        for slot in trail.streams_before(point) {
+            self.touch(Object::Progress(slot.0), false);
+        }
+    }
+
     /// Laws A8 and A9: whether everything is complete; then the host has seen so.
     pub(super) fn look(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
-        for point in points {
-            self.touch(Object::Progress(point.slot.0), false);
-        }
+        points.iter().for_each(|point| self.touch_progress(*point));
         if !points.iter().all(|point| self.engine.completed(*point)) {
             return Readiness::NotReady;
         }

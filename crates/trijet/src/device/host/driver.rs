@@ -324,7 +324,7 @@ impl Driver for HostDriver {
         state.touch(Object::Pools, true);
         state.touch_queue(slot);
         for slot in &found.looked {
-            state.touch(Object::Progress(slot.0), false);
+            state.touch_progress(state.engine.end_of(*slot));
         }
         if !found.waits.is_empty() {
             let waits = Pools::nodes_of(&state.engine, &found.waits);

@@ -356,6 +356,7 @@ impl Engine {
             causes.push(trail.step);
             trail.meet(&work);
             trail.note(on, id);
+            trail.enqueue(id, (on, role(&work)), before);
         }
         let slot = &mut self.slots[on.index()];
         slot.submitted += 1;

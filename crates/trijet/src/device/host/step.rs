@@ -136,13 +136,6 @@ impl Stepper {
                 Err(at) => ready.insert(at, (node.slot, node.id)),
             }
         });
-        let Some(trail) = &mut engine.trail else { return };
-        for slot in trail.take_settled() {
-            // A step of a stream may complete waits and frees of others, which a query of theirs sees.
-            if !self.goes_on {
-                self.touch(Object::Progress(slot.0), true);
-            }
-        }
     }
 
     fn head(&self, slot: SlotId) -> Option<NodeId> {

@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 /// The steps of an exploration that something follows from.
 pub(super) type Causes = SmallVec<[u32; 4]>;
 
+/// Streams, each once.
+type Streams = SmallVec<[SlotId; 4]>;
+
 /// Which step of an exploration completed which operation. An order between two operations that
 /// the engine need not enforce any more is still an order.
 #[derive(Debug, Default)]
@@ -21,13 +24,14 @@ pub(super) struct Trail {
     pub(super) step: u32,
     /// By the number of the operation among all of the driver, from 1.
     finished: Vec<Option<Causes>>,
+    /// By the same number: the streams whose steps complete it, all before it included. They are the
+    /// same in whatever order the steps come.
+    streams: Vec<Streams>,
     /// The operations of each stream in order. Numbers of a stream go on when its place is used
     /// again.
     points: Vec<Vec<NodeId>>,
     /// Memory in the order in which it was first enqueued with.
     regions: Vec<HostBytes>,
-    /// The streams in which operations were completed that take no step.
-    settled: Vec<SlotId>,
 }
 
 impl Trail {
@@ -67,6 +71,33 @@ impl Trail {
         self.node_at(point).map_or(&[], |node| self.finished(node))
     }
 
+    /// An operation is enqueued in a stream, after others.
+    pub(super) fn enqueue(&mut self, id: NodeId, (on, role): (SlotId, Role), before: &[NodeId]) {
+        let mut streams = Streams::new();
+        if role != Role::None {
+            streams.push(on);
+        }
+        for slot in before.iter().flat_map(|other| self.streams_of(*other)) {
+            if !streams.contains(slot) {
+                streams.push(*slot);
+            }
+        }
+        let at = usize::try_from(id.order).unwrap_or(usize::MAX);
+        if at >= self.streams.len() {
+            self.streams.resize(at + 1, Streams::new());
+        }
+        self.streams[at] = streams;
+    }
+
+    fn streams_of(&self, id: NodeId) -> &[SlotId] {
+        self.streams.get(usize::try_from(id.order).unwrap_or(usize::MAX)).map_or(&[], |all| all)
+    }
+
+    /// The streams whose steps complete everything up to `point`.
+    pub(super) fn streams_before(&self, point: Point) -> &[SlotId] {
+        self.node_at(point).map_or(&[], |node| self.streams_of(node))
+    }
+
     /// What completed an operation, if it is complete.
     pub(super) fn finished(&self, id: NodeId) -> &[u32] {
         let causes = self.finished.get(usize::try_from(id.order).unwrap_or(usize::MAX));
@@ -77,10 +108,7 @@ impl Trail {
     /// step, from what it waited for.
     pub(super) fn finish(&mut self, node: &Node) -> Causes {
         let causes = match node.role {
-            Role::None => {
-                self.settled.push(node.slot);
-                Causes::from_slice(&node.causes)
-            }
+            Role::None => Causes::from_slice(&node.causes),
             _ => Causes::from_slice(&[self.step]),
         };
         let at = usize::try_from(node.id.order).unwrap_or(usize::MAX);
@@ -91,20 +119,15 @@ impl Trail {
         causes
     }
 
-    /// The streams in which something was completed without a step since this was last asked.
-    pub(super) fn take_settled(&mut self) -> impl Iterator<Item = SlotId> + '_ {
-        self.settled.drain(..)
-    }
-
     /// Forgets everything but the memory of its lists.
     pub(super) fn cleared(self) -> Self {
         let mut points = self.points;
         points.iter_mut().for_each(Vec::clear);
         Self {
             finished: cleared(self.finished),
+            streams: cleared(self.streams),
             points,
             regions: cleared(self.regions),
-            settled: cleared(self.settled),
             step: 0,
         }
     }
