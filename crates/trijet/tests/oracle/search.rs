@@ -368,3 +368,11 @@ fn a_search_tells_of_what_a_step_completes_in_another_stream() {
     answers.sort_unstable();
     assert_eq!((answers, found.complete), (vec![0, 1], true));
 }
+
+/// Of each of these programs the search once missed what drawn orders led to.
+#[test]
+fn programs_whose_search_missed_something_are_searched_whole() {
+    for seed in [464, 2660, 3642] {
+        compare(seed..seed + 1, 100);
+    }
+}

@@ -197,7 +197,6 @@ impl HostDriver {
         op: &'static str,
         state: Guard<'a>,
         device: DeviceId,
-        switch: Switch,
     ) -> Result<Guard<'a>> {
         state.engine.check_lost(device)?;
         let points = state.engine.points_of_device(device);
@@ -205,7 +204,22 @@ impl HostDriver {
         for point in &points {
             clock.join(&state.engine.snapshot_clock(point.slot));
         }
-        let state = self.wait_for(op, state, (&points, &clock), switch)?;
+        let state = self.wait_for(op, state, (&points, &clock), Switch::Threads)?;
+        state.engine.check_lost(device)?;
+        Ok(state)
+    }
+
+    /// Holds the caller up until all work of a device is done by now. It is no synchronisation (laws
+    /// A20, A24 and A42): the driver learns of no free by it.
+    pub(super) fn held_up<'a>(
+        &'a self,
+        op: &'static str,
+        state: Guard<'a>,
+        device: DeviceId,
+    ) -> Result<Guard<'a>> {
+        state.engine.check_lost(device)?;
+        let points = state.engine.points_of_device(device);
+        let state = self.wait_until(op, state, &points, Switch::Never)?;
         state.engine.check_lost(device)?;
         Ok(state)
     }

@@ -70,7 +70,7 @@ impl Driver for HostDriver {
     fn synchronize(&self, device: DeviceId) -> Result<()> {
         let state = self.begin(Verb::Synchronize, device)?;
         state.touch(Object::Pools, true);
-        self.wait_device("synchronize", state, device, Switch::Threads).map(drop)
+        self.wait_device("synchronize", state, device).map(drop)
     }
 
     fn stream_create(
@@ -362,7 +362,7 @@ impl Driver for HostDriver {
         };
         if state.pools.holds_plain(memory) {
             if state.may(May::FreeWaits) {
-                state = self.wait_device(op, state, device, Switch::Never)?;
+                state = self.held_up(op, state, device)?;
             }
         } else if !state.pools.holds(memory) {
             return Err(refuse::value(op, "the address is no live allocation of the device"));
@@ -409,7 +409,7 @@ impl Driver for HostDriver {
         }
         if state.may(May::FreeWaits) {
             for device in (0..self.config.devices).map(DeviceId) {
-                state = self.wait_device("pinned free", state, device, Switch::Never)?;
+                state = self.held_up("pinned free", state, device)?;
             }
         }
         // The bytes go with the last token.
@@ -477,7 +477,7 @@ impl Driver for HostDriver {
         }
         let device = *device;
         if state.may(May::LoadWaits) {
-            state = self.wait_device("function", state, device, Switch::Never)?;
+            state = self.held_up("function", state, device)?;
         }
         let shared_bytes = shared_bytes.max(SHARED_BYTES);
         let function = Function { device, name: entry.into(), twin, shared_bytes };

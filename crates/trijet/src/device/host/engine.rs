@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// More kernels than this are not kept for launches to come, nor clocks for events.
-pub(super) const SPARES_MAX: usize = 64;
+pub(super) const SPARES_MAX: usize = 4096;
 
 /// A kernel with its arguments, ready to run tile by tile.
 #[derive(Debug)]
@@ -284,7 +284,8 @@ impl Engine {
         work: Work,
         waits: &[NodeId],
     ) -> Result<NodeId> {
-        let mut before = self.law_a1_edges(on, waits)?;
+        let mut before = SmallVec::new();
+        self.law_a1_edges(on, waits, &mut before)?;
         self.law_a13_edges(on, &mut before);
         let id = self.add(op, on, enqueued, work, &before)?;
         if self.slots[on.index()].kind == Kind::Legacy {
@@ -305,22 +306,29 @@ impl Engine {
         work: Work,
         waits: &[NodeId],
     ) -> Result<NodeId> {
-        let before = self.law_a1_edges(on, waits)?;
+        let mut before = SmallVec::new();
+        self.law_a1_edges(on, waits, &mut before)?;
         self.add(op, on, enqueued, work, &before)
     }
 
     /// What comes before the next thing in a stream: `waits`, and the last one.
-    fn law_a1_edges(&self, on: SlotId, waits: &[NodeId]) -> Result<SmallVec<[NodeId; 6]>> {
+    #[inline(always)]
+    fn law_a1_edges(
+        &self,
+        on: SlotId,
+        waits: &[NodeId],
+        before: &mut SmallVec<[NodeId; 6]>,
+    ) -> Result<()> {
         let slot = &self.slots[on.index()];
         self.check_lost(slot.device)?;
-        let mut before = SmallVec::from_slice(waits);
+        before.extend_from_slice(waits);
         if mutant::on(32, "the device forgets the waits of an operation") {
             before.clear();
         }
         if !mutant::on(33, "operations of a stream are not in order") {
-            add_last(&mut before, slot.last);
+            add_last(before, slot.last);
         }
-        Ok(before)
+        Ok(())
     }
 
     fn add(
