@@ -149,6 +149,17 @@ impl Pool {
         ranked.filter(|(reuse, ..)| *reuse <= most).min_by_key(|(reuse, ..)| *reuse)
     }
 
+    /// The best block that `slot` may have although another stream freed it.
+    fn find_other(&self, engine: &Engine, slot: SlotId, size: u64) -> Option<Candidate> {
+        let ranked = self
+            .heap
+            .candidates(size)
+            .map(|(place, after)| (self.law_a23_reuse(engine, slot, after), place, after.clone()));
+        let others =
+            ranked.filter(|(reuse, ..)| (Reuse::Following..=Reuse::Finished).contains(reuse));
+        others.min_by_key(|(reuse, ..)| *reuse)
+    }
+
     /// The streams whose progress decides what `slot` may have by luck.
     fn looks(&self, engine: &Engine, slot: SlotId, size: u64) -> SmallVec<[SlotId; 2]> {
         let others = self
@@ -342,9 +353,14 @@ impl Pools {
             Reuse::Finished => may(May::ReuseFinished),
             Reuse::Internal => false,
         };
-        let free_block = found
-            .find(engine, slot, size, Reuse::Finished)
-            .filter(|(reuse, ..)| grown.is_none() || wanted(*reuse, &mut may));
+        let own = found.find(engine, slot, size, Reuse::Own);
+        // Memory that the stream itself freed comes first. The driver may prefer memory that it got
+        // back to some that nobody had (measured).
+        let is_recycled = own.as_ref().is_some_and(|(.., after)| !after.is_empty());
+        let other = found.find_other(engine, slot, size).filter(|_| !is_recycled);
+        let is_needed = own.is_none() && grown.is_none();
+        let other = other.filter(|(reuse, ..)| is_needed || wanted(*reuse, &mut may));
+        let free_block = other.or(own);
         let fresh = match free_block {
             Some((_, place, after)) => Some((place, found.waits(engine, slot, &after))),
             None => grown.and_then(|more| found.grow(more, size)).map(|p| (p, After::new())),
