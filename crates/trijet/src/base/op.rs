@@ -48,7 +48,7 @@ impl Mode {
     }
 }
 
-/// What kind of memory an allocation is.
+/// The kind of memory of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
     /// Of a device.
@@ -59,7 +59,7 @@ pub enum Place {
     Pageable,
 }
 
-/// Who orders the uses of an allocation.
+/// Whether the library or the program orders the uses of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OrderedBy {
     /// The library: it inserts the waits, and who holds the allocation is known to Rust, so that a
@@ -78,9 +78,9 @@ pub struct Access {
     pub place: Place,
     /// The bytes of it.
     pub range: Range<u64>,
-    /// What is done with them.
+    /// Whether the bytes are read, written, or both.
     pub mode: Mode,
-    /// Who orders it.
+    /// Whether the library or the program orders the access.
     pub ordered: OrderedBy,
 }
 
@@ -113,7 +113,7 @@ pub enum SourceOrder {
     Any,
 }
 
-/// Who asked for a record or a wait.
+/// The origin of a record or a wait: the program, or the ordering of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Asked {
     /// The program, by its own event.
@@ -122,7 +122,7 @@ pub enum Asked {
     Ordering,
 }
 
-/// What a host thread waited for, or asked about.
+/// The work that a host thread waited for, or asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Waited {
     /// An event, by the driver's handle.
@@ -137,7 +137,7 @@ pub enum Waited {
     Recorded(u64),
 }
 
-/// What became of a wait.
+/// The outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// It had not returned when the record was taken: it orders nothing yet.
@@ -164,7 +164,7 @@ pub enum HostCall {
     Failed,
 }
 
-/// What has been given a name.
+/// The object that a name belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Named {
     /// The stream of the entry's lane, until another one opens the lane.
@@ -175,20 +175,20 @@ pub enum Named {
     Event(u64),
 }
 
-/// What was done with a signal, by which host threads and host functions hand over to each other.
+/// A use of a signal. Host threads and host functions hand over to each other by signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Signalled {
     /// It was set, for good: who finds it set follows who set it first.
     Set,
     /// Somebody waits until it is set. Recorded at the call, whatever becomes of the wait.
     Wait,
-    /// It was found to be set, by a wait or because somebody asked.
+    /// It was found to be set, by a wait or by a query.
     Found,
-    /// Nobody has it any more.
+    /// Its last handle was dropped.
     Gone,
 }
 
-/// What was done with a handle of a signal.
+/// A use of a handle of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Handled {
     /// It is the first one: the signal was made.
@@ -201,7 +201,7 @@ pub enum Handled {
     Dropped,
 }
 
-/// What a record is about.
+/// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OpKind {
     /// A stream-ordered allocation.
@@ -236,12 +236,12 @@ pub enum OpKind {
     Record {
         /// The driver's handle of the event.
         event: u64,
-        /// On whose behalf.
+        /// The program, or the ordering of the library.
         by: Asked,
     },
     /// A host thread waits, or asks. Recorded at the call, which is what the wait stands for.
     Sync {
-        /// What for.
+        /// The work that is waited for.
         what: Waited,
         /// Whether it came to an end.
         outcome: Outcome,
@@ -264,14 +264,14 @@ pub enum OpKind {
         event: u64,
         /// The position whose completion the event stands for.
         on: Position,
-        /// On whose behalf.
+        /// The program, or the ordering of the library.
         by: Asked,
     },
     /// A hand-over between host threads and host functions: no call of the driver.
     Signal {
         /// Which signal.
         signal: u64,
-        /// What was done.
+        /// The use.
         what: Signalled,
         /// The host function that did it; `None` when the thread did.
         inside: Option<Position>,
@@ -304,7 +304,7 @@ pub enum OpKind {
         signal: u64,
         /// Which handle of it.
         handle: u64,
-        /// What was done with it.
+        /// The use.
         what: Handled,
         /// The host function that did it; `None` when the thread did.
         inside: Option<Position>,
@@ -402,13 +402,13 @@ impl fmt::Display for Site {
 /// One record.
 #[derive(Debug, Clone)]
 pub struct Op {
-    /// What it is about.
+    /// The kind of the entry.
     pub kind: OpKind,
     /// The engine that executes it.
     pub engine: Engine,
     /// The device of its lane.
     pub device: DeviceId,
-    /// What kind of stream its lane is.
+    /// The class of its stream.
     pub stream: StreamClass,
     /// Its lane and number. Of no meaning for what is in no stream.
     pub position: Position,

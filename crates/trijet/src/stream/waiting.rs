@@ -13,7 +13,7 @@
 //! 3. Blocking streams come after it from the return on, and the legacy stream before the call.
 //!
 //! A call that fails because the device is lost, or because nothing can go on, may have enqueued its
-//! operation all the same. Its memory is stamped then, so that nobody is lent it, and nothing else is
+//! operation all the same. Its memory is stamped then, so that no guard lends it, and nothing else is
 //! claimed. Any other refusal enqueued nothing, and leaves everything as it was.
 #![forbid(unsafe_code)]
 

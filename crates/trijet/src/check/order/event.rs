@@ -27,13 +27,13 @@ struct Calls {
 }
 
 impl Calls {
-    /// Those that who knows `known` does not follow.
+    /// The waits that `known` does not cover.
     fn unknown(&self, known: &VectorClock) -> &[(Stamp, u64)] {
         let first = self.waits.partition_point(|(at, _)| known.covers(*at));
         &self.waits[first..]
     }
 
-    /// Forgets the waits that who knows `known` follows, and the record; whether any call is left.
+    /// Forgets the calls that `known` covers; returns whether any call is left.
     fn forget(&mut self, known: &VectorClock) -> bool {
         let first = self.waits.len() - self.unknown(known).len();
         self.waits.drain(..first);
@@ -195,6 +195,7 @@ impl Order {
             Waited::Event(event) if !self.is_internal(event) => {
                 self.event_call(thread, event, index, false)
             }
+            Waited::Recorded(event) => self.events.get(&event).is_some_and(|held| held.in_doubt),
             _ => false,
         };
         let mut known = std::mem::take(&mut self.threads[thread].known);
@@ -229,7 +230,7 @@ impl Order {
         match what {
             Waited::Event(event) | Waited::Recorded(event) => {
                 if let Some(found) = self.events.get(&event) {
-                    if in_doubt || found.in_doubt {
+                    if in_doubt {
                         known.join_as_seen(&found.stands_for);
                     } else {
                         known.join(&found.stands_for);

@@ -17,6 +17,7 @@ use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::memory::{Memory, Space};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Sizes are rounded up to this, as a real driver does (512 bytes measured).
 const GRANULE: u64 = 512;
@@ -140,24 +141,19 @@ impl Pool {
         after.iter().filter(held).copied().collect()
     }
 
-    /// The best block of at least `size` that `slot` may have for a reason up to `most`.
-    fn find(&self, engine: &Engine, slot: SlotId, size: u64, most: Reuse) -> Option<Candidate> {
+    /// The best block of at least `size` that `slot` may have for one of `reasons`.
+    fn find(
+        &self,
+        engine: &Engine,
+        slot: SlotId,
+        size: u64,
+        reasons: RangeInclusive<Reuse>,
+    ) -> Option<Candidate> {
         let ranked = self
             .heap
             .candidates(size)
             .map(|(place, after)| (self.law_a23_reuse(engine, slot, after), place, after.clone()));
-        ranked.filter(|(reuse, ..)| *reuse <= most).min_by_key(|(reuse, ..)| *reuse)
-    }
-
-    /// The best block that `slot` may have although another stream freed it.
-    fn find_other(&self, engine: &Engine, slot: SlotId, size: u64) -> Option<Candidate> {
-        let ranked = self
-            .heap
-            .candidates(size)
-            .map(|(place, after)| (self.law_a23_reuse(engine, slot, after), place, after.clone()));
-        let others =
-            ranked.filter(|(reuse, ..)| (Reuse::Following..=Reuse::Finished).contains(reuse));
-        others.min_by_key(|(reuse, ..)| *reuse)
+        ranked.filter(|(reuse, ..)| reasons.contains(reuse)).min_by_key(|(reuse, ..)| *reuse)
     }
 
     /// The streams whose progress decides what `slot` may have by luck.
@@ -340,7 +336,7 @@ impl Pools {
             // What lies in pieces and is idle goes back to the device first.
             let seen = |point: Point| engine.slots[point.slot.index()].seen >= point.seq;
             let found = self.get("alloc", pool)?;
-            if found.find(engine, slot, size, Reuse::Finished).is_none() {
+            if found.find(engine, slot, size, Reuse::Own..=Reuse::Finished).is_none() {
                 found.heap.shrink(0, seen);
             }
             grown = self.growth(pool, size)?;
@@ -353,11 +349,12 @@ impl Pools {
             Reuse::Finished => may(May::ReuseFinished),
             Reuse::Internal => false,
         };
-        let own = found.find(engine, slot, size, Reuse::Own);
+        let own = found.find(engine, slot, size, Reuse::Own..=Reuse::Own);
         // Memory that the stream itself freed comes first. The driver may prefer memory that it got
         // back to some that nobody had (measured).
         let is_recycled = own.as_ref().is_some_and(|(.., after)| !after.is_empty());
-        let other = found.find_other(engine, slot, size).filter(|_| !is_recycled);
+        let of_others = Reuse::Following..=Reuse::Finished;
+        let other = found.find(engine, slot, size, of_others).filter(|_| !is_recycled);
         let is_needed = own.is_none() && grown.is_none();
         let other = other.filter(|(reuse, ..)| is_needed || wanted(*reuse, &mut may));
         let free_block = other.or(own);
@@ -368,7 +365,7 @@ impl Pools {
         let internal = if found.internal { Reuse::Internal } else { Reuse::Finished };
         let (place, waits) = match fresh {
             Some(fresh) => fresh,
-            None => match found.find(engine, slot, size, internal) {
+            None => match found.find(engine, slot, size, Reuse::Own..=internal) {
                 Some((_, place, after)) => (place, found.waits(engine, slot, &after)),
                 None => {
                     let cause = format!("{bytes} wanted, {free} of {total} free");
