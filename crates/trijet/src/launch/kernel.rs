@@ -6,9 +6,9 @@
 
 use super::args::{Args, ArgsFor};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::ledger::{Engine, HostCall, OpKind};
+use crate::base::ledger::{HostCall, OpKind};
 use crate::device::args::ArgBlock;
-use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle};
+use crate::device::driver::{Action, FunctionHandle, Image, Launch, ModuleHandle};
 use crate::device::twin::Twin;
 use crate::stream::callback;
 use crate::stream::device::Shared;
@@ -327,12 +327,6 @@ impl Stream {
             shared_bytes: shape.shared_bytes,
             args: &args.block,
         };
-        let label = match &kernel.spec.name {
-            Cow::Borrowed(name) => name,
-            Cow::Owned(_) => "user kernel",
-        };
-        let spec = self.spec(OpKind::Kernel, Engine::Compute, label, site);
-        let run = |driver: &dyn crate::device::driver::Driver, s| driver.launch(s, &launch);
-        self.lane().enqueue(&spec, &args.uses, run).map(|_| ())
+        self.enqueue(Action::Launch(launch), &args.uses, site).map(drop)
     }
 }

@@ -10,15 +10,15 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Mode, Named, OpKind, Place};
+use crate::base::ledger::{Mode, Named, OpKind, Place};
 use crate::base::mutant;
 use crate::base::units::Bytes;
-use crate::device::driver::{Readiness, StreamKind};
+use crate::device::driver::{Action, Readiness, StreamKind};
 use crate::device::memory::{Memory, Space, Span};
 use crate::stream::callback;
 use crate::stream::default::Origin;
 use crate::stream::device::{Device, Shared};
-use crate::stream::enqueue::{Call, Returns, Spec};
+use crate::stream::enqueue::Submission;
 use crate::stream::queue::{Inner, Stream};
 use crate::stream::ready::Waiting;
 use crate::stream::track::{Needs, Track, Use};
@@ -66,13 +66,11 @@ impl Block {
     ) -> Result<Self> {
         stream.device().run_deferred();
         let track = Track::new(stream.lane().universe.id, bytes.0, Place::Device);
-        let spec = stream.spec(OpKind::Alloc, Engine::None, "alloc", site);
         let pool = stream.device().pool;
         let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
-        let run = |driver: &dyn crate::device::driver::Driver, handle| {
-            driver.alloc(handle, Some(pool), Bytes(bytes.0.max(1)))
-        };
-        let (_, memory) = stream.lane().enqueue(&spec, &uses, run)?;
+        let alloc = Action::Alloc { pool: Some(pool), bytes: Bytes(bytes.0.max(1)) };
+        let memory = stream.enqueue(alloc, &uses, site)?;
+        let memory = memory.expect("an allocation returns its memory");
         let whole = memory.span(0..bytes.0);
         Ok(Self { whole, track, home: Home::Stream(Arc::clone(stream.inner())) })
     }
@@ -251,19 +249,16 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
         };
     }
     let range = 0..memory.bytes();
-    let spec = Spec {
-        kind: OpKind::Free,
-        engine: Engine::None,
-        label: "free",
-        chunk: None,
-        site: Location::caller(),
-        returns: Returns::AtOnce,
-        call: Call::Enqueues,
-    };
     let range = if mutant::on(30, "a free waits for nobody") { 0..0 } else { range };
     let uses = [Use { track: &track, range, mode: Mode::Write }];
-    let outcome =
-        stream.lane().enqueue(&spec, &uses, |driver, handle| driver.free(handle, &memory));
+    let submission = Submission {
+        action: Action::Free(&memory),
+        uses: &uses,
+        chunk: None,
+        site: Location::caller(),
+        slot: None,
+    };
+    let outcome = stream.lane().enqueue(&submission);
     let Err(error) = outcome else { return };
     if when == When::Last || error.is_loss() {
         stream.device().keep_error(error);
@@ -301,185 +296,73 @@ impl Drop for Block {
 
 #[cfg(test)]
 mod tests {
-    use crate::base::error::{Error, ErrorKind, Result};
-    use crate::base::id::DeviceId;
-    use crate::base::units::{Bytes, Nanos};
-    use crate::device::driver::{
-        Activities, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image,
-        Launch, Mode, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness,
-        Script, SourceOrder, StreamHandle, StreamKind, Timing,
-    };
-    use crate::device::memory::{Memory, Span};
-    use crate::device::twin::Twin;
-    use crate::device::{Executor, HostConfig, Order, open_host};
+    use crate::base::error::{ErrorKind, Result};
+    use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
     use crate::stream::device::Device;
-    use crate::stream::universe::Universe;
-    use std::sync::atomic::{AtomicI64, Ordering};
-    use std::sync::{Arc, Mutex};
 
-    /// A driver that makes only so many events more, and notes the use of what was destroyed.
-    #[derive(Debug)]
-    struct Scarce {
-        inner: Arc<dyn Driver>,
-        events_left: AtomicI64,
-        destroyed: Mutex<Vec<StreamHandle>>,
-        misused: Mutex<Vec<StreamHandle>>,
-    }
-
-    macro_rules! pass_on {
-        ($($verb:ident($($arg:ident: $type:ty),*) -> $out:ty;)*) => {
-            $(fn $verb(&self, $($arg: $type),*) -> $out { self.inner.$verb($($arg),*) })*
-        };
-    }
-
-    impl Driver for Scarce {
-        fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
-            if self.events_left.fetch_sub(1, Ordering::Relaxed) > 0 {
-                return self.inner.event_create(device, timing);
-            }
-            Err(Error::new(ErrorKind::OutOfMemory, "event create", "no event is left"))
-        }
-
-        fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
-            if self.destroyed.lock().expect("no panic here").contains(&stream) {
-                self.misused.lock().expect("no panic here").push(stream);
-            }
-            self.inner.event_record(event, stream)
-        }
-
-        fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
-            self.destroyed.lock().expect("no panic here").push(stream);
-            self.inner.stream_destroy(stream)
-        }
-
-        pass_on! {
-            device_count() -> Result<u32>;
-            device_info(device: DeviceId) -> Result<DeviceInfo>;
-            memory_info(device: DeviceId) -> Result<(Bytes, Bytes)>;
-            synchronize(device: DeviceId) -> Result<()>;
-            stream_create(device: DeviceId, kind: StreamKind, priority: i32)
-                -> Result<StreamHandle>;
-            stream_legacy(device: DeviceId) -> Result<StreamHandle>;
-            stream_per_thread(device: DeviceId) -> Result<StreamHandle>;
-            stream_synchronize(stream: StreamHandle) -> Result<()>;
-            stream_query(stream: StreamHandle) -> Result<Readiness>;
-            stream_wait(stream: StreamHandle, event: EventHandle) -> Result<()>;
-            event_destroy(event: EventHandle) -> Result<()>;
-            event_query(event: EventHandle) -> Result<Readiness>;
-            event_poll(event: EventHandle) -> Result<Progress>;
-            host_time() -> Option<Nanos>;
-            event_synchronize(event: EventHandle) -> Result<()>;
-            event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
-            activity_begin() -> Result<()>;
-            activity_tag(tag: Option<u64>) -> ();
-            activity_time() -> Result<Nanos>;
-            activity_take() -> Result<Activities>;
-            host_fn(stream: StreamHandle, run: HostFn, touches: &[(Span, Mode)]) -> Result<()>;
-            pool_create(device: DeviceId, max: Bytes) -> Result<PoolHandle>;
-            pool_destroy(pool: PoolHandle) -> Result<()>;
-            pool_default(device: DeviceId) -> Result<PoolHandle>;
-            pool_current(device: DeviceId) -> Result<PoolHandle>;
-            pool_set_current(device: DeviceId, pool: PoolHandle) -> Result<()>;
-            pool_get(pool: PoolHandle, attribute: PoolAttribute) -> Result<u64>;
-            pool_set(pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()>;
-            pool_trim(pool: PoolHandle, keep: Bytes) -> Result<()>;
-            pool_set_access(pool: PoolHandle, device: DeviceId, access: PoolAccess) -> Result<()>;
-            pool_access(pool: PoolHandle, device: DeviceId) -> Result<PoolAccess>;
-            alloc(stream: StreamHandle, pool: Option<PoolHandle>, bytes: Bytes) -> Result<Memory>;
-            free(stream: StreamHandle, memory: &Memory) -> Result<()>;
-            device_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
-            device_free(memory: &Memory) -> Result<()>;
-            peer_possible(device: DeviceId, peer: DeviceId) -> Result<bool>;
-            peer_enable(device: DeviceId, peer: DeviceId) -> Result<()>;
-            peer_disable(device: DeviceId, peer: DeviceId) -> Result<()>;
-            pinned_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
-            pinned_free(memory: &Memory) -> Result<()>;
-            copy(stream: StreamHandle, dst: &Span, src: &Span) -> Result<()>;
-            copy_batch(stream: StreamHandle, copies: &[CopySpans], order: SourceOrder)
-                -> Result<()>;
-            copy_now(device: DeviceId, dst: &Span, src: &Span) -> Result<()>;
-            fill(stream: StreamHandle, dst: &Span, value: u8) -> Result<()>;
-            fill_now(device: DeviceId, dst: &Span, value: u8) -> Result<()>;
-            module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
-            function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
-                -> Result<FunctionHandle>;
-            launch(stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
-            script(threads: Vec<Script<'_>>) -> ();
-            pause() -> ();
-        }
-    }
-
-    fn scarce() -> (Arc<Scarce>, Device) {
+    /// A host device that refuses to create the events of these numbers, counted from 1.
+    fn refusing(events: &[u64]) -> Result<Device> {
+        let refused = |nth| Fault { verb: Verb::EventCreate, nth, kind: FaultKind::Refused };
+        let faults = events.iter().copied().map(refused).collect();
         let executor = Executor::Virtual(Order::Greedy);
-        let inner = open_host(HostConfig { executor, ..HostConfig::default() });
-        let driver = Arc::new(Scarce {
-            inner: inner.expect("a host device"),
-            events_left: AtomicI64::new(i64::MAX),
-            destroyed: Mutex::default(),
-            misused: Mutex::default(),
-        });
-        let universe = Universe::new(Arc::clone(&driver) as Arc<dyn Driver>);
-        (driver, Device::of(&universe, DeviceId(0)).expect("its first device"))
+        let config = HostConfig { executor, faults, ..HostConfig::default() };
+        Ok(Device::host(config)?.remove(0))
     }
 
-    /// The operation was enqueued, and only then its time could not be noted. The call once
-    /// failed, so that no stamp told of the operation and its bytes were lent at once.
+    /// The operation is enqueued, and only then its time cannot be noted. If the call failed, no
+    /// stamp would tell of the operation, and its bytes would be lent at once.
     #[test]
     fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
-        let (driver, device) = scarce();
+        // Two are for time zero and for the moment before the operation.
+        let device = refusing(&[3])?;
         let stream = device.stream()?;
         let mut h = device.pinned::<u8>(64)?;
         device.record(&stream)?;
-        // One for the moment before the operation, none for the moment after.
-        driver.events_left.store(1, Ordering::Relaxed);
         stream.fill_bytes(&mut h, 7)?;
-        driver.events_left.store(i64::MAX, Ordering::Relaxed);
         assert_eq!(&*h.read()?, &[7; 64]);
         let error = device.take_record().expect_err("one time is missing");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         device.close()
     }
 
-    /// The end of a stream could not be recorded when it was dropped, but later it can: until then
-    /// the stream stays, and its work can be waited for.
+    /// The end of a stream cannot be recorded when the stream is dropped, but later it can: until
+    /// then the stream stays, and its work can be waited for.
     #[test]
     fn a_stream_whose_end_cannot_be_recorded_stays_until_it_can() -> Result<()> {
-        let (driver, device) = scarce();
+        let device = refusing(&[1])?;
         let stream = device.stream()?;
         let mut h = device.pinned::<u8>(64)?;
         stream.fill_bytes(&mut h, 7)?;
-        driver.events_left.store(0, Ordering::Relaxed);
+        let (driver, handle) = (device.shared().universe.driver.clone(), stream.lane().stream);
         drop(stream);
-        driver.events_left.store(i64::MAX, Ordering::Relaxed);
+        assert!(driver.stream_query(handle).is_ok(), "the driver still has the stream");
         assert_eq!(&*h.read()?, &[7; 64]);
-        assert!(driver.destroyed.lock().expect("no panic here").is_empty());
-        device.clone().close()?;
-        assert_eq!(driver.destroyed.lock().expect("no panic here").len(), 1);
+        device.close()?;
+        let error = driver.stream_query(handle).expect_err("it was destroyed");
+        assert_eq!(error.code(), Some(400), "CUDA_ERROR_INVALID_HANDLE");
         Ok(())
     }
 
-    /// The end of a stream could not be recorded when it was dropped, nor later. Who needs its work later
-    /// gets an error, and the driver is never handed the stream that is gone.
+    /// The end of a stream cannot be recorded when the stream is dropped, nor later. A call that
+    /// needs its work then fails, and the driver is never handed the stream that is gone: it would
+    /// answer with `InvalidValue`.
     #[test]
     fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
-        let (driver, device) = scarce();
+        let device = refusing(&[1, 2])?;
         let (stream, other) = (device.stream()?, device.stream()?);
         let (mut h, mut x) = (device.pinned::<u8>(64)?, other.alloc::<u8>(64)?);
         other.synchronize()?;
         stream.fill_bytes(&mut h, 7)?;
-        driver.events_left.store(0, Ordering::Relaxed);
         drop(stream);
-        // Dropping is tried once more by the next call that waits.
+        // The next call that waits tries once more to drop it.
         other.synchronize()?;
-        driver.events_left.store(i64::MAX, Ordering::Relaxed);
         let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
         for error in errors {
-            assert_eq!(error.expect_err("nobody can tell").kind(), ErrorKind::Closed);
+            assert_eq!(error.expect_err("its end is unknown").kind(), ErrorKind::Closed);
         }
         // Waiting for the device needs no record.
         device.synchronize()?;
         assert_eq!(&*h.read()?, &[7; 64]);
-        assert!(driver.misused.lock().expect("no panic here").is_empty());
         let error = device.close().expect_err("dropping the stream failed");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         Ok(())

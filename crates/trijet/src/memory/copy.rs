@@ -5,27 +5,15 @@
 use super::buffer::{AsView, AsViewMut};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Engine, Mode, OpKind, Place};
-use crate::device::driver::{CopySpans, Driver, SourceOrder};
-use crate::device::memory::{Space, Span};
+use crate::base::ledger::Mode;
+use crate::device::driver::{Action, CopySpans, Form, SourceOrder};
+use crate::device::memory::Span;
 use crate::stream::callback;
-use crate::stream::enqueue::{Call, Returns};
 use crate::stream::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::panic::Location;
-
-/// The engine that moves bytes between two spaces.
-fn engine(src: Space, dst: Space) -> Engine {
-    match (src, dst) {
-        (Space::Device(a), Space::Device(b)) if a != b => Engine::Peer,
-        (Space::Device(_), Space::Device(_)) => Engine::Compute,
-        (Space::Device(_), _) => Engine::Download,
-        (_, Space::Device(_)) => Engine::Upload,
-        _ => Engine::Host,
-    }
-}
 
 #[cold]
 fn differ(src: u64, dst: u64) -> Error {
@@ -42,7 +30,6 @@ struct Copy<'a> {
     dst: Cow<'a, Span>,
     src: Cow<'a, Span>,
     uses: [Use<'a>; 2],
-    engine: Engine,
 }
 
 impl<'a> Copy<'a> {
@@ -65,16 +52,12 @@ impl<'a> Copy<'a> {
         if src.bytes() == 0 {
             return Ok(None);
         }
-        let engine = engine(src.memory().space(), dst.memory().space());
-        Ok(Some(Self { dst, src, uses, engine }))
+        Ok(Some(Self { dst, src, uses }))
     }
 
-    fn label(&self) -> &'static str {
-        match self.engine {
-            Engine::Upload => "upload",
-            Engine::Download => "download",
-            _ => "copy",
-        }
+    #[inline(always)]
+    fn action(&self, form: Form) -> Action<'_> {
+        Action::Copy { dst: &self.dst, src: &self.src, form }
     }
 }
 
@@ -83,7 +66,6 @@ impl<'a> Copy<'a> {
 pub struct Batch<'a> {
     copies: SmallVec<[CopySpans; 4]>,
     uses: SmallVec<[Use<'a>; 8]>,
-    engine: Option<Engine>,
 }
 
 impl<'a> Batch<'a> {
@@ -110,9 +92,11 @@ impl<'a> Batch<'a> {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
         let refuse = |cause: &'static str| Error::new(ErrorKind::InvalidValue, "batch", cause);
         if self.copies.len() == Self::COPIES_MAX {
-            return Err(refuse("32 copies are the most of a batch"));
+            return Err(refuse("a batch holds at most 32 copies"));
         }
-        if *self.engine.get_or_insert(copy.engine) != copy.engine {
+        let Copy { dst, src, uses } = copy;
+        let copy = CopySpans { dst: dst.into_owned(), src: src.into_owned() };
+        if self.copies.first().is_some_and(|first| first.engine() != copy.engine()) {
             return Err(refuse("the copies of a batch go one way"));
         }
         let (dst, src) = (&copy.dst, &copy.src);
@@ -122,8 +106,8 @@ impl<'a> Batch<'a> {
         if self.copies.iter().any(touches) {
             return Err(refuse("two copies of a batch touch the same bytes"));
         }
-        self.copies.push(CopySpans { dst: copy.dst.into_owned(), src: copy.src.into_owned() });
-        self.uses.extend(copy.uses);
+        self.copies.push(copy);
+        self.uses.extend(uses);
         Ok(())
     }
 }
@@ -141,17 +125,7 @@ impl Stream {
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
-        let mut spec = self.spec(OpKind::Copy, copy.engine, copy.label(), Location::caller());
-        if copy.engine == Engine::Host {
-            spec.returns = Returns::Done;
-        }
-        if copy.uses.iter().any(|access| access.track.place == Place::Pageable)
-            || copy.engine == Engine::Host
-        {
-            spec.call = Call::MayWait;
-        }
-        let (dst, src) = (&copy.dst, &copy.src);
-        self.lane().enqueue(&spec, &copy.uses, |driver, s| driver.copy(s, dst, src)).map(|_| ())
+        self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller()).map(drop)
     }
 
     /// Copies everything in `batch` as one operation of the stream, without any order among the
@@ -180,7 +154,9 @@ impl Stream {
     /// than CUDA 12.8; what the driver reports.
     #[track_caller]
     pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
-        let Some(engine) = batch.engine else { return Ok(()) };
+        if batch.copies.is_empty() {
+            return Ok(());
+        }
         callback::refuse("batch")?;
         let site = Location::caller();
         if order != SourceOrder::Stream {
@@ -192,17 +168,7 @@ impl Stream {
                 universe.host_wait_for(bytes, Mode::Read, site)?;
             }
         }
-        let mut spec = self.spec(OpKind::Batch(order), engine, "batch", site);
-        if order == SourceOrder::DuringCall {
-            spec.returns = Returns::SourcesRead;
-        }
-        if order != SourceOrder::Stream
-            || batch.uses.iter().any(|access| access.track.place == Place::Pageable)
-        {
-            spec.call = Call::MayWait;
-        }
-        let enqueue = |driver: &dyn Driver, s| driver.copy_batch(s, &batch.copies, order);
-        self.lane().enqueue(&spec, &batch.uses, enqueue).map(|_| ())
+        self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site).map(drop)
     }
 
     /// Sets every byte of `dst` asynchronously.
@@ -217,9 +183,9 @@ impl Stream {
         }
         let span = dst.span();
         check_reach(&span, self.lane().device)?;
-        let spec = self.spec(OpKind::Fill, Engine::Compute, "fill", Location::caller());
         let uses = [dst.write_use(Mode::Write)];
-        self.lane().enqueue(&spec, &uses, |driver, s| driver.fill(s, &span, value)).map(|_| ())
+        let fill = Action::Fill { dst: &span, value, form: Form::Async };
+        self.enqueue(fill, &uses, Location::caller()).map(drop)
     }
 }
 
@@ -236,19 +202,8 @@ impl Device {
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
-        let (stream, device) = (self.legacy_stream()?, self.id());
-        let mut spec = stream.spec(OpKind::CopyNow, copy.engine, copy.label(), Location::caller());
-        let (dst, src) = (&copy.dst, &copy.src);
-        spec.returns = match (src.memory().space(), dst.memory().space()) {
-            (Space::Device(_), Space::Device(_)) => Returns::AtOnce,
-            (Space::Pageable, Space::Device(_)) => Returns::Staged,
-            _ => Returns::Done,
-        };
-        if spec.returns != Returns::AtOnce {
-            spec.call = Call::MayWait;
-        }
-        let enqueue = |driver: &dyn Driver, _| driver.copy_now(device, dst, src);
-        stream.lane().enqueue(&spec, &copy.uses, enqueue).map(|_| ())
+        let stream = self.legacy_stream()?;
+        stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller()).map(drop)
     }
 
     /// Sets every byte of `dst` in the legacy stream; waits only for page-locked memory (law A18).
@@ -261,15 +216,11 @@ impl Device {
         if dst.is_empty() {
             return Ok(());
         }
-        let (stream, device, span) = (self.legacy_stream()?, self.id(), dst.span());
-        check_reach(&span, device)?;
-        let mut spec = stream.spec(OpKind::FillNow, Engine::Compute, "fill", Location::caller());
-        if span.memory().space() == Space::Pinned {
-            (spec.returns, spec.call) = (Returns::Done, Call::MayWait);
-        }
+        let (stream, span) = (self.legacy_stream()?, dst.span());
+        check_reach(&span, self.id())?;
         let uses = [dst.write_use(Mode::Write)];
-        let enqueue = |driver: &dyn Driver, _| driver.fill_now(device, &span, value);
-        stream.lane().enqueue(&spec, &uses, enqueue).map(|_| ())
+        let fill = Action::Fill { dst: &span, value, form: Form::Sync };
+        stream.enqueue(fill, &uses, Location::caller()).map(drop)
     }
 }
 

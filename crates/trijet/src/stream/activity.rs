@@ -7,10 +7,10 @@
 #![forbid(unsafe_code)]
 
 use super::callback;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Op, Times};
 use crate::base::units::Nanos;
-use crate::device::driver::{Activities, Activity, Driver};
+use crate::device::driver::{Activities, Activity, Driver, Profiler};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -98,11 +98,18 @@ pub(super) struct Noting {
     taken: AtomicBool,
 }
 
+/// The profiler of a driver.
+fn profiler(driver: &dyn Driver) -> Result<&dyn Profiler> {
+    driver.profiler().ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, "activity records", "the driver has no profiler")
+    })
+}
+
 impl Noting {
     /// # Errors
     /// As for [`Driver::activity_begin`].
     pub(super) fn begin(driver: &Arc<dyn Driver>) -> Result<Self> {
-        driver.activity_begin()?;
+        profiler(&**driver)?.activity_begin()?;
         Ok(Self {
             driver: Arc::clone(driver),
             tags_given: AtomicU64::new(0),
@@ -113,7 +120,8 @@ impl Noting {
     }
 
     fn sample(&self, host: impl Fn() -> Nanos) -> Result<Sample> {
-        Sample::read(host, || self.driver.activity_time())
+        let profiler = profiler(&*self.driver)?;
+        Sample::read(host, || profiler.activity_time())
     }
 
     /// Compares the clocks for the first time.
@@ -135,7 +143,7 @@ impl Noting {
     /// Ends the noting, and gives the operations their times: how good they are, and what was lost.
     pub(super) fn take(&self, ops: &mut [Op], host: impl Fn() -> Nanos) -> Result<(Nanos, u64)> {
         self.taken.store(true, Ordering::Relaxed);
-        let Activities { work, lost } = self.driver.activity_take()?;
+        let Activities { work, lost } = profiler(&*self.driver)?.activity_take()?;
         let last = self.sample(host)?;
         let map = ClockMap::between(self.first.get().copied().unwrap_or(last), last);
         assign(ops, &self.tags.lock().expect("no panic under this lock"), &work, &map);
@@ -147,7 +155,7 @@ impl Drop for Noting {
     fn drop(&mut self) {
         if !self.taken.load(Ordering::Relaxed) && !callback::inside() {
             // Nobody wants them any more, so nobody wants to know what went wrong with them.
-            drop(self.driver.activity_take());
+            drop(profiler(&*self.driver).and_then(Profiler::activity_take));
         }
     }
 }

@@ -2,10 +2,10 @@
 //! and end, and its entries in the records. Mostly there is none of it.
 #![forbid(unsafe_code)]
 
-use super::enqueue::Spec;
+use super::enqueue::Submission;
 use super::lane::{LaneRef, Marks, Records, State};
 use super::timing::{Instant, Reading};
-use super::track::{Needs, Use};
+use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::{Engine, Op, StreamClass};
@@ -70,7 +70,7 @@ impl LaneRef {
     pub(super) fn before(
         &self,
         state: &mut State,
-        spec: &Spec,
+        submission: &Submission<'_>,
         (needs, marks): (&Needs, &Marks),
         aside: &mut Aside,
     ) -> Result<()> {
@@ -84,14 +84,15 @@ impl LaneRef {
         {
             state.record(&self.universe, self.id)?;
         }
-        self.wait_for(state, spec, (needs, marks), &mut aside.left_out)?;
-        aside.begin = self.timed_begin(state, spec)?;
-        if spec.engine != Engine::None {
+        self.wait_for(state, submission, (needs, marks), &mut aside.left_out)?;
+        let engine = submission.action.engine();
+        aside.begin = self.timed_begin(state, engine)?;
+        if engine != Engine::None {
             aside.tag = state.recorders.iter().find_map(|recorder| recorder.tag());
         }
         // Last, because the operation alone is enqueued under these.
         if aside.tag.is_some() {
-            self.driver().activity_tag(aside.tag);
+            self.tag(aside.tag);
         }
         aside.is_named = !state.recorders.is_empty();
         if aside.is_named {
@@ -104,10 +105,17 @@ impl LaneRef {
     #[inline]
     pub(super) fn enqueued(&self, aside: &Aside) {
         if aside.tag.is_some() {
-            self.driver().activity_tag(None);
+            self.tag(None);
         }
         if aside.is_named {
             culprit::set(None);
+        }
+    }
+
+    /// Puts what this thread enqueues under `tag`.
+    fn tag(&self, tag: Option<u64>) {
+        if let Some(profiler) = self.driver().profiler() {
+            profiler.activity_tag(tag);
         }
     }
 
@@ -116,18 +124,18 @@ impl LaneRef {
     pub(super) fn after(
         &self,
         state: &mut State,
-        spec: &Spec,
-        uses: &[Use<'_>],
+        submission: &Submission<'_>,
         position: Position,
         Aside { begin, called, tag, .. }: &Aside,
     ) {
         let end = begin.as_ref().and_then(|_| self.timed_end(state));
         let called = called.map(|begin| (begin, Reading::now(self.driver())));
+        let engine = submission.action.engine();
         for recorder in &mut state.recorders {
-            let index = recorder.ledger.append(self.op(spec, uses, position));
+            let index = recorder.ledger.append(self.op(submission, position));
             if let (Some(called), true) = (called, recorder.is_timed()) {
                 let pair = begin.as_ref().zip(end.as_ref());
-                let pair = pair.filter(|_| recorder.wants_pair(spec.engine));
+                let pair = pair.filter(|_| recorder.wants_pair(engine));
                 recorder.time(index, called, pair.map(|(b, e)| (Arc::clone(b), Arc::clone(e))));
             }
             if let Some(tag) = tag {
@@ -144,9 +152,9 @@ impl LaneRef {
     }
 
     /// The moment before a timed operation: the end of the one before, or a new event.
-    fn timed_begin(&self, state: &mut State, spec: &Spec) -> Result<Option<Arc<Instant>>> {
+    fn timed_begin(&self, state: &mut State, engine: Engine) -> Result<Option<Arc<Instant>>> {
         let mut recorders = state.recorders.iter();
-        if spec.engine == Engine::None || !recorders.any(|r| r.wants_pair(spec.engine)) {
+        if engine == Engine::None || !recorders.any(|r| r.wants_pair(engine)) {
             return Ok(None);
         }
         match state.last_end.take() {

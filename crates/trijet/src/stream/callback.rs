@@ -86,14 +86,24 @@ pub(crate) struct At {
     pub(crate) class: StreamClass,
 }
 
+/// A closure of the user.
+pub(crate) type UserFn = Box<dyn FnOnce() + Send>;
+
 /// A closure that is either pending, or has run, or was dropped.
 #[derive(Clone)]
 pub(crate) struct Slot(Arc<Pending>);
 
+/// The closure of a [`Slot`].
 struct Pending {
-    run: Mutex<Option<HostFn>>,
+    run: Mutex<Option<UserFn>>,
     /// Its number in its lane, which it is given before the driver has it.
     seq: AtomicU64,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").finish_non_exhaustive()
+    }
 }
 
 impl Slot {
@@ -139,7 +149,7 @@ impl HostFns {
         self: &Arc<Self>,
         (device, lane, class): (DeviceId, LaneId, StreamClass),
         site: &'static Location<'static>,
-        run: HostFn,
+        run: UserFn,
     ) -> (Slot, HostFn) {
         let slot = Slot(Arc::new(Pending { run: Mutex::new(Some(run)), seq: AtomicU64::new(0) }));
         let mut pending = self.pending.lock().expect("no user code under this lock");
@@ -150,7 +160,7 @@ impl HostFns {
         pending.push((device, slot.clone()));
         drop(pending);
         let (this, called) = (Arc::clone(self), slot.clone());
-        let call = move || {
+        let call: HostFn = Arc::new(move || {
             let run = called.0.run.lock().expect("no user code under this lock").take();
             let Some(run) = run else { return };
             let position = Position { lane, seq: called.0.seq.load(Ordering::Relaxed) };
@@ -167,8 +177,8 @@ impl HostFns {
                 let error = Error::new(ErrorKind::Panicked, "host function", cause);
                 this.panics.lock().expect("no user code under this lock").push(error);
             }
-        };
-        (slot, Box::new(call))
+        });
+        (slot, call)
     }
 
     /// The first panic that nobody has been told of.

@@ -7,66 +7,56 @@
 #![forbid(unsafe_code)]
 
 use super::around::Aside;
-use super::callback;
+use super::callback::{self, Slot};
 use super::default::{LegacyOrder, Turn};
 use super::lane::{LaneRef, Marks, State};
 use super::thread;
 use super::track::{Needs, Use};
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Engine, OpKind};
 use crate::base::mutant;
-use crate::device::driver::{Driver, StreamHandle};
+use crate::device::driver::{Action, AtReturn};
+use crate::device::memory::Memory;
 use std::panic::Location;
 use std::sync::MutexGuard;
 
-/// What an operation is, for records and errors.
+/// One operation to be enqueued.
 #[derive(Debug)]
-pub(crate) struct Spec {
-    pub(crate) kind: OpKind,
-    pub(crate) engine: Engine,
-    pub(crate) label: &'static str,
+pub(crate) struct Submission<'a> {
+    pub(crate) action: Action<'a>,
+    /// The tracks of its accesses, in the order of [`Action::each_access`]. An allocation uses the
+    /// memory that it will return.
+    pub(crate) uses: &'a [Use<'a>],
+    /// The chunk of a pipeline it belongs to.
     pub(crate) chunk: Option<u64>,
+    /// Where it was enqueued.
     pub(crate) site: &'static Location<'static>,
-    pub(crate) returns: Returns,
-    pub(crate) call: Call,
+    /// Is told the number of a host function before the driver has the function.
+    pub(crate) slot: Option<&'a Slot>,
 }
 
-/// Whether the driver may keep the call that enqueues an operation until other work is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    Enqueues,
-    /// Laws A17 and A18.
-    MayWait,
-}
-
-/// What is true when the call that enqueues an operation returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Returns {
-    /// Nothing more: it is enqueued.
-    AtOnce,
-    /// What the operation reads has been read (law A19).
-    SourcesRead,
-    /// So it has, and everything before the operation is complete (law A18).
-    Staged,
-    /// The operation is complete (laws A17 and A18).
-    Done,
-}
-
-impl Returns {
-    /// Whether everything before the operation is complete.
-    pub(super) const fn completes_earlier(self) -> bool {
-        matches!(self, Self::Staged | Self::Done)
+impl Submission<'_> {
+    /// Whether the uses are those of the action.
+    fn agrees(&self) -> bool {
+        let mut uses = self.uses.iter();
+        let mut same = true;
+        self.action.each_access(|memory, range, mode| {
+            same &= uses.next().is_some_and(|used| {
+                used.mode == mode && used.range == range && range.end <= memory.bytes()
+            });
+        });
+        let new = usize::from(matches!(self.action, Action::Alloc { .. }));
+        same && uses.count() == new
     }
 }
 
 /// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
 /// an operation has at most 64 accesses, those of a full batch.
 #[inline(always)]
-pub(super) fn stamp(uses: &[Use<'_>], position: Position, returns: Returns) -> u64 {
+pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -> u64 {
     let mut late = 0;
     for (index, access) in uses.iter().enumerate() {
-        let read = matches!(returns, Returns::SourcesRead | Returns::Staged);
+        let read = matches!(at_return, AtReturn::SourcesRead | AtReturn::Staged);
         if read && !access.mode.writes() {
             continue;
         }
@@ -98,34 +88,25 @@ fn stamp_rest(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Posit
 }
 
 impl LaneRef {
-    /// Enqueues one operation: waits for what `uses` needs of other lanes, runs `run` on the
-    /// stream, and stamps the memory. A failed operation leaves no stamp.
+    /// Enqueues one operation: waits for what its uses need of other lanes, submits it, and stamps
+    /// the memory. A failed operation leaves no stamp. Returns its position, and the memory of an
+    /// allocation.
     #[inline]
-    pub(crate) fn enqueue<R>(
+    pub(crate) fn enqueue(
         &self,
-        spec: &Spec,
-        uses: &[Use<'_>],
-        run: impl FnOnce(&dyn Driver, StreamHandle) -> Result<R>,
-    ) -> Result<(Position, R)> {
-        self.enqueue_at(spec, uses, |driver, stream, _| run(driver, stream))
-    }
-
-    /// Like [`LaneRef::enqueue`], for what has to know its position.
-    #[inline]
-    pub(crate) fn enqueue_at<R>(
-        &self,
-        spec: &Spec,
-        uses: &[Use<'_>],
-        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
-    ) -> Result<(Position, R)> {
-        callback::refuse(spec.label)?;
-        self.driver().pause();
+        submission: &Submission<'_>,
+    ) -> Result<(Position, Option<Memory>)> {
+        debug_assert!(submission.agrees(), "{submission:?}");
+        callback::refuse(submission.action.label())?;
+        if let Some(simulation) = self.driver().simulation() {
+            simulation.pause();
+        }
         let mut alone = None;
-        if let Some(crossed) = self.alone(spec, uses)? {
+        if let Some(crossed) = self.alone(submission)? {
             let mut state = self.lane().lock();
             if state.is_plain(&self.lane.done) {
-                let result = match self.call(&state, uses, run) {
-                    Ok(result) => result,
+                let memory = match self.submit(&state, submission) {
+                    Ok(memory) => memory,
                     Err(error) => {
                         drop(state);
                         return Err(self.universe.failed(self.device, error));
@@ -133,29 +114,30 @@ impl LaneRef {
                 };
                 let position = self.count(&mut state);
                 state.last_shared = crossed;
-                let late = stamp(uses, position, spec.returns);
+                let late = stamp(submission.uses, position, submission.action.at_return());
                 drop(state);
-                stamp_late(uses, position, late, &[]);
-                return Ok((position, result));
+                stamp_late(submission.uses, position, late, &[]);
+                return Ok((position, memory));
             }
             alone = Some((crossed, state));
         }
-        self.enqueue_among(spec, uses, alone, run)
+        self.enqueue_among(submission, alone)
             .map_err(|error| self.universe.failed(self.device, error))
     }
 
     /// Whether an operation needs nothing of other lanes and nothing after it; then, whether two
     /// lanes use any of its memory.
     #[inline(always)]
-    fn alone(&self, spec: &Spec, uses: &[Use<'_>]) -> Result<Option<bool>> {
-        let frees = matches!(spec.kind, OpKind::Free);
-        if self.legacy.is_some() || spec.call == Call::MayWait || frees {
+    fn alone(&self, submission: &Submission<'_>) -> Result<Option<bool>> {
+        let action = &submission.action;
+        let frees = matches!(action, Action::Free(_));
+        if self.legacy.is_some() || frees || action.may_wait() {
             return Ok(None);
         }
         let (mut crossed, mut foreign) = (false, false);
-        for access in uses {
+        for access in submission.uses {
             let track = access.track;
-            self.universe.own(spec.label, track.universe)?;
+            self.universe.own(action.label(), track.universe)?;
             if track.is_manual() {
                 continue;
             }
@@ -170,16 +152,14 @@ impl LaneRef {
 
     /// Calls the driver, under the lock of the lane.
     #[inline(always)]
-    fn call<R>(
-        &self,
-        state: &State,
-        uses: &[Use<'_>],
-        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
-    ) -> Result<R> {
+    fn submit(&self, state: &State, submission: &Submission<'_>) -> Result<Option<Memory>> {
         let position = Position { lane: self.id, seq: state.seq + 1 };
-        run(self.driver(), self.stream, position).inspect_err(|_| {
+        if let Some(slot) = submission.slot {
+            slot.number(position.seq);
+        }
+        self.driver().submit(self.stream, &submission.action).inspect_err(|_| {
             if mutant::on(6, "a refused operation leaves its stamp") {
-                stamp(uses, position, Returns::AtOnce);
+                stamp(submission.uses, position, AtReturn::Enqueued);
             }
         })
     }
@@ -200,22 +180,21 @@ impl LaneRef {
     /// Enqueues an operation with everything that it may need around it. `alone` is whether two lanes
     /// use any of its memory, with the lane's lock, if it needs nothing of other lanes.
     #[inline(never)]
-    fn enqueue_among<R>(
+    fn enqueue_among(
         &self,
-        spec: &Spec,
-        uses: &[Use<'_>],
+        submission: &Submission<'_>,
         alone: Option<(bool, MutexGuard<'_, State>)>,
-        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
-    ) -> Result<(Position, R)> {
+    ) -> Result<(Position, Option<Memory>)> {
+        let Submission { action, uses, .. } = submission;
         let mut needs = Needs::new();
         let (crossed, held) = match alone {
             // Nothing is locked or asked under the lock: such a lane has no turns, and needs nothing.
             Some((crossed, state)) => (crossed, Some(state)),
-            None => (self.needs(spec, uses, &mut needs)?, None),
+            None => (self.needs(submission, &mut needs)?, None),
         };
         // Blocking lanes and the legacy one are in order without waits of ours.
         let turn = match &self.legacy {
-            Some(legacy) => Some(self.take_turn(legacy, spec.label)?),
+            Some(legacy) => Some(self.take_turn(legacy, action.label())?),
             None => None,
         };
         let mut marks = Marks::new();
@@ -224,29 +203,29 @@ impl LaneRef {
         }
         let mut state = held.unwrap_or_else(|| self.lane().lock());
         let mut aside = Aside::default();
-        self.before(&mut state, spec, (&needs, &marks), &mut aside)?;
-        if spec.call == Call::MayWait || state.may_be_full(&self.lane.done) {
-            return self.enqueue_waiting((spec, uses, crossed), (turn, state), &aside, run);
+        self.before(&mut state, submission, (&needs, &marks), &mut aside)?;
+        if action.may_wait() || state.may_be_full(&self.lane.done) {
+            return self.enqueue_waiting((submission, crossed), (turn, state), &aside);
         }
-        let result = self.call(&state, uses, run);
+        let submitted = self.submit(&state, submission);
         self.enqueued(&aside);
-        let result = result?;
+        let memory = submitted?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         let position = self.count(&mut state);
         // An allocation gives memory at once and may leave nothing in the stream that could wait.
-        let turn = turn.as_ref().filter(|_| !matches!(spec.kind, OpKind::Alloc));
+        let turn = turn.as_ref().filter(|_| !matches!(action, Action::Alloc { .. }));
         if let Some(turn) = turn {
             turn.teach(&mut state);
         }
         state.last_shared = crossed;
-        self.after(&mut state, spec, uses, position, &aside);
+        self.after(&mut state, submission, position, &aside);
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }
-        let late = stamp(uses, position, spec.returns);
+        let late = stamp(uses, position, action.at_return());
         drop(state);
         stamp_late(uses, position, late, &aside.left_out);
-        Ok((position, result))
+        Ok((position, memory))
     }
 
     #[inline(never)]
@@ -262,26 +241,28 @@ impl LaneRef {
     /// Adds the foreign positions that an operation must come after, as far as the calling thread
     /// does not know them to be complete; whether two lanes use any of its memory.
     #[inline]
-    fn needs(&self, spec: &Spec, uses: &[Use<'_>], needs: &mut Needs) -> Result<bool> {
+    fn needs(&self, submission: &Submission<'_>, needs: &mut Needs) -> Result<bool> {
+        let Submission { action, uses, .. } = submission;
+        let is_done_at_return = action.at_return() == AtReturn::Done;
         let mut crossed = false;
         let implied = |p: Position| p.lane == self.id;
-        for access in uses {
+        for access in *uses {
             let track = access.track;
-            self.universe.own(spec.label, track.universe)?;
+            self.universe.own(action.label(), track.universe)?;
             if track.is_manual() {
                 continue;
             }
             track.users(&access.range, access.mode, implied, needs);
             // What is complete at the return of its call needs no record.
-            if spec.returns != Returns::Done {
+            if !is_done_at_return {
                 crossed |= track.crossed_by(self.id);
             }
         }
-        if matches!(spec.kind, OpKind::Free) && !mutant::on(7, "a free waits like any other access")
+        if matches!(action, Action::Free(_)) && !mutant::on(7, "a free waits like any other access")
         {
             // A free comes after every user, whoever orders the memory (law A22), and after
             // those that a later one did not wait for.
-            for access in uses {
+            for access in *uses {
                 access.track.all_users(&access.range, access.mode, implied, needs);
             }
         }

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::callback::At;
-use super::enqueue::Spec;
+use super::enqueue::Submission;
 use super::lane::{LaneRef, State};
 use super::recorders::Recorders;
 use super::thread;
@@ -14,7 +14,7 @@ use super::universe::Universe;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
-    Access, Accesses, Declared, Engine, HostCall, Mode, Op, OpKind, Outcome, StreamClass, Waited,
+    Access, Accesses, Declared, Engine, HostCall, Op, OpKind, Outcome, StreamClass, Waited,
 };
 use crate::device::driver::EventHandle;
 use smallvec::SmallVec;
@@ -240,19 +240,6 @@ pub(super) fn accesses(uses: &[Use<'_>]) -> Accesses {
     accesses
 }
 
-/// The bytes that an operation moves or sets.
-fn moved(spec: &Spec, uses: &[Use<'_>]) -> u64 {
-    let of = |mode: Mode| -> u64 {
-        let uses = uses.iter().filter(|access| access.mode == mode);
-        uses.map(|access| access.range.end - access.range.start).sum()
-    };
-    match spec.kind {
-        OpKind::Copy | OpKind::CopyNow | OpKind::Batch(_) => of(Mode::Read),
-        OpKind::Fill | OpKind::FillNow => of(Mode::Write),
-        _ => 0,
-    }
-}
-
 /// A record of an event call.
 pub(super) fn plain(
     kind: OpKind,
@@ -294,19 +281,20 @@ impl LaneRef {
 
     /// The entry of an operation.
     #[inline]
-    pub(super) fn op(&self, spec: &Spec, uses: &[Use<'_>], position: Position) -> Op {
+    pub(super) fn op(&self, submission: &Submission<'_>, position: Position) -> Op {
+        let action = &submission.action;
         calls_in(&self.universe.recorders);
         Op {
             stream: self.class(),
-            accesses: accesses(uses),
-            bytes: moved(spec, uses),
-            label: Cow::Borrowed(spec.label),
-            chunk: spec.chunk,
-            site: Some(spec.site.into()),
+            accesses: accesses(submission.uses),
+            bytes: action.bytes(),
+            label: Cow::Borrowed(action.label()),
+            chunk: submission.chunk,
+            site: Some(submission.site.into()),
             thread: thread::number(),
             thread_known: thread::written(self.universe.id),
-            kind: spec.kind.clone(),
-            engine: spec.engine,
+            kind: action.kind(),
+            engine: action.engine(),
             device: self.device,
             position,
             declared: Declared::All,

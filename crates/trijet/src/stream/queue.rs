@@ -1,20 +1,19 @@
 //! A stream: operations in the order in which they were enqueued (law A1).
 #![forbid(unsafe_code)]
 
-use super::callback;
+use super::callback::{self, UserFn};
 use super::default::{self, LegacyOrder, Origin};
 use super::device::Shared;
-use super::enqueue::{Call, Returns, Spec};
+use super::enqueue::Submission;
 use super::event::{Event, Ticket};
 use super::lane::{LaneRef, Mark, Records};
 use super::ready::{Point, Ready};
 use super::track::Use;
 use crate::base::error::Result;
-use crate::base::id::Position;
-use crate::base::ledger::{Engine, Mode, OpKind};
+use crate::base::ledger::Mode;
 use crate::base::mutant;
-use crate::device::driver::{Driver, HostFn, Readiness, StreamHandle, StreamKind};
-use crate::device::memory::Span;
+use crate::device::driver::{Action, Driver, Readiness, StreamHandle, StreamKind};
+use crate::device::memory::{Memory, Span};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,21 +149,18 @@ impl Stream {
     /// A host function that uses memory: `uses` orders it, `touches` are its bytes.
     pub(crate) fn enqueue_host_fn(
         &self,
-        run: HostFn,
+        run: UserFn,
         uses: &[Use<'_>],
         touches: &[(Span, Mode)],
         site: &'static Location<'static>,
     ) -> Result<()> {
-        let spec = self.spec(OpKind::HostFn, Engine::Host, "host function", site);
-        callback::refuse(spec.label)?;
+        callback::refuse("host function")?;
         let lane = self.lane();
         let at = (lane.device, lane.id, lane.class());
         let (slot, call) = lane.universe.host_fns.admit(at, site, run);
-        let enqueue = |driver: &dyn Driver, stream, position: Position| {
-            slot.number(position.seq);
-            driver.host_fn(stream, call, touches)
-        };
-        lane.enqueue_at(&spec, uses, enqueue).map(|_| ()).inspect_err(|_| slot.empty())
+        let action = Action::HostFn { run: &call, touches };
+        let submission = Submission { slot: Some(&slot), ..self.submission(action, uses, site) };
+        lane.enqueue(&submission).map(|_| ()).inspect_err(|_| slot.empty())
     }
 
     /// Makes future work of this stream wait for what `event` stands for at this call (law A7).
@@ -229,18 +225,29 @@ impl Stream {
         self.0.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
     }
 
+    /// An operation of this stream.
     #[inline]
-    pub(crate) fn spec(
+    pub(crate) fn submission<'a>(
         &self,
-        kind: OpKind,
-        engine: Engine,
-        label: &'static str,
+        action: Action<'a>,
+        uses: &'a [Use<'a>],
         site: &'static Location<'static>,
-    ) -> Spec {
+    ) -> Submission<'a> {
         let chunk = self.0.chunk.load(Ordering::Relaxed);
         let chunk = (chunk != NO_CHUNK).then_some(chunk);
-        let (returns, call) = (Returns::AtOnce, Call::Enqueues);
-        Spec { kind, engine, label, chunk, site, returns, call }
+        Submission { action, uses, chunk, site, slot: None }
+    }
+
+    /// Enqueues an operation.
+    #[inline]
+    pub(crate) fn enqueue(
+        &self,
+        action: Action<'_>,
+        uses: &[Use<'_>],
+        site: &'static Location<'static>,
+    ) -> Result<Option<Memory>> {
+        let submitted = self.lane().enqueue(&self.submission(action, uses, site));
+        submitted.map(|(_, memory)| memory)
     }
 }
 

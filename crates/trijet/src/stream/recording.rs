@@ -184,15 +184,15 @@ mod tests {
     fn a_second_recording_gets_pairs_or_an_error_as_it_asked() -> Result<()> {
         let device = device(vec![]);
         let stream = device.stream()?;
-        let driver = &device.shared().universe.driver;
-        driver.activity_begin()?;
+        let profiler = device.shared().universe.driver.profiler().expect("host devices have one");
+        profiler.activity_begin()?;
         let error = device.record_from(&stream, TimesFrom::Activity).expect_err("they are taken");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let pairs = queueing(&device, TimesFrom::ActivityIfThere)?;
         assert_eq!((pairs.times, pairs.untimed), (TimeSource::Model, 0));
         let why = pairs.instead.expect("it was asked for more");
         assert!(why.contains("another recording"), "{why}");
-        driver.activity_take().map(drop)
+        profiler.activity_take().map(drop)
     }
 
     #[test]
@@ -202,7 +202,8 @@ mod tests {
         device.record_from(&stream, TimesFrom::Activity)?;
         device.record_from(&stream, TimesFrom::Activity)?;
         device.take_recording()?;
-        let error = device.shared().universe.driver.activity_take().expect_err("it has ended");
+        let profiler = device.shared().universe.driver.profiler().expect("host devices have one");
+        let error = profiler.activity_take().expect_err("it has ended");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         Ok(())
     }
@@ -217,12 +218,12 @@ mod tests {
         device.record_from(&stream, TimesFrom::Activity)?;
         assert!(stream.fill_bytes(&mut x, 1).is_err());
         device.take_recording()?;
-        let driver = &device.shared().universe.driver;
-        driver.activity_begin()?;
+        let profiler = device.shared().universe.driver.profiler().expect("host devices have one");
+        profiler.activity_begin()?;
         // Nobody records the stream, so nothing is tagged.
         stream.fill_bytes(&mut x, 1)?;
         device.synchronize()?;
-        assert_eq!(driver.activity_take()?.work, []);
+        assert_eq!(profiler.activity_take()?.work, []);
         Ok(())
     }
 

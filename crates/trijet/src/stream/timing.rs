@@ -136,8 +136,8 @@ pub(crate) enum Reading {
 
 impl Reading {
     pub(crate) fn now(driver: &dyn Driver) -> Self {
-        match driver.host_time() {
-            Some(now) => Self::Driver(now),
+        match driver.simulation() {
+            Some(simulation) => Self::Driver(simulation.host_time()),
             None => Self::System(std::time::Instant::now()),
         }
     }

@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::default::Turn;
-use super::enqueue::Spec;
+use super::enqueue::Submission;
 use super::lane::{LaneRef, Mark, Marks, PENDING_MAX, State};
 use super::noted::{Noted, calls_in, plain};
 use super::ready::{Point, Points};
@@ -18,7 +18,7 @@ use crate::base::error::Result;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Asked, Mode, Op, OpKind, StreamClass, Waited};
 use crate::base::mutant;
-use crate::device::driver::{Driver, EventHandle, Readiness, StreamHandle};
+use crate::device::driver::{Action, Driver, EventHandle, Readiness, StreamHandle};
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl LaneRef {
     pub(super) fn wait_for(
         &self,
         state: &mut State,
-        spec: &Spec,
+        submission: &Submission<'_>,
         (needs, marks): (&[Position], &[Arc<Mark>]),
         left_out: &mut Needs,
     ) -> Result<()> {
@@ -74,13 +74,13 @@ impl LaneRef {
             }
             let position = Position { lane: self.id, seq: state.seq + 1 };
             let about = || DroppedWait {
-                waiter: spec.label,
-                chunk: spec.chunk,
+                waiter: submission.action.label(),
+                chunk: submission.chunk,
                 position,
                 on: mark.position,
             };
             // A free that comes too early would damage others' memory: its waits stay.
-            let droppable = !matches!(spec.kind, OpKind::Free);
+            let droppable = !matches!(submission.action, Action::Free(_));
             if self.universe.count_wait(droppable, about) {
                 // Left out on request. The lane knows nothing more than before, so that nobody
                 // who waits for it believes that the other operation is complete.

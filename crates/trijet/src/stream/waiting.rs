@@ -19,7 +19,7 @@
 
 use super::around::Aside;
 use super::default::{Barrier, LegacyOrder, Turn};
-use super::enqueue::{Returns, Spec, stamp, stamp_late};
+use super::enqueue::{Submission, stamp, stamp_late};
 use super::lane::{LaneRef, State};
 use super::noted::{accesses, plain};
 use super::track::Use;
@@ -28,7 +28,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::{Engine, HostCall, Op, OpKind};
 use crate::base::mutant;
-use crate::device::driver::{Driver, StreamHandle};
+use crate::device::driver::{Action, AtReturn};
+use crate::device::memory::Memory;
 use std::borrow::Cow;
 use std::sync::MutexGuard;
 
@@ -42,9 +43,9 @@ struct Before {
 }
 
 impl Before {
-    fn of(state: &State, turn: Option<&Turn<'_>>, returns: Returns) -> Self {
+    fn of(state: &State, turn: Option<&Turn<'_>>, at_return: AtReturn) -> Self {
         let barrier = turn.map(Turn::barrier);
-        let learnt = barrier.is_some() || returns.completes_earlier();
+        let learnt = barrier.is_some() || at_return.completes_earlier();
         let follows = learnt.then(|| {
             let mut follows = state.vector.clone();
             if let Some(barrier) = &barrier {
@@ -59,37 +60,40 @@ impl Before {
 impl LaneRef {
     /// Enqueues an operation whose waits are enqueued, without the locks that are handed in.
     #[inline(never)]
-    pub(super) fn enqueue_waiting<R>(
+    pub(super) fn enqueue_waiting(
         &self,
-        (spec, uses, crossed): (&Spec, &[Use<'_>], bool),
+        (submission, crossed): (&Submission<'_>, bool),
         (turn, state): (Option<Turn<'_>>, MutexGuard<'_, State>),
         aside: &Aside,
-        run: impl FnOnce(&dyn Driver, StreamHandle, Position) -> Result<R>,
-    ) -> Result<(Position, R)> {
-        let before = Before::of(&state, turn.as_ref(), spec.returns);
+    ) -> Result<(Position, Option<Memory>)> {
+        let Submission { action, uses, .. } = submission;
+        let (engine, at_return) = (action.engine(), action.at_return());
+        let before = Before::of(&state, turn.as_ref(), at_return);
         state.note(|| Op {
             accesses: accesses(uses),
             // Law A38: a copy between devices follows the work of both.
-            engine: if spec.engine == Engine::Peer { Engine::Peer } else { Engine::None },
-            ..self.host_op(spec, before.seq, OpKind::Begin)
+            engine: if engine == Engine::Peer { Engine::Peer } else { Engine::None },
+            ..self.host_op(submission, before.seq, OpKind::Begin)
         });
         drop(state);
         let held = mutant::on(40, "a call that waits keeps the turn of its stream").then_some(turn);
-        let next = Position { lane: self.id, seq: before.seq + 1 };
-        let result = run(self.driver(), self.stream, next);
+        if let Some(slot) = submission.slot {
+            slot.number(before.seq + 1);
+        }
+        let submitted = self.driver().submit(self.stream, action);
         drop(held);
         self.enqueued(aside);
-        let result = match result {
-            Ok(result) => result,
-            Err(error) => return Err(self.not_done(spec, uses, error)),
+        let memory = match submitted {
+            Ok(memory) => memory,
+            Err(error) => return Err(self.not_done(submission, error)),
         };
         let turn = self.legacy.as_ref().map(LegacyOrder::bare_turn);
         let mut state = self.lane().lock();
         let is_next = state.seq == before.seq;
         let position = self.count(&mut state);
         state.last_shared = crossed;
-        self.after(&mut state, spec, uses, position, aside);
-        let is_work = !matches!(spec.kind, OpKind::Alloc);
+        self.after(&mut state, submission, position, aside);
+        let is_work = !matches!(action, Action::Alloc { .. });
         if let (Some(barrier), true) = (&before.barrier, is_work) {
             barrier.teach(&mut state);
         }
@@ -102,32 +106,33 @@ impl LaneRef {
             held_back.raise(position);
             turn.hold_back(&held_back);
         }
-        let is_done = spec.returns == Returns::Done;
-        let late = if is_done { 0 } else { stamp(uses, position, spec.returns) };
+        let is_done = at_return == AtReturn::Done;
+        let late = if is_done { 0 } else { stamp(uses, position, at_return) };
         drop((state, turn));
         stamp_late(uses, position, late, &aside.left_out);
         if is_done {
             self.done(uses);
         }
-        if let Some(mut follows) = follows.filter(|_| spec.returns.completes_earlier()) {
+        if let Some(mut follows) = follows.filter(|_| at_return.completes_earlier()) {
             if is_done && is_next {
                 follows.raise(position);
             }
             self.universe.learn(&follows);
         }
-        Ok((position, result))
+        Ok((position, memory))
     }
 
     /// The call failed with `error`.
     #[cold]
-    fn not_done(&self, spec: &Spec, uses: &[Use<'_>], error: Error) -> Error {
+    fn not_done(&self, submission: &Submission<'_>, error: Error) -> Error {
+        let uses = submission.uses;
         let mut state = self.lane().lock();
         let kind = OpKind::Call(HostCall::Failed);
-        state.note(|| self.host_op(spec, state.seq, kind.clone()));
+        state.note(|| self.host_op(submission, state.seq, kind.clone()));
         let is_open = error.is_loss() || error.kind() == ErrorKind::Stalled;
         if is_open && !mutant::on(42, "an operation whose wait failed leaves no stamp") {
             let position = self.count(&mut state);
-            let late = stamp(uses, position, Returns::AtOnce);
+            let late = stamp(uses, position, AtReturn::Enqueued);
             drop(state);
             stamp_late(uses, position, late, &[]);
         }
@@ -143,12 +148,12 @@ impl LaneRef {
     }
 
     /// An entry of what the calling thread does about an operation.
-    fn host_op(&self, spec: &Spec, seq: u64, kind: OpKind) -> Op {
+    fn host_op(&self, submission: &Submission<'_>, seq: u64, kind: OpKind) -> Op {
         let at = (self.universe.id, Position { lane: self.id, seq });
         Op {
-            label: Cow::Borrowed(spec.label),
-            site: Some(spec.site.into()),
-            chunk: spec.chunk,
+            label: Cow::Borrowed(submission.action.label()),
+            site: Some(submission.site.into()),
+            chunk: submission.chunk,
             ..plain(kind, self.device, self.class(), at)
         }
     }

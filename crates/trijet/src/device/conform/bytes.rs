@@ -6,7 +6,7 @@ use super::text::{Words, number};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
-use crate::device::driver::{CopySpans, SourceOrder};
+use crate::device::driver::{Action, CopySpans, Form, SourceOrder};
 use crate::device::host::mem::RangeGuard;
 use crate::device::memory::{Memory, Space, Span};
 use std::fmt::Write;
@@ -107,7 +107,7 @@ impl Machine<'_> {
         let stream = self.desk(device)?.stream;
         let seen: Memory = self.driver.pinned_alloc(device, Bytes(span.bytes()))?;
         let copy = seen.span(0..span.bytes());
-        self.driver.copy(stream, &copy, &span)?;
+        self.driver.submit(stream, &Action::Copy { dst: &copy, src: &span, form: Form::Async })?;
         self.driver.stream_synchronize(stream)?;
         let text = picture(lock(&copy, Mode::Read)?.bytes());
         drop(copy);
@@ -123,7 +123,7 @@ impl Machine<'_> {
     pub(super) fn copy(&self, words: &mut Words<'_>) -> Answer {
         let (stream, _) = self.stream_named(words)?;
         let (dst, src) = self.two_spans(words)?;
-        self.driver.copy(stream, &dst, &src)?;
+        self.driver.submit(stream, &Action::Copy { dst: &dst, src: &src, form: Form::Async })?;
         Ok(String::new())
     }
 
@@ -131,7 +131,8 @@ impl Machine<'_> {
     pub(super) fn copy_now(&mut self, words: &mut Words<'_>) -> Answer {
         let (dst, src) = self.two_spans(words)?;
         let device = self.device_of(&words.rest())?;
-        self.driver.copy_now(device, &dst, &src)?;
+        let legacy = self.driver.stream_legacy(device)?;
+        self.driver.submit(legacy, &Action::Copy { dst: &dst, src: &src, form: Form::Sync })?;
         Ok(String::new())
     }
 
@@ -139,7 +140,8 @@ impl Machine<'_> {
     pub(super) fn fill(&self, words: &mut Words<'_>) -> Answer {
         let (stream, _) = self.stream_named(words)?;
         let dst = self.span_named(words.word()?)?;
-        self.driver.fill(stream, &dst, words.small()?)?;
+        let value = words.small()?;
+        self.driver.submit(stream, &Action::Fill { dst: &dst, value, form: Form::Async })?;
         Ok(String::new())
     }
 
@@ -147,7 +149,8 @@ impl Machine<'_> {
     pub(super) fn fill_now(&mut self, words: &mut Words<'_>) -> Answer {
         let (dst, value) = (self.span_named(words.word()?)?, words.small()?);
         let device = self.device_of(&words.rest())?;
-        self.driver.fill_now(device, &dst, value)?;
+        let legacy = self.driver.stream_legacy(device)?;
+        self.driver.submit(legacy, &Action::Fill { dst: &dst, value, form: Form::Sync })?;
         Ok(String::new())
     }
 
@@ -165,7 +168,7 @@ impl Machine<'_> {
             let (dst, src) = word.split_once('=').ok_or(Failure::Unclear)?;
             copies.push(CopySpans { dst: self.span_named(dst)?, src: self.span_named(src)? });
         }
-        self.driver.copy_batch(stream, &copies, order)?;
+        self.driver.submit(stream, &Action::Batch { copies: &copies, order })?;
         Ok(String::new())
     }
 }

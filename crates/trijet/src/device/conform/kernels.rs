@@ -10,9 +10,10 @@ use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{
-    Driver, FunctionHandle, Image, Launch, ModuleHandle, StreamHandle, StreamKind,
+    Action, Driver, Form, FunctionHandle, Image, Launch, ModuleHandle, StreamHandle, StreamKind,
 };
 use crate::device::twin::{Cost, Tile, Twin};
+use std::borrow::Cow;
 
 /// `mix(x, n, k)`: x = 3 x + k, whose order shows. `mask(x, n, y, m, k)`: y = x xor k. `hold(k)`
 /// does nothing.
@@ -79,8 +80,10 @@ impl Desk {
     /// wait for everything (law A42).
     fn warm_up(&self, driver: &dyn Driver, device: DeviceId) -> Result<()> {
         let memory = driver.device_alloc(device, Bytes(128))?;
-        driver.fill(self.stream, &memory.span(0..128), 0)?;
-        driver.copy(self.stream, &memory.span(0..64), &memory.span(64..128))?;
+        let (all, low, high) = (memory.span(0..128), memory.span(0..64), memory.span(64..128));
+        let form = Form::Async;
+        driver.submit(self.stream, &Action::Fill { dst: &all, value: 0, form })?;
+        driver.submit(self.stream, &Action::Copy { dst: &low, src: &high, form })?;
         driver.stream_synchronize(self.stream)?;
         driver.device_free(&memory)
     }
@@ -95,10 +98,9 @@ pub(super) fn enqueue_hold(
     let mut args = ArgBlock::default();
     args.push_scalar(0u32)?;
     let (grid, block) = ([1; 3], [1; 3]);
-    driver.launch(
-        stream,
-        &Launch { function, name: "hold", grid, block, shared_bytes: 0, args: &args },
-    )
+    let name = &Cow::Borrowed("hold");
+    let launch = Launch { function, name, grid, block, shared_bytes: 0, args: &args };
+    driver.submit(stream, &Action::Launch(launch)).map(drop)
 }
 
 /// Images that do not load, and the one that does.
@@ -195,8 +197,9 @@ impl Machine<'_> {
         let grid = shape(&options, "grid")?.unwrap_or([blocks, 1, 1]);
         let block = shape(&options, "block")?.unwrap_or([THREADS, 1, 1]);
         let shared_bytes = bytes_option(&options, "shared")?;
-        self.driver
-            .launch(stream, &Launch { function, name, grid, block, shared_bytes, args: &args })?;
+        let name = &Cow::Owned(name.to_owned());
+        let launch = Launch { function, name, grid, block, shared_bytes, args: &args };
+        self.driver.submit(stream, &Action::Launch(launch))?;
         Ok(String::new())
     }
 }

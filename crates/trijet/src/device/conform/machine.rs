@@ -7,7 +7,8 @@ use super::text::{Line, Need, Sequence, Unclear, Words, option};
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::{
-    Clock, Driver, EventHandle, FunctionHandle, ModuleHandle, PoolHandle, Script, StreamHandle,
+    Action, Clock, Driver, EventHandle, FunctionHandle, ModuleHandle, PoolHandle, Script,
+    StreamHandle,
 };
 use crate::device::memory::{Memory, Space};
 use std::collections::{BTreeMap, BTreeSet};
@@ -289,7 +290,7 @@ impl<'a> Machine<'a> {
         match thing {
             Thing::Memory(memory, Return::Ordered) => {
                 let Space::Device(device) = memory.space() else { return Ok(()) };
-                driver.free(self.desk(device)?.stream, &memory)?;
+                driver.submit(self.desk(device)?.stream, &Action::Free(&memory))?;
             }
             Thing::Memory(memory, Return::Device) => driver.device_free(&memory)?,
             Thing::Memory(memory, Return::Pinned) => driver.pinned_free(&memory)?,

@@ -10,7 +10,7 @@ use super::machine::{Answer, Failure, Machine, Outcome, Thing};
 use super::text::{Words, option};
 use crate::base::id::DeviceId;
 use crate::device::driver::{
-    Clock, EventHandle, Progress, Readiness, StreamHandle, StreamKind, Timing,
+    Action, Clock, EventHandle, HostFn, Progress, Readiness, StreamHandle, StreamKind, Timing,
 };
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const POLLS_MAX: u32 = 1_000_000;
 pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    fn closed() -> (Self, impl FnOnce() + Send + 'static) {
+    fn closed() -> (Self, impl Fn() + Send + Sync + 'static) {
         let door = Arc::new((Mutex::new(false), Condvar::new()));
         let seen = Arc::clone(&door);
         let wait = move || {
@@ -233,7 +233,8 @@ impl Machine<'_> {
             kernels::enqueue_hold(self.driver, stream, function)?;
         } else {
             let (gate, wait) = Gate::closed();
-            self.driver.host_fn(stream, Box::new(wait), &[])?;
+            let run: HostFn = Arc::new(wait);
+            self.driver.submit(stream, &Action::HostFn { run: &run, touches: &[] })?;
             self.gates.push(gate);
         }
         Ok(String::new())
@@ -249,7 +250,8 @@ impl Machine<'_> {
     pub(super) fn say(&self, words: &mut Words<'_>) -> Answer {
         let (stream, _) = self.stream_named(words)?;
         let (log, word) = (self.log.clone(), words.word()?.to_owned());
-        self.driver.host_fn(stream, Box::new(move || log.say(word)), &[])?;
+        let run: HostFn = Arc::new(move || log.say(word.clone()));
+        self.driver.submit(stream, &Action::HostFn { run: &run, touches: &[] })?;
         Ok(String::new())
     }
 }

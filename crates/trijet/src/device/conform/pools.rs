@@ -5,7 +5,7 @@ use super::machine::{Answer, Failure, Machine, Outcome, Return, Thing};
 use super::text::{Words, number, option};
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
-use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
+use crate::device::driver::{Action, PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::memory::Memory;
 
 /// Attributes whose value the laws define: the three ways of reuse, and the threshold.
@@ -151,7 +151,8 @@ impl Machine<'_> {
         let (stream, _) = self.stream_named(words)?;
         let bytes = Bytes(words.number()?);
         let pool = option(&words.rest(), "pool").map(|name| self.pool_named(name)).transpose()?;
-        let memory = self.driver.alloc(stream, pool, bytes)?;
+        let memory = self.driver.submit(stream, &Action::Alloc { pool, bytes })?;
+        let memory = memory.expect("an allocation returns its memory");
         self.bind(name, Thing::Memory(memory, Return::Ordered))
     }
 
@@ -173,7 +174,7 @@ impl Machine<'_> {
         let name = words.word()?;
         let memory = self.memory_named(name)?;
         let (stream, _) = self.stream_named(words)?;
-        self.driver.free(stream, &memory)?;
+        self.driver.submit(stream, &Action::Free(&memory))?;
         self.gone(name, memory)
     }
 

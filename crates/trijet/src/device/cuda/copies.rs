@@ -8,7 +8,6 @@ use super::api::{CopyAttributes, MemLocation, need};
 use super::context::{CudaDriver, cu, raw};
 use super::error::{INVALID_VALUE, check, refused};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::DeviceId;
 use crate::device::driver::{CopySpans, SourceOrder, StreamHandle};
 use crate::device::memory::{Space, Span};
 use std::ffi::{c_int, c_void};
@@ -99,7 +98,7 @@ impl CudaDriver {
             );
         }
         if self.api.copy_batch_12.is_none() {
-            let cause = "the driver has no batches of copies; one of CUDA 12.8 has";
+            let cause = "batched copies need a CUDA 12.8 driver";
             return Err(Error::new(ErrorKind::Unsupported, "cuMemcpyBatchAsync", cause));
         }
         let mut failed = 0usize;
@@ -121,13 +120,13 @@ impl CudaDriver {
         )
     }
 
-    pub(super) fn copy_now(&self, device: DeviceId, dst: &Span, src: &Span) -> Result<()> {
+    /// `legacy` is the legacy stream of a device.
+    pub(super) fn copy_now(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         if is_linked(src, dst) || is_linked(dst, src) {
-            let legacy = self.stream_legacy(device)?;
             self.copy(legacy, dst, src)?;
             return self.stream_synchronize(legacy);
         }
-        self.enter("copy now", device)?;
+        self.enter_of("copy now", legacy.0)?;
         let bytes = length("copy now", dst, src)?;
         cu!(
             self,
@@ -148,13 +147,13 @@ impl CudaDriver {
         )
     }
 
-    pub(super) fn fill_now(&self, device: DeviceId, dst: &Span, value: u8) -> Result<()> {
+    /// `legacy` is the legacy stream of a device.
+    pub(super) fn fill_now(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         if dst.memory().space() == Space::Pinned {
-            let legacy = self.stream_legacy(device)?;
             self.fill(legacy, dst, value)?;
             return self.stream_synchronize(legacy);
         }
-        self.enter("fill now", device)?;
+        self.enter_of("fill now", legacy.0)?;
         let bytes = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
         cu!(
             self,

@@ -9,11 +9,11 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Activities, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image, Launch,
-    Mode, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
-    SourceOrder, StreamHandle, StreamKind, Timing,
+    Action, Activities, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, Image,
+    ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Readiness,
+    Simulation, StreamHandle, StreamKind, Timing,
 };
-use crate::device::memory::{Memory, Span};
+use crate::device::memory::Memory;
 use crate::device::twin::Twin;
 
 /// Each verb as the inherent method of the same name, which takes precedence.
@@ -25,7 +25,7 @@ macro_rules! inherent {
     )*};
 }
 
-impl Driver for CudaDriver {
+impl Core for CudaDriver {
     inherent! {
         device_count() -> Result<u32>;
         device_info(device: DeviceId) -> Result<DeviceInfo>;
@@ -42,15 +42,36 @@ impl Driver for CudaDriver {
         event_destroy(event: EventHandle) -> Result<()>;
         event_record(event: EventHandle, stream: StreamHandle) -> Result<()>;
         event_query(event: EventHandle) -> Result<Readiness>;
-        event_poll(event: EventHandle) -> Result<Progress>;
-        host_time() -> Option<Nanos>;
-        activity_begin() -> Result<()>;
-        activity_tag(tag: Option<u64>) -> ();
-        activity_time() -> Result<Nanos>;
-        activity_take() -> Result<Activities>;
         event_synchronize(event: EventHandle) -> Result<()>;
         event_elapsed(from: EventHandle, to: EventHandle) -> Result<Nanos>;
-        host_fn(stream: StreamHandle, run: HostFn, touches: &[(Span, Mode)]) -> Result<()>;
+        device_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
+        device_free(memory: &Memory) -> Result<()>;
+        pinned_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
+        pinned_free(memory: &Memory) -> Result<()>;
+        module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
+        function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
+            -> Result<FunctionHandle>;
+    }
+
+    #[inline]
+    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<Option<Memory>> {
+        match action {
+            Action::Launch(launch) => self.launch(stream, launch)?,
+            Action::Copy { dst, src, form: Form::Async } => self.copy(stream, dst, src)?,
+            Action::Copy { dst, src, form: Form::Sync } => self.copy_now(stream, dst, src)?,
+            Action::Batch { copies, order } => self.copy_batch(stream, copies, *order)?,
+            Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value)?,
+            Action::Fill { dst, value, form: Form::Sync } => self.fill_now(stream, dst, *value)?,
+            Action::HostFn { run, .. } => self.host_fn(stream, run)?,
+            Action::Alloc { pool, bytes } => return self.alloc(stream, *pool, *bytes).map(Some),
+            Action::Free(memory) => self.free(stream, memory)?,
+        }
+        Ok(None)
+    }
+}
+
+impl Pools for CudaDriver {
+    inherent! {
         pool_create(device: DeviceId, max: Bytes) -> Result<PoolHandle>;
         pool_destroy(pool: PoolHandle) -> Result<()>;
         pool_default(device: DeviceId) -> Result<PoolHandle>;
@@ -59,36 +80,35 @@ impl Driver for CudaDriver {
         pool_get(pool: PoolHandle, attribute: PoolAttribute) -> Result<u64>;
         pool_set(pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()>;
         pool_trim(pool: PoolHandle, keep: Bytes) -> Result<()>;
+    }
+}
+
+impl Peers for CudaDriver {
+    inherent! {
         pool_set_access(pool: PoolHandle, device: DeviceId, access: PoolAccess) -> Result<()>;
         pool_access(pool: PoolHandle, device: DeviceId) -> Result<PoolAccess>;
-        alloc(stream: StreamHandle, pool: Option<PoolHandle>, bytes: Bytes) -> Result<Memory>;
-        free(stream: StreamHandle, memory: &Memory) -> Result<()>;
-        device_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
-        device_free(memory: &Memory) -> Result<()>;
         peer_possible(device: DeviceId, peer: DeviceId) -> Result<bool>;
         peer_enable(device: DeviceId, peer: DeviceId) -> Result<()>;
         peer_disable(device: DeviceId, peer: DeviceId) -> Result<()>;
-        pinned_alloc(device: DeviceId, bytes: Bytes) -> Result<Memory>;
-        pinned_free(memory: &Memory) -> Result<()>;
-        copy(stream: StreamHandle, dst: &Span, src: &Span) -> Result<()>;
-        copy_batch(stream: StreamHandle, copies: &[CopySpans], order: SourceOrder) -> Result<()>;
-        copy_now(device: DeviceId, dst: &Span, src: &Span) -> Result<()>;
-        fill_now(device: DeviceId, dst: &Span, value: u8) -> Result<()>;
-        fill(stream: StreamHandle, dst: &Span, value: u8) -> Result<()>;
-        module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
-        function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
-            -> Result<FunctionHandle>;
-        launch(stream: StreamHandle, launch: &Launch<'_>) -> Result<()>;
+    }
+}
+
+impl Profiler for CudaDriver {
+    inherent! {
+        activity_begin() -> Result<()>;
+        activity_tag(tag: Option<u64>) -> ();
+        activity_time() -> Result<Nanos>;
+        activity_take() -> Result<Activities>;
+    }
+}
+
+impl Driver for CudaDriver {
+    fn profiler(&self) -> Option<&dyn Profiler> {
+        Some(self)
     }
 
-    /// Threads run freely here.
-    fn pause(&self) {}
-
-    fn script(&self, threads: Vec<Script<'_>>) {
-        std::thread::scope(|scope| {
-            for thread in threads {
-                scope.spawn(thread);
-            }
-        });
+    /// Time on a GPU passes by itself, and host threads run freely.
+    fn simulation(&self) -> Option<&dyn Simulation> {
+        None
     }
 }

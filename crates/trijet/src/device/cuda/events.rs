@@ -6,7 +6,7 @@ use super::error::check;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Nanos;
-use crate::device::driver::{EventHandle, Progress, Readiness, StreamHandle, Timing};
+use crate::device::driver::{EventHandle, Readiness, StreamHandle, Timing};
 use std::ffi::c_uint;
 use std::ptr::null_mut;
 
@@ -42,19 +42,6 @@ impl CudaDriver {
         // SAFETY: a live event of this driver: its owner destroys it when nobody can ask.
         let code = unsafe { function(raw(event.0)) };
         self.readiness("cuEventQuery", code)
-    }
-
-    /// The system's clock is all there is.
-    pub(super) fn host_time(&self) -> Option<Nanos> {
-        None
-    }
-
-    /// Time on a GPU passes by itself.
-    pub(super) fn event_poll(&self, event: EventHandle) -> Result<Progress> {
-        Ok(match self.event_query(event)? {
-            Readiness::Ready => Progress::Ready,
-            Readiness::NotReady => Progress::Later,
-        })
     }
 
     pub(super) fn event_synchronize(&self, event: EventHandle) -> Result<()> {

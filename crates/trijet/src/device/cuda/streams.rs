@@ -6,10 +6,10 @@ use super::error::{INVALID_HANDLE, check, refused};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::panic::caught;
-use crate::device::driver::{EventHandle, HostFn, Mode, Readiness, StreamHandle, StreamKind};
-use crate::device::memory::Span;
+use crate::device::driver::{EventHandle, HostFn, Readiness, StreamHandle, StreamKind};
 use std::ffi::{c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::Arc;
 
 const STREAM_NON_BLOCKING: c_uint = 1;
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: numbers in place of pointers, which mean a
@@ -25,9 +25,10 @@ unsafe extern "C" fn trampoline(data: *mut c_void) {
     // SAFETY: by this function's contract; the driver calls once per enqueue, and a capture, in
     // which it would call once per replay, is refused before it gets here.
     let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
-    // The floors above hand in closures that tell of their own panics; this is the last guard
+    // The layers above hand in closures that report their own panics; this is the last guard
     // before a foreign stack frame.
-    drop(caught(*run));
+    drop(caught(|| run()));
+    drop(caught(|| drop(run)));
 }
 
 impl CudaDriver {
@@ -94,16 +95,10 @@ impl CudaDriver {
         )
     }
 
-    /// The driver has no use for what the function touches.
-    pub(super) fn host_fn(
-        &self,
-        stream: StreamHandle,
-        run: HostFn,
-        _: &[(Span, Mode)],
-    ) -> Result<()> {
+    pub(super) fn host_fn(&self, stream: StreamHandle, run: &HostFn) -> Result<()> {
         self.enter_of("host function", stream.0)?;
         let launch = need(self.api.host_fn, "cuLaunchHostFunc")?;
-        let data = Box::into_raw(Box::new(run)).cast::<c_void>();
+        let data = Box::into_raw(Box::new(Arc::clone(run))).cast::<c_void>();
         // SAFETY: `data` is uniquely owned, its only reader is `trampoline`, and the driver calls
         // that once, or never after a context error: then the box leaks, which is the price of
         // not freeing what the driver may still hold.

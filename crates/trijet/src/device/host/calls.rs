@@ -281,10 +281,9 @@ impl HostDriver {
     }
 
     /// Law A18: a copy in the legacy stream, and what the host waits for.
-    pub(super) fn copy_legacy(&self, device: DeviceId, dst: &Span, src: &Span) -> Result<()> {
-        self.check_device("copy", device)?;
-        let call = self.begin_on(Verb::Copy, super::engine::Engine::legacy(device))?;
-        let (op, slot) = (call.op, call.slot);
+    pub(super) fn copy_legacy(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
+        let call = self.begin_on(Verb::Copy, legacy)?;
+        let (op, slot, device) = (call.op, call.slot, call.device());
         match (src.memory().space(), dst.memory().space()) {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
             (Space::Device(a), Space::Device(b)) => {
@@ -345,10 +344,9 @@ impl HostDriver {
     }
 
     /// Law A18: sync memset waits only for memory of the host.
-    pub(super) fn fill_legacy(&self, device: DeviceId, dst: &Span, value: u8) -> Result<()> {
-        self.check_device("fill", device)?;
-        let call = self.begin_on(Verb::Fill, super::engine::Engine::legacy(device))?;
-        call.check_reach(device, dst)?;
+    pub(super) fn fill_legacy(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
+        let call = self.begin_on(Verb::Fill, legacy)?;
+        call.check_reach(call.device(), dst)?;
         let (op, slot) = (call.op, call.slot);
         let (state, _) = self.push(call, Work::Fill { dst: dst.clone(), value }, &[])?;
         if dst.memory().space() == Space::Pinned {

@@ -1,40 +1,33 @@
-//! The driver contract, verb by verb, on the engine.
+//! The driver contract on the engine, verb by verb, but for the operations, which are `actions`.
 #![forbid(unsafe_code)]
 
+use super::actions::{BLOCK_THREADS_MAX, check_spans};
 use super::calls::Call;
-use super::engine::{Called, Engine, Work};
+use super::engine::{Engine, Work};
 use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
 use super::mem::HostBytes;
 use super::order::May;
-use super::pools::Pools;
 use super::touches::Object;
 use super::turn::{Points, Switch};
 use super::{Executor, Function, HostDriver, Run, activity, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::panic::caught;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Activities, Clock, CopySpans, DeviceInfo, Driver, EventHandle, FunctionHandle, HostFn, Image,
-    Launch, Mode, ModuleHandle, PoolAccess, PoolAttribute, PoolHandle, Progress, Readiness, Script,
-    SourceOrder, StreamHandle, StreamKind, Timing,
+    Action, Activities, Clock, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, Image,
+    ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Progress,
+    Readiness, Script, Simulation, StreamHandle, StreamKind, Timing,
 };
-use crate::device::memory::{Memory, Space, Span};
-use crate::device::twin::{Twin, check_disjoint};
+use crate::device::memory::{Memory, Space};
+use crate::device::twin::Twin;
 
-/// Host devices accept what a GPU accepts, so that a shape that works here works there.
-const BLOCK_THREADS_MAX: u32 = 1024;
-
-/// The most threads of a block, and blocks of a grid, in x, y and z.
-const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
-const GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 /// Shared memory a block gets without asking.
 const SHARED_BYTES: u32 = 48 << 10;
 /// Shared memory a block may ask for.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
-impl Driver for HostDriver {
+impl Core for HostDriver {
     fn device_count(&self) -> Result<u32> {
         Ok(self.config.devices)
     }
@@ -163,42 +156,6 @@ impl Driver for HostDriver {
         Ok(incomplete.map_or(Readiness::Ready, |_| Readiness::NotReady))
     }
 
-    fn event_poll(&self, event: EventHandle) -> Result<Progress> {
-        // Under one lock: what another thread completes meanwhile would leave nothing to do.
-        let (state, incomplete) = self.query_event(event)?;
-        let Some(point) = incomplete else { return Ok(Progress::Ready) };
-        if matches!(state.run, Run::Threads(_)) {
-            return Ok(Progress::Later);
-        }
-        self.advance("event poll", state, point)?;
-        Ok(Progress::Again)
-    }
-
-    fn host_time(&self) -> Option<Nanos> {
-        let state = self.shared.lock();
-        Some(match &state.run {
-            Run::Threads(_) => self.shared.clock.now(),
-            Run::Timed(simulation) => simulation.host_time(),
-            Run::Stepped(stepper) => stepper.now(),
-        })
-    }
-
-    fn activity_begin(&self) -> Result<()> {
-        self.shared.lock().engine.noting.begin()
-    }
-
-    fn activity_tag(&self, tag: Option<u64>) {
-        activity::set_tag(tag);
-    }
-
-    fn activity_time(&self) -> Result<Nanos> {
-        Ok(self.host_time().unwrap_or(Nanos(0)))
-    }
-
-    fn activity_take(&self) -> Result<Activities> {
-        self.shared.lock().engine.noting.take()
-    }
-
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         let op = "event synchronize";
         let mut state = self.enter();
@@ -223,17 +180,113 @@ impl Driver for HostDriver {
         Ok(Nanos(to.0.saturating_sub(from.0)))
     }
 
-    fn host_fn(&self, stream: StreamHandle, run: HostFn, touches: &[(Span, Mode)]) -> Result<()> {
-        let mut call = self.begin_on(Verb::HostFn, stream)?;
-        // Law A28: host functions of independent streams may run one after the other.
-        let serial = call.state.may(May::HostFnsSerial);
-        let last = call.state.engine.last_host_fn.filter(|_| serial);
-        let work = Work::HostFn(Called { run, touches: touches.into() });
-        let (mut state, id) = self.push(call, work, last.as_slice())?;
-        state.engine.last_host_fn = Some(id);
+    fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
+        let mut state = self.begin(Verb::DeviceAlloc, device)?;
+        state.touch(Object::Pools, true);
+        state.pools.plain_alloc(device, bytes)
+    }
+
+    fn device_free(&self, memory: &Memory) -> Result<()> {
+        let mut state = self.enter();
+        state.touch(Object::Pools, true);
+        let op = "device free";
+        let Space::Device(device) = memory.space() else {
+            return Err(refuse::value(op, "the memory is not of a device"));
+        };
+        if state.pools.holds_plain(memory) {
+            if state.may(May::FreeWaits) {
+                state = self.held_up(op, state, device)?;
+            }
+        } else if !state.pools.holds(memory) {
+            return Err(refuse::value(op, "the address is no live allocation of the device"));
+        }
+        state.pools.release(memory, None);
         Ok(())
     }
 
+    fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
+        let state = self.begin(Verb::PinnedAlloc, device)?;
+        drop(state);
+        let host = HostBytes::zeroed(bytes.0)
+            .ok_or_else(|| refuse::memory("pinned", format!("the system has no {bytes} left")))?;
+        self.shared.lock().pools.pin(host.address());
+        Ok(Memory::new(Space::Pinned, host.address(), bytes.0, Some(host)))
+    }
+
+    fn pinned_free(&self, memory: &Memory) -> Result<()> {
+        let mut state = self.enter();
+        if memory.space() != Space::Pinned || !state.pools.unpin(memory.address()) {
+            return Err(refuse::value("pinned free", "the memory is not page-locked"));
+        }
+        if state.may(May::FreeWaits) {
+            for device in (0..self.config.devices).map(DeviceId) {
+                state = self.held_up("pinned free", state, device)?;
+            }
+        }
+        // The bytes go with the last token.
+        Ok(())
+    }
+
+    fn module_load(&self, device: DeviceId, label: &str, _: Image<'_>) -> Result<ModuleHandle> {
+        let mut state = self.begin(Verb::ModuleLoad, device)?;
+        state.touch(Object::Pools, true);
+        Ok(ModuleHandle(state.modules.insert((device, label.to_owned()))))
+    }
+
+    fn function(
+        &self,
+        module: ModuleHandle,
+        entry: &str,
+        shared_bytes: u32,
+        twin: Option<Twin>,
+    ) -> Result<FunctionHandle> {
+        let mut state = self.enter();
+        state.touch(Object::Pools, true);
+        let (device, label) = Self::module_of(&state, module)?;
+        state.engine.check_lost(*device)?;
+        let Some(twin) = twin else {
+            let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
+            return Err(Error::new(ErrorKind::NoTwin, "function", cause));
+        };
+        if shared_bytes > SHARED_BYTES_OPTIN {
+            let cause = format!("`{entry}` may not ask for {shared_bytes} bytes of shared memory");
+            return Err(refuse::value("function", cause));
+        }
+        let device = *device;
+        if state.may(May::LoadWaits) {
+            state = self.held_up("function", state, device)?;
+        }
+        let shared_bytes = shared_bytes.max(SHARED_BYTES);
+        let function = Function { device, name: entry.into(), twin, shared_bytes };
+        self.shared.functions.set(state.functions, function);
+        state.functions += 1;
+        Ok(FunctionHandle(state.functions as u64))
+    }
+
+    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<Option<Memory>> {
+        match action {
+            Action::Alloc { pool, bytes } => return self.alloc(stream, *pool, *bytes).map(Some),
+            Action::Free(memory) => self.free(stream, memory)?,
+            Action::Copy { dst, src, form } => {
+                check_spans(dst, src)?;
+                match form {
+                    Form::Async => self.copy_async(stream, dst, src)?,
+                    Form::Sync => self.copy_legacy(stream, dst, src)?,
+                }
+            }
+            Action::Batch { copies, order } => self.copy_batch(stream, copies, *order)?,
+            Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value)?,
+            Action::Fill { dst, value, form: Form::Sync } => {
+                self.fill_legacy(stream, dst, *value)?
+            }
+            Action::Launch(launch) => self.launch(stream, launch)?,
+            Action::HostFn { run, touches } => self.host_fn(stream, run, touches)?,
+        }
+        Ok(None)
+    }
+}
+
+impl Pools for HostDriver {
     fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.check_device("pool create", device)?;
         let mut state = self.enter();
@@ -290,7 +343,9 @@ impl Driver for HostDriver {
         let state = &mut *state;
         state.pools.trim(&state.engine, pool, keep, keeps_unseen)
     }
+}
 
+impl Peers for HostDriver {
     fn pool_set_access(
         &self,
         pool: PoolHandle,
@@ -306,69 +361,6 @@ impl Driver for HostDriver {
         let mut state = self.enter();
         state.touch(Object::Pools, false);
         state.pools.access(pool, device)
-    }
-
-    fn alloc(
-        &self,
-        stream: StreamHandle,
-        pool: Option<PoolHandle>,
-        bytes: Bytes,
-    ) -> Result<Memory> {
-        let mut call = self.begin_on(Verb::Alloc, stream)?;
-        let slot = call.slot;
-        let state = &mut *call.state;
-        let device = state.engine.slots[slot.index()].device;
-        let pool = pool.unwrap_or_else(|| state.pools.current_of(device));
-        let run = &mut state.run;
-        let found = state.pools.alloc(&state.engine, slot, pool, bytes, |what| run.may(what))?;
-        state.touch(Object::Pools, true);
-        state.touch_queue(slot);
-        for slot in &found.looked {
-            state.touch_progress(state.engine.end_of(*slot));
-        }
-        if !found.waits.is_empty() {
-            let waits = Pools::nodes_of(&state.engine, &found.waits);
-            self.push_hold(call, &waits)?;
-        }
-        Ok(found.memory)
-    }
-
-    fn free(&self, stream: StreamHandle, memory: &Memory) -> Result<()> {
-        let call = self.begin_on(Verb::Free, stream)?;
-        let slot = call.slot;
-        call.state.touch(Object::Pools, true);
-        if !call.state.pools.holds(memory) && !call.state.pools.holds_plain(memory) {
-            let cause = "the address is no live allocation of the device";
-            return Err(refuse::value("free", cause));
-        }
-        let (mut state, _) = self.push(call, Work::Free(memory.clone()), &[])?;
-        let point = state.engine.end_of(slot);
-        state.pools.release(memory, Some(point));
-        Ok(())
-    }
-
-    fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
-        let mut state = self.begin(Verb::DeviceAlloc, device)?;
-        state.touch(Object::Pools, true);
-        state.pools.plain_alloc(device, bytes)
-    }
-
-    fn device_free(&self, memory: &Memory) -> Result<()> {
-        let mut state = self.enter();
-        state.touch(Object::Pools, true);
-        let op = "device free";
-        let Space::Device(device) = memory.space() else {
-            return Err(refuse::value(op, "the memory is not of a device"));
-        };
-        if state.pools.holds_plain(memory) {
-            if state.may(May::FreeWaits) {
-                state = self.held_up(op, state, device)?;
-            }
-        } else if !state.pools.holds(memory) {
-            return Err(refuse::value(op, "the address is no live allocation of the device"));
-        }
-        state.pools.release(memory, None);
-        Ok(())
     }
 
     fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool> {
@@ -392,146 +384,45 @@ impl Driver for HostDriver {
         state.touch(Object::Pools, true);
         state.pools.peer_disable(device, peer)
     }
+}
 
-    fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
-        let state = self.begin(Verb::PinnedAlloc, device)?;
-        drop(state);
-        let host = HostBytes::zeroed(bytes.0)
-            .ok_or_else(|| refuse::memory("pinned", format!("the system has no {bytes} left")))?;
-        self.shared.lock().pools.pin(host.address());
-        Ok(Memory::new(Space::Pinned, host.address(), bytes.0, Some(host)))
+impl Profiler for HostDriver {
+    fn activity_begin(&self) -> Result<()> {
+        self.shared.lock().engine.noting.begin()
     }
 
-    fn pinned_free(&self, memory: &Memory) -> Result<()> {
-        let mut state = self.enter();
-        if memory.space() != Space::Pinned || !state.pools.unpin(memory.address()) {
-            return Err(refuse::value("pinned free", "the memory is not page-locked"));
-        }
-        if state.may(May::FreeWaits) {
-            for device in (0..self.config.devices).map(DeviceId) {
-                state = self.held_up("pinned free", state, device)?;
-            }
-        }
-        // The bytes go with the last token.
-        Ok(())
+    fn activity_tag(&self, tag: Option<u64>) {
+        activity::set_tag(tag);
     }
 
-    fn copy(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
-        check_spans(dst, src)?;
-        self.copy_async(stream, dst, src)
+    fn activity_time(&self) -> Result<Nanos> {
+        Ok(self.host_time())
     }
 
-    fn copy_batch(
-        &self,
-        stream: StreamHandle,
-        copies: &[CopySpans],
-        order: SourceOrder,
-    ) -> Result<()> {
-        copies.iter().try_for_each(|copy| check_spans(&copy.dst, &copy.src))?;
-        if Engine::is_legacy(stream) || copies.iter().any(|copy| copy.src.bytes() == 0) {
-            let cause = "a batch in the legacy stream, or with a copy of nothing";
-            return Err(refuse::value("copy batch", cause));
+    fn activity_take(&self) -> Result<Activities> {
+        self.shared.lock().engine.noting.take()
+    }
+}
+
+impl Simulation for HostDriver {
+    fn event_poll(&self, event: EventHandle) -> Result<Progress> {
+        // Under one lock: what another thread completes meanwhile would leave nothing to do.
+        let (state, incomplete) = self.query_event(event)?;
+        let Some(point) = incomplete else { return Ok(Progress::Ready) };
+        if matches!(state.run, Run::Threads(_)) {
+            return Ok(Progress::Later);
         }
-        self.copy_many(stream, copies, order)
+        self.advance("event poll", state, point)?;
+        Ok(Progress::Again)
     }
 
-    fn copy_now(&self, device: DeviceId, dst: &Span, src: &Span) -> Result<()> {
-        check_spans(dst, src)?;
-        self.copy_legacy(device, dst, src)
-    }
-
-    fn fill(&self, stream: StreamHandle, dst: &Span, value: u8) -> Result<()> {
-        let call = self.begin_on(Verb::Fill, stream)?;
-        call.check_reach(call.device(), dst)?;
-        self.push(call, Work::Fill { dst: dst.clone(), value }, &[]).map(drop)
-    }
-
-    fn fill_now(&self, device: DeviceId, dst: &Span, value: u8) -> Result<()> {
-        self.fill_legacy(device, dst, value)
-    }
-
-    fn module_load(&self, device: DeviceId, label: &str, _: Image<'_>) -> Result<ModuleHandle> {
-        let mut state = self.begin(Verb::ModuleLoad, device)?;
-        state.touch(Object::Pools, true);
-        Ok(ModuleHandle(state.modules.insert((device, label.to_owned()))))
-    }
-
-    fn function(
-        &self,
-        module: ModuleHandle,
-        entry: &str,
-        shared_bytes: u32,
-        twin: Option<Twin>,
-    ) -> Result<FunctionHandle> {
-        let mut state = self.enter();
-        state.touch(Object::Pools, true);
-        let (device, label) = Self::module_of(&state, module)?;
-        state.engine.check_lost(*device)?;
-        let Some(twin) = twin else {
-            let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
-            return Err(Error::new(ErrorKind::NoTwin, "function", cause));
-        };
-        if shared_bytes > SHARED_BYTES_OPTIN {
-            let cause = format!("`{entry}` may not ask for {shared_bytes} bytes of shared memory");
-            return Err(refuse::value("function", cause));
+    fn host_time(&self) -> Nanos {
+        let state = self.shared.lock();
+        match &state.run {
+            Run::Threads(_) => self.shared.clock.now(),
+            Run::Timed(simulation) => simulation.host_time(),
+            Run::Stepped(stepper) => stepper.now(),
         }
-        let device = *device;
-        if state.may(May::LoadWaits) {
-            state = self.held_up("function", state, device)?;
-        }
-        let shared_bytes = shared_bytes.max(SHARED_BYTES);
-        let function = Function { device, name: entry.into(), twin, shared_bytes };
-        self.shared.functions.set(state.functions, function);
-        state.functions += 1;
-        Ok(FunctionHandle(state.functions as u64))
-    }
-
-    fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
-        let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
-        let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
-        let within = |sizes: [u32; 3], most: [u32; 3]| {
-            sizes.iter().zip(most).all(|(size, most)| *size <= most)
-        };
-        let possible = within(launch.block, BLOCK_MAX) && within(launch.grid, GRID_MAX);
-        if threads == 0 || threads > u64::from(BLOCK_THREADS_MAX) || blocks == 0 || !possible {
-            let cause = format!(
-                "`{}` with {blocks} blocks of {threads} threads; 1 to {BLOCK_THREADS_MAX} threads \
-                 and at least one block are possible, blocks up to {BLOCK_MAX:?} and grids up to \
-                 {GRID_MAX:?}",
-                launch.name
-            );
-            return Err(refuse::value("launch", cause));
-        }
-        check_disjoint(launch.name, launch.args)?;
-        let function = self.function_of(launch.function)?;
-        let (name, twin, home) = (&function.name, function.twin, function.device);
-        if launch.shared_bytes > function.shared_bytes {
-            let (asked, most) = (launch.shared_bytes, function.shared_bytes);
-            let cause = format!("`{name}` with {asked} bytes of shared memory, {most} possible");
-            return Err(refuse::value("launch", cause));
-        }
-        // A user's functions: asked here, where no lock of the driver is held.
-        let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
-        let (tile_elements, cost) = caught(ask).map_err(|words| {
-            let cause =
-                format!("the twin of `{name}` panicked when asked for tiles and cost: {words}");
-            Error::new(ErrorKind::Panicked, "launch", cause)
-        })?;
-        let mut call = self.begin_on(Verb::Launch, stream)?;
-        let device = call.device();
-        if home != device {
-            return Err(refuse::handle("launch", format!("`{name}` was loaded on {home}")));
-        }
-        // Law A39: the launch itself succeeds; the kernel faults.
-        let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
-        let strays = !memories.all(|memory| call.state.pools.reaches(device, memory));
-        let mut kernel = call.state.engine.kernel((name, twin), launch.args);
-        (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
-        let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
-        if strays {
-            state.mark(id, FaultKind::Faults);
-        }
-        Ok(())
     }
 
     fn script(&self, threads: Vec<Script<'_>>) {
@@ -543,11 +434,12 @@ impl Driver for HostDriver {
     }
 }
 
-/// Copies are between equally long, disjoint spans.
-fn check_spans(dst: &Span, src: &Span) -> Result<()> {
-    if dst.bytes() == src.bytes() && !dst.overlaps(src) {
-        return Ok(());
+impl Driver for HostDriver {
+    fn profiler(&self) -> Option<&dyn Profiler> {
+        Some(self)
     }
-    let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
-    Err(refuse::value("copy", cause))
+
+    fn simulation(&self) -> Option<&dyn Simulation> {
+        Some(self)
+    }
 }

@@ -181,7 +181,10 @@ mod tests {
     use super::*;
     use crate::base::id::DeviceId;
     use crate::base::units::Bytes;
-    use crate::device::driver::{CopySpans, Driver, Image, SourceOrder, StreamKind, Timing};
+    use crate::device::driver::{
+        CopySpans, Core, HostFn, Image, Pools, Simulation, SourceOrder, StreamKind, Timing,
+    };
+    use crate::device::host::engine::Engine;
     use crate::device::host::{Executor, HostConfig, HostDriver, Order};
 
     const DEVICE: DeviceId = DeviceId(0);
@@ -212,6 +215,7 @@ mod tests {
             let event = driver.event_create(DEVICE, Timing::On)?;
             driver.event_record(event, stream)?;
             let memory = driver.alloc(stream, None, Bytes(64))?;
+            let nothing: HostFn = std::sync::Arc::new(|| ());
             let pinned = driver.pinned_alloc(DEVICE, Bytes(64))?;
             let module = driver.module_load(DEVICE, "nothing", Image::Ptx(""))?;
             let (x, h) = (memory.span(0..64), pinned.span(0..64));
@@ -219,7 +223,7 @@ mod tests {
             let culprit = driver.fill(stream, &x, 1).expect_err("the device is lost").to_string();
             let answers = [
                 ("fill", driver.fill(stream, &x, 1)),
-                ("fill now", driver.fill_now(DEVICE, &x, 1)),
+                ("fill now", driver.fill_legacy(Engine::legacy(DEVICE), &x, 1)),
                 ("memory info", driver.memory_info(DEVICE).map(drop)),
                 ("synchronize", driver.synchronize(DEVICE)),
                 ("stream create", driver.stream_create(DEVICE, StreamKind::Blocking, 0).map(drop)),
@@ -232,15 +236,15 @@ mod tests {
                 ("event poll", driver.event_poll(event).map(drop)),
                 ("event synchronize", driver.event_synchronize(event)),
                 ("event elapsed", driver.event_elapsed(event, event).map(drop)),
-                ("host function", driver.host_fn(stream, Box::new(|| ()), &[])),
+                ("host function", driver.host_fn(stream, &nothing, &[])),
                 ("pool create", driver.pool_create(DEVICE, Bytes(0)).map(drop)),
                 ("alloc", driver.alloc(stream, None, Bytes(1)).map(drop)),
                 ("free", driver.free(stream, &memory)),
                 ("device alloc", driver.device_alloc(DEVICE, Bytes(1)).map(drop)),
                 ("pinned alloc", driver.pinned_alloc(DEVICE, Bytes(1)).map(drop)),
-                ("copy", driver.copy(stream, &x, &h)),
+                ("copy", driver.copy_async(stream, &x, &h)),
                 ("copy batch", driver.copy_batch(stream, &batch, SourceOrder::Stream)),
-                ("copy now", driver.copy_now(DEVICE, &x, &h)),
+                ("copy now", driver.copy_legacy(Engine::legacy(DEVICE), &x, &h)),
                 ("module load", driver.module_load(DEVICE, "more", Image::Ptx("")).map(drop)),
                 ("function", driver.function(module, "f", 0, None).map(drop)),
             ];

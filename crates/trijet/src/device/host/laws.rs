@@ -3,15 +3,18 @@
 //! happens in some order, or in none.
 #![forbid(unsafe_code)]
 
+use super::engine::Engine;
 use super::{CostModel, Executor, HostConfig, HostDriver, Order};
 use crate::base::error::ErrorKind;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
-    Driver, EventHandle, PoolAttribute, PoolHandle, Readiness, StreamHandle, StreamKind, Timing,
+    Core, EventHandle, HostFn, PoolAttribute, PoolHandle, Pools, Readiness, StreamHandle,
+    StreamKind, Timing,
 };
 use crate::device::memory::Memory;
 use std::cell::Cell;
+use std::sync::Arc;
 
 const DEVICE: DeviceId = DeviceId(0);
 /// All of a pool that is limited.
@@ -36,10 +39,15 @@ fn count(program: impl Fn(&HostDriver) -> bool) -> u64 {
     orders.map(|order| u64::from(program(&open(order)))).sum()
 }
 
+/// A host function that does nothing.
+fn nothing() -> HostFn {
+    Arc::new(|| ())
+}
+
 const ALL: u64 = SEEDS + 1;
 
 /// The verbs that the tests use, for drivers that refuse nothing.
-trait Calls: Driver {
+impl HostDriver {
     fn stream(&self, kind: StreamKind) -> StreamHandle {
         self.stream_create(DEVICE, kind, 0).expect("a stream")
     }
@@ -53,7 +61,7 @@ trait Calls: Driver {
     }
 
     fn hold(&self, stream: StreamHandle) {
-        self.host_fn(stream, Box::new(|| ()), &[]).expect("enqueued");
+        self.host_fn(stream, &nothing(), &[]).expect("enqueued");
     }
 
     /// A pool of at most `max` bytes with the reuse policies `on`.
@@ -100,8 +108,6 @@ trait Calls: Driver {
         self.sync(other);
     }
 }
-
-impl Calls for HostDriver {}
 
 /// Whether the block that `a` frees while it is held up goes to `b`, when `between` comes between
 /// the free and the allocation.
@@ -392,9 +398,9 @@ fn a_copy_between_devices_is_in_order_with_both() {
             });
             let busy = streams[held.0 as usize];
             driver.hold(busy);
-            driver.copy_now(DEVICE, &y, &x).expect("enqueued");
+            driver.copy_legacy(Engine::legacy(DEVICE), &y, &x).expect("enqueued");
             let later = streams[1 - held.0 as usize];
-            driver.host_fn(later, Box::new(|| ()), &[]).expect("enqueued");
+            driver.host_fn(later, &nothing(), &[]).expect("enqueued");
             let waits = !driver.ready(later);
             driver.sync(later);
             waits && driver.ready(busy)

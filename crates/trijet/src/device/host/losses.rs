@@ -9,7 +9,7 @@ use crate::base::error::{ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::units::Bytes;
 use crate::device::culprit;
-use crate::device::driver::{Driver, HostFn, Mode, Readiness, StreamHandle, StreamKind, Timing};
+use crate::device::driver::{Core, HostFn, Mode, Readiness, StreamHandle, StreamKind, Timing};
 use crate::device::memory::Span;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,11 +50,12 @@ fn memory(driver: &HostDriver, device: DeviceId) -> Span {
 /// A host function that has begun when this returns, and ends when the sender drops.
 fn held(driver: &HostDriver, on: StreamHandle, touches: &[(Span, Mode)]) -> Sender<()> {
     let ((open, gate), (begun, begins)) = (channel::<()>(), channel());
+    let gate = Mutex::new(gate);
     let run = move || {
         begun.send(()).expect("the test waits");
-        assert!(gate.recv().is_err(), "the gate only opens");
+        assert!(gate.lock().expect("one run").recv().is_err(), "the gate only opens");
     };
-    driver.host_fn(on, Box::new(run), touches).expect("enqueued");
+    driver.host_fn(on, &(Arc::new(run) as HostFn), touches).expect("enqueued");
     begins.recv().expect("it begins");
     open
 }
@@ -107,12 +108,13 @@ fn what_comes_after_the_work_of_a_lost_device_comes_after_what_that_came_after()
         let (sets, reads) = (Arc::clone(&done), Arc::clone(&done));
         let found = Arc::new(AtomicBool::new(false));
         let finds = Arc::clone(&found);
-        driver.host_fn(first, Box::new(move || sets.store(true, Ordering::SeqCst)), &[])?;
+        let set: HostFn = Arc::new(move || sets.store(true, Ordering::SeqCst));
+        driver.host_fn(first, &set, &[])?;
         edge(&driver, GOOD, first, between);
-        driver.host_fn(between, Box::new(|| ()), &[])?;
+        driver.host_fn(between, &nothing(), &[])?;
         edge(&driver, BAD, between, last);
         let look = move || finds.store(reads.load(Ordering::SeqCst), Ordering::SeqCst);
-        driver.host_fn(last, Box::new(look), &[])?;
+        driver.host_fn(last, &(Arc::new(look) as HostFn), &[])?;
         driver.fill(faulty, &x, 1)?;
         driver.stream_synchronize(faulty).expect_err("the fill faulted");
         driver.stream_synchronize(last)?;
@@ -128,7 +130,7 @@ fn a_loss_ends_what_never_completes() -> Result<()> {
     for executor in executors() {
         let driver = open(&executor, &[hung, LOST]);
         let (bad, good, x) = (stream(&driver, BAD), stream(&driver, GOOD), memory(&driver, BAD));
-        driver.host_fn(bad, Box::new(|| ()), &[])?;
+        driver.host_fn(bad, &nothing(), &[])?;
         edge(&driver, BAD, bad, good);
         let error = driver.stream_synchronize(good).expect_err("it waits for what hangs");
         assert_eq!(error.kind(), ErrorKind::Stalled, "{executor:?}");
@@ -177,9 +179,14 @@ fn nothing_runs_beside_a_host_function_that_says_it_touches_the_same_bytes() -> 
     driver.stream_synchronize(b)
 }
 
+/// A host function that does nothing.
+fn nothing() -> HostFn {
+    Arc::new(|| ())
+}
+
 fn writes(x: &Span, value: u8) -> HostFn {
     let x = x.clone();
-    Box::new(move || {
+    Arc::new(move || {
         let mut guard = RangeGuard::try_new(&x, Mode::Write).expect("nothing else runs");
         guard.bytes_mut().fill(value);
     })
@@ -197,8 +204,8 @@ fn a_search_finds_what_a_host_function_that_says_what_it_touches_may_do() -> Res
         let (a, b) = (stream(&driver, GOOD), stream(&driver, GOOD));
         let x = memory(&driver, GOOD);
         let h = driver.pinned_alloc(GOOD, Bytes(8))?.span(0..8);
-        driver.host_fn(a, writes(&x, 9), &[(x.clone(), Mode::Write)])?;
-        driver.copy(b, &h, &x)?;
+        driver.host_fn(a, &writes(&x, 9), &[(x.clone(), Mode::Write)])?;
+        driver.copy_async(b, &h, &x)?;
         driver.synchronize(GOOD)?;
         let seen = RangeGuard::try_new(&h, Mode::Read).expect("all is done").bytes().to_vec();
         if lock().end_run() {

@@ -5,6 +5,7 @@
 //! in an order that a seed decides. Both follow the same laws: what may happen here is what the
 //! laws allow on CUDA.
 
+mod actions;
 mod activity;
 mod calls;
 pub(crate) mod cost;

@@ -1,0 +1,300 @@
+//! An operation of a stream, as data.
+//!
+//! An [`Action`] borrows its parts, so enqueuing one clones nothing. The facts about an operation
+//! that the rest of the library needs (its engine, its name, its bytes, its accesses, what holds
+//! when the call returns) are functions of the action, and stand here alone.
+#![forbid(unsafe_code)]
+
+use super::core::FunctionHandle;
+use super::pools::PoolHandle;
+use crate::base::ledger::{Engine, Mode, OpKind, SourceOrder};
+use crate::base::units::Bytes;
+use crate::device::args::ArgBlock;
+use crate::device::memory::{Memory, Space, Span};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A function that a stream runs on a thread of the driver.
+pub type HostFn = Arc<dyn Fn() + Send + Sync>;
+
+/// One copy of a batch.
+#[derive(Debug, Clone)]
+pub struct CopySpans {
+    /// The target.
+    pub dst: Span,
+    /// The source, equally long.
+    pub src: Span,
+}
+
+/// One launch.
+#[derive(Debug, Clone, Copy)]
+pub struct Launch<'a> {
+    /// The kernel.
+    pub function: FunctionHandle,
+    /// Its name, for errors and traces.
+    pub name: &'a Cow<'static, str>,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block in bytes.
+    pub shared_bytes: u32,
+    /// The arguments with their accesses.
+    pub args: &'a ArgBlock,
+}
+
+/// The two forms in which CUDA has copies and fills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// `cuMemcpyAsync`, `cuMemsetD8Async`: enqueued in any stream.
+    Async,
+    /// `cuMemcpy`, `cuMemsetD8`: enqueued in the legacy stream, and the host waits as law A18 says.
+    Sync,
+}
+
+/// One operation of a stream.
+#[derive(Clone)]
+pub enum Action<'a> {
+    /// Copies `src` to `dst`, equally long. With page-locked and device memory an asynchronous copy
+    /// returns at once (law A16); with pageable memory it may wait for the copy or for part of it,
+    /// and between two places of the host it does (law A17).
+    Copy {
+        /// The target.
+        dst: &'a Span,
+        /// The source.
+        src: &'a Span,
+        /// Which form of the call.
+        form: Form,
+    },
+    /// Copies all of `copies` as one operation, without any order among them (law A19). Refused
+    /// when empty, when a copy has no bytes, and in the legacy stream.
+    Batch {
+        /// The copies.
+        copies: &'a [CopySpans],
+        /// When the sources may be read.
+        order: SourceOrder,
+    },
+    /// Sets every byte of `dst`.
+    Fill {
+        /// The target.
+        dst: &'a Span,
+        /// The value.
+        value: u8,
+        /// Which form of the call; the synchronous one waits only for page-locked memory (law A18).
+        form: Form,
+    },
+    /// Launches a kernel.
+    Launch(Launch<'a>),
+    /// Calls `run` on a thread of the driver; later operations of the stream wait for it
+    /// (law A27). After a context error it is never called (law A29).
+    HostFn {
+        /// The function.
+        run: &'a HostFn,
+        /// The bytes that it reads and writes. The host device keeps other operations from them
+        /// meanwhile and explores the orders of both; CUDA has no use for them.
+        touches: &'a [(Span, Mode)],
+    },
+    /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
+    /// (law A21). An allocation of no bytes is an allocation as well.
+    Alloc {
+        /// The pool; the current pool of the stream's device if there is none.
+        pool: Option<PoolHandle>,
+        /// The size.
+        bytes: Bytes,
+    },
+    /// Frees in stream order: every access must come before (law A22). Takes memory of
+    /// [`super::Core::device_alloc`] as well.
+    Free(&'a Memory),
+}
+
+/// What holds when the call that enqueues an operation returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtReturn {
+    /// The operation is enqueued.
+    Enqueued,
+    /// What the operation reads has been read (law A19).
+    SourcesRead,
+    /// What the operation reads has been read, and everything before it is complete (law A18).
+    Staged,
+    /// The operation is complete (laws A17 and A18).
+    Done,
+}
+
+impl AtReturn {
+    /// Whether everything before the operation is complete.
+    #[must_use]
+    pub const fn completes_earlier(self) -> bool {
+        matches!(self, Self::Staged | Self::Done)
+    }
+}
+
+/// The engine that moves bytes from one space to another.
+#[inline]
+fn engine_between(src: Space, dst: Space) -> Engine {
+    match (src, dst) {
+        (Space::Device(a), Space::Device(b)) if a != b => Engine::Peer,
+        (Space::Device(_), Space::Device(_)) => Engine::Compute,
+        (Space::Device(_), Space::Pinned | Space::Pageable) => Engine::Download,
+        (Space::Pinned | Space::Pageable, Space::Device(_)) => Engine::Upload,
+        (Space::Pinned | Space::Pageable, Space::Pinned | Space::Pageable) => Engine::Host,
+    }
+}
+
+impl CopySpans {
+    /// The engine that executes the copy.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        engine_between(self.src.memory().space(), self.dst.memory().space())
+    }
+}
+
+impl Action<'_> {
+    /// The engine that executes the operation.
+    #[must_use]
+    #[inline]
+    pub fn engine(&self) -> Engine {
+        match self {
+            Self::Copy { dst, src, .. } => {
+                engine_between(src.memory().space(), dst.memory().space())
+            }
+            // The copies of a batch go one way.
+            Self::Batch { copies, .. } => copies.first().map_or(Engine::None, CopySpans::engine),
+            Self::Fill { .. } | Self::Launch(_) => Engine::Compute,
+            Self::HostFn { .. } => Engine::Host,
+            Self::Alloc { .. } | Self::Free(_) => Engine::None,
+        }
+    }
+
+    /// A name for people: that of the kernel, or of the operation.
+    #[must_use]
+    #[inline]
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Copy { .. } => match self.engine() {
+                Engine::Upload => "upload",
+                Engine::Download => "download",
+                Engine::Compute | Engine::Peer | Engine::Host | Engine::None => "copy",
+            },
+            Self::Batch { .. } => "batch",
+            Self::Fill { .. } => "fill",
+            Self::Launch(Launch { name: Cow::Borrowed(name), .. }) => name,
+            Self::Launch(_) => "user kernel",
+            Self::HostFn { .. } => "host function",
+            Self::Alloc { .. } => "alloc",
+            Self::Free(_) => "free",
+        }
+    }
+
+    /// The kind of its entry in the ledger.
+    #[must_use]
+    pub fn kind(&self) -> OpKind {
+        match self {
+            Self::Copy { form: Form::Async, .. } => OpKind::Copy,
+            Self::Copy { form: Form::Sync, .. } => OpKind::CopyNow,
+            Self::Batch { order, .. } => OpKind::Batch(*order),
+            Self::Fill { form: Form::Async, .. } => OpKind::Fill,
+            Self::Fill { form: Form::Sync, .. } => OpKind::FillNow,
+            Self::Launch(_) => OpKind::Kernel,
+            Self::HostFn { .. } => OpKind::HostFn,
+            Self::Alloc { .. } => OpKind::Alloc,
+            Self::Free(_) => OpKind::Free,
+        }
+    }
+
+    /// The bytes that it moves or sets.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Copy { src, .. } => src.bytes(),
+            Self::Batch { copies, .. } => copies.iter().map(|copy| copy.src.bytes()).sum(),
+            Self::Fill { dst, .. } => dst.bytes(),
+            Self::Launch(_) | Self::HostFn { .. } | Self::Alloc { .. } | Self::Free(_) => 0,
+        }
+    }
+
+    /// Calls `each` with every access to memory that existed before the operation: the source of a
+    /// copy before its target, the arguments of a launch in their order.
+    pub fn each_access(&self, mut each: impl FnMut(&Memory, Range<u64>, Mode)) {
+        let mut span = |span: &Span, mode| each(span.memory(), span.range(), mode);
+        match self {
+            Self::Copy { dst, src, .. } => {
+                span(src, Mode::Read);
+                span(dst, Mode::Write);
+            }
+            Self::Batch { copies, .. } => {
+                for copy in *copies {
+                    span(&copy.src, Mode::Read);
+                    span(&copy.dst, Mode::Write);
+                }
+            }
+            Self::Fill { dst, .. } => span(dst, Mode::Write),
+            Self::Launch(launch) => {
+                launch.args.spans().iter().for_each(|arg| span(&arg.span, arg.mode))
+            }
+            Self::HostFn { touches, .. } => {
+                touches.iter().for_each(|(bytes, mode)| span(bytes, *mode))
+            }
+            Self::Alloc { .. } => {}
+            Self::Free(memory) => each(memory, 0..memory.bytes(), Mode::Write),
+        }
+    }
+
+    /// What holds when the call returns.
+    #[must_use]
+    #[inline]
+    pub fn at_return(&self) -> AtReturn {
+        match self {
+            Self::Copy { form: Form::Async, .. } if self.engine() == Engine::Host => AtReturn::Done,
+            Self::Copy { dst, src, form: Form::Sync } => {
+                match (src.memory().space(), dst.memory().space()) {
+                    (Space::Device(_), Space::Device(_)) => AtReturn::Enqueued,
+                    (Space::Pageable, Space::Device(_)) => AtReturn::Staged,
+                    (Space::Pinned | Space::Pageable, _) | (Space::Device(_), _) => AtReturn::Done,
+                }
+            }
+            Self::Batch { order: SourceOrder::DuringCall, .. } => AtReturn::SourcesRead,
+            Self::Fill { dst, form: Form::Sync, .. } if dst.memory().space() == Space::Pinned => {
+                AtReturn::Done
+            }
+            Self::Copy { .. }
+            | Self::Batch { .. }
+            | Self::Fill { .. }
+            | Self::Launch(_)
+            | Self::HostFn { .. }
+            | Self::Alloc { .. }
+            | Self::Free(_) => AtReturn::Enqueued,
+        }
+    }
+
+    /// Whether the driver may keep the call until other work is done (laws A17 to A19).
+    #[must_use]
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        let pageable = |span: &Span| span.memory().space() == Space::Pageable;
+        match self {
+            Self::Copy { dst, src, form: Form::Async } => {
+                pageable(src) || pageable(dst) || self.engine() == Engine::Host
+            }
+            Self::Batch { copies, order } => {
+                let any = |copy: &CopySpans| pageable(&copy.src) || pageable(&copy.dst);
+                *order != SourceOrder::Stream || copies.iter().any(any)
+            }
+            Self::Copy { form: Form::Sync, .. } | Self::Fill { form: Form::Sync, .. } => {
+                self.at_return() != AtReturn::Enqueued
+            }
+            Self::Fill { form: Form::Async, .. }
+            | Self::Launch(_)
+            | Self::HostFn { .. }
+            | Self::Alloc { .. }
+            | Self::Free(_) => false,
+        }
+    }
+}
+
+impl fmt::Debug for Action<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Action").field("label", &self.label()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,263 @@
+//! The part of the contract that every driver has: devices, streams, events, operations, memory and
+//! kernels.
+#![forbid(unsafe_code)]
+
+use super::action::Action;
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::base::units::{Bytes, Nanos};
+use crate::device::memory::Memory;
+use crate::device::twin::Twin;
+use std::fmt::Debug;
+
+/// A stream of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamHandle(pub u64);
+/// An event of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EventHandle(pub u64);
+/// A loaded module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ModuleHandle(pub u64);
+/// A kernel of a loaded module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FunctionHandle(pub u64);
+
+/// How a stream relates to the legacy default stream of its device (laws A13 and A15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StreamKind {
+    /// Each waits for the work of the other.
+    Blocking,
+    /// Neither waits for the other.
+    NonBlocking,
+}
+
+/// Whether an event keeps the time at which it completes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Timing {
+    /// The event keeps its time.
+    On,
+    /// The event keeps no time, and costs less.
+    Off,
+}
+
+/// The answer to a query that never blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// All of the work is complete, and its effects are visible to the caller.
+    Ready,
+    /// Some of it is not.
+    NotReady,
+}
+
+/// The properties of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The product name; the host device says how it keeps time.
+    pub name: String,
+    /// Compute capability, major and minor; (0, 0) on the host device.
+    pub compute: (u32, u32),
+    /// Streaming multiprocessors; CPU threads on the host device.
+    pub multiprocessors: u32,
+    /// Copy engines that run beside kernels.
+    pub copy_engines: u32,
+    /// All memory of the device.
+    pub memory: Bytes,
+    /// The lowest and the highest stream priority (smaller numbers are more urgent).
+    pub priorities: (i32, i32),
+    /// The most threads of a block.
+    pub block_threads_max: u32,
+    /// Shared memory a block gets without asking.
+    pub shared_bytes: u32,
+    /// Shared memory a block may ask for.
+    pub shared_bytes_optin: u32,
+    /// The version the driver reports, as `1000 * major + 10 * minor`; 0 on the host device.
+    pub driver_version: i32,
+    /// The origin of its times.
+    pub clock: Clock,
+}
+
+/// The origin of a device's times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Event pairs of a real GPU.
+    Device,
+    /// The clock of this machine's processor.
+    Processor,
+    /// A model of a GPU; no time was measured.
+    Model,
+}
+
+/// The compiled form of a kernel's module.
+#[derive(Debug, Clone, Copy)]
+pub enum Image<'a> {
+    /// PTX text, compiled by the driver for its device.
+    Ptx(&'a str),
+    /// A cubin or fatbin for the device at hand.
+    Cubin(&'a [u8]),
+}
+
+/// Devices, streams, events, operations, memory and kernels.
+pub trait Core: Debug + Send + Sync {
+    /// The number of devices.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn device_count(&self) -> Result<u32>;
+
+    /// The properties of a device.
+    ///
+    /// # Errors
+    /// `NoDevice` when there is no such device.
+    fn device_info(&self, device: DeviceId) -> Result<DeviceInfo>;
+
+    /// Free and total memory of a device.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn memory_info(&self, device: DeviceId) -> Result<(Bytes, Bytes)>;
+
+    /// Waits for all work of the device (law A10).
+    ///
+    /// # Errors
+    /// An error of work that failed, or `Stalled`.
+    fn synchronize(&self, device: DeviceId) -> Result<()>;
+
+    /// Creates a stream. A priority out of range is clamped, as CUDA does.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn stream_create(
+        &self,
+        device: DeviceId,
+        kind: StreamKind,
+        priority: i32,
+    ) -> Result<StreamHandle>;
+
+    /// The legacy default stream of a device: whatever is enqueued in it waits for all blocking
+    /// streams of the device, which wait for it in turn (law A13). It cannot be destroyed.
+    ///
+    /// # Errors
+    /// `NoDevice` when there is no such device.
+    fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle>;
+
+    /// The per-thread default stream of a device: one blocking stream per host thread (law A15).
+    /// The handle means the stream of whichever thread uses it.
+    ///
+    /// # Errors
+    /// `NoDevice` when there is no such device.
+    fn stream_per_thread(&self, device: DeviceId) -> Result<StreamHandle>;
+
+    /// Gives a stream back. Work pending in it still runs (law A12).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn stream_destroy(&self, stream: StreamHandle) -> Result<()>;
+
+    /// Waits for everything enqueued in the stream so far (law A9).
+    ///
+    /// # Errors
+    /// An error of work that failed, or `Stalled`.
+    fn stream_synchronize(&self, stream: StreamHandle) -> Result<()>;
+
+    /// Whether everything enqueued so far is complete (law A9). Never blocks.
+    ///
+    /// # Errors
+    /// An error of work that failed.
+    fn stream_query(&self, stream: StreamHandle) -> Result<Readiness>;
+
+    /// Makes all future work of `stream` wait for what `event` stands for at this call (law A7).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()>;
+
+    /// Enqueues an operation. An allocation returns its memory, everything else `None`.
+    ///
+    /// # Errors
+    /// What the driver reports: `OutOfMemory` for an allocation, with the size that was asked for and
+    /// the memory that was free; `InvalidValue` for a shape of a launch that the device refuses and
+    /// for a copy between spans that differ in length or overlap; `Unsupported` for a batch before
+    /// CUDA 12.8. The operation is not enqueued then.
+    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<Option<Memory>>;
+
+    /// Creates an event that was never recorded: an empty set of work (law A5).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle>;
+
+    /// Gives an event back. Waits already enqueued still hold (law A12).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn event_destroy(&self, event: EventHandle) -> Result<()>;
+
+    /// Makes the event stand for everything enqueued in the stream so far (law A4).
+    ///
+    /// # Errors
+    /// `InvalidValue` when the two belong to different devices (law A6).
+    fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()>;
+
+    /// Whether the work the event stands for is complete (law A8). Never blocks.
+    ///
+    /// # Errors
+    /// An error of work that failed.
+    fn event_query(&self, event: EventHandle) -> Result<Readiness>;
+
+    /// Waits for the work the event stands for (law A8).
+    ///
+    /// # Errors
+    /// An error of work that failed, or `Stalled`.
+    fn event_synchronize(&self, event: EventHandle) -> Result<()>;
+
+    /// The time from one completed timed event to a later one.
+    ///
+    /// # Errors
+    /// `InvalidValue` when one has no timing or was never recorded (law A5).
+    fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos>;
+
+    /// Allocates device memory that belongs to no stream.
+    ///
+    /// # Errors
+    /// `InvalidValue` for no bytes; `OutOfMemory`.
+    fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
+
+    /// Frees device memory at once. For memory of an [`Action::Alloc`] all accesses are taken to be
+    /// complete; for other memory it may wait for the device (law A24).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn device_free(&self, memory: &Memory) -> Result<()>;
+
+    /// Allocates page-locked host memory.
+    ///
+    /// # Errors
+    /// `OutOfMemory` when the system refuses to lock that much.
+    fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
+
+    /// Frees page-locked memory. No operation may still use it. May wait for the device.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn pinned_free(&self, memory: &Memory) -> Result<()>;
+
+    /// Loads a module. `label` names it in errors.
+    ///
+    /// # Errors
+    /// `Compile` with the driver's log when it does not load.
+    fn module_load(&self, device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
+
+    /// Finds a kernel, loads it eagerly (law A42) and lets it use `shared_bytes` of dynamic shared
+    /// memory.
+    ///
+    /// # Errors
+    /// `NotFound` when the module has no such kernel; `NoTwin` on the host device without a twin.
+    fn function(
+        &self,
+        module: ModuleHandle,
+        entry: &str,
+        shared_bytes: u32,
+        twin: Option<Twin>,
+    ) -> Result<FunctionHandle>;
+}

@@ -1,0 +1,68 @@
+//! The driver contract: what a device must do, at the level of the CUDA driver API.
+//!
+//! The contract has parts, and a driver implements the parts that it has. Every driver has a
+//! [`Core`], [`Pools`] and [`Peers`]. A [`Profiler`] tells when engines worked, and a
+//! [`Simulation`] controls time and the order of host threads: a driver says whether it has one.
+//!
+//! Handles are plain numbers that only the driver that made them understands. Every verb may be
+//! called from any thread. A verb returns an error and changes nothing, or does what its law says.
+//! No verb has a default body, so each driver answers for all of them.
+#![forbid(unsafe_code)]
+
+mod action;
+mod core;
+mod peers;
+mod pools;
+mod profiler;
+mod simulation;
+
+pub use self::core::{
+    Clock, Core, DeviceInfo, EventHandle, FunctionHandle, Image, ModuleHandle, Readiness,
+    StreamHandle, StreamKind, Timing,
+};
+pub use action::{Action, AtReturn, CopySpans, Form, HostFn, Launch};
+pub use peers::Peers;
+pub use pools::{PoolAccess, PoolAttribute, PoolHandle, PoolStats, Pools};
+pub use profiler::{Activities, Activity, Profiler};
+pub use simulation::{Progress, Script, Simulation};
+
+use crate::base::error::Result;
+pub use crate::base::ledger::{Mode, SourceOrder};
+
+/// A driver: one per process for CUDA, any number of host drivers.
+pub trait Driver: Core + Pools + Peers {
+    /// Its profiler, if it has one.
+    fn profiler(&self) -> Option<&dyn Profiler>;
+
+    /// Its control of time, if time is simulated or measured by the driver itself.
+    fn simulation(&self) -> Option<&dyn Simulation>;
+}
+
+impl dyn Driver + '_ {
+    /// Asks whether the work of an event is complete, for a loop that asks until it is. On a
+    /// simulated clock each call advances time.
+    ///
+    /// # Errors
+    /// An error of work that failed, or `Stalled`.
+    pub fn event_poll(&self, event: EventHandle) -> Result<Progress> {
+        if let Some(simulation) = self.simulation() {
+            return simulation.event_poll(event);
+        }
+        Ok(match self.event_query(event)? {
+            Readiness::Ready => Progress::Ready,
+            Readiness::NotReady => Progress::Later,
+        })
+    }
+
+    /// Runs host threads to their ends: see [`Simulation::script`].
+    pub fn script(&self, threads: Vec<Script<'_>>) {
+        if let Some(simulation) = self.simulation() {
+            return simulation.script(threads);
+        }
+        std::thread::scope(|scope| {
+            for thread in threads {
+                scope.spawn(thread);
+            }
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! The part of the contract about devices that use each other's memory.
+#![forbid(unsafe_code)]
+
+use super::pools::{PoolAccess, PoolHandle};
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use std::fmt::Debug;
+
+/// Access between devices (law A39).
+pub trait Peers: Debug {
+    /// Whether `device` can reach the memory of `peer`.
+    ///
+    /// # Errors
+    /// `NoDevice` when one of them does not exist.
+    fn peer_possible(&self, device: DeviceId, peer: DeviceId) -> Result<bool>;
+
+    /// Lets `device` use the memory of `peer` that [`super::Core::device_alloc`] gave, in this
+    /// direction only.
+    ///
+    /// # Errors
+    /// `Driver` when it is enabled already or not possible.
+    fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
+
+    /// Takes the access back.
+    ///
+    /// # Errors
+    /// `Driver` when it is not enabled.
+    fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
+
+    /// Lets another device use all memory of the pool, past and future.
+    ///
+    /// # Errors
+    /// `InvalidValue` when the pool's own device is to lose access; what the driver reports for
+    /// a device that cannot reach it.
+    fn pool_set_access(&self, pool: PoolHandle, device: DeviceId, access: PoolAccess)
+    -> Result<()>;
+
+    /// The access that a device has to the memory of the pool.
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess>;
+}

@@ -1,0 +1,43 @@
+//! The part of the contract that controls time and the order of host threads.
+#![forbid(unsafe_code)]
+
+use super::core::EventHandle;
+use crate::base::error::Result;
+use crate::base::units::Nanos;
+use std::fmt::Debug;
+
+/// A host thread of a script: see [`Simulation::script`].
+pub type Script<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// The answer to a poll: [`Simulation::event_poll`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The work is complete, and its effects are visible to the caller.
+    Ready,
+    /// The work is not complete, and time passes by itself: ask again later.
+    Later,
+    /// The work is not complete, and time passes only by asking: ask again at once.
+    Again,
+}
+
+/// Control of time and of host threads, where the driver has it.
+pub trait Simulation: Debug {
+    /// [`super::Core::event_query`] for polling loops. On a simulated clock, each call advances time.
+    ///
+    /// # Errors
+    /// An error of work that failed, or `Stalled`.
+    fn event_poll(&self, event: EventHandle) -> Result<Progress>;
+
+    /// The host's clock, which is the clock that the events are timed with.
+    fn host_time(&self) -> Nanos;
+
+    /// Runs host threads to their ends. On a simulated clock only one of them runs at any moment,
+    /// and the order policy chooses the next one at each [`Simulation::pause`] and each wait, so that
+    /// a run can be repeated. The threads must then wait for each other by events only. Otherwise
+    /// they run freely.
+    fn script(&self, threads: Vec<Script<'_>>);
+
+    /// Lets another thread of a script run. Called at the beginning of a call of the layers above,
+    /// without a lock.
+    fn pause(&self);
+}

@@ -1,0 +1,158 @@
+//! The operations of the driver contract on the engine: one function for each kind of action.
+#![forbid(unsafe_code)]
+
+use super::engine::{Called, Engine, Work};
+use super::fault::{FaultKind, Verb};
+use super::order::May;
+use super::pools::Pools;
+use super::touches::Object;
+use super::{HostDriver, refuse};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::panic::caught;
+use crate::base::units::Bytes;
+use crate::device::driver::{
+    CopySpans, HostFn, Launch, Mode, PoolHandle, SourceOrder, StreamHandle,
+};
+use crate::device::memory::{Memory, Span};
+use crate::device::twin::check_disjoint;
+use std::sync::Arc;
+
+/// Host devices accept what a GPU accepts, so that a shape that works here works there.
+pub(super) const BLOCK_THREADS_MAX: u32 = 1024;
+
+/// The most threads of a block, and blocks of a grid, in x, y and z.
+const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
+const GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+impl HostDriver {
+    pub(super) fn alloc(
+        &self,
+        stream: StreamHandle,
+        pool: Option<PoolHandle>,
+        bytes: Bytes,
+    ) -> Result<Memory> {
+        let mut call = self.begin_on(Verb::Alloc, stream)?;
+        let slot = call.slot;
+        let state = &mut *call.state;
+        let device = state.engine.slots[slot.index()].device;
+        let pool = pool.unwrap_or_else(|| state.pools.current_of(device));
+        let run = &mut state.run;
+        let found = state.pools.alloc(&state.engine, slot, pool, bytes, |what| run.may(what))?;
+        state.touch(Object::Pools, true);
+        state.touch_queue(slot);
+        for slot in &found.looked {
+            state.touch_progress(state.engine.end_of(*slot));
+        }
+        if !found.waits.is_empty() {
+            let waits = Pools::nodes_of(&state.engine, &found.waits);
+            self.push_hold(call, &waits)?;
+        }
+        Ok(found.memory)
+    }
+
+    pub(super) fn free(&self, stream: StreamHandle, memory: &Memory) -> Result<()> {
+        let call = self.begin_on(Verb::Free, stream)?;
+        let slot = call.slot;
+        call.state.touch(Object::Pools, true);
+        if !call.state.pools.holds(memory) && !call.state.pools.holds_plain(memory) {
+            let cause = "the address is no live allocation of the device";
+            return Err(refuse::value("free", cause));
+        }
+        let (mut state, _) = self.push(call, Work::Free(memory.clone()), &[])?;
+        let point = state.engine.end_of(slot);
+        state.pools.release(memory, Some(point));
+        Ok(())
+    }
+
+    pub(super) fn copy_batch(
+        &self,
+        stream: StreamHandle,
+        copies: &[CopySpans],
+        order: SourceOrder,
+    ) -> Result<()> {
+        copies.iter().try_for_each(|copy| check_spans(&copy.dst, &copy.src))?;
+        if Engine::is_legacy(stream) || copies.iter().any(|copy| copy.src.bytes() == 0) {
+            let cause = "a batch in the legacy stream, or with a copy of nothing";
+            return Err(refuse::value("copy batch", cause));
+        }
+        self.copy_many(stream, copies, order)
+    }
+
+    pub(super) fn fill(&self, stream: StreamHandle, dst: &Span, value: u8) -> Result<()> {
+        let call = self.begin_on(Verb::Fill, stream)?;
+        call.check_reach(call.device(), dst)?;
+        self.push(call, Work::Fill { dst: dst.clone(), value }, &[]).map(drop)
+    }
+
+    pub(super) fn host_fn(
+        &self,
+        stream: StreamHandle,
+        run: &HostFn,
+        touches: &[(Span, Mode)],
+    ) -> Result<()> {
+        let mut call = self.begin_on(Verb::HostFn, stream)?;
+        // Law A28: host functions of independent streams may run one after the other.
+        let serial = call.state.may(May::HostFnsSerial);
+        let last = call.state.engine.last_host_fn.filter(|_| serial);
+        let work = Work::HostFn(Called { run: Arc::clone(run), touches: touches.into() });
+        let (mut state, id) = self.push(call, work, last.as_slice())?;
+        state.engine.last_host_fn = Some(id);
+        Ok(())
+    }
+
+    pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
+        let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
+        let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
+        let within = |sizes: [u32; 3], most: [u32; 3]| {
+            sizes.iter().zip(most).all(|(size, most)| *size <= most)
+        };
+        let possible = within(launch.block, BLOCK_MAX) && within(launch.grid, GRID_MAX);
+        if threads == 0 || threads > u64::from(BLOCK_THREADS_MAX) || blocks == 0 || !possible {
+            let cause = format!(
+                "`{}` with {blocks} blocks of {threads} threads; 1 to {BLOCK_THREADS_MAX} threads \
+                 and at least one block are possible, blocks up to {BLOCK_MAX:?} and grids up to \
+                 {GRID_MAX:?}",
+                launch.name
+            );
+            return Err(refuse::value("launch", cause));
+        }
+        check_disjoint(launch.name, launch.args)?;
+        let function = self.function_of(launch.function)?;
+        let (name, twin, home) = (&function.name, function.twin, function.device);
+        if launch.shared_bytes > function.shared_bytes {
+            let (asked, most) = (launch.shared_bytes, function.shared_bytes);
+            let cause = format!("`{name}` with {asked} bytes of shared memory, {most} possible");
+            return Err(refuse::value("launch", cause));
+        }
+        // A user's functions: asked here, where no lock of the driver is held.
+        let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
+        let (tile_elements, cost) = caught(ask).map_err(|words| {
+            let cause =
+                format!("the twin of `{name}` panicked when asked for tiles and cost: {words}");
+            Error::new(ErrorKind::Panicked, "launch", cause)
+        })?;
+        let mut call = self.begin_on(Verb::Launch, stream)?;
+        let device = call.device();
+        if home != device {
+            return Err(refuse::handle("launch", format!("`{name}` was loaded on {home}")));
+        }
+        // Law A39: the launch itself succeeds; the kernel faults.
+        let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
+        let strays = !memories.all(|memory| call.state.pools.reaches(device, memory));
+        let mut kernel = call.state.engine.kernel((name, twin), launch.args);
+        (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
+        let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
+        if strays {
+            state.mark(id, FaultKind::Faults);
+        }
+        Ok(())
+    }
+}
+
+/// Copies are between equally long, disjoint spans.
+pub(super) fn check_spans(dst: &Span, src: &Span) -> Result<()> {
+    if dst.bytes() == src.bytes() && !dst.overlaps(src) {
+        return Ok(());
+    }
+    let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
+    Err(refuse::value("copy", cause))
+}
