@@ -34,7 +34,9 @@ pub mod check;
 pub mod device;
 pub mod kernels;
 pub mod launch;
+pub mod log;
 pub mod memory;
+pub(crate) mod order;
 pub mod pipeline;
 pub mod stream;
 pub mod trace;
@@ -44,13 +46,12 @@ pub use base::error::{Error, ErrorKind, Result};
 pub use base::units::{Bytes, Nanos};
 pub use device::driver::{DeviceInfo, PoolStats, Readiness};
 pub use device::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
+pub use log::{TimesFrom, Trace};
 pub use memory::{
     AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady,
     Scope, View, ViewMut, WriteGuard,
 };
-pub use stream::{
-    Device, Event, Ready, Recording, Select, Signal, Stream, Ticket, TimedEvent, TimesFrom,
-};
+pub use stream::{Device, Event, Ready, Select, Signal, Stream, Ticket, TimedEvent};
 
 /// The program of the README, kept honest.
 #[cfg(doctest)]

@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Launch,
     /// The driver reported an error that makes its context unusable (law A40).
     ContextLost,
+    /// The stream is being captured into a graph, where the call is barred (law A33).
+    Capturing,
     /// A call that may reach the driver was made inside a host function (law A28).
     InCallback,
     /// The process is a child of `fork`, made after a driver was opened. No driver works in it:

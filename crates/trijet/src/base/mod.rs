@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod atomic;
-pub mod clock;
 pub mod clocks;
 pub mod dag;
 pub mod error;
@@ -18,3 +17,4 @@ pub mod prng;
 pub mod span;
 pub(crate) mod table;
 pub mod units;
+pub mod vector_clock;

@@ -21,9 +21,9 @@ mod work;
 
 use super::hash::NumberMap;
 use super::{Assume, Threads};
-use crate::base::clock::VectorClock;
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
 use crate::base::ledger::{Access, Asked, HostCall, Op, OpKind, Outcome, Signalled, SourceOrder};
+use crate::base::vector_clock::VectorClock;
 use clock::Clock;
 use event::Event;
 use lane::Around;

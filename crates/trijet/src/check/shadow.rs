@@ -10,10 +10,10 @@
 
 use super::hash::NumberMap;
 use super::order::Stamp;
-use crate::base::clock::VectorClock;
 use crate::base::id::{BlockId, LaneId};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;
+use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 

@@ -5,7 +5,7 @@ use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::device::args::{ArgBlock, SPANS_MAX};
 use crate::memory::{AsView, AsViewMut, Buffer, Element, View, ViewMut};
-use crate::stream::track::Use;
+use crate::order::track::Use;
 use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
 use std::marker::PhantomData;

@@ -10,8 +10,8 @@ use crate::base::ledger::{HostCall, OpKind};
 use crate::device::args::ArgBlock;
 use crate::device::driver::{Action, FunctionHandle, Image, Launch, ModuleHandle};
 use crate::device::twin::Twin;
-use crate::stream::callback;
-use crate::stream::device::Shared;
+use crate::log::calling;
+use crate::stream::shared::Shared;
 use crate::stream::{Device, Stream};
 use std::borrow::Cow;
 use std::fmt;
@@ -195,10 +195,10 @@ impl Untyped {
 
     #[cold]
     fn load(&self, device: &Shared, site: &'static Location<'static>) -> Result<FunctionHandle> {
-        let begun = device.universe.begin_call();
+        let begun = device.domain.log().begin_call();
         let module = self.module(device)?;
         let spec = &self.spec;
-        let function = device.universe.driver.function(
+        let function = device.domain.driver().function(
             module,
             &spec.name,
             spec.shared_bytes_max,
@@ -207,7 +207,7 @@ impl Untyped {
         device.kernels.set(self.number(), function);
         if let Some(begun) = begun {
             let kind = OpKind::Call(HostCall::Load);
-            device.universe.note_call(begun, kind, device.id, |op| {
+            device.domain.log().note_call(begun, kind, device.id, |op| {
                 op.label = Cow::Owned(spec.name.to_string());
                 op.site = Some(site.into());
             });
@@ -227,7 +227,7 @@ impl Untyped {
             return Ok(*module);
         }
         let label = format!("module of `{}`", self.spec.name);
-        let load = |image| device.universe.driver.module_load(device.id, &label, image);
+        let load = |image| device.domain.driver().module_load(device.id, &label, image);
         let module = match &self.spec.code {
             Code::Ptx(text) => load(Image::Ptx(text))?,
             Code::Cubin(bytes) => load(Image::Cubin(bytes))?,
@@ -283,7 +283,7 @@ impl Device {
     /// `Compile`, `NotFound`, `NoTwin`, or `Unsupported` without a compiler.
     #[track_caller]
     pub fn load<P>(&self, kernel: &Kernel<P>) -> Result<()> {
-        callback::refuse("load")?;
+        calling::refuse("load")?;
         kernel.code.loaded(self.shared(), Location::caller()).map(|_| ())
     }
 }
@@ -297,7 +297,7 @@ impl Stream {
     /// driver is called; `NoTwin` on the host device; what the driver reports.
     #[track_caller]
     pub fn launch<'a, P, A: ArgsFor<'a, P>>(&self, kernel: &Kernel<P>, args: A) -> Result<()> {
-        callback::refuse("launch")?;
+        calling::refuse("launch")?;
         let mut collected = Args::new();
         args.push_all(&mut collected)?;
         self.launch_untyped(&kernel.code, &collected, Location::caller())

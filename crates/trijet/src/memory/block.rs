@@ -2,7 +2,7 @@
 //!
 //! Dropping never blocks. Device memory is freed in stream order on the stream that allocated it,
 //! which then waits for every other user; if a stream may have no room for that, at the next call
-//! that allocates or waits. Memory of the host goes back to a list of the universe
+//! that allocates or waits. Memory of the host goes back to a list of the domain
 //! with its stamps; it is handed out again when its users are complete. Its pages are never
 //! unlocked while the process uses the driver, because that waits for the device, and a pageable
 //! copy may touch its bytes after the call (law A17).
@@ -15,14 +15,15 @@ use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{Action, Readiness, StreamKind};
 use crate::device::memory::{Memory, Space, Span};
-use crate::stream::callback;
-use crate::stream::default::Origin;
-use crate::stream::device::{Device, Shared};
-use crate::stream::enqueue::Submission;
-use crate::stream::queue::{Inner, Stream};
-use crate::stream::ready::Waiting;
-use crate::stream::track::{Needs, Track, Use};
-use crate::stream::universe::Universe;
+use crate::log::calling;
+use crate::order::domain::Domain;
+use crate::order::legacy::Origin;
+use crate::order::submission::Submission;
+use crate::order::track::{Needs, Track, Use};
+use crate::stream::device::Device;
+use crate::stream::ready::{Point, Waiting};
+use crate::stream::shared::Shared;
+use crate::stream::stream::{Inner, Stream};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::panic::Location;
@@ -65,7 +66,7 @@ impl Block {
         site: &'static Location<'static>,
     ) -> Result<Self> {
         stream.device().run_deferred();
-        let track = Track::new(stream.lane().universe.id, bytes.0, Place::Device);
+        let track = Track::new(stream.lane().domain.id(), bytes.0, Place::Device);
         let pool = stream.device().pool;
         let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
         let alloc = Action::Alloc { pool: Some(pool), bytes: Bytes(bytes.0.max(1)) };
@@ -79,9 +80,9 @@ impl Block {
     #[track_caller]
     pub(crate) fn on_host(device: &Device, bytes: Bytes, space: Space) -> Result<Self> {
         let op = if space == Space::Pinned { "pinned" } else { "pageable" };
-        callback::refuse(op)?;
+        calling::refuse(op)?;
         let shared = Arc::clone(device.shared());
-        let memory = match reuse(&shared.universe, bytes, space) {
+        let memory = match reuse(&shared.domain, bytes, space) {
             Some(memory) => memory,
             None => {
                 let size = bytes.0.checked_next_multiple_of(PAGE).ok_or_else(|| {
@@ -95,19 +96,19 @@ impl Block {
             }
         };
         let place = if space == Space::Pinned { Place::Pinned } else { Place::Pageable };
-        let track = Track::new(shared.universe.id, bytes.0, place);
+        let track = Track::new(shared.domain.id(), bytes.0, place);
         Ok(Self { whole: memory.span(0..bytes.0), track, home: Home::Host(shared) })
     }
 
     pub(crate) fn name(&self, name: &str) {
         let of = Named::Block(self.track.id);
-        self.universe().recorders.name_object(of, self.device(), name);
+        self.domain().log().tracers.name_object(of, self.device(), name);
     }
 
-    pub(crate) fn universe(&self) -> &Arc<Universe> {
+    pub(crate) fn domain(&self) -> &Arc<Domain> {
         match &self.home {
-            Home::Stream(stream) => &stream.lane().universe,
-            Home::Host(shared) => &shared.universe,
+            Home::Stream(stream) => &stream.lane().domain,
+            Home::Host(shared) => &shared.domain,
         }
     }
 
@@ -118,7 +119,7 @@ impl Block {
         mode: Mode,
         site: &'static Location<'static>,
     ) -> Result<()> {
-        self.universe().host_wait_for((&self.track, range), mode, site)
+        self.domain().host_wait_for((&self.track, range), mode, site)
     }
 
     /// The host is lent the memory, and uses it from now on.
@@ -129,7 +130,7 @@ impl Block {
         site: &'static Location<'static>,
     ) {
         let access = || self.track.access(range, mode);
-        self.universe().note_host(OpKind::Host, self.device(), access, site);
+        self.domain().log().note_host(OpKind::Host, self.device(), access, site);
     }
 
     fn device(&self) -> DeviceId {
@@ -150,22 +151,23 @@ impl Block {
             Home::Stream(stream) => stream.device(),
             Home::Host(shared) => shared,
         };
-        let points = callback::refuse("ready")
-            .and_then(|()| self.universe().host_points(&self.track, range.clone(), mode));
+        let marks = calling::refuse("ready")
+            .and_then(|()| self.domain().host_marks(&self.track, range.clone(), mode));
+        let points = marks.map(|marks| marks.into_iter().map(Point::Mark).collect());
         let access = || self.track.access(range, mode);
-        self.universe().note_host(OpKind::Lent, self.device(), access, site);
+        self.domain().log().note_host(OpKind::Lent, self.device(), access, site);
         Waiting::new(device, points, site)
     }
 }
 
 /// Page-locks new memory. What is in it is no business of a checker: it is never given back.
 fn lock_pages(device: &Shared, bytes: Bytes, site: &'static Location<'static>) -> Result<Memory> {
-    let universe = &device.universe;
-    let begun = universe.begin_call();
-    let locked = universe.driver.pinned_alloc(device.id, bytes);
+    let domain = &device.domain;
+    let begun = domain.log().begin_call();
+    let locked = domain.driver().pinned_alloc(device.id, bytes);
     let memory = locked.map_err(|error| device.failed(error))?;
     if let Some(begun) = begun {
-        universe.note_call(begun, OpKind::AllocNow, device.id, |op| {
+        domain.log().note_call(begun, OpKind::AllocNow, device.id, |op| {
             op.label = Cow::Borrowed("pinned");
             op.bytes = bytes.0;
             op.site = Some(site.into());
@@ -178,40 +180,40 @@ fn lock_pages(device: &Shared, bytes: Bytes, site: &'static Location<'static>) -
 ///
 /// The list is not locked while the driver is asked: that may run a host function here, which may
 /// drop page-locked memory into it.
-fn reuse(universe: &Arc<Universe>, bytes: Bytes, space: Space) -> Option<Memory> {
+fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
     let fits = |memory: &Memory| {
         let size = memory.bytes();
         memory.space() == space && size >= bytes.0 && size / 2 <= bytes.0.max(PAGE)
     };
     let mut busy = Vec::new();
     let found = loop {
-        let mut kept = universe.kept.lock().expect("no panic under this lock");
+        let mut kept = domain.kept.lock().expect("no panic under this lock");
         let fitting = (0..kept.len()).filter(|index| fits(&kept[*index].0));
         let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
         // Memory whose users a lost device can tell nothing of is as good as busy.
-        if is_idle(universe, &track).unwrap_or(false)
+        if is_idle(domain, &track).unwrap_or(false)
             || mutant::on(29, "kept memory is handed out while it is used")
         {
             break Some(memory);
         }
         busy.push((memory, track));
     };
-    universe.kept.lock().expect("no panic under this lock").extend(busy);
+    domain.kept.lock().expect("no panic under this lock").extend(busy);
     found
 }
 
 /// Whether every operation that used the memory is complete, asking the driver without waiting.
-fn is_idle(universe: &Arc<Universe>, track: &Track) -> Result<bool> {
+fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
     let mut needs = Needs::new();
-    track.all_users(&(0..u64::MAX), Mode::Write, |p| universe.is_done(p), &mut needs);
+    track.all_users(&(0..u64::MAX), Mode::Write, |p| domain.is_done(p), &mut needs);
     for need in needs {
-        let mark = universe.mark_for(need)?;
-        if universe.driver.event_query(mark.event)? == Readiness::NotReady {
+        let mark = domain.mark_for(need)?;
+        if domain.gate.query_event(mark.device, mark.event)? == Readiness::NotReady {
             return Ok(false);
         }
-        universe.observe(&mark.snapshot);
+        domain.observe(&mark.snapshot);
     }
     Ok(true)
 }
@@ -234,7 +236,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
         let device = Arc::clone(stream.device());
         device.defer(Box::new(move || free(memory, track, stream, when)));
     };
-    if callback::inside() || when == When::Dropped && !has_room(&track, &stream) {
+    if calling::inside() || when == When::Dropped && !has_room(&track, &stream) {
         return later(memory, track, stream, When::Later);
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
@@ -271,23 +273,23 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
 fn has_room(track: &Track, stream: &Inner) -> bool {
     let mut users = Needs::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
-    stream.lane().universe.has_room_for(stream.lane().id, &users)
+    stream.lane().domain.has_room_for(stream.lane().id, &users)
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if callback::forked() {
+        if calling::forked() {
             return;
         }
-        self.universe().recorders.forget_block(self.track.id);
-        let nothing = Track::new(self.universe().id, 0, Place::Device);
+        self.domain().log().tracers.forget_block(self.track.id);
+        let nothing = Track::new(self.domain().id(), 0, Place::Device);
         let track = std::mem::replace(&mut self.track, nothing);
         match &self.home {
             Home::Stream(stream) => {
                 free(self.whole.memory().clone(), track, Arc::clone(stream), When::Dropped);
             }
             Home::Host(shared) => {
-                let mut kept = shared.universe.kept.lock().expect("no panic under this lock");
+                let mut kept = shared.domain.kept.lock().expect("no panic under this lock");
                 kept.push((self.whole.memory().clone(), track));
             }
         }
@@ -333,7 +335,8 @@ mod tests {
         let stream = device.stream()?;
         let mut h = device.pinned::<u8>(64)?;
         stream.fill_bytes(&mut h, 7)?;
-        let (driver, handle) = (device.shared().universe.driver.clone(), stream.lane().stream);
+        let (driver, handle) =
+            (device.shared().domain.driver().clone(), stream.lane().stream.handle);
         drop(stream);
         assert!(driver.stream_query(handle).is_ok(), "the driver still has the stream");
         assert_eq!(&*h.read()?, &[7; 64]);

@@ -8,8 +8,8 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::Mode;
 use crate::device::driver::{Action, CopySpans, Form, SourceOrder};
 use crate::device::memory::Span;
-use crate::stream::callback;
-use crate::stream::track::Use;
+use crate::log::calling;
+use crate::order::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -157,15 +157,15 @@ impl Stream {
         if batch.copies.is_empty() {
             return Ok(());
         }
-        callback::refuse("batch")?;
+        calling::refuse("batch")?;
         let site = Location::caller();
         if order != SourceOrder::Stream {
             // Sources are read out of stream order: their writers must be complete now.
             for source in batch.uses.iter().filter(|access| access.mode == Mode::Read) {
-                let universe = &self.lane().universe;
-                universe.own("batch", source.track.universe)?;
+                let domain = &self.lane().domain;
+                domain.own("batch", source.track.domain)?;
                 let bytes = (source.track, source.range.clone());
-                universe.host_wait_for(bytes, Mode::Read, site)?;
+                domain.host_wait_for(bytes, Mode::Read, site)?;
             }
         }
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site).map(drop)

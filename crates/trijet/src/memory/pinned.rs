@@ -12,8 +12,9 @@ use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Space;
+use crate::log::calling;
+use crate::stream::Device;
 use crate::stream::ready::Waiting;
-use crate::stream::{Device, callback};
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::pin::Pin;
@@ -104,7 +105,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     /// The error of work that failed, or `Stalled`.
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
-        callback::refuse("read")?;
+        calling::refuse("read")?;
         let range = self.view().range();
         self.block.host_wait(range, Mode::Read, Location::caller())?;
         self.lend(Location::caller())
@@ -168,7 +169,7 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     /// The error of work that failed, or `Stalled`.
     #[track_caller]
     pub fn write(&mut self) -> Result<WriteGuard<'_, T>> {
-        callback::refuse("write")?;
+        calling::refuse("write")?;
         let range = self.view().range();
         self.block.host_wait(range.clone(), Mode::Write, Location::caller())?;
         self.block.note_host(range.clone(), Mode::Write, Location::caller());

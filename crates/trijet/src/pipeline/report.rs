@@ -10,7 +10,8 @@ use crate::base::units::{Bytes, Nanos, rate};
 use crate::check::lint::lints;
 use crate::check::{Options, Severity, Verdict, check_with};
 use crate::device::driver::{Clock, DeviceInfo};
-use crate::stream::{OrderingCounts, Recording};
+use crate::log::Trace;
+use crate::order::domain::OrderingCounts;
 use crate::trace::file::{About, TimeSource};
 use crate::trace::metrics::{Given, Metrics, achieved, measure};
 use crate::trace::queued::queued;
@@ -24,7 +25,7 @@ const ENGINES: [(Engine, &str); 3] =
 
 /// What a run measured.
 pub(super) struct Measured {
-    pub(super) recording: Recording,
+    pub(super) recording: Trace,
     /// The run on the clock of the records, when it was recorded.
     pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,

@@ -12,9 +12,9 @@ use super::tune;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::Clock;
+use crate::log::tracer::Tracer;
+use crate::log::tracers::Tracers;
 use crate::memory::{Buffer, PinnedBuffer, View, ViewMut};
-use crate::stream::recorders::Recorders;
-use crate::stream::timing::Recorder;
 use crate::stream::{Device, Stream, TimedEvent};
 use std::ops::Range;
 use std::sync::Arc;
@@ -201,13 +201,13 @@ pub(super) fn load(resources: &mut Resources, stages: &[Stage<'_>]) -> Result<()
 
 /// While it is there, the calls of host threads are recorded; also when a stage panics they are not
 /// for ever.
-struct HostCalls<'a>(&'a Recorders, &'a Arc<Recorder>);
+struct HostCalls<'a>(&'a Tracers, &'a Arc<Tracer>);
 
 impl<'a> HostCalls<'a> {
-    fn record(device: &'a Device, recorder: &'a Arc<Recorder>) -> Self {
-        let recorders = &*device.shared().universe.recorders;
-        recorders.add_for_calls(recorder);
-        Self(recorders, recorder)
+    fn record(device: &'a Device, tracer: &'a Arc<Tracer>) -> Self {
+        let tracers = &*device.shared().domain.log().tracers;
+        tracers.add_for_calls(tracer);
+        Self(tracers, tracer)
     }
 }
 
@@ -242,13 +242,13 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     let setup = start.elapsed();
     let device = pipeline.device.clone();
     let first = &resources.lanes.0[0];
-    let recorder = Arc::new(match pipeline.record {
-        true => Recorder::new(&device.shared().universe.driver, pipeline.times)?,
-        false => Recorder::default(),
+    let tracer = Arc::new(match pipeline.record {
+        true => Tracer::new(device.shared().domain.driver(), pipeline.times)?,
+        false => Tracer::default(),
     });
-    let on = pipeline.record.then(|| HostCalls::record(&device, &recorder));
+    let on = pipeline.record.then(|| HostCalls::record(&device, &tracer));
     if on.is_some() {
-        resources.lanes.0.iter().try_for_each(|s| s.lane().begin_recording(&recorder))?;
+        resources.lanes.0.iter().try_for_each(|s| s.lane().begin_trace(&tracer))?;
     }
     let before = device.ordering();
     let begin = device.timed_event()?;
@@ -260,13 +260,14 @@ pub(super) fn run(mut pipeline: Pipeline<'_>) -> Result<Report> {
     }
     let outcome = drive(&mut pipeline, &mut resources, &sizes, layout, &spans);
     let ends = finish(&device, &resources.lanes, &outcome);
-    resources.lanes.0.iter().for_each(|s| s.lane().end_recording(&recorder));
+    resources.lanes.0.iter().for_each(|s| s.lane().end_trace(&tracer));
     drop(on);
     outcome?;
     let ends = ends?;
     let first = &resources.lanes.0[0];
-    let (window, elapsed) = extent(&recorder, first, &begin, &ends)?;
-    let recording = recorder.take(&first.lane().universe)?;
+    let (window, elapsed) = extent(&tracer, first, &begin, &ends)?;
+    let recording =
+        tracer.take(&**first.lane().domain.driver(), &first.lane().domain.log().instants)?;
     let rows: u64 = resources.plan.chunks.iter().map(|c| c.rows.end - c.rows.start).sum();
     let in_rows: u64 = resources.plan.chunks.iter().map(|c| c.input.end - c.input.start).sum();
     let wall = Nanos(u64::try_from(steady.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -311,13 +312,13 @@ fn finish(device: &Device, lanes: &Lanes, outcome: &Result<()>) -> Result<Vec<Ti
 /// From when to when a run was, on the clock of its records if it has any, and how long it took. Both
 /// are differences of the same moments, so that all figures of a recorded run are about one time.
 fn extent(
-    recorder: &Recorder,
+    tracer: &Tracer,
     lane: &Stream,
     begin: &TimedEvent,
     ends: &[TimedEvent],
 ) -> Result<(Option<Range<u64>>, Nanos)> {
     let (driver, device) = (lane.lane().driver(), lane.lane().device);
-    let moment = |event: &TimedEvent| recorder.moment(driver, device, event.handle());
+    let moment = |event: &TimedEvent| tracer.moment(driver, device, event.handle());
     let mut elapsed = Nanos(0);
     let Some(start) = moment(begin)? else {
         for end in ends {

@@ -16,7 +16,7 @@ use super::spec::{Input, Pipeline};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::Engine;
 use crate::base::units::Bytes;
-use crate::stream::timing::Recorder;
+use crate::log::tracer::Tracer;
 use std::sync::Arc;
 
 /// The sizes of the two probes. Both are timed alone; the line through them is the cost.
@@ -138,11 +138,11 @@ fn measure(pipeline: &Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<Opt
         if let Some(Input::Source(source)) = &pipeline.input {
             source.read(chunk.input.clone(), &mut staged.write()?)?;
         }
-        let recorder = Arc::new(Recorder::default());
+        let tracer = Arc::new(Tracer::default());
         // The first pass is the warm-up.
         for pass in 0..2 {
             if pass == 1 {
-                resources.lanes.0[0].lane().begin_recording(&recorder)?;
+                resources.lanes.0[0].lane().begin_trace(&tracer)?;
             }
             let lanes = resources.lanes.of(&resources.plan, &chunk);
             let input = match &pipeline.input {
@@ -156,8 +156,9 @@ fn measure(pipeline: &Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<Opt
             submit(&chunk, &lanes, slot, &pipeline.stages, sizes, input, landing.view_mut())?;
             resources.lanes.0[0].synchronize()?;
         }
-        resources.lanes.0[0].lane().end_recording(&recorder);
-        let ops = recorder.take(&resources.lanes.0[0].lane().universe)?.ops;
+        resources.lanes.0[0].lane().end_trace(&tracer);
+        let log = resources.lanes.0[0].lane().domain.log();
+        let ops = tracer.take(&*log.driver, &log.instants)?.ops;
         let time = |engine| {
             let times = ops.iter().filter(|op| op.engine == engine).filter_map(|op| op.times);
             (rows, times.map(|t| t.end.0 - t.begin.0).sum::<u64>())

@@ -56,7 +56,7 @@ impl Device {
     /// ```
     #[must_use]
     pub fn verdict(&self) -> Option<Verdict> {
-        self.shared().universe.recorders.verdict()
+        self.shared().domain.log().tracers.verdict()
     }
 }
 
@@ -103,7 +103,7 @@ impl Builder {
             What::Host(config) => Device::host(config)?,
         };
         if let (Some(options), Some(device)) = (self.check, devices.first()) {
-            device.shared().universe.check(options)?;
+            device.shared().domain.check(options)?;
         }
         Ok(devices)
     }

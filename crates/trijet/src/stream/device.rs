@@ -1,27 +1,20 @@
 //! A device: where streams, memory and kernels come from.
 #![forbid(unsafe_code)]
 
-use super::callback;
-use super::default::Origin;
-use super::queue::Stream;
-use super::ready::Completion;
-use super::recording::{Recording, TimesFrom};
-use super::universe::{DroppedWait, OrderingCounts, Universe};
-use crate::base::error::{Error, ErrorKind, Result};
+use super::shared::Shared;
+use super::stream::Stream;
+use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{HostCall, Op, OpKind, StreamClass, Waited};
+use crate::base::ledger::{Op, StreamClass, Waited};
 use crate::base::mutant;
-use crate::base::table::Table;
 use crate::base::units::Bytes;
-use crate::device::driver::{
-    DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle, PoolStats, Script,
-    StreamKind,
-};
+use crate::device::driver::{DeviceInfo, PoolAttribute, PoolStats, Script, StreamKind};
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
-use std::borrow::Cow;
-use std::collections::HashMap;
+use crate::log::{TimesFrom, Trace, calling};
+use crate::order::domain::{Domain, DroppedWait, OrderingCounts};
+use crate::order::legacy::Origin;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Which device to open.
@@ -35,9 +28,6 @@ pub enum Select {
     Host(u32),
 }
 
-/// Work put off until it may reach the driver.
-type Deferred = Box<dyn FnOnce() + Send>;
-
 /// A device of CUDA or of the host. Clones share it.
 ///
 /// ```
@@ -50,53 +40,28 @@ type Deferred = Box<dyn FnOnce() + Send>;
 #[derive(Debug, Clone)]
 pub struct Device(Arc<Shared>);
 
-pub(crate) struct Shared {
-    pub(crate) universe: Arc<Universe>,
-    pub(crate) id: DeviceId,
-    pub(crate) info: DeviceInfo,
-    /// The pool that `alloc` takes from.
-    pub(crate) pool: PoolHandle,
-    /// Loaded modules by the address of their text; the text is static or owned by the kernel.
-    pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
-    /// Loaded kernels by number. Every launch looks here.
-    pub(crate) kernels: Table<FunctionHandle>,
-    /// The pool may give memory back at a synchronisation.
-    gives_back: AtomicBool,
-    /// Wakes who awaits work of the device.
-    pub(crate) completion: Completion,
-    deferred: Mutex<Vec<Deferred>>,
-    /// Errors that nobody could be told of when they happened, as in a drop.
-    errors: Mutex<Vec<Error>>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Device").field("id", &self.id).field("info", &self.info).finish()
-    }
-}
-
-/// The universe of the CUDA driver: one per process, as the driver is.
-fn cuda_universe() -> Result<Arc<Universe>> {
-    static CUDA: Mutex<Option<Arc<Universe>>> = Mutex::new(None);
+/// The domain of the CUDA driver: one per process, as the driver is.
+fn cuda_domain() -> Result<Arc<Domain>> {
+    static CUDA: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = CUDA.lock().expect("no panic under this lock");
-    if let Some(universe) = &*slot {
-        return Ok(Arc::clone(universe));
+    if let Some(domain) = &*slot {
+        return Ok(Arc::clone(domain));
     }
-    let universe = Universe::new(open_cuda()?);
-    *slot = Some(Arc::clone(&universe));
-    Ok(universe)
+    let domain = Domain::new(open_cuda()?);
+    *slot = Some(Arc::clone(&domain));
+    Ok(domain)
 }
 
-/// The universe of the process's host devices on threads.
-fn host_universe() -> Result<Arc<Universe>> {
-    static HOST: OnceLock<Arc<Universe>> = OnceLock::new();
-    if let Some(universe) = HOST.get() {
-        return Ok(Arc::clone(universe));
+/// The domain of the process's host devices on threads.
+fn host_domain() -> Result<Arc<Domain>> {
+    static HOST: OnceLock<Arc<Domain>> = OnceLock::new();
+    if let Some(domain) = HOST.get() {
+        return Ok(Arc::clone(domain));
     }
     let devices = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let devices = u32::try_from(devices).unwrap_or(1).max(2);
     let driver = open_host(HostConfig { devices, ..HostConfig::default() })?;
-    Ok(Arc::clone(HOST.get_or_init(|| Universe::new(driver))))
+    Ok(Arc::clone(HOST.get_or_init(|| Domain::new(driver))))
 }
 
 impl Device {
@@ -107,10 +72,10 @@ impl Device {
     /// for; `Forked` in a child of `fork`, `InCallback` inside a host function; else never for
     /// [`Select::Auto`] on a machine that can start a few threads.
     pub fn open(select: Select) -> Result<Self> {
-        callback::refuse("open")?;
+        calling::refuse("open")?;
         match select {
-            Select::Cuda(ordinal) => Self::of(&cuda_universe()?, DeviceId(ordinal)),
-            Select::Host(ordinal) => Self::of(&host_universe()?, DeviceId(ordinal)),
+            Select::Cuda(ordinal) => Self::of(&cuda_domain()?, DeviceId(ordinal)),
+            Select::Host(ordinal) => Self::of(&host_domain()?, DeviceId(ordinal)),
             Select::Auto => match Self::open(Select::Cuda(0)) {
                 Ok(device) => Ok(device),
                 Err(error)
@@ -139,17 +104,17 @@ impl Device {
     /// # Errors
     /// `Unsupported` when the system starts no more threads; `InCallback` inside a host function.
     pub fn host(config: HostConfig) -> Result<Vec<Self>> {
-        callback::refuse("open")?;
+        calling::refuse("open")?;
         let count = config.devices;
-        let universe = Universe::new(open_host(config)?);
-        (0..count).map(|id| Self::of(&universe, DeviceId(id))).collect()
+        let domain = Domain::new(open_host(config)?);
+        (0..count).map(|id| Self::of(&domain, DeviceId(id))).collect()
     }
 
     /// Host devices whose every choice `search` makes.
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
         let count = config.devices;
-        let universe = Universe::new(open_explored(config, search)?);
-        (0..count).map(|id| Self::of(&universe, DeviceId(id))).collect()
+        let domain = Domain::new(open_explored(config, search)?);
+        (0..count).map(|id| Self::of(&domain, DeviceId(id))).collect()
     }
 
     /// All devices of CUDA, and why there is none.
@@ -157,31 +122,20 @@ impl Device {
     /// # Errors
     /// `Unsupported` without the driver.
     pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
-        callback::refuse("devices")?;
-        let universe = cuda_universe()?;
-        let count = universe.driver.device_count()?;
-        (0..count).map(|id| universe.driver.device_info(DeviceId(id))).collect()
+        calling::refuse("devices")?;
+        let domain = cuda_domain()?;
+        let count = domain.driver().device_count()?;
+        (0..count).map(|id| domain.driver().device_info(DeviceId(id))).collect()
     }
 
-    pub(crate) fn of(universe: &Arc<Universe>, id: DeviceId) -> Result<Self> {
-        let driver = &universe.driver;
+    pub(crate) fn of(domain: &Arc<Domain>, id: DeviceId) -> Result<Self> {
+        let driver = domain.driver();
         let info = driver.device_info(id)?;
         let pool = driver.pool_create(id, Bytes(0))?;
         // Keep what was freed: handing it back at each synchronisation and asking for it again is
         // what the pool is there to avoid (law A25).
         driver.pool_set(pool, PoolAttribute::THRESHOLD, u64::MAX)?;
-        Ok(Self(Arc::new(Shared {
-            universe: Arc::clone(universe),
-            id,
-            info,
-            pool,
-            modules: Mutex::default(),
-            kernels: Table::default(),
-            gives_back: AtomicBool::new(false),
-            completion: Completion::default(),
-            deferred: Mutex::default(),
-            errors: Mutex::default(),
-        })))
+        Ok(Self(Arc::new(Shared::new(domain, id, info, pool))))
     }
 
     /// What the device says of itself.
@@ -201,8 +155,8 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn memory(&self) -> Result<(Bytes, Bytes)> {
-        callback::refuse("memory")?;
-        self.0.universe.driver.memory_info(self.0.id).map_err(|error| self.0.failed(error))
+        calling::refuse("memory")?;
+        self.0.domain.driver().memory_info(self.0.id).map_err(|error| self.0.failed(error))
     }
 
     /// A stream that never waits for the legacy stream.
@@ -270,7 +224,7 @@ impl Device {
     /// # Panics
     /// When one of the threads does.
     pub fn script(&self, threads: Vec<Script<'_>>) {
-        self.0.universe.driver.script(threads);
+        self.0.domain.driver().script(threads);
     }
 
     /// A stream with a priority: smaller numbers are more urgent, see
@@ -297,19 +251,19 @@ impl Device {
     /// The error of work that failed, a panic of a host function, or `Stalled`.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        callback::refuse("synchronize")?;
+        calling::refuse("synchronize")?;
         self.run_deferred();
-        let Shared { universe, id, .. } = &*self.0;
-        let known = universe.known_on(*id);
+        let Shared { domain, id, .. } = &*self.0;
+        let known = domain.known_on(*id);
         let on = (*id, StreamClass::NonBlocking, None);
-        let noted = universe.note_sync(Waited::Device, on, Location::caller());
-        let synchronized = self.0.watch_pool(false, || universe.driver.synchronize(*id));
-        synchronized.map_err(|error| noted.failed(error))?;
+        let noted = domain.log().note_sync(Waited::Device, on, Location::caller());
+        let synchronized = self.0.watch_pool(false, || domain.gate.synchronize_device(*id));
+        synchronized.map_err(|error| self.0.failed(error))?;
         noted.succeeded();
         if !mutant::on(38, "a wait for the device teaches nothing") {
-            universe.learn(&known);
+            domain.learn(&known);
         }
-        universe.host_fns.take_panic()
+        domain.host_fns.take_panic()
     }
 
     /// Waits for everything, gives back what was put off, and reports every error that had
@@ -318,18 +272,18 @@ impl Device {
     /// # Errors
     /// As for [`Device::synchronize`], and the first error that a drop had to keep to itself.
     pub fn close(self) -> Result<()> {
-        callback::refuse("close")?;
+        calling::refuse("close")?;
         self.run_deferred();
-        let Shared { universe, id, .. } = &*self.0;
-        let outcome = universe.driver.synchronize(*id);
+        let Shared { domain, id, .. } = &*self.0;
+        let outcome = domain.gate.synchronize_device(*id);
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stalled) {
             // It hangs: what is pending there is never called.
-            universe.host_fns.drop_pending(Some(*id));
+            domain.host_fns.drop_pending(Some(*id));
         }
         outcome.map_err(|error| self.0.failed(error))?;
         // What was refused before is tried once more.
         self.run_deferred();
-        self.0.universe.host_fns.take_panic()?;
+        self.0.domain.host_fns.take_panic()?;
         let mut errors = self.0.errors.lock().expect("no panic under this lock");
         if errors.is_empty() {
             return Ok(());
@@ -344,9 +298,9 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn pool_stats(&self) -> Result<PoolStats> {
-        callback::refuse("pool statistics")?;
+        calling::refuse("pool statistics")?;
         let get = |what| {
-            let value = self.0.universe.driver.pool_get(self.0.pool, what);
+            let value = self.0.domain.driver().pool_get(self.0.pool, what);
             value.map(Bytes).map_err(|error| self.0.failed(error))
         };
         Ok(PoolStats {
@@ -362,7 +316,7 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn pool_reset_high(&self) -> Result<()> {
-        callback::refuse("pool statistics")?;
+        calling::refuse("pool statistics")?;
         self.pool_set(PoolAttribute::RESERVED_HIGH, 0)?;
         self.pool_set(PoolAttribute::USED_HIGH, 0)
     }
@@ -373,13 +327,13 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn pool_keep(&self, keep: Bytes) -> Result<()> {
-        callback::refuse("pool threshold")?;
+        calling::refuse("pool threshold")?;
         self.0.gives_back.store(keep.0 < u64::MAX, Ordering::Relaxed);
         self.pool_set(PoolAttribute::THRESHOLD, keep.0)
     }
 
     fn pool_set(&self, what: PoolAttribute, value: u64) -> Result<()> {
-        let set = self.0.universe.driver.pool_set(self.0.pool, what, value);
+        let set = self.0.domain.driver().pool_set(self.0.pool, what, value);
         set.map_err(|error| self.0.failed(error))
     }
 
@@ -388,17 +342,17 @@ impl Device {
     /// # Errors
     /// What the driver reports.
     pub fn pool_trim(&self, keep: Bytes) -> Result<()> {
-        callback::refuse("pool trim")?;
+        calling::refuse("pool trim")?;
         self.run_deferred();
         let trimmed =
-            self.0.watch_pool(true, || self.0.universe.driver.pool_trim(self.0.pool, keep));
+            self.0.watch_pool(true, || self.0.domain.driver().pool_trim(self.0.pool, keep));
         trimmed.map_err(|error| self.0.failed(error))
     }
 
     /// What the ordering did so far, over all streams of the device's driver.
     #[must_use]
     pub fn ordering(&self) -> OrderingCounts {
-        self.0.universe.counts()
+        self.0.domain.counts()
     }
 
     /// Starts keeping a record of every operation on every stream of the device's driver, with
@@ -416,9 +370,9 @@ impl Device {
     /// As for [`Device::record`]; `Unsupported` for [`TimesFrom::Activity`] where nothing tells what
     /// the engines do: without CUPTI, while another tool uses it, or while another recording does.
     pub fn record_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
-        callback::refuse("record")?;
-        self.0.universe.own("record", stream.lane().universe.id)?;
-        let begun = self.0.universe.record_all(stream.lane(), from);
+        calling::refuse("record")?;
+        self.0.domain.own("record", stream.lane().domain.id())?;
+        let begun = stream.lane().trace_all(from);
         begun.map_err(|error| self.0.failed(error))
     }
 
@@ -428,29 +382,29 @@ impl Device {
     /// # Errors
     /// What the driver reports when times are read.
     pub fn take_record(&self) -> Result<Vec<Op>> {
-        self.take_recording().map(|recording| recording.ops)
+        self.take_recording().map(|trace| trace.ops)
     }
 
     /// Like [`Device::take_record`], with where the times come from and how good they are.
     ///
     /// # Errors
     /// As for [`Device::take_record`].
-    pub fn take_recording(&self) -> Result<Recording> {
-        callback::refuse("take record")?;
-        self.0.universe.take_record()
+    pub fn take_recording(&self) -> Result<Trace> {
+        calling::refuse("take record")?;
+        self.0.domain.take_trace()
     }
 
     /// Leaves out the `number`-th wait between streams from now on, counted from 1, to show what
     /// it is good for: the result may be wrong, and nothing else is. Waits of the host and of
     /// frees are never left out: the next one is instead.
     pub fn drop_wait(&self, number: u64) {
-        self.0.universe.drop_wait(number);
+        self.0.domain.drop_wait(number);
     }
 
     /// The wait that was left out on request, once its turn has come.
     #[must_use]
     pub fn dropped_wait(&self) -> Option<DroppedWait> {
-        self.0.universe.dropped()
+        self.0.domain.dropped()
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -459,73 +413,5 @@ impl Device {
 
     pub(crate) fn run_deferred(&self) {
         self.0.run_deferred();
-    }
-}
-
-impl Shared {
-    /// A call about the device reported `error`: see [`Universe::failed`].
-    #[cold]
-    pub(crate) fn failed(&self, error: Error) -> Error {
-        self.universe.failed(self.id, error)
-    }
-
-    /// Keeps an error that the failing call could not return.
-    pub(crate) fn keep_error(&self, error: Error) {
-        self.errors.lock().expect("no panic under this lock").push(error);
-    }
-
-    /// Runs a call in which the pool may give memory back (law A25), as it does when it is `trimmed`,
-    /// and puts into the record how much.
-    pub(crate) fn watch_pool(&self, trimmed: bool, run: impl FnOnce() -> Result<()>) -> Result<()> {
-        let may = trimmed || self.gives_back.load(Ordering::Relaxed);
-        if !may || !self.universe.recorders.is_on() {
-            return run();
-        }
-        let reserved = || self.universe.driver.pool_get(self.pool, PoolAttribute::RESERVED);
-        let before = reserved();
-        run()?;
-        // The program did not ask the pool: if that fails, the remark is lost and not the call.
-        let (Ok(before), Ok(after)) = (before, reserved()) else { return Ok(()) };
-        let given = before.saturating_sub(after);
-        // How long it took is not to be told from the rest of the call.
-        if let (true, Some(begun)) = (given > 0, self.universe.begin_call()) {
-            let kind = OpKind::Call(HostCall::Release);
-            self.universe.note_call(begun, kind, self.id, |op| {
-                op.bytes = given;
-                op.label = Cow::Borrowed("pool");
-            });
-        }
-        Ok(())
-    }
-
-    /// Puts work off to the next call that may reach the driver.
-    pub(crate) fn defer(&self, work: Deferred) {
-        if callback::forked() {
-            std::mem::forget(work);
-            return;
-        }
-        self.deferred.lock().expect("no panic under this lock").push(work);
-    }
-
-    pub(crate) fn run_deferred(&self) {
-        let work = std::mem::take(&mut *self.deferred.lock().expect("no panic under this lock"));
-        for work in work {
-            work();
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if callback::inside() {
-            // The driver must not be called here (law A28): what was put off and the pool leak.
-            return;
-        }
-        self.run_deferred();
-        // Destroying a pool never blocks; its memory goes with its last allocation (law A26).
-        if let Err(error) = self.universe.driver.pool_destroy(self.pool) {
-            // The device is gone with whatever made it fail; `close()` would have told.
-            drop(error);
-        }
     }
 }

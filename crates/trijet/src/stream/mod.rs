@@ -1,38 +1,24 @@
-//! Streams, events and host functions, and the one door of operations to the driver:
-//! `LaneRef::enqueue`.
-//!
-//! Every operation gets a position on its lane. From the positions alone follows which waits an
-//! operation needs, so that using a buffer on another stream is always in order, and a wait that
-//! is already implied is never issued.
+//! Devices, streams, events and signals: what a program holds.
 
-mod activity;
-mod around;
 pub mod builder;
-pub(crate) mod callback;
-pub(crate) mod default;
+mod completion;
 pub mod device;
-pub(crate) mod enqueue;
 pub mod event;
-pub(crate) mod lane;
-mod names;
-pub(crate) mod noted;
-pub mod queue;
 pub mod ready;
-pub(crate) mod recorders;
-pub mod recording;
+mod record;
+pub(crate) mod shared;
 pub mod signal;
-pub(crate) mod thread;
-pub(crate) mod timing;
-pub(crate) mod track;
-pub(crate) mod universe;
-mod wait;
-mod waiting;
+#[expect(clippy::module_inception, reason = "a file is named after the one type that it holds")]
+pub mod stream;
+pub mod ticket;
+#[cfg(test)]
+mod traced;
 
+pub use crate::order::domain::{DroppedWait, OrderingCounts};
 pub use builder::Builder;
 pub use device::{Device, Select};
-pub use event::{Event, Ticket, TimedEvent};
-pub use queue::Stream;
+pub use event::{Event, TimedEvent};
 pub use ready::Ready;
-pub use recording::{Recording, TimesFrom};
 pub use signal::Signal;
-pub use universe::{DroppedWait, OrderingCounts};
+pub use stream::Stream;
+pub use ticket::Ticket;

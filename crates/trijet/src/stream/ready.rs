@@ -1,52 +1,34 @@
 //! Futures: to await what a thread could wait for, under any executor.
 //!
-//! A future asks the driver when it is polled ([`Driver::event_poll`]). Where time passes by
-//! itself, an answer of "later" puts the event and the task's waker on the list of the device's
-//! completion thread, which looks at the events of the list and wakes. Where time is simulated,
-//! the poll itself advances the simulation and the task is woken at once: no thread is needed.
-//!
-//! *No wake-up is missed*, because nobody waits for a signal that is given once. An entry stays on
-//! the list until the thread has found its event complete, whenever that happened: completion
-//! between a task's look and its entry is found at the thread's next look. The entry leaves the
-//! list and its waker is taken in one step under the lock of the list; a task that is polled
-//! before that step replaces the waker that will be woken, and one polled after it either finds
-//! the event complete or makes a new entry. The thread rests only while the list is empty, which
-//! it sees under the lock under which entries are made.
+//! A future asks the driver when it is polled. Where time passes by itself, an answer of "later" puts
+//! the event and the task's waker on the list of the device's completion thread, which looks at the
+//! events of the list and wakes: see `completion`. Where time is simulated, the poll itself advances the
+//! simulation and the task is woken at once: no thread is needed.
 //!
 //! *What a poll teaches.* The thread that polls and gets the result knows the work that the future
 //! stands for to be complete, as after a successful query (law A8), and not what the thread knew that
-//! made the future (law A46). The completion thread's looks teach nobody.
+//! made the future (law A46). The looks of the completion thread teach nothing.
 //!
-//! *Lives.* A future holds its device, so the device drops when no future is left, the list is
-//! empty, and the thread can end; it is told to, and nobody waits until it has. Wakers are code of
-//! the user: they are cloned, called and dropped under no lock, and their panics end there.
-//!
-//! Imports: `base`, `device`. Imported by `memory`.
+//! A future holds its device, so a device is dropped when no future of it is left.
 #![forbid(unsafe_code)]
 
-use super::callback;
-use super::device::Shared;
-use super::event::Record;
-use super::lane::Mark;
-use super::noted::Noted;
-use super::universe::Universe;
-use crate::base::clock::VectorClock;
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::device::driver::{Driver, EventHandle, Progress};
+use super::completion::{Awaited, EntryId};
+use super::record::Record;
+use super::shared::Shared;
+use crate::base::error::{Error, Result};
+use crate::base::id::DeviceId;
+use crate::base::vector_clock::VectorClock;
+use crate::device::driver::{EventHandle, Progress};
+use crate::log::calling;
+use crate::log::entry::HostWait;
+use crate::order::domain::Domain;
+use crate::order::mark::Mark;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-
-/// How long the completion thread rests between two looks at pending events. The kernel delays a
-/// timed wait by up to 50 microseconds anyway (the default timer slack of Linux), so a shorter
-/// rest would cost processor time and gain little; a longer one would show beside a copy of a few
-/// MiB, which takes about as long.
-const LOOK_AGAIN: Duration = Duration::from_micros(50);
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// What a future waits for: an event that is recorded no second time while somebody holds it.
 #[derive(Debug, Clone)]
@@ -58,16 +40,23 @@ pub(crate) enum Point {
 }
 
 impl Point {
-    fn event(&self) -> EventHandle {
+    fn event(&self) -> (DeviceId, EventHandle) {
         match self {
-            Self::Mark(mark) => mark.event,
-            Self::Record(record) => record.event,
+            Self::Mark(mark) => (mark.device, mark.event),
+            Self::Record(record) => record.event(),
         }
     }
 
-    fn note<'a>(&'a self, universe: &'a Universe, site: &'static Location<'static>) -> Noted<'a> {
+    fn awaited(&self) -> Arc<dyn Awaited> {
         match self {
-            Self::Mark(mark) => universe.note_mark(mark, site),
+            Self::Mark(mark) => Arc::<Mark>::clone(mark),
+            Self::Record(record) => Arc::<Record>::clone(record),
+        }
+    }
+
+    fn note<'a>(&'a self, domain: &'a Domain, site: &'static Location<'static>) -> HostWait<'a> {
+        match self {
+            Self::Mark(mark) => domain.note_mark(mark, site),
             Self::Record(record) => record.note_recorded(site),
         }
     }
@@ -80,7 +69,7 @@ impl Point {
     }
 }
 
-/// Points to wait for, mostly one.
+/// Points to wait for: one, as a rule.
 pub(crate) type Points = SmallVec<[Point; 2]>;
 
 /// Waits for points without blocking: what every future here is made of.
@@ -123,16 +112,17 @@ impl Waiting {
     }
 
     fn ask(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
-        callback::refuse("ready")?;
+        calling::refuse("ready")?;
         if let Some(error) = &self.failed {
             return Poll::Ready(Err(error.again()));
         }
-        let universe = &self.device.universe;
+        let domain = &self.device.domain;
         while let Some(point) = self.points.get(self.complete) {
-            let progress = universe.driver.event_poll(point.event());
+            let (device, event) = point.event();
+            let progress = domain.gate.poll_event(device, event);
             match progress.map_err(|error| self.device.failed(error))? {
                 Progress::Ready => {
-                    point.note(universe, self.site).succeeded();
+                    point.note(domain, self.site).succeeded();
                     self.complete += 1;
                 }
                 Progress::Again => {
@@ -141,20 +131,21 @@ impl Waiting {
                 }
                 Progress::Later => {
                     let watch = &self.device.completion;
-                    let driver = &universe.driver;
-                    self.entry = Some(watch.enter(self.entry, driver, point, context.waker())?);
+                    let awaited = point.awaited();
+                    let entry = watch.enter(self.entry, domain, &awaited, context.waker())?;
+                    self.entry = Some(entry);
                     return Poll::Pending;
                 }
             }
         }
         // Only now: the task may have been polled on another thread before.
-        self.points.iter().filter_map(Point::snapshot).for_each(|clock| universe.learn(clock));
+        self.points.iter().filter_map(Point::snapshot).for_each(|clock| domain.learn(clock));
         Poll::Ready(Ok(()))
     }
 
     /// Takes the entry off the list.
     fn leave(&mut self) {
-        if let Some(id) = self.entry.take().filter(|_| !callback::forked()) {
+        if let Some(id) = self.entry.take().filter(|_| !calling::forked()) {
             // The waker is dropped here, under no lock.
             drop(self.device.completion.take(id));
         }
@@ -218,138 +209,5 @@ impl Future for Ready {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         self.0.poll(context)
-    }
-}
-
-/// Names an entry; never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct EntryId(u64);
-
-/// A task that waits for a point.
-struct Entry {
-    point: Point,
-    waker: Waker,
-}
-
-#[derive(Default)]
-struct List {
-    entries: BTreeMap<EntryId, Entry>,
-    made: u64,
-    started: bool,
-    ended: bool,
-}
-
-/// What a device and its completion thread share.
-#[derive(Default)]
-struct Watch {
-    list: Mutex<List>,
-    changed: Condvar,
-}
-
-impl Watch {
-    fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().expect("no user code runs under this lock")
-    }
-}
-
-/// The completion thread of a device, once a future needed it.
-#[derive(Default)]
-pub(crate) struct Completion(Arc<Watch>);
-
-impl Completion {
-    /// Has `waker` woken when `point` is complete or has failed, instead of what the entry `id`
-    /// asked for.
-    fn enter(
-        &self,
-        id: Option<EntryId>,
-        driver: &Arc<dyn Driver>,
-        point: &Point,
-        waker: &Waker,
-    ) -> Result<EntryId> {
-        let same =
-            |entry: &Entry| entry.point.event() == point.event() && entry.waker.will_wake(waker);
-        if let Some(id) = id
-            && self.0.lock().entries.get(&id).is_some_and(same)
-        {
-            return Ok(id);
-        }
-        let entry = Entry { point: point.clone(), waker: waker.clone() };
-        let mut list = self.0.lock();
-        if !list.started {
-            self.start(driver)?;
-            list.started = true;
-        }
-        let id = id.unwrap_or_else(|| {
-            list.made += 1;
-            EntryId(list.made)
-        });
-        let replaced = list.entries.insert(id, entry);
-        drop(list);
-        self.0.changed.notify_one();
-        drop(replaced);
-        Ok(id)
-    }
-
-    fn take(&self, id: EntryId) -> Option<Entry> {
-        self.0.lock().entries.remove(&id)
-    }
-
-    fn start(&self, driver: &Arc<dyn Driver>) -> Result<()> {
-        let (watch, driver) = (Arc::clone(&self.0), Arc::clone(driver));
-        let thread = std::thread::Builder::new().name("trijet-ready".to_owned());
-        thread.spawn(move || run(&watch, &*driver)).map(drop).map_err(|cause| {
-            Error::new(ErrorKind::Unsupported, "ready", "no thread to watch events")
-                .caused_by(cause)
-        })
-    }
-}
-
-impl Drop for Completion {
-    fn drop(&mut self) {
-        if callback::forked() {
-            return;
-        }
-        self.0.lock().ended = true;
-        self.0.changed.notify_one();
-    }
-}
-
-/// The completion thread.
-fn run(watch: &Watch, driver: &dyn Driver) {
-    let mut looks = Vec::new();
-    let mut list = watch.lock();
-    while !list.ended {
-        if list.entries.is_empty() {
-            list = watch.changed.wait(list).expect("no user code runs under this lock");
-            continue;
-        }
-        looks.extend(list.entries.iter().map(|(id, entry)| (*id, entry.point.clone())));
-        drop(list);
-        for (id, point) in looks.drain(..) {
-            look(watch, driver, id, &point);
-        }
-        list = watch.lock();
-        if !list.ended && !list.entries.is_empty() {
-            let rested = watch.changed.wait_timeout(list, LOOK_AGAIN);
-            list = rested.expect("no user code runs under this lock").0;
-        }
-    }
-}
-
-/// Wakes the task when its point is complete or cannot be any more: it will be told why.
-fn look(watch: &Watch, driver: &dyn Driver, id: EntryId, point: &Point) {
-    if matches!(driver.event_poll(point.event()), Ok(Progress::Later)) {
-        return;
-    }
-    let mut list = watch.lock();
-    // It may be gone, or wait for its next point by now.
-    let entered = list.entries.get(&id).is_some_and(|now| now.point.event() == point.event());
-    let entry = if entered { list.entries.remove(&id) } else { None };
-    drop(list);
-    if let Some(entry) = entry
-        && let Err(panic) = catch_unwind(AssertUnwindSafe(|| entry.waker.wake()))
-    {
-        // Nobody here could be told, and dropping it may panic again.
-        std::mem::forget(panic);
     }
 }

@@ -8,13 +8,13 @@
 //! the signal.
 #![forbid(unsafe_code)]
 
-use super::callback;
 use super::device::Device;
-use super::noted::{NOWHERE, calls_in};
-use super::recorders::Recorders;
-use super::thread;
 use crate::base::id::{DeviceId, Position};
 use crate::base::ledger::{Engine, Handled, Op, OpKind, Signalled};
+use crate::log::entry::calls_in;
+use crate::log::names::NOWHERE;
+use crate::log::tracers::Tracers;
+use crate::log::{calling, thread};
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
@@ -59,7 +59,7 @@ struct Shared {
     /// Handles that were numbered.
     handles: AtomicU64,
     device: DeviceId,
-    recorders: Arc<Recorders>,
+    tracers: Arc<Tracers>,
     is_set: Mutex<bool>,
     waiters: Condvar,
 }
@@ -80,7 +80,7 @@ impl Device {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             handles: AtomicU64::new(0),
             device: shared.id,
-            recorders: Arc::clone(&shared.universe.recorders),
+            tracers: Arc::clone(&shared.domain.log().tracers),
             is_set: Mutex::new(false),
             waiters: Condvar::new(),
         };
@@ -103,7 +103,7 @@ impl Drop for Signal {
 impl Signal {
     fn new(shared: Arc<Shared>, what: Handled) -> Self {
         let mut handle = 0;
-        if shared.recorders.is_on() {
+        if shared.tracers.is_on() {
             handle = shared.handles.fetch_add(1, Ordering::Relaxed) + 1;
             shared.note_handle(handle, what);
         }
@@ -113,10 +113,10 @@ impl Signal {
     /// The calling thread or host function uses this handle. A record has that when another one did
     /// last.
     fn note_use(&self) {
-        if !self.shared.recorders.is_on() {
+        if !self.shared.tracers.is_on() {
             return;
         }
-        let user = match callback::running() {
+        let user = match calling::running() {
             // Far from the numbers of threads.
             Some(at) => !at.position.pack(),
             None => thread::number(),
@@ -209,15 +209,15 @@ impl Shared {
         site: Option<&'static Location<'static>>,
         kind: impl Fn(Option<Position>) -> OpKind,
     ) {
-        if !self.recorders.is_on() || callback::forked() {
+        if !self.tracers.is_on() || calling::forked() {
             return;
         }
-        let running = callback::running();
+        let running = calling::running();
         let inside = running.map(|at| at.position);
         if running.is_none() {
-            calls_in(&self.recorders);
+            calls_in(&self.tracers);
         }
-        self.recorders.note(|| {
+        self.tracers.note(|| {
             let device = running.map_or(self.device, |at| at.device);
             let op = Op::new(kind(inside), Engine::None, device, inside.unwrap_or(NOWHERE));
             Op {
@@ -233,7 +233,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if callback::forked() {
+        if calling::forked() {
             return;
         }
         self.note(Signalled::Gone, None);

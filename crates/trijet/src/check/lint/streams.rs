@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::{Lint, Rule, Run};
-use crate::base::clock::VectorClock;
 use crate::base::dag::{Edge, Node};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
 use crate::base::units::Nanos;
+use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, HashMap};
 
 /// Fewer streams are never too many.

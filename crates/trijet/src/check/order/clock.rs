@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 use super::Stamp;
-use crate::base::clock::VectorClock;
+use crate::base::vector_clock::VectorClock;
 
 /// What is complete before something.
 #[derive(Debug, Clone, Default)]

@@ -10,8 +10,8 @@
 
 use super::clock::Clock;
 use super::{Order, Seen, Stamp, remember};
-use crate::base::clock::VectorClock;
 use crate::base::ledger::{Asked, Op, Outcome, Waited};
+use crate::base::vector_clock::VectorClock;
 use crate::check::Assume;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;

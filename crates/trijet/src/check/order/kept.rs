@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 use super::{Order, Stamp, Thread};
-use crate::base::clock::VectorClock;
 use crate::base::id::LaneId;
+use crate::base::vector_clock::VectorClock;
 use crate::check::Threads;
 use std::collections::BTreeSet;
 

@@ -10,9 +10,9 @@
 
 use super::clock::Clock;
 use super::{Order, Seen, Stamp};
-use crate::base::clock::VectorClock;
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::{Op, StreamClass};
+use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
 
 /// Former streams, the last ones, whose numbers a new one tries to continue.

@@ -13,10 +13,10 @@
 
 use super::clock::Clock;
 use super::{Order, Stamp};
-use crate::base::clock::VectorClock;
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Op, OpKind, OrderedBy};
+use crate::base::vector_clock::VectorClock;
 use crate::check::hash::NumberMap;
 use smallvec::SmallVec;
 use std::sync::Arc;

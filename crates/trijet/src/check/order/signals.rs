@@ -14,9 +14,9 @@
 use super::clock::Clock;
 use super::handles::Handles;
 use super::{Order, Stamp};
-use crate::base::clock::VectorClock;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::Signalled;
+use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Host functions of a stream that may still set or wait. About as many can be pending (law A41).

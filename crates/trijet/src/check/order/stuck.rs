@@ -11,7 +11,7 @@
 
 use super::signals::{HostFn, Need, Set, State};
 use super::{Actor, Order};
-use crate::base::clock::VectorClock;
+use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
 
 /// A wait of a cycle, and what could answer it.

@@ -38,6 +38,7 @@ impl Core for CudaDriver {
         stream_synchronize(stream: StreamHandle) -> Result<()>;
         stream_query(stream: StreamHandle) -> Result<Readiness>;
         stream_wait(stream: StreamHandle, event: EventHandle) -> Result<()>;
+        stream_is_capturing(stream: StreamHandle) -> Result<bool>;
         event_create(device: DeviceId, timing: Timing) -> Result<EventHandle>;
         event_destroy(event: EventHandle) -> Result<()>;
         event_record(event: EventHandle, stream: StreamHandle) -> Result<()>;

@@ -172,6 +172,12 @@ pub trait Core: Debug + Send + Sync {
     /// What the driver reports.
     fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()>;
 
+    /// Whether the stream is being captured into a graph (law A33).
+    ///
+    /// # Errors
+    /// What the driver reports.
+    fn stream_is_capturing(&self, stream: StreamHandle) -> Result<bool>;
+
     /// Enqueues an operation. An allocation returns its memory, everything else `None`.
     ///
     /// # Errors

@@ -11,10 +11,10 @@ use super::threads::WallClock;
 use super::touches::Object;
 use super::turn::{Guard, Points, Switch};
 use super::{CostModel, HostDriver, Run, State};
-use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
+use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{
     CopySpans, EventHandle, Readiness, SourceOrder, StreamHandle, StreamKind,
 };

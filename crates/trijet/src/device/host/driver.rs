@@ -118,6 +118,11 @@ impl Core for HostDriver {
         Ok(())
     }
 
+    /// Host devices have no graphs.
+    fn stream_is_capturing(&self, _: StreamHandle) -> Result<bool> {
+        Ok(false)
+    }
+
     fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
         let mut state = self.begin(Verb::EventCreate, device)?;
         state.touch(Object::Pools, true);

@@ -4,11 +4,11 @@
 use super::engine::{Engine, Node, NodeId, Point, SPARES_MAX, Work};
 use super::refuse;
 use super::streams::{Kind, SlotId};
-use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::mutant;
 use crate::base::units::Nanos;
+use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{EventHandle, Timing};
 
 #[derive(Debug)]

@@ -4,11 +4,11 @@
 
 use super::engine::{self, Barrier, Engine, NodeId, Point};
 use super::refuse;
-use crate::base::clock::VectorClock;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::mutant;
 use crate::base::units::Nanos;
+use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{StreamHandle, StreamKind};
 use smallvec::SmallVec;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! A recorder's share in the activities of the engines: a tag for each operation, and their times on
-//! the recorder's clock.
+//! A tracer's share in the activities of the engines: a tag for each operation, and their times on
+//! the tracer's clock.
 //!
 //! The engines' clock is not the host's. Both are read at the begin and at the end, the one between
 //! two readings of the other; what the readings leave open, and how far the clocks went apart in
 //! between, is how far a time may be off.
 #![forbid(unsafe_code)]
 
-use super::callback;
+use super::calling;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{Op, Times};
 use crate::base::units::Nanos;
@@ -87,9 +87,9 @@ fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[Activity], map: &ClockM
     }
 }
 
-/// The noting of a driver, which ends with this at the latest.
+/// The collection of activities by a driver, which ends when this is dropped at the latest.
 #[derive(Debug)]
-pub(super) struct Noting {
+pub(super) struct Collection {
     driver: Arc<dyn Driver>,
     tags_given: AtomicU64,
     /// An operation's index in the ledger, and its tag.
@@ -105,7 +105,7 @@ fn profiler(driver: &dyn Driver) -> Result<&dyn Profiler> {
     })
 }
 
-impl Noting {
+impl Collection {
     /// # Errors
     /// As for [`Driver::activity_begin`].
     pub(super) fn begin(driver: &Arc<dyn Driver>) -> Result<Self> {
@@ -151,9 +151,9 @@ impl Noting {
     }
 }
 
-impl Drop for Noting {
+impl Drop for Collection {
     fn drop(&mut self) {
-        if !self.taken.load(Ordering::Relaxed) && !callback::inside() {
+        if !self.taken.load(Ordering::Relaxed) && !calling::inside() {
             // Nobody wants them any more, so nobody wants to know what went wrong with them.
             drop(profiler(&*self.driver).and_then(Profiler::activity_take));
         }

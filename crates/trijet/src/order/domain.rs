@@ -1,26 +1,26 @@
-//! A universe of lanes: all lanes of one loaded driver, over all its devices. Positions and waits
-//! cross devices, so there is one table for all of them.
+//! A domain: all lanes of one loaded driver, over all its devices. Positions and waits cross devices, so
+//! there is one table for all of them.
 #![forbid(unsafe_code)]
 
-use super::callback::{self, HostFns};
-use super::default::{Blocking, LegacyOrder};
-use super::lane::{LANES_MAX, Lane, LaneRef, Mark, Opening, Records};
-use super::noted::{calls_in, plain};
-use super::recorders::{Attached, Recorders};
-use super::recording::{Recording, TimesFrom};
-use super::thread;
-use super::timing::{Instants, Recorder};
+use super::gate::{Gate, GateStream};
+use super::host_fn::HostFns;
+use super::lane::{LANES_MAX, Lane, Opening, Records};
+use super::legacy::{Blocking, LegacyOrder};
+use super::mark::Mark;
 use super::track::Track;
 use crate::base::atomic::Pick;
-use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{OpKind, StreamClass};
 use crate::base::mutant;
 use crate::base::table::Table;
-use crate::check::Options;
-use crate::device::driver::{Driver, Readiness, StreamHandle};
+use crate::base::vector_clock::VectorClock;
+use crate::device::driver::{Driver, EventHandle, Readiness};
 use crate::device::memory::Memory;
+use crate::log::entry::{Log, calls_in, plain};
+use crate::log::instant::Instants;
+use crate::log::tracers::{Attached, Tracers};
+use crate::log::{calling, thread};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -78,25 +78,20 @@ enum Handed {
 type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u64, u32)>;
 
 /// All lanes of a driver.
-pub(crate) struct Universe {
-    pub(crate) id: u64,
-    pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) recorders: Arc<Recorders>,
+pub(crate) struct Domain {
+    pub(crate) gate: Arc<Gate>,
     pub(crate) host_fns: Arc<HostFns>,
-    /// The lanes that have been opened so far: a universe is opened for every run of an exploration.
+    /// The lanes that have been opened so far: a domain is opened for every run of an exploration.
     lanes: Table<Arc<Lane>>,
     /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
     retired: Mutex<Vec<Retired>>,
     fresh: Mutex<u32>,
     /// The lanes of default streams and their handles, by device and thread.
     defaults: Mutex<Defaults>,
-    /// Per device, the blocking lanes and what the legacy stream holds back.
-    around: Mutex<BTreeMap<DeviceId, Arc<Blocking>>>,
+    /// Per device, the blocking lanes and the barrier of the legacy stream.
+    legacy: Mutex<BTreeMap<DeviceId, Arc<Blocking>>>,
     /// The waits between lanes, one of which may be left out.
     waits: Pick,
-    /// Timed events for the next recording.
-    pub(crate) instants: Instants,
-    pub(crate) records: AtomicU64,
     pub(crate) over_waits: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
     /// Memory of the host that nobody holds: locking pages is dear, so it is kept. It may still be
@@ -104,9 +99,9 @@ pub(crate) struct Universe {
     pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
 }
 
-impl std::fmt::Debug for Universe {
+impl std::fmt::Debug for Domain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Universe").field("driver", &self.driver).finish_non_exhaustive()
+        f.debug_struct("Domain").field("driver", self.driver()).finish_non_exhaustive()
     }
 }
 
@@ -116,33 +111,60 @@ fn foreign(op: &'static str) -> Error {
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
-impl Universe {
+impl Domain {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let recorders = Arc::<Recorders>::default();
+        let tracers = Arc::<Tracers>::default();
         Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            driver,
-            host_fns: Arc::new(HostFns::new(&recorders)),
-            recorders,
+            host_fns: Arc::new(HostFns::new(&tracers)),
+            gate: Arc::new(Gate::new(Log {
+                domain: NEXT.fetch_add(1, Ordering::Relaxed),
+                driver,
+                tracers,
+                instants: Instants::default(),
+            })),
             lanes: Table::default(),
             retired: Mutex::default(),
             fresh: Mutex::new(0),
             defaults: Mutex::default(),
-            around: Mutex::default(),
+            legacy: Mutex::default(),
             waits: Pick::default(),
-            instants: Instants::default(),
-            records: AtomicU64::new(0),
             over_waits: AtomicU64::new(0),
             dropped: Mutex::default(),
             kept: Mutex::default(),
         })
     }
 
-    /// Refuses an object of another universe: its positions and handles mean something else here.
+    /// The number of the domain: no two have the same.
     #[inline]
-    pub(crate) fn own(&self, op: &'static str, universe: u64) -> Result<()> {
-        if universe == self.id { Ok(()) } else { Err(foreign(op)) }
+    pub(crate) fn id(&self) -> u64 {
+        self.gate.log.domain
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
+        &self.gate.log.driver
+    }
+
+    #[inline]
+    pub(crate) fn log(&self) -> &Log {
+        &self.gate.log
+    }
+
+    /// The number of lanes that have been opened so far.
+    pub(super) fn lane_count(&self) -> u32 {
+        *self.fresh.lock().expect("no panic under this lock")
+    }
+
+    /// Destroys an event of `device`.
+    pub(crate) fn destroy_event(&self, event: EventHandle, device: DeviceId) -> Result<()> {
+        self.log().tracers.note_gone(event, device);
+        self.driver().event_destroy(event)
+    }
+
+    /// Refuses an object of another domain: its positions and handles mean something else here.
+    #[inline]
+    pub(crate) fn own(&self, op: &'static str, domain: u64) -> Result<()> {
+        if domain == self.id() { Ok(()) } else { Err(foreign(op)) }
     }
 
     /// The lane of a number that was given out.
@@ -155,52 +177,51 @@ impl Universe {
     /// its numbers; returns it with the number of the streams that have had it.
     pub(crate) fn adopt(
         &self,
-        device: DeviceId,
-        stream: StreamHandle,
+        stream: GateStream,
         (class, records): (StreamClass, Records),
         owner: Option<u64>,
     ) -> Result<(LaneId, u64)> {
-        Ok(self.open(self.free_lane()?, (device, stream), (class, records), owner))
+        Ok(self.open(self.free_lane()?, stream, (class, records), owner))
     }
 
     /// The stream gets the lane.
     fn open(
         &self,
         Free { id, end, how }: Free,
-        (device, stream): (DeviceId, StreamHandle),
+        stream: GateStream,
         (class, records): (StreamClass, Records),
         owner: Option<u64>,
     ) -> (LaneId, u64) {
-        let begin = |recorders: &Attached, seq: u64| {
-            let at = (self.id, Position { lane: id, seq });
-            self.recorders.forget_stream(at.1);
-            if !recorders.is_empty() {
-                calls_in(&self.recorders);
+        let begin = |tracers: &Attached, seq: u64| {
+            let device = stream.device;
+            let at = (self.id(), Position { lane: id, seq });
+            self.log().tracers.forget_stream(at.1);
+            if !tracers.is_empty() {
+                calls_in(&self.log().tracers);
             }
-            for recorder in recorders {
+            for tracer in tracers {
                 if let (Some(end), Handed::Asked) = (&end, how) {
                     let kind = OpKind::Settled { event: end.event.0 };
-                    recorder.ledger.append(plain(kind, device, class, at));
+                    tracer.ledger.append(plain(kind, device, class, at));
                 }
-                recorder.ledger.append(plain(OpKind::Open, device, class, at));
+                tracer.ledger.append(plain(OpKind::Open, device, class, at));
             }
         };
-        let known = thread::with_known(self.id, VectorClock::clone);
+        let known = thread::with_known(self.id(), VectorClock::clone);
         let end = end.as_ref();
-        let opening = Opening { id, device, stream, class, records, owner, end, known: &known };
-        let tenancy = self.lane(id).open(&opening, &self.recorders, begin);
+        let opening = Opening { id, stream, class, records, owner, end, known: &known };
+        let tenancy = self.lane(id).open(&opening, &self.log().tracers, begin);
         (id, tenancy)
     }
 
     /// The lane of a default stream: one per stream, however many handles there are.
     pub(crate) fn adopt_default(
         &self,
-        device: DeviceId,
-        stream: StreamHandle,
+        stream: GateStream,
         kind: (StreamClass, Records),
         legacy: &LegacyOrder,
     ) -> Result<(LaneId, u64)> {
-        let key = (device, legacy.thread());
+        let key = (stream.device, legacy.thread());
         let one_more = |defaults: &mut Defaults| {
             let (lane, tenancy, handles) = defaults.get_mut(&key)?;
             *handles += 1;
@@ -217,7 +238,7 @@ impl Universe {
             self.retire(free.id, free.end);
             return Ok(found);
         }
-        let (lane, tenancy) = self.open(free, (device, stream), kind, legacy.thread());
+        let (lane, tenancy) = self.open(free, stream, kind, legacy.thread());
         defaults.insert(key, (lane, tenancy, 1));
         Ok((lane, tenancy))
     }
@@ -239,10 +260,10 @@ impl Universe {
         gone
     }
 
-    /// The order around the legacy stream of a device.
-    pub(crate) fn around(&self, device: DeviceId) -> Arc<Blocking> {
-        let mut around = self.around.lock().expect("no panic under this lock");
-        Arc::clone(around.entry(device).or_default())
+    /// The order among the blocking streams and the legacy stream of a device.
+    pub(crate) fn blocking(&self, device: DeviceId) -> Arc<Blocking> {
+        let mut legacy = self.legacy.lock().expect("no panic under this lock");
+        Arc::clone(legacy.entry(device).or_default())
     }
 
     /// A lane that no stream has. One whose end the calling thread knows is handed out again at once;
@@ -259,7 +280,7 @@ impl Universe {
         let retired = self.retired.lock().expect("no panic under this lock").clone();
         for (lane, end) in retired {
             let Some(mark) = &end else { continue };
-            if !matches!(self.driver.event_query(mark.event), Ok(Readiness::Ready)) {
+            if !matches!(self.gate.query_event(mark.device, mark.event), Ok(Readiness::Ready)) {
                 continue;
             }
             let same = |other: &Option<Arc<Mark>>| {
@@ -281,7 +302,7 @@ impl Universe {
     fn is_known(&self, end: &Option<Arc<Mark>>) -> bool {
         let Some(end) = end else { return true };
         mutant::on(26, "a lane is handed out before its work is complete")
-            || thread::with_known(self.id, |known| known.covers(end.position))
+            || thread::with_known(self.id(), |known| known.covers(end.position))
     }
 
     fn take_retired(&self, fits: impl Fn(&Option<Arc<Mark>>) -> bool) -> Option<Retired> {
@@ -312,7 +333,7 @@ impl Universe {
     #[cold]
     pub(crate) fn failed(&self, device: DeviceId, error: Error) -> Error {
         let device = error.device().unwrap_or(device);
-        self.note_loss(device, &error);
+        self.log().note_loss(device, &error);
         if error.is_loss() {
             self.host_fns.drop_pending(Some(device));
         }
@@ -335,7 +356,7 @@ impl Universe {
     pub(crate) fn counts(&self) -> OrderingCounts {
         OrderingCounts {
             waits: self.waits.count(),
-            records: self.records.load(Ordering::Relaxed),
+            records: self.gate.records.load(Ordering::Relaxed),
             over_waits: self.over_waits.load(Ordering::Relaxed),
         }
     }
@@ -360,58 +381,19 @@ impl Universe {
         self.dropped.lock().expect("no panic under this lock").clone()
     }
 
-    /// Records every lane of the universe from now on, `origin` being time zero of its device.
-    pub(crate) fn record_all(&self, origin: &LaneRef, from: TimesFrom) -> Result<()> {
-        let lanes = || (0..*self.fresh.lock().expect("no panic under this lock")).map(LaneId);
-        // A recording that nobody took ends here: it may have what only one can have.
-        let earlier = self.recorders.keep(None);
-        if let Some(earlier) = earlier {
-            lanes().for_each(|id| self.lane(id).detach(&earlier));
-        }
-        let recorder = Arc::new(Recorder::new(&self.driver, from)?);
-        origin.begin_recording(&recorder)?;
-        // In this order no stream is missed that opens meanwhile.
-        self.recorders.keep(Some(&recorder));
-        lanes().for_each(|id| self.lane(id).attach(&recorder));
-        Ok(())
-    }
-
-    /// Has a checker read along from now on.
-    pub(crate) fn check(&self, options: Options) -> Result<()> {
-        let recorder = self.recorders.check(options)?;
-        let fresh = *self.fresh.lock().expect("no panic under this lock");
-        (0..fresh).map(LaneId).for_each(|id| self.lane(id).attach(&recorder));
-        Ok(())
-    }
-
     /// Everything that the streams of a device hold, for who waits for all of it (law A10).
     pub(crate) fn known_on(&self, device: DeviceId) -> VectorClock {
-        let fresh = *self.fresh.lock().expect("no panic under this lock");
         let mut clock = VectorClock::new();
-        for id in (0..fresh).map(LaneId) {
+        for id in (0..self.lane_count()).map(LaneId) {
             self.lane(id).add_known(device, &mut clock);
         }
         clock
     }
-
-    /// Ends the recording of every lane and takes the records with their times. What was recorded
-    /// must be complete.
-    pub(crate) fn take_record(&self) -> Result<Recording> {
-        // Nobody records: there is nothing to be had, and no time in it.
-        let Some(recorder) = self.recorders.keep(None) else {
-            return Recorder::default().take(self);
-        };
-        let fresh = *self.fresh.lock().expect("no panic under this lock");
-        for id in (0..fresh).map(LaneId) {
-            self.lane(id).detach(&recorder);
-        }
-        recorder.take(self)
-    }
 }
 
-impl Drop for Universe {
+impl Drop for Domain {
     fn drop(&mut self) {
-        if callback::forked() {
+        if calling::forked() {
             return;
         }
         // The last stream is gone; what the driver has not called by now it may still call on

@@ -11,14 +11,13 @@
 //! other streams wait for is recorded at once.
 #![forbid(unsafe_code)]
 
-use super::lane::{LaneRef, State};
-use super::thread;
-use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
 use crate::base::mutant;
+use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, StreamHandle, StreamKind};
+use crate::log::thread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Which stream a lane stands for.
@@ -53,11 +52,11 @@ pub(crate) struct Blocking {
     /// Not held while a call may wait.
     turn: RwLock<()>,
     /// Never locked across a call of the driver.
-    order: Mutex<Around>,
+    order: Mutex<Order>,
 }
 
 #[derive(Debug, Default)]
-struct Around {
+struct Order {
     members: Vec<Member>,
     barrier: VectorClock,
     version: u64,
@@ -93,7 +92,7 @@ enum Held<'a> {
 }
 
 impl Blocking {
-    fn order(&self) -> MutexGuard<'_, Around> {
+    fn order(&self) -> MutexGuard<'_, Order> {
         self.order.lock().expect("no panic under this lock")
     }
 }
@@ -149,26 +148,21 @@ impl LegacyOrder {
         Turn { legacy: self, held }
     }
 
-    /// Law A13: takes the lane's turn and lets it know what comes before it.
-    pub(crate) fn turn(&self, lane: &LaneRef) -> Turn<'_> {
-        let turn = self.bare_turn();
-        if let Held::Member { .. } = turn.held {
-            return turn;
-        }
+    /// Law A13: everything that comes before an operation of the legacy stream. `add_vector` adds what
+    /// a blocking lane knows, and says whether its stream still has the lane. Called with the turn of
+    /// the legacy stream.
+    pub(super) fn before(
+        &self,
+        add_vector: impl Fn(LaneId, u64, &mut VectorClock) -> bool,
+    ) -> VectorClock {
         let mut knows = VectorClock::new();
         // Out of the lock: a lane's lock comes before this one elsewhere.
         let mut members = std::mem::take(&mut self.blocking.order().members);
-        members.retain(|(member, tenancy)| {
-            lane.universe.lane(*member).add_vector(*tenancy, &mut knows)
-        });
+        members.retain(|(member, tenancy)| add_vector(*member, *tenancy, &mut knows));
         let mut order = self.blocking.order();
         members.retain(|member| !order.members.contains(member));
         order.members.append(&mut members);
-        drop(order);
-        if !mutant::on(21, "the legacy stream learns nothing of the blocking ones") {
-            lane.lane().learn(&knows);
-        }
-        turn
+        knows
     }
 }
 
@@ -194,22 +188,21 @@ impl Turn<'_> {
         }
     }
 
-    /// What a record or a synchronisation of the stream stands for beside what the lane knows.
-    pub(super) fn at_end(&self, state: &mut State) {
-        if mutant::on(10, "the end of a blocking stream stands for the legacy stream") {
-            self.teach(state);
-        }
+    /// Whether the turn is that of the legacy stream.
+    pub(super) fn is_legacy(&self) -> bool {
+        matches!(self.held, Held::Legacy { .. })
     }
 
-    /// An operation was enqueued: what comes after it comes after the barrier.
-    pub(super) fn teach(&self, state: &mut State) {
+    /// An operation was enqueued: the operations after it in its lane come after the barrier. `seen` is
+    /// the version of the barrier that `vector` includes.
+    pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
         if matches!(self.held, Held::Member { .. })
             && !mutant::on(22, "a blocking stream does not see the barrier")
         {
             let order = self.legacy.blocking.order();
-            if state.barrier_seen != order.version {
-                state.vector.join(&order.barrier);
-                state.barrier_seen = order.version;
+            if *seen != order.version {
+                vector.join(&order.barrier);
+                *seen = order.version;
             }
         }
     }
@@ -227,10 +220,10 @@ impl Turn<'_> {
 
 impl Barrier {
     /// An operation was enqueued when this barrier stood; there may be a later one by now.
-    pub(super) fn teach(&self, state: &mut State) {
-        if self.version > state.barrier_seen {
-            state.vector.join(&self.clock);
-            state.barrier_seen = self.version;
+    pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
+        if self.version > *seen {
+            vector.join(&self.clock);
+            *seen = self.version;
         }
     }
 

@@ -5,7 +5,7 @@
 //! 1. A host function must not call the driver (law A28). A flag of the thread is up while one
 //!    runs, and every verb refuses with `InCallback` while it is.
 //! 2. After a context error the driver never runs pending functions (law A29). So the closure is
-//!    not given away: it stays in a slot that the universe also holds, and is dropped exactly
+//!    not given away: it stays in a slot that the domain also holds, and is dropped exactly
 //!    once, by the run or by `close()`.
 //! 3. A panic must not cross the driver's frames: it is caught, kept, and reported by the next
 //!    synchronisation.
@@ -16,75 +16,16 @@
 //! Imports: `base`, `device`. Imported by the lanes.
 #![forbid(unsafe_code)]
 
-use super::recorders::Recorders;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
 use crate::base::panic::caught;
 use crate::device::driver::HostFn;
-use crate::device::fork;
-use std::cell::{Cell, RefCell};
+use crate::log::calling::{self, At};
+use crate::log::tracers::Tracers;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// Refused calls of one host function that a record keeps.
-const REFUSED_MAX: usize = 16;
-
-thread_local! {
-    static INSIDE: Cell<Option<At>> = const { Cell::new(None) };
-    /// Calls that the host function made which runs on this thread.
-    static REFUSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Refuses a call that may reach the driver while this thread runs a host function, and in a child
-/// of `fork`.
-#[inline]
-pub(crate) fn refuse(op: &'static str) -> Result<()> {
-    if inside() { Err(refused(op)) } else { Ok(()) }
-}
-
-#[cold]
-fn refused(op: &'static str) -> Error {
-    if forked() {
-        return fork::refused(op);
-    }
-    REFUSED.with_borrow_mut(|calls| {
-        if calls.len() < REFUSED_MAX {
-            calls.push(op);
-        }
-    });
-    let cause = "called inside a host function, which must not call the driver";
-    Error::new(ErrorKind::InCallback, op, cause)
-}
-
-/// Whether this thread must not call the driver: it runs a host function at the moment, or the
-/// process is a child of `fork`.
-#[inline]
-pub(crate) fn inside() -> bool {
-    INSIDE.get().is_some() || forked()
-}
-
-/// Whether the process is a child of `fork`: then no lock may be taken either, since a thread that
-/// is not there any more may have it.
-#[inline]
-pub(crate) fn forked() -> bool {
-    fork::is_child()
-}
-
-/// The host function that this thread runs at the moment.
-#[inline]
-pub(crate) fn running() -> Option<At> {
-    INSIDE.get()
-}
-
-/// Where a host function stands.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct At {
-    pub(crate) position: Position,
-    pub(crate) device: DeviceId,
-    pub(crate) class: StreamClass,
-}
 
 /// A closure of the user.
 pub(crate) type UserFn = Box<dyn FnOnce() + Send>;
@@ -121,9 +62,9 @@ impl Slot {
     }
 }
 
-/// The pending host functions of a universe, and the panics of those that ran.
+/// The pending host functions of a domain, and the panics of those that ran.
 pub(crate) struct HostFns {
-    recorders: Arc<Recorders>,
+    tracers: Arc<Tracers>,
     pending: Mutex<Vec<(DeviceId, Slot)>>,
     panics: Mutex<Vec<Error>>,
 }
@@ -135,12 +76,8 @@ impl std::fmt::Debug for HostFns {
 }
 
 impl HostFns {
-    pub(crate) fn new(recorders: &Arc<Recorders>) -> Self {
-        Self {
-            recorders: Arc::clone(recorders),
-            pending: Mutex::default(),
-            panics: Mutex::default(),
-        }
+    pub(crate) fn new(tracers: &Arc<Tracers>) -> Self {
+        Self { tracers: Arc::clone(tracers), pending: Mutex::default(), panics: Mutex::default() }
     }
 
     /// What to hand to the driver of `device` so that it runs `run` once, and the slot to empty
@@ -165,12 +102,10 @@ impl HostFns {
             let Some(run) = run else { return };
             let position = Position { lane, seq: called.0.seq.load(Ordering::Relaxed) };
             let at = At { position, device, class };
-            INSIDE.set(Some(at));
-            let outcome = caught(run);
-            INSIDE.set(None);
-            this.recorders.note_ran(&at);
-            for call in REFUSED.take() {
-                this.recorders.note_refused(call, device, site);
+            let (outcome, refused) = calling::run_inside(at, || caught(run));
+            this.tracers.note_ran(&at);
+            for call in refused {
+                this.tracers.note_refused(call, device, site);
             }
             if let Err(words) = outcome {
                 let cause = format!("it panicked: {words}");

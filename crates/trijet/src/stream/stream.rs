@@ -1,19 +1,22 @@
-//! A stream: operations in the order in which they were enqueued (law A1).
+//! Streams: operations in the order in which they were enqueued (law A1).
 #![forbid(unsafe_code)]
 
-use super::callback::{self, UserFn};
-use super::default::{self, LegacyOrder, Origin};
-use super::device::Shared;
-use super::enqueue::Submission;
-use super::event::{Event, Ticket};
-use super::lane::{LaneRef, Mark, Records};
 use super::ready::{Point, Ready};
-use super::track::Use;
+use super::shared::Shared;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::base::mutant;
 use crate::device::driver::{Action, Driver, Readiness, StreamHandle, StreamKind};
 use crate::device::memory::{Memory, Span};
+use crate::log::calling;
+use crate::order::gate::{GateStream, Maker};
+use crate::order::host_fn::UserFn;
+use crate::order::lane::Records;
+use crate::order::lane_ref::LaneRef;
+use crate::order::legacy::{self, LegacyOrder, Origin};
+use crate::order::mark::Mark;
+use crate::order::submission::Submission;
+use crate::order::track::Use;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,11 +53,12 @@ pub(crate) struct Inner {
 
 impl Stream {
     pub(crate) fn new(device: &Arc<Shared>, origin: Origin, priority: i32) -> Result<Self> {
-        callback::refuse("stream create")?;
+        calling::refuse("stream create")?;
         let shared = Arc::clone(device);
-        let universe = Arc::clone(&shared.universe);
-        let opened = default::open(&*universe.driver, shared.id, origin, priority);
-        let stream = opened.map_err(|error| shared.failed(error))?;
+        let domain = Arc::clone(&shared.domain);
+        let opened = legacy::open(&**domain.driver(), shared.id, origin, priority);
+        let handle = opened.map_err(|error| shared.failed(error))?;
+        let stream = GateStream { device: shared.id, handle, maker: Maker::Library };
         let records = match origin {
             Origin::PerThread if mutant::on(24, "a per-thread stream is recorded on demand") => {
                 Records::OnDemand
@@ -62,23 +66,22 @@ impl Stream {
             Origin::PerThread => Records::AtOnce,
             Origin::Created(_) | Origin::Legacy => Records::OnDemand,
         };
-        let legacy = LegacyOrder::new(origin, &universe.around(shared.id));
+        let legacy = LegacyOrder::new(origin, &domain.blocking(shared.id));
         let kind = (origin.class(), records);
         let adopted = match (&legacy, origin) {
             (Some(legacy), Origin::Legacy | Origin::PerThread) => {
-                universe.adopt_default(shared.id, stream, kind, legacy)
+                domain.adopt_default(stream, kind, legacy)
             }
-            _ => universe.adopt(shared.id, stream, kind, None),
+            _ => domain.adopt(stream, kind, None),
         };
         let (id, tenancy) = adopted.inspect_err(|_| {
             // The error at hand says more than one of giving back what nobody used.
-            drop(destroy(&*universe.driver, origin, stream));
+            drop(destroy(&**domain.driver(), origin, handle));
         })?;
         if let Some(legacy) = &legacy {
             legacy.join(id, tenancy);
         }
-        let own = Arc::clone(universe.lane(id));
-        let lane = LaneRef { universe, id, lane: own, device: shared.id, stream, legacy };
+        let lane = LaneRef::new(domain, id, stream, legacy);
         Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
     }
 
@@ -102,17 +105,16 @@ impl Stream {
     /// The error of work that failed, a panic of a host function, or `Stalled`.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        callback::refuse("stream synchronize")?;
+        calling::refuse("stream synchronize")?;
         self.0.device.run_deferred();
         let lane = self.lane();
         let (vector, noted) = lane.known("stream synchronize", Location::caller())?;
         let device = self.device();
-        let synchronized =
-            device.watch_pool(false, || lane.driver().stream_synchronize(lane.stream));
-        synchronized.map_err(|error| noted.failed(error))?;
+        let synchronized = device.watch_pool(false, || lane.gate().synchronize_stream(lane.stream));
+        synchronized.map_err(|error| device.failed(error))?;
         noted.succeeded();
-        lane.universe.learn(&vector);
-        lane.universe.host_fns.take_panic()
+        lane.domain.learn(&vector);
+        lane.domain.host_fns.take_panic()
     }
 
     /// Whether everything enqueued so far is complete. Never blocks.
@@ -121,14 +123,14 @@ impl Stream {
     /// The error of work that failed.
     #[track_caller]
     pub fn query(&self) -> Result<Readiness> {
-        callback::refuse("stream query")?;
+        calling::refuse("stream query")?;
         let lane = self.lane();
         let (vector, noted) = lane.known("stream query", Location::caller())?;
-        let answer = lane.driver().stream_query(lane.stream);
-        let readiness = answer.map_err(|error| noted.failed(error))?;
+        let answer = lane.gate().query_stream(lane.stream);
+        let readiness = answer.map_err(|error| self.device().failed(error))?;
         if readiness == Readiness::Ready {
             noted.succeeded();
-            lane.universe.learn(&vector);
+            lane.domain.learn(&vector);
         }
         Ok(readiness)
     }
@@ -154,35 +156,13 @@ impl Stream {
         touches: &[(Span, Mode)],
         site: &'static Location<'static>,
     ) -> Result<()> {
-        callback::refuse("host function")?;
+        calling::refuse("host function")?;
         let lane = self.lane();
         let at = (lane.device, lane.id, lane.class());
-        let (slot, call) = lane.universe.host_fns.admit(at, site, run);
+        let (slot, call) = lane.domain.host_fns.admit(at, site, run);
         let action = Action::HostFn { run: &call, touches };
         let submission = Submission { slot: Some(&slot), ..self.submission(action, uses, site) };
         lane.enqueue(&submission).map(|_| ()).inspect_err(|_| slot.empty())
-    }
-
-    /// Makes future work of this stream wait for what `event` stands for at this call (law A7).
-    /// Rarely needed: the uses of buffers order themselves.
-    ///
-    /// # Errors
-    /// `InvalidValue` for an event of another driver; what the driver reports.
-    #[track_caller]
-    pub fn wait(&self, event: &Event) -> Result<()> {
-        callback::refuse("stream wait")?;
-        let waits = event.make_wait(self.lane(), Location::caller());
-        waits.map_err(|error| self.device().failed(error))
-    }
-
-    /// A ticket for everything enqueued so far, to be waited for on any thread.
-    ///
-    /// # Errors
-    /// What the driver reports.
-    pub fn ticket(&self) -> Result<Ticket> {
-        callback::refuse("ticket")?;
-        let mark = self.lane().mark().map_err(|error| self.device().failed(error))?;
-        Ok(Ticket::new(&self.0.device, mark))
     }
 
     /// A future of everything enqueued so far; what is enqueued later does not delay it. A panic
@@ -194,7 +174,7 @@ impl Stream {
     #[track_caller]
     pub fn ready(&self) -> Ready {
         let mark = || self.lane().mark().map_err(|error| self.device().failed(error));
-        let mark = callback::refuse("ready").and_then(|()| mark());
+        let mark = calling::refuse("ready").and_then(|()| mark());
         Ready::new(&self.0.device, mark.map(|mark| mark.map(Point::Mark)))
     }
 
@@ -268,13 +248,13 @@ impl Inner {
 fn is_last(lane: &LaneRef) -> bool {
     let is_default = |legacy: &&LegacyOrder| !matches!(legacy.origin, Origin::Created(_));
     let default = lane.legacy.as_ref().filter(is_default);
-    default.is_none_or(|legacy| lane.universe.leave_default(lane.device, legacy))
+    default.is_none_or(|legacy| lane.domain.leave_default(lane.device, legacy))
 }
 
 fn give_back(lane: &LaneRef, end: Result<Option<Arc<Mark>>>) -> [Result<()>; 2] {
     let created = Origin::Created(StreamKind::NonBlocking);
     let origin = lane.legacy.as_ref().map_or(created, |legacy| legacy.origin);
-    [lane.retire(end), destroy(lane.driver(), origin, lane.stream)]
+    [lane.retire(end), destroy(lane.driver(), origin, lane.stream.handle)]
 }
 
 /// Default streams stay.
@@ -287,10 +267,10 @@ fn destroy(driver: &dyn Driver, origin: Origin, stream: StreamHandle) -> Result<
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if callback::forked() || !is_last(&self.lane) {
+        if calling::forked() || !is_last(&self.lane) {
             return;
         }
-        let end = if callback::inside() { None } else { Some(self.lane.end()) };
+        let end = if calling::inside() { None } else { Some(self.lane.end()) };
         if let Some(end) = end
             && !end.as_ref().is_err_and(|error| !error.is_loss())
         {

@@ -1,91 +1,24 @@
-//! Enqueuing an operation: the one door to the driver.
+//! Enqueuing an operation.
 //!
 //! Most operations use memory that their own lane used last: they cost a look at its stamps, the lane's
-//! lock and the driver's call. What needs more (waits for other lanes, a record of the operation before,
-//! entries of a record) goes by the second way, and what may wait inside the driver by the third, see
-//! `waiting`.
+//! lock and the driver's call. An operation that needs more (waits for other lanes, a record of the
+//! operation before, entries of a trace) takes the second way, and one that may wait inside the driver
+//! the third, see `blocking_call`.
 #![forbid(unsafe_code)]
 
-use super::around::Aside;
-use super::callback::{self, Slot};
-use super::default::{LegacyOrder, Turn};
-use super::lane::{LaneRef, Marks, State};
-use super::thread;
-use super::track::{Needs, Use};
+use super::lane::State;
+use super::lane_ref::LaneRef;
+use super::mark::Marks;
+use super::prologue::Prologue;
+use super::submission::{Submission, stamp, stamp_late};
+use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::mutant;
 use crate::device::driver::{Action, AtReturn};
 use crate::device::memory::Memory;
-use std::panic::Location;
+use crate::log::{calling, thread};
 use std::sync::MutexGuard;
-
-/// One operation to be enqueued.
-#[derive(Debug)]
-pub(crate) struct Submission<'a> {
-    pub(crate) action: Action<'a>,
-    /// The tracks of its accesses, in the order of [`Action::each_access`]. An allocation uses the
-    /// memory that it will return.
-    pub(crate) uses: &'a [Use<'a>],
-    /// The chunk of a pipeline it belongs to.
-    pub(crate) chunk: Option<u64>,
-    /// Where it was enqueued.
-    pub(crate) site: &'static Location<'static>,
-    /// Is told the number of a host function before the driver has the function.
-    pub(crate) slot: Option<&'a Slot>,
-}
-
-impl Submission<'_> {
-    /// Whether the uses are those of the action.
-    fn agrees(&self) -> bool {
-        let mut uses = self.uses.iter();
-        let mut same = true;
-        self.action.each_access(|memory, range, mode| {
-            same &= uses.next().is_some_and(|used| {
-                used.mode == mode && used.range == range && range.end <= memory.bytes()
-            });
-        });
-        let new = usize::from(matches!(self.action, Action::Alloc { .. }));
-        same && uses.count() == new
-    }
-}
-
-/// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
-/// an operation has at most 64 accesses, those of a full batch.
-#[inline(always)]
-pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -> u64 {
-    let mut late = 0;
-    for (index, access) in uses.iter().enumerate() {
-        let read = matches!(at_return, AtReturn::SourcesRead | AtReturn::Staged);
-        if read && !access.mode.writes() {
-            continue;
-        }
-        if !access.track.stamp(&access.range, access.mode, position) {
-            late |= 1 << index;
-        }
-    }
-    late
-}
-
-/// Stamps what is left when no lane is locked.
-#[inline(always)]
-pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
-    if late != 0 || !left_out.is_empty() {
-        stamp_rest(uses, position, late, left_out);
-    }
-}
-
-#[inline(never)]
-fn stamp_rest(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
-    for (index, access) in uses.iter().enumerate() {
-        if !left_out.is_empty() {
-            access.track.leave_out(left_out);
-        }
-        if late & 1 << index != 0 {
-            access.track.stamp_ranged(&access.range, access.mode, position);
-        }
-    }
-}
 
 impl LaneRef {
     /// Enqueues one operation: waits for what its uses need of other lanes, submits it, and stamps
@@ -97,7 +30,7 @@ impl LaneRef {
         submission: &Submission<'_>,
     ) -> Result<(Position, Option<Memory>)> {
         debug_assert!(submission.agrees(), "{submission:?}");
-        callback::refuse(submission.action.label())?;
+        calling::refuse(submission.action.label())?;
         if let Some(simulation) = self.driver().simulation() {
             simulation.pause();
         }
@@ -109,7 +42,7 @@ impl LaneRef {
                     Ok(memory) => memory,
                     Err(error) => {
                         drop(state);
-                        return Err(self.universe.failed(self.device, error));
+                        return Err(self.domain.failed(self.device, error));
                     }
                 };
                 let position = self.count(&mut state);
@@ -122,7 +55,7 @@ impl LaneRef {
             alone = Some((crossed, state));
         }
         self.enqueue_among(submission, alone)
-            .map_err(|error| self.universe.failed(self.device, error))
+            .map_err(|error| self.domain.failed(self.device, error))
     }
 
     /// Whether an operation needs nothing of other lanes and nothing after it; then, whether two
@@ -137,7 +70,7 @@ impl LaneRef {
         let (mut crossed, mut foreign) = (false, false);
         for access in submission.uses {
             let track = access.track;
-            self.universe.own(action.label(), track.universe)?;
+            self.domain.own(action.label(), track.domain)?;
             if track.is_manual() {
                 continue;
             }
@@ -157,7 +90,7 @@ impl LaneRef {
         if let Some(slot) = submission.slot {
             slot.number(position.seq);
         }
-        self.driver().submit(self.stream, &submission.action).inspect_err(|_| {
+        self.gate().submit(self.stream, &submission.action).inspect_err(|_| {
             if mutant::on(6, "a refused operation leaves its stamp") {
                 stamp(submission.uses, position, AtReturn::Enqueued);
             }
@@ -173,7 +106,7 @@ impl LaneRef {
         if !mutant::on(5, "a lane does not know its own operations") {
             state.vector.raise(position);
         }
-        state.learn_of_thread(self.universe.id);
+        state.learn_of_thread(self.gate().log.domain);
         position
     }
 
@@ -202,40 +135,31 @@ impl LaneRef {
             self.marks(turn.as_ref(), &mut needs, &mut marks)?;
         }
         let mut state = held.unwrap_or_else(|| self.lane().lock());
-        let mut aside = Aside::default();
-        self.before(&mut state, submission, (&needs, &marks), &mut aside)?;
+        let mut prologue = Prologue::default();
+        self.before(&mut state, submission, (&needs, &marks), &mut prologue)?;
         if action.may_wait() || state.may_be_full(&self.lane.done) {
-            return self.enqueue_waiting((submission, crossed), (turn, state), &aside);
+            return self.enqueue_waiting((submission, crossed), (turn, state), &prologue);
         }
         let submitted = self.submit(&state, submission);
-        self.enqueued(&aside);
+        self.enqueued(&prologue);
         let memory = submitted?;
         // It is enqueued: whatever fails from here on, the memory is stamped.
         let position = self.count(&mut state);
         // An allocation gives memory at once and may leave nothing in the stream that could wait.
         let turn = turn.as_ref().filter(|_| !matches!(action, Action::Alloc { .. }));
         if let Some(turn) = turn {
-            turn.teach(&mut state);
+            let State { vector, barrier_seen, .. } = &mut *state;
+            turn.teach(vector, barrier_seen);
         }
         state.last_shared = crossed;
-        self.after(&mut state, submission, position, &aside);
+        self.after(&mut state, submission, position, &prologue);
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }
         let late = stamp(uses, position, action.at_return());
         drop(state);
-        stamp_late(uses, position, late, &aside.left_out);
+        stamp_late(uses, position, late, &prologue.left_out);
         Ok((position, memory))
-    }
-
-    #[inline(never)]
-    pub(super) fn take_turn<'a>(
-        &self,
-        legacy: &'a LegacyOrder,
-        op: &'static str,
-    ) -> Result<Turn<'a>> {
-        legacy.own(op)?;
-        Ok(legacy.turn(self))
     }
 
     /// Adds the foreign positions that an operation must come after, as far as the calling thread
@@ -248,7 +172,7 @@ impl LaneRef {
         let implied = |p: Position| p.lane == self.id;
         for access in *uses {
             let track = access.track;
-            self.universe.own(action.label(), track.universe)?;
+            self.domain.own(action.label(), track.domain)?;
             if track.is_manual() {
                 continue;
             }
@@ -267,7 +191,7 @@ impl LaneRef {
             }
         }
         if !needs.is_empty() {
-            thread::with_known(self.universe.id, |known| needs.retain(|p| !known.covers(*p)));
+            thread::with_known(self.gate().log.domain, |known| needs.retain(|p| !known.covers(*p)));
         }
         Ok(crossed)
     }

@@ -1,4 +1,4 @@
-//! A recorder: the ledger of some lanes with the times of its operations, from pairs of timed
+//! A tracer: the ledger of some lanes with the times of its operations, from pairs of timed
 //! events around each, or from what the engines did.
 //!
 //! The pair measures from the moment the operation was ready (its lane's earlier work and its
@@ -7,87 +7,19 @@
 //! host functions, of which CUPTI says nothing.
 #![forbid(unsafe_code)]
 
-use super::activity::Noting;
-use super::callback;
-use super::recording::{Recording, TimesFrom};
-use super::universe::Universe;
+use super::activity::Collection;
+use super::instant::{Instant, Instants};
+use super::reading::Reading;
+use super::trace::{TimesFrom, Trace};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::{Engine, Ledger, Named, Op, OpKind, Times};
 use crate::base::units::Nanos;
-use crate::device::driver::{Clock, Driver, EventHandle, StreamHandle, Timing};
+use crate::device::driver::{Clock, Driver, EventHandle};
 use crate::trace::file::{AboutDevice, TimeSource};
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-
-/// A timed event that is destroyed with its last holder.
-#[derive(Debug)]
-pub(crate) struct Instant {
-    driver: Arc<dyn Driver>,
-    device: DeviceId,
-    event: EventHandle,
-}
-
-impl Drop for Instant {
-    fn drop(&mut self) {
-        if callback::inside() {
-            return;
-        }
-        // Destroying never blocks (law A12); after a context error there is nothing to destroy.
-        drop(self.driver.event_destroy(self.event));
-    }
-}
-
-/// Events whose times have been read, to be recorded again: making one costs more than most
-/// operations that are timed.
-#[derive(Debug, Default)]
-pub(crate) struct Instants(Mutex<BTreeMap<DeviceId, Vec<Arc<Instant>>>>);
-
-impl Instants {
-    /// The most that are kept of a device.
-    const KEPT_MAX: usize = 4096;
-    /// How many a lane takes at once.
-    const TAKEN_MAX: usize = 64;
-
-    /// Notes the moment at which `stream` reaches this point, with one of `ready`, the lane's own.
-    pub(super) fn mark(
-        &self,
-        driver: &Arc<dyn Driver>,
-        (device, stream): (DeviceId, StreamHandle),
-        ready: &mut Vec<Arc<Instant>>,
-    ) -> Result<Arc<Instant>> {
-        if ready.is_empty()
-            && let Some(kept) = self.lock().get_mut(&device)
-        {
-            ready.extend(kept.drain(kept.len().saturating_sub(Self::TAKEN_MAX)..));
-        }
-        let instant = match ready.pop() {
-            Some(instant) => instant,
-            None => {
-                let event = driver.event_create(device, Timing::On)?;
-                Arc::new(Instant { driver: Arc::clone(driver), device, event })
-            }
-        };
-        driver.event_record(instant.event, stream)?;
-        Ok(instant)
-    }
-
-    /// Takes one whose time has been read, unless somebody else still holds it.
-    fn give_back(&self, instant: Arc<Instant>) {
-        if Arc::strong_count(&instant) == 1 {
-            let mut all = self.lock();
-            let kept = all.entry(instant.device).or_default();
-            if kept.len() < Self::KEPT_MAX {
-                kept.push(instant);
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<DeviceId, Vec<Arc<Instant>>>> {
-        self.0.lock().expect("no panic under this lock")
-    }
-}
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Numbers threads, allocations and signals from 1 in the order in which they appear. Their own
 /// numbers count over the process: a run that is repeated in it would give another record.
@@ -113,7 +45,7 @@ fn number_by_appearance(ops: &mut [Op]) {
 }
 
 /// The moments around an operation.
-pub(super) type Pair = (Arc<Instant>, Arc<Instant>);
+pub(crate) type Pair = (Arc<Instant>, Arc<Instant>);
 
 /// The times of an operation as they were taken: what they are on the clock of the record is worked
 /// out when that is taken.
@@ -127,37 +59,9 @@ struct Raw {
     pair: Option<Pair>,
 }
 
-/// A reading of the host's clock: the driver's own where it has one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Reading {
-    Driver(Nanos),
-    System(std::time::Instant),
-}
-
-impl Reading {
-    pub(crate) fn now(driver: &dyn Driver) -> Self {
-        match driver.simulation() {
-            Some(simulation) => Self::Driver(simulation.host_time()),
-            None => Self::System(std::time::Instant::now()),
-        }
-    }
-
-    fn since(self, zero: Self) -> Nanos {
-        match (self, zero) {
-            (Self::Driver(now), Self::Driver(zero)) => Nanos(now.0.saturating_sub(zero.0)),
-            (Self::System(now), Self::System(zero)) => {
-                let elapsed = now.saturating_duration_since(zero).as_nanos();
-                Nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
-            }
-            // A driver has a clock of its own always or never.
-            _ => Nanos(0),
-        }
-    }
-}
-
 /// The records of the lanes that it is attached to.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder {
+pub(crate) struct Tracer {
     pub(crate) ledger: Ledger,
     /// Only the order of the calls is of interest: nothing gets a time.
     untimed: bool,
@@ -168,47 +72,47 @@ pub(crate) struct Recorder {
     /// Why an operation has no time: the first failure.
     failed: Mutex<Option<Error>>,
     /// What the engines do, if that gives the times.
-    noting: Option<Noting>,
+    collection: Option<Collection>,
     /// Why it does not, although somebody asked for it.
     instead: Option<String>,
     zero: OnceLock<Zero>,
 }
 
-/// A recorder at a lane. The times of the lane's operations stay here, under its lock, until the two
+/// A tracer at a lane. The times of the lane's operations stay here, under its lock, until the two
 /// part.
 #[derive(Debug)]
-pub(super) struct AtLane {
-    recorder: Arc<Recorder>,
+pub(crate) struct AtLane {
+    tracer: Arc<Tracer>,
     raw: Vec<Raw>,
 }
 
 impl AtLane {
-    pub(super) fn new(recorder: Arc<Recorder>) -> Self {
-        Self { recorder, raw: Vec::new() }
+    pub(crate) fn new(tracer: Arc<Tracer>) -> Self {
+        Self { tracer, raw: Vec::new() }
     }
 
-    pub(super) fn is(&self, recorder: &Arc<Recorder>) -> bool {
-        Arc::ptr_eq(&self.recorder, recorder)
+    pub(crate) fn is(&self, tracer: &Arc<Tracer>) -> bool {
+        Arc::ptr_eq(&self.tracer, tracer)
     }
 
     /// An operation was enqueued while the host was in the call, between two moments, if any.
-    pub(super) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<Pair>) {
+    pub(crate) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<Pair>) {
         self.raw.push(Raw { op, called, pair });
     }
 }
 
 impl Deref for AtLane {
-    type Target = Recorder;
+    type Target = Tracer;
 
-    fn deref(&self) -> &Recorder {
-        &self.recorder
+    fn deref(&self) -> &Tracer {
+        &self.tracer
     }
 }
 
 impl Drop for AtLane {
     fn drop(&mut self) {
         if !self.raw.is_empty() {
-            let mut raw = self.recorder.raw.lock().expect("no panic under this lock");
+            let mut raw = self.tracer.raw.lock().expect("no panic under this lock");
             raw.append(&mut self.raw);
         }
     }
@@ -222,18 +126,18 @@ struct Zero {
     error: Nanos,
 }
 
-impl Recorder {
-    /// A recorder with times from `from`.
+impl Tracer {
+    /// A tracer with times from `from`.
     ///
     /// # Errors
     /// `Unsupported` when nothing tells what the engines do, and that was insisted on.
     pub(crate) fn new(driver: &Arc<dyn Driver>, from: TimesFrom) -> Result<Self> {
-        let noting = match from {
+        let collection = match from {
             TimesFrom::Events => return Ok(Self::default()),
-            TimesFrom::ActivityIfThere | TimesFrom::Activity => Noting::begin(driver),
+            TimesFrom::ActivityIfThere | TimesFrom::Activity => Collection::begin(driver),
         };
-        match noting {
-            Ok(noting) => Ok(Self { noting: Some(noting), ..Self::default() }),
+        match collection {
+            Ok(collection) => Ok(Self { collection: Some(collection), ..Self::default() }),
             Err(error)
                 if from == TimesFrom::ActivityIfThere && error.kind() == ErrorKind::Unsupported =>
             {
@@ -243,7 +147,7 @@ impl Recorder {
         }
     }
 
-    /// A recorder that gives nothing times.
+    /// A tracer that gives nothing times.
     pub(crate) fn untimed(ledger: Ledger) -> Self {
         Self { ledger, untimed: true, ..Self::default() }
     }
@@ -253,23 +157,28 @@ impl Recorder {
         !self.untimed
     }
 
-    /// Makes `origin`, which was noted after `before`, time zero of the device, unless it has one.
+    /// Whether the first device has its time zero.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.zero.get().is_some()
+    }
+
+    /// Makes `origin` time zero of the device, unless it has one. The event was recorded after
+    /// `before`, and is complete if no device had its time zero before.
     ///
     /// # Errors
-    /// As for a wait for what the stream holds: the host's clock is set when time zero has come.
+    /// What the profiler reports.
     pub(crate) fn begin(
         &self,
+        driver: &dyn Driver,
         device: DeviceId,
         origin: &Arc<Instant>,
         before: Reading,
     ) -> Result<()> {
         if self.zero.get().is_none() {
-            let driver = &*origin.driver;
-            driver.event_synchronize(origin.event)?;
             let reading = Reading::now(driver);
             self.zero.get_or_init(|| Zero { reading, error: reading.since(before) });
-            if let Some(noting) = &self.noting {
-                noting.synchronize(|| self.at(Reading::now(driver)))?;
+            if let Some(collection) = &self.collection {
+                collection.synchronize(|| self.at(Reading::now(driver)))?;
             }
         }
         let mut origins = self.origins.lock().expect("no panic under this lock");
@@ -288,19 +197,19 @@ impl Recorder {
     }
 
     /// Whether it wants the pair of events around an operation of `engine`.
-    pub(super) fn wants_pair(&self, engine: Engine) -> bool {
-        self.is_timed() && (self.noting.is_none() || engine == Engine::Host)
+    pub(crate) fn wants_pair(&self, engine: Engine) -> bool {
+        self.is_timed() && (self.collection.is_none() || engine == Engine::Host)
     }
 
     /// The tag for an operation, if it wants the engines' times.
-    pub(super) fn tag(&self) -> Option<u64> {
-        self.noting.as_ref().map(Noting::tag)
+    pub(crate) fn tag(&self) -> Option<u64> {
+        self.collection.as_ref().map(Collection::tag)
     }
 
-    /// An operation was enqueued under a tag of this recorder.
-    pub(super) fn bears(&self, op: usize, tag: u64) {
-        if let Some(noting) = &self.noting {
-            noting.bears(op, tag);
+    /// An operation was enqueued under a tag of this tracer.
+    pub(crate) fn bears(&self, op: usize, tag: u64) {
+        if let Some(collection) = &self.collection {
+            collection.bears(op, tag);
         }
     }
 
@@ -324,9 +233,7 @@ impl Recorder {
 
     /// Takes the records with their times. It has left its lanes, and everything recorded is
     /// complete. Events that have told theirs are free for the next recording.
-    pub(crate) fn take(&self, universe: &Universe) -> Result<Recording> {
-        let Universe { driver, instants, .. } = universe;
-        let driver = &**driver;
+    pub(crate) fn take(&self, driver: &dyn Driver, instants: &Instants) -> Result<Trace> {
         if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
             return Err(error);
         }
@@ -354,13 +261,13 @@ impl Recorder {
         }
         let mut error = self.zero.get().map_or(Nanos(0), |zero| zero.error);
         let mut lost = 0;
-        if let Some(noting) = &self.noting {
-            (error, lost) = noting.take(&mut ops, || self.at(Reading::now(driver)))?;
+        if let Some(collection) = &self.collection {
+            (error, lost) = collection.take(&mut ops, || self.at(Reading::now(driver)))?;
         }
         let (times, devices) = self.about(driver, &origins)?;
         let works = |op: &&Op| op.kind.is_work() && op.engine != Engine::None;
         let untimed = ops.iter().filter(works).filter(|op| op.times.is_none());
-        Ok(Recording {
+        Ok(Trace {
             times,
             clock_error: error,
             untimed: untimed.count(),
@@ -382,7 +289,9 @@ impl Recorder {
         for device in origins.keys() {
             let info = driver.device_info(*device)?;
             times = match info.clock {
-                _ if self.noting.is_some() => TimeSource::Activity,
+                Clock::Device | Clock::Processor | Clock::Model if self.collection.is_some() => {
+                    TimeSource::Activity
+                }
                 Clock::Device => TimeSource::EventPairs,
                 Clock::Processor => TimeSource::HostClock,
                 Clock::Model => TimeSource::Model,
@@ -391,55 +300,5 @@ impl Recorder {
             devices.push(AboutDevice { device: device.0, name, driver });
         }
         Ok((times, devices))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::base::error::Result;
-    use crate::base::ledger::OpKind;
-    use crate::device::{Executor, HostConfig, Order};
-    use crate::stream::device::Device;
-    use crate::stream::signal::Signal;
-
-    /// What a record calls a thread or an allocation does not depend on what the process did before.
-    #[test]
-    fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
-        for round in 0..3 {
-            let executor = Executor::Virtual(Order::Greedy);
-            let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
-            let stream = device.stream()?;
-            let earlier = stream.alloc::<u8>(8 + round)?;
-            device.record(&stream)?;
-            let mut x = stream.alloc::<u8>(8)?;
-            std::thread::scope(|scope| {
-                let fill = || stream.fill_bytes(&mut x, 1);
-                scope.spawn(fill).join().expect("no panic")
-            })?;
-            drop((x, earlier));
-            device.synchronize()?;
-            let ops = device.take_record()?;
-            let seen = ops.iter().flat_map(|op| op.accesses.iter().map(|a| (op.thread, a.block.0)));
-            assert_eq!(seen.collect::<Vec<_>>(), [(1, 1), (2, 1), (1, 1), (1, 2)], "{round}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn a_record_numbers_signals_by_appearance() -> Result<()> {
-        for round in 0..3 {
-            let device = Device::host(HostConfig::default())?.remove(0);
-            let stream = device.stream()?;
-            device.record(&stream)?;
-            let signals = [device.signal(), device.signal()];
-            signals.iter().rev().for_each(Signal::set);
-            let ops = device.take_record()?;
-            let seen = ops.iter().filter_map(|op| match op.kind {
-                OpKind::Signal { signal, .. } => Some(signal),
-                _ => None,
-            });
-            assert_eq!(seen.collect::<Vec<_>>(), [1, 2], "{round}");
-        }
-        Ok(())
     }
 }

@@ -3,43 +3,39 @@
 //! stands for, and marked when it has succeeded.
 #![forbid(unsafe_code)]
 
-use super::callback::At;
-use super::enqueue::Submission;
-use super::lane::{LaneRef, State};
-use super::recorders::Recorders;
+use super::calling::At;
+use super::instant::Instants;
+use super::names::NOWHERE;
+use super::reading::Reading;
 use super::thread;
-use super::timing::{Instant, Reading, Recorder};
-use super::track::Use;
-use super::universe::Universe;
-use crate::base::error::{Error, Result};
-use crate::base::id::{DeviceId, LaneId, Position};
+use super::tracer::Tracer;
+use super::tracers::Tracers;
+use crate::base::error::Error;
+use crate::base::id::{DeviceId, Position};
 use crate::base::ledger::{
-    Access, Accesses, Declared, Engine, HostCall, Op, OpKind, Outcome, StreamClass, Waited,
+    Access, Engine, HostCall, Named, Op, OpKind, Outcome, StreamClass, Waited,
 };
-use crate::device::driver::EventHandle;
+use crate::device::driver::{Driver, EventHandle};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 
-/// The position of what is in no lane.
-pub(super) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
-
 thread_local! {
     static FAREWELL: RefCell<Farewell> = RefCell::default();
     /// The records of the thread's last entry, which `FAREWELL` keeps from being at another place.
-    static LAST: Cell<*const Recorders> = const { Cell::new(std::ptr::null()) };
+    static LAST: Cell<*const Tracers> = const { Cell::new(std::ptr::null()) };
 }
 
 /// Tells the records that have calls of this thread when it ends.
 #[derive(Default)]
-struct Farewell(Vec<Weak<Recorders>>);
+struct Farewell(Vec<Weak<Tracers>>);
 
 impl Drop for Farewell {
     fn drop(&mut self) {
-        for recorders in self.0.iter().filter_map(Weak::upgrade) {
-            recorders.note(|| Op {
+        for tracers in self.0.iter().filter_map(Weak::upgrade) {
+            tracers.note(|| Op {
                 thread: thread::number(),
                 ..Op::new(OpKind::ThreadGone, Engine::None, DeviceId(0), NOWHERE)
             });
@@ -49,21 +45,21 @@ impl Drop for Farewell {
 
 /// The calling thread has a call in these records.
 #[inline]
-pub(super) fn calls_in(recorders: &Arc<Recorders>) {
-    let place = Arc::as_ptr(recorders);
+pub(crate) fn calls_in(tracers: &Arc<Tracers>) {
+    let place = Arc::as_ptr(tracers);
     if LAST.replace(place) != place {
-        say_farewell_to(recorders);
+        say_farewell_to(tracers);
     }
 }
 
 #[cold]
-fn say_farewell_to(recorders: &Arc<Recorders>) {
+fn say_farewell_to(tracers: &Arc<Tracers>) {
     // A thread that is ending may still call, from the destructors of its values.
     let known = FAREWELL.try_with(|farewell| {
         let Farewell(all) = &mut *farewell.borrow_mut();
-        if !all.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(recorders))) {
+        if !all.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(tracers))) {
             all.retain(|other| other.strong_count() > 0);
-            all.push(Arc::downgrade(recorders));
+            all.push(Arc::downgrade(tracers));
         }
     });
     known.unwrap_or(());
@@ -75,38 +71,43 @@ pub(crate) struct Begun(Reading);
 
 /// A wait in the records, while somebody records.
 #[must_use = "a wait that succeeds has to be marked"]
-pub(crate) struct Noted<'a> {
-    places: SmallVec<[(Arc<Recorder>, usize); 1]>,
-    universe: &'a Universe,
-    device: DeviceId,
+pub(crate) struct HostWait<'a> {
+    places: SmallVec<[(Arc<Tracer>, usize); 1]>,
+    driver: &'a dyn Driver,
     succeeded: bool,
 }
 
-impl Noted<'_> {
+impl HostWait<'_> {
     /// The wait succeeded: its thread knows from now on.
     pub(crate) fn succeeded(mut self) {
         self.succeeded = true;
     }
-
-    /// The wait ended with an error.
-    pub(crate) fn failed(&self, error: Error) -> Error {
-        self.universe.failed(self.device, error)
-    }
 }
 
-impl Drop for Noted<'_> {
+impl Drop for HostWait<'_> {
     fn drop(&mut self) {
         if self.places.is_empty() {
             return;
         }
-        let now = Reading::now(&*self.universe.driver);
-        for (recorder, index) in &self.places {
-            recorder.ledger.settle(*index, self.succeeded.then(|| recorder.at(now)));
+        let now = Reading::now(self.driver);
+        for (tracer, index) in &self.places {
+            tracer.ledger.settle(*index, self.succeeded.then(|| tracer.at(now)));
         }
     }
 }
 
-impl Universe {
+/// The log of a domain: its tracers, and what their entries need.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// The number of the domain.
+    pub(crate) domain: u64,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) tracers: Arc<Tracers>,
+    /// Timed events for the next trace.
+    pub(crate) instants: Instants,
+}
+
+impl Log {
     /// The calling thread waits or asks for work of `device`, up to `position` in a stream.
     #[inline]
     pub(crate) fn note_sync(
@@ -114,22 +115,24 @@ impl Universe {
         what: Waited,
         (device, class, position): (DeviceId, StreamClass, Option<Position>),
         site: &'static Location<'static>,
-    ) -> Noted<'_> {
-        let recorders = self.recorders.of_calls();
-        let mut noted = Noted { places: SmallVec::new(), universe: self, device, succeeded: false };
-        if recorders.is_empty() {
+    ) -> HostWait<'_> {
+        let tracers = self.tracers.of_calls();
+        let driver = &*self.driver;
+        let mut noted = HostWait { places: SmallVec::new(), driver, succeeded: false };
+        if tracers.is_empty() {
             return noted;
         }
-        calls_in(&self.recorders);
+        calls_in(&self.tracers);
         let now = Reading::now(&*self.driver);
         let kind = OpKind::Sync { what, outcome: Outcome::Pending };
-        for recorder in recorders {
-            let mut op = plain(kind.clone(), device, class, (self.id, position.unwrap_or(NOWHERE)));
-            op.call = recorder.call((now, now));
+        for tracer in tracers {
+            let mut op =
+                plain(kind.clone(), device, class, (self.domain, position.unwrap_or(NOWHERE)));
+            op.call = tracer.call((now, now));
             op.site = Some(site.into());
             op.label = Cow::Borrowed("sync");
-            let index = recorder.ledger.append(op);
-            noted.places.push((recorder, index));
+            let index = tracer.ledger.append(op);
+            noted.places.push((tracer, index));
         }
         noted
     }
@@ -155,7 +158,7 @@ impl Universe {
     /// A call of the host begins that is in no stream; `None` while nobody records.
     #[inline]
     pub(crate) fn begin_call(&self) -> Option<Begun> {
-        self.recorders.is_on().then(|| Begun(Reading::now(&*self.driver)))
+        self.tracers.is_on().then(|| Begun(Reading::now(&*self.driver)))
     }
 
     /// It is over. `describe` says what it was.
@@ -167,19 +170,14 @@ impl Universe {
         describe: impl Fn(&mut Op),
     ) {
         let span = (begin, Reading::now(&*self.driver));
-        calls_in(&self.recorders);
-        for recorder in self.recorders.of_calls() {
-            let mut op = plain(kind.clone(), device, StreamClass::NonBlocking, (self.id, NOWHERE));
-            op.call = recorder.call(span);
+        calls_in(&self.tracers);
+        for tracer in self.tracers.of_calls() {
+            let mut op =
+                plain(kind.clone(), device, StreamClass::NonBlocking, (self.domain, NOWHERE));
+            op.call = tracer.call(span);
             describe(&mut op);
-            recorder.ledger.append(op);
+            tracer.ledger.append(op);
         }
-    }
-
-    /// Destroys an event of `device`.
-    pub(super) fn destroy(&self, event: EventHandle, device: DeviceId) -> Result<()> {
-        self.recorders.note_gone(event, device);
-        self.driver.event_destroy(event)
     }
 
     /// A call reported `error`: if that is the loss of the context, it is part of the record.
@@ -195,10 +193,10 @@ impl Universe {
     }
 }
 
-impl Recorders {
+impl Tracers {
     /// The event is about to be destroyed: from then on its handle may be another one's.
-    pub(super) fn note_gone(&self, event: EventHandle, device: DeviceId) {
-        self.forget_event(event.0);
+    pub(crate) fn note_gone(&self, event: EventHandle, device: DeviceId) {
+        self.names.remove(Named::Event(event.0), NOWHERE);
         let kind = OpKind::Gone { event: event.0 };
         self.note(|| Op {
             thread: thread::number(),
@@ -207,7 +205,7 @@ impl Recorders {
     }
 
     /// A host function has returned.
-    pub(super) fn note_ran(&self, at: &At) {
+    pub(crate) fn note_ran(&self, at: &At) {
         self.note(|| Op {
             stream: at.class,
             thread: thread::number(),
@@ -216,7 +214,7 @@ impl Recorders {
     }
 
     /// A host function, enqueued at `site`, made a call of this crate, which was refused.
-    pub(super) fn note_refused(
+    pub(crate) fn note_refused(
         &self,
         call: &'static str,
         device: DeviceId,
@@ -231,75 +229,18 @@ impl Recorders {
     }
 }
 
-/// What an operation uses, for its entry.
-pub(super) fn accesses(uses: &[Use<'_>]) -> Accesses {
-    let mut accesses = Accesses::new();
-    for used in uses {
-        accesses.push(used.track.access(used.range.clone(), used.mode));
-    }
-    accesses
-}
-
 /// A record of an event call.
-pub(super) fn plain(
+pub(crate) fn plain(
     kind: OpKind,
     device: DeviceId,
     stream: StreamClass,
-    (universe, position): (u64, Position),
+    (domain, position): (u64, Position),
 ) -> Op {
     Op {
         stream,
         label: Cow::Borrowed("event"),
         thread: thread::number(),
-        thread_known: thread::written(universe),
+        thread_known: thread::written(domain),
         ..Op::new(kind, Engine::None, device, position)
-    }
-}
-
-impl LaneRef {
-    /// The moment at which the stream reaches this point.
-    pub(super) fn instant(&self, state: &mut State) -> Result<Arc<Instant>> {
-        let Universe { instants, driver, .. } = &*self.universe;
-        instants.mark(driver, (self.device, self.stream), &mut state.instants)
-    }
-
-    /// Records this lane from now on. It gives time zero of its device, if nobody did.
-    pub(crate) fn begin_recording(&self, recorder: &Arc<Recorder>) -> Result<()> {
-        let mut state = self.lane().lock();
-        let before = Reading::now(self.driver());
-        let origin = self.instant(&mut state)?;
-        drop(state);
-        recorder.begin(self.device, &origin, before)?;
-        self.lane().attach(recorder);
-        Ok(())
-    }
-
-    /// Ends a recording of this lane.
-    pub(crate) fn end_recording(&self, recorder: &Arc<Recorder>) {
-        self.lane().detach(recorder);
-    }
-
-    /// The entry of an operation.
-    #[inline]
-    pub(super) fn op(&self, submission: &Submission<'_>, position: Position) -> Op {
-        let action = &submission.action;
-        calls_in(&self.universe.recorders);
-        Op {
-            stream: self.class(),
-            accesses: accesses(submission.uses),
-            bytes: action.bytes(),
-            label: Cow::Borrowed(action.label()),
-            chunk: submission.chunk,
-            site: Some(submission.site.into()),
-            thread: thread::number(),
-            thread_known: thread::written(self.universe.id),
-            kind: action.kind(),
-            engine: action.engine(),
-            device: self.device,
-            position,
-            declared: Declared::All,
-            call: None,
-            times: None,
-        }
     }
 }

@@ -1,25 +1,25 @@
-//! The thread vector: what the calling host thread knows to be complete, per universe of lanes.
+//! The thread vector: what the calling host thread knows to be complete, per domain of lanes.
 //! Raised by this thread's own synchronisations, successful queries and ticket waits (law A11: a
 //! host sync orders the calling thread only). Work that the thread enqueues from then on begins
 //! after all of it (law A2), so no wait is needed.
 #![forbid(unsafe_code)]
 
-use crate::base::clock::VectorClock;
 use crate::base::id::Position;
 use crate::base::mutant;
+use crate::base::vector_clock::VectorClock;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Universes a thread remembers. Forgetting one only costs a wait that was not needed.
-const UNIVERSES_MAX: usize = 16;
+const DOMAINS_MAX: usize = 16;
 
 thread_local! {
     /// Names what this thread knows: no two states of knowledge have the same number, and 0 is
     /// knowing nothing.
     static VERSION: Cell<u64> = const { Cell::new(0) };
     static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
-    /// What the thread knew of a universe, by version, as records have it: most records of a thread
+    /// What the thread knew of a domain, by version, as records have it: most records of a thread
     /// have the same.
     static WRITTEN: RefCell<(u64, u64, Known)> = const { RefCell::new((0, 0, None)) };
     static NUMBER: u64 = {
@@ -31,8 +31,8 @@ thread_local! {
 /// Positions that a thread knows to be complete, shared by its records; `None` for none.
 pub(crate) type Known = Option<Arc<[Position]>>;
 
-/// What the thread knows of `universe`, for the ledger.
-pub(crate) fn written(universe: u64) -> Known {
+/// What the thread knows of `domain`, for the ledger.
+pub(crate) fn written(domain: u64) -> Known {
     let version = version();
     if version == 0 {
         return None;
@@ -43,12 +43,12 @@ pub(crate) fn written(universe: u64) -> Known {
     };
     let written = WRITTEN.try_with(|written| {
         let mut written = written.borrow_mut();
-        if (written.0, written.1) != (version, universe) {
-            *written = (version, universe, with_known(universe, read));
+        if (written.0, written.1) != (version, domain) {
+            *written = (version, domain, with_known(domain, read));
         }
         written.2.clone()
     });
-    written.unwrap_or_else(|_| with_known(universe, read))
+    written.unwrap_or_else(|_| with_known(domain, read))
 }
 
 /// The number of the calling thread, for the ledger.
@@ -62,21 +62,21 @@ pub(crate) fn version() -> u64 {
     VERSION.get()
 }
 
-/// Looks at what the thread knows of `universe`.
-pub(crate) fn with_known<R>(universe: u64, look: impl FnOnce(&VectorClock) -> R) -> R {
+/// Looks at what the thread knows of `domain`.
+pub(crate) fn with_known<R>(domain: u64, look: impl FnOnce(&VectorClock) -> R) -> R {
     static NOTHING: VectorClock = VectorClock::new();
     let mut look = Some(look);
     let mut once = |known: &VectorClock| look.take().map(|look| look(known));
     // A buffer may be dropped by the destructor of another thread-local value, after this one.
     let seen = KNOWN.try_with(|all| {
         let all = all.borrow();
-        once(all.iter().find(|(id, _)| *id == universe).map_or(&NOTHING, |(_, clock)| clock))
+        once(all.iter().find(|(id, _)| *id == domain).map_or(&NOTHING, |(_, clock)| clock))
     });
     seen.unwrap_or_else(|_| once(&NOTHING)).expect("called once: an error means it was not called")
 }
 
 /// The thread now knows everything in `observed` to be complete.
-pub(crate) fn learn(universe: u64, observed: &VectorClock) {
+pub(crate) fn learn(domain: u64, observed: &VectorClock) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     VERSION.set(NEXT.fetch_add(1, Ordering::Relaxed));
     let mut more = VectorClock::new();
@@ -92,14 +92,14 @@ pub(crate) fn learn(universe: u64, observed: &VectorClock) {
     KNOWN
         .try_with(|all| {
             let mut all = all.borrow_mut();
-            if let Some((_, clock)) = all.iter_mut().find(|(id, _)| *id == universe) {
+            if let Some((_, clock)) = all.iter_mut().find(|(id, _)| *id == domain) {
                 clock.join(observed);
                 return;
             }
-            if all.len() == UNIVERSES_MAX {
+            if all.len() == DOMAINS_MAX {
                 all.remove(0);
             }
-            all.push((universe, observed.clone()));
+            all.push((domain, observed.clone()));
         })
         .unwrap_or(());
 }

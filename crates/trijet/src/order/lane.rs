@@ -7,7 +7,7 @@
 //! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that nobody else is held up by
 //! them. Their operation gets its number when the call has returned; what it follows was noted before
 //! the call. What other threads enqueue meanwhile, in this lane or in another one, may come before it
-//! or after it, and nothing is claimed of that: see `waiting`.
+//! or after it, and nothing is claimed of that: see `blocking_call`.
 //!
 //! *Tenancies.* A lane serves one stream after the other, and its numbers go on. Numbers up to
 //! `State::base` belong to earlier streams. One mark, recorded at the end of the last of them, answers
@@ -17,25 +17,27 @@
 //! previous operation touched memory that two lanes use, that previous one is recorded first; a
 //! consumer that comes earlier records by itself. A program on one lane records nothing.
 //!
-//! Imports: `base`, `device`. Imported by everything that enqueues.
+//! Imports: `base`, `device`, `log`.
 #![forbid(unsafe_code)]
 
-use super::callback;
-use super::default::LegacyOrder;
-use super::noted::plain;
-use super::recorders::{Attached, Recorders};
-use super::thread;
-use super::timing::{AtLane, Instant, Recorder};
-use super::universe::Universe;
+use super::gate::{Gate, GateStream};
+use super::mark::Mark;
 use crate::base::atomic::Watermark;
-use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Asked, OpKind, StreamClass};
+use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
 use crate::base::mutant;
-use crate::device::driver::{Driver, EventHandle, StreamHandle, Timing};
+use crate::base::vector_clock::VectorClock;
+use crate::device::driver::{Driver, Timing};
+use crate::log::entry::plain;
+use crate::log::instant::Instant;
+use crate::log::reading::Reading;
+use crate::log::thread;
+use crate::log::tracer::{AtLane, Tracer};
+use crate::log::tracers::{Attached, Tracers};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -43,29 +45,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) const LANES_MAX: u32 = 1024;
 /// Checkpoints a lane remembers. An older one is answered by the next later.
 const CHECKPOINTS_MAX: usize = 64;
-
-/// An event recorded on a lane, with what it stands for.
-#[derive(Debug)]
-pub(crate) struct Mark {
-    driver: Arc<dyn Driver>,
-    recorders: Arc<Recorders>,
-    pub(crate) event: EventHandle,
-    pub(crate) device: DeviceId,
-    /// Everything that is complete when the event is.
-    pub(crate) snapshot: VectorClock,
-    pub(crate) position: Position,
-}
-
-impl Drop for Mark {
-    fn drop(&mut self) {
-        // Destroying never blocks (law A12); after a context error there is nothing to destroy.
-        // Inside a host function the driver must not be called (law A28): there the event leaks.
-        if !callback::inside() {
-            self.recorders.note_gone(self.event, self.device);
-            drop(self.driver.event_destroy(self.event));
-        }
-    }
-}
 
 /// Operations that may be pending in a stream before the next call may wait for room. About 1024 fit
 /// (law A41), and one of ours may be up to three of the driver's: its wait, its record and itself.
@@ -82,9 +61,9 @@ pub(crate) struct Lane {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    stream: Option<StreamHandle>,
+    pub(super) stream: Option<GateStream>,
     /// Why the end of a stream that is gone could not be recorded.
-    gone: Option<Error>,
+    pub(super) gone: Option<Error>,
     device: Option<DeviceId>,
     /// The only thread that may enqueue or record, for a per-thread stream: to the driver its handle
     /// means the stream of whichever thread calls.
@@ -94,7 +73,7 @@ pub(super) struct State {
     /// The last number of the streams before.
     pub(super) base: u64,
     /// Stands for everything that those did.
-    earlier: Option<Arc<Mark>>,
+    pub(super) earlier: Option<Arc<Mark>>,
     /// The stream was given an operation or a wait.
     pub(super) used: bool,
     pub(super) seq: u64,
@@ -115,7 +94,7 @@ pub(super) struct State {
     /// The barrier of the legacy stream that the vector includes.
     pub(super) barrier_seen: u64,
     /// Who records this lane; mostly nobody.
-    pub(super) recorders: SmallVec<[AtLane; 1]>,
+    pub(super) tracers: SmallVec<[AtLane; 1]>,
 }
 
 /// When events are recorded for other lanes.
@@ -128,24 +107,10 @@ pub(crate) enum Records {
     AtOnce,
 }
 
-/// A stream's place in its universe.
-#[derive(Debug, Clone)]
-pub(crate) struct LaneRef {
-    pub(crate) universe: Arc<Universe>,
-    pub(crate) id: LaneId,
-    /// The lane of that number.
-    pub(super) lane: Arc<Lane>,
-    pub(crate) device: DeviceId,
-    pub(crate) stream: StreamHandle,
-    /// Its part in the order around the legacy stream.
-    pub(crate) legacy: Option<LegacyOrder>,
-}
-
 /// What a lane becomes.
 pub(crate) struct Opening<'a> {
     pub(crate) id: LaneId,
-    pub(crate) device: DeviceId,
-    pub(crate) stream: StreamHandle,
+    pub(crate) stream: GateStream,
     pub(crate) class: StreamClass,
     pub(crate) records: Records,
     /// For a per-thread stream.
@@ -162,7 +127,7 @@ impl Lane {
     pub(crate) fn open(
         &self,
         opening: &Opening<'_>,
-        recorders: &Recorders,
+        tracers: &Tracers,
         begin: impl FnOnce(&Attached, u64),
     ) -> u64 {
         let mut state = self.lock();
@@ -171,12 +136,12 @@ impl Lane {
         let mut vector = opening.known.clone();
         // What the stream before did is complete, and its numbers go on.
         vector.raise(Position { lane: opening.id, seq });
-        let all = recorders.all();
+        let all = tracers.all();
         begin(&all, seq);
         // Checkpoints go: `earlier` answers for the streams before.
         *state = State {
             stream: Some(opening.stream),
-            device: Some(opening.device),
+            device: Some(opening.stream.device),
             owner: opening.owner,
             tenancy,
             base: seq,
@@ -185,7 +150,7 @@ impl Lane {
             vector,
             records: opening.records,
             class: opening.class,
-            recorders: all.into_iter().map(AtLane::new).collect(),
+            tracers: all.into_iter().map(AtLane::new).collect(),
             ..State::default()
         };
         tenancy
@@ -216,16 +181,16 @@ impl Lane {
     }
 
     /// Records the lane from now on, if it was not recorded already: a stream that has just been
-    /// opened may have found the recorder by itself.
-    pub(crate) fn attach(&self, recorder: &Arc<Recorder>) {
+    /// opened may have found the tracer by itself.
+    pub(crate) fn attach(&self, tracer: &Arc<Tracer>) {
         let mut state = self.lock();
-        if !state.recorders.iter().any(|other| other.is(recorder)) {
-            state.recorders.push(AtLane::new(Arc::clone(recorder)));
+        if !state.tracers.iter().any(|other| other.is(tracer)) {
+            state.tracers.push(AtLane::new(Arc::clone(tracer)));
         }
     }
 
-    pub(crate) fn detach(&self, recorder: &Arc<Recorder>) {
-        self.lock().recorders.retain(|other| !other.is(recorder));
+    pub(crate) fn detach(&self, tracer: &Arc<Tracer>) {
+        self.lock().tracers.retain(|other| !other.is(tracer));
     }
 
     /// Everything enqueued from now on comes after `clock`.
@@ -241,14 +206,12 @@ impl Lane {
 
 impl State {
     /// Records an event that stands for everything enqueued so far.
-    pub(super) fn record(&mut self, universe: &Universe, lane: LaneId) -> Result<Arc<Mark>> {
-        let (Some(stream), Some(device)) = (self.stream, self.device) else {
-            return Err(self.gone());
-        };
+    pub(super) fn record(&mut self, gate: &Gate, lane: LaneId) -> Result<Arc<Mark>> {
+        let Some(stream) = self.stream else { return Err(self.gone()) };
         if self.owner.is_some_and(|owner| owner != thread::number()) {
             return self.unrecorded();
         }
-        let driver = &universe.driver;
+        let (log, device) = (&gate.log, stream.device);
         if self.checkpoints.len() == CHECKPOINTS_MAX {
             self.spare.extend(self.checkpoints.pop_front());
         }
@@ -256,9 +219,9 @@ impl State {
         let mut mark = match free {
             Some(index) => self.spare.swap_remove(index),
             None => Arc::new(Mark {
-                driver: Arc::clone(driver),
-                recorders: Arc::clone(&universe.recorders),
-                event: driver.event_create(device, Timing::Off)?,
+                driver: Arc::clone(&log.driver),
+                tracers: Arc::clone(&log.tracers),
+                event: log.driver.event_create(device, Timing::Off)?,
                 device,
                 snapshot: VectorClock::new(),
                 position: Position { lane, seq: 0 },
@@ -266,16 +229,16 @@ impl State {
         };
         let ahead = u64::from(mutant::on(4, "a record stands for the next operation too"));
         let position = Position { lane, seq: self.seq + ahead };
-        driver.event_record(mark.event, stream)?;
-        self.learn_of_thread(universe.id);
+        gate.record(stream, mark.event)?;
+        self.learn_of_thread(log.domain);
         if let Some(mark) = Arc::get_mut(&mut mark) {
             mark.snapshot.copy_from(&self.vector);
             mark.position = position;
         }
-        universe.records.fetch_add(1, Ordering::Relaxed);
+        gate.records.fetch_add(1, Ordering::Relaxed);
         let (kind, class) =
             (OpKind::Record { event: mark.event.0, by: Asked::Ordering }, self.class);
-        let at = (universe.id, position);
+        let at = (log.domain, position);
         self.note(|| plain(kind.clone(), device, class, at));
         self.checkpoints.push_back(Arc::clone(&mark));
         Ok(mark)
@@ -298,7 +261,7 @@ impl State {
 
     /// The operations of a per-thread stream are recorded as they are enqueued, by its thread alone.
     #[cold]
-    fn unrecorded<R>(&self) -> Result<R> {
+    pub(super) fn unrecorded<R>(&self) -> Result<R> {
         let cause = "the record of an operation in a per-thread default stream was refused, and no \
                      other thread can record that stream";
         let error = Error::new(ErrorKind::Closed, "event record", cause);
@@ -311,16 +274,16 @@ impl State {
     /// Law A2: what the calling thread knows comes before what it enqueues, and so before all that
     /// follows that in the lane, whoever enqueues it.
     #[inline]
-    pub(super) fn learn_of_thread(&mut self, universe: u64) {
+    pub(super) fn learn_of_thread(&mut self, domain: u64) {
         if self.taught != thread::version() {
-            self.learn_more(universe);
+            self.learn_more(domain);
         }
     }
 
     #[inline(never)]
-    fn learn_more(&mut self, universe: u64) {
+    fn learn_more(&mut self, domain: u64) {
         self.taught = thread::version();
-        thread::with_known(universe, |known| self.vector.join(known));
+        thread::with_known(domain, |known| self.vector.join(known));
     }
 
     /// Nothing has to be done around the next operation, but for its own waits.
@@ -328,7 +291,7 @@ impl State {
     pub(super) fn is_plain(&self, done: &Watermark) -> bool {
         !self.last_shared
             && !self.may_be_full(done)
-            && self.recorders.is_empty()
+            && self.tracers.is_empty()
             && self.last_end.is_none()
             && self.records == Records::OnDemand
     }
@@ -340,7 +303,7 @@ impl State {
     }
 
     /// The stream, as far as the calling thread can ask the driver about it.
-    pub(super) fn open_stream(&self) -> Option<StreamHandle> {
+    pub(super) fn open_stream(&self) -> Option<GateStream> {
         self.stream.filter(|_| self.owner.is_none_or(|owner| owner == thread::number()))
     }
 
@@ -359,52 +322,35 @@ impl State {
     pub(super) fn recorded(&self) -> u64 {
         self.checkpoints.back().map_or(0, |mark| mark.position.seq)
     }
-}
 
-/// Marks to wait for.
-pub(super) type Marks = SmallVec<[Arc<Mark>; 10]>;
-
-impl LaneRef {
-    #[inline]
-    pub(super) fn lane(&self) -> &Lane {
-        &self.lane
+    /// Whether any record of this lane has times.
+    fn is_timed(&self) -> bool {
+        self.tracers.iter().any(|tracer| tracer.is_timed())
     }
 
-    pub(super) fn class(&self) -> StreamClass {
-        self.legacy.as_ref().map_or(StreamClass::NonBlocking, LegacyOrder::class)
+    /// The host's clock, if any record of this lane has times.
+    pub(super) fn called(&self, driver: &dyn Driver) -> Option<Reading> {
+        self.is_timed().then(|| Reading::now(driver))
     }
 
-    pub(crate) fn driver(&self) -> &dyn Driver {
-        &*self.universe.driver
-    }
-
-    /// The mark that answers for all of the lane's work when its stream is gone.
-    pub(crate) fn end(&self) -> Result<Option<Arc<Mark>>> {
-        match &self.legacy {
-            // Its operations are recorded at once, and no other thread can record more.
-            Some(legacy) if !legacy.is_own() => {
-                let state = self.lane().lock();
-                match state.mark_of(state.seq) {
-                    _ if state.seq == state.base => Ok(None),
-                    Some(mark) => Ok(Some(Arc::clone(mark))),
-                    None => state.unrecorded(),
-                }
-            }
-            _ => self.mark(),
+    /// Appends a user's call about an event to the records of this lane, if there are any.
+    pub(super) fn note_called(
+        &self,
+        driver: &dyn Driver,
+        (begin, site): (Option<Reading>, &'static Location<'static>),
+        op: impl Fn() -> Op,
+    ) {
+        let span = begin.map(|begin| (begin, Reading::now(driver)));
+        for tracer in &self.tracers {
+            let call = span.and_then(|span| tracer.call(span));
+            tracer.ledger.append(Op { call, site: Some(site.into()), ..op() });
         }
     }
 
-    /// Gives the lane back when its stream goes. The checkpoints stay until the next stream opens
-    /// the lane. Without an end (the device is lost) the lane can never be known to be free: it is
-    /// left out of circulation, and who needs its work gets an error.
-    pub(crate) fn retire(&self, end: Result<Option<Arc<Mark>>>) -> Result<()> {
-        let mut state = self.lane().lock();
-        state.stream = None;
-        state.gone = end.as_ref().err().map(Error::again);
-        // A stream that did nothing leaves the end of the one before it.
-        let end = end.map(|end| end.or_else(|| state.earlier.clone()));
-        drop(state);
-        self.universe.retire(self.id, end?);
-        Ok(())
+    /// Appends to the records of this lane, if there are any.
+    pub(super) fn note(&self, op: impl Fn() -> Op) {
+        for tracer in &self.tracers {
+            tracer.ledger.append(op());
+        }
     }
 }

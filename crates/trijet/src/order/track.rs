@@ -118,8 +118,8 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) id: BlockId,
-    /// The universe whose lanes the stamps speak of.
-    pub(crate) universe: u64,
+    /// The domain whose lanes the stamps speak of.
+    pub(crate) domain: u64,
     pub(crate) place: Place,
     /// The bytes that make the whole.
     bytes: u64,
@@ -154,10 +154,10 @@ pub(crate) struct Use<'a> {
 
 impl Track {
     /// The stamps of `bytes` bytes that nobody has used.
-    pub(crate) fn new(universe: u64, bytes: u64, place: Place) -> Self {
+    pub(crate) fn new(domain: u64, bytes: u64, place: Place) -> Self {
         Self {
             id: BlockId::fresh(),
-            universe,
+            domain,
             place,
             bytes,
             writes: Slots::default(),

@@ -17,19 +17,20 @@
 //! claimed. Any other refusal enqueued nothing, and leaves everything as it was.
 #![forbid(unsafe_code)]
 
-use super::around::Aside;
-use super::default::{Barrier, LegacyOrder, Turn};
-use super::enqueue::{Submission, stamp, stamp_late};
-use super::lane::{LaneRef, State};
-use super::noted::{accesses, plain};
+use super::lane::State;
+use super::lane_ref::LaneRef;
+use super::legacy::{Barrier, LegacyOrder, Turn};
+use super::prologue::Prologue;
+use super::submission::{Submission, accesses, stamp, stamp_late};
 use super::track::Use;
-use crate::base::clock::VectorClock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::{Engine, HostCall, Op, OpKind};
 use crate::base::mutant;
+use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
 use crate::device::memory::Memory;
+use crate::log::entry::plain;
 use std::borrow::Cow;
 use std::sync::MutexGuard;
 
@@ -64,7 +65,7 @@ impl LaneRef {
         &self,
         (submission, crossed): (&Submission<'_>, bool),
         (turn, state): (Option<Turn<'_>>, MutexGuard<'_, State>),
-        aside: &Aside,
+        prologue: &Prologue,
     ) -> Result<(Position, Option<Memory>)> {
         let Submission { action, uses, .. } = submission;
         let (engine, at_return) = (action.engine(), action.at_return());
@@ -80,9 +81,9 @@ impl LaneRef {
         if let Some(slot) = submission.slot {
             slot.number(before.seq + 1);
         }
-        let submitted = self.driver().submit(self.stream, action);
+        let submitted = self.gate().submit(self.stream, action);
         drop(held);
-        self.enqueued(aside);
+        self.enqueued(prologue);
         let memory = match submitted {
             Ok(memory) => memory,
             Err(error) => return Err(self.not_done(submission, error)),
@@ -92,10 +93,11 @@ impl LaneRef {
         let is_next = state.seq == before.seq;
         let position = self.count(&mut state);
         state.last_shared = crossed;
-        self.after(&mut state, submission, position, aside);
+        self.after(&mut state, submission, position, prologue);
         let is_work = !matches!(action, Action::Alloc { .. });
         if let (Some(barrier), true) = (&before.barrier, is_work) {
-            barrier.teach(&mut state);
+            let State { vector, barrier_seen, .. } = &mut *state;
+            barrier.teach(vector, barrier_seen);
         }
         let mut follows = before.follows;
         if mutant::on(41, "a call that waits stands for what came meanwhile") {
@@ -109,7 +111,7 @@ impl LaneRef {
         let is_done = at_return == AtReturn::Done;
         let late = if is_done { 0 } else { stamp(uses, position, at_return) };
         drop((state, turn));
-        stamp_late(uses, position, late, &aside.left_out);
+        stamp_late(uses, position, late, &prologue.left_out);
         if is_done {
             self.done(uses);
         }
@@ -117,7 +119,7 @@ impl LaneRef {
             if is_done && is_next {
                 follows.raise(position);
             }
-            self.universe.learn(&follows);
+            self.domain.learn(&follows);
         }
         Ok((position, memory))
     }
@@ -149,7 +151,7 @@ impl LaneRef {
 
     /// An entry of what the calling thread does about an operation.
     fn host_op(&self, submission: &Submission<'_>, seq: u64, kind: OpKind) -> Op {
-        let at = (self.universe.id, Position { lane: self.id, seq });
+        let at = (self.gate().log.domain, Position { lane: self.id, seq });
         Op {
             label: Cow::Borrowed(submission.action.label()),
             site: Some(submission.site.into()),

@@ -1,0 +1,19 @@
+//! The log: entries about calls and operations, and the tracers that keep them.
+//!
+//! A [`tracer::Tracer`] is the ledger of some lanes, with the times of their operations. All tracers
+//! of a domain are [`tracers::Tracers`]; [`entry::Log`] makes the entries about what host threads do.
+//! When nothing is traced, a call costs one look at a flag.
+#![forbid(unsafe_code)]
+
+mod activity;
+pub(crate) mod calling;
+pub(crate) mod entry;
+pub(crate) mod instant;
+pub(crate) mod names;
+pub(crate) mod reading;
+pub(crate) mod thread;
+pub mod trace;
+pub(crate) mod tracer;
+pub(crate) mod tracers;
+
+pub use trace::{TimesFrom, Trace};

@@ -1,0 +1,87 @@
+//! Names that the program gives to streams, buffers and events, for findings and timelines.
+//!
+//! A name is kept as long as its object, so that a trace that begins later has it too.
+#![forbid(unsafe_code)]
+
+use super::thread;
+use crate::base::id::{DeviceId, LaneId, Position};
+use crate::base::ledger::{Engine, Named, Op, OpKind, StreamClass};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// The position of an entry that is in no stream.
+pub(crate) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
+
+/// A name and its object.
+#[derive(Debug, Clone)]
+pub(super) struct Name {
+    of: Named,
+    device: DeviceId,
+    stream: StreamClass,
+    position: Position,
+    text: String,
+}
+
+impl Name {
+    /// The name of the stream that has the lane of `position`.
+    pub(super) fn of_stream(
+        (device, stream): (DeviceId, StreamClass),
+        position: Position,
+        text: &str,
+    ) -> Self {
+        Self { of: Named::Stream, device, stream, position, text: text.to_owned() }
+    }
+
+    /// The name of an allocation or an event of `device`.
+    pub(super) fn of_object(of: Named, device: DeviceId, text: &str) -> Self {
+        let stream = StreamClass::NonBlocking;
+        Self { of, device, stream, position: NOWHERE, text: text.to_owned() }
+    }
+
+    fn names(&self, of: Named, position: Position) -> bool {
+        self.of == of && self.position.lane == position.lane
+    }
+
+    pub(super) fn op(&self) -> Op {
+        Op {
+            stream: self.stream,
+            label: Cow::Owned(self.text.clone()),
+            thread: thread::number(),
+            ..Op::new(OpKind::Name { of: self.of }, Engine::None, self.device, self.position)
+        }
+    }
+}
+
+/// The names that are in use in a domain.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Whether there are any: what ends looks here first.
+    any: AtomicBool,
+    all: Mutex<Vec<Name>>,
+}
+
+impl Names {
+    /// The entries of a record that begins now.
+    pub(super) fn ops(&self) -> Vec<Op> {
+        self.lock().iter().map(Name::op).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Name>> {
+        self.all.lock().expect("no panic under this lock")
+    }
+
+    /// Keeps the name, in place of the one that its object had.
+    pub(super) fn add(&self, name: &Name) {
+        let mut all = self.lock();
+        all.retain(|other| !other.names(name.of, name.position));
+        all.push(name.clone());
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn remove(&self, of: Named, position: Position) {
+        if self.any.load(Ordering::Relaxed) {
+            self.lock().retain(|name| !name.names(of, position));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The gate: every call of the library that orders work passes here.
+//!
+//! Operations, records, waits, queries and synchronisations reach the driver by [`Gate`] alone; no
+//! other file above `device` calls the driver's verbs for them. What becomes of a call depends on the
+//! state of its stream and of its device:
+//!
+//! - live: the call reaches the driver;
+//! - capturing (law A33): the call is refused, since it would become part of a graph. Only a stream
+//!   that the program made itself can be in this state;
+//! - lost (law A40): the call is refused with the error that the device was lost with.
+//!
+//! The gate is passed under the lock of a lane, so nothing here runs code of the user: a caller
+//! reports a loss when it holds no lock, see `Domain::failed`.
+#![forbid(unsafe_code)]
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::DeviceId;
+use crate::base::table::Table;
+use crate::device::driver::{Action, Driver, EventHandle, Progress, Readiness, StreamHandle};
+use crate::device::memory::Memory;
+use crate::log::entry::Log;
+use std::sync::atomic::AtomicU64;
+
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`: the answer of CUDA to a call that a capture bars.
+const CAPTURE_UNSUPPORTED: i32 = 900;
+
+/// A stream at the gate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GateStream {
+    pub(crate) device: DeviceId,
+    pub(crate) handle: StreamHandle,
+    pub(crate) maker: Maker,
+}
+
+/// The maker of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// The library: no other code can reach the stream.
+    Library,
+    /// The program, which may capture it at any time.
+    Program,
+}
+
+/// The state in which a call finds its stream.
+enum Passage<'a> {
+    Live,
+    Capturing,
+    Lost(&'a Error),
+}
+
+/// The gate of a domain.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) log: Log,
+    /// Events that the ordering recorded.
+    pub(super) records: AtomicU64,
+    /// The errors that devices were lost with, by number of the device.
+    lost: Table<Error>,
+}
+
+impl Gate {
+    pub(super) fn new(log: Log) -> Self {
+        Self { log, records: AtomicU64::new(0), lost: Table::default() }
+    }
+
+    /// Enqueues an operation; returns the memory of an allocation.
+    #[inline(always)]
+    pub(crate) fn submit(&self, on: GateStream, action: &Action<'_>) -> Result<Option<Memory>> {
+        self.pass(self.stream_state(on)?, on.device, |driver| driver.submit(on.handle, action))
+    }
+
+    /// Records an event.
+    #[inline]
+    pub(crate) fn record(&self, on: GateStream, event: EventHandle) -> Result<()> {
+        self.pass(self.stream_state(on)?, on.device, |driver| driver.event_record(event, on.handle))
+    }
+
+    /// Makes future work of a stream wait for an event.
+    #[inline]
+    pub(crate) fn wait(&self, on: GateStream, event: EventHandle) -> Result<()> {
+        self.pass(self.stream_state(on)?, on.device, |driver| driver.stream_wait(on.handle, event))
+    }
+
+    /// Waits for the work of a stream.
+    pub(crate) fn synchronize_stream(&self, on: GateStream) -> Result<()> {
+        self.pass(self.stream_state(on)?, on.device, |driver| driver.stream_synchronize(on.handle))
+    }
+
+    /// Asks whether the work of a stream is complete.
+    pub(crate) fn query_stream(&self, on: GateStream) -> Result<Readiness> {
+        self.pass(self.stream_state(on)?, on.device, |driver| driver.stream_query(on.handle))
+    }
+
+    /// Waits for the work that an event stands for.
+    pub(crate) fn synchronize_event(&self, device: DeviceId, event: EventHandle) -> Result<()> {
+        self.pass(self.device_state(device), device, |driver| driver.event_synchronize(event))
+    }
+
+    /// Asks whether the work that an event stands for is complete.
+    pub(crate) fn query_event(&self, device: DeviceId, event: EventHandle) -> Result<Readiness> {
+        self.pass(self.device_state(device), device, |driver| driver.event_query(event))
+    }
+
+    /// [`Gate::query_event`] for polling loops. On a simulated clock, each call advances time.
+    pub(crate) fn poll_event(&self, device: DeviceId, event: EventHandle) -> Result<Progress> {
+        self.pass(self.device_state(device), device, |driver| driver.event_poll(event))
+    }
+
+    /// Waits for all work of a device.
+    pub(crate) fn synchronize_device(&self, device: DeviceId) -> Result<()> {
+        self.pass(self.device_state(device), device, |driver| driver.synchronize(device))
+    }
+
+    /// Lets a call pass, or not.
+    #[inline(always)]
+    fn pass<R>(
+        &self,
+        state: Passage<'_>,
+        device: DeviceId,
+        call: impl FnOnce(&dyn Driver) -> Result<R>,
+    ) -> Result<R> {
+        match state {
+            Passage::Live => call(&*self.log.driver).map_err(|error| self.refused(device, error)),
+            Passage::Capturing => Err(capturing(device)),
+            Passage::Lost(error) => Err(error.again()),
+        }
+    }
+
+    #[inline(always)]
+    fn device_state(&self, device: DeviceId) -> Passage<'_> {
+        match self.lost.get(device.0 as usize) {
+            None => Passage::Live,
+            Some(error) => Passage::Lost(error),
+        }
+    }
+
+    #[inline(always)]
+    fn stream_state(&self, on: GateStream) -> Result<Passage<'_>> {
+        let state = self.device_state(on.device);
+        if on.maker == Maker::Program
+            && matches!(state, Passage::Live)
+            && self.log.driver.stream_is_capturing(on.handle)?
+        {
+            return Ok(Passage::Capturing);
+        }
+        Ok(state)
+    }
+
+    /// Notes the loss of a device, which may be another one whose work the call needed.
+    #[cold]
+    fn refused(&self, device: DeviceId, error: Error) -> Error {
+        if error.is_loss() {
+            let device = error.device().unwrap_or(device);
+            self.lost.set(device.0 as usize, error.again());
+        }
+        error
+    }
+}
+
+#[cold]
+fn capturing(device: DeviceId) -> Error {
+    let cause = "the stream is being captured into a graph; end the capture first";
+    Error::new(ErrorKind::Capturing, "stream", cause).with_code(CAPTURE_UNSUPPORTED).on(device)
+}

@@ -1,0 +1,124 @@
+//! Waits of the host: for the users of memory, and for room in a stream.
+#![forbid(unsafe_code)]
+
+use super::domain::Domain;
+use super::lane::PENDING_MAX;
+use super::mark::{Mark, Marks};
+use super::track::{Needs, Track};
+use crate::base::error::Result;
+use crate::base::id::{DeviceId, LaneId, Position};
+use crate::base::ledger::{Mode, StreamClass, Waited};
+use crate::base::mutant;
+use crate::base::vector_clock::VectorClock;
+use crate::device::driver::Readiness;
+use crate::log::entry::HostWait;
+use crate::log::thread;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+impl Domain {
+    /// The oldest mark of the position's lane that covers it: a checkpoint, or one recorded now.
+    pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
+        let mut state = self.lane(position.lane).lock();
+        if let Some(mark) = state.mark_of(position.seq) {
+            return Ok(Arc::clone(mark));
+        }
+        state.record(&self.gate, position.lane)
+    }
+
+    /// Makes the calling thread wait for the operations that an access by the host must follow.
+    pub(crate) fn host_wait_for(
+        &self,
+        (track, range): (&Track, Range<u64>),
+        mode: Mode,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        for need in self.host_needs(track, range, mode) {
+            let mark = self.host_mark(need)?;
+            self.host_wait(&mark, site)?;
+        }
+        Ok(())
+    }
+
+    /// What an access by the host must come after, beside what the calling thread knows to be
+    /// complete.
+    fn host_needs(&self, track: &Track, range: Range<u64>, mode: Mode) -> Needs {
+        let mut needs = Needs::new();
+        thread::with_known(self.id(), |known| {
+            track.all_users(&range, mode, |p| known.covers(p), &mut needs);
+        });
+        if mutant::on(12, "the host does not wait for one of the users") {
+            needs.truncate(needs.len().saturating_sub(1));
+        }
+        needs
+    }
+
+    /// The marks of the operations that an access by the host must follow.
+    pub(crate) fn host_marks(&self, track: &Track, range: Range<u64>, mode: Mode) -> Result<Marks> {
+        let needs = self.host_needs(track, range, mode);
+        needs.into_iter().map(|need| self.host_mark(need)).collect()
+    }
+
+    /// A mark that the calling thread waits for: a loss is reported here.
+    fn host_mark(&self, need: Position) -> Result<Arc<Mark>> {
+        let device = || self.lane(need.lane).device().unwrap_or(DeviceId(0));
+        self.mark_for(need).map_err(|error| self.failed(device(), error))
+    }
+
+    /// Makes the calling thread wait for `mark`, and know it.
+    pub(crate) fn host_wait(&self, mark: &Mark, site: &'static Location<'static>) -> Result<()> {
+        let noted = self.note_mark(mark, site);
+        let synchronized = self.gate.synchronize_event(mark.device, mark.event);
+        synchronized.map_err(|error| self.failed(mark.device, error))?;
+        noted.succeeded();
+        self.learn(&mark.snapshot);
+        Ok(())
+    }
+
+    /// Whether the stream of a lane is known to have room for a few calls more (law A41), for those that
+    /// must not wait. If that is not known, the driver is asked.
+    pub(crate) fn has_room(&self, lane: LaneId) -> bool {
+        let of_lane = self.lane(lane);
+        let (stream, end, mark) = {
+            let state = of_lane.lock();
+            if !state.may_be_full(&of_lane.done) {
+                return true;
+            }
+            let Some(stream) = state.open_stream() else { return true };
+            let end = Position { lane, seq: state.seq };
+            (stream, end, state.mark_of(state.seq - PENDING_MAX).cloned())
+        };
+        if matches!(self.gate.query_stream(stream), Ok(Readiness::Ready)) {
+            of_lane.done.raise(end.seq);
+            return true;
+        }
+        let Some(mark) = mark else { return false };
+        let is_done =
+            matches!(self.gate.query_event(mark.device, mark.event), Ok(Readiness::Ready));
+        if is_done {
+            self.observe(&mark.snapshot);
+        }
+        is_done
+    }
+
+    /// Whether a free of memory with these users may be enqueued without waiting for room: a user
+    /// without a mark is recorded in its stream.
+    pub(crate) fn has_room_for(&self, home: LaneId, users: &Needs) -> bool {
+        let has_mark = |need: &Position| self.lane(need.lane).lock().mark_of(need.seq).is_some();
+        let other = users.iter().filter(|need| need.lane != home && !has_mark(need));
+        self.has_room(home) && other.into_iter().all(|need| self.has_room(need.lane))
+    }
+
+    /// The calling thread waits or asks for a mark.
+    pub(crate) fn note_mark(&self, mark: &Mark, site: &'static Location<'static>) -> HostWait<'_> {
+        let on = (mark.device, StreamClass::NonBlocking, Some(mark.position));
+        self.log().note_sync(Waited::Event(mark.event.0), on, site)
+    }
+
+    /// The calling thread has observed `snapshot` to be complete.
+    pub(crate) fn learn(&self, snapshot: &VectorClock) {
+        thread::learn(self.id(), snapshot);
+        self.observe(snapshot);
+    }
+}

@@ -1,0 +1,36 @@
+//! A mark: an event that was recorded on a lane, with the positions that it stands for.
+#![forbid(unsafe_code)]
+
+use crate::base::id::{DeviceId, Position};
+use crate::base::vector_clock::VectorClock;
+use crate::device::driver::{Driver, EventHandle};
+use crate::log::calling;
+use crate::log::tracers::Tracers;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// An event recorded on a lane, with the positions that it stands for.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    pub(super) driver: Arc<dyn Driver>,
+    pub(super) tracers: Arc<Tracers>,
+    pub(crate) event: EventHandle,
+    pub(crate) device: DeviceId,
+    /// Everything that is complete when the event is.
+    pub(crate) snapshot: VectorClock,
+    pub(crate) position: Position,
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        // Destroying never blocks (law A12); after a context error there is nothing to destroy.
+        // Inside a host function the driver must not be called (law A28): there the event leaks.
+        if !calling::inside() {
+            self.tracers.note_gone(self.event, self.device);
+            drop(self.driver.event_destroy(self.event));
+        }
+    }
+}
+
+/// Marks to wait for.
+pub(crate) type Marks = SmallVec<[Arc<Mark>; 10]>;

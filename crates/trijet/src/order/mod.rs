@@ -1,0 +1,22 @@
+//! The order of operations.
+//!
+//! Every operation gets a position on its lane, and every allocation remembers the positions of the
+//! operations that used it. From these alone follows which waits an operation needs, so that using a
+//! buffer on another stream is always in order, and a wait that is already implied is never issued.
+//! All calls that order work pass the [`gate`].
+
+pub(crate) mod blocking_call;
+pub(crate) mod domain;
+pub(crate) mod enqueue;
+pub(crate) mod gate;
+pub(crate) mod host_fn;
+pub(crate) mod host_wait;
+pub(crate) mod lane;
+pub(crate) mod lane_ref;
+pub(crate) mod legacy;
+pub(crate) mod mark;
+pub(crate) mod prologue;
+pub(crate) mod submission;
+pub(crate) mod tracing;
+pub(crate) mod track;
+pub(crate) mod wait;

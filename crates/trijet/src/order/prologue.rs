@@ -1,0 +1,172 @@
+//! Slow-path extras of an operation: the record of its predecessor, its waits, its timed events and its
+//! entries.
+#![forbid(unsafe_code)]
+
+use super::lane::{Records, State};
+use super::lane_ref::LaneRef;
+use super::mark::Marks;
+use super::submission::{Submission, accesses};
+use super::track::Needs;
+use crate::base::error::Result;
+use crate::base::id::Position;
+use crate::base::ledger::{Declared, Engine, Op, StreamClass};
+use crate::base::mutant;
+use crate::device::culprit;
+use crate::log::entry::calls_in;
+use crate::log::instant::Instant;
+use crate::log::reading::Reading;
+use crate::log::thread;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The extras of one operation that the calls after it need.
+#[derive(Default)]
+pub(super) struct Prologue {
+    /// Waits that were left out on request.
+    pub(super) left_out: Needs,
+    /// The timed event before it, in a lane that is traced.
+    pub(super) begin: Option<Arc<Instant>>,
+    /// The time at which the call began.
+    pub(super) called: Option<Reading>,
+    /// The tag it is enqueued under, if a tracer wants the engines' times.
+    pub(super) tag: Option<u64>,
+    /// The device was told its position, so that an error can name it.
+    pub(super) is_named: bool,
+}
+
+impl LaneRef {
+    /// What comes before an operation in its lane: the record of the last one, its waits, and the
+    /// moment of its begin.
+    #[inline(never)]
+    pub(super) fn before(
+        &self,
+        state: &mut State,
+        submission: &Submission<'_>,
+        (needs, marks): (&Needs, &Marks),
+        prologue: &mut Prologue,
+    ) -> Result<()> {
+        prologue.called = state.called(self.driver());
+        // A record in the legacy stream may hold the blocking streams back (law A14): there it is made
+        // when somebody needs it.
+        if state.last_shared
+            && state.class != StreamClass::Legacy
+            && state.recorded() < state.seq
+            && !mutant::on(1, "a producer is not recorded before the next operation")
+        {
+            state.record(self.gate(), self.id)?;
+        }
+        self.wait_for(state, submission, (needs, marks), &mut prologue.left_out)?;
+        let engine = submission.action.engine();
+        prologue.begin = self.timed_begin(state, engine)?;
+        if engine != Engine::None {
+            prologue.tag = state.tracers.iter().find_map(|tracer| tracer.tag());
+        }
+        // Last, because the operation alone is enqueued under these.
+        if prologue.tag.is_some() {
+            self.tag(prologue.tag);
+        }
+        prologue.is_named = !state.tracers.is_empty();
+        if prologue.is_named {
+            culprit::set(Some(Position { lane: self.id, seq: state.seq + 1 }));
+        }
+        Ok(())
+    }
+
+    /// The driver's call is over: what the thread enqueues next is something else.
+    #[inline]
+    pub(super) fn enqueued(&self, prologue: &Prologue) {
+        if prologue.tag.is_some() {
+            self.tag(None);
+        }
+        if prologue.is_named {
+            culprit::set(None);
+        }
+    }
+
+    /// Puts what this thread enqueues under `tag`.
+    fn tag(&self, tag: Option<u64>) {
+        if let Some(profiler) = self.driver().profiler() {
+            profiler.activity_tag(tag);
+        }
+    }
+
+    /// Notes the operation that has just been enqueued in the records of its lane.
+    #[inline(never)]
+    pub(super) fn after(
+        &self,
+        state: &mut State,
+        submission: &Submission<'_>,
+        position: Position,
+        Prologue { begin, called, tag, .. }: &Prologue,
+    ) {
+        let end = begin.as_ref().and_then(|_| self.timed_end(state));
+        let called = called.map(|begin| (begin, Reading::now(self.driver())));
+        let engine = submission.action.engine();
+        for tracer in &mut state.tracers {
+            let index = tracer.ledger.append(self.entry(submission, position));
+            if let (Some(called), true) = (called, tracer.is_timed()) {
+                let pair = begin.as_ref().zip(end.as_ref());
+                let pair = pair.filter(|_| tracer.wants_pair(engine));
+                tracer.time(index, called, pair.map(|(b, e)| (Arc::clone(b), Arc::clone(e))));
+            }
+            if let Some(tag) = tag {
+                tracer.bears(index, *tag);
+            }
+        }
+        state.last_end = end;
+        if state.records == Records::AtOnce
+            && let Err(error) = state.record(self.gate(), self.id)
+        {
+            // It is enqueued all the same. Who needs it before the next record gets an error.
+            drop(error);
+        }
+    }
+
+    /// The moment before a timed operation: the end of the one before, or a new event.
+    fn timed_begin(&self, state: &mut State, engine: Engine) -> Result<Option<Arc<Instant>>> {
+        let mut tracers = state.tracers.iter();
+        if engine == Engine::None || !tracers.any(|r| r.wants_pair(engine)) {
+            return Ok(None);
+        }
+        match state.last_end.take() {
+            Some(end) => Ok(Some(end)),
+            None => self.instant(state).map(Some),
+        }
+    }
+
+    /// The moment after a timed operation. That one is enqueued, so a failure here is none of
+    /// its own: the tracers keep it for who takes the times.
+    fn timed_end(&self, state: &mut State) -> Option<Arc<Instant>> {
+        match self.instant(state) {
+            Ok(end) => Some(end),
+            Err(error) => {
+                state.tracers.iter().for_each(|tracer| tracer.fail(&error));
+                None
+            }
+        }
+    }
+
+    /// The entry of an operation.
+    #[inline]
+    fn entry(&self, submission: &Submission<'_>, position: Position) -> Op {
+        let action = &submission.action;
+        calls_in(&self.gate().log.tracers);
+        Op {
+            stream: self.class(),
+            accesses: accesses(submission.uses),
+            bytes: action.bytes(),
+            label: Cow::Borrowed(action.label()),
+            chunk: submission.chunk,
+            site: Some(submission.site.into()),
+            thread: thread::number(),
+            thread_known: thread::written(self.gate().log.domain),
+            kind: action.kind(),
+            engine: action.engine(),
+            device: self.device,
+            position,
+            declared: Declared::All,
+            call: None,
+            times: None,
+        }
+    }
+}

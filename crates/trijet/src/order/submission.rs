@@ -1,0 +1,85 @@
+//! One operation to be enqueued: its action, and the tracks of the memory that it uses.
+#![forbid(unsafe_code)]
+
+use super::host_fn::Slot;
+use super::track::Use;
+use crate::base::id::Position;
+use crate::base::ledger::Accesses;
+use crate::device::driver::{Action, AtReturn};
+use std::panic::Location;
+
+/// One operation to be enqueued.
+#[derive(Debug)]
+pub(crate) struct Submission<'a> {
+    pub(crate) action: Action<'a>,
+    /// The tracks of its accesses, in the order of [`Action::each_access`]. An allocation uses the
+    /// memory that it will return.
+    pub(crate) uses: &'a [Use<'a>],
+    /// The chunk of a pipeline it belongs to.
+    pub(crate) chunk: Option<u64>,
+    /// Where it was enqueued.
+    pub(crate) site: &'static Location<'static>,
+    /// Is told the number of a host function before the driver has the function.
+    pub(crate) slot: Option<&'a Slot>,
+}
+
+impl Submission<'_> {
+    /// Whether the uses are those of the action.
+    pub(super) fn agrees(&self) -> bool {
+        let mut uses = self.uses.iter();
+        let mut same = true;
+        self.action.each_access(|memory, range, mode| {
+            same &= uses.next().is_some_and(|used| {
+                used.mode == mode && used.range == range && range.end <= memory.bytes()
+            });
+        });
+        let new = usize::from(matches!(self.action, Action::Alloc { .. }));
+        same && uses.count() == new
+    }
+}
+
+/// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
+/// an operation has at most 64 accesses, those of a full batch.
+#[inline(always)]
+pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -> u64 {
+    let mut late = 0;
+    for (index, access) in uses.iter().enumerate() {
+        let read = matches!(at_return, AtReturn::SourcesRead | AtReturn::Staged);
+        if read && !access.mode.writes() {
+            continue;
+        }
+        if !access.track.stamp(&access.range, access.mode, position) {
+            late |= 1 << index;
+        }
+    }
+    late
+}
+
+/// Stamps what is left when no lane is locked.
+#[inline(always)]
+pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
+    if late != 0 || !left_out.is_empty() {
+        stamp_rest(uses, position, late, left_out);
+    }
+}
+
+#[inline(never)]
+fn stamp_rest(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
+    for (index, access) in uses.iter().enumerate() {
+        if !left_out.is_empty() {
+            access.track.leave_out(left_out);
+        }
+        if late & 1 << index != 0 {
+            access.track.stamp_ranged(&access.range, access.mode, position);
+        }
+    }
+}
+
+/// The accesses of an operation, for its entry.
+pub(super) fn accesses(uses: &[Use<'_>]) -> Accesses {
+    let mut accesses = Accesses::new();
+    for used in uses {
+        accesses.push(used.track.access(used.range.clone(), used.mode));
+    }
+    accesses
+}

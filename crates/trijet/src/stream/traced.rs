@@ -1,0 +1,263 @@
+//! What the library writes into traces: on which streams, with which numbers and times.
+
+use super::device::Device;
+use super::signal::Signal;
+use super::stream::Stream;
+use crate::base::error::{ErrorKind, Result};
+use crate::base::ledger::{Engine, HostCall, OpKind};
+use crate::base::units::Bytes;
+use crate::check::Options;
+use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use crate::log::{TimesFrom, Trace};
+use crate::trace::file::TimeSource;
+use crate::trace::queued::queued;
+use std::sync::Barrier;
+
+/// Streams that a thread opens while this one begins something.
+fn open_while(device: &Device, begin: impl FnOnce() -> Result<()>) -> Result<Vec<Stream>> {
+    let start = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let opener = scope.spawn(|| {
+            start.wait();
+            (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()
+        });
+        start.wait();
+        begin()?;
+        opener.join().expect("no panic")
+    })
+}
+
+/// Whoever begins to record while another thread opens streams records each of them once.
+#[test]
+fn streams_that_open_meanwhile_are_recorded_once() -> Result<()> {
+    for round in 0..300 {
+        let device = Device::host(HostConfig::default())?.remove(0);
+        let first = device.stream()?;
+        let opened = open_while(&device, || device.record(&first))?;
+        for stream in &opened {
+            stream.alloc::<u8>(16)?;
+        }
+        device.synchronize()?;
+        let ops = device.take_record()?;
+        let allocs = ops.iter().filter(|op| op.kind == OpKind::Alloc);
+        let mut lanes: Vec<u32> = allocs.map(|op| op.position.lane.0).collect();
+        lanes.sort_unstable();
+        let mut expected: Vec<u32> = opened.iter().map(|s| s.lane().id.0).collect();
+        expected.sort_unstable();
+        assert_eq!(lanes, expected, "round {round}");
+    }
+    Ok(())
+}
+
+/// A checker hears of every stream once as well.
+#[test]
+fn a_checker_hears_once_of_a_stream_that_opens_meanwhile() -> Result<()> {
+    for round in 0..300 {
+        let device = Device::host(HostConfig::default())?.remove(0);
+        let check = || device.shared().domain.check(Options::default());
+        let opened = open_while(&device, check)?;
+        let before = device.verdict().expect("it is checked").accesses;
+        for stream in &opened {
+            stream.alloc::<u8>(16)?;
+        }
+        device.synchronize()?;
+        // An allocation and its free, in each of them.
+        let heard = device.verdict().expect("it is checked").accesses - before;
+        assert_eq!(heard, 8, "round {round}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pool_that_does_not_answer_costs_the_remark_and_not_the_call() -> Result<()> {
+    for nth in [1, 2, 3] {
+        let refused = Fault { verb: Verb::PoolQuery, nth, kind: FaultKind::Refused };
+        let executor = Executor::Virtual(Order::Greedy);
+        let config = HostConfig { executor, faults: vec![refused], ..HostConfig::default() };
+        let device = Device::host(config)?.remove(0);
+        let stream = device.stream()?;
+        device.pool_keep(Bytes(0))?;
+        device.record(&stream)?;
+        // It is freed at once, and given back when the stream is waited for.
+        stream.alloc::<u8>(1 << 20)?;
+        stream.synchronize()?;
+        let ops = device.take_record()?;
+        let given = ops.iter().any(|op| op.kind == OpKind::Call(HostCall::Release));
+        assert_eq!(given, nth == 3, "{ops:#?}");
+    }
+    Ok(())
+}
+
+/// What a record calls a thread or an allocation does not depend on what the process did before.
+#[test]
+fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
+    for round in 0..3 {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let stream = device.stream()?;
+        let earlier = stream.alloc::<u8>(8 + round)?;
+        device.record(&stream)?;
+        let mut x = stream.alloc::<u8>(8)?;
+        std::thread::scope(|scope| {
+            let fill = || stream.fill_bytes(&mut x, 1);
+            scope.spawn(fill).join().expect("no panic")
+        })?;
+        drop((x, earlier));
+        device.synchronize()?;
+        let ops = device.take_record()?;
+        let seen = ops.iter().flat_map(|op| op.accesses.iter().map(|a| (op.thread, a.block.0)));
+        assert_eq!(seen.collect::<Vec<_>>(), [(1, 1), (2, 1), (1, 1), (1, 2)], "{round}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_record_numbers_signals_by_appearance() -> Result<()> {
+    for round in 0..3 {
+        let device = Device::host(HostConfig::default())?.remove(0);
+        let stream = device.stream()?;
+        device.record(&stream)?;
+        let signals = [device.signal(), device.signal()];
+        signals.iter().rev().for_each(Signal::set);
+        let ops = device.take_record()?;
+        let seen = ops.iter().filter_map(|op| match op.kind {
+            OpKind::Signal { signal, .. } => Some(signal),
+            _ => None,
+        });
+        assert_eq!(seen.collect::<Vec<_>>(), [1, 2], "{round}");
+    }
+    Ok(())
+}
+
+const BYTES: u64 = 1 << 20;
+
+fn device(faults: Vec<Fault>) -> Device {
+    let executor = Executor::Virtual(Order::Greedy);
+    let config = HostConfig { executor, faults, ..HostConfig::default() };
+    Device::host(config).expect("a host device").remove(0)
+}
+
+/// Three streams upload at once, and one computes.
+fn queueing(device: &Device, from: TimesFrom) -> Result<Trace> {
+    let streams = (0..3).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
+    let h = device.pinned::<u8>(BYTES)?;
+    let mut x: Vec<_> = streams.iter().map(|s| s.alloc::<u8>(BYTES)).collect::<Result<_>>()?;
+    device.synchronize()?;
+    device.record_from(&streams[0], from)?;
+    for (stream, x) in streams.iter().zip(&mut x) {
+        stream.copy(&h, x)?;
+    }
+    streams[2].fill_bytes(&mut x[2], 1)?;
+    device.synchronize()?;
+    device.take_recording()
+}
+
+fn uploads(recording: &Trace) -> Vec<(u64, u64)> {
+    let mine = recording.ops.iter().filter(|op| op.engine == Engine::Upload);
+    let times = mine.map(|op| op.times.expect("it was recorded"));
+    times.map(|times| (times.begin.0, times.end.0)).collect()
+}
+
+#[test]
+fn pairs_of_events_count_the_queue_and_engines_do_not() -> Result<()> {
+    let pairs = queueing(&device(vec![]), TimesFrom::Events)?;
+    let engines = queueing(&device(vec![]), TimesFrom::Activity)?;
+    let (queue, work) = (uploads(&pairs), uploads(&engines));
+    let length = |(begin, end): &(u64, u64)| end - begin;
+    // One after the other, and each as long as it takes.
+    assert!(work.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{work:?}");
+    assert!(length(&work[0]) > 0, "{work:?}");
+    assert!(work.iter().all(|one| length(one) == length(&work[0])), "{work:?}");
+    // The third pair also holds the two before it.
+    assert!(length(&queue[2]) > 2 * length(&work[2]), "{queue:?} {work:?}");
+    assert!(!queued(&pairs.ops).is_empty() && queued(&engines.ops).is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_recording_says_where_its_times_come_from() -> Result<()> {
+    let engines = queueing(&device(vec![]), TimesFrom::ActivityIfThere)?;
+    assert_eq!((engines.times, engines.untimed, engines.lost), (TimeSource::Activity, 0, 0));
+    assert_eq!(engines.instead, None);
+    assert_eq!(engines.about("a test").times, TimeSource::Activity);
+    assert_eq!(engines.about("a test").devices[0].name, "host device (modelled H200)");
+    let pairs = queueing(&device(vec![]), TimesFrom::Events)?;
+    assert_eq!(pairs.times, TimeSource::Model);
+    Ok(())
+}
+
+#[test]
+fn engines_and_the_host_are_on_one_clock() -> Result<()> {
+    let engines = queueing(&device(vec![]), TimesFrom::Activity)?;
+    for op in engines.ops.iter().filter(|op| op.engine != Engine::None) {
+        let (call, times) = (op.call.expect("recorded"), op.times.expect("recorded"));
+        assert!(call.begin <= times.begin, "{op:?}");
+    }
+    let waits = engines.ops.iter().filter(|op| matches!(op.kind, OpKind::Sync { .. }));
+    let last = waits.filter_map(|op| op.call).map(|call| call.end).max();
+    let end = engines.ops.iter().filter_map(|op| op.times).map(|times| times.end).max();
+    assert!(end.is_some() && end <= last, "{end:?} {last:?}");
+    Ok(())
+}
+
+/// One recording at a time has the engines' times; another may take pairs of events, and has to
+/// say so.
+#[test]
+fn a_second_recording_gets_pairs_or_an_error_as_it_asked() -> Result<()> {
+    let device = device(vec![]);
+    let stream = device.stream()?;
+    let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
+    profiler.activity_begin()?;
+    let error = device.record_from(&stream, TimesFrom::Activity).expect_err("they are taken");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let pairs = queueing(&device, TimesFrom::ActivityIfThere)?;
+    assert_eq!((pairs.times, pairs.untimed), (TimeSource::Model, 0));
+    let why = pairs.instead.expect("it was asked for more");
+    assert!(why.contains("another recording"), "{why}");
+    profiler.activity_take().map(drop)
+}
+
+#[test]
+fn a_recording_that_nobody_took_makes_room() -> Result<()> {
+    let device = device(vec![]);
+    let stream = device.stream()?;
+    device.record_from(&stream, TimesFrom::Activity)?;
+    device.record_from(&stream, TimesFrom::Activity)?;
+    device.take_recording()?;
+    let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
+    let error = profiler.activity_take().expect_err("it has ended");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    Ok(())
+}
+
+/// What a refused operation was to be under is not left to the next.
+#[test]
+fn a_refused_operation_leaves_no_tag() -> Result<()> {
+    let refused = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::Refused };
+    let device = device(vec![refused]);
+    let stream = device.stream()?;
+    let mut x = stream.alloc::<u8>(BYTES)?;
+    device.record_from(&stream, TimesFrom::Activity)?;
+    assert!(stream.fill_bytes(&mut x, 1).is_err());
+    device.take_recording()?;
+    let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
+    profiler.activity_begin()?;
+    // Nobody records the stream, so nothing is tagged.
+    stream.fill_bytes(&mut x, 1)?;
+    device.synchronize()?;
+    assert_eq!(profiler.activity_take()?.work, []);
+    Ok(())
+}
+
+#[test]
+fn on_threads_operations_have_the_times_of_their_threads() -> Result<()> {
+    let device = Device::host(HostConfig::default())?.remove(0);
+    let engines = queueing(&device, TimesFrom::Activity)?;
+    let work = uploads(&engines);
+    // One thread uploads: what was taken up first has ended before the next begins.
+    assert!(work.len() == 3 && work.iter().all(|(begin, end)| begin <= end), "{work:?}");
+    let mut sorted = work.clone();
+    sorted.sort_unstable();
+    assert!(sorted.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{work:?}");
+    Ok(())
+}
