@@ -1,18 +1,37 @@
-//! Which deliberate faults of the ordering do the tests catch? One build with `--cfg mutants`, then
-//! one run of the tests per fault, until one fails. A run that hangs counts as caught.
+//! Which deliberate faults of the ordering do the tests catch? The sources are copied, the faults
+//! are written into the copy, each behind a switch, and the copy is built once. Then the tests run
+//! once per fault, until one fails. A run that hangs counts as caught.
 #![forbid(unsafe_code)]
 
+mod faults;
+
 use crate::tools::{Result, root};
+use faults::Fault;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A fault: the number of its switch, what it does, and the file.
-struct Mutant {
-    id: u32,
-    what: String,
-    file: String,
+/// The table of faults, for messages.
+const TABLE: &str = "xtask/src/mutants/faults.txt";
+
+/// The sources that have the faults.
+const LIBRARY: &str = "crates/trijet/src";
+
+/// The switch of every fault, a module of the copied library.
+const SWITCH: &str = r#"//! The switch of the deliberate faults.
+use std::sync::LazyLock;
+
+static CHOSEN: LazyLock<Option<u32>> = LazyLock::new(|| {
+    let chosen = std::env::var("TRIJET_MUTANT").ok()?;
+    Some(chosen.parse().expect("TRIJET_MUTANT is the number of a mutant"))
+});
+
+/// Whether this is the run of mutant `id`.
+pub(crate) fn on(id: u32) -> bool {
+    *CHOSEN == Some(id)
 }
+"#;
 
 /// A test program and what to run of it, the quickest first.
 const RUNS: &[(&str, &[&str])] = &[
@@ -33,34 +52,35 @@ const PATIENCE: &str = "120";
 
 /// Prints the faults.
 pub(crate) fn list() -> Result<()> {
-    for mutant in found()? {
-        println!("{:3}  {}  ({})", mutant.id, mutant.what, mutant.file);
+    for fault in table()? {
+        println!("{:3}  {}  ({})", fault.id, fault.what, fault.file);
     }
     Ok(())
 }
 
 /// Runs the tests under the faults `only`, or under every one.
 pub(crate) fn run(only: &[&str]) -> Result<()> {
-    let only = only.iter().map(|id| id.parse()).collect::<std::result::Result<Vec<u32>, _>>()?;
+    let only = only.iter().map(|id| id.parse()).collect::<std::result::Result<Vec<usize>, _>>()?;
+    let mut faults = table()?;
+    faults.retain(|fault| only.is_empty() || only.contains(&fault.id));
+    fill_copy()?;
     let programs = build()?;
     if let Some(failure) = failing(&programs, None)? {
         return Err(format!("without a fault, {failure}").into());
     }
-    let mut mutants = found()?;
-    mutants.retain(|mutant| only.is_empty() || only.contains(&mutant.id));
-    let (mut caught, all) = (0, mutants.len());
-    for mutant in mutants {
-        let failure = failing(&programs, Some(mutant.id))?;
+    let (mut caught, all) = (0, faults.len());
+    for fault in faults {
+        let failure = failing(&programs, Some(fault.id))?;
         caught += usize::from(failure.is_some());
         let by = failure.unwrap_or_else(|| "SURVIVED".to_owned());
-        println!("{:3}  {:<60}  {by}", mutant.id, mutant.what);
+        println!("{:3}  {:<60}  {by}", fault.id, fault.what);
     }
     println!("{caught} of {all} caught");
     Ok(())
 }
 
 /// The first test that fails under a fault.
-fn failing(programs: &[(&str, PathBuf)], mutant: Option<u32>) -> Result<Option<String>> {
+fn failing(programs: &[(&str, PathBuf)], fault: Option<usize>) -> Result<Option<String>> {
     for (name, filters) in RUNS {
         let (_, program) = programs
             .iter()
@@ -69,8 +89,8 @@ fn failing(programs: &[(&str, PathBuf)], mutant: Option<u32>) -> Result<Option<S
         let mut command = Command::new("timeout");
         command.arg(PATIENCE).arg(program).args(*filters).arg("--quiet");
         command.env("TRIJET_SEEDS", PROGRAMS).env("PROPTEST_CASES", "64");
-        command.env("RUST_BACKTRACE", "0").current_dir(root().join("crates/trijet"));
-        if let Some(id) = mutant {
+        command.env("RUST_BACKTRACE", "0").current_dir(copy().join("crates/trijet"));
+        if let Some(id) = fault {
             command.env("TRIJET_MUTANT", id.to_string());
         }
         let output = command.stderr(Stdio::null()).output()?;
@@ -87,7 +107,7 @@ fn failing(programs: &[(&str, PathBuf)], mutant: Option<u32>) -> Result<Option<S
     Ok(None)
 }
 
-/// Builds the test programs with the switches.
+/// Builds the test programs of the copy.
 fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     let mut command = Command::new("cargo");
     command.args(["test", "--package", "trijet", "--lib", "--no-run", "--message-format=json"]);
@@ -95,15 +115,15 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
         command.args(["--test", name]);
     }
     let output = command
-        .current_dir(root())
-        .env("RUSTFLAGS", "--cfg mutants")
-        // Other flags are another build: in a folder of its own it does not drive out the usual one.
-        .env("CARGO_TARGET_DIR", root().join("target/mutants"))
+        .current_dir(copy())
+        // A switch may leave something unused or too long.
+        .env("RUSTFLAGS", "--cap-lints allow")
+        .env("CARGO_TARGET_DIR", root().join("target/mutants/build"))
         .env("CARGO_PROFILE_TEST_DEBUG", "0")
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        return Err("the tests do not build with --cfg mutants".into());
+        return Err("the tests do not build with the faults".into());
     }
     let mut programs = Vec::new();
     for line in String::from_utf8(output.stdout)?.lines() {
@@ -117,47 +137,70 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(programs)
 }
 
-/// The switches in the sources, by number.
-fn found() -> Result<Vec<Mutant>> {
-    let mut mutants = Vec::new();
-    collect(&root().join("crates/trijet/src"), &mut mutants)?;
-    mutants.sort_by_key(|mutant| mutant.id);
-    Ok(mutants)
+/// Copies the sources of the repository to [`copy`], where they have every fault, each behind its
+/// switch. Files that are as they were keep their time, so that cargo builds again what changed.
+fn fill_copy() -> Result<()> {
+    let (mut texts, objections) =
+        faults::apply(&table()?, |file| fs::read_to_string(root().join(LIBRARY).join(file)).ok());
+    if let Some((line, what)) = objections.first() {
+        return Err(format!("{TABLE}:{line}: {what}").into());
+    }
+    let library = fs::read_to_string(root().join(LIBRARY).join("lib.rs"))?;
+    texts.insert("lib.rs".to_owned(), format!("{library}\nmod mutant;\n"));
+    texts.insert("mutant.rs".to_owned(), SWITCH.to_owned());
+    let mut files = BTreeMap::new();
+    for path in listed()? {
+        files.insert(path.clone(), fs::read(root().join(path))?);
+    }
+    let rewritten = texts.into_iter().map(|(file, text)| (Path::new(LIBRARY).join(file), text));
+    files.extend(rewritten.map(|(path, text)| (path, text.into_bytes())));
+    fs::create_dir_all(copy())?;
+    remove_others(&copy(), &files)?;
+    for (path, bytes) in files {
+        let path = copy().join(path);
+        if fs::read(&path).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        fs::create_dir_all(path.parent().ok_or("a file lies in a folder")?)?;
+        fs::write(&path, bytes)?;
+    }
+    Ok(())
 }
 
-fn collect(folder: &Path, mutants: &mut Vec<Mutant>) -> Result<()> {
+/// The files of the repository that git has or would take.
+fn listed() -> Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let names = String::from_utf8(output.stdout)?;
+    let paths = names.split_terminator('\0').map(PathBuf::from);
+    Ok(paths.filter(|path| root().join(path).is_file()).collect())
+}
+
+/// Removes from the copy what is none of `files`.
+fn remove_others(folder: &Path, files: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
+        let below = path.strip_prefix(copy())?;
         if path.is_dir() {
-            collect(&path, mutants)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let below = path.strip_prefix(root().join("crates/trijet/src"))?;
-            switches(&fs::read_to_string(&path)?, &below.display().to_string(), mutants)?;
+            remove_others(&path, files)?;
+        } else if !files.contains_key(below) {
+            fs::remove_file(&path)?;
         }
     }
     Ok(())
 }
 
-/// Reads `mutant::on(7, "what it does")`.
-fn switches(text: &str, file: &str, mutants: &mut Vec<Mutant>) -> Result<()> {
-    for part in text.split("mutant::on(").skip(1) {
-        let strange = || format!("{file}: a switch without its number and text");
-        let (id, rest) = part.split_once(',').ok_or_else(strange)?;
-        let what = rest.split('"').nth(1).ok_or_else(strange)?;
-        let id = id.trim().parse().map_err(|_| strange())?;
-        mutants.push(Mutant { id, what: what.to_owned(), file: file.to_owned() });
-    }
-    Ok(())
+/// Where the sources with the faults are built.
+fn copy() -> PathBuf {
+    root().join("target/mutants/src")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_numbers_of_the_switches_are_dense_and_unique() {
-        let ids: Vec<u32> = found().expect("the sources are there").iter().map(|m| m.id).collect();
-        let expected: Vec<u32> = (1..).take(ids.len()).collect();
-        assert!(!ids.is_empty() && ids == expected, "{ids:?}");
-    }
+/// The faults, by number.
+fn table() -> Result<Vec<Fault>> {
+    faults::parse(faults::TABLE).map_err(|(line, what)| format!("{TABLE}:{line}: {what}").into())
 }

@@ -10,7 +10,6 @@ pub mod id;
 pub mod interval;
 pub mod ledger;
 pub mod lint;
-pub(crate) mod mutant;
 mod op;
 pub(crate) mod panic;
 pub mod prng;

@@ -11,7 +11,6 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Mode, Named, OpKind, Place};
-use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{Action, Readiness, StreamKind};
 use crate::device::memory::{Memory, Space, Span};
@@ -193,9 +192,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
         // Memory whose users a lost device can tell nothing of is as good as busy.
-        if is_idle(domain, &track).unwrap_or(false)
-            || mutant::on(29, "kept memory is handed out while it is used")
-        {
+        if is_idle(domain, &track).unwrap_or(false) {
             break Some(memory);
         }
         busy.push((memory, track));
@@ -251,7 +248,6 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
         };
     }
     let range = 0..memory.bytes();
-    let range = if mutant::on(30, "a free waits for nobody") { 0..0 } else { range };
     let uses = [Use { track: &track, range, mode: Mode::Write }];
     let submission = Submission {
         action: Action::Free(&memory),

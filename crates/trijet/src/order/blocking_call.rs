@@ -26,7 +26,6 @@ use super::track::Use;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
 use crate::base::ledger::{Engine, HostCall, Op, OpKind};
-use crate::base::mutant;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
 use crate::device::memory::Memory;
@@ -76,13 +75,11 @@ impl LaneRef {
             engine: if engine == Engine::Peer { Engine::Peer } else { Engine::None },
             ..self.host_op(submission, before.seq, OpKind::Begin)
         });
-        drop(state);
-        let held = mutant::on(40, "a call that waits keeps the turn of its stream").then_some(turn);
+        drop((state, turn));
         if let Some(slot) = submission.slot {
             slot.number(before.seq + 1);
         }
         let submitted = self.gate().submit(self.stream, action);
-        drop(held);
         self.enqueued(prologue);
         let memory = match submitted {
             Ok(memory) => memory,
@@ -99,11 +96,7 @@ impl LaneRef {
             let State { vector, barrier_seen, .. } = &mut *state;
             barrier.teach(vector, barrier_seen);
         }
-        let mut follows = before.follows;
-        if mutant::on(41, "a call that waits stands for what came meanwhile") {
-            follows.iter_mut().for_each(|follows| follows.join(&state.vector));
-        }
-        if let (Some(turn), Some(follows), true) = (&turn, &follows, is_work) {
+        if let (Some(turn), Some(follows), true) = (&turn, &before.follows, is_work) {
             let mut held_back = follows.clone();
             held_back.raise(position);
             turn.hold_back(&held_back);
@@ -115,7 +108,7 @@ impl LaneRef {
         if is_done {
             self.done(uses);
         }
-        if let Some(mut follows) = follows.filter(|_| at_return.completes_earlier()) {
+        if let Some(mut follows) = before.follows.filter(|_| at_return.completes_earlier()) {
             if is_done && is_next {
                 follows.raise(position);
             }
@@ -132,7 +125,7 @@ impl LaneRef {
         let kind = OpKind::Call(HostCall::Failed);
         state.note(|| self.host_op(submission, state.seq, kind.clone()));
         let is_open = error.is_loss() || error.kind() == ErrorKind::Stalled;
-        if is_open && !mutant::on(42, "an operation whose wait failed leaves no stamp") {
+        if is_open {
             let position = self.count(&mut state);
             let late = stamp(uses, position, AtReturn::Enqueued);
             drop(state);

@@ -14,7 +14,6 @@ use super::submission::{Submission, stamp, stamp_late};
 use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::mutant;
 use crate::device::driver::{Action, AtReturn};
 use crate::device::memory::Memory;
 use crate::log::{calling, thread};
@@ -86,15 +85,10 @@ impl LaneRef {
     /// Calls the driver, under the lock of the lane.
     #[inline(always)]
     fn submit(&self, state: &State, submission: &Submission<'_>) -> Result<Option<Memory>> {
-        let position = Position { lane: self.id, seq: state.seq + 1 };
         if let Some(slot) = submission.slot {
-            slot.number(position.seq);
+            slot.number(state.seq + 1);
         }
-        self.gate().submit(self.stream, &submission.action).inspect_err(|_| {
-            if mutant::on(6, "a refused operation leaves its stamp") {
-                stamp(submission.uses, position, AtReturn::Enqueued);
-            }
-        })
+        self.gate().submit(self.stream, &submission.action)
     }
 
     /// Gives the operation that has been enqueued its number.
@@ -103,9 +97,7 @@ impl LaneRef {
         state.seq += 1;
         state.used = true;
         let position = Position { lane: self.id, seq: state.seq };
-        if !mutant::on(5, "a lane does not know its own operations") {
-            state.vector.raise(position);
-        }
+        state.vector.raise(position);
         state.learn_of_thread(self.gate().log.domain);
         position
     }
@@ -182,8 +174,7 @@ impl LaneRef {
                 crossed |= track.crossed_by(self.id);
             }
         }
-        if matches!(action, Action::Free(_)) && !mutant::on(7, "a free waits like any other access")
-        {
+        if matches!(action, Action::Free(_)) {
             // A free comes after every user, whoever orders the memory (law A22), and after
             // those that a later one did not wait for.
             for access in *uses {

@@ -8,7 +8,6 @@ use super::track::{Needs, Track};
 use crate::base::error::Result;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Mode, StreamClass, Waited};
-use crate::base::mutant;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::Readiness;
 use crate::log::entry::HostWait;
@@ -48,9 +47,6 @@ impl Domain {
         thread::with_known(self.id(), |known| {
             track.all_users(&range, mode, |p| known.covers(p), &mut needs);
         });
-        if mutant::on(12, "the host does not wait for one of the users") {
-            needs.truncate(needs.len().saturating_sub(1));
-        }
         needs
     }
 

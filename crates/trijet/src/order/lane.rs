@@ -26,7 +26,6 @@ use crate::base::atomic::Watermark;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
-use crate::base::mutant;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, Timing};
 use crate::log::entry::plain;
@@ -227,8 +226,7 @@ impl State {
                 position: Position { lane, seq: 0 },
             }),
         };
-        let ahead = u64::from(mutant::on(4, "a record stands for the next operation too"));
-        let position = Position { lane, seq: self.seq + ahead };
+        let position = Position { lane, seq: self.seq };
         gate.record(stream, mark.event)?;
         self.learn_of_thread(log.domain);
         if let Some(mark) = Arc::get_mut(&mut mark) {
@@ -309,13 +307,10 @@ impl State {
 
     /// The mark that answers for `seq`, if there is one.
     pub(super) fn mark_of(&self, seq: u64) -> Option<&Arc<Mark>> {
-        if seq <= self.base && !mutant::on(39, "an event on the new stream stands for the old one")
-        {
+        if seq <= self.base {
             return self.earlier.as_ref();
         }
         let index = self.checkpoints.partition_point(|mark| mark.position.seq < seq);
-        let early = u64::from(mutant::on(11, "a checkpoint before the needed operation will do"));
-        let index = if early == 1 { index.saturating_sub(1) } else { index };
         self.checkpoints.get(index)
     }
 

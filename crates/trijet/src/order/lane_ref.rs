@@ -9,7 +9,6 @@ use super::mark::Mark;
 use crate::base::error::{Error, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
-use crate::base::mutant;
 use crate::device::driver::Driver;
 use std::sync::Arc;
 
@@ -76,9 +75,7 @@ impl LaneRef {
             let add =
                 |lane, tenancy, knows: &mut _| self.domain.lane(lane).add_vector(tenancy, knows);
             let knows = legacy.before(add);
-            if !mutant::on(21, "the legacy stream learns nothing of the blocking ones") {
-                self.lane().learn(&knows);
-            }
+            self.lane().learn(&knows);
         }
         Ok(turn)
     }

@@ -14,7 +14,6 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::StreamClass;
-use crate::base::mutant;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Driver, StreamHandle, StreamKind};
 use crate::log::thread;
@@ -196,9 +195,7 @@ impl Turn<'_> {
     /// An operation was enqueued: the operations after it in its lane come after the barrier. `seen` is
     /// the version of the barrier that `vector` includes.
     pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
-        if matches!(self.held, Held::Member { .. })
-            && !mutant::on(22, "a blocking stream does not see the barrier")
-        {
+        if !self.is_legacy() {
             let order = self.legacy.blocking.order();
             if *seen != order.version {
                 vector.join(&order.barrier);
@@ -213,7 +210,7 @@ impl Turn<'_> {
         if let Held::Legacy { .. } = self.held {
             let mut order = self.legacy.blocking.order();
             order.barrier.join(legacy);
-            order.version += u64::from(!mutant::on(23, "the legacy stream raises no barrier"));
+            order.version += 1;
         }
     }
 }

@@ -10,7 +10,6 @@ use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::{Declared, Engine, Op, StreamClass};
-use crate::base::mutant;
 use crate::device::culprit;
 use crate::log::entry::calls_in;
 use crate::log::instant::Instant;
@@ -48,11 +47,7 @@ impl LaneRef {
         prologue.called = state.called(self.driver());
         // A record in the legacy stream may hold the blocking streams back (law A14): there it is made
         // when somebody needs it.
-        if state.last_shared
-            && state.class != StreamClass::Legacy
-            && state.recorded() < state.seq
-            && !mutant::on(1, "a producer is not recorded before the next operation")
-        {
+        if state.last_shared && state.class != StreamClass::Legacy && state.recorded() < state.seq {
             state.record(self.gate(), self.id)?;
         }
         self.wait_for(state, submission, (needs, marks), &mut prologue.left_out)?;

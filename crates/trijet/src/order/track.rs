@@ -18,7 +18,6 @@
 use crate::base::id::{BlockId, LaneId, Position};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Mode, OrderedBy, Place};
-use crate::base::mutant;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -182,16 +181,11 @@ impl Track {
     #[inline]
     pub(crate) fn is_manual(&self) -> bool {
         self.manual.load(Ordering::Relaxed)
-            && !mutant::on(18, "memory ordered by the user is ordered for him")
     }
 
     /// An access to it, for the ledger.
     pub(crate) fn access(&self, range: Range<u64>, mode: Mode) -> Access {
-        let ordered = if self.manual.load(Ordering::Relaxed) {
-            OrderedBy::Program
-        } else {
-            OrderedBy::Library
-        };
+        let ordered = if self.is_manual() { OrderedBy::Program } else { OrderedBy::Library };
         Access { block: self.id, place: self.place, range, mode, ordered }
     }
 
@@ -211,7 +205,6 @@ impl Track {
     #[inline]
     fn is_whole(&self, range: &Range<u64>) -> bool {
         range.start == 0 && range.end >= self.bytes
-            || mutant::on(15, "a write of a part stands for the whole")
     }
 
     fn lock(&self) -> MutexGuard<'_, RangeMap<Stamp>> {
@@ -233,7 +226,7 @@ impl Track {
                 Err(other) => other,
             };
         }
-        if first != mine && !mutant::on(20, "nobody remembers that two lanes use it") {
+        if first != mine {
             self.shared.store(true, Ordering::Relaxed);
         }
         first != mine
@@ -263,7 +256,7 @@ impl Track {
             return;
         }
         self.writes.each(&mut add);
-        if mode.writes() && !mutant::on(13, "a writer does not wait for readers of the whole") {
+        if mode.writes() {
             self.reads.each(&mut add);
         }
         if self.ranged.load(Ordering::Relaxed) {
@@ -274,8 +267,7 @@ impl Track {
     #[inline(never)]
     fn ranged_users(&self, range: &Range<u64>, mode: Mode, add: &mut dyn FnMut(Position)) {
         for (_, stamp) in self.lock().overlapping(range.clone()) {
-            let forgets = mutant::on(16, "a writer does not wait for readers of a part");
-            let reads: &[Position] = if mode.writes() && !forgets { &stamp.reads } else { &[] };
+            let reads: &[Position] = if mode.writes() { &stamp.reads } else { &[] };
             stamp.write.iter().chain(reads).copied().for_each(&mut *add);
         }
     }
@@ -290,8 +282,7 @@ impl Track {
         needs: &mut Needs,
     ) {
         for position in self.left_out.lock().expect("no code panics under this lock").iter() {
-            if !implied(*position) && !mutant::on(17, "users whose wait was left out are forgotten")
-            {
+            if !implied(*position) {
                 add_need(needs, *position);
             }
         }
@@ -321,9 +312,6 @@ impl Track {
             return false;
         }
         if !mode.writes() {
-            if mutant::on(14, "only the last reader is kept") {
-                self.reads.clear();
-            }
             return self.reads.note(position);
         }
         if self.ranged.load(Ordering::Relaxed) {
@@ -399,9 +387,7 @@ impl Track {
     fn fold(&self, stamps: &mut RangeMap<Stamp>) {
         let (mut write, mut reads) = (None, Needs::new());
         self.writes.each(|position| write = Some(position));
-        if !mutant::on(19, "splitting an allocation forgets its readers") {
-            self.reads.each(|position| reads.push(position));
-        }
+        self.reads.each(|position| reads.push(position));
         if write.is_none() && reads.is_empty() {
             return;
         }

@@ -14,7 +14,6 @@ use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::{Asked, Op, OpKind, StreamClass, Waited};
-use crate::base::mutant;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, EventHandle};
 use crate::log::entry::{HostWait, calls_in, plain};
@@ -86,10 +85,6 @@ impl LaneRef {
                 left_out.push(*need);
                 continue;
             }
-            if mutant::on(2, "a wait between lanes is believed and not enqueued") {
-                state.vector.join(&mark.snapshot);
-                continue;
-            }
             self.gate().wait(self.stream, mark.event)?;
             let by = Asked::Ordering;
             let kind = OpKind::Wait { event: mark.event.0, on: mark.position, by };
@@ -100,9 +95,7 @@ impl LaneRef {
             if mark.position.seq > need.seq {
                 self.domain.over_waits.fetch_add(1, Ordering::Relaxed);
             }
-            if !mutant::on(3, "a lane learns nothing of its waits") {
-                state.vector.join(&mark.snapshot);
-            }
+            state.vector.join(&mark.snapshot);
         }
         Ok(())
     }
@@ -121,9 +114,7 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let called = state.called(self.driver());
         self.gate().wait(self.stream, event)?;
-        if !mutant::on(8, "a lane learns nothing of a wait for an event") {
-            state.vector.join(snapshot);
-        }
+        state.vector.join(snapshot);
         state.learn_of_thread(self.gate().log.domain);
         if let Some(turn) = &turn {
             turn.hold_back(&state.vector);
@@ -211,13 +202,7 @@ impl LaneRef {
         }
         match state.checkpoints.back() {
             // A checkpoint of the last operation does not stand for a wait after it.
-            Some(mark)
-                if mark.snapshot == state.vector
-                    || (mark.position.seq == state.seq
-                        && mutant::on(9, "a ticket forgets waits after the last operation")) =>
-            {
-                Ok(Some(Arc::clone(mark)))
-            }
+            Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
             _ => state.record(self.gate(), self.id).map(Some),
         }
     }

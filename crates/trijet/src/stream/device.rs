@@ -6,7 +6,6 @@ use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Op, StreamClass, Waited};
-use crate::base::mutant;
 use crate::base::units::Bytes;
 use crate::device::driver::{DeviceInfo, PoolAttribute, PoolStats, Script, StreamKind};
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
@@ -260,9 +259,7 @@ impl Device {
         let synchronized = self.0.watch_pool(false, || domain.gate.synchronize_device(*id));
         synchronized.map_err(|error| self.0.failed(error))?;
         noted.succeeded();
-        if !mutant::on(38, "a wait for the device teaches nothing") {
-            domain.learn(&known);
-        }
+        domain.learn(&known);
         domain.host_fns.take_panic()
     }
 

@@ -12,7 +12,6 @@ use super::shared::Shared;
 use super::stream::Stream;
 use crate::base::error::Result;
 use crate::base::ledger::Named;
-use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::device::driver::{EventHandle, Readiness, Timing};
 use crate::log::calling;
@@ -89,10 +88,7 @@ impl Recorded {
             *last = Arc::new(next);
             return Ok(());
         };
-        let stands_for = lane.record_event(own.handle, site)?;
-        if own.stands_for.is_none() || !mutant::on(28, "an event keeps its first record") {
-            own.stands_for = Some(stands_for);
-        }
+        own.stands_for = Some(lane.record_event(own.handle, site)?);
         Ok(())
     }
 

@@ -5,7 +5,6 @@ use super::ready::{Point, Ready};
 use super::shared::Shared;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
-use crate::base::mutant;
 use crate::device::driver::{Action, Driver, Readiness, StreamHandle, StreamKind};
 use crate::device::memory::{Memory, Span};
 use crate::log::calling;
@@ -60,9 +59,6 @@ impl Stream {
         let handle = opened.map_err(|error| shared.failed(error))?;
         let stream = GateStream { device: shared.id, handle, maker: Maker::Library };
         let records = match origin {
-            Origin::PerThread if mutant::on(24, "a per-thread stream is recorded on demand") => {
-                Records::OnDemand
-            }
             Origin::PerThread => Records::AtOnce,
             Origin::Created(_) | Origin::Legacy => Records::OnDemand,
         };

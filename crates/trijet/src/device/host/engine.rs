@@ -13,7 +13,6 @@ use super::trail::{Causes, Trail};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{Engine as Role, Mode};
-use crate::base::mutant;
 use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
@@ -323,12 +322,7 @@ impl Engine {
         let slot = &self.slots[on.index()];
         self.check_lost(slot.device)?;
         before.extend_from_slice(waits);
-        if mutant::on(32, "the device forgets the waits of an operation") {
-            before.clear();
-        }
-        if !mutant::on(33, "operations of a stream are not in order") {
-            add_last(before, slot.last);
-        }
+        add_last(before, slot.last);
         Ok(())
     }
 
@@ -433,9 +427,7 @@ impl Engine {
             if !causes.is_empty() {
                 later.causes.extend_from_slice(&causes);
             }
-            if later.missing == 0
-                || mutant::on(34, "an operation starts after the first of its waits")
-            {
+            if later.missing == 0 {
                 self.arrived.push(*next);
             }
         }

@@ -6,7 +6,6 @@ use super::refuse;
 use super::streams::{Kind, SlotId};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
-use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{EventHandle, Timing};
@@ -109,11 +108,6 @@ impl Engine {
         let mut clock = match self.events.get_mut(event.0) {
             Some(found) => {
                 found.generation = generation;
-                if found.stands_for.is_some()
-                    && mutant::on(36, "a second record does not overwrite the first")
-                {
-                    return Ok(node);
-                }
                 found.time = None;
                 // Overwritten, in the same memory.
                 found
@@ -137,16 +131,11 @@ impl Engine {
     pub(super) fn stream_wait(&mut self, on: SlotId, event: EventHandle, now: Nanos) -> Result<()> {
         self.event("stream wait", event)?;
         let found = self.events.get(event.0).and_then(|event| event.stands_for.as_ref());
-        let Some(Snapshot { point, node, clock }) = found else {
+        let Some(Snapshot { node, clock, .. }) = found else {
             return self.check_lost(self.slots[on.index()].device);
         };
-        let (point, last) = (*point, *node);
+        let node = *node;
         self.slots[on.index()].knows.join(clock);
-        let node = if mutant::on(35, "a wait holds for what was enqueued after the record") {
-            self.last_of(point.slot)
-        } else {
-            last
-        };
         let (op, waits) = ("stream wait", node.as_slice());
         match self.slots[on.index()].kind {
             Kind::Legacy => self.push(op, on, now, Work::Mark, waits).map(drop),

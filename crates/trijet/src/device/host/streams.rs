@@ -6,7 +6,6 @@ use super::engine::{self, Barrier, Engine, NodeId, Point};
 use super::refuse;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
-use crate::base::mutant;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{StreamHandle, StreamKind};
@@ -190,18 +189,14 @@ impl Engine {
         match slot.kind {
             Kind::NonBlocking => {}
             Kind::Blocking => {
-                if !mutant::on(37, "blocking streams do not wait for the legacy stream") {
-                    engine::add_last(before, queues.barrier.last);
-                }
+                engine::add_last(before, queues.barrier.last);
                 self.see_barrier(on);
             }
             Kind::Legacy => {
                 let blocking = queues.blocking.clone();
                 // The barrier is the stream's own, or a copy between devices (law A38).
                 before.extend(queues.barrier.last);
-                if !mutant::on(27, "the legacy stream does not wait for the blocking ones") {
-                    before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
-                }
+                before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
                 for other in blocking {
                     self.learn(on, &self.snapshot_clock(other));
                 }

@@ -1,0 +1,168 @@
+//! The table of deliberate faults: exact rewrites of the library's sources, one per fault. The
+//! text of the table says how it is written. `tidy` reads it too, so that a change of the sources
+//! brings the table along.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The table.
+pub(crate) const TABLE: &str = include_str!("faults.txt");
+
+/// One fault and its rewrite.
+pub(crate) struct Fault {
+    /// The number, which switches it on.
+    pub(crate) id: usize,
+    /// What it does.
+    pub(crate) what: String,
+    /// The file, below the sources of the library.
+    pub(crate) file: String,
+    /// The line of the table where it begins, from one.
+    pub(crate) line: usize,
+    /// The lines that are replaced.
+    before: Vec<String>,
+    /// The lines that replace them.
+    after: Vec<String>,
+}
+
+impl Fault {
+    /// Reads `7 stream/lane.rs: what it does`.
+    fn begun(header: &str, line: usize) -> Option<Self> {
+        let (id, rest) = header.split_once(' ')?;
+        let (file, what) = rest.split_once(": ")?;
+        Some(Self {
+            id: id.parse().ok()?,
+            what: what.to_owned(),
+            file: file.to_owned(),
+            line,
+            before: Vec::new(),
+            after: Vec::new(),
+        })
+    }
+
+    /// Reads one line of the rewrite; `None` if it is no such line.
+    fn add(&mut self, line: &str) -> Option<()> {
+        let (kind, text) = line.split_at_checked(1).unwrap_or((" ", ""));
+        if !matches!(kind, " " | "-" | "+") {
+            return None;
+        }
+        if kind != "+" {
+            self.before.push(text.to_owned());
+        }
+        if kind != "-" {
+            self.after.push(text.to_owned());
+        }
+        Some(())
+    }
+
+    /// The lines of `text` that it replaces, from zero.
+    fn place(&self, text: &str) -> Result<Range<usize>, String> {
+        let lines: Vec<&str> = text.lines().collect();
+        let count = self.before.len();
+        if count == 0 {
+            return Err("it replaces nothing".to_owned());
+        }
+        let places: Vec<usize> = lines
+            .windows(count)
+            .enumerate()
+            .filter(|(_, window)| self.before == *window)
+            .map(|(at, _)| at)
+            .collect();
+        match places[..] {
+            [at] => Ok(at..at + count),
+            _ => Err(format!("its lines occur {} times in {}", places.len(), self.file)),
+        }
+    }
+
+    /// What is wrong with it as the `number`th of the table.
+    fn objections(&self, number: usize) -> Vec<String> {
+        let mut objections = Vec::new();
+        if self.id != number {
+            objections.push(format!("fault {} stands where {number} is due", self.id));
+        }
+        let switch = format!("crate::mutant::on({})", self.id);
+        if self.after.iter().map(|line| line.matches(&switch).count()).sum::<usize>() != 1 {
+            objections.push(format!("fault {} does not ask `{switch}` once", self.id));
+        }
+        objections
+    }
+}
+
+/// Reads a table. An error is the line and what is wrong with it.
+pub(crate) fn parse(table: &str) -> Result<Vec<Fault>, (usize, String)> {
+    let mut faults: Vec<Fault> = Vec::new();
+    let mut blank = 0;
+    for (line, text) in (1..).zip(table.lines()) {
+        if text.starts_with('#') {
+            continue;
+        }
+        if text.is_empty() {
+            // Inside a rewrite it is a line that stays; before the next fault it is none.
+            blank += 1;
+            continue;
+        }
+        let blanks = std::mem::take(&mut blank);
+        if text.starts_with(|first: char| first.is_ascii_digit()) {
+            let fault = Fault::begun(text, line);
+            faults.push(fault.ok_or((line, "no number, file and description".to_owned()))?);
+            continue;
+        }
+        let fault = faults.last_mut().ok_or((line, "a line before the first fault".to_owned()))?;
+        let added = (0..blanks).try_for_each(|_| fault.add("")).and_then(|()| fault.add(text));
+        added.ok_or((line, "a line of a rewrite begins with a blank, `-` or `+`".to_owned()))?;
+    }
+    Ok(faults)
+}
+
+/// Applies the rewrites to the files that `read` gives: every rewritten file with its text, and
+/// every rewrite that does not match, with its line of the table.
+pub(crate) fn apply(
+    faults: &[Fault],
+    read: impl Fn(&str) -> Option<String>,
+) -> (BTreeMap<String, String>, Vec<(usize, String)>) {
+    let mut objections = Vec::new();
+    let mut places: BTreeMap<&str, Vec<(Range<usize>, &Fault)>> = BTreeMap::new();
+    let mut texts = BTreeMap::new();
+    for (number, fault) in (1..).zip(faults) {
+        let wrong = fault.objections(number).into_iter().map(|what| (fault.line, what));
+        objections.extend(wrong);
+        let Some(text) = read(&fault.file) else {
+            objections.push((fault.line, format!("there is no file {}", fault.file)));
+            continue;
+        };
+        match fault.place(&text) {
+            Ok(place) => places.entry(&fault.file).or_default().push((place, fault)),
+            Err(what) => objections.push((fault.line, format!("fault {}: {what}", fault.id))),
+        }
+        texts.insert(fault.file.clone(), text);
+    }
+    for (file, mut places) in places {
+        places.sort_by_key(|(place, _)| place.start);
+        for pair in places.windows(2) {
+            if let [(first, one), (second, other)] = pair
+                && second.start < first.end
+            {
+                let what = format!("faults {} and {} overlap", one.id, other.id);
+                objections.push((other.line, what));
+            }
+        }
+        if let Some(text) = texts.get_mut(file) {
+            *text = rewritten(text, &places);
+        }
+    }
+    (texts, objections)
+}
+
+/// The text with the lines of every place replaced.
+fn rewritten(text: &str, places: &[(Range<usize>, &Fault)]) -> String {
+    let mut out = String::new();
+    for (at, line) in text.lines().enumerate() {
+        for (_, fault) in places.iter().filter(|(place, _)| place.start == at) {
+            fault.after.iter().for_each(|line| out.extend([line, "\n"]));
+        }
+        if !places.iter().any(|(place, _)| place.contains(&at)) {
+            out.extend([line, "\n"]);
+        }
+    }
+    out
+}
