@@ -7,6 +7,7 @@
 
 mod calls;
 mod docs;
+mod faults;
 mod imports;
 mod safety;
 mod shape;
