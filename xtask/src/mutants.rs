@@ -38,7 +38,7 @@ const RUNS: &[(&str, &[&str])] = &[
     ("semantics", &["greedy::", "seeded::"]),
     ("soundness", &[]),
     ("oracle", &["serially", "every_conflict"]),
-    ("trijet", &["stream::", "memory::", "device::host::", "witness::"]),
+    ("trijet", &["log::", "order::", "stream::", "memory::", "device::host::", "explore::"]),
     ("faults", &["a_fault", "a_loss"]),
     ("host_only", &[]),
     ("tenancy", &[]),

@@ -107,10 +107,10 @@ impl Round {
         let end = device.ordering();
         out.add("launch, tracked, two streams in turn", "ns", launch);
         out.add("upload, tracked, two streams in turn", "ns", upload);
-        device.record(a)?;
+        device.start_trace(a)?;
         out.add("launch, tracked, recorded with times", "ns", self.kept.launches(&[a], count)?);
         out.add("upload, tracked, recorded with times", "ns", self.kept.uploads(&[a], count)?);
-        let records = device.take_record()?;
+        let records = device.take_trace()?.ops;
         let work = records.iter().filter(|op| op.kind.is_work() && op.times.is_some()).count();
         if work != 2 * count as usize {
             let cause = format!("{work} operations were recorded with times, not {}", 2 * count);

@@ -7,8 +7,8 @@ use crate::record::Record;
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
+use trijet::explore::{Exploration, Strategy, explore};
 use trijet::kernels::MIX;
-use trijet::witness::{Exploration, Strategy, explore};
 use trijet::{Buffer, Device, Error, ErrorKind, Executor, HostConfig, Order, Result, Stream};
 
 #[derive(Debug, Deserialize)]

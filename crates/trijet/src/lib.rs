@@ -27,11 +27,12 @@
 //! - [`pipeline`]: source, stages, sink over chunks, with a report.
 //! - [`check`]: whether every conflict of a recorded run is ordered.
 //! - [`trace`]: what the records of a run say.
-//! - [`witness`]: a program under every order that its streams leave open.
+//! - [`explore`]: a program under every order that its streams leave open.
 
 pub mod base;
 pub mod check;
 pub mod device;
+pub mod explore;
 pub mod kernels;
 pub mod launch;
 pub mod log;
@@ -40,7 +41,6 @@ pub(crate) mod order;
 pub mod pipeline;
 pub mod stream;
 pub mod trace;
-pub mod witness;
 
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::units::{Bytes, Nanos};

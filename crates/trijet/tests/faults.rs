@@ -289,7 +289,7 @@ impl World {
             }
         }
         if let Some(stream) = world.streams.first() {
-            let begun = device.record(stream);
+            let begun = device.start_trace(stream);
             world.judge("record", begun);
         }
         for number in 0..5 {
@@ -507,7 +507,7 @@ impl World {
             assert_eq!(fates.ran.load(Ordering::Relaxed), self.accepted, "every function ran");
             assert_eq!(self.panics_seen, self.panics_due, "every panic was reported");
         }
-        match self.device.take_record() {
+        match self.device.take_trace() {
             Ok(ops) => writeln!(self.log, "{ops:#?}"),
             Err(error) => writeln!(self.log, "no record: {error}"),
         }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
+use trijet::explore::{Exploration, Strategy, explore, replay};
 use trijet::kernels::{MIX, WORK};
 use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
-use trijet::witness::{Exploration, Strategy, explore, replay};
 use trijet::{
     Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
 };

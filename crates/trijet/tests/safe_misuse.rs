@@ -93,7 +93,7 @@ fn objects_of_two_drivers_do_not_mix() -> Result<()> {
             foreign.launch(&MIX, (1, &x, &mut y)),
             foreign.wait(&event),
             event.record(&foreign),
-            ours.record(&foreign),
+            ours.start_trace(&foreign),
             end.elapsed_since(&begin).map(|_| ()),
         ];
         for (index, outcome) in outcomes.into_iter().enumerate() {

@@ -5,7 +5,7 @@ mod litmus;
 
 use cases::default_streams::{KINDS, Second, must_wait, second_of_two};
 use std::collections::BTreeSet;
-use trijet::witness::{Strategy, explore};
+use trijet::explore::{Strategy, explore};
 use trijet::{CostModel, Device, Executor, HostConfig, Nanos, Order, Result};
 
 /// Orders drawn from these many seeds.

@@ -9,7 +9,7 @@ use crate::overlap::hash;
 use trijet::base::ledger::{Op, OpKind};
 use trijet::check::{Class, Conflict};
 use trijet::kernels::WORK;
-use trijet::{Recording, Result};
+use trijet::{Result, Trace};
 
 /// What became of one.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Edited {
 }
 
 /// A record, and the index of the wait that its mistake lacks.
-type Program = fn(&Ground) -> Result<(Recording, usize)>;
+type Program = fn(&Ground) -> Result<(Trace, usize)>;
 
 const PROGRAMS: [(&str, Class, Program); 2] = [
     ("a free on an idle stream", Class::FreeRacesUse, free),
@@ -56,7 +56,7 @@ fn last(ops: &[Op], end: usize, wanted: impl Fn(&Op) -> bool) -> Result<usize> {
 }
 
 /// An array is freed where it was allocated, while a kernel of another stream reads it.
-fn free(ground: &Ground) -> Result<(Recording, usize)> {
+fn free(ground: &Ground) -> Result<(Trace, usize)> {
     let (home, other) = (ground.device.stream()?, ground.device.stream()?);
     let words = ground.size.words;
     let (mut y, mut back) = (other.alloc::<u32>(words)?, ground.device.pinned::<u32>(words)?);
@@ -81,7 +81,7 @@ fn free(ground: &Ground) -> Result<(Recording, usize)> {
 }
 
 /// The host writes what an upload may still read.
-fn write(ground: &Ground) -> Result<(Recording, usize)> {
+fn write(ground: &Ground) -> Result<(Trace, usize)> {
     let stream = ground.device.stream()?;
     let words = ground.size.words;
     let (mut h, mut x) = (ground.device.pinned::<u32>(words)?, stream.alloc::<u32>(words)?);

@@ -9,7 +9,7 @@ use std::time::Instant;
 use trijet::base::ledger::{Engine, Op};
 use trijet::kernels::WORK;
 use trijet::trace::file::TimeSource;
-use trijet::{Device, Error, ErrorKind, Recording, Result};
+use trijet::{Device, Error, ErrorKind, Result, Trace};
 
 /// Rounds that a calibration begins with and ends at.
 const ROUNDS_MIN: u32 = 1 << 6;
@@ -68,7 +68,7 @@ fn length_ms(ops: &[Op]) -> f64 {
 }
 
 /// How long the only operation of `engine` took, in milliseconds.
-pub(super) fn work_ms(recording: &Recording, engine: Engine) -> Result<f64> {
+pub(super) fn work_ms(recording: &Trace, engine: Engine) -> Result<f64> {
     let mut work = recording.ops.iter().filter(|op| op.engine == engine);
     match (work.next().and_then(|op| op.times), work.next()) {
         (Some(times), None) => Ok(times.end.0.saturating_sub(times.begin.0) as f64 * 1e-6),
@@ -125,12 +125,12 @@ impl Ground {
     }
 
     /// The record of what `run` does.
-    pub(super) fn record(&self, run: impl FnOnce() -> Result<()>) -> Result<Recording> {
+    pub(super) fn record(&self, run: impl FnOnce() -> Result<()>) -> Result<Trace> {
         let origin = self.device.stream()?;
-        self.device.record(&origin)?;
+        self.device.start_trace(&origin)?;
         run()?;
         self.device.synchronize()?;
-        self.device.take_recording()
+        self.device.take_trace()
     }
 
     /// How long `run` takes, to the end of its last operation, in milliseconds.

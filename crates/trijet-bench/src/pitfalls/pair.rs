@@ -9,7 +9,7 @@ use trijet::base::dag::{Dag, Kernels};
 use trijet::base::lint::Rule;
 use trijet::check::{Class, Names, check, lint};
 use trijet::trace::file::TimeSource;
-use trijet::{Recording, Result};
+use trijet::{Result, Trace};
 
 /// Which program of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Said {
     }
 
     /// What is said of a record.
-    pub(super) fn of(recording: &Recording, flag: Flag) -> Self {
+    pub(super) fn of(recording: &Trace, flag: Flag) -> Self {
         let mut said = Self::default();
         let ops = &recording.ops;
         if let Flag::Finding(class) = flag {

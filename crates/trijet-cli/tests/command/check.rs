@@ -14,14 +14,14 @@ fn ledger(without: Option<u64>) -> Vec<u8> {
         let (a, b) = (device.stream()?, device.stream()?);
         let (mut x, mut y) = (a.alloc::<u64>(64)?, b.alloc::<u64>(64)?);
         device.synchronize()?;
-        device.record(&a)?;
+        device.start_trace(&a)?;
         if let Some(number) = without {
             device.drop_wait(number);
         }
         a.fill_bytes(&mut x, 1)?;
         b.launch(&MIX, (3, &x, &mut y))?;
         device.synchronize()?;
-        let recording = device.take_recording()?;
+        let recording = device.take_trace()?;
         let mut writer = Writer::new(Vec::new(), &recording.about("two streams"))?;
         recording.ops.iter().try_for_each(|op| writer.push(op))?;
         writer.finish()
@@ -70,12 +70,12 @@ fn a_deadlock_is_named_with_its_cycle() {
         let executor = Executor::Virtual(Order::Greedy);
         let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
         let (stream, signal) = (device.stream()?, device.signal());
-        device.record(&stream)?;
+        device.start_trace(&stream)?;
         let waits = signal.clone();
         stream.host_fn(move || assert!(!waits.wait_timeout(Duration::ZERO)))?;
         stream.synchronize()?;
         signal.set();
-        let recording = device.take_recording()?;
+        let recording = device.take_trace()?;
         let mut writer = Writer::new(Vec::new(), &recording.about("a wait too early"))?;
         recording.ops.iter().try_for_each(|op| writer.push(op))?;
         writer.finish()

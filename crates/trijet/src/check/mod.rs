@@ -21,13 +21,13 @@
 //! use trijet::{Device, Select};
 //! let device = Device::open(Select::Host(0))?;
 //! let (a, b) = (device.stream()?, device.stream()?);
-//! device.record(&a)?;
+//! device.start_trace(&a)?;
 //! let (mut x, mut y) = (a.alloc::<u64>(64)?, b.alloc::<u64>(64)?);
 //! a.fill_bytes(&mut x, 1)?;
 //! b.fill_bytes(&mut y, 2)?;
 //! b.launch(&MIX, (3, &x, &mut y))?; // the wait for `a` is inserted
 //! device.synchronize()?;
-//! let verdict = check(&device.take_record()?);
+//! let verdict = check(&device.take_trace()?.ops);
 //! assert!(verdict.is_clean(), "{verdict}");
 //! # Ok::<(), trijet::Error>(())
 //! ```

@@ -16,11 +16,11 @@ use crate::trace::file::{About, AboutDevice, TimeSource};
 /// let h = device.pinned::<u8>(1 << 20)?;
 /// let (mut x, mut y) = (a.alloc::<u8>(1 << 20)?, b.alloc::<u8>(1 << 20)?);
 /// let mut run = |from| {
-///     device.record_from(&a, from)?;
+///     device.start_trace_from(&a, from)?;
 ///     a.copy(&h, &mut x)?;
 ///     b.copy(&h, &mut y)?;
 ///     device.synchronize()?;
-///     device.take_recording()
+///     device.take_trace()
 /// };
 /// let (pairs, engines) = (run(TimesFrom::Events)?, run(TimesFrom::Activity)?);
 /// assert_eq!((pairs.times, engines.times), (TimeSource::Model, TimeSource::Activity));
@@ -73,10 +73,10 @@ impl Trace {
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let stream = device.stream()?;
-    /// device.record(&stream)?;
+    /// device.start_trace(&stream)?;
     /// stream.alloc::<u8>(16)?;
     /// device.synchronize()?;
-    /// let recording = device.take_recording()?;
+    /// let recording = device.take_trace()?;
     /// let about = recording.about("an example");
     /// assert_eq!(about.times, TimeSource::HostClock);
     /// let mut file = Writer::new(Vec::new(), &about)?;

@@ -315,10 +315,10 @@ mod tests {
         let device = refusing(&[3])?;
         let stream = device.stream()?;
         let mut h = device.pinned::<u8>(64)?;
-        device.record(&stream)?;
+        device.start_trace(&stream)?;
         stream.fill_bytes(&mut h, 7)?;
         assert_eq!(&*h.read()?, &[7; 64]);
-        let error = device.take_record().expect_err("one time is missing");
+        let error = device.take_trace().expect_err("one time is missing");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         device.close()
     }

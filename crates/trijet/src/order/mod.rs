@@ -4,6 +4,7 @@
 //! operations that used it. From these alone follows which waits an operation needs, so that using a
 //! buffer on another stream is always in order, and a wait that is already implied is never issued.
 //! All calls that order work pass the [`gate`].
+#![forbid(unsafe_code)]
 
 pub(crate) mod blocking_call;
 pub(crate) mod domain;

@@ -5,7 +5,7 @@ use super::shared::Shared;
 use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::{Op, StreamClass, Waited};
+use crate::base::ledger::{StreamClass, Waited};
 use crate::base::units::Bytes;
 use crate::device::driver::{DeviceInfo, PoolAttribute, PoolStats, Script, StreamKind};
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
@@ -352,42 +352,34 @@ impl Device {
         self.0.domain.counts()
     }
 
-    /// Starts keeping a record of every operation on every stream of the device's driver, with
-    /// times. `stream` gives time zero.
+    /// Starts tracing every operation on every stream of the device's driver, with times from events.
+    /// `stream` gives time zero.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver; what the driver reports.
-    pub fn record(&self, stream: &Stream) -> Result<()> {
-        self.record_from(stream, TimesFrom::Events)
+    pub fn start_trace(&self, stream: &Stream) -> Result<()> {
+        self.start_trace_from(stream, TimesFrom::Events)
     }
 
-    /// Like [`Device::record`], with the times of operations from somewhere else.
+    /// [`Device::start_trace`] with the times of operations from another source.
     ///
     /// # Errors
-    /// As for [`Device::record`]; `Unsupported` for [`TimesFrom::Activity`] where nothing tells what
-    /// the engines do: without CUPTI, while another tool uses it, or while another recording does.
-    pub fn record_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
-        calling::refuse("record")?;
-        self.0.domain.own("record", stream.lane().domain.id())?;
+    /// As for [`Device::start_trace`]; `Unsupported` for [`TimesFrom::Activity`] without a usable
+    /// profiler: without CUPTI, while another tool uses it, or while another trace does.
+    pub fn start_trace_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
+        calling::refuse("start trace")?;
+        self.0.domain.own("start trace", stream.lane().domain.id())?;
         let begun = stream.lane().trace_all(from);
         begun.map_err(|error| self.0.failed(error))
     }
 
-    /// Stops recording and takes the records, in the order of the driver's calls of each stream.
-    /// Everything enqueued must be complete.
+    /// Ends the trace and takes it: its entries in the order of the driver's calls of each stream, the
+    /// origin of its times, and how good they are. Everything enqueued must be complete.
     ///
     /// # Errors
     /// What the driver reports when times are read.
-    pub fn take_record(&self) -> Result<Vec<Op>> {
-        self.take_recording().map(|trace| trace.ops)
-    }
-
-    /// Like [`Device::take_record`], with where the times come from and how good they are.
-    ///
-    /// # Errors
-    /// As for [`Device::take_record`].
-    pub fn take_recording(&self) -> Result<Trace> {
-        calling::refuse("take record")?;
+    pub fn take_trace(&self) -> Result<Trace> {
+        calling::refuse("take trace")?;
         self.0.domain.take_trace()
     }
 

@@ -1,4 +1,5 @@
 //! What the library writes into traces: on which streams, with which numbers and times.
+#![forbid(unsafe_code)]
 
 use super::device::Device;
 use super::signal::Signal;
@@ -33,12 +34,12 @@ fn streams_that_open_meanwhile_are_recorded_once() -> Result<()> {
     for round in 0..300 {
         let device = Device::host(HostConfig::default())?.remove(0);
         let first = device.stream()?;
-        let opened = open_while(&device, || device.record(&first))?;
+        let opened = open_while(&device, || device.start_trace(&first))?;
         for stream in &opened {
             stream.alloc::<u8>(16)?;
         }
         device.synchronize()?;
-        let ops = device.take_record()?;
+        let ops = device.take_trace()?.ops;
         let allocs = ops.iter().filter(|op| op.kind == OpKind::Alloc);
         let mut lanes: Vec<u32> = allocs.map(|op| op.position.lane.0).collect();
         lanes.sort_unstable();
@@ -77,11 +78,11 @@ fn a_pool_that_does_not_answer_costs_the_remark_and_not_the_call() -> Result<()>
         let device = Device::host(config)?.remove(0);
         let stream = device.stream()?;
         device.pool_keep(Bytes(0))?;
-        device.record(&stream)?;
+        device.start_trace(&stream)?;
         // It is freed at once, and given back when the stream is waited for.
         stream.alloc::<u8>(1 << 20)?;
         stream.synchronize()?;
-        let ops = device.take_record()?;
+        let ops = device.take_trace()?.ops;
         let given = ops.iter().any(|op| op.kind == OpKind::Call(HostCall::Release));
         assert_eq!(given, nth == 3, "{ops:#?}");
     }
@@ -96,7 +97,7 @@ fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
         let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
         let stream = device.stream()?;
         let earlier = stream.alloc::<u8>(8 + round)?;
-        device.record(&stream)?;
+        device.start_trace(&stream)?;
         let mut x = stream.alloc::<u8>(8)?;
         std::thread::scope(|scope| {
             let fill = || stream.fill_bytes(&mut x, 1);
@@ -104,7 +105,7 @@ fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
         })?;
         drop((x, earlier));
         device.synchronize()?;
-        let ops = device.take_record()?;
+        let ops = device.take_trace()?.ops;
         let seen = ops.iter().flat_map(|op| op.accesses.iter().map(|a| (op.thread, a.block.0)));
         assert_eq!(seen.collect::<Vec<_>>(), [(1, 1), (2, 1), (1, 1), (1, 2)], "{round}");
     }
@@ -116,10 +117,10 @@ fn a_record_numbers_signals_by_appearance() -> Result<()> {
     for round in 0..3 {
         let device = Device::host(HostConfig::default())?.remove(0);
         let stream = device.stream()?;
-        device.record(&stream)?;
+        device.start_trace(&stream)?;
         let signals = [device.signal(), device.signal()];
         signals.iter().rev().for_each(Signal::set);
-        let ops = device.take_record()?;
+        let ops = device.take_trace()?.ops;
         let seen = ops.iter().filter_map(|op| match op.kind {
             OpKind::Signal { signal, .. } => Some(signal),
             _ => None,
@@ -143,13 +144,13 @@ fn queueing(device: &Device, from: TimesFrom) -> Result<Trace> {
     let h = device.pinned::<u8>(BYTES)?;
     let mut x: Vec<_> = streams.iter().map(|s| s.alloc::<u8>(BYTES)).collect::<Result<_>>()?;
     device.synchronize()?;
-    device.record_from(&streams[0], from)?;
+    device.start_trace_from(&streams[0], from)?;
     for (stream, x) in streams.iter().zip(&mut x) {
         stream.copy(&h, x)?;
     }
     streams[2].fill_bytes(&mut x[2], 1)?;
     device.synchronize()?;
-    device.take_recording()
+    device.take_trace()
 }
 
 fn uploads(recording: &Trace) -> Vec<(u64, u64)> {
@@ -208,7 +209,7 @@ fn a_second_recording_gets_pairs_or_an_error_as_it_asked() -> Result<()> {
     let stream = device.stream()?;
     let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
     profiler.activity_begin()?;
-    let error = device.record_from(&stream, TimesFrom::Activity).expect_err("they are taken");
+    let error = device.start_trace_from(&stream, TimesFrom::Activity).expect_err("they are taken");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let pairs = queueing(&device, TimesFrom::ActivityIfThere)?;
     assert_eq!((pairs.times, pairs.untimed), (TimeSource::Model, 0));
@@ -221,9 +222,9 @@ fn a_second_recording_gets_pairs_or_an_error_as_it_asked() -> Result<()> {
 fn a_recording_that_nobody_took_makes_room() -> Result<()> {
     let device = device(vec![]);
     let stream = device.stream()?;
-    device.record_from(&stream, TimesFrom::Activity)?;
-    device.record_from(&stream, TimesFrom::Activity)?;
-    device.take_recording()?;
+    device.start_trace_from(&stream, TimesFrom::Activity)?;
+    device.start_trace_from(&stream, TimesFrom::Activity)?;
+    device.take_trace()?;
     let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
     let error = profiler.activity_take().expect_err("it has ended");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -237,9 +238,9 @@ fn a_refused_operation_leaves_no_tag() -> Result<()> {
     let device = device(vec![refused]);
     let stream = device.stream()?;
     let mut x = stream.alloc::<u8>(BYTES)?;
-    device.record_from(&stream, TimesFrom::Activity)?;
+    device.start_trace_from(&stream, TimesFrom::Activity)?;
     assert!(stream.fill_bytes(&mut x, 1).is_err());
-    device.take_recording()?;
+    device.take_trace()?;
     let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
     profiler.activity_begin()?;
     // Nobody records the stream, so nothing is tagged.

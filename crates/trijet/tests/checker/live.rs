@@ -40,10 +40,10 @@ pub(crate) fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result
     let device = &devices(1)[0];
     let run = || {
         let (a, b) = (device.stream()?, device.stream()?);
-        device.record(&a)?;
+        device.start_trace(&a)?;
         program(device, &a, &b)?;
         device.synchronize()?;
-        device.take_record()
+        device.take_trace().map(|trace| trace.ops)
     };
     let ops = run().expect("no call fails");
     agrees(device, &ops);
@@ -156,7 +156,7 @@ fn a_consumer_on_another_device_waits_for_the_copy() -> Result<()> {
     for ordered in [false, true] {
         let devices = devices(2);
         let (a, c) = (devices[0].stream()?, devices[1].stream()?);
-        devices[0].record(&a)?;
+        devices[0].start_trace(&a)?;
         let (source, mut far) = (by_hand(&a, 64)?, by_hand(&c, 64)?);
         let mut y = by_hand(&c, 64)?;
         a.copy(&source, &mut far)?;
@@ -169,7 +169,7 @@ fn a_consumer_on_another_device_waits_for_the_copy() -> Result<()> {
         devices.iter().try_for_each(Device::synchronize)?;
         drop((source, far, y));
         devices.iter().try_for_each(Device::synchronize)?;
-        let classes = found(&devices[0].take_record()?).0;
+        let classes = found(&devices[0].take_trace()?.ops).0;
         let race = [Class::Race(Conflict::Raw)];
         assert_eq!(classes, if ordered { &[][..] } else { &race[..] });
     }

@@ -69,7 +69,7 @@ fn a_batch_that_overtakes_the_copy_to_the_next_device_is_found() {
         let run = || -> Result<Vec<Op>> {
             let devices = devices(2);
             let (first, link) = (devices[0].stream()?, devices[0].stream()?);
-            devices[0].record(&first)?;
+            devices[0].start_trace(&first)?;
             let (source, mut out) = (by_hand(&first, 64)?, by_hand(&first, 64)?);
             let mut far = by_hand(&devices[1].stream()?, 64)?;
             let (made, sent) = (devices[0].event()?, devices[0].event()?);
@@ -86,7 +86,7 @@ fn a_batch_that_overtakes_the_copy_to_the_next_device_is_found() {
             devices.iter().try_for_each(Device::synchronize)?;
             drop((source, out, far));
             devices.iter().try_for_each(Device::synchronize)?;
-            devices[0].take_record()
+            devices[0].take_trace().map(|trace| trace.ops)
         };
         run().expect("no call fails")
     });

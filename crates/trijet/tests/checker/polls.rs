@@ -85,13 +85,13 @@ fn handed_over(
 ) -> Result<Vec<Op>> {
     let device = &devices(1)[0];
     let a = device.stream()?;
-    device.record(&a)?;
+    device.start_trace(&a)?;
     let event = device.event()?;
     program(&a, &event)?;
     std::thread::scope(|scope| scope.spawn(|| other(&event)).join().expect("no panic"))?;
     last(&a)?;
     device.synchronize()?;
-    device.take_record()
+    device.take_trace().map(|trace| trace.ops)
 }
 
 /// Law A46: a future stands for the record that the event had when the future was made.
@@ -100,7 +100,7 @@ fn a_future_of_an_event_may_be_awaited_by_another_thread() -> Result<()> {
     let device = &devices(1)[0];
     let (a, b) = (device.stream()?, device.stream()?);
     let mut y = by_hand(&a, 64)?;
-    device.record(&a)?;
+    device.start_trace(&a)?;
     let event = device.event()?;
     a.fill_bytes(&mut y, 1)?;
     event.record(&a)?;
@@ -111,7 +111,7 @@ fn a_future_of_an_event_may_be_awaited_by_another_thread() -> Result<()> {
         b.synchronize()
     };
     std::thread::scope(|scope| scope.spawn(other).join().expect("no panic"))?;
-    let ops = device.take_record()?;
+    let ops = device.take_trace()?.ops;
     assert_eq!(classes(&ops), [], "{}", check(&ops));
     Ok(())
 }
@@ -131,7 +131,7 @@ fn futures_of_one_buffer_by_two_threads_are_told_apart() -> Result<()> {
     let device = &devices(1)[0];
     let a = device.stream()?;
     let (x, mut h) = (by_hand(&a, 64)?, device.pinned::<u64>(64)?);
-    device.record(&a)?;
+    device.start_trace(&a)?;
     a.copy(&x, &mut h)?;
     a.synchronize()?;
     std::thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn futures_of_one_buffer_by_two_threads_are_told_apart() -> Result<()> {
         };
         scope.spawn(awaits).join().expect("no panic")
     })?;
-    let ops = device.take_record()?;
+    let ops = device.take_trace()?.ops;
     assert_eq!(classes(&ops), [], "{}", check(&ops));
     Ok(())
 }
@@ -177,13 +177,13 @@ fn a_copy_between_devices_orders_memory_that_the_record_does_not_know() -> Resul
     let devices = devices(2);
     let (a, c) = (devices[0].stream()?, devices[1].blocking_stream()?);
     let (x, mut far) = (by_hand(&a, 64)?, by_hand(&c, 64)?);
-    devices[0].record(&a)?;
+    devices[0].start_trace(&a)?;
     c.fill_bytes(&mut far, 3)?;
     devices[0].copy_now(&x, &mut far)?;
     c.fill_bytes(&mut far, 4)?;
     devices[0].synchronize()?;
     devices[1].synchronize()?;
-    let ops = devices[0].take_record()?;
+    let ops = devices[0].take_trace()?.ops;
     assert_eq!(classes(&ops), [], "{}", check(&ops));
     Ok(())
 }

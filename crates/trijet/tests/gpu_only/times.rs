@@ -9,7 +9,7 @@ use trijet::base::ledger::{Engine, Op, SourceOrder};
 use trijet::kernels::WORK;
 use trijet::trace::file::TimeSource;
 use trijet::trace::queued::queued;
-use trijet::{Batch, Buffer, Device, PinnedBuffer, Recording, Result, Stream, TimesFrom};
+use trijet::{Batch, Buffer, Device, PinnedBuffer, Result, Stream, TimesFrom, Trace};
 
 /// Rounds of each measurement; the median counts.
 const ROUNDS: usize = 7;
@@ -29,20 +29,16 @@ fn median(mut values: Vec<u64>) -> u64 {
 }
 
 /// What `program` does, with times from `from`.
-fn recorded(
-    device: &Device,
-    from: TimesFrom,
-    program: &dyn Fn() -> Result<()>,
-) -> Result<Recording> {
+fn recorded(device: &Device, from: TimesFrom, program: &dyn Fn() -> Result<()>) -> Result<Trace> {
     let origin = device.stream()?;
-    device.record_from(&origin, from)?;
+    device.start_trace_from(&origin, from)?;
     program()?;
     device.synchronize()?;
-    device.take_recording()
+    device.take_trace()
 }
 
 /// The operations of engines, in the order of their calls.
-fn work(recording: &Recording) -> Vec<&Op> {
+fn work(recording: &Trace) -> Vec<&Op> {
     recording.ops.iter().filter(|op| op.engine != Engine::None).collect()
 }
 
@@ -203,7 +199,7 @@ fn queue(device: &Device, bytes: u64) -> Result<impl Fn() -> Result<()>> {
 
 /// From the end of what came before in the stream to the end of each upload, and the uploads' own
 /// lengths; sorted, because nothing says whose upload comes first.
-fn uploads(recording: &Recording) -> (Vec<u64>, Vec<u64>) {
+fn uploads(recording: &Trace) -> (Vec<u64>, Vec<u64>) {
     let (mut whole, mut own) = (Vec::new(), Vec::new());
     let mut ready = std::collections::HashMap::new();
     for op in work(recording) {
@@ -237,9 +233,8 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
         let ratio = *pair as f64 / *whole as f64;
         assert!((0.9..=1.1).contains(&ratio), "{by_pair:?} {whole:?}");
     }
-    let warned = |recording: &Recording| {
-        queued(&recording.ops).iter().any(|one| one.engine.1 == Engine::Upload)
-    };
+    let warned =
+        |recording: &Trace| queued(&recording.ops).iter().any(|one| one.engine.1 == Engine::Upload);
     assert!(warned(&pairs) && !warned(&engines));
     Ok(())
 }
@@ -258,7 +253,7 @@ fn every_operation_is_found_among_the_activities() -> Result<()> {
     let mut landed = device.pinned::<u8>(4 << 20)?;
     let bytes = vec![1_u8; count(4 << 20)];
     device.synchronize()?;
-    device.record_from(&s, TimesFrom::Activity)?;
+    device.start_trace_from(&s, TimesFrom::Activity)?;
     s.copy(&pinned, &mut x)?;
     s.fill_bytes(&mut y, 3)?;
     device.fill_now(&mut y, 4)?;
@@ -275,7 +270,7 @@ fn every_operation_is_found_among_the_activities() -> Result<()> {
     s.host_fn(|| {})?;
     s.copy(&y, &mut landed)?;
     device.synchronize()?;
-    let recording = device.take_recording()?;
+    let recording = device.take_trace()?;
     assert_eq!((recording.times, recording.untimed), (TimeSource::Activity, 0), "{recording:#?}");
     assert_eq!((recording.lost, recording.instead.clone()), (0, None));
     let error = recording.clock_error;
@@ -311,7 +306,7 @@ fn the_cost_of_each_source_is_shown() -> Result<()> {
         for _ in 0..15 {
             device.synchronize()?;
             if let Some(from) = from {
-                device.record_from(&s, from)?;
+                device.start_trace_from(&s, from)?;
             }
             let begin = Instant::now();
             for _ in 0..500 {
@@ -319,7 +314,7 @@ fn the_cost_of_each_source_is_shown() -> Result<()> {
             }
             rounds.push(u64::try_from(begin.elapsed().as_nanos()).expect("short") / 500);
             device.synchronize()?;
-            let recording = device.take_recording()?;
+            let recording = device.take_trace()?;
             assert_eq!(work(&recording).len(), if from.is_some() { 500 } else { 0 });
             assert_eq!(recording.untimed, 0, "{name}");
         }

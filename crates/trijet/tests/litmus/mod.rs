@@ -5,7 +5,7 @@
 mod programs;
 
 use std::collections::BTreeMap;
-use trijet::witness::{Strategy, explore};
+use trijet::explore::{Strategy, explore};
 use trijet::{CostModel, Device, HostConfig, Nanos, Result};
 
 /// One program.

@@ -22,10 +22,10 @@ pub(crate) fn recorded(program: impl FnOnce(&Device) -> Result<()>) -> Vec<Op> {
     let record = || -> Result<Vec<Op>> {
         device.load(&WORK)?;
         let origin = device.stream()?;
-        device.record(&origin)?;
+        device.start_trace(&origin)?;
         program(&device)?;
         device.synchronize()?;
-        device.take_record()
+        device.take_trace().map(|trace| trace.ops)
     };
     record().expect("the host device refuses nothing here")
 }

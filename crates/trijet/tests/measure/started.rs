@@ -64,10 +64,10 @@ fn with_pairs_the_graph_finds_what_the_engines_say() -> Result<()> {
         let device: Device = live::device();
         device.load(&trijet::kernels::WORK)?;
         let origin = device.stream()?;
-        device.record_from(&origin, from)?;
+        device.start_trace_from(&origin, from)?;
         live::role_streams(&device, 6, 2)?;
         device.synchronize()?;
-        device.take_recording()
+        device.take_trace()
     };
     let (pairs, engines) = (run(TimesFrom::Events)?, run(TimesFrom::Activity)?);
     let first = Dag::with_clocks(&pairs.ops, Kernels::OneAtATime, pairs.times.clocks());

@@ -33,9 +33,9 @@ fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>,
     if let Some(number) = without {
         devices[0].drop_wait(number);
     }
-    devices[0].record(&zero).map_err(|error| error.to_string())?;
+    devices[0].start_trace(&zero).map_err(|error| error.to_string())?;
     run(&devices, program)?;
-    let ops = devices[0].take_record().map_err(|error| error.to_string())?;
+    let ops = devices[0].take_trace().map_err(|error| error.to_string())?.ops;
     drop(zero);
     close(devices)?;
     Ok(ops)

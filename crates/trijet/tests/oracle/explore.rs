@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::{AddAssign, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::witness::{self, Strategy};
+use trijet::explore::Strategy;
 use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
 /// What was run and judged.
@@ -88,10 +88,10 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
     let devices = seeded(program, order);
     let plain = |error: trijet::Error| error.to_string();
     let zero = again(program, || devices[0].stream()).map_err(plain)?;
-    again(program, || devices[0].record(&zero)).map_err(plain)?;
+    again(program, || devices[0].start_trace(&zero)).map_err(plain)?;
     let found = run_by(&devices, program, turns)?;
     let counts = devices[0].ordering();
-    let ops = again(program, || devices[0].take_record()).map_err(plain)?;
+    let ops = again(program, || devices[0].take_trace().map(|trace| trace.ops)).map_err(plain)?;
     drop(zero);
     close_after(program, devices)?;
     compare(program, &found)?;
@@ -169,7 +169,8 @@ pub(crate) fn exhausted(
     runs_max: u64,
 ) -> Result<(Vec<Outcome>, u64, bool), String> {
     let strategy = Strategy::Exhaustive { runs_max };
-    let found = witness::explore(&config(program), strategy, |devices| run(devices, program));
+    let found =
+        trijet::explore::explore(&config(program), strategy, |devices| run(devices, program));
     let found = found.map_err(|error| error.to_string())?;
     let outcomes = found.outcomes.into_iter().map(|outcome| outcome.value);
     Ok((outcomes.collect::<Result<_, _>>()?, found.runs, found.complete))

@@ -150,11 +150,11 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
         let devices = seeded(&program, *seed);
         devices[0].drop_wait(1);
         let zero = devices[0].stream().expect("one more stream");
-        devices[0].record(&zero).expect("a recorder");
+        devices[0].start_trace(&zero).expect("a recorder");
         let found = run(&devices, &program).expect("no call fails");
         let dropped = devices[0].dropped_wait().expect("there is one wait");
         assert_eq!(dropped.waiter, "mix_u64");
-        let ops = devices[0].take_record().expect("everything is complete");
+        let ops = devices[0].take_trace().expect("everything is complete").ops;
         let history = ledger::history(&ops);
         let wrong = verdict::judge(&history).expect_err("the two launches race");
         assert!(matches!(wrong, verdict::Wrong::Race(..)), "{}", verdict::Report(&history, wrong));

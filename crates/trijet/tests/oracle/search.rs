@@ -11,9 +11,9 @@ use std::fmt;
 use std::ops::Range;
 use trijet::base::prng::Prng;
 use trijet::device::twin::{Cost, Tile, Twin};
+use trijet::explore::{Exploration, Strategy, explore};
 use trijet::launch::kernel::any_lengths;
 use trijet::launch::{Code, Exactness, In, InOut, Kernel, KernelSpec, Shape};
-use trijet::witness::{Exploration, Strategy, explore};
 use trijet::{Buffer, Device, Event, HostConfig, PinnedBuffer, Readiness, Stream, TimedEvent};
 
 /// A search that takes longer is given up: programs are small, but some have many orders.

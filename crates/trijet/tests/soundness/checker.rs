@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::Duration;
 use trijet::check::{Options, Verdict};
+use trijet::explore::{Strategy, explore};
 use trijet::kernels::FILL_U32;
-use trijet::witness::{Strategy, explore};
 use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Result, Verb};
 
 fn codes(verdict: &Verdict) -> Vec<&'static str> {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread::{scope, spawn};
-use trijet::witness::{Strategy, explore};
+use trijet::explore::{Strategy, explore};
 use trijet::{Device, Fault, FaultKind, HostConfig, PinnedBuffer, Result, Stream, Verb};
 
 const NINES: u32 = 0x0909_0909;

@@ -142,7 +142,7 @@ fn copies_and_fills_at_once_record_nothing_in_the_legacy_stream() -> Result<()> 
     let (s, other) = (device.stream()?, device.blocking_stream()?);
     let (mut x, mut y) = (s.alloc::<u32>(64)?, other.alloc::<u32>(64)?);
     let (mut h, mut g) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
-    device.record(&s)?;
+    device.start_trace(&s)?;
     device.fill_now(&mut h, 1)?;
     device.copy_now(&h, &mut x)?;
     device.copy_now(&x, &mut g)?;
@@ -151,7 +151,7 @@ fn copies_and_fills_at_once_record_nothing_in_the_legacy_stream() -> Result<()> 
     other.copy(&g, &mut y)?;
     device.copy_now(&y, &mut g)?;
     device.synchronize()?;
-    let ops = device.take_record()?;
+    let ops = device.take_trace()?.ops;
     let records = ops.iter().filter(|op| matches!(op.kind, OpKind::Record { .. }));
     let of_legacy = records.filter(|op| op.stream == StreamClass::Legacy);
     assert_eq!(of_legacy.count(), 0, "{ops:#?}");

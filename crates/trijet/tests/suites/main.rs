@@ -10,7 +10,7 @@ use reference::{mix, words};
 use std::collections::BTreeSet;
 use suites::twins::{Case, Seen, Twin};
 use trijet::check::Options;
-use trijet::witness::{Strategy, explore};
+use trijet::explore::{Strategy, explore};
 use trijet::{Device, Executor, HostConfig, Order};
 
 /// Orders drawn from these seeds.

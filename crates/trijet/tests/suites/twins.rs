@@ -64,10 +64,10 @@ fn classes(verdict: &Verdict) -> Vec<Class> {
 /// Runs a twin and has its record checked. A checker that reads along must say the same.
 fn judge(device: &Device, case: &Case, twin: Twin) -> Result<(Seen, Verdict)> {
     let zero = device.stream()?;
-    device.record(&zero)?;
+    device.start_trace(&zero)?;
     let seen = (case.program)(device, twin)?;
     device.synchronize()?;
-    let verdict = check_record(&device.take_record()?);
+    let verdict = check_record(&device.take_trace()?.ops);
     if let Some(along) = device.verdict() {
         assert_eq!(classes(&along), classes(&verdict), "{twin:?}: {along}\n{verdict}");
     }

@@ -13,6 +13,8 @@ enum Scope {
     Library,
     /// The library and its examples outside tests, but for these files.
     LibraryBut(&'static [&'static str]),
+    /// The library outside tests, but for the files whose path below `src/` begins with one of these.
+    LibraryOutside(&'static [&'static str]),
     /// One folder of the library outside tests, but for these file names.
     Folder(&'static str, &'static [&'static str]),
 }
@@ -59,6 +61,24 @@ const SWALLOWED: Ban = Ban {
     reason: "a failure is returned or recorded, never dropped",
 };
 
+const ORDERING: Ban = Ban {
+    patterns: &[
+        ".event_record(",
+        ".event_query(",
+        ".event_poll(",
+        ".event_synchronize(",
+        ".stream_wait(",
+        ".stream_query(",
+        ".stream_synchronize(",
+        "driver.submit(",
+        "driver().submit(",
+        "driver.synchronize(",
+        "driver().synchronize(",
+    ],
+    scope: Scope::LibraryOutside(&["device/", "order/gate.rs"]),
+    reason: "the library orders work through the gate, `order/gate.rs`, alone",
+};
+
 /// How much of the file a ban covers: the end of the covered text, or nothing.
 fn covered(scope: &Scope, file: &File, code: &str) -> Option<usize> {
     if !file.is_rust() {
@@ -71,6 +91,9 @@ fn covered(scope: &Scope, file: &File, code: &str) -> Option<usize> {
         Scope::LibraryBut(exceptions) => {
             file.path.starts_with("crates/trijet/") && !exceptions.contains(&file.path.as_str())
         }
+        Scope::LibraryOutside(places) => file
+            .in_library()
+            .is_some_and(|below| !places.iter().any(|place| below.starts_with(place))),
         Scope::Folder(folder, names) => file.in_library().is_some_and(|below| {
             let name = below.rsplit('/').next().unwrap_or(below);
             below.starts_with(folder) && !names.contains(&name)
@@ -126,6 +149,22 @@ fn the_host_device_reads_no_wall_clock() {
 #[test]
 fn the_environment_is_read_in_one_place() {
     demand_none("the environment is read in one place", &over_the_tree(&ENVIRONMENT));
+}
+
+#[test]
+fn every_call_that_orders_work_passes_the_gate() {
+    demand_none("every call that orders work passes the gate", &over_the_tree(&ORDERING));
+}
+
+#[test]
+fn a_call_of_an_ordering_verb_outside_of_the_gate_is_found() {
+    for pattern in ORDERING.patterns {
+        let text = format!("fn f() {{ self{pattern}) }}").replace("selfdriver", "driver");
+        let found = |path: &str| lines(&banned(&ORDERING, &File::new(path, &text)));
+        assert_eq!(found("crates/trijet/src/stream/event.rs"), [1], "{pattern}");
+        assert!(found("crates/trijet/src/order/gate.rs").is_empty());
+        assert!(found("crates/trijet/src/device/host/driver.rs").is_empty());
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use trijet::kernels::MIX;
-//! use trijet::witness::{Strategy, explore, replay};
+//! use trijet::explore::{Strategy, explore, replay};
 //! use trijet::{Device, HostConfig};
 //!
 //! // Two kernels on two streams write one buffer, and nobody orders them.
