@@ -2,7 +2,7 @@
 //! and of several. Each record is clean; with one race planted in it, that race is what is found.
 #![forbid(unsafe_code)]
 
-use crate::record::Record;
+use crate::results::Results;
 use crate::simulate::processor;
 use crate::stats::Samples;
 use serde::Deserialize;
@@ -133,15 +133,15 @@ fn definition() -> Result<Definition> {
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))
 }
 
-/// Runs the benchmark. The device only stands in the record.
+/// Runs the benchmark. The device is only named in the results.
 ///
 /// # Errors
 /// `InvalidValue` when the checker finds something in a clean record, or not what was planted.
-pub fn run(device: &Device) -> Result<Record> {
+pub fn run(device: &Device) -> Result<Results> {
     let definition = definition()?;
     let verified = "nothing is found in the clean records, and in each other one the planted race";
-    let mut record = Record::new("check", device, verified);
-    record.device = format!("the checker on one thread of {}", processor());
+    let mut results = Results::new("check", device, verified);
+    results.device = format!("the checker on one thread of {}", processor());
     let mut runs = Vec::new();
     for streams in &definition.streams {
         verify(&definition, *streams)?;
@@ -164,15 +164,15 @@ pub fn run(device: &Device) -> Result<Record> {
     let many = runs.last().map(|(streams, ..)| from_file(&definition, *streams)).transpose()?;
     for (streams, ops, samples) in runs {
         let what = format!("{streams} streams, {} records", ops.len());
-        record.push(what, "M records/s", samples, None);
+        results.push(what, "M records/s", samples, None);
     }
     if let Some(many) = many {
         let what = |words: &str| format!("{} records in a file: {words}", many.records);
-        record.push(what("read and checked"), "M records/s", many.rate, None);
-        record.push(what("length"), "B/record", many.bytes, None);
-        record.push(what("memory beside the program's"), "MiB", many.memory, None);
+        results.push(what("read and checked"), "M records/s", many.rate, None);
+        results.push(what("length"), "B/record", many.bytes, None);
+        results.push(what("memory beside the program's"), "MiB", many.memory, None);
     }
-    Ok(record)
+    Ok(results)
 }
 
 /// A long record, judged while it is read.

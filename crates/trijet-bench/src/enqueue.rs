@@ -8,7 +8,7 @@
 
 use crate::bare::Bare;
 use crate::manual::by_hand;
-use crate::record::Record;
+use crate::results::Results;
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
@@ -138,7 +138,7 @@ impl Round {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; what the device reports.
-pub fn run(device: &Device) -> Result<Record> {
+pub fn run(device: &Device) -> Result<Results> {
     let text = include_str!("../definitions/enqueue.toml");
     let definition: Definition = toml::from_str(text)
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
@@ -160,11 +160,11 @@ pub fn run(device: &Device) -> Result<Record> {
         }
     }
     let launches = f64::from(definition.burst) * (definition.bursts + 2) as f64;
-    let mut record = Record::new("enqueue", device, verify(device, &round, launches)?);
+    let mut results = Results::new("enqueue", device, verify(device, &round, launches)?);
     for (what, unit, samples) in figures.0 {
-        record.push(what, unit, samples, None);
+        results.push(what, unit, samples, None);
     }
-    Ok(record)
+    Ok(results)
 }
 
 /// Every launch added 1 to each element, as long as a float can count.

@@ -1,5 +1,5 @@
 //! Benchmarks: a definition says what runs and what must come out; the harness verifies the
-//! result, warms up, alternates what is compared, and writes a record with median and spread.
+//! result, warms up, alternates what is compared, and prints the results: median and spread of every figure.
 
 mod bare;
 pub mod check;
@@ -8,7 +8,7 @@ pub mod enqueue;
 mod manual;
 pub mod overlap;
 pub mod pitfalls;
-pub mod record;
+pub mod results;
 pub mod simulate;
 pub mod stats;
 
@@ -19,7 +19,7 @@ pub const NAMES: [&str; 5] = ["overlap", "enqueue", "virtual", "check", "pitfall
 ///
 /// # Errors
 /// `InvalidValue` for an unknown name or a wrong result; what the device reports.
-pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<record::Record> {
+pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<results::Results> {
     match name {
         "overlap" => overlap::run(device),
         "enqueue" => enqueue::run(device),

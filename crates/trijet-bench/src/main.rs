@@ -1,11 +1,11 @@
-//! Runs a benchmark and prints its record, which goes to `record/<gpu>/<date>-<bench>.csv`.
+//! Runs a benchmark and prints its results.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
 use std::process::ExitCode;
 use trijet::{Device, Select};
 
-/// Benchmarks of trijet. The record goes to standard output.
+/// Benchmarks of trijet. The results go to standard output.
 #[derive(Debug, Parser)]
 struct Options {
     /// The benchmark: overlap, enqueue, virtual, pitfalls, or check, which needs no GPU.
@@ -17,13 +17,13 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    // The checker uses no device: one stands in its record all the same.
+    // The checker uses no device, but its results name one.
     let is_of_host = options.name == "check";
     let select = if is_of_host { Select::Host(0) } else { Select::Cuda(options.device) };
     let device = Device::open(select);
     match device.and_then(|device| trijet_bench::run(&options.name, &device)) {
-        Ok(record) => {
-            print!("{record}");
+        Ok(results) => {
+            print!("{results}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -2,7 +2,7 @@
 //! the duplex bound of the same run. Times are the device's, from the first operation to the last.
 #![forbid(unsafe_code)]
 
-use crate::record::Record;
+use crate::results::Results;
 use crate::stats::Samples;
 use serde::Deserialize;
 use trijet::kernels::WORK;
@@ -24,7 +24,7 @@ struct Definition {
     heavy_slots: Vec<usize>,
 }
 
-/// What is run: one line of the record.
+/// What is run: a row of the results.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     schedule: Schedule,
@@ -130,7 +130,7 @@ fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `OutOfMemory`; what the device reports.
-pub fn run(device: &Device) -> Result<Record> {
+pub fn run(device: &Device) -> Result<Results> {
     let text = include_str!("../definitions/overlap.toml");
     let definition: Definition = toml::from_str(text)
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
@@ -159,7 +159,7 @@ pub fn run(device: &Device) -> Result<Record> {
             samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
         }
     }
-    let mut record = Record::new(
+    let mut results = Results::new(
         "overlap",
         device,
         "every case once: all elements without rounds, every 1021st with many",
@@ -174,15 +174,15 @@ pub fn run(device: &Device) -> Result<Record> {
         ("download alone (best)", calibration.download),
         ("both directions (best)", calibration.duplex),
     ] {
-        record.push(what, "ms", one(time.seconds() * 1e3), None);
+        results.push(what, "ms", one(time.seconds() * 1e3), None);
     }
     for ((case, samples), kernel) in cases.iter().zip(samples).zip(kernels) {
-        record.push(case.name(), "ms", samples, Some(bound));
+        results.push(case.name(), "ms", samples, Some(bound));
         if let Some(kernel) = kernel {
-            record.push(format!("kernel alone, {}", case.name()), "ms", one(kernel), None);
+            results.push(format!("kernel alone, {}", case.name()), "ms", one(kernel), None);
         }
     }
-    Ok(record)
+    Ok(results)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::manual::by_hand;
-use crate::record::Record;
+use crate::results::Results;
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
@@ -150,11 +150,11 @@ pub(crate) fn processor() -> String {
     name.unwrap_or_else(|| "an unknown processor".to_owned())
 }
 
-/// Runs the benchmark. The device opens nothing here: it only stands in the record.
+/// Runs the benchmark. The device opens nothing here: it is only named in the results.
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result or a search that does not end.
-pub fn run(device: &Device) -> Result<Record> {
+pub fn run(device: &Device) -> Result<Results> {
     let text = include_str!("../definitions/virtual.toml");
     let definition: Definition = toml::from_str(text)
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
@@ -183,10 +183,10 @@ pub fn run(device: &Device) -> Result<Record> {
     }
     let verified = "the bytes of both orders equal those of CPU threads; every search was complete \
                     and found as many outcomes as there are orders";
-    let mut record = Record::new("virtual", device, verified);
-    record.device = format!("the virtual executor on one thread of {}", processor());
+    let mut results = Results::new("virtual", device, verified);
+    results.device = format!("the virtual executor on one thread of {}", processor());
     for ((name, _), samples) in desks.iter().zip(figures) {
-        record.push(format!("operation, {name}"), "ns", samples, None);
+        results.push(format!("operation, {name}"), "ns", samples, None);
     }
     for (shared, name) in SHARED {
         let mut samples = Samples::default();
@@ -197,9 +197,9 @@ pub fn run(device: &Device) -> Result<Record> {
             counts.0.push(found.runs as f64);
             counts.1.push(found.outcomes.len() as f64);
         }
-        record.push(format!("{name}: every order"), "s", samples, None);
-        record.push(format!("{name}: runs"), "count", counts.0, None);
-        record.push(format!("{name}: outcomes"), "count", counts.1, None);
+        results.push(format!("{name}: every order"), "s", samples, None);
+        results.push(format!("{name}: runs"), "count", counts.0, None);
+        results.push(format!("{name}: outcomes"), "count", counts.1, None);
     }
-    Ok(record)
+    Ok(results)
 }

@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Trace(TraceOptions),
     /// Say of a kept record whether every conflict in it is ordered, and what would be faster.
     Check(CheckOptions),
-    /// Run a benchmark and print its record.
+    /// Run a benchmark and print its results.
     Bench(BenchOptions),
 }
 

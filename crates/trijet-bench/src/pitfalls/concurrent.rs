@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, work_ms};
-use crate::record::Record;
+use crate::results::Results;
 use crate::stats::Samples;
 use trijet::base::dag::{Dag, Kernels};
 use trijet::base::ledger::{Engine, OpKind};
@@ -110,9 +110,9 @@ impl Found {
         )
     }
 
-    pub(super) fn add_to(self, record: &mut Record) {
-        record.notes.push(self.note());
-        record.push(format!("concurrent? {}, both", self.case.name), "ms", self.both_ms, None);
+    pub(super) fn add_to(self, results: &mut Results) {
+        results.notes.push(self.note());
+        results.push(format!("concurrent? {}, both", self.case.name), "ms", self.both_ms, None);
     }
 }
 

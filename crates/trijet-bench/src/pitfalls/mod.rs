@@ -18,7 +18,7 @@ mod races;
 #[cfg(test)]
 mod tests;
 
-use crate::record::Record;
+use crate::results::Results;
 use ground::{Ground, Size};
 use pair::{Flag, Pair};
 use serde::Deserialize;
@@ -134,8 +134,8 @@ fn modelled() -> Result<Device> {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result of a program that should be right; what the device reports. What
-/// was not flagged as it should be is no error: the record says so.
-pub fn run(device: &Device) -> Result<Record> {
+/// was not flagged as it should be is no error: the results say so.
+pub fn run(device: &Device) -> Result<Results> {
     let Definition { gpu, model } = definition()?;
     if device.info().compute.0 > 0 {
         return with(device, gpu);
@@ -143,9 +143,9 @@ pub fn run(device: &Device) -> Result<Record> {
     with(&modelled()?, model)
 }
 
-fn with(device: &Device, size: Size) -> Result<Record> {
+fn with(device: &Device, size: Size) -> Result<Results> {
     let ground = Ground::new(device, size)?;
-    let mut record = Record::new("pitfalls", device, "");
+    let mut results = Results::new("pitfalls", device, "");
     let (mut failed, mut count) = (Vec::new(), 0);
     for pair in PAIRS {
         match pair.measure(&ground) {
@@ -154,10 +154,10 @@ fn with(device: &Device, size: Size) -> Result<Record> {
                 if !outcome.is_as_it_should_be() {
                     failed.push(outcome.name);
                 }
-                outcome.add_to(&mut record);
+                outcome.add_to(&mut results);
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                record.notes.push(format!("{}: left out: {error}", pair.name));
+                results.notes.push(format!("{}: left out: {error}", pair.name));
             }
             Err(error) => return Err(error.context(pair.name)),
         }
@@ -167,18 +167,18 @@ fn with(device: &Device, size: Size) -> Result<Record> {
         if !edited.is_as_it_should_be() {
             failed.push("an edited record");
         }
-        record.notes.extend(edited.notes());
+        results.notes.extend(edited.notes());
     }
     let concurrent = concurrent::measure(&ground)?;
     let right = concurrent.iter().filter(|found| found.is_right()).count();
     let asked = concurrent.len();
-    concurrent.into_iter().for_each(|found| found.add_to(&mut record));
+    concurrent.into_iter().for_each(|found| found.add_to(&mut results));
     let not =
         if failed.is_empty() { String::new() } else { format!(", not {}", failed.join(", ")) };
-    record.verified = format!(
+    results.verified = format!(
         "the results of all runs that should be right; {} of {count} pairs are flagged and silent as \
          they should be{not}; {right} of {asked} verdicts on concurrency are right",
         count - failed.len()
     );
-    Ok(record)
+    Ok(results)
 }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, one, wrong};
-use crate::record::Record;
+use crate::results::Results;
 use crate::stats::Samples;
 use trijet::base::dag::{Dag, Kernels};
 use trijet::base::lint::Rule;
@@ -228,19 +228,19 @@ impl Outcome {
     }
 
     /// The times, the factor, and what the remark had promised.
-    pub(super) fn add_to(self, record: &mut Record) {
+    pub(super) fn add_to(self, results: &mut Results) {
         let name = self.name;
-        record.notes.extend(self.notes());
-        record.push(format!("{name}, bad"), "ms", self.bad_ms, None);
-        record.push(format!("{name}, good"), "ms", self.good_ms, None);
+        results.notes.extend(self.notes());
+        results.push(format!("{name}, bad"), "ms", self.bad_ms, None);
+        results.push(format!("{name}, good"), "ms", self.good_ms, None);
         let factor = match self.flag {
             Flag::Finding(_) => "price of the cure, good over bad",
             _ => "bad over good",
         };
-        record.push(format!("{name}, {factor}"), "ratio", self.factor, None);
+        results.push(format!("{name}, {factor}"), "ratio", self.factor, None);
         if let Some(estimate) = self.bad.estimate_ms {
             let what = format!("{name}, saved at most says {}", self.flag.name());
-            record.push(what, "ms", one(estimate), None);
+            results.push(what, "ms", one(estimate), None);
         }
     }
 }

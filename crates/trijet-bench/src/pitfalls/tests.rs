@@ -5,7 +5,7 @@ use super::edited;
 use super::ground::{Ground, Size};
 use super::pair::{Flag, Outcome, Pair, Program, Side};
 use super::{PAIRS, definition, modelled};
-use crate::record::Record;
+use crate::results::Results;
 use trijet::ErrorKind;
 use trijet::Result;
 use trijet::base::dag::Edge;
@@ -114,9 +114,9 @@ fn a_wrong_result_is_an_error_unless_the_program_may_race() {
     let outcome = outcome.expect("it may compute anything");
     // It did nothing, so nobody found anything: that is said, and loud.
     assert!(!outcome.is_as_it_should_be());
-    let mut record = Record::new("pitfalls", &ground.device, "");
-    outcome.add_to(&mut record);
-    let text = record.to_string();
+    let mut results = Results::new("pitfalls", &ground.device, "");
+    outcome.add_to(&mut results);
+    let text = results.to_string();
     for words in
         ["# broken: bad: NOT FLAGGED as RACE/", "# broken: bad: the result was wrong in 3 of 3"]
     {

@@ -1,4 +1,4 @@
-//! `trijet bench`: a benchmark's record on standard output.
+//! `trijet bench`: a benchmark's results on standard output.
 #![forbid(unsafe_code)]
 
 use crate::args::BenchOptions;
@@ -6,7 +6,7 @@ use trijet::Result;
 
 pub(crate) fn run(options: &BenchOptions) -> Result<()> {
     let device = super::open(options.device)?;
-    let record = trijet_bench::run(&options.name, &device)?;
-    super::print(record.to_string().trim_end())?;
+    let results = trijet_bench::run(&options.name, &device)?;
+    super::print(results.to_string().trim_end())?;
     device.close()
 }

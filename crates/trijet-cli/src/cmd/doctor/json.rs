@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 use trijet_bench::doctor::advice;
 use trijet_bench::doctor::findings::{Blocked, CallCost, Findings, Path, Rate};
-use trijet_bench::record::COMMIT;
+use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
 
 fn figure(samples: &Samples) -> Value {

@@ -7,7 +7,7 @@ use trijet::device::driver::Clock;
 use trijet_bench::doctor::advice;
 use trijet_bench::doctor::findings::{Findings, Pair, Path};
 use trijet_bench::doctor::verdict::StreamVerdict;
-use trijet_bench::record::COMMIT;
+use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
 
 /// The columns of a line.

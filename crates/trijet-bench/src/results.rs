@@ -1,4 +1,4 @@
-//! Records: what was measured, where and of which commit, as a CSV file.
+//! Results: what was measured, where and of which commit, as a CSV file.
 #![forbid(unsafe_code)]
 
 use crate::stats::Samples;
@@ -26,7 +26,7 @@ pub struct Row {
 
 /// A benchmark's figures with where they come from. Prints as a CSV file.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct Results {
     /// The benchmark.
     pub bench: &'static str,
     /// The device's name.
@@ -41,8 +41,8 @@ pub struct Record {
     pub rows: Vec<Row>,
 }
 
-impl Record {
-    /// A record without figures.
+impl Results {
+    /// Results without figures.
     #[must_use]
     pub fn new(bench: &'static str, device: &Device, verified: impl Into<String>) -> Self {
         let info = device.info();
@@ -68,7 +68,7 @@ impl Record {
     }
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now = jiff::Timestamp::now();
         writeln!(f, "# bench: {}", self.bench)?;
