@@ -9,7 +9,7 @@
 
 use crate::fault;
 use crate::format::Input;
-use crate::output::Target;
+use crate::output::target::Target;
 use serde_json::{Map, Value, json};
 use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};

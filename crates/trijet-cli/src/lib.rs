@@ -4,10 +4,10 @@
 
 pub mod digest;
 mod fault;
-pub mod foreign;
 pub mod format;
 pub mod journal;
 pub mod micrograph;
 pub mod output;
 pub mod picture;
+pub mod profile;
 pub mod timeline;

@@ -14,7 +14,7 @@ use trijet::device::probe::{Library, RECORDINGS, libraries};
 use trijet::trace::activity::Recording;
 use trijet::trace::raw;
 use trijet::{Error, ErrorKind, Result};
-use trijet_cli::foreign::{Process, analyse, json, text};
+use trijet_cli::profile::{Process, analyse, json, text};
 
 /// The library, which lies beside this program.
 const LIBRARY: &str = "libtrijet_inject.so";

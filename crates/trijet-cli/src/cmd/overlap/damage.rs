@@ -1,10 +1,11 @@
 //! What one wait is good for: the same job without it, and the result as a picture.
 #![forbid(unsafe_code)]
 
+use super::job::Job;
 use super::stack::Pixel;
-use super::{Job, print};
 use crate::args::OverlapOptions;
 use crate::cmd::check::finding as json;
+use crate::cmd::print;
 use std::fs;
 use std::path::Path;
 use trijet::base::id::Position;

@@ -1,23 +1,17 @@
 //! The table and the staircase.
 #![forbid(unsafe_code)]
 
-use super::super::print;
+use super::job::Line;
+use crate::cmd::print;
 use trijet::base::units::rate;
 use trijet::pipeline::{Calibration, Report};
 use trijet::trace::timeline::{extent, staircase};
 use trijet::{Bytes, Device, Result};
-use trijet_cli::digest::Digest;
 
 /// Columns of the drawing.
 const WIDTH: usize = 72;
 /// Chunks that the drawing shows, so that each is wide enough to be seen.
 const CHUNKS: u64 = 12;
-
-/// One schedule.
-pub(super) struct Line {
-    pub(super) report: Report,
-    pub(super) hash: Digest,
-}
 
 pub(super) fn table(
     job: &str,

@@ -1,7 +1,9 @@
 //! A summary for programs. Times are in nanoseconds.
 #![forbid(unsafe_code)]
 
-use super::{Device, Idle, Process};
+use super::device::Device;
+use super::idle::Idle;
+use super::process::Process;
 use serde_json::{Value, json};
 
 /// One object for each process. `missing` says why nothing was recorded, if so.

@@ -1,7 +1,9 @@
 //! A summary for people.
 #![forbid(unsafe_code)]
 
-use super::{Device, Finding, Process};
+use super::device::Device;
+use super::findings::Finding;
+use super::process::Process;
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
 use trijet::base::units::rate;

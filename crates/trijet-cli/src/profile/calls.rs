@@ -1,7 +1,7 @@
 //! Calls of the host, by what they do to the GPU.
 #![forbid(unsafe_code)]
 
-use super::is_timed;
+use super::activities::is_timed;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;

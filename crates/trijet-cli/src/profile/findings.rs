@@ -1,10 +1,10 @@
 //! What costs time, each by its own rule.
 #![forbid(unsafe_code)]
 
+use super::activities::{bytes, is_kernel, overhead, times};
 use super::calls::{Call, Calls, Class};
-use super::device::{View, bytes, is_kernel, times};
 use super::idle::left_by;
-use super::overhead;
+use super::operations::Operations;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -38,18 +38,22 @@ pub struct Finding {
 }
 
 /// Everything that is to be said, the dearest first.
-pub(super) fn all(view: &View<'_>, recording: &Recording, calls: &Calls) -> Vec<Finding> {
+pub(super) fn all(
+    operations: &Operations<'_>,
+    recording: &Recording,
+    calls: &Calls,
+) -> Vec<Finding> {
     let rules = [
-        pageable(view, calls),
-        legacy(view, recording, calls),
-        device_sync(view, calls),
-        stream_sync(view, calls),
-        gaps(view),
-        exposed(view),
-        allocations(view, calls),
-        small(view, calls),
-        sync_copies(view, calls),
-        lazy_loading(view, recording),
+        pageable(operations, calls),
+        legacy(operations, recording, calls),
+        device_sync(operations, calls),
+        stream_sync(operations, calls),
+        gaps(operations),
+        exposed(operations),
+        allocations(operations, calls),
+        small(operations, calls),
+        sync_copies(operations, calls),
+        lazy_loading(operations, recording),
     ];
     let mut found: Vec<Finding> = rules.into_iter().flatten().collect();
     found.sort_by_key(|finding| Reverse(finding.cost));
@@ -57,8 +61,8 @@ pub(super) fn all(view: &View<'_>, recording: &Recording, calls: &Calls) -> Vec<
 }
 
 /// Copies over the link, in either direction.
-fn over_the_link<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Activity> {
-    view.copies(Direction::Upload).chain(view.copies(Direction::Download))
+fn over_the_link<'a>(operations: &Operations<'a>) -> impl Iterator<Item = &'a Activity> {
+    operations.copies(Direction::Upload).chain(operations.copies(Direction::Download))
 }
 
 fn is_pageable(one: &Activity) -> bool {
@@ -75,19 +79,19 @@ fn with_calls(list: &[&Activity], calls: &Calls) -> (Union, Union) {
 }
 
 /// The part in which no kernel ran, within the window.
-fn uncovered(view: &View<'_>, of: &Union) -> Nanos {
-    of.minus(&view.kernels).and(&Union::of([view.window.clone()])).length()
+fn uncovered(operations: &Operations<'_>, of: &Union) -> Nanos {
+    of.minus(&operations.kernels).and(&Union::of([operations.window.clone()])).length()
 }
 
-fn pageable(view: &View<'_>, calls: &Calls) -> Option<Finding> {
-    let list: Vec<_> = over_the_link(view).filter(|one| is_pageable(one)).collect();
+fn pageable(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+    let list: Vec<_> = over_the_link(operations).filter(|one| is_pageable(one)).collect();
     let (held, either) = with_calls(&list, calls);
     let (bytes, ran) = (bytes(list.iter().copied()), times(list.iter().copied()).length());
     (!list.is_empty()).then(|| Finding {
         key: "PERF/PAGEABLE",
         title: "copies from or to pageable host memory",
         count: list.len(),
-        cost: uncovered(view, &either),
+        cost: uncovered(operations, &either),
         seen: format!(
             "{bytes} at {}; their calls held the host for {}, their copies took {ran}",
             rate(bytes, ran),
@@ -98,13 +102,13 @@ fn pageable(view: &View<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn legacy(view: &View<'_>, recording: &Recording, calls: &Calls) -> Option<Finding> {
+fn legacy(operations: &Operations<'_>, recording: &Recording, calls: &Calls) -> Option<Finding> {
     let nulls: HashSet<(u32, u32)> =
         recording.contexts.iter().map(|info| (info.context, info.null_stream)).collect();
     let stream = |one: &Activity| (one.context, one.stream);
     let is_legacy = |one: &&Activity| nulls.contains(&stream(one));
     let (mine, others): (Vec<&Activity>, Vec<&Activity>) =
-        view.operations.iter().copied().partition(is_legacy);
+        operations.all.iter().copied().partition(is_legacy);
     let kernels = mine.iter().filter(|one| is_kernel(one)).count();
     if kernels == 0 || others.is_empty() {
         return None;
@@ -156,25 +160,30 @@ fn waits(list: &[&Activity], calls: &Calls) -> Vec<Range<u64>> {
 }
 
 /// Synchronisations of one kind: what they cost, and how it is told.
-fn sync(view: &View<'_>, calls: &Calls, class: Class) -> Option<(usize, Nanos, String)> {
-    let in_window =
-        |call: &&Call| call.time.end > view.window.start && call.time.start < view.window.end;
+fn sync(
+    operations: &Operations<'_>,
+    calls: &Calls,
+    class: Class,
+) -> Option<(usize, Nanos, String)> {
+    let in_window = |call: &&Call| {
+        call.time.end > operations.window.start && call.time.start < operations.window.end
+    };
     let list: Vec<&Call> = calls.which(class).filter(in_window).collect();
     if list.is_empty() {
         return None;
     }
     let host = Union::of(list.iter().map(|call| call.time.clone()));
-    let left = left_by(&view.idle, list.iter().copied());
+    let left = left_by(&operations.idle, list.iter().copied());
     let seen = format!(
         "the host waited for {}; the GPU stood still for {} of it",
         host.length(),
-        host.and(&view.idle).length()
+        host.and(&operations.idle).length()
     );
     Some((list.len(), left.length(), seen))
 }
 
-fn device_sync(view: &View<'_>, calls: &Calls) -> Option<Finding> {
-    let (count, cost, seen) = sync(view, calls, Class::DeviceSync)?;
+fn device_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+    let (count, cost, seen) = sync(operations, calls, Class::DeviceSync)?;
     Some(Finding {
         key: "PERF/DEVICE-SYNC",
         title: "waiting for the whole device",
@@ -185,8 +194,8 @@ fn device_sync(view: &View<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn stream_sync(view: &View<'_>, calls: &Calls) -> Option<Finding> {
-    let (count, cost, seen) = sync(view, calls, Class::StreamSync)?;
+fn stream_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+    let (count, cost, seen) = sync(operations, calls, Class::StreamSync)?;
     Some(Finding {
         key: "PERF/STREAM-SYNC",
         title: "waiting for a stream or an event",
@@ -197,14 +206,14 @@ fn stream_sync(view: &View<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn gaps(view: &View<'_>) -> Option<Finding> {
-    let gaps = view.idle.intervals();
+fn gaps(operations: &Operations<'_>) -> Option<Finding> {
+    let gaps = operations.idle.intervals();
     let longest = gaps.iter().map(|gap| gap.end - gap.start).max()?;
     Some(Finding {
         key: "PERF/GPU-IDLE",
         title: "gaps with no kernel and no copy",
         count: gaps.len(),
-        cost: view.idle.length(),
+        cost: operations.idle.length(),
         seen: format!(
             "the longest took {}; see `idle` above for what the host did",
             Nanos(longest)
@@ -213,14 +222,15 @@ fn gaps(view: &View<'_>) -> Option<Finding> {
     })
 }
 
-fn exposed(view: &View<'_>) -> Option<Finding> {
-    let list: Vec<_> = over_the_link(view).chain(view.copies(Direction::Peer)).collect();
+fn exposed(operations: &Operations<'_>) -> Option<Finding> {
+    let list: Vec<_> =
+        over_the_link(operations).chain(operations.copies(Direction::Peer)).collect();
     let ran = times(list.iter().copied());
-    let cost = uncovered(view, &ran);
+    let cost = uncovered(operations, &ran);
     if cost.0 == 0 {
         return None;
     }
-    let bare = ran.minus(&view.kernels);
+    let bare = ran.minus(&operations.kernels);
     let is_exposed = |one: &&&Activity| {
         let next = bare.intervals().partition_point(|part| part.end <= one.begin.0);
         bare.intervals().get(next).is_some_and(|part| part.start < one.end.0)
@@ -237,62 +247,64 @@ fn exposed(view: &View<'_>) -> Option<Finding> {
     })
 }
 
-fn allocations(view: &View<'_>, calls: &Calls) -> Option<Finding> {
-    let window = Union::of([view.window.clone()]);
+fn allocations(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+    let window = Union::of([operations.window.clone()]);
     let inside: Vec<&Call> = calls
         .which(Class::Alloc)
-        .filter(|call| call.time.end > view.window.start && call.time.start < view.window.end)
+        .filter(|call| {
+            call.time.end > operations.window.start && call.time.start < operations.window.end
+        })
         .collect();
     let host = Union::of(inside.iter().map(|call| call.time.clone())).and(&window);
     (!inside.is_empty()).then(|| Finding {
         key: "PERF/SYNC-ALLOC",
         title: "allocating, freeing and page-locking between operations",
         count: inside.len(),
-        cost: host.and(&view.idle).length(),
+        cost: host.and(&operations.idle).length(),
         seen: format!("the calls took {} of the host", host.length()),
         fix: "allocate before the loop, or from a stream-ordered pool with a release threshold",
     })
 }
 
-fn small(view: &View<'_>, calls: &Calls) -> Option<Finding> {
-    let list: Vec<_> = over_the_link(view).filter(|one| one.bytes < SMALL_BYTES).collect();
+fn small(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
+    let list: Vec<_> = over_the_link(operations).filter(|one| one.bytes < SMALL_BYTES).collect();
     let (held, either) = with_calls(&list, calls);
     let bytes = bytes(list.iter().copied());
     (list.len() >= SMALL_COUNT).then(|| Finding {
         key: "PERF/SMALL-COPY",
         title: "many copies of less than 64 KiB",
         count: list.len(),
-        cost: uncovered(view, &either),
+        cost: uncovered(operations, &either),
         seen: format!("{bytes} in all; their calls took {} of the host", held.length()),
         fix: "gather them into one buffer and copy that, or let a kernel read page-locked memory",
     })
 }
 
-fn sync_copies(view: &View<'_>, calls: &Calls) -> Option<Finding> {
+fn sync_copies(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     let waits = |one: &&Activity| {
         !is_pageable(one) && calls.behind(one).is_some_and(|call| call.class == Class::CopySync)
     };
-    let list: Vec<_> = over_the_link(view).filter(waits).collect();
+    let list: Vec<_> = over_the_link(operations).filter(waits).collect();
     let (held, either) = with_calls(&list, calls);
     (!list.is_empty()).then(|| Finding {
         key: "PERF/SYNC-COPY",
         title: "copies that the call waits for",
         count: list.len(),
-        cost: uncovered(view, &either),
+        cost: uncovered(operations, &either),
         seen: format!("their calls held the host for {}", held.length()),
         fix: "use the Async call on a stream; with page-locked memory it returns at once",
     })
 }
 
-fn lazy_loading(view: &View<'_>, recording: &Recording) -> Option<Finding> {
+fn lazy_loading(operations: &Operations<'_>, recording: &Recording) -> Option<Finding> {
     let is_loading = |kind| matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading);
-    let window = Union::of([view.window.clone()]);
+    let window = Union::of([operations.window.clone()]);
     let loading = overhead(recording, is_loading).and(&window);
     (loading.length().0 > 0).then(|| Finding {
         key: "PERF/LAZY-LOADING",
         title: "kernels loaded at their first use",
         count: loading.intervals().len(),
-        cost: loading.and(&view.idle).length(),
+        cost: loading.and(&operations.idle).length(),
         seen: format!("loading took {}; it waits for kernels that run", loading.length()),
         fix: "launch each kernel once before the work starts, or set CUDA_MODULE_LOADING=EAGER",
     })

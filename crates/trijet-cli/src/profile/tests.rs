@@ -1,8 +1,12 @@
 //! Hand-made recordings, each with one habit and known costs. Times are in microseconds.
 
 use super::*;
+use trijet::Nanos;
 use trijet::base::ledger::StreamClass;
-use trijet::trace::activity::{Api, ContextInfo, Direction, Memory, NameId, StreamInfo};
+use trijet::trace::activity::{
+    Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
+    Recording, StreamInfo,
+};
 
 /// A recording under construction. Times start 1 ms after the clock's zero, which means no time.
 #[derive(Default)]
