@@ -4,8 +4,9 @@
 #[path = "../../../../xtask/src/mutants/faults.rs"]
 mod rewrites;
 
+use crate::files::LIBRARY;
 use crate::source::{line_of, mask, occurrences};
-use crate::{File, Finding, LIBRARY, demand_none, files, lines};
+use crate::{File, Finding, demand_none, files, lines};
 
 const TABLE: &str = "xtask/src/mutants/faults.txt";
 

@@ -1,12 +1,7 @@
 //! Rules about plain text.
 
-use std::path::Path;
-
 use crate::source::is_word;
 use crate::{File, Finding, demand_none, files, lines};
-
-/// Kinds of file that the walk reads.
-const TEXT: &[&str] = &["rs", "md", "toml", "txt", "sh", "cu", "cuh", "ptx", "py", "yml", "yaml"];
 
 /// Folders of one machine, which mean nothing on another. Split, so that this file passes.
 const MACHINE_PATHS: &[&str] =
@@ -14,13 +9,6 @@ const MACHINE_PATHS: &[&str] =
 
 /// A README longer than this is a manual (style, rule 21 and smell 10).
 const README_LINES_MAX: usize = 150;
-
-/// Text by its extension; scripts without one live in `.ci`.
-pub(crate) fn is_text_path(path: &Path) -> bool {
-    let in_ci = path.parent().and_then(Path::file_name).is_some_and(|name| name == ".ci");
-    let known = path.extension().and_then(|kind| kind.to_str()).is_some_and(|k| TEXT.contains(&k));
-    known || (in_ci && path.extension().is_none())
-}
 
 fn machine_paths(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -70,14 +58,4 @@ fn a_long_readme_is_found() {
     assert!(long_readme(&File::new("README.md", &text(151))).is_some());
     assert!(long_readme(&File::new("README.md", &text(150))).is_none());
     assert!(long_readme(&File::new("docs/manual.md", &text(151))).is_none());
-}
-
-#[test]
-fn the_walk_reads_sources_and_scripts() {
-    for path in ["a/b.rs", "README.md", "Cargo.toml", ".ci/run", "k/axpy.ptx"] {
-        assert!(is_text_path(Path::new(path)), "{path}");
-    }
-    for path in ["a.npy", "LICENSE-MIT", "Cargo.lock"] {
-        assert!(!is_text_path(Path::new(path)), "{path}");
-    }
 }
