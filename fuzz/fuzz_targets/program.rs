@@ -3,6 +3,8 @@
 
 #[path = "../../crates/trijet/tests/oracle/calls.rs"]
 mod calls;
+#[path = "../../crates/trijet/tests/oracle/checked.rs"]
+mod checked;
 #[path = "../../crates/trijet/tests/oracle/closure.rs"]
 mod closure;
 #[path = "../../crates/trijet/tests/oracle/draw.rs"]
@@ -23,8 +25,14 @@ mod run;
 mod serial;
 #[path = "../../crates/trijet/tests/oracle/shrink.rs"]
 mod shrink;
+#[path = "../../crates/trijet/tests/oracle/switches.rs"]
+mod switches;
 #[path = "../../crates/trijet/tests/oracle/text.rs"]
 mod text;
+#[path = "../../crates/trijet/tests/oracle/turns.rs"]
+mod turns;
+#[path = "../../crates/trijet/tests/oracle/valid.rs"]
+mod valid;
 #[path = "../../crates/trijet/tests/oracle/verdict.rs"]
 mod verdict;
 
