@@ -3,7 +3,8 @@
 //! Paths are found as `crate::`, `super::` and `self::` in the code, `use` groups included, and
 //! resolved against the file's own module path. So `super::super::device` is seen for what it is.
 
-use crate::source::{ident_at, line_of, mask, modules, occurrences, skip_space};
+use crate::paths::{branches, module_path};
+use crate::source::{line_of, mask, modules, occurrences, skip_space};
 use crate::{File, Finding, demand_none, files, lines};
 
 /// Each folder of the library and its floor. Two folders of one floor never see each other.
@@ -35,56 +36,6 @@ fn floor(folder: &str) -> Option<u8> {
     FLOORS.iter().find(|(name, _)| *name == folder).map(|&(_, floor)| floor)
 }
 
-/// The module path of a file below `src/`: `device/cuda/mod.rs` is `device::cuda`.
-fn module_path(below: &str) -> Vec<&str> {
-    let stem = below.strip_suffix(".rs").unwrap_or(below);
-    let mut path: Vec<&str> = stem.split('/').collect();
-    if matches!(path.last(), Some(&("mod" | "lib"))) {
-        path.pop();
-    }
-    path
-}
-
-/// The paths that start at `at`: one, or every branch of a `use` group.
-fn branches(code: &str, at: usize) -> Vec<Vec<&str>> {
-    let mut path = Vec::new();
-    let mut at = skip_space(code, at);
-    loop {
-        if code[at..].starts_with('{') {
-            return group(code, at + 1)
-                .into_iter()
-                .map(|tail| path.iter().copied().chain(tail).collect())
-                .collect();
-        }
-        let name = ident_at(code, at);
-        if name.is_empty() {
-            return vec![path];
-        }
-        path.push(name);
-        at = skip_space(code, at + name.len());
-        if !code[at..].starts_with("::") {
-            return vec![path];
-        }
-        at = skip_space(code, at + 2);
-    }
-}
-
-/// The branches of a group whose content starts at `at`.
-fn group(code: &str, at: usize) -> Vec<Vec<&str>> {
-    let mut found = branches(code, at);
-    let mut depth = 0_usize;
-    for (n, byte) in code.bytes().enumerate().skip(at) {
-        match byte {
-            b'{' => depth += 1,
-            b'}' if depth == 0 => break,
-            b'}' => depth -= 1,
-            b',' if depth == 0 => found.extend(branches(code, n + 1)),
-            _ => {}
-        }
-    }
-    found
-}
-
 /// Every path of the code that can leave its module, as offset and absolute module path.
 fn absolute_paths<'a>(code: &'a str, below: &'a str) -> Vec<(usize, Vec<&'a str>)> {
     let inline = modules(code);
@@ -106,7 +57,7 @@ fn absolute_paths<'a>(code: &'a str, below: &'a str) -> Vec<(usize, Vec<&'a str>
             }
             for branch in branches(code, at) {
                 let mut path = base.clone();
-                for name in branch {
+                for name in branch.names {
                     match name {
                         "crate" => path.clear(),
                         "self" => {}

@@ -6,13 +6,16 @@
 //! reads no network and needs no git.
 
 mod calls;
+mod cycles;
 mod docs;
 mod faults;
 mod files;
 mod imports;
+mod paths;
 mod safety;
 mod shape;
 mod source;
 mod text;
+mod tree;
 
 use files::{File, Finding, demand_none, files, lines};

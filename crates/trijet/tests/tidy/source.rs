@@ -193,7 +193,7 @@ pub(crate) fn production_end(code: &str) -> usize {
 }
 
 /// The start of the attribute lines directly above the line of `at`.
-fn attributes_before(code: &str, at: usize) -> usize {
+pub(crate) fn attributes_before(code: &str, at: usize) -> usize {
     let mut start = code[..at].rfind('\n').map_or(0, |n| n + 1);
     while start > 0 {
         let above = code[..start - 1].rfind('\n').map_or(0, |n| n + 1);
@@ -203,6 +203,61 @@ fn attributes_before(code: &str, at: usize) -> usize {
         start = above;
     }
     start
+}
+
+/// Replaces a part of the code by spaces. Line breaks stay, and so do offsets.
+pub(crate) fn blank(code: String, start: usize, end: usize) -> String {
+    let mut bytes = code.into_bytes();
+    for byte in &mut bytes[start..end] {
+        if *byte != b'\n' {
+            *byte = b' ';
+        }
+    }
+    String::from_utf8(bytes).expect("whole characters are replaced by ASCII")
+}
+
+/// Blanks every item that only tests compile: those under a `#[cfg(..)]` that names `test`.
+pub(crate) fn blank_tests(code: &str) -> String {
+    let mut left = code.to_owned();
+    for at in occurrences(code, "#[cfg(") {
+        let Some(length) = code[at..].find(']') else { continue };
+        let condition = &code[at..at + length];
+        if !occurrences(condition, "test").is_empty() && !condition.contains("not(test") {
+            left = blank(left, at, item_end(code, at + length + 1));
+        }
+    }
+    left
+}
+
+/// The end of the item at `at`: behind its closing brace or its semicolon.
+fn item_end(code: &str, at: usize) -> usize {
+    let mut depth = 0_i32;
+    let mut is_use = false;
+    for (n, byte) in code.bytes().enumerate().skip(at) {
+        match byte {
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth -= 1,
+            b'{' if depth == 0 && !is_use => return (closing_brace(code, n) + 1).min(code.len()),
+            b';' if depth == 0 => return n + 1,
+            b'u' if ident_at(code, n) == "use" => is_use = true,
+            _ => {}
+        }
+    }
+    code.len()
+}
+
+#[test]
+fn items_of_tests_are_blanked() {
+    let text = "fn a() {}\n#[cfg(test)]\n#[path = \"t.rs\"]\nmod tests;\n\
+                #[cfg(all(test, loom))]\nmod more { fn b() {} }\n\
+                #[cfg(not(test))]\nfn c() {}\n#[cfg(test)]\nuse d::{e, f};\nfn g() {}\n";
+    let left = blank_tests(&mask(text));
+    let words: Vec<&str> = left.split_whitespace().collect();
+    assert_eq!(
+        words,
+        ["fn", "a()", "{}", "#[cfg(not(test))]", "fn", "c()", "{}", "fn", "g()", "{}"]
+    );
+    assert_eq!(left.len(), text.len());
 }
 
 #[test]

@@ -1,0 +1,421 @@
+//! No cycles: files of a crate import each other in one direction only.
+//!
+//! A file imports another one when its code names an item that is defined there: in a `use`, or by a
+//! path in the code. An item that is imported from where it is re-exported counts for the file that
+//! defines it, so a child that takes a sibling's item through its parent imports the sibling. To
+//! declare a module and to re-export an item is no import, unless the file uses the item itself.
+//! Tests do not count, except in test programs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::paths::branches;
+use crate::source::{line_of, occurrences};
+use crate::tree::{Code, Target, Tree};
+use crate::{File, Finding, demand_none, files, lines};
+
+/// Files that are in a cycle: their folder, the files below it, and the reason. An exception that is
+/// not needed any more is a finding.
+const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
+    (
+        "crates/trijet-bench/src/doctor/measure/",
+        &[
+            "allocations.rs",
+            "blocking.rs",
+            "blocking/stage.rs",
+            "calls.rs",
+            "chains.rs",
+            "copies.rs",
+            "defaults.rs",
+            "limits.rs",
+            "mod.rs",
+            "peers.rs",
+            "work.rs",
+        ],
+        "to be split",
+    ),
+    (
+        "crates/trijet-cli/src/foreign/",
+        &["calls.rs", "device.rs", "findings.rs", "idle.rs", "json.rs", "mod.rs", "text.rs"],
+        "to be split",
+    ),
+    (
+        "crates/trijet-cli/src/",
+        &["cmd/overlap.rs", "cmd/overlap/damage.rs", "journal.rs", "output/mod.rs"],
+        "to be split",
+    ),
+    ("crates/trijet/src/base/", &["dag.rs", "dag/build.rs"], "to be split"),
+    (
+        "crates/trijet/src/check/",
+        &[
+            "explain.rs",
+            "hazard.rs",
+            "late.rs",
+            "lint.rs",
+            "lint/copies.rs",
+            "lint/host.rs",
+            "lint/memory.rs",
+            "lint/streams.rs",
+            "mod.rs",
+            "naming.rs",
+            "order.rs",
+            "order/clock.rs",
+            "order/event.rs",
+            "order/handles.rs",
+            "order/lane.rs",
+            "order/own.rs",
+            "order/signals.rs",
+            "order/stuck.rs",
+            "order/work.rs",
+            "report.rs",
+            "shadow.rs",
+            "witness.rs",
+        ],
+        "to be split",
+    ),
+    (
+        "crates/trijet/src/device/",
+        &[
+            "conform/kernels.rs",
+            "conform/machine.rs",
+            "conform/order.rs",
+            "cuda/api.rs",
+            "cuda/mod.rs",
+            "cuda/nvrtc.rs",
+            "host/activity.rs",
+            "host/engine.rs",
+            "host/events.rs",
+            "host/exec.rs",
+            "host/mem.rs",
+            "host/mod.rs",
+            "host/races.rs",
+            "host/search.rs",
+            "host/streams.rs",
+            "host/threads.rs",
+            "host/trail.rs",
+            "host/turn.rs",
+            "memory.rs",
+            "probe.rs",
+        ],
+        "to be split",
+    ),
+    (
+        "crates/trijet/src/kernels/",
+        &["median/histogram.rs", "median/host.rs", "median/mod.rs", "median/plan.rs"],
+        "to be split",
+    ),
+    ("crates/trijet/src/pipeline/", &["run.rs", "spec.rs", "tune.rs"], "to be split"),
+    (
+        "crates/trijet/src/stream/",
+        &[
+            "activity.rs",
+            "around.rs",
+            "callback.rs",
+            "default.rs",
+            "device.rs",
+            "enqueue.rs",
+            "event.rs",
+            "lane.rs",
+            "names.rs",
+            "noted.rs",
+            "queue.rs",
+            "ready.rs",
+            "recorders.rs",
+            "timing.rs",
+            "universe.rs",
+        ],
+        "to be split",
+    ),
+    (
+        "crates/trijet/src/trace/",
+        &[
+            "html.rs",
+            "html/bars.rs",
+            "html/data.rs",
+            "html/hazards.rs",
+            "html/sections.rs",
+            "html/still.rs",
+            "raw.rs",
+            "raw/read.rs",
+        ],
+        "to be split",
+    ),
+    (
+        "crates/trijet/tests/cases/",
+        &[
+            "batches.rs",
+            "copies.rs",
+            "default_streams.rs",
+            "host.rs",
+            "mod.rs",
+            "ordering.rs",
+            "pageable.rs",
+            "pool.rs",
+            "ready.rs",
+            "reuse.rs",
+        ],
+        "to be split",
+    ),
+    (
+        "",
+        &[
+            "crates/trijet/tests/oracle/checked.rs",
+            "crates/trijet/tests/oracle/explore.rs",
+            "crates/trijet/tests/oracle/fuzzed.rs",
+            "crates/trijet/tests/oracle/main.rs",
+            "crates/trijet/tests/oracle/search.rs",
+            "fuzz/fuzz_targets/program.rs",
+        ],
+        "to be split",
+    ),
+];
+
+/// The imports of each file: the imported file, and the offset of the first import of it.
+type Imports = Vec<BTreeMap<usize, usize>>;
+
+/// Crate roots that cargo finds by itself, and the fuzz targets.
+fn is_root(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts[..] {
+        [.., "src", "lib.rs" | "main.rs"] | [.., "src", "bin", _] => true,
+        [.., "fuzz", "fuzz_targets", _] => true,
+        [.., package, "tests" | "examples" | "benches", _] => package != "src",
+        [.., package, "tests" | "examples" | "benches", _, "main.rs"] => package != "src",
+        _ => false,
+    }
+}
+
+/// The imports of a module's file within its crate.
+fn add_imports(tree: &Tree<'_>, codes: &[Code], imports: &mut Imports) {
+    let mut add = |from: usize, at: usize, target: Option<Target>| {
+        if let Some(Target::Item(to)) = target
+            && to != from
+        {
+            let first = imports[from].entry(to).or_insert(at);
+            *first = at.min(*first);
+        }
+    };
+    for (number, node) in tree.nodes.iter().enumerate() {
+        let code = &codes[node.file];
+        for one in &node.uses {
+            let is_used = || {
+                let name = one.path.binds();
+                name.is_none_or(|name| !occurrences(&code.rest, name).is_empty())
+            };
+            if one.is_public && !is_used() {
+                continue;
+            }
+            let target = match tree.resolve(number, &one.path.names) {
+                // Of a module, every name.
+                Some(Target::Module(module)) if one.path.is_glob => {
+                    Some(Target::Item(tree.nodes[module].file))
+                }
+                other => other,
+            };
+            add(node.file, one.at, target);
+        }
+        let is_file = node.body == (0, code.all.len());
+        for &at in code.paths.iter().filter(|_| is_file) {
+            let module = tree.innermost(number, at);
+            for path in branches(&code.rest, at) {
+                add(node.file, at, tree.resolve(module, &path.names));
+            }
+        }
+    }
+}
+
+/// What each file imports, in all crates that it is a part of.
+fn imports(files: &[File]) -> Imports {
+    let codes: Vec<Code> =
+        files.iter().map(|file| Code::new(if file.is_rust() { &file.text } else { "" })).collect();
+    let rust = files.iter().enumerate().filter(|(_, file)| file.is_rust());
+    let by_path: BTreeMap<&str, usize> =
+        rust.map(|(number, file)| (file.path.as_str(), number)).collect();
+    let mut imports: Imports = files.iter().map(|_| BTreeMap::new()).collect();
+    for (_, root) in by_path.iter().filter(|(path, _)| is_root(path)) {
+        add_imports(&Tree::new(files, &codes, &by_path, *root), &codes, &mut imports);
+    }
+    imports
+}
+
+/// A shortest way along imports from a file to itself.
+fn way_back(imports: &Imports, start: usize) -> Option<Vec<usize>> {
+    let mut came: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut open = VecDeque::from([start]);
+    while let Some(file) = open.pop_front() {
+        for &next in imports[file].keys() {
+            if next == start {
+                let mut way = vec![file];
+                while let Some(before) = came.get(&way[way.len() - 1]) {
+                    way.push(*before);
+                }
+                way.reverse();
+                return Some(way);
+            }
+            if let std::collections::btree_map::Entry::Vacant(entry) = came.entry(next) {
+                entry.insert(file);
+                open.push_back(next);
+            }
+        }
+    }
+    None
+}
+
+/// Files that import each other, in any number of steps: sets of two or more.
+fn components(imports: &Imports) -> Vec<BTreeSet<usize>> {
+    let reach = |start: usize| {
+        let (mut reached, mut open) = (BTreeSet::new(), vec![start]);
+        while let Some(file) = open.pop() {
+            open.extend(imports[file].keys().filter(|next| reached.insert(**next)));
+        }
+        reached
+    };
+    let reached: Vec<BTreeSet<usize>> = (0..imports.len()).map(reach).collect();
+    let mut found: Vec<BTreeSet<usize>> = Vec::new();
+    for file in 0..imports.len() {
+        if !reached[file].contains(&file) || found.iter().any(|one| one.contains(&file)) {
+            continue;
+        }
+        let mutual = reached[file].iter().copied().filter(|other| reached[*other].contains(&file));
+        found.push(mutual.collect());
+    }
+    found
+}
+
+/// The cycle that `start` is in, in words.
+fn told(files: &[File], imports: &Imports, start: usize) -> String {
+    let way = way_back(imports, start).unwrap_or_default();
+    let next = way.iter().skip(1).chain(way.first());
+    let steps = way.iter().zip(next).map(|(from, to)| {
+        let line = line_of(&files[*from].text, imports[*from][to]);
+        format!("{}:{line} imports {}", files[*from].path, files[*to].path)
+    });
+    steps.collect::<Vec<_>>().join(", ")
+}
+
+fn cycles(files: &[File], exceptions: &[(&str, &[&str], &str)]) -> Vec<Finding> {
+    let imports = imports(files);
+    let components = components(&imports);
+    let excused: Vec<BTreeSet<String>> = exceptions
+        .iter()
+        .map(|(folder, names, _)| names.iter().map(|name| format!("{folder}{name}")).collect())
+        .collect();
+    let mut findings = Vec::new();
+    for component in &components {
+        let paths: BTreeSet<&str> =
+            component.iter().map(|file| files[*file].path.as_str()).collect();
+        let is_excused = |one: &BTreeSet<String>| paths.iter().all(|path| one.contains(*path));
+        if excused.iter().any(is_excused) {
+            continue;
+        }
+        for &file in component {
+            let inside = imports[file].iter().filter(|(to, _)| component.contains(to));
+            let first = inside.map(|(_, at)| *at).min().unwrap_or(0);
+            let message = format!("a cycle of imports: {}", told(files, &imports, file));
+            findings.push(files[file].finding(line_of(&files[file].text, first), message));
+        }
+    }
+    for path in excused.iter().flatten() {
+        let is_in_cycle = |file: &usize| files[*file].path == *path;
+        if !components.iter().flatten().any(|file| is_in_cycle(file)) {
+            let message = "in no cycle: remove the exception".to_owned();
+            findings.push(Finding { path: path.clone(), line: 1, message });
+        }
+    }
+    findings
+}
+
+#[test]
+fn no_files_import_each_other() {
+    demand_none("imports have one direction", &cycles(&files(), EXCEPTIONS));
+}
+
+/// The files that the rule complains about, each once, without the folder of the sample.
+fn in_cycles(sample: &[(&str, &str)], exceptions: &[(&str, &[&str], &str)]) -> Vec<String> {
+    let files: Vec<File> = sample.iter().map(|(path, text)| File::new(path, text)).collect();
+    let found = cycles(&files, exceptions).into_iter();
+    let paths = found.map(|finding| finding.path.trim_start_matches("a/src/").to_owned());
+    paths.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+#[test]
+fn two_files_that_import_each_other_are_found() {
+    let text = "use super::b::B;\nfn f() {}\n";
+    let sample = [
+        File::new("a/src/lib.rs", "mod a;\nmod b;\nmod c;\n"),
+        File::new("a/src/a.rs", text),
+        File::new("a/src/b.rs", "\nfn g() { crate::{c::h, a::f}(); }\nuse crate::c;\n"),
+        File::new("a/src/c.rs", "// use crate::a::f;\n"),
+    ];
+    let found = cycles(&sample, &[]);
+    assert_eq!(lines(&found), [1, 2]);
+    let told = "a/src/a.rs:1 imports a/src/b.rs, a/src/b.rs:2 imports a/src/a.rs";
+    assert!(found[0].message.ends_with(told), "{}", found[0].message);
+}
+
+#[test]
+fn a_cycle_of_three_folders_and_an_inline_module_is_found() {
+    let found = in_cycles(
+        &[
+            ("a/src/main.rs", "mod a { pub mod b; }\nmod c;\nmod d;\n"),
+            ("a/src/a/b.rs", "use {crate::{c::{self as e}}, std::fmt};\nfn f() { e::g() }\n"),
+            ("a/src/c/mod.rs", "use crate::d::x as y;\n"),
+            ("a/src/d.rs", "mod inner { fn f() -> super::super::a::b::T {} }\n"),
+        ],
+        &[],
+    );
+    assert_eq!(found, ["a/b.rs", "c/mod.rs", "d.rs"]);
+}
+
+#[test]
+fn an_item_counts_for_the_file_that_defines_it() {
+    let sample = [
+        ("a/src/lib.rs", "mod a;\n"),
+        ("a/src/a/mod.rs", "mod b;\nmod c;\npub(in crate::a) use self::b::B;\npub use c::C;\n"),
+        ("a/src/a/b.rs", "use super::C;\n"),
+        ("a/src/a/c.rs", "use crate::a::B;\n"),
+    ];
+    assert_eq!(in_cycles(&sample, &[]), ["a/b.rs", "a/c.rs"]);
+}
+
+#[test]
+fn to_declare_and_to_export_is_no_import_but_to_use_is_one() {
+    let child = ("a/src/a/b.rs", "use super::own;\npub struct B;\n");
+    let root = ("a/src/lib.rs", "mod a;\n");
+    let exported = "mod b;\npub use b::B;\npub fn own() {}\n";
+    assert!(in_cycles(&[root, ("a/src/a/mod.rs", exported), child], &[]).is_empty());
+    let used = format!("{exported}fn f() -> B {{}}\n");
+    assert_eq!(in_cycles(&[root, ("a/src/a/mod.rs", &used), child], &[]), ["a/b.rs", "a/mod.rs"]);
+    let named = "mod b;\npub fn own() -> b::B {}\n";
+    assert_eq!(in_cycles(&[root, ("a/src/a/mod.rs", named), child], &[]), ["a/b.rs", "a/mod.rs"]);
+}
+
+#[test]
+fn tests_import_what_they_want_but_test_programs_do_not() {
+    let tests = "#[cfg(test)]\nmod tests { use crate::b::B; }\n#[cfg(test)]\nuse crate::{b};\n";
+    let sample = [
+        ("a/src/lib.rs", "mod a;\nmod b;\n"),
+        ("a/src/a.rs", tests),
+        ("a/src/b.rs", "use crate::a::A;\n#[cfg(test)]\nmod tests;\n"),
+        ("a/src/b/tests.rs", "use super::B;\n"),
+    ];
+    assert!(in_cycles(&sample, &[]).is_empty());
+    let program = [
+        ("a/tests/t/main.rs", "mod x;\n#[path = \"../y.rs\"]\nmod y;\nuse x::X;\n"),
+        ("a/tests/t/x.rs", "use super::y;\nfn f() { y::f::<u8>() }\n"),
+        ("a/tests/y.rs", "use crate::T;\n"),
+    ];
+    assert_eq!(in_cycles(&program, &[]), ["a/tests/t/main.rs", "a/tests/t/x.rs", "a/tests/y.rs"]);
+}
+
+#[test]
+fn an_exception_is_needed_and_has_all_files_of_its_cycle() {
+    let sample = [
+        ("a/src/lib.rs", "mod a;\nmod b;\nmod c;\n"),
+        ("a/src/a.rs", "use crate::b::B;\n"),
+        ("a/src/b.rs", "use crate::a::A;\n"),
+        ("a/src/c.rs", "use crate::a::A;\n"),
+    ];
+    assert!(in_cycles(&sample, &[("a/src/", &["a.rs", "b.rs"], "")]).is_empty());
+    assert_eq!(in_cycles(&sample, &[("a/src/", &["a.rs", "b.rs", "c.rs"], "")]), ["c.rs"]);
+    assert_eq!(in_cycles(&sample, &[("a/src/", &["a.rs"], "")]), ["a.rs", "b.rs"]);
+}
