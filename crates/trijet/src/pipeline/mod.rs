@@ -1,22 +1,42 @@
-//! Pipelines: source, upload, kernels, download, sink, all at once, over chunks of rows.
+//! Pipelines: source, upload, kernels, download and sink at once, over chunks of rows.
 //!
-//! A run needs no events from its user. Slots are buffers, lanes are streams, and every wait
-//! between them follows from the uses of the buffers.
+//! A pipeline places no events. A slot is a set of buffers, and every wait between the streams of
+//! a run follows from the uses of the buffers in the slots.
+//!
+//! A run has four steps, a file each: `validate`, `allocate`, `drive` and `measure`.
 #![forbid(unsafe_code)]
 
+mod allocate;
+mod builder;
 mod calibrate;
+mod cancel;
+mod drive;
 mod host_work;
-mod io;
+mod layout;
+mod measure;
 mod page;
 mod plan;
+mod progress;
+mod reader;
 mod report;
 mod run;
-mod spec;
+mod schedule;
+mod sink;
+mod source;
+mod stage;
 mod tune;
+mod validate;
+mod writer;
 
+pub use builder::Pipeline;
 pub use calibrate::Calibration;
+pub use cancel::Cancel;
 pub use host_work::HostWork;
-pub use io::{Layout, Sink, Source};
-pub use plan::{Chunk, Plan, Schedule};
+pub use layout::Layout;
+pub use plan::{Chunk, Plan};
+pub use progress::Progress;
 pub use report::{Cold, EngineReport, Report};
-pub use spec::{Cancel, Pipeline, Progress, StageCx};
+pub use schedule::Schedule;
+pub use sink::Sink;
+pub use source::Source;
+pub use stage::StageCx;

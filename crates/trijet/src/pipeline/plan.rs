@@ -4,9 +4,11 @@
 //! How large chunks should be is the business of `tune`; here they are cut.
 #![forbid(unsafe_code)]
 
-use super::io::Layout;
+use super::layout::Layout;
+use super::schedule::Schedule;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
+use std::fmt;
 use std::ops::Range;
 
 /// The largest chunk that is chosen unasked: where copies reach 99 % of the link on an H200.
@@ -20,34 +22,6 @@ const CHUNKS_MAX: u64 = 1 << 24;
 /// The first chunk of a ramp is the full size divided by two this many times.
 const RAMP_STEPS: u32 = 4;
 
-/// How chunks share streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Schedule {
-    /// Everything in one stream: nothing overlaps.
-    OneStream,
-    /// A stream per slot, each with upload, kernels and download of its chunks in turn.
-    SlotStreams,
-    /// A stream per engine: upload, compute, download.
-    RoleStreams,
-    /// A stream per copy engine, two for kernels in turn, and chunk sizes chosen from a measurement
-    /// of the first chunks.
-    #[default]
-    Tuned,
-}
-
-impl Schedule {
-    /// A word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OneStream => "one stream",
-            Self::SlotStreams => "slot streams",
-            Self::RoleStreams => "role streams",
-            Self::Tuned => "tuned",
-        }
-    }
-}
-
 /// One chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
@@ -57,6 +31,23 @@ pub struct Chunk {
     pub rows: Range<u64>,
     /// The rows it reads: those and the halo, as far as there are any.
     pub input: Range<u64>,
+}
+
+impl Chunk {
+    /// How many rows it reads.
+    pub(super) fn rows_in(&self) -> u64 {
+        self.input.end - self.input.start
+    }
+
+    /// How many rows it produces.
+    pub(super) fn rows_out(&self) -> u64 {
+        self.rows.end - self.rows.start
+    }
+
+    /// Adds the chunk and its stage to an error.
+    pub(super) fn context(&self, stage: impl fmt::Display, error: Error) -> Error {
+        error.context(format!("chunk {} (rows {:?}), {stage}", self.index, self.rows))
+    }
 }
 
 /// A plan.
@@ -85,7 +76,7 @@ pub(crate) enum Ramp {
 
 /// What a plan is made from.
 #[derive(Debug, Clone)]
-pub(crate) struct Wishes {
+pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
     pub(crate) chunk: Option<Bytes>,
     pub(crate) ramp: Ramp,
@@ -100,13 +91,13 @@ impl Plan {
     ///
     /// # Errors
     /// `InvalidValue` for a depth of 0, empty rows, a size that overflows, or too many chunks.
-    pub(crate) fn new(layout: Layout, wishes: &Wishes, rows_max: u64) -> Result<Self> {
+    pub(crate) fn new(layout: Layout, options: &PlanOptions, rows_max: u64) -> Result<Self> {
         let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
         let total = layout.bytes()?;
         if layout.row_bytes == 0 || layout.granule == 0 {
             return Err(invalid("a row has no bytes, or the granule no rows"));
         }
-        let depth = wishes.depth.unwrap_or(DEPTH);
+        let depth = options.depth.unwrap_or(DEPTH);
         if depth == 0 {
             return Err(invalid("a depth of 0 slots"));
         }
@@ -114,24 +105,24 @@ impl Plan {
         // The balanced optimum of `tune` for a link of 50 GB/s and 4 us per chunk.
         let balanced = total.saturating_mul(200_000).isqrt();
         let guess = Bytes(balanced.clamp(CHUNK_MIN.0, CHUNK_MAX.0 / 2));
-        let wanted = wishes.chunk.unwrap_or(guess);
+        let wanted = options.chunk.unwrap_or(guess);
         let whole = |rows: u64| (rows / granule * granule).max(granule);
         let full = whole((wanted.0 / layout.row_bytes).min(rows_max));
         let mut chunks = Vec::new();
-        for range in &wishes.todo {
+        for range in &options.todo {
             let rows = range.end.min(layout.rows).saturating_sub(range.start);
             if rows / full >= CHUNKS_MAX - chunks.len() as u64 {
                 return Err(invalid("more than 16,777,216 chunks"));
             }
-            let sizes = match wishes.ramp {
+            let sizes = match options.ramp {
                 Ramp::Both => ramp(rows, full, granule),
                 Ramp::Flat => even(rows, full),
             };
             let mut start = range.start;
             for size in sizes {
                 let rows = start..start + size;
-                let first = rows.start.saturating_sub(wishes.halo) / granule * granule;
-                let last = rows.end.saturating_add(wishes.halo).min(layout.rows);
+                let first = rows.start.saturating_sub(options.halo) / granule * granule;
+                let last = rows.end.saturating_add(options.halo).min(layout.rows);
                 let last = last.checked_next_multiple_of(granule).unwrap_or(u64::MAX);
                 let last = last.min(layout.rows);
                 let index = chunks.len() as u64;
@@ -139,19 +130,34 @@ impl Plan {
                 start += size;
             }
         }
-        Ok(Self { schedule: wishes.schedule, depth, chunk_rows: full, chunks })
+        Ok(Self { schedule: options.schedule, depth, chunk_rows: full, chunks })
     }
 
     /// The most rows that any chunk reads.
     #[must_use]
     pub fn input_rows_max(&self) -> u64 {
-        self.chunks.iter().map(|c| c.input.end - c.input.start).max().unwrap_or(0)
+        self.chunks.iter().map(Chunk::rows_in).max().unwrap_or(0)
     }
 
     /// The most rows that any chunk produces.
     #[must_use]
     pub fn rows_max(&self) -> u64 {
-        self.chunks.iter().map(|c| c.rows.end - c.rows.start).max().unwrap_or(0)
+        self.chunks.iter().map(Chunk::rows_out).max().unwrap_or(0)
+    }
+
+    /// The rows that all chunks read, halos included.
+    pub(super) fn rows_in(&self) -> u64 {
+        self.chunks.iter().map(Chunk::rows_in).sum()
+    }
+
+    /// The rows that all chunks produce.
+    pub(super) fn rows_out(&self) -> u64 {
+        self.chunks.iter().map(Chunk::rows_out).sum()
+    }
+
+    /// The slots that a run needs: never more than it has chunks.
+    pub(super) fn slots(&self) -> usize {
+        self.depth.min(self.chunks.len().max(1))
     }
 }
 
@@ -185,11 +191,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn wishes(ramp: Ramp, chunk: u64, halo: u64, todo: Range<u64>) -> Wishes {
+    fn options(ramp: Ramp, chunk: u64, halo: u64, todo: Range<u64>) -> PlanOptions {
         let chunk = Some(Bytes(chunk));
         let schedule = Schedule::RoleStreams;
         let todo = std::iter::once(todo).collect();
-        Wishes { schedule, chunk, ramp, depth: None, halo, todo }
+        PlanOptions { schedule, chunk, ramp, depth: None, halo, todo }
     }
 
     proptest! {
@@ -204,7 +210,7 @@ mod tests {
             let layout = Layout { rows, row_bytes, granule };
             let shape = if ramped { Ramp::Both } else { Ramp::Flat };
             let start = (from * granule).min(rows);
-            let plan = Plan::new(layout, &wishes(shape, chunk, halo, start..rows), u64::MAX)?;
+            let plan = Plan::new(layout, &options(shape, chunk, halo, start..rows), u64::MAX)?;
             let mut at = start;
             for chunk in &plan.chunks {
                 prop_assert_eq!(chunk.rows.start, at);
@@ -222,7 +228,7 @@ mod tests {
     #[test]
     fn a_ramp_doubles_up_and_halves_down() {
         let layout = Layout { rows: 1024, row_bytes: 1 << 20, granule: 1 };
-        let plan = Plan::new(layout, &wishes(Ramp::Both, 16 << 20, 0, 0..1024), u64::MAX);
+        let plan = Plan::new(layout, &options(Ramp::Both, 16 << 20, 0, 0..1024), u64::MAX);
         let plan = plan.expect("a plain plan");
         let sizes: Vec<_> = plan.chunks.iter().map(|c| c.rows.end - c.rows.start).collect();
         assert_eq!(sizes[..5], [1, 2, 4, 8, 16]);

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::calibrate::Calibration;
-use super::plan::{Plan, Schedule};
+use super::plan::Plan;
+use super::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op};
 use crate::base::span::Union;
@@ -25,7 +26,7 @@ const ENGINES: [(Engine, &str); 3] =
 
 /// What a run measured.
 pub(super) struct Measured {
-    pub(super) recording: Trace,
+    pub(super) trace: Trace,
     /// The run on the clock of the records, when it was recorded.
     pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,
@@ -155,11 +156,11 @@ impl Report {
         let (before, after) = measured.ordering;
         let mut report = Self {
             device: info.name.clone(),
-            about: measured.recording.about(""),
+            about: measured.trace.about(""),
             clock: info.clock,
-            times: measured.recording.times,
-            instead: measured.recording.instead,
-            untimed: measured.recording.untimed,
+            times: measured.trace.times,
+            instead: measured.trace.instead,
+            untimed: measured.trace.untimed,
             plan,
             rows: measured.rows,
             bytes_in: measured.bytes_in,
@@ -174,7 +175,7 @@ impl Report {
                 over_waits: after.over_waits - before.over_waits,
             },
             cold: measured.cold,
-            ops: measured.recording.ops,
+            ops: measured.trace.ops,
             window: measured.window,
             summary: None,
             found: None,

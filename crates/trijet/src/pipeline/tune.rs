@@ -9,10 +9,13 @@
 //! through them.
 #![forbid(unsafe_code)]
 
-use super::io::Layout;
-use super::plan::{CHUNK_MAX, CHUNK_MIN, Plan, Ramp, Schedule, even, ramp};
-use super::run::{Resources, load, submit};
-use super::spec::{Input, Pipeline};
+use super::allocate::Resources;
+use super::builder::Input;
+use super::drive::{load, submit};
+use super::layout::Layout;
+use super::plan::{CHUNK_MAX, CHUNK_MIN, Chunk, Plan, PlanOptions, Ramp, even, ramp};
+use super::schedule::Schedule;
+use super::validate::Job;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::Engine;
 use crate::base::units::Bytes;
@@ -97,79 +100,84 @@ impl Model {
     }
 }
 
-/// Chooses the chunk size of a pipeline that leaves it open.
-pub(super) fn tune(pipeline: &mut Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<()> {
-    let wishes = &pipeline.wishes;
-    let open = wishes.schedule == Schedule::Tuned && wishes.chunk.is_none();
+/// Chooses the chunk size of a job that leaves it open.
+pub(super) fn tune(job: &mut Job<'_>) -> Result<()> {
+    let (layout, options) = (job.layout, &job.settings.plan);
+    let open = options.schedule == Schedule::Tuned && options.chunk.is_none();
     if !open || layout.bytes()? < WORTH_TUNING.0 {
         return Ok(());
     }
-    let Some(model) = measure(pipeline, layout, sizes)? else { return Ok(()) };
-    let depth = pipeline.plan()?.depth;
-    let rows = pipeline.wishes.todo.iter().map(|r| r.end.min(layout.rows).saturating_sub(r.start));
+    let Some(model) = measure(job)? else { return Ok(()) };
+    let depth = Plan::new(layout, options, u64::MAX)?.depth;
+    let rows = options.todo.iter().map(|r| r.end.min(layout.rows).saturating_sub(r.start));
     let (chunk, shape) = model.choose(rows.sum(), layout, depth);
-    pipeline.wishes.chunk = Some(chunk);
-    pipeline.wishes.ramp = shape;
+    job.settings.plan.chunk = Some(chunk);
+    job.settings.plan.ramp = shape;
     Ok(())
 }
 
 /// Times the probes, each engine alone. `None` when the device has no room for them.
-fn measure(pipeline: &Pipeline<'_>, layout: Layout, sizes: &[u64]) -> Result<Option<Model>> {
+fn measure(job: &Job<'_>) -> Result<Option<Model>> {
     let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
-    for probe in PROBES {
-        let mut wishes = pipeline.wishes.clone();
-        wishes.schedule = Schedule::OneStream;
-        wishes.chunk = Some(probe);
-        wishes.depth = Some(1);
-        let mut plan = Plan::new(layout, &wishes, u64::MAX)?;
+    for size in PROBES {
+        let options = PlanOptions {
+            schedule: Schedule::OneStream,
+            chunk: Some(size),
+            depth: Some(1),
+            ..job.settings.plan.clone()
+        };
+        let mut plan = Plan::new(job.layout, &options, u64::MAX)?;
         plan.chunks.truncate(1);
         let Some(chunk) = plan.chunks.first().cloned() else { return Ok(None) };
-        let mut resources = match Resources::try_allocate(pipeline, plan, sizes) {
+        let resources = match Resources::try_allocate(job, plan) {
             Err(error) if error.kind() == ErrorKind::OutOfMemory => return Ok(None),
             other => other?,
         };
-        load(&mut resources, &pipeline.stages)?;
-        let device = &pipeline.device;
-        let in_bytes = (chunk.input.end - chunk.input.start) * sizes[0];
-        let rows = chunk.rows.end - chunk.rows.start;
-        let out_bytes = rows * sizes.last().copied().unwrap_or(0);
-        let mut landing = device.pinned::<u8>(out_bytes)?;
-        let mut staged = device.pinned::<u8>(in_bytes)?;
-        if let Some(Input::Source(source)) = &pipeline.input {
-            source.read(chunk.input.clone(), &mut staged.write()?)?;
-        }
-        let tracer = Arc::new(Tracer::default());
-        // The first pass is the warm-up.
-        for pass in 0..2 {
-            if pass == 1 {
-                resources.lanes.0[0].lane().begin_trace(&tracer)?;
-            }
-            let lanes = resources.lanes.of(&resources.plan, &chunk);
-            let input = match &pipeline.input {
-                Some(Input::Pinned { bytes, .. }) => {
-                    let first = chunk.input.start * sizes[0];
-                    bytes.slice(first..first + in_bytes)
-                }
-                _ => staged.view(),
-            };
-            let slot = &mut resources.slots[0];
-            submit(&chunk, &lanes, slot, &pipeline.stages, sizes, input, landing.view_mut())?;
-            resources.lanes.0[0].synchronize()?;
-        }
-        resources.lanes.0[0].lane().end_trace(&tracer);
-        let log = resources.lanes.0[0].lane().domain.log();
-        let ops = tracer.take(&*log.driver, &log.instants)?.ops;
-        let time = |engine| {
-            let times = ops.iter().filter(|op| op.engine == engine).filter_map(|op| op.times);
-            (rows, times.map(|t| t.end.0 - t.begin.0).sum::<u64>())
-        };
-        measured.push([Engine::Upload, Engine::Compute, Engine::Download].map(time));
+        let times = probe(job, &chunk, resources)?;
+        measured.push(times.map(|time| (chunk.rows_out(), time)));
     }
     let line = |engine: usize| Line::through(measured[0][engine], measured[1][engine]);
     let mut lines = [line(0), line(1), line(2)];
     lines[0].row *= DUPLEX;
     lines[2].row *= DUPLEX;
     Ok(Some(Model(lines)))
+}
+
+/// The nanoseconds that upload, kernels and download of one chunk take, one after another.
+fn probe(job: &Job<'_>, chunk: &Chunk, mut resources: Resources) -> Result<[u64; 3]> {
+    let stages = &job.stages;
+    load(&mut resources, stages)?;
+    let bytes_in = chunk.rows_in() * stages.row_in();
+    let mut landing = job.device.pinned::<u8>(chunk.rows_out() * stages.row_out())?;
+    let mut staged = job.device.pinned::<u8>(bytes_in)?;
+    let input = match &job.input {
+        Input::Pinned { bytes, .. } => {
+            let first = chunk.input.start * stages.row_in();
+            bytes.slice(first..first + bytes_in)
+        }
+        Input::Source(source) => {
+            source.read(chunk.input.clone(), &mut staged.write()?)?;
+            staged.view()
+        }
+    };
+    let stream = resources.streams.first();
+    let slot = &mut resources.slots[0];
+    let tracer = Arc::new(Tracer::default());
+    // The first pass is the warm-up.
+    for pass in 0..2 {
+        if pass == 1 {
+            stream.lane().begin_trace(&tracer)?;
+        }
+        submit(chunk, &resources.streams, slot, stages, input, landing.view_mut())?;
+        stream.synchronize()?;
+    }
+    stream.lane().end_trace(&tracer);
+    let ops = tracer.take(stream.lane().driver(), &stream.lane().domain.log().instants)?.ops;
+    let time = |engine| {
+        let times = ops.iter().filter(|op| op.engine == engine).filter_map(|op| op.times);
+        times.map(|t| t.end.0 - t.begin.0).sum()
+    };
+    Ok([Engine::Upload, Engine::Compute, Engine::Download].map(time))
 }
 
 #[cfg(test)]

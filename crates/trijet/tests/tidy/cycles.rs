@@ -33,16 +33,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         ],
         "to be split",
     ),
-    (
-        "crates/trijet-cli/src/foreign/",
-        &["calls.rs", "device.rs", "findings.rs", "idle.rs", "json.rs", "mod.rs", "text.rs"],
-        "to be split",
-    ),
-    (
-        "crates/trijet-cli/src/",
-        &["cmd/overlap.rs", "cmd/overlap/damage.rs", "journal.rs", "output/mod.rs"],
-        "to be split",
-    ),
     ("crates/trijet/src/base/", &["dag.rs", "dag/build.rs"], "to be split"),
     (
         "crates/trijet/src/check/",
@@ -101,28 +91,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "crates/trijet/src/kernels/",
         &["median/histogram.rs", "median/host.rs", "median/mod.rs", "median/plan.rs"],
-        "to be split",
-    ),
-    ("crates/trijet/src/pipeline/", &["run.rs", "spec.rs", "tune.rs"], "to be split"),
-    (
-        "crates/trijet/src/stream/",
-        &[
-            "activity.rs",
-            "around.rs",
-            "callback.rs",
-            "default.rs",
-            "device.rs",
-            "enqueue.rs",
-            "event.rs",
-            "lane.rs",
-            "names.rs",
-            "noted.rs",
-            "queue.rs",
-            "ready.rs",
-            "recorders.rs",
-            "timing.rs",
-            "universe.rs",
-        ],
         "to be split",
     ),
     (

@@ -5,8 +5,7 @@
 //! when the call returns) are functions of the action, and stand here alone.
 #![forbid(unsafe_code)]
 
-use super::core::FunctionHandle;
-use super::pools::PoolHandle;
+use super::handle::{FunctionHandle, PoolHandle};
 use crate::base::ledger::{Engine, Mode, OpKind, SourceOrder};
 use crate::base::units::Bytes;
 use crate::device::args::ArgBlock;

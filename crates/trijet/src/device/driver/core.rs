@@ -3,25 +3,13 @@
 #![forbid(unsafe_code)]
 
 use super::action::Action;
+use super::handle::{EventHandle, FunctionHandle, ModuleHandle, StreamHandle};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::memory::Memory;
 use crate::device::twin::Twin;
 use std::fmt::Debug;
-
-/// A stream of the driver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct StreamHandle(pub u64);
-/// An event of the driver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct EventHandle(pub u64);
-/// A loaded module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ModuleHandle(pub u64);
-/// A kernel of a loaded module.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FunctionHandle(pub u64);
 
 /// How a stream relates to the legacy default stream of its device (laws A13 and A15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

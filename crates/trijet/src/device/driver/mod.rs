@@ -11,18 +11,17 @@
 
 mod action;
 mod core;
+mod handle;
 mod peers;
 mod pools;
 mod profiler;
 mod simulation;
 
-pub use self::core::{
-    Clock, Core, DeviceInfo, EventHandle, FunctionHandle, Image, ModuleHandle, Readiness,
-    StreamHandle, StreamKind, Timing,
-};
+pub use self::core::{Clock, Core, DeviceInfo, Image, Readiness, StreamKind, Timing};
 pub use action::{Action, AtReturn, CopySpans, Form, HostFn, Launch};
+pub use handle::{EventHandle, FunctionHandle, ModuleHandle, PoolHandle, StreamHandle};
 pub use peers::Peers;
-pub use pools::{PoolAccess, PoolAttribute, PoolHandle, PoolStats, Pools};
+pub use pools::{PoolAccess, PoolAttribute, PoolStats, Pools};
 pub use profiler::{Activities, Activity, Profiler};
 pub use simulation::{Progress, Script, Simulation};
 

@@ -1,7 +1,8 @@
 //! The part of the contract about devices that use each other's memory.
 #![forbid(unsafe_code)]
 
-use super::pools::{PoolAccess, PoolHandle};
+use super::handle::PoolHandle;
+use super::pools::PoolAccess;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use std::fmt::Debug;

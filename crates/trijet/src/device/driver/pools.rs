@@ -1,14 +1,12 @@
 //! The part of the contract about pools of stream-ordered memory.
 #![forbid(unsafe_code)]
 
+use super::handle::PoolHandle;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 use std::fmt::Debug;
 
-/// A pool of stream-ordered memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PoolHandle(pub u64);
 /// Statistics of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolStats {

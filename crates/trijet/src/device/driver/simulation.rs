@@ -1,7 +1,7 @@
 //! The part of the contract that controls time and the order of host threads.
 #![forbid(unsafe_code)]
 
-use super::core::EventHandle;
+use super::handle::EventHandle;
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use std::fmt::Debug;

@@ -1,86 +1,23 @@
-//! What a user says of a pipeline.
+//! The description of a pipeline by its user.
 #![forbid(unsafe_code)]
 
 use super::calibrate::Calibration;
+use super::cancel::Cancel;
 use super::host_work::HostWork;
-use super::io::{Layout, Sink, Source};
-use super::plan::{Chunk, Plan, Ramp, Schedule, Wishes};
-use super::report::Report;
-use super::run;
+use super::layout::Layout;
+use super::plan::{Plan, PlanOptions, Ramp};
+use super::progress::{OnProgress, Progress};
+use super::schedule::Schedule;
+use super::sink::Sink;
+use super::source::Source;
+use super::stage::{Stage, StageCx};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 use crate::log::TimesFrom;
-use crate::memory::{Buffer, Element, PinnedBuffer, View, ViewMut};
-use crate::stream::{Device, Stream};
+use crate::memory::{Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
+use crate::stream::Device;
 use std::fmt;
-use std::ops::{Deref, Range};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Stops a run between two chunks, from any thread. Clones stop the same run.
-#[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// A run that is not stopped.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Stops the run: what is in flight is finished and written, nothing new begins.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it was stopped.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Rows that are finished, those of earlier runs included.
-    pub rows_done: u64,
-    /// All rows.
-    pub rows: u64,
-}
-
-/// The stream on which a stage enqueues, and the chunk it works on.
-#[derive(Debug)]
-pub struct StageCx<'a> {
-    pub(super) stream: &'a Stream,
-    pub(super) chunk: &'a Chunk,
-}
-
-impl StageCx<'_> {
-    /// The chunk. A stage is also called once with an empty one, before the first, so that its
-    /// kernels are loaded (law A42).
-    #[must_use]
-    pub fn chunk(&self) -> &Chunk {
-        self.chunk
-    }
-}
-
-impl Deref for StageCx<'_> {
-    type Target = Stream;
-    fn deref(&self) -> &Stream {
-        self.stream
-    }
-}
-
-pub(super) type StageFn<'a> =
-    Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Result<()> + 'a>;
-
-/// A stage with its element sizes in bytes.
-pub(super) struct Stage<'a> {
-    pub(super) run: StageFn<'a>,
-    pub(super) element_in: u64,
-    pub(super) element_out: u64,
-}
+use std::ops::Range;
 
 pub(super) enum Input<'a> {
     Source(Box<dyn Source + 'a>),
@@ -117,34 +54,27 @@ pub(super) enum Output<'a> {
 pub struct Pipeline<'a> {
     pub(super) device: Device,
     pub(super) input: Option<Input<'a>>,
-    pub(super) output: Option<Output<'a>>,
     pub(super) stages: Vec<Stage<'a>>,
-    pub(super) wishes: Wishes,
+    pub(super) output: Option<Output<'a>>,
+    pub(super) settings: Settings<'a>,
+}
+
+/// How a pipeline runs.
+pub(super) struct Settings<'a> {
+    pub(super) plan: PlanOptions,
     pub(super) host_work: HostWork,
     pub(super) cancel: Cancel,
-    pub(super) progress: Option<Box<dyn Fn(Progress) + Sync + 'a>>,
+    pub(super) progress: Option<OnProgress<'a>>,
     pub(super) calibration: Option<Calibration>,
     pub(super) record: bool,
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
 }
 
-impl fmt::Debug for Pipeline<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pipeline").field("wishes", &self.wishes).finish_non_exhaustive()
-    }
-}
-
-impl<'a> Pipeline<'a> {
-    /// A pipeline on a device.
-    #[must_use]
-    pub fn on(device: &Device) -> Self {
+impl Default for Settings<'_> {
+    fn default() -> Self {
         Self {
-            device: device.clone(),
-            input: None,
-            output: None,
-            stages: Vec::new(),
-            wishes: Wishes {
+            plan: PlanOptions {
                 schedule: Schedule::default(),
                 chunk: None,
                 ramp: Ramp::Flat,
@@ -159,6 +89,26 @@ impl<'a> Pipeline<'a> {
             record: true,
             times: TimesFrom::Events,
             drop_wait: None,
+        }
+    }
+}
+
+impl fmt::Debug for Pipeline<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("plan", &self.settings.plan).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Pipeline<'a> {
+    /// A pipeline on a device.
+    #[must_use]
+    pub fn on(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            input: None,
+            stages: Vec::new(),
+            output: None,
+            settings: Settings::default(),
         }
     }
 
@@ -184,7 +134,7 @@ impl<'a> Pipeline<'a> {
     /// Rows beyond each chunk's own that its first stage reads, on both sides.
     #[must_use]
     pub fn halo(mut self, rows: u64) -> Self {
-        self.wishes.halo = rows;
+        self.settings.plan.halo = rows;
         self
     }
 
@@ -197,10 +147,7 @@ impl<'a> Pipeline<'a> {
         mut self,
         run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
     ) -> Self {
-        let run: StageFn<'a> =
-            Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
-        let (element_in, element_out) = (size_of::<T>() as u64, size_of::<U>() as u64);
-        self.stages.push(Stage { run, element_in, element_out });
+        self.stages.push(Stage::new(run));
         self
     }
 
@@ -213,10 +160,7 @@ impl<'a> Pipeline<'a> {
 
     /// Page-locked memory that takes the results, at least as long as they are.
     #[must_use]
-    pub fn pinned_sink<T: Element>(
-        mut self,
-        data: &'a mut Buffer<T, crate::memory::PageLocked>,
-    ) -> Self {
+    pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {
         self.output = Some(Output::Pinned(data.view_mut().into_bytes()));
         self
     }
@@ -224,7 +168,7 @@ impl<'a> Pipeline<'a> {
     /// How chunks share streams; tuned by default.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.wishes.schedule = schedule;
+        self.settings.plan.schedule = schedule;
         self
     }
 
@@ -232,42 +176,42 @@ impl<'a> Pipeline<'a> {
     /// too little memory.
     #[must_use]
     pub fn chunk(mut self, bytes: Bytes) -> Self {
-        self.wishes.chunk = Some(bytes);
+        self.settings.plan.chunk = Some(bytes);
         self
     }
 
     /// Slots: chunks in flight.
     #[must_use]
     pub fn depth(mut self, slots: usize) -> Self {
-        self.wishes.depth = Some(slots);
+        self.settings.plan.depth = Some(slots);
         self
     }
 
     /// Produces only these rows, sorted and disjoint: what an earlier run left undone.
     #[must_use]
     pub fn rows(mut self, todo: Vec<Range<u64>>) -> Self {
-        self.wishes.todo = todo;
+        self.settings.plan.todo = todo;
         self
     }
 
     /// Where source and sink are called; on threads of their own by default.
     #[must_use]
     pub fn host_work(mut self, host_work: HostWork) -> Self {
-        self.host_work = host_work;
+        self.settings.host_work = host_work;
         self
     }
 
     /// Lets the run be stopped between two chunks.
     #[must_use]
     pub fn cancel_with(mut self, cancel: &Cancel) -> Self {
-        self.cancel = cancel.clone();
+        self.settings.cancel = cancel.clone();
         self
     }
 
     /// Calls `progress` after each chunk that is finished, in order.
     #[must_use]
     pub fn on_progress(mut self, progress: impl Fn(Progress) + Sync + 'a) -> Self {
-        self.progress = Some(Box::new(progress));
+        self.settings.progress = Some(Box::new(progress));
         self
     }
 
@@ -275,7 +219,7 @@ impl<'a> Pipeline<'a> {
     /// bound is unknown.
     #[must_use]
     pub fn calibrated(mut self, calibration: &Calibration) -> Self {
-        self.calibration = Some(calibration.clone());
+        self.settings.calibration = Some(calibration.clone());
         self
     }
 
@@ -283,14 +227,14 @@ impl<'a> Pipeline<'a> {
     /// report then has the elapsed time and no engines.
     #[must_use]
     pub fn unrecorded(mut self) -> Self {
-        self.record = false;
+        self.settings.record = false;
         self
     }
 
     /// Where the times of the single operations come from; from pairs of events by default.
     #[must_use]
     pub fn times(mut self, from: TimesFrom) -> Self {
-        self.times = from;
+        self.settings.times = from;
         self
     }
 
@@ -298,7 +242,7 @@ impl<'a> Pipeline<'a> {
     /// is good for; see [`Device::drop_wait`].
     #[must_use]
     pub fn drop_wait(mut self, number: u64) -> Self {
-        self.drop_wait = Some(number);
+        self.settings.drop_wait = Some(number);
         self
     }
 
@@ -307,7 +251,7 @@ impl<'a> Pipeline<'a> {
     /// # Errors
     /// `InvalidValue` for a source, stages and sink that do not fit together.
     pub fn plan(&self) -> Result<Plan> {
-        Plan::new(self.layout()?, &self.wishes, u64::MAX)
+        Plan::new(self.layout()?, &self.settings.plan, u64::MAX)
     }
 
     pub(super) fn layout(&self) -> Result<Layout> {
@@ -322,15 +266,5 @@ impl<'a> Pipeline<'a> {
             }
             None => Err(Error::new(ErrorKind::InvalidValue, "pipeline", "it has no source")),
         }
-    }
-
-    /// Runs it.
-    ///
-    /// # Errors
-    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` when not even the
-    /// smallest chunk fits; `Cancelled`; the error of a source, stage or sink, with its chunk.
-    /// After an error nothing more is enqueued, and everything enqueued has ended.
-    pub fn run(self) -> Result<Report> {
-        run::run(self)
     }
 }

@@ -1,0 +1,111 @@
+//! The second step of a run: its streams, and the memory of its slots.
+#![forbid(unsafe_code)]
+
+use super::builder::{Input, Output};
+use super::plan::{Chunk, Plan};
+use super::schedule::{StageId, Table};
+use super::validate::Job;
+use crate::base::error::{ErrorKind, Result};
+use crate::base::units::Bytes;
+use crate::memory::{Buffer, PinnedBuffer};
+use crate::stream::{Device, Stream};
+
+/// The streams of a run, by the table of its schedule.
+pub(super) struct Streams {
+    table: Table,
+    streams: Vec<Stream>,
+}
+
+impl Streams {
+    fn open(device: &Device, table: Table) -> Result<Self> {
+        let open = |name: &String| Ok(device.stream()?.named(name));
+        let streams = table.names().iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { table, streams })
+    }
+
+    pub(super) fn all(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// The stream on which the run begins.
+    pub(super) fn first(&self) -> &Stream {
+        &self.streams[0]
+    }
+
+    /// The stream of a stage of a chunk. The operations that follow on it are of this chunk.
+    pub(super) fn of(&self, stage: StageId, chunk: &Chunk) -> &Stream {
+        let stream = &self.streams[self.table.stream(stage, chunk.index)];
+        stream.set_chunk(Some(chunk.index));
+        stream
+    }
+}
+
+/// The buffers of one chunk in flight: the input, then each stage's output.
+pub(super) struct Slot(pub(super) Vec<Buffer<u8>>);
+
+/// Everything a run allocates.
+pub(super) struct Resources {
+    pub(super) plan: Plan,
+    pub(super) streams: Streams,
+    pub(super) slots: Vec<Slot>,
+    /// Page-locked buffers for the chunks of a source; none for an input that is page-locked.
+    pub(super) pinned_in: Vec<PinnedBuffer<u8>>,
+    /// Page-locked buffers for the results of a sink; none for an output that is page-locked.
+    pub(super) pinned_out: Vec<PinnedBuffer<u8>>,
+}
+
+impl Resources {
+    /// Allocates for the plan that the job asks for, with smaller chunks as long as memory does not
+    /// suffice.
+    pub(super) fn allocate(job: &Job<'_>) -> Result<Self> {
+        let layout = job.layout;
+        let mut rows_max = u64::MAX;
+        loop {
+            let plan = Plan::new(layout, &job.settings.plan, rows_max)?;
+            let chunk_rows = plan.chunk_rows;
+            match Self::try_allocate(job, plan) {
+                Err(error)
+                    if error.kind() == ErrorKind::OutOfMemory && chunk_rows > layout.granule =>
+                {
+                    rows_max = chunk_rows / 2;
+                }
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                    let bytes = Bytes(chunk_rows.saturating_mul(layout.row_bytes));
+                    return Err(error.context(format!("even chunks of {bytes} do not fit")));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Allocates for this plan.
+    pub(super) fn try_allocate(job: &Job<'_>, plan: Plan) -> Result<Self> {
+        let (stages, slots) = (&job.stages, plan.slots());
+        let table = Table::new(plan.schedule, stages.stages.len(), slots);
+        let streams = Streams::open(&job.device, table)?;
+        let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());
+        let slot = |index: usize| {
+            let stream = &streams.all()[index % streams.all().len()];
+            let buffer = |(place, row): (usize, &u64)| {
+                let rows = if place == 0 { rows_in } else { rows_out };
+                stream.alloc::<u8>(rows.saturating_mul(*row))?.expect_crossing(Some(stream))
+            };
+            stages.row_bytes.iter().enumerate().map(buffer).collect::<Result<_>>().map(Slot)
+        };
+        // One more than slots, so that the host fills one while all others are in flight.
+        let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
+            let buffer = |_| job.device.pinned::<u8>(bytes)?.expect_crossing(None);
+            (0..=slots).map(buffer).collect()
+        };
+        let slots = (0..slots).map(slot).collect::<Result<_>>()?;
+        let pinned_in = match job.input {
+            Input::Source(_) => pinned(rows_in.saturating_mul(stages.row_in()))?,
+            Input::Pinned { .. } => Vec::new(),
+        };
+        let pinned_out = match job.output {
+            Output::Sink(_) => pinned(rows_out.saturating_mul(stages.row_out()))?,
+            Output::Pinned(_) => Vec::new(),
+        };
+        Ok(Self { plan, streams, slots, pinned_in, pinned_out })
+    }
+}

@@ -1,0 +1,151 @@
+//! The last step of a run: its times and its records become a report.
+#![forbid(unsafe_code)]
+
+use super::allocate::{Resources, Streams};
+use super::host_work::HostSpans;
+use super::report::{Cold, Measured, Report};
+use super::validate::Job;
+use crate::base::error::Result;
+use crate::base::units::{Bytes, Nanos};
+use crate::device::driver::Clock;
+use crate::log::tracer::Tracer;
+use crate::log::tracers::Tracers;
+use crate::stream::{Device, OrderingCounts, Stream, TimedEvent};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// While it is there, the calls of host threads are recorded. It is dropped also when a stage
+/// panics.
+struct HostCalls(Arc<Tracers>, Arc<Tracer>);
+
+impl HostCalls {
+    fn record(device: &Device, tracer: &Arc<Tracer>) -> Self {
+        let tracers = Arc::clone(&device.shared().domain.log().tracers);
+        tracers.add_for_calls(tracer);
+        Self(tracers, Arc::clone(tracer))
+    }
+}
+
+impl Drop for HostCalls {
+    fn drop(&mut self) {
+        self.0.remove(&self.1);
+    }
+}
+
+/// A run that is being measured.
+pub(super) struct Measurement {
+    tracer: Arc<Tracer>,
+    host_calls: Option<HostCalls>,
+    ordering: OrderingCounts,
+    begin: TimedEvent,
+    setup: Duration,
+    start: Instant,
+    pub(super) host_work: HostSpans,
+}
+
+impl Measurement {
+    /// Begins with the first chunk. `setup` is when the run began to prepare itself.
+    pub(super) fn begin(job: &Job<'_>, streams: &Streams, setup: Instant) -> Result<Self> {
+        let setup = setup.elapsed();
+        let (device, settings) = (&job.device, &job.settings);
+        let tracer = Arc::new(match settings.record {
+            true => Tracer::new(device.shared().domain.driver(), settings.times)?,
+            false => Tracer::default(),
+        });
+        let host_calls = settings.record.then(|| HostCalls::record(device, &tracer));
+        if host_calls.is_some() {
+            streams.all().iter().try_for_each(|s| s.lane().begin_trace(&tracer))?;
+        }
+        let ordering = device.ordering();
+        let begin = device.timed_event()?;
+        begin.record(streams.first())?;
+        let start = Instant::now();
+        let host_work = HostSpans::new(start);
+        Ok(Self { tracer, host_calls, ordering, begin, setup, start, host_work })
+    }
+
+    /// Waits for the end of the run and reports on it.
+    pub(super) fn end(
+        self,
+        job: &Job<'_>,
+        resources: Resources,
+        outcome: Result<()>,
+    ) -> Result<Report> {
+        let Resources { plan, streams, .. } = resources;
+        let ends = finish(&job.device, &streams, &outcome);
+        streams.all().iter().for_each(|stream| stream.lane().end_trace(&self.tracer));
+        drop(self.host_calls);
+        outcome?;
+        let (window, elapsed) = extent(&self.tracer, streams.first(), &self.begin, &ends?)?;
+        let trace = self
+            .tracer
+            .take(streams.first().lane().driver(), &streams.first().lane().domain.log().instants)?;
+        let modelled = job.device.info().clock == Clock::Model;
+        let (read, write) = (self.host_work.read, self.host_work.write);
+        let measured = Measured {
+            trace,
+            window,
+            elapsed,
+            wall: (!modelled).then(|| nanos(self.start.elapsed())),
+            read: (!modelled).then(|| read.into_spans()),
+            write: (!modelled).then(|| write.into_spans()),
+            ordering: (self.ordering, job.device.ordering()),
+            cold: Cold { setup: nanos(self.setup) },
+            bytes_in: Bytes(plan.rows_in() * job.stages.row_in()),
+            bytes_out: Bytes(plan.rows_out() * job.stages.row_out()),
+            rows: plan.rows_out(),
+        };
+        let calibration = job.settings.calibration.as_ref();
+        let report = Report::new(job.device.info(), plan, measured, calibration);
+        Ok(report.with_verdict(job.device.verdict()))
+    }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Waits for every stream, also after an error: no operation may outlive its buffers' host side.
+///
+/// All ends are recorded before the first wait. An end that is recorded on a stream which is done
+/// already stands for the moment of the call, and the waits before it would make that late.
+fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Vec<TimedEvent>> {
+    let mark = |stream: &Stream| {
+        stream.set_chunk(None);
+        let end = device.timed_event()?;
+        end.record(stream)?;
+        Ok(end)
+    };
+    let ends: Result<Vec<_>> = streams.all().iter().map(mark).collect();
+    let waits: Vec<_> = streams.all().iter().map(Stream::synchronize).collect();
+    if outcome.is_ok() {
+        waits.into_iter().collect::<Result<()>>()?;
+    }
+    ends
+}
+
+/// From when to when a run was, on the clock of its records if it has any, and how long it took.
+/// Both are differences of the same moments, so that all figures of a recorded run are about one
+/// time.
+fn extent(
+    tracer: &Tracer,
+    stream: &Stream,
+    begin: &TimedEvent,
+    ends: &[TimedEvent],
+) -> Result<(Option<Range<u64>>, Nanos)> {
+    let (driver, device) = (stream.lane().driver(), stream.lane().device);
+    let moment = |event: &TimedEvent| tracer.moment(driver, device, event.handle());
+    let mut elapsed = Nanos(0);
+    let Some(start) = moment(begin)? else {
+        for end in ends {
+            elapsed = elapsed.max(end.elapsed_since(begin)?);
+        }
+        return Ok((None, elapsed));
+    };
+    let mut window = start.0..start.0;
+    for end in ends {
+        window.end = window.end.max(moment(end)?.map_or(0, |end| end.0));
+    }
+    Ok((Some(window.clone()), Nanos(window.end - window.start)))
+}

@@ -1,0 +1,70 @@
+//! Stages: the kernels of a pipeline, and the rows between them.
+#![forbid(unsafe_code)]
+
+use super::plan::Chunk;
+use crate::base::error::Result;
+use crate::memory::{Element, View, ViewMut};
+use crate::stream::Stream;
+use std::ops::Deref;
+
+/// The stream on which a stage enqueues, and the chunk it works on.
+#[derive(Debug)]
+pub struct StageCx<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) chunk: &'a Chunk,
+}
+
+impl StageCx<'_> {
+    /// The chunk. A stage is also called once with an empty one, before the first, so that its
+    /// kernels are loaded (law A42).
+    #[must_use]
+    pub fn chunk(&self) -> &Chunk {
+        self.chunk
+    }
+}
+
+impl Deref for StageCx<'_> {
+    type Target = Stream;
+    fn deref(&self) -> &Stream {
+        self.stream
+    }
+}
+
+type StageFn<'a> = Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Result<()> + 'a>;
+
+/// A stage with its element sizes in bytes.
+pub(super) struct Stage<'a> {
+    pub(super) run: StageFn<'a>,
+    pub(super) element_in: u64,
+    pub(super) element_out: u64,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new<T: Element, U: Element>(
+        run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
+    ) -> Self {
+        let run: StageFn<'a> =
+            Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
+        let (element_in, element_out) = (size_of::<T>() as u64, size_of::<U>() as u64);
+        Self { run, element_in, element_out }
+    }
+}
+
+/// The stages of a pipeline, with the bytes of a row before the first and after each.
+pub(super) struct Stages<'a> {
+    pub(super) stages: Vec<Stage<'a>>,
+    /// One more than there are stages.
+    pub(super) row_bytes: Vec<u64>,
+}
+
+impl Stages<'_> {
+    /// The bytes of a row of the input.
+    pub(super) fn row_in(&self) -> u64 {
+        self.row_bytes[0]
+    }
+
+    /// The bytes of a row of the results.
+    pub(super) fn row_out(&self) -> u64 {
+        self.row_bytes[self.stages.len()]
+    }
+}
