@@ -1,275 +1,130 @@
-//! A block: one allocation with its stamps, freed when its last buffer goes.
+//! A block: one allocation with its stamps.
 //!
-//! Dropping never blocks. Device memory is freed in stream order on the stream that allocated it,
-//! which then waits for every other user; if a stream may have no room for that, at the next call
-//! that allocates or waits. Memory of the host goes back to a list of the domain
-//! with its stamps; it is handed out again when its users are complete. Its pages are never
-//! unlocked while the process uses the driver, because that waits for the device, and a pageable
-//! copy may touch its bytes after the call (law A17).
+//! Every buffer owns a share of a block. When the last share is dropped the memory goes back to the
+//! block's source, which never waits for the operations that still use it.
 #![forbid(unsafe_code)]
 
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::DeviceId;
+use super::source::BlockSource;
+use crate::base::error::Result;
 use crate::base::ledger::{Mode, Named, OpKind, Place};
-use crate::base::units::Bytes;
-use crate::device::driver::{Action, Readiness, StreamKind};
-use crate::device::memory::{Memory, Space, Span};
+use crate::device::memory::{Space, Span};
 use crate::log::calling;
 use crate::order::domain::Domain;
-use crate::order::legacy::Origin;
-use crate::order::submission::Submission;
-use crate::order::track::{Needs, Track, Use};
-use crate::stream::device::Device;
+use crate::order::track::Track;
 use crate::stream::ready::{Point, Waiting};
 use crate::stream::shared::Shared;
-use crate::stream::stream::{Inner, Stream};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Page-locked sizes are rounded up to pages.
-const PAGE: u64 = 4096;
-
-#[derive(Debug)]
-enum Home {
-    /// Allocated, and to be freed, in this stream.
-    Stream(Arc<Inner>),
-    /// Of the host, to be kept.
-    Host(Arc<Shared>),
-}
-
-/// One allocation.
+/// One allocation. Ranges of bytes count from the beginning of the block, which need not be that of
+/// the memory.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// All of its bytes. Copies of a whole allocation borrow it: a share in the memory is counted.
-    pub(crate) whole: Span,
+    /// All of its bytes. Copies of a whole block borrow it: a share in the memory is counted.
+    whole: Span,
     pub(crate) track: Track,
-    home: Home,
+    source: Arc<dyn BlockSource>,
 }
 
 impl Block {
-    /// The span of `range`, lent if it is all of the allocation.
+    /// A block of the bytes `whole` with new stamps.
+    pub(super) fn new(source: Arc<dyn BlockSource>, whole: Span) -> Self {
+        let place = match whole.memory().space() {
+            Space::Device(_) => Place::Device,
+            Space::Pinned => Place::Pinned,
+            Space::Pageable => Place::Pageable,
+        };
+        let track = Track::new(source.device().domain.id(), whole.bytes(), place);
+        Self::with_track(source, whole, track)
+    }
+
+    /// A block of the bytes `whole` that `track` stamps.
+    pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Self {
+        Self { whole, track, source }
+    }
+
+    /// The bytes `range` of the block.
+    #[inline]
+    pub(crate) fn span(&self, range: Range<u64>) -> Span {
+        self.whole.memory().span(self.in_memory(&range))
+    }
+
+    /// [`Block::span`], borrowed if it is all of the block.
     #[inline]
     pub(crate) fn borrowed(&self, range: Range<u64>) -> Cow<'_, Span> {
-        if range == self.whole.range() {
+        if range == (0..self.whole.bytes()) {
             return Cow::Borrowed(&self.whole);
         }
-        Cow::Owned(self.whole.memory().span(range))
+        Cow::Owned(self.span(range))
     }
 
-    /// Allocates in stream order.
-    pub(crate) fn on_stream(
-        stream: &Stream,
-        bytes: Bytes,
-        site: &'static Location<'static>,
-    ) -> Result<Self> {
-        stream.device().run_deferred();
-        let track = Track::new(stream.lane().domain.id(), bytes.0, Place::Device);
-        let pool = stream.device().pool;
-        let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
-        let alloc = Action::Alloc { pool: Some(pool), bytes: Bytes(bytes.0.max(1)) };
-        let memory = stream.enqueue(alloc, &uses, site)?;
-        let memory = memory.expect("an allocation returns its memory");
-        let whole = memory.span(0..bytes.0);
-        Ok(Self { whole, track, home: Home::Stream(Arc::clone(stream.inner())) })
+    /// The bytes `range` of the block as a range of its memory.
+    #[inline]
+    pub(super) fn in_memory(&self, range: &Range<u64>) -> Range<u64> {
+        let first = self.whole.range().start;
+        first + range.start..first + range.end
     }
 
-    /// Memory of the host, page-locked or pageable: some that nobody uses any more, or new.
-    #[track_caller]
-    pub(crate) fn on_host(device: &Device, bytes: Bytes, space: Space) -> Result<Self> {
-        let op = if space == Space::Pinned { "pinned" } else { "pageable" };
-        calling::refuse(op)?;
-        let shared = Arc::clone(device.shared());
-        let memory = match reuse(&shared.domain, bytes, space) {
-            Some(memory) => memory,
-            None => {
-                let size = bytes.0.checked_next_multiple_of(PAGE).ok_or_else(|| {
-                    Error::new(ErrorKind::InvalidValue, op, format!("{bytes} is too much"))
-                })?;
-                let size = Bytes(size.max(PAGE));
-                match space {
-                    Space::Pageable => Memory::pageable(size)?,
-                    _ => lock_pages(&shared, size, Location::caller())?,
-                }
-            }
-        };
-        let place = if space == Space::Pinned { Place::Pinned } else { Place::Pageable };
-        let track = Track::new(shared.domain.id(), bytes.0, place);
-        Ok(Self { whole: memory.span(0..bytes.0), track, home: Home::Host(shared) })
+    /// The span of all of its bytes.
+    pub(super) fn whole(&self) -> &Span {
+        &self.whole
+    }
+
+    /// The address of the byte `at` of the block, as kernels see it.
+    pub(super) fn address(&self, at: u64) -> u64 {
+        self.whole.address() + at
     }
 
     pub(crate) fn name(&self, name: &str) {
         let of = Named::Block(self.track.id);
-        self.domain().log().tracers.name_object(of, self.device(), name);
+        self.domain().log().tracers.name_object(of, self.device().id, name);
     }
 
     pub(crate) fn domain(&self) -> &Arc<Domain> {
-        match &self.home {
-            Home::Stream(stream) => &stream.lane().domain,
-            Home::Host(shared) => &shared.domain,
-        }
+        &self.device().domain
+    }
+
+    fn device(&self) -> &Arc<Shared> {
+        self.source.device()
     }
 
     /// Makes the calling thread wait for the operations that an access by the host must follow.
     pub(crate) fn host_wait(
         &self,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         mode: Mode,
         site: &'static Location<'static>,
     ) -> Result<()> {
         self.domain().host_wait_for((&self.track, range), mode, site)
     }
 
-    /// The host is lent the memory, and uses it from now on.
+    /// Makes the entry of an access by the host, which is lent the memory from now on.
     pub(crate) fn note_host(
         &self,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         mode: Mode,
         site: &'static Location<'static>,
     ) {
         let access = || self.track.access(range, mode);
-        self.domain().log().note_host(OpKind::Host, self.device(), access, site);
+        self.domain().log().note_host(OpKind::Host, self.device().id, access, site);
     }
 
-    fn device(&self) -> DeviceId {
-        match &self.home {
-            Home::Stream(stream) => stream.lane().device,
-            Home::Host(shared) => shared.id,
-        }
-    }
-
-    /// The same wait, to be awaited.
+    /// [`Block::host_wait`], to be awaited.
     pub(crate) fn host_waiting(
         &self,
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         mode: Mode,
         site: &'static Location<'static>,
     ) -> Waiting {
-        let device = match &self.home {
-            Home::Stream(stream) => stream.device(),
-            Home::Host(shared) => shared,
-        };
         let marks = calling::refuse("ready")
             .and_then(|()| self.domain().host_marks(&self.track, range.clone(), mode));
         let points = marks.map(|marks| marks.into_iter().map(Point::Mark).collect());
         let access = || self.track.access(range, mode);
-        self.domain().log().note_host(OpKind::Lent, self.device(), access, site);
-        Waiting::new(device, points, site)
+        self.domain().log().note_host(OpKind::Lent, self.device().id, access, site);
+        Waiting::new(self.device(), points, site)
     }
-}
-
-/// Page-locks new memory. What is in it is no business of a checker: it is never given back.
-fn lock_pages(device: &Shared, bytes: Bytes, site: &'static Location<'static>) -> Result<Memory> {
-    let domain = &device.domain;
-    let begun = domain.log().begin_call();
-    let locked = domain.driver().pinned_alloc(device.id, bytes);
-    let memory = locked.map_err(|error| device.failed(error))?;
-    if let Some(begun) = begun {
-        domain.log().note_call(begun, OpKind::AllocNow, device.id, |op| {
-            op.label = Cow::Borrowed("pinned");
-            op.bytes = bytes.0;
-            op.site = Some(site.into());
-        });
-    }
-    Ok(memory)
-}
-
-/// The smallest kept memory that fits without wasting more than half, and that no operation uses.
-///
-/// The list is not locked while the driver is asked: that may run a host function here, which may
-/// drop page-locked memory into it.
-fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
-    let fits = |memory: &Memory| {
-        let size = memory.bytes();
-        memory.space() == space && size >= bytes.0 && size / 2 <= bytes.0.max(PAGE)
-    };
-    let mut busy = Vec::new();
-    let found = loop {
-        let mut kept = domain.kept.lock().expect("no panic under this lock");
-        let fitting = (0..kept.len()).filter(|index| fits(&kept[*index].0));
-        let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
-        let (memory, track) = kept.swap_remove(index);
-        drop(kept);
-        // Memory whose users a lost device can tell nothing of is as good as busy.
-        if is_idle(domain, &track).unwrap_or(false) {
-            break Some(memory);
-        }
-        busy.push((memory, track));
-    };
-    domain.kept.lock().expect("no panic under this lock").extend(busy);
-    found
-}
-
-/// Whether every operation that used the memory is complete, asking the driver without waiting.
-fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
-    let mut needs = Needs::new();
-    track.all_users(&(0..u64::MAX), Mode::Write, |p| domain.is_done(p), &mut needs);
-    for need in needs {
-        let mark = domain.mark_for(need)?;
-        if domain.gate.query_event(mark.device, mark.event)? == Readiness::NotReady {
-            return Ok(false);
-        }
-        domain.observe(&mark.snapshot);
-    }
-    Ok(true)
-}
-
-/// When memory is freed, and what becomes of it if that is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
-    /// In a drop, which must not wait.
-    Dropped,
-    /// In a call that may wait. If it is refused, the next such call tries once more.
-    Later,
-    /// The last try: if it is refused, the memory leaks.
-    Last,
-}
-
-/// Frees in stream order, after every user.
-#[track_caller]
-fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
-    let later = |memory, track, stream: Arc<Inner>, when| {
-        let device = Arc::clone(stream.device());
-        device.defer(Box::new(move || free(memory, track, stream, when)));
-    };
-    if calling::inside() || when == When::Dropped && !has_room(&track, &stream) {
-        return later(memory, track, stream, When::Later);
-    }
-    if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
-        // The stream belongs to another thread; a free may come in any stream of the device.
-        let origin = Origin::Created(StreamKind::NonBlocking);
-        return match Stream::new(stream.device(), origin, 0) {
-            Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
-            Err(error) if when == When::Last || error.is_loss() => {
-                stream.device().keep_error(error);
-            }
-            Err(_) => later(memory, track, stream, When::Last),
-        };
-    }
-    let range = 0..memory.bytes();
-    let uses = [Use { track: &track, range, mode: Mode::Write }];
-    let submission = Submission {
-        action: Action::Free(&memory),
-        uses: &uses,
-        chunk: None,
-        site: Location::caller(),
-        slot: None,
-    };
-    let outcome = stream.lane().enqueue(&submission);
-    let Err(error) = outcome else { return };
-    if when == When::Last || error.is_loss() {
-        stream.device().keep_error(error);
-    } else {
-        later(memory, track, stream, When::Last);
-    }
-}
-
-/// Whether a free in the stream, after every user, is enqueued without waiting for room.
-fn has_room(track: &Track, stream: &Inner) -> bool {
-    let mut users = Needs::new();
-    track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
-    stream.lane().domain.has_room_for(stream.lane().id, &users)
 }
 
 impl Drop for Block {
@@ -280,90 +135,76 @@ impl Drop for Block {
         self.domain().log().tracers.forget_block(self.track.id);
         let nothing = Track::new(self.domain().id(), 0, Place::Device);
         let track = std::mem::replace(&mut self.track, nothing);
-        match &self.home {
-            Home::Stream(stream) => {
-                free(self.whole.memory().clone(), track, Arc::clone(stream), When::Dropped);
-            }
-            Home::Host(shared) => {
-                let mut kept = shared.domain.kept.lock().expect("no panic under this lock");
-                kept.push((self.whole.memory().clone(), track));
-            }
-        }
+        Arc::clone(&self.source).give_back(self.whole.memory().clone(), track);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::base::error::{ErrorKind, Result};
-    use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
-    use crate::stream::device::Device;
+    use super::*;
+    use crate::base::units::Bytes;
+    use crate::device::memory::Memory;
+    use crate::kernels::AXPY;
+    use crate::memory::buffer::{Buffer, Pageable};
+    use crate::stream::{Device, Select};
 
-    /// A host device that refuses to create the events of these numbers, counted from 1.
-    fn refusing(events: &[u64]) -> Result<Device> {
-        let refused = |nth| Fault { verb: Verb::EventCreate, nth, kind: FaultKind::Refused };
-        let faults = events.iter().copied().map(refused).collect();
-        let executor = Executor::Virtual(Order::Greedy);
-        let config = HostConfig { executor, faults, ..HostConfig::default() };
-        Ok(Device::host(config)?.remove(0))
+    /// A source that keeps its memory.
+    #[derive(Debug)]
+    struct Lasting(Arc<Shared>);
+
+    impl BlockSource for Lasting {
+        fn device(&self) -> &Arc<Shared> {
+            &self.0
+        }
+
+        fn give_back(self: Arc<Self>, _: Memory, _: Track) {}
     }
 
-    /// The operation is enqueued, and only then its time cannot be noted. If the call failed, no
-    /// stamp would tell of the operation, and its bytes would be lent at once.
+    /// A block of heaps and slabs does not begin where its memory does.
     #[test]
-    fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
-        // Two are for time zero and for the moment before the operation.
-        let device = refusing(&[3])?;
-        let stream = device.stream()?;
-        let mut h = device.pinned::<u8>(64)?;
-        device.start_trace(&stream)?;
-        stream.fill_bytes(&mut h, 7)?;
-        assert_eq!(&*h.read()?, &[7; 64]);
-        let error = device.take_trace().expect_err("one time is missing");
-        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-        device.close()
-    }
-
-    /// The end of a stream cannot be recorded when the stream is dropped, but later it can: until
-    /// then the stream stays, and its work can be waited for.
-    #[test]
-    fn a_stream_whose_end_cannot_be_recorded_stays_until_it_can() -> Result<()> {
-        let device = refusing(&[1])?;
-        let stream = device.stream()?;
-        let mut h = device.pinned::<u8>(64)?;
-        stream.fill_bytes(&mut h, 7)?;
-        let (driver, handle) =
-            (device.shared().domain.driver().clone(), stream.lane().stream.handle);
-        drop(stream);
-        assert!(driver.stream_query(handle).is_ok(), "the driver still has the stream");
-        assert_eq!(&*h.read()?, &[7; 64]);
-        device.close()?;
-        let error = driver.stream_query(handle).expect_err("it was destroyed");
-        assert_eq!(error.code(), Some(400), "CUDA_ERROR_INVALID_HANDLE");
+    fn bytes_of_a_block_count_from_its_beginning() -> Result<()> {
+        let device = Device::open(Select::Host(0))?;
+        let s = device.stream()?;
+        let memory = Memory::pageable(Bytes(96))?;
+        let part = |range| -> Buffer<u32, Pageable> {
+            let source = Arc::new(Lasting(Arc::clone(device.shared())));
+            Buffer::new(Block::new(source, memory.span(range)), 8)
+        };
+        let (mut left, mut right) = (part(0..32), part(32..64));
+        left.write()?.fill(1);
+        right.write()?.copy_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(right.address() - left.address(), 32);
+        assert_eq!(&*left.read()?, &[1; 8], "the blocks lie beside each other");
+        let mut x = s.alloc::<u32>(4)?;
+        s.copy(&right.slice(2..6), &mut x)?;
+        let mut h = device.pinned::<u32>(4)?;
+        s.copy(&x, &mut h)?;
+        assert_eq!(&*h.read()?, &[2, 3, 4, 5]);
+        s.copy(&h, &mut right.slice_mut(4..))?;
+        assert_eq!(&*right.read()?, &[0, 1, 2, 3, 2, 3, 4, 5]);
         Ok(())
     }
 
-    /// The end of a stream cannot be recorded when the stream is dropped, nor later. A call that
-    /// needs its work then fails, and the driver is never handed the stream that is gone: it would
-    /// answer with `InvalidValue`.
     #[test]
-    fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
-        let device = refusing(&[1, 2])?;
-        let (stream, other) = (device.stream()?, device.stream()?);
-        let (mut h, mut x) = (device.pinned::<u8>(64)?, other.alloc::<u8>(64)?);
-        other.synchronize()?;
-        stream.fill_bytes(&mut h, 7)?;
-        drop(stream);
-        // The next call that waits tries once more to drop it.
-        other.synchronize()?;
-        let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
-        for error in errors {
-            assert_eq!(error.expect_err("its end is unknown").kind(), ErrorKind::Closed);
-        }
-        // Waiting for the device needs no record.
-        device.synchronize()?;
-        assert_eq!(&*h.read()?, &[7; 64]);
-        let error = device.close().expect_err("dropping the stream failed");
-        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    fn a_kernel_is_given_the_bytes_of_a_block_and_not_those_of_its_memory() -> Result<()> {
+        let device = Device::open(Select::Host(0))?;
+        let s = device.stream()?;
+        let memory = s.alloc::<f32>(16)?;
+        s.synchronize()?;
+        let whole = memory.block.whole().memory().clone();
+        let part = |range| -> Buffer<f32> {
+            let source = Arc::new(Lasting(Arc::clone(device.shared())));
+            Buffer::new(Block::new(source, whole.span(range)), 8)
+        };
+        let (mut x, mut y) = (part(0..32), part(32..64));
+        s.fill_bytes(&mut x, 0)?;
+        s.fill_bytes(&mut y, 0)?;
+        let mut h = device.pinned::<f32>(8)?;
+        h.write()?.fill(3.0);
+        s.copy(&h, &mut x)?;
+        s.launch(&AXPY, (2.0f32, &x, &mut y))?;
+        s.copy(&y, &mut h)?;
+        assert_eq!(&*h.read()?, &[6.0; 8]);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::block::Block;
+use super::pool;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
@@ -139,6 +140,12 @@ impl<T: Element, S> Buffer<T, S> {
         Self { block: Arc::new(block), start: 0, len, types: PhantomData }
     }
 
+    /// The address of the first element, as kernels and other libraries see it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.block.address(self.start)
+    }
+
     /// The number of elements.
     #[must_use]
     #[inline]
@@ -202,6 +209,12 @@ impl<T: Element, S> Buffer<T, S> {
 }
 
 impl<'a, T: Element> View<'a, T> {
+    /// The address of the first element, as kernels and other libraries see it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.block.address(self.start)
+    }
+
     /// The number of elements.
     #[must_use]
     #[inline]
@@ -229,7 +242,7 @@ impl<'a, T: Element> View<'a, T> {
 
     #[inline]
     pub(crate) fn span(&self) -> Span {
-        self.block.whole.memory().span(self.range())
+        self.block.span(self.range())
     }
 
     /// The span without a share of its own in the memory, where that can be.
@@ -261,6 +274,12 @@ impl<'a, T: Element> View<'a, T> {
 }
 
 impl<'a, T: Element> ViewMut<'a, T> {
+    /// The address of the first element, as kernels and other libraries see it.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.block.address(self.start)
+    }
+
     /// The number of elements.
     #[must_use]
     #[inline]
@@ -295,7 +314,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
 
     #[inline]
     pub(crate) fn span(&self) -> Span {
-        self.block.whole.memory().span(self.range())
+        self.block.span(self.range())
     }
 
     /// The span without a share of its own in the memory, where that can be.
@@ -417,7 +436,7 @@ impl Stream {
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: u64) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("alloc", len)?;
-        let block = Block::on_stream(self, bytes, Location::caller())?;
+        let block = pool::alloc(self, bytes, Location::caller())?;
         Ok(Buffer::new(block, len))
     }
 }

@@ -7,14 +7,21 @@
 pub(crate) mod block;
 pub mod buffer;
 pub mod copy;
+pub mod dlpack;
+pub mod foreign;
+pub mod foreign_work;
+mod host;
 pub mod host_fn;
 mod manual;
 pub mod pinned;
+mod pool;
 pub mod scope;
+mod source;
 
 pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
 };
 pub use copy::Batch;
+pub use foreign_work::Uses;
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;

@@ -7,8 +7,8 @@
 //!
 //! Imports: `base`, `device`, `stream`. The only unsafe code of this floor.
 
-use super::block::Block;
 use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
+use super::host;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Space;
@@ -82,7 +82,7 @@ impl Device {
     /// element has no bytes.
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
-        let block = Block::on_host(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
+        let block = host::alloc(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
         Ok(Buffer::new(block, len))
     }
 
@@ -93,7 +93,7 @@ impl Device {
     /// element has no bytes.
     #[track_caller]
     pub fn pageable<T: Element>(&self, len: u64) -> Result<PageableBuffer<T>> {
-        let block = Block::on_host(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
+        let block = host::alloc(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
         Ok(Buffer::new(block, len))
     }
 }
@@ -115,12 +115,12 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
     fn lend(&self, site: &'static Location<'static>) -> Result<ReadGuard<'_, T>> {
         let range = self.view().range();
         self.block.note_host(range.clone(), Mode::Read, site);
-        let host = self.block.whole.memory().host().ok_or_else(no_bytes)?;
+        let host = self.block.whole().memory().host().ok_or_else(no_bytes)?;
         // SAFETY: every operation that writes the range is complete (both callers have waited, the
         // future before it returns), and none can be enqueued while the guard borrows the buffer:
         // writing takes `&mut`. A split-off part has another range. Manual ordering is unsafe and its
         // user promised the same.
-        let bytes = unsafe { host.slice(range) };
+        let bytes = unsafe { host.slice(self.block.in_memory(&range)) };
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
 
@@ -173,11 +173,11 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         let range = self.view().range();
         self.block.host_wait(range.clone(), Mode::Write, Location::caller())?;
         self.block.note_host(range.clone(), Mode::Write, Location::caller());
-        let host = self.block.whole.memory().host().ok_or_else(no_bytes)?;
+        let host = self.block.whole().memory().host().ok_or_else(no_bytes)?;
         // SAFETY: every operation that touches the range is complete (waited for above), and none
         // can be enqueued while the guard borrows the buffer mutably. A split-off part has
         // another range, and no other guard of this one can exist.
-        let bytes = unsafe { host.slice_mut(range) };
+        let bytes = unsafe { host.slice_mut(self.block.in_memory(&range)) };
         Ok(WriteGuard(bytemuck::cast_slice_mut(bytes)))
     }
 }

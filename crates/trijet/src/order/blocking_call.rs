@@ -12,8 +12,8 @@
 //!    theirs as well.
 //! 3. Blocking streams come after it from the return on, and the legacy stream before the call.
 //!
-//! A call that fails because the device is lost, or because nothing can go on, may have enqueued its
-//! operation all the same. Its memory is stamped then, so that no guard lends it, and nothing else is
+//! A call that fails because the device is lost, or because nothing can go on, or in which another
+//! library enqueued its work, may have enqueued its operation all the same. Its memory is stamped then, so that no guard lends it, and nothing else is
 //! claimed. Any other refusal enqueued nothing, and leaves everything as it was.
 #![forbid(unsafe_code)]
 
@@ -124,7 +124,8 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let kind = OpKind::Call(HostCall::Failed);
         state.note(|| self.host_op(submission, state.seq, kind.clone()));
-        let is_open = error.is_loss() || error.kind() == ErrorKind::Stalled;
+        let is_foreign = matches!(submission.action, Action::Foreign { .. });
+        let is_open = is_foreign || error.is_loss() || error.kind() == ErrorKind::Stalled;
         if is_open {
             let position = self.count(&mut state);
             let late = stamp(uses, position, AtReturn::Enqueued);

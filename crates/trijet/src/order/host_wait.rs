@@ -98,12 +98,19 @@ impl Domain {
         is_done
     }
 
-    /// Whether a free of memory with these users may be enqueued without waiting for room: a user
-    /// without a mark is recorded in its stream.
+    /// Whether a free of memory with these users may be enqueued in `home` without waiting for room.
     pub(crate) fn has_room_for(&self, home: LaneId, users: &Needs) -> bool {
+        self.has_room(home) && self.has_room_for_marks(users.iter().filter(|n| n.lane != home))
+    }
+
+    /// Whether all of these positions can get a mark without waiting for room: an event is recorded
+    /// in the stream of each that has none.
+    pub(crate) fn has_room_for_marks<'a>(
+        &self,
+        mut users: impl Iterator<Item = &'a Position>,
+    ) -> bool {
         let has_mark = |need: &Position| self.lane(need.lane).lock().mark_of(need.seq).is_some();
-        let other = users.iter().filter(|need| need.lane != home && !has_mark(need));
-        self.has_room(home) && other.into_iter().all(|need| self.has_room(need.lane))
+        users.all(|need| has_mark(need) || self.has_room(need.lane))
     }
 
     /// The calling thread waits or asks for a mark.

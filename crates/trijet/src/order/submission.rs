@@ -6,6 +6,7 @@ use super::track::Use;
 use crate::base::id::Position;
 use crate::base::ledger::Accesses;
 use crate::device::driver::{Action, AtReturn};
+use std::ops::Range;
 use std::panic::Location;
 
 /// One operation to be enqueued.
@@ -30,7 +31,10 @@ impl Submission<'_> {
         let mut same = true;
         self.action.each_access(|memory, range, mode| {
             same &= uses.next().is_some_and(|used| {
-                used.mode == mode && used.range == range && range.end <= memory.bytes()
+                let bytes = |range: &Range<u64>| range.end - range.start;
+                used.mode == mode
+                    && bytes(&used.range) == bytes(&range)
+                    && range.end <= memory.bytes()
             });
         });
         let new = usize::from(matches!(self.action, Action::Alloc { .. }));

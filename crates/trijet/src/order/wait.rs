@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::domain::DroppedWait;
+use super::gate::Maker;
 use super::lane::State;
 use super::lane_ref::LaneRef;
 use super::legacy::Turn;
@@ -124,6 +125,16 @@ impl LaneRef {
         Ok(())
     }
 
+    /// Makes future work of this lane wait for an event of the program. Its positions are unknown, so
+    /// the lane learns nothing of it.
+    pub(crate) fn wait_unknown(
+        &self,
+        event: EventHandle,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
+        self.wait_event(event, (Position { lane: self.id, seq: 0 }, &VectorClock::new()), site)
+    }
+
     fn note_wait(
         &self,
         state: &State,
@@ -197,10 +208,12 @@ impl LaneRef {
         // The legacy stream stands for the blocking ones too, and that of a thread for what its earlier
         // handles were given.
         let is_default = matches!(state.class, StreamClass::Legacy | StreamClass::PerThread);
-        if !state.used && !is_default {
+        // A stream of the program may hold work that the lane has not seen.
+        let is_seen = self.stream.maker == Maker::Library;
+        if !state.used && !is_default && is_seen {
             return Ok(None);
         }
-        match state.checkpoints.back() {
+        match state.checkpoints.back().filter(|_| is_seen) {
             // A checkpoint of the last operation does not stand for a wait after it.
             Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
             _ => state.record(self.gate(), self.id).map(Some),

@@ -207,6 +207,11 @@ event_verbs!(Event);
 event_verbs!(TimedEvent);
 
 impl Event {
+    /// The driver's handle of the last record, with its device.
+    pub(super) fn raw(&self) -> (&Arc<Shared>, EventHandle) {
+        (&self.0.device, self.0.last().handle)
+    }
+
     pub(crate) fn make_wait(&self, lane: &LaneRef, site: &'static Location<'static>) -> Result<()> {
         lane.domain.own("stream wait", self.0.device.domain.id())?;
         let last = self.0.lock();

@@ -4,6 +4,7 @@ pub mod builder;
 mod completion;
 pub mod device;
 pub mod event;
+mod foreign;
 pub mod ready;
 mod record;
 pub(crate) mod shared;

@@ -5,7 +5,7 @@ use super::ready::{Point, Ready};
 use super::shared::Shared;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
-use crate::device::driver::{Action, Driver, Readiness, StreamHandle, StreamKind};
+use crate::device::driver::{Action, Driver, Readiness, StreamKind};
 use crate::device::memory::{Memory, Span};
 use crate::log::calling;
 use crate::order::gate::{GateStream, Maker};
@@ -16,6 +16,8 @@ use crate::order::legacy::{self, LegacyOrder, Origin};
 use crate::order::mark::Mark;
 use crate::order::submission::Submission;
 use crate::order::track::Use;
+use std::any::Any;
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,16 +50,39 @@ pub(crate) struct Inner {
     device: Arc<Shared>,
     /// The chunk that a pipeline is enqueuing.
     chunk: AtomicU64,
+    /// Keeps a stream of the program alive.
+    owner: Option<Owner>,
+}
+
+/// The owner of a stream that the program made.
+pub(super) struct Owner(
+    #[expect(dead_code, reason = "it is kept for its drop")] pub(super) Box<dyn Any + Send + Sync>,
+);
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner").finish_non_exhaustive()
+    }
 }
 
 impl Stream {
     pub(crate) fn new(device: &Arc<Shared>, origin: Origin, priority: i32) -> Result<Self> {
         calling::refuse("stream create")?;
+        let opened = legacy::open(&**device.domain.driver(), device.id, origin, priority);
+        let handle = opened.map_err(|error| device.failed(error))?;
+        let stream = GateStream { device: device.id, handle, maker: Maker::Library };
+        Self::open(device, origin, stream, None)
+    }
+
+    /// Gives the driver's `stream` a lane.
+    pub(super) fn open(
+        device: &Arc<Shared>,
+        origin: Origin,
+        stream: GateStream,
+        owner: Option<Owner>,
+    ) -> Result<Self> {
         let shared = Arc::clone(device);
         let domain = Arc::clone(&shared.domain);
-        let opened = legacy::open(&**domain.driver(), shared.id, origin, priority);
-        let handle = opened.map_err(|error| shared.failed(error))?;
-        let stream = GateStream { device: shared.id, handle, maker: Maker::Library };
         let records = match origin {
             Origin::PerThread => Records::AtOnce,
             Origin::Created(_) | Origin::Legacy => Records::OnDemand,
@@ -72,13 +97,14 @@ impl Stream {
         };
         let (id, tenancy) = adopted.inspect_err(|_| {
             // The error at hand says more than one of giving back what nobody used.
-            drop(destroy(&**domain.driver(), origin, handle));
+            drop(destroy(&**domain.driver(), origin, stream));
         })?;
         if let Some(legacy) = &legacy {
             legacy.join(id, tenancy);
         }
         let lane = LaneRef::new(domain, id, stream, legacy);
-        Ok(Self(Arc::new(Inner { lane, device: shared, chunk: AtomicU64::new(NO_CHUNK) })))
+        let chunk = AtomicU64::new(NO_CHUNK);
+        Ok(Self(Arc::new(Inner { lane, device: shared, chunk, owner })))
     }
 
     /// Gives the stream a name, which findings and timelines use.
@@ -250,14 +276,14 @@ fn is_last(lane: &LaneRef) -> bool {
 fn give_back(lane: &LaneRef, end: Result<Option<Arc<Mark>>>) -> [Result<()>; 2] {
     let created = Origin::Created(StreamKind::NonBlocking);
     let origin = lane.legacy.as_ref().map_or(created, |legacy| legacy.origin);
-    [lane.retire(end), destroy(lane.driver(), origin, lane.stream.handle)]
+    [lane.retire(end), destroy(lane.driver(), origin, lane.stream)]
 }
 
-/// Default streams stay.
-fn destroy(driver: &dyn Driver, origin: Origin, stream: StreamHandle) -> Result<()> {
-    match origin {
-        Origin::Created(_) => driver.stream_destroy(stream),
-        Origin::Legacy | Origin::PerThread => Ok(()),
+/// Default streams stay, and so do those of the program.
+fn destroy(driver: &dyn Driver, origin: Origin, stream: GateStream) -> Result<()> {
+    match (origin, stream.maker) {
+        (Origin::Created(_), Maker::Library) => driver.stream_destroy(stream.handle),
+        (Origin::Created(_), Maker::Program) | (Origin::Legacy | Origin::PerThread, _) => Ok(()),
     }
 }
 
@@ -276,9 +302,11 @@ impl Drop for Inner {
         // Inside a host function the driver must not be called. And a stream whose end could not
         // be recorded stays until it can: others may wait for its work.
         let (lane, device) = (self.lane.clone(), Arc::clone(&self.device));
+        let owner = self.owner.take();
         self.device.defer(Box::new(move || {
             let end = lane.end();
             keep_errors(&device, give_back(&lane, end));
+            drop(owner);
         }));
     }
 }

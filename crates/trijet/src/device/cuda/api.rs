@@ -123,6 +123,7 @@ symbols! { DriverApi,
     stream_destroy = "cuStreamDestroy_v2": fn(Handle);
     stream_synchronize = "cuStreamSynchronize": fn(Handle);
     stream_query = "cuStreamQuery": fn(Handle);
+    stream_flags = "cuStreamGetFlags": fn(Handle, *mut c_uint);
     stream_is_capturing = "cuStreamIsCapturing": fn(Handle, *mut c_int);
     stream_wait = "cuStreamWaitEvent": fn(Handle, Handle, c_uint);
     event_create = "cuEventCreate": fn(*mut Handle, c_uint);

@@ -10,11 +10,12 @@ use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Action, Activities, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, Image,
-    ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Readiness,
-    Simulation, StreamHandle, StreamKind, Timing,
+    Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler,
+    Readiness, Simulation, StreamHandle, StreamKind, Timing,
 };
-use crate::device::memory::Memory;
+use crate::device::memory::{Memory, Space};
 use crate::device::twin::Twin;
+use std::ffi::c_void;
 
 /// Each verb as the inherent method of the same name, which takes precedence.
 macro_rules! inherent {
@@ -64,6 +65,7 @@ impl Core for CudaDriver {
             Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value)?,
             Action::Fill { dst, value, form: Form::Sync } => self.fill_now(stream, dst, *value)?,
             Action::HostFn { run, .. } => self.host_fn(stream, run)?,
+            Action::Foreign { run, .. } => self.foreign(stream, run)?,
             Action::Alloc { pool, bytes } => return self.alloc(stream, *pool, *bytes).map(Some),
             Action::Free(memory) => self.free(stream, memory)?,
         }
@@ -91,6 +93,16 @@ impl Peers for CudaDriver {
         peer_possible(device: DeviceId, peer: DeviceId) -> Result<bool>;
         peer_enable(device: DeviceId, peer: DeviceId) -> Result<()>;
         peer_disable(device: DeviceId, peer: DeviceId) -> Result<()>;
+    }
+}
+
+impl Interop for CudaDriver {
+    inherent! {
+        stream_to_raw(stream: StreamHandle) -> *mut c_void;
+        stream_from_raw(device: DeviceId, raw: *mut c_void) -> Result<(StreamHandle, StreamKind)>;
+        event_to_raw(event: EventHandle) -> *mut c_void;
+        event_from_raw(device: DeviceId, raw: *mut c_void) -> EventHandle;
+        memory_from_raw(space: Space, address: u64, bytes: Bytes) -> Result<Memory>;
     }
 }
 

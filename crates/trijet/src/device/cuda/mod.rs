@@ -10,6 +10,7 @@ mod devices;
 mod driver;
 mod error;
 mod events;
+mod interop;
 mod modules;
 mod nvrtc;
 mod peers;

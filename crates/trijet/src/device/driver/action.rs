@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 use super::handle::{FunctionHandle, PoolHandle};
+use crate::base::error::Result;
 use crate::base::ledger::{Engine, Mode, OpKind, SourceOrder};
 use crate::base::units::Bytes;
 use crate::device::args::ArgBlock;
 use crate::device::memory::{Memory, Space, Span};
 use std::borrow::Cow;
+use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -95,6 +97,16 @@ pub enum Action<'a> {
         /// meanwhile and explores the orders of both; CUDA has no use for them.
         touches: &'a [(Span, Mode)],
     },
+    /// Calls `run`, which enqueues work of another library in the stream. `run` is called during the
+    /// call, without a lock of the library. The host device refuses it.
+    Foreign {
+        /// A name for people.
+        label: &'static str,
+        /// Enqueues the work; its argument is the stream as other libraries have it.
+        run: &'a dyn Fn(*mut c_void) -> Result<()>,
+        /// The bytes that the work reads and writes.
+        touches: &'a [(Span, Mode)],
+    },
     /// Allocates in stream order: usable in the stream from here on, elsewhere only after an edge
     /// (law A21). An allocation of no bytes is an allocation as well.
     Alloc {
@@ -160,7 +172,7 @@ impl Action<'_> {
             }
             // The copies of a batch go one way.
             Self::Batch { copies, .. } => copies.first().map_or(Engine::None, CopySpans::engine),
-            Self::Fill { .. } | Self::Launch(_) => Engine::Compute,
+            Self::Fill { .. } | Self::Launch(_) | Self::Foreign { .. } => Engine::Compute,
             Self::HostFn { .. } => Engine::Host,
             Self::Alloc { .. } | Self::Free(_) => Engine::None,
         }
@@ -181,6 +193,7 @@ impl Action<'_> {
             Self::Launch(Launch { name: Cow::Borrowed(name), .. }) => name,
             Self::Launch(_) => "user kernel",
             Self::HostFn { .. } => "host function",
+            Self::Foreign { label, .. } => label,
             Self::Alloc { .. } => "alloc",
             Self::Free(_) => "free",
         }
@@ -195,7 +208,7 @@ impl Action<'_> {
             Self::Batch { order, .. } => OpKind::Batch(*order),
             Self::Fill { form: Form::Async, .. } => OpKind::Fill,
             Self::Fill { form: Form::Sync, .. } => OpKind::FillNow,
-            Self::Launch(_) => OpKind::Kernel,
+            Self::Launch(_) | Self::Foreign { .. } => OpKind::Kernel,
             Self::HostFn { .. } => OpKind::HostFn,
             Self::Alloc { .. } => OpKind::Alloc,
             Self::Free(_) => OpKind::Free,
@@ -209,7 +222,11 @@ impl Action<'_> {
             Self::Copy { src, .. } => src.bytes(),
             Self::Batch { copies, .. } => copies.iter().map(|copy| copy.src.bytes()).sum(),
             Self::Fill { dst, .. } => dst.bytes(),
-            Self::Launch(_) | Self::HostFn { .. } | Self::Alloc { .. } | Self::Free(_) => 0,
+            Self::Launch(_)
+            | Self::HostFn { .. }
+            | Self::Foreign { .. }
+            | Self::Alloc { .. }
+            | Self::Free(_) => 0,
         }
     }
 
@@ -232,7 +249,7 @@ impl Action<'_> {
             Self::Launch(launch) => {
                 launch.args.spans().iter().for_each(|arg| span(&arg.span, arg.mode))
             }
-            Self::HostFn { touches, .. } => {
+            Self::HostFn { touches, .. } | Self::Foreign { touches, .. } => {
                 touches.iter().for_each(|(bytes, mode)| span(bytes, *mode))
             }
             Self::Alloc { .. } => {}
@@ -262,12 +279,14 @@ impl Action<'_> {
             | Self::Fill { .. }
             | Self::Launch(_)
             | Self::HostFn { .. }
+            | Self::Foreign { .. }
             | Self::Alloc { .. }
             | Self::Free(_) => AtReturn::Enqueued,
         }
     }
 
-    /// Whether the driver may keep the call until other work is done (laws A17 to A19).
+    /// Whether the driver may keep the call until other work is done (laws A17 to A19), or code of the
+    /// user runs in it: then the call is made without a lock.
     #[must_use]
     #[inline]
     pub fn may_wait(&self) -> bool {
@@ -283,6 +302,7 @@ impl Action<'_> {
             Self::Copy { form: Form::Sync, .. } | Self::Fill { form: Form::Sync, .. } => {
                 self.at_return() != AtReturn::Enqueued
             }
+            Self::Foreign { .. } => true,
             Self::Fill { form: Form::Async, .. }
             | Self::Launch(_)
             | Self::HostFn { .. }

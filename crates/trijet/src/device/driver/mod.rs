@@ -1,7 +1,7 @@
 //! The driver contract: what a device must do, at the level of the CUDA driver API.
 //!
 //! The contract has parts, and a driver implements the parts that it has. Every driver has a
-//! [`Core`], [`Pools`] and [`Peers`]. A [`Profiler`] tells when engines worked, and a
+//! [`Core`], [`Pools`], [`Peers`] and . A [`Profiler`] tells when engines worked, and a
 //! [`Simulation`] controls time and the order of host threads: a driver says whether it has one.
 //!
 //! Handles are plain numbers that only the driver that made them understands. Every verb may be
@@ -12,6 +12,7 @@
 mod action;
 mod core;
 mod handle;
+mod interop;
 mod peers;
 mod pools;
 mod profiler;
@@ -20,6 +21,7 @@ mod simulation;
 pub use self::core::{Clock, Core, DeviceInfo, Image, Readiness, StreamKind, Timing};
 pub use action::{Action, AtReturn, CopySpans, Form, HostFn, Launch};
 pub use handle::{EventHandle, FunctionHandle, ModuleHandle, PoolHandle, StreamHandle};
+pub use interop::Interop;
 pub use peers::Peers;
 pub use pools::{PoolAccess, PoolAttribute, PoolStats, Pools};
 pub use profiler::{Activities, Activity, Profiler};
@@ -29,7 +31,7 @@ use crate::base::error::Result;
 pub use crate::base::ledger::{Mode, SourceOrder};
 
 /// A driver: one per process for CUDA, any number of host drivers.
-pub trait Driver: Core + Pools + Peers {
+pub trait Driver: Core + Pools + Peers + Interop {
     /// Its profiler, if it has one.
     fn profiler(&self) -> Option<&dyn Profiler>;
 

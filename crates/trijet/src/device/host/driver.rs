@@ -8,6 +8,7 @@ use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
 use super::mem::HostBytes;
 use super::order::May;
+use super::streams::Kind;
 use super::touches::Object;
 use super::turn::{Points, Switch};
 use super::{Executor, Function, HostDriver, Run, activity, refuse};
@@ -16,11 +17,13 @@ use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::driver::{
     Action, Activities, Clock, Core, DeviceInfo, Driver, EventHandle, Form, FunctionHandle, Image,
-    ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Progress,
+    Interop, ModuleHandle, Peers, PoolAccess, PoolAttribute, PoolHandle, Pools, Profiler, Progress,
     Readiness, Script, Simulation, StreamHandle, StreamKind, Timing,
 };
 use crate::device::memory::{Memory, Space};
 use crate::device::twin::Twin;
+use std::ffi::c_void;
+use std::ptr::without_provenance_mut;
 
 /// Shared memory a block gets without asking.
 const SHARED_BYTES: u32 = 48 << 10;
@@ -286,6 +289,10 @@ impl Core for HostDriver {
             }
             Action::Launch(launch) => self.launch(stream, launch)?,
             Action::HostFn { run, touches } => self.host_fn(stream, run, touches)?,
+            Action::Foreign { label, .. } => {
+                let cause = format!("`{label}` is work of another library; it needs a GPU");
+                return Err(Error::new(ErrorKind::NoTwin, "foreign work", cause));
+            }
         }
         Ok(None)
     }
@@ -391,6 +398,54 @@ impl Peers for HostDriver {
     }
 }
 
+impl Interop for HostDriver {
+    fn stream_to_raw(&self, stream: StreamHandle) -> *mut c_void {
+        number_to_raw(stream.0)
+    }
+
+    fn stream_from_raw(
+        &self,
+        device: DeviceId,
+        raw: *mut c_void,
+    ) -> Result<(StreamHandle, StreamKind)> {
+        let op = "stream from raw";
+        self.check_device(op, device)?;
+        let stream = StreamHandle(raw.addr() as u64);
+        let mut state = self.enter();
+        let found = &mut *state;
+        let slot = found.engine.resolve(op, stream, || found.baton.thread_key())?;
+        let slot = &found.engine.slots[slot.index()];
+        let kind = match slot.kind {
+            Kind::NonBlocking => StreamKind::NonBlocking,
+            Kind::Blocking => StreamKind::Blocking,
+            Kind::Legacy => {
+                return Err(refuse::value(op, "a default stream is opened by its name"));
+            }
+        };
+        if slot.device != device {
+            return Err(refuse::value(op, format!("the stream belongs to {}", slot.device)));
+        }
+        Ok((stream, kind))
+    }
+
+    fn event_to_raw(&self, event: EventHandle) -> *mut c_void {
+        number_to_raw(event.0)
+    }
+
+    fn event_from_raw(&self, _: DeviceId, raw: *mut c_void) -> EventHandle {
+        EventHandle(raw.addr() as u64)
+    }
+
+    fn memory_from_raw(&self, space: Space, address: u64, bytes: Bytes) -> Result<Memory> {
+        if let Space::Device(device) = space {
+            self.check_device("memory from raw", device)?;
+        }
+        HostBytes::of_others(address, bytes.0)
+            .map(|host| Memory::new(space, address, bytes.0, Some(host)))
+            .ok_or_else(|| refuse::value("memory from raw", "the address is null"))
+    }
+}
+
 impl Profiler for HostDriver {
     fn activity_begin(&self) -> Result<()> {
         self.shared.lock().engine.noting.begin()
@@ -447,4 +502,9 @@ impl Driver for HostDriver {
     fn simulation(&self) -> Option<&dyn Simulation> {
         Some(self)
     }
+}
+
+/// A number in place of a pointer.
+fn number_to_raw(number: u64) -> *mut c_void {
+    without_provenance_mut(usize::try_from(number).unwrap_or(usize::MAX))
 }

@@ -118,6 +118,16 @@ impl HostBytes {
         Self { region: Arc::new(region), start: 0, len }
     }
 
+    /// The `len` bytes at `address`, which another library allocated; `None` for a null address.
+    pub(in crate::device) fn of_others(address: u64, len: u64) -> Option<Self> {
+        let (address, len) = (usize::try_from(address).ok()?, usize::try_from(len).ok()?);
+        let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address))?;
+        // SAFETY: the caller of the unsafe function of `memory/foreign.rs` vouched that the bytes are
+        // initialised, stay valid until their owner is dropped, and are used by no other code
+        // meanwhile; the owner is dropped after every window of them, see `release` there.
+        Some(unsafe { Self::lent(base, len) })
+    }
+
     /// The part `range` of this window, as a window of its own.
     ///
     /// # Panics

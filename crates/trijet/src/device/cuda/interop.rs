@@ -1,0 +1,80 @@
+//! Streams, events and memory of other libraries.
+
+use super::api::need;
+use super::context::{CudaDriver, cu, pack, raw};
+use super::error::{INVALID_VALUE, check, refused};
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::base::units::Bytes;
+use crate::device::driver::{EventHandle, StreamHandle, StreamKind};
+use crate::device::memory::{HostBytes, Memory, Space};
+use std::ffi::{c_uint, c_void};
+
+/// `CU_STREAM_NON_BLOCKING`.
+const NON_BLOCKING: c_uint = 1;
+/// `CU_STREAM_PER_THREAD`, the largest of the numbers that stand for a default stream.
+const PER_THREAD: usize = 2;
+
+impl CudaDriver {
+    pub(super) fn stream_to_raw(&self, stream: StreamHandle) -> *mut c_void {
+        raw(stream.0)
+    }
+
+    pub(super) fn stream_from_raw(
+        &self,
+        device: DeviceId,
+        raw: *mut c_void,
+    ) -> Result<(StreamHandle, StreamKind)> {
+        if raw.addr() <= PER_THREAD {
+            let cause = "a default stream is opened by its name";
+            return Err(refused("cuStreamGetFlags", INVALID_VALUE, cause));
+        }
+        self.enter("stream from raw", device)?;
+        let mut flags = 0;
+        cu!(
+            self,
+            "cuStreamGetFlags",
+            stream_flags(raw, &raw mut flags),
+            "a stream that its owner keeps alive, and one number to write"
+        )?;
+        let kind = match flags & NON_BLOCKING {
+            0 => StreamKind::Blocking,
+            _ => StreamKind::NonBlocking,
+        };
+        Ok((StreamHandle(pack(device, raw)), kind))
+    }
+
+    pub(super) fn event_to_raw(&self, event: EventHandle) -> *mut c_void {
+        raw(event.0)
+    }
+
+    pub(super) fn event_from_raw(&self, device: DeviceId, raw: *mut c_void) -> EventHandle {
+        EventHandle(pack(device, raw))
+    }
+
+    pub(super) fn memory_from_raw(
+        &self,
+        space: Space,
+        address: u64,
+        bytes: Bytes,
+    ) -> Result<Memory> {
+        let null = || refused("memory from raw", INVALID_VALUE, "the address is null");
+        if let Space::Device(device) = space {
+            self.context("memory from raw", device)?;
+            let memory = Memory::new(space, address, bytes.0, None);
+            return if address == 0 { Err(null()) } else { Ok(memory) };
+        }
+        let host = HostBytes::of_others(address, bytes.0).ok_or_else(null)?;
+        Ok(Memory::new(space, address, bytes.0, Some(host)))
+    }
+
+    /// Has another library enqueue its work, with the context of the stream current in the thread.
+    pub(super) fn foreign(
+        &self,
+        stream: StreamHandle,
+        run: &dyn Fn(*mut c_void) -> Result<()>,
+    ) -> Result<()> {
+        self.enter_of("foreign work", stream.0)?;
+        run(raw(stream.0))
+    }
+}

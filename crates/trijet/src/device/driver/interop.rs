@@ -1,0 +1,41 @@
+//! The part of the contract about streams, events and memory of other libraries.
+#![forbid(unsafe_code)]
+
+use super::core::StreamKind;
+use super::handle::{EventHandle, StreamHandle};
+use crate::base::error::Result;
+use crate::base::id::DeviceId;
+use crate::base::units::Bytes;
+use crate::device::memory::{Memory, Space};
+use std::ffi::c_void;
+use std::fmt::Debug;
+
+/// Handles and addresses as other libraries have them: `CUstream`, `CUevent` and `CUdeviceptr` on
+/// CUDA. On the host device a handle is a number in place of a pointer, and an address is one of this
+/// process. The caller vouches that what comes in is alive for as long as it is used.
+pub trait Interop: Debug {
+    /// The stream as other libraries have it.
+    fn stream_to_raw(&self, stream: StreamHandle) -> *mut c_void;
+
+    /// A stream of `device` that another library made, and its kind.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a default stream; what the driver reports.
+    fn stream_from_raw(
+        &self,
+        device: DeviceId,
+        raw: *mut c_void,
+    ) -> Result<(StreamHandle, StreamKind)>;
+
+    /// The event as other libraries have it.
+    fn event_to_raw(&self, event: EventHandle) -> *mut c_void;
+
+    /// An event of `device` that another library made.
+    fn event_from_raw(&self, device: DeviceId, raw: *mut c_void) -> EventHandle;
+
+    /// Memory that another library allocated.
+    ///
+    /// # Errors
+    /// `InvalidValue` for a null address; `NoDevice` for memory of a device that does not exist.
+    fn memory_from_raw(&self, space: Space, address: u64, bytes: Bytes) -> Result<Memory>;
+}

@@ -1,0 +1,279 @@
+//! DLPack: tensors of PyTorch, CuPy, JAX and others as buffers and back, without a copy.
+//!
+//! The layout is that of `DLManagedTensor` in `dlpack.h`, the form that every framework reads and that
+//! a capsule named `dltensor` holds. A tensor that comes in must be dense in row-major order, and its
+//! shape is forgotten; a buffer that goes out has one dimension.
+
+use super::buffer::{Buffer, Element};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::Mode;
+use crate::device::memory::Space;
+use crate::log::calling;
+use crate::stream::device::Device;
+use std::ffi::c_void;
+use std::panic::Location;
+use std::ptr::{NonNull, null_mut};
+
+/// `kDLCPU`.
+const ON_CPU: i32 = 1;
+/// `kDLCUDA`.
+const ON_CUDA: i32 = 2;
+
+/// The place of a tensor: `DLDevice`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DlDevice {
+    /// `DLDeviceType`: 1 for the processor, 2 for CUDA.
+    pub device_type: i32,
+    /// The ordinal of the device.
+    pub device_id: i32,
+}
+
+/// The element type of a tensor: `DLDataType`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DlType {
+    /// `DLDataTypeCode`: 0 for signed integers, 1 for unsigned ones, 2 for floating point.
+    pub code: u8,
+    /// The bits of a lane.
+    pub bits: u8,
+    /// The lanes of a vector; 1 for scalars.
+    pub lanes: u16,
+}
+
+/// A tensor: `DLTensor`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DlTensor {
+    /// The address of the memory.
+    pub data: *mut c_void,
+    /// Its place.
+    pub device: DlDevice,
+    /// The number of dimensions.
+    pub ndim: i32,
+    /// The element type.
+    pub dtype: DlType,
+    /// The lengths of the dimensions.
+    pub shape: *mut i64,
+    /// The steps of the dimensions in elements; null for row-major order.
+    pub strides: *mut i64,
+    /// The offset of the first element from `data` in bytes.
+    pub byte_offset: u64,
+}
+
+/// A tensor with its owner: `DLManagedTensor`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DlManagedTensor {
+    /// The tensor.
+    pub tensor: DlTensor,
+    /// For the producer alone.
+    pub manager_ctx: *mut c_void,
+    /// Gives the tensor back to its producer.
+    pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
+}
+
+/// An element type that DLPack has.
+pub trait DlElement: Element {
+    /// Its name there.
+    const TYPE: DlType;
+}
+
+macro_rules! elements {
+    ($($type:ty: $code:literal $bits:literal),*) => {$(
+        impl DlElement for $type {
+            const TYPE: DlType = DlType { code: $code, bits: $bits, lanes: 1 };
+        }
+    )*};
+}
+elements!(i8: 0 8, i16: 0 16, i32: 0 32, i64: 0 64, u8: 1 8, u16: 1 16, u32: 1 32, u64: 1 64);
+elements!(f32: 2 32, f64: 2 64);
+
+/// A tensor that came in. Its drop gives it back.
+struct Imported(NonNull<DlManagedTensor>);
+
+// SAFETY: DLPack lets a consumer call the deleter from any thread, once.
+unsafe impl Send for Imported {}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        // SAFETY: whoever called `from_dlpack` vouched that the tensor is alive and handed over.
+        let deleter = unsafe { self.0.as_ref() }.deleter;
+        if let Some(deleter) = deleter {
+            // SAFETY: the deleter of this very tensor, called once: the value is dropped once.
+            unsafe { deleter(self.0.as_ptr()) };
+        }
+    }
+}
+
+/// A tensor that went out, with what it points to.
+struct Exported<T> {
+    managed: DlManagedTensor,
+    shape: [i64; 1],
+    buffer: Buffer<T>,
+}
+
+/// Drops a tensor that went out.
+///
+/// # Safety
+/// `managed` comes from `into_dlpack` of a `Buffer<T>`, and is passed here once.
+unsafe extern "C" fn delete<T>(managed: *mut DlManagedTensor) {
+    // SAFETY: by this function's contract, a live tensor of `into_dlpack`.
+    let whole = unsafe { (*managed).manager_ctx };
+    // SAFETY: `into_dlpack` put the box there, and the consumer gives it back once.
+    let exported = unsafe { Box::from_raw(whole.cast::<Exported<T>>()) };
+    // A panic must not cross the caller's frames.
+    drop(crate::base::panic::caught(|| drop(exported)));
+}
+
+fn refuse(cause: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "DLPack", cause)
+}
+
+/// The number of elements of a dense tensor in row-major order.
+///
+/// # Safety
+/// `shape` and `strides` have `ndim` numbers each, or `strides` is null.
+unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
+    let ndim =
+        usize::try_from(tensor.ndim).map_err(|_| refuse(format!("{} dimensions", tensor.ndim)))?;
+    if ndim == 0 {
+        return Ok(1);
+    }
+    // SAFETY: by this function's contract.
+    let shape = unsafe { std::slice::from_raw_parts(tensor.shape, ndim) };
+    let strides = (!tensor.strides.is_null()).then(|| {
+        // SAFETY: by this function's contract.
+        unsafe { std::slice::from_raw_parts(tensor.strides, ndim) }
+    });
+    let mut len = 1_i64;
+    for (at, extent) in shape.iter().enumerate().rev() {
+        // The step of a dimension of one element or none is of no meaning.
+        let step = strides.map_or(len, |strides| strides[at]);
+        if *extent > 1 && step != len {
+            return Err(refuse(format!(
+                "dimension {at} has stride {step}, dense row-major order needs {len}; make it contiguous"
+            )));
+        }
+        let product = len.checked_mul(*extent).filter(|product| *product >= 0);
+        len = product.ok_or_else(|| refuse(format!("shape {shape:?} overflows")))?;
+    }
+    usize::try_from(len).map_err(|_| refuse(format!("shape {shape:?} overflows")))
+}
+
+impl Device {
+    /// The type and ordinal under which DLPack knows the device.
+    fn dl_device(&self) -> DlDevice {
+        let is_host = self.info().compute == (0, 0);
+        let device_type = if is_host { ON_CPU } else { ON_CUDA };
+        let device_id = if is_host { 0 } else { i32::try_from(self.id().0).unwrap_or(i32::MAX) };
+        DlDevice { device_type, device_id }
+    }
+
+    /// A buffer over a tensor of another framework, without a copy. The tensor is given back when the
+    /// buffer is gone and every operation on it is complete. A host device takes tensors of the
+    /// processor.
+    ///
+    /// # Errors
+    /// `InvalidValue` when the tensor is of another device or element type, or is not dense in
+    /// row-major order. The tensor is given back then.
+    ///
+    /// # Safety
+    /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work of
+    /// other code on it is complete, or ordered before every use of the buffer by streams and events,
+    /// and there is none until the tensor is given back.
+    pub unsafe fn from_dlpack<T: DlElement>(
+        &self,
+        tensor: NonNull<DlManagedTensor>,
+    ) -> Result<Buffer<T>> {
+        let imported = Imported(tensor);
+        // SAFETY: a live tensor, by this function's contract.
+        let tensor = &unsafe { tensor.as_ref() }.tensor;
+        let (own, found) = (self.dl_device(), tensor.device);
+        if found != own {
+            let cause = format!(
+                "the tensor is on device type {} number {}, this device is type {} number {}",
+                found.device_type, found.device_id, own.device_type, own.device_id
+            );
+            return Err(refuse(cause));
+        }
+        if tensor.dtype != T::TYPE {
+            let (found, wanted) = (tensor.dtype, T::TYPE);
+            return Err(refuse(format!("the elements are {found:?}, the buffer's are {wanted:?}")));
+        }
+        // SAFETY: a live tensor, by this function's contract.
+        let len = unsafe { dense_len(tensor)? };
+        let address = (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset);
+        // SAFETY: memory of this device (checked above) that the tensor keeps alive; the rest is this
+        // function's contract.
+        unsafe { self.from_raw(address, len as u64, imported) }
+    }
+}
+
+impl<T: DlElement> Buffer<T> {
+    /// The buffer as a tensor of one dimension for other frameworks, without a copy. Waits until every
+    /// operation on it is complete. The buffer is dropped when the consumer calls the deleter.
+    ///
+    /// ```
+    /// use std::ptr::NonNull;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// let mut x = s.alloc::<u8>(64)?;
+    /// s.fill_bytes(&mut x, 7)?;
+    /// let address = x.address();
+    /// let tensor = x.into_dlpack()?;
+    /// // A framework would take it from here; this one takes it back.
+    /// // SAFETY: a live tensor, which is handed over.
+    /// let x = unsafe { device.from_dlpack::<u8>(tensor)? };
+    /// assert_eq!((x.address(), x.len()), (address, 64));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of work that failed, or `Stalled`.
+    #[track_caller]
+    pub fn into_dlpack(self) -> Result<NonNull<DlManagedTensor>> {
+        calling::refuse("DLPack")?;
+        let range = self.view().range();
+        self.block.host_wait(range, Mode::Write, Location::caller())?;
+        let device = match self.block.whole().memory().space() {
+            Space::Device(device) if self.block.whole().memory().host().is_none() => {
+                DlDevice { device_type: ON_CUDA, device_id: i32::try_from(device.0).unwrap_or(0) }
+            }
+            Space::Device(_) | Space::Pinned | Space::Pageable => {
+                DlDevice { device_type: ON_CPU, device_id: 0 }
+            }
+        };
+        let len = i64::try_from(self.len()).unwrap_or(i64::MAX);
+        let address = usize::try_from(self.address()).unwrap_or(usize::MAX);
+        let exported = Box::into_raw(Box::new(Exported {
+            managed: DlManagedTensor {
+                tensor: DlTensor {
+                    data: std::ptr::with_exposed_provenance_mut(address),
+                    device,
+                    ndim: 1,
+                    dtype: T::TYPE,
+                    shape: null_mut(),
+                    strides: null_mut(),
+                    byte_offset: 0,
+                },
+                manager_ctx: null_mut(),
+                deleter: Some(delete::<T>),
+            },
+            shape: [len],
+            buffer: self,
+        }));
+        // SAFETY: the box was made just now and is reached from here alone.
+        let whole = unsafe { &mut *exported };
+        whole.managed.tensor.shape = whole.shape.as_mut_ptr();
+        whole.managed.manager_ctx = exported.cast();
+        Ok(NonNull::from(&mut whole.managed))
+    }
+}
+
+impl<T> std::fmt::Debug for Exported<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exported").field("buffer", &self.buffer).finish_non_exhaustive()
+    }
+}

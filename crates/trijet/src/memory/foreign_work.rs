@@ -1,0 +1,122 @@
+//! Work of other libraries on the memory of this one, and streams and events that cross over.
+//!
+//! Another library enqueues its work in one of our streams, see [`Stream::foreign`]. The work is an
+//! operation like any other: its memory is declared, so it waits for earlier users on other streams and
+//! later users wait for it.
+
+use super::buffer::{AsView, AsViewMut};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::Mode;
+use crate::base::panic::caught;
+use crate::device::driver::Action;
+use crate::device::memory::Span;
+use crate::log::calling;
+use crate::order::track::Use;
+use crate::stream::Stream;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::Location;
+
+/// The memory that foreign work uses: see [`Stream::foreign`].
+#[derive(Debug, Default)]
+#[must_use = "it declares the memory of work that is enqueued with it"]
+pub struct Uses<'a> {
+    uses: SmallVec<[Use<'a>; 8]>,
+    touches: SmallVec<[(Span, Mode); 8]>,
+}
+
+impl<'a> Uses<'a> {
+    /// The most pieces of memory that an operation uses.
+    pub const USES_MAX: usize = 64;
+
+    /// No memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Memory that the work reads.
+    pub fn read<R: AsView + ?Sized>(mut self, memory: &'a R) -> Self {
+        let view = memory.as_view();
+        self.touches.push((view.span(), Mode::Read));
+        self.uses.push(view.read_use());
+        self
+    }
+
+    /// Memory that the work writes, all of it.
+    pub fn write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
+        self.written(memory, Mode::Write)
+    }
+
+    /// Memory that the work reads and writes, or of which it writes a part.
+    pub fn read_write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
+        self.written(memory, Mode::ReadWrite)
+    }
+
+    fn written<W: AsViewMut + ?Sized>(mut self, memory: &'a mut W, mode: Mode) -> Self {
+        let view = memory.as_view_mut();
+        self.touches.push((view.span(), mode));
+        self.uses.push(view.write_use(mode));
+        self
+    }
+}
+
+impl Stream {
+    /// Enqueues work of another library, for example of cuBLAS: `run` is called once, during this call,
+    /// with the stream as a `CUstream`, and enqueues the work there. Waits for earlier users of the
+    /// memory on other streams come before it, and later users wait for it. `label` names it in
+    /// findings and timelines.
+    ///
+    /// `run` may call this library. Its error is returned, and the memory then counts as used all the
+    /// same. A panic of `run` is caught.
+    ///
+    /// ```
+    /// use trijet::memory::Uses;
+    /// use trijet::{Device, ErrorKind, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let stream = device.stream()?;
+    /// let mut x = stream.alloc::<f32>(64)?;
+    /// let uses = Uses::new().read_write(&mut x);
+    /// // SAFETY: nothing is enqueued.
+    /// let done = unsafe { stream.foreign("nothing", uses, |_stream| Ok(())) };
+    /// // The host device cannot run what other libraries enqueue on a GPU.
+    /// assert_eq!(done.map_err(|error| error.kind()), Err(ErrorKind::NoTwin));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// What `run` enqueues is in the stream that it is given, or in streams that wait for it and that
+    /// it waits for. Until it is complete it touches no bytes of this library but those of `uses`, and
+    /// only as declared.
+    ///
+    /// # Errors
+    /// The error of `run`; `InvalidValue` for memory of another driver and beyond
+    /// [`Uses::USES_MAX`]; `NoTwin` on the host device; `Panicked`; what the driver reports.
+    #[track_caller]
+    pub unsafe fn foreign<R>(
+        &self,
+        label: &'static str,
+        uses: Uses<'_>,
+        run: impl FnOnce(*mut c_void) -> Result<R>,
+    ) -> Result<R> {
+        calling::refuse("foreign work")?;
+        let most = Uses::USES_MAX;
+        if uses.uses.len() > most {
+            let cause =
+                format!("{} pieces of memory, at most {most} are possible", uses.uses.len());
+            return Err(Error::new(ErrorKind::InvalidValue, "foreign work", cause));
+        }
+        let (run, result) = (Cell::new(Some(run)), Cell::new(None));
+        let enqueue = |raw| {
+            let Some(run) = run.take() else { return Ok(()) };
+            let outcome = caught(|| run(raw)).unwrap_or_else(|words| {
+                let cause = format!("it panicked: {words}");
+                Err(Error::new(ErrorKind::Panicked, "foreign work", cause))
+            });
+            outcome.map(|value| result.set(Some(value)))
+        };
+        let action = Action::Foreign { label, run: &enqueue, touches: &uses.touches };
+        self.enqueue(action, &uses.uses, Location::caller())?;
+        Ok(result.take().expect("the work was enqueued, so `run` returned a value"))
+    }
+}

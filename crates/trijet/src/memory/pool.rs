@@ -1,0 +1,181 @@
+//! Blocks of a device's pool: allocated and freed in stream order.
+//!
+//! A block is freed on the stream that allocated it, which then waits for every other user. If a
+//! stream may have no room for that, the block is freed by the next call that allocates or waits.
+#![forbid(unsafe_code)]
+
+use super::block::Block;
+use super::source::BlockSource;
+use crate::base::error::Result;
+use crate::base::ledger::{Mode, Place};
+use crate::base::units::Bytes;
+use crate::device::driver::{Action, StreamKind};
+use crate::device::memory::Memory;
+use crate::log::calling;
+use crate::order::legacy::Origin;
+use crate::order::submission::Submission;
+use crate::order::track::{Needs, Track, Use};
+use crate::stream::shared::Shared;
+use crate::stream::stream::{Inner, Stream};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Allocates `bytes` in stream order.
+pub(super) fn alloc(
+    stream: &Stream,
+    bytes: Bytes,
+    site: &'static Location<'static>,
+) -> Result<Block> {
+    stream.device().run_deferred();
+    let track = Track::new(stream.lane().domain.id(), bytes.0, Place::Device);
+    let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
+    let pool = Some(stream.device().pool);
+    let alloc = Action::Alloc { pool, bytes: Bytes(bytes.0.max(1)) };
+    let memory = stream.enqueue(alloc, &uses, site)?;
+    let memory = memory.expect("an allocation returns its memory");
+    let source: Arc<dyn BlockSource> = Arc::<Inner>::clone(stream.inner());
+    Ok(Block::with_track(source, memory.span(0..bytes.0), track))
+}
+
+impl BlockSource for Inner {
+    fn device(&self) -> &Arc<Shared> {
+        self.device()
+    }
+
+    fn give_back(self: Arc<Self>, memory: Memory, track: Track) {
+        free(memory, track, self, When::Dropped);
+    }
+}
+
+/// When memory is freed, and what becomes of it if that is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// In a drop, which must not wait.
+    Dropped,
+    /// In a call that may wait. If it is refused, the next such call tries once more.
+    Later,
+    /// The last try: if it is refused, the memory leaks.
+    Last,
+}
+
+/// Frees in stream order, after every user.
+#[track_caller]
+fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
+    let later = |memory, track, stream: Arc<Inner>, when| {
+        let device = Arc::clone(stream.device());
+        device.defer(Box::new(move || free(memory, track, stream, when)));
+    };
+    if calling::inside() || when == When::Dropped && !has_room(&track, &stream) {
+        return later(memory, track, stream, When::Later);
+    }
+    if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
+        // The stream belongs to another thread; a free may come in any stream of the device.
+        let origin = Origin::Created(StreamKind::NonBlocking);
+        return match Stream::new(stream.device(), origin, 0) {
+            Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
+            Err(error) if when == When::Last || error.is_loss() => {
+                stream.device().keep_error(error);
+            }
+            Err(_) => later(memory, track, stream, When::Last),
+        };
+    }
+    let range = 0..memory.bytes();
+    let uses = [Use { track: &track, range, mode: Mode::Write }];
+    let submission = Submission {
+        action: Action::Free(&memory),
+        uses: &uses,
+        chunk: None,
+        site: Location::caller(),
+        slot: None,
+    };
+    let outcome = stream.lane().enqueue(&submission);
+    let Err(error) = outcome else { return };
+    if when == When::Last || error.is_loss() {
+        stream.device().keep_error(error);
+    } else {
+        later(memory, track, stream, When::Last);
+    }
+}
+
+/// Whether a free in the stream, after every user, is enqueued without waiting for room.
+fn has_room(track: &Track, stream: &Inner) -> bool {
+    let mut users = Needs::new();
+    track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
+    stream.lane().domain.has_room_for(stream.lane().id, &users)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::{ErrorKind, Result};
+    use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+    use crate::stream::device::Device;
+
+    /// A host device that refuses to create the events of these numbers, counted from 1.
+    fn refusing(events: &[u64]) -> Result<Device> {
+        let refused = |nth| Fault { verb: Verb::EventCreate, nth, kind: FaultKind::Refused };
+        let faults = events.iter().copied().map(refused).collect();
+        let executor = Executor::Virtual(Order::Greedy);
+        let config = HostConfig { executor, faults, ..HostConfig::default() };
+        Ok(Device::host(config)?.remove(0))
+    }
+
+    /// The operation is enqueued, and only then its time cannot be noted. If the call failed, no
+    /// stamp would tell of the operation, and its bytes would be lent at once.
+    #[test]
+    fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
+        // Two are for time zero and for the moment before the operation.
+        let device = refusing(&[3])?;
+        let stream = device.stream()?;
+        let mut h = device.pinned::<u8>(64)?;
+        device.start_trace(&stream)?;
+        stream.fill_bytes(&mut h, 7)?;
+        assert_eq!(&*h.read()?, &[7; 64]);
+        let error = device.take_trace().expect_err("one time is missing");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        device.close()
+    }
+
+    /// The end of a stream cannot be recorded when the stream is dropped, but later it can: until
+    /// then the stream stays, and its work can be waited for.
+    #[test]
+    fn a_stream_whose_end_cannot_be_recorded_stays_until_it_can() -> Result<()> {
+        let device = refusing(&[1])?;
+        let stream = device.stream()?;
+        let mut h = device.pinned::<u8>(64)?;
+        stream.fill_bytes(&mut h, 7)?;
+        let (driver, handle) =
+            (device.shared().domain.driver().clone(), stream.lane().stream.handle);
+        drop(stream);
+        assert!(driver.stream_query(handle).is_ok(), "the driver still has the stream");
+        assert_eq!(&*h.read()?, &[7; 64]);
+        device.close()?;
+        let error = driver.stream_query(handle).expect_err("it was destroyed");
+        assert_eq!(error.code(), Some(400), "CUDA_ERROR_INVALID_HANDLE");
+        Ok(())
+    }
+
+    /// The end of a stream cannot be recorded when the stream is dropped, nor later. A call that
+    /// needs its work then fails, and the driver is never handed the stream that is gone: it would
+    /// answer with `InvalidValue`.
+    #[test]
+    fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
+        let device = refusing(&[1, 2])?;
+        let (stream, other) = (device.stream()?, device.stream()?);
+        let (mut h, mut x) = (device.pinned::<u8>(64)?, other.alloc::<u8>(64)?);
+        other.synchronize()?;
+        stream.fill_bytes(&mut h, 7)?;
+        drop(stream);
+        // The next call that waits tries once more to drop it.
+        other.synchronize()?;
+        let errors = [h.read().map(|_| ()), other.copy(&h, &mut x)];
+        for error in errors {
+            assert_eq!(error.expect_err("its end is unknown").kind(), ErrorKind::Closed);
+        }
+        // Waiting for the device needs no record.
+        device.synchronize()?;
+        assert_eq!(&*h.read()?, &[7; 64]);
+        let error = device.close().expect_err("dropping the stream failed");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! A source of blocks: where the memory of a block comes from, and where it goes.
+#![forbid(unsafe_code)]
+
+use crate::device::memory::Memory;
+use crate::order::track::Track;
+use crate::stream::shared::Shared;
+use std::fmt;
+use std::sync::Arc;
+
+/// A source of blocks. Each file that implements it also has the function that makes its blocks.
+pub(crate) trait BlockSource: fmt::Debug + Send + Sync {
+    /// The device whose calls the block is part of.
+    fn device(&self) -> &Arc<Shared>;
+
+    /// Takes the memory of a block back when its last buffer is dropped. The track has the operations
+    /// that may still use it. Does not wait for them.
+    fn give_back(self: Arc<Self>, memory: Memory, track: Track);
+}

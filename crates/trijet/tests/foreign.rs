@@ -1,0 +1,359 @@
+//! Memory, streams and events of other libraries: ordered like our own, and given back when they are
+//! used no more.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use trijet::memory::Uses;
+use trijet::memory::dlpack::DlManagedTensor;
+use trijet::{Device, ErrorKind, Executor, Fault, FaultKind, HostConfig, Order, Result, Verb};
+
+fn devices(order: Order, faults: Vec<Fault>) -> Vec<Device> {
+    let config = HostConfig {
+        executor: Executor::Virtual(order),
+        devices: 2,
+        faults,
+        ..HostConfig::default()
+    };
+    Device::host(config).expect("a simulation needs no threads")
+}
+
+fn device() -> Device {
+    devices(Order::Greedy, vec![]).remove(0)
+}
+
+/// An owner of some elements that counts its drops.
+struct Owner {
+    elements: Box<[u32]>,
+    drops: Arc<AtomicU32>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.drops.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Owner {
+    fn new(value: u32) -> (Self, Arc<AtomicU32>) {
+        let drops = Arc::<AtomicU32>::default();
+        (Self { elements: vec![value; 64].into(), drops: Arc::clone(&drops) }, drops)
+    }
+
+    fn address(&self) -> u64 {
+        self.elements.as_ptr().expose_provenance() as u64
+    }
+}
+
+/// A buffer over the elements of an owner.
+fn import(device: &Device, owner: Owner) -> Result<trijet::Buffer<u32>> {
+    let (address, len) = (owner.address(), 64);
+    // SAFETY: the elements move with their owner, and no other code reaches them.
+    unsafe { device.from_raw::<u32>(address, len, owner) }
+}
+
+/// In every order: what one stream writes another one reads afterwards.
+#[test]
+fn foreign_memory_is_ordered_like_our_own() -> Result<()> {
+    for seed in 0..200 {
+        let device = devices(Order::Seeded(seed), vec![]).remove(0);
+        let (a, b) = (device.stream()?, device.stream()?);
+        let (owner, _) = Owner::new(1);
+        let mut x = import(&device, owner)?;
+        let mut h = device.pinned::<u32>(64)?;
+        h.write()?.fill(5);
+        a.copy(&h, &mut x)?;
+        let mut back = device.pinned::<u32>(64)?;
+        b.copy(&x, &mut back)?;
+        a.fill_bytes(&mut x, 0)?;
+        assert_eq!(&*back.read()?, &[5; 64], "seed {seed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_owner_is_dropped_when_the_last_operation_is_complete_and_not_before() -> Result<()> {
+    for seed in 0..100 {
+        let device = devices(Order::Seeded(seed), vec![]).remove(0);
+        let stream = device.stream()?;
+        let (owner, drops) = Owner::new(1);
+        let mut x = import(&device, owner)?;
+        stream.fill_bytes(&mut x, 7)?;
+        drop(x);
+        let complete = stream.query()? == trijet::Readiness::Ready;
+        let dropped = drops.load(Ordering::Relaxed) == 1;
+        assert!(complete || !dropped, "seed {seed}: dropped while the fill is pending");
+        stream.synchronize()?;
+        // The next call that waits finds the operations complete.
+        stream.synchronize()?;
+        assert_eq!(drops.load(Ordering::Relaxed), 1, "seed {seed}");
+        device.close()?;
+        assert_eq!(drops.load(Ordering::Relaxed), 1, "seed {seed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_owner_of_unused_memory_is_dropped_with_its_buffer() -> Result<()> {
+    let (owner, drops) = Owner::new(1);
+    drop(import(&device(), owner)?);
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
+/// What a lost device still does to the bytes is unknown.
+#[test]
+fn an_owner_leaks_when_its_device_is_lost() -> Result<()> {
+    let fault = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::Faults };
+    let device = devices(Order::Greedy, vec![fault]).remove(0);
+    let stream = device.stream()?;
+    let (owner, drops) = Owner::new(1);
+    let mut x = import(&device, owner)?;
+    stream.fill_bytes(&mut x, 7)?;
+    stream.synchronize().expect_err("the fill faulted");
+    drop(x);
+    assert_eq!(device.close().map_err(|error| error.kind()), Err(ErrorKind::Launch));
+    assert_eq!(drops.load(Ordering::Relaxed), 0);
+    Ok(())
+}
+
+#[test]
+fn page_locked_memory_of_others_is_read_and_written_by_the_host() -> Result<()> {
+    let device = device();
+    let stream = device.stream()?;
+    let (owner, drops) = Owner::new(4);
+    let address = owner.address();
+    // SAFETY: the elements move with their owner, and no other code reaches them.
+    let mut h = unsafe { device.pinned_from_raw::<u32>(address, 64, owner)? };
+    let mut x = stream.alloc::<u32>(64)?;
+    stream.copy(&h, &mut x)?;
+    h.write()?.fill(0);
+    stream.copy(&x, &mut h)?;
+    assert_eq!(&*h.read()?, &[4; 64]);
+    drop(h);
+    stream.synchronize()?;
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
+#[test]
+fn an_address_that_cannot_hold_the_elements_is_refused() {
+    let device = device();
+    let import = |address, len| {
+        // SAFETY: the call is refused.
+        let refused = unsafe { device.from_raw::<u32>(address, len, ()) };
+        refused.map(|_| ()).expect_err("refused").kind()
+    };
+    assert_eq!(import(0, 4), ErrorKind::InvalidValue, "null");
+    assert_eq!(import(6, 4), ErrorKind::InvalidValue, "not a multiple of 4");
+    assert_eq!(import(64, usize::MAX as _), ErrorKind::InvalidValue, "too long");
+}
+
+/// A stream that came in is the same queue as the one that went out.
+#[test]
+fn a_foreign_stream_keeps_the_order_of_its_other_users() -> Result<()> {
+    for seed in 0..100 {
+        let device = devices(Order::Seeded(seed), vec![]).remove(0);
+        let theirs = device.stream()?;
+        // SAFETY: the stream outlives the other handle, which is dropped first.
+        let ours = unsafe { device.stream_from_raw(theirs.as_raw(), ())? };
+        let (mut x, mut h) = (theirs.alloc::<u8>(64)?, device.pinned::<u8>(64)?);
+        theirs.fill_bytes(&mut x, 1)?;
+        ours.copy(&x, &mut h)?;
+        ours.fill_bytes(&mut x, 2)?;
+        assert_eq!(&*h.read()?, &[1; 64], "seed {seed}");
+        drop(ours);
+        theirs.fill_bytes(&mut x, 3)?;
+        theirs.synchronize()?;
+    }
+    Ok(())
+}
+
+/// A ticket stands for what other code enqueued in the stream, which its lane has not seen.
+#[test]
+fn a_ticket_of_a_foreign_stream_stands_for_the_work_of_others() -> Result<()> {
+    let device = device();
+    let theirs = device.stream()?;
+    // SAFETY: the stream outlives the other handle, which is dropped first.
+    let ours = unsafe { device.stream_from_raw(theirs.as_raw(), ())? };
+    let before = ours.ticket()?;
+    let mut x = theirs.alloc::<u8>(1 << 20)?;
+    theirs.fill_bytes(&mut x, 1)?;
+    let after = ours.ticket()?;
+    assert_eq!(before.query()?, trijet::Readiness::Ready);
+    assert_eq!(after.query()?, trijet::Readiness::NotReady);
+    after.wait()?;
+    assert_eq!(theirs.query()?, trijet::Readiness::Ready);
+    Ok(())
+}
+
+#[test]
+fn the_owner_of_a_stream_is_dropped_after_the_last_buffer_of_the_stream() -> Result<()> {
+    let device = device();
+    let theirs = device.stream()?;
+    let (owner, drops) = Owner::new(0);
+    // SAFETY: `theirs` outlives everything here.
+    let ours = unsafe { device.stream_from_raw(theirs.as_raw(), owner)? };
+    let x = ours.alloc::<u8>(64)?;
+    drop(ours);
+    assert_eq!(drops.load(Ordering::Relaxed), 0, "the buffer is freed in the stream");
+    drop(x);
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+    theirs.synchronize()
+}
+
+#[test]
+fn a_stream_of_another_device_or_of_none_is_refused() -> Result<()> {
+    let devices = devices(Order::Greedy, vec![]);
+    let theirs = devices[1].stream()?;
+    let legacy = devices[0].legacy_stream()?;
+    for raw in [theirs.as_raw(), legacy.as_raw(), std::ptr::without_provenance_mut(0x7777)] {
+        // SAFETY: the call is refused.
+        let refused = unsafe { devices[0].stream_from_raw(raw, ()) };
+        assert_eq!(refused.expect_err("refused").kind(), ErrorKind::InvalidValue, "{raw:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_stream_waits_for_an_event_of_others() -> Result<()> {
+    for seed in 0..100 {
+        let device = devices(Order::Seeded(seed), vec![]).remove(0);
+        let (theirs, ours) = (device.stream()?, device.stream()?);
+        let (mut x, mut h) = (theirs.alloc::<u8>(64)?, device.pinned::<u8>(64)?);
+        // SAFETY: the event below orders the two streams.
+        unsafe { x.order_manually() };
+        ours.wait(&{
+            let allocated = device.event()?;
+            allocated.record(&theirs)?;
+            allocated
+        })?;
+        theirs.fill_bytes(&mut x, 9)?;
+        let event = device.event()?;
+        event.record(&theirs)?;
+        // SAFETY: the event is alive.
+        unsafe { ours.wait_raw(event.as_raw())? };
+        ours.copy(&x, &mut h)?;
+        assert_eq!(&*h.read()?, &[9; 64], "seed {seed}");
+    }
+    Ok(())
+}
+
+/// The host device cannot run it, and the stream goes on.
+#[test]
+fn foreign_work_is_refused_by_the_host_device() -> Result<()> {
+    let device = device();
+    let stream = device.stream()?;
+    let (mut x, y) = (stream.alloc::<u8>(64)?, stream.alloc::<u8>(64)?);
+    let uses = Uses::new().read(&y).write(&mut x);
+    // SAFETY: nothing is enqueued.
+    let refused = unsafe { stream.foreign("gemm", uses, |_| Ok(())) };
+    assert_eq!(refused.expect_err("no GPU").kind(), ErrorKind::NoTwin);
+    stream.fill_bytes(&mut x, 3)?;
+    let mut h = device.pinned::<u8>(64)?;
+    stream.copy(&x, &mut h)?;
+    assert_eq!(&*h.read()?, &[3; 64]);
+    device.close()
+}
+
+#[test]
+fn a_tensor_goes_out_and_comes_in_without_a_copy() -> Result<()> {
+    let device = device();
+    let stream = device.stream()?;
+    let mut x = stream.alloc::<f32>(64)?;
+    stream.fill_bytes(&mut x, 0)?;
+    let address = x.address();
+    let tensor = x.into_dlpack()?;
+    // SAFETY: a live tensor, which is handed over.
+    let back = unsafe { device.from_dlpack::<f32>(tensor)? };
+    assert_eq!((back.address(), back.len()), (address, 64));
+    let mut h = device.pinned::<f32>(64)?;
+    h.write()?.fill(1.0);
+    stream.copy(&back, &mut h)?;
+    assert_eq!(&*h.read()?, &[0.0; 64]);
+    Ok(())
+}
+
+/// A tensor as a framework makes it, with a shape of two dimensions.
+struct Tensor {
+    elements: Vec<f32>,
+    shape: [i64; 2],
+    strides: [i64; 2],
+    given_back: Arc<AtomicU32>,
+}
+
+unsafe extern "C" fn give_back(managed: *mut DlManagedTensor) {
+    // SAFETY: `tensor` made the two boxes, and the consumer calls this once.
+    let managed = unsafe { Box::from_raw(managed) };
+    // SAFETY: as above.
+    let tensor = unsafe { Box::from_raw(managed.manager_ctx.cast::<Tensor>()) };
+    assert_eq!(tensor.elements.len(), 12);
+    tensor.given_back.fetch_add(1, Ordering::Relaxed);
+}
+
+fn tensor(
+    shape: [i64; 2],
+    strides: [i64; 2],
+    edit: impl FnOnce(&mut DlManagedTensor),
+) -> (NonNull<DlManagedTensor>, Arc<AtomicU32>) {
+    use trijet::memory::dlpack::{DlDevice, DlTensor, DlType};
+    let given_back = Arc::<AtomicU32>::default();
+    let elements = (0_u8..12).map(f32::from).collect();
+    let tensor = Tensor { elements, shape, strides, given_back: Arc::clone(&given_back) };
+    let tensor = Box::leak(Box::new(tensor));
+    let mut managed = DlManagedTensor {
+        tensor: DlTensor {
+            data: tensor.elements.as_mut_ptr().cast(),
+            device: DlDevice { device_type: 1, device_id: 0 },
+            ndim: 2,
+            dtype: DlType { code: 2, bits: 32, lanes: 1 },
+            shape: tensor.shape.as_mut_ptr(),
+            strides: tensor.strides.as_mut_ptr(),
+            byte_offset: 0,
+        },
+        manager_ctx: std::ptr::from_mut(tensor).cast(),
+        deleter: Some(give_back),
+    };
+    edit(&mut managed);
+    (NonNull::from(Box::leak(Box::new(managed))), given_back)
+}
+
+#[test]
+fn a_dense_tensor_is_a_buffer_and_is_given_back_once() -> Result<()> {
+    let device = device();
+    let stream = device.stream()?;
+    for (strides, offset) in [([4, 1], 0), ([4, 1], 16)] {
+        let rows = if offset == 0 { 3 } else { 2 };
+        let (tensor, given_back) =
+            tensor([rows, 4], strides, |managed| managed.tensor.byte_offset = offset);
+        // SAFETY: a live tensor, which is handed over.
+        let x = unsafe { device.from_dlpack::<f32>(tensor)? };
+        let mut h = device.pinned::<f32>(x.len())?;
+        stream.copy(&x, &mut h)?;
+        assert_eq!(h.read()?[0], if offset == 0 { 0.0 } else { 4.0 });
+        assert_eq!(h.read()?.len() as i64, rows * 4);
+        drop(x);
+        assert_eq!(given_back.load(Ordering::Relaxed), 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_tensor_that_is_no_buffer_is_refused_and_given_back() {
+    let device = device();
+    let cases: [(&str, [i64; 2], fn(&mut DlManagedTensor)); 6] = [
+        ("transposed", [1, 4], |_| ()),
+        ("of another type", [4, 1], |managed| managed.tensor.dtype.code = 0),
+        ("of another width", [4, 1], |managed| managed.tensor.dtype.bits = 64),
+        ("of vectors", [4, 1], |managed| managed.tensor.dtype.lanes = 4),
+        ("on a GPU", [4, 1], |managed| managed.tensor.device.device_type = 2),
+        ("of negative dimensions", [4, 1], |managed| managed.tensor.ndim = -1),
+    ];
+    for (what, strides, edit) in cases {
+        let (tensor, given_back) = tensor([3, 4], strides, edit);
+        // SAFETY: a live tensor, which is handed over.
+        let refused = unsafe { device.from_dlpack::<f32>(tensor) };
+        assert_eq!(refused.expect_err(what).kind(), ErrorKind::InvalidValue, "{what}");
+        assert_eq!(given_back.load(Ordering::Relaxed), 1, "{what}");
+    }
+}
