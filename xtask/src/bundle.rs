@@ -79,6 +79,9 @@ pub(crate) struct Program {
 impl Program {
     /// Where it lies in the bundle. The folder is its role: `run.sh` goes by it.
     fn place(&self) -> PathBuf {
+        if self.name.ends_with(".so") {
+            return PathBuf::from(&self.name);
+        }
         match self.kind.as_str() {
             "example" => Path::new("examples").join(&self.name),
             "test" if self.name != "oracle" => Path::new("tests").join(&self.name),
@@ -121,7 +124,7 @@ pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result
         let kind = target["kind"][0].as_str();
         // The driver of empty functions is a library that a benchmark opens, and the recorder one
         // that a CUDA driver opens.
-        let library = kind == Some("cdylib");
+        let library = target["crate_types"][0].as_str() == Some("cdylib");
         let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =
             (built.as_str(), target["name"].as_str(), kind)

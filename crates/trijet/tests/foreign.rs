@@ -341,7 +341,8 @@ fn a_dense_tensor_is_a_buffer_and_is_given_back_once() -> Result<()> {
 #[test]
 fn a_tensor_that_is_no_buffer_is_refused_and_given_back() {
     let device = device();
-    let cases: [(&str, [i64; 2], fn(&mut DlManagedTensor)); 6] = [
+    type Edit = fn(&mut DlManagedTensor);
+    let cases: [(&str, [i64; 2], Edit); 6] = [
         ("transposed", [1, 4], |_| ()),
         ("of another type", [4, 1], |managed| managed.tensor.dtype.code = 0),
         ("of another width", [4, 1], |managed| managed.tensor.dtype.bits = 64),

@@ -2,7 +2,9 @@
 //! what becomes of kernels that users bring.
 
 mod conformance;
+mod cublas;
 mod litmus;
+mod pytorch;
 mod times;
 
 use crate::cases::words;

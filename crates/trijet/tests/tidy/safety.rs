@@ -23,19 +23,21 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("lib.rs", Licence::Ancestor, "the crate root"),
     ("device/mod.rs", Licence::Ancestor, "of device/cuda and device/host/mem.rs"),
     ("device/host/mod.rs", Licence::Ancestor, "of device/host/mem.rs"),
-    ("stream/mod.rs", Licence::Ancestor, "of stream/callback.rs"),
-    ("memory/mod.rs", Licence::Ancestor, "of memory/pinned.rs"),
+    ("stream/mod.rs", Licence::Ancestor, "of stream/foreign.rs"),
+    ("memory/mod.rs", Licence::Ancestor, "of memory/pinned.rs and memory/dlpack.rs"),
     ("launch/mod.rs", Licence::Ancestor, "of launch/args.rs"),
     ("kernels/mod.rs", Licence::Ancestor, "of the kernels"),
     ("device/cuda/", Licence::Holds, "the only foreign functions"),
     ("device/host/mem.rs", Licence::Holds, "the host device's bytes"),
     ("device/fork.rs", Licence::Holds, "a handler that the system calls in a child of a fork"),
-    ("stream/callback.rs", Licence::Holds, "a closure passes through a C pointer"),
     ("memory/pinned.rs", Licence::Holds, "page-locked bytes as a slice"),
+    ("memory/dlpack.rs", Licence::Holds, "tensors of other frameworks pass through C pointers"),
     ("launch/args.rs", Licence::Holds, "the argument block of a launch"),
     ("launch/kernel.rs", Licence::Declares, "declaring a kernel is unsafe: its author vouches"),
-    ("stream/", Licence::Declares, "verbs of the Manual mode are unsafe to call"),
-    ("memory/", Licence::Declares, "verbs of the Manual mode are unsafe to call"),
+    ("stream/foreign.rs", Licence::Declares, "what other libraries made is believed"),
+    ("memory/foreign.rs", Licence::Declares, "what other libraries made is believed"),
+    ("memory/foreign_work.rs", Licence::Declares, "what other libraries enqueue is believed"),
+    ("memory/manual.rs", Licence::Declares, "the program orders the memory, and is believed"),
 ];
 
 /// How often one SAFETY comment may be repeated word for word before it is an incantation.
@@ -166,7 +168,7 @@ fn an_ancestor_of_unsafe_code_holds_none() {
 #[test]
 fn a_manual_verb_may_be_declared_unsafe_and_nothing_more() {
     let verb = "pub unsafe fn wait() {}\n";
-    let path = "crates/trijet/src/stream/stream.rs";
+    let path = "crates/trijet/src/memory/manual.rs";
     assert_eq!(lines(&unsafe_code(&File::new(path, verb))), [0; 0]);
     let block = format!("{verb}fn f() {{ unsafe {{ g() }} }}\n");
     assert_eq!(lines(&unsafe_code(&File::new(path, &block))), [2]);

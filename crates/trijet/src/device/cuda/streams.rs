@@ -29,7 +29,7 @@ unsafe extern "C" fn trampoline(data: *mut c_void) {
     let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
     // The layers above hand in closures that report their own panics; this is the last guard
     // before a foreign stack frame.
-    drop(caught(|| run()));
+    drop(caught(&**run));
     drop(caught(|| drop(run)));
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Called {
 impl Called {
     /// Runs it. The floors above hand in closures that tell of their own panics.
     pub(super) fn call(self) {
-        drop(caught(|| (self.run)()));
+        drop(caught(&*self.run));
         drop(caught(|| drop(self)));
     }
 }
