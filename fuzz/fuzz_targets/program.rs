@@ -3,8 +3,8 @@
 
 #[path = "../../crates/trijet/tests/oracle/calls.rs"]
 mod calls;
-#[path = "../../crates/trijet/tests/oracle/checked.rs"]
-mod checked;
+#[path = "../../crates/trijet/tests/oracle/clean.rs"]
+mod clean;
 #[path = "../../crates/trijet/tests/oracle/closure.rs"]
 mod closure;
 #[path = "../../crates/trijet/tests/oracle/draw.rs"]

@@ -5,6 +5,7 @@ pub(crate) mod batches;
 pub(crate) mod copies;
 pub(crate) mod default_streams;
 pub(crate) mod executor;
+mod gate;
 pub(crate) mod host;
 pub(crate) mod ordering;
 pub(crate) mod pageable;
@@ -12,12 +13,12 @@ pub(crate) mod pool;
 pub(crate) mod ready;
 mod reference;
 pub(crate) mod reuse;
+mod transfer;
 
+pub(crate) use gate::Gate;
 pub(crate) use reference::{mix, words};
-use std::sync::mpsc;
-use trijet::device::driver::Clock;
-use trijet::kernels::{MIX, WORK};
-use trijet::{AsView, Buffer, Device, Element, Result, Stream};
+pub(crate) use transfer::{download, upload};
+use trijet::{Device, Result};
 
 /// Hands the list of all cases to a macro that makes tests of them.
 macro_rules! for_each_case {
@@ -117,56 +118,4 @@ pub(crate) fn check(device: Device, case: fn(&Device) -> Result<()>) {
     device.synchronize().expect("nothing failed");
     assert_eq!(device.pool_stats().expect("the device answers").used.0, 0, "memory leaked");
     device.close().expect("no drop had an error to keep");
-}
-
-/// A device buffer that holds `values`.
-pub(crate) fn upload<T: Element>(
-    device: &Device,
-    stream: &Stream,
-    values: &[T],
-) -> Result<Buffer<T>> {
-    let mut staged = device.pinned::<T>(values.len() as u64)?;
-    staged.write()?.copy_from_slice(values);
-    let mut buffer = stream.alloc::<T>(values.len() as u64)?;
-    stream.copy(&staged, &mut buffer)?;
-    Ok(buffer)
-}
-
-/// The values of a buffer or a view, once everything that writes them is complete.
-pub(crate) fn download<R: AsView>(
-    device: &Device,
-    stream: &Stream,
-    source: &R,
-) -> Result<Vec<R::Element>> {
-    let mut landed = device.pinned::<R::Element>(source.as_view().len())?;
-    stream.copy(source, &mut landed)?;
-    Ok(landed.read()?.to_vec())
-}
-
-/// Holds a stream back until it is opened or dropped. One at a time: host functions may be
-/// serialised (law A28).
-///
-/// With real time it is a host function that waits. In the virtual executor whoever waits for the
-/// device runs its host functions, so one that waits for that thread would never end; there the
-/// model says that host functions take long.
-pub(crate) struct Gate(Option<mpsc::Sender<()>>);
-
-impl Gate {
-    pub(crate) fn on(device: &Device, stream: &Stream) -> Result<Self> {
-        // Law A42: loading a kernel later would wait for the gate.
-        device.load(&MIX)?;
-        device.load(&WORK)?;
-        if device.info().clock == Clock::Model {
-            stream.host_fn(|| ())?;
-            return Ok(Self(None));
-        }
-        let (send, receive) = mpsc::channel();
-        // A gate that is dropped is open.
-        stream.host_fn(move || receive.recv().unwrap_or(()))?;
-        Ok(Self(Some(send)))
-    }
-
-    pub(crate) fn open(self) {
-        drop(self.0);
-    }
 }

@@ -4,25 +4,19 @@
 //! the last uses only. They must agree on whether a block races, on the first call that shows it,
 //! and the checker's pair must be one that the judge finds without order.
 
-use crate::closure::uses;
+use crate::clean::options;
+use crate::closure::{Use, uses};
 use crate::draw::draw;
 use crate::explore::{Tally, close, exhausted, explore, seeded};
 use crate::ledger::history;
 use crate::program::Program;
 use crate::run::run;
-use crate::switches::{Switch, on};
+use crate::seeds::asked_or;
 use crate::verdict::{Orders, Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
 use trijet::base::ledger::{Op, OpKind, Outcome, Waited};
 use trijet::base::prng::Prng;
-use trijet::check::{Checker, Class, Finding, Options, Severity, Threads, check_with};
-
-/// How the checker is asked. It knows what the judge knows: nothing of how threads start and end,
-/// or as much as the record of a program shows whose phases are started by one thread.
-fn options() -> Options {
-    let threads = if on(Switch::Apart) { Threads::Apart } else { Threads::OneStartsAll };
-    Options { threads, ..Options::default() }
-}
+use trijet::check::{Checker, Finding, Options, Severity, check_with};
 
 /// The record of a run, without the wait of that number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
@@ -62,7 +56,7 @@ fn races_of_the_judge(ops: &[Op]) -> Races {
         number.parse().expect("a number")
     };
     let orders = Orders::new(&history);
-    let mut blocks: BTreeMap<u64, Vec<(usize, crate::closure::Use)>> = BTreeMap::new();
+    let mut blocks: BTreeMap<u64, Vec<(usize, Use)>> = BTreeMap::new();
     for call in 0..history.calls.len() {
         for used in uses(&history, call) {
             blocks.entry(used.access.block).or_default().push((call, used));
@@ -160,25 +154,9 @@ fn plain(programs: u64, runs: u64) -> Tally {
     Tally { programs, runs, ..Tally::default() }
 }
 
-/// The checker finds nothing in the record of a program that is ordered.
-pub(crate) fn finds_nothing(ops: &[Op]) -> Result<(), String> {
-    let options = options();
-    let verdict = check_with(ops, options);
-    // Programs wait for events before their first record, and use one event in several threads;
-    // nothing else is remarked on.
-    let is_usual = |found: &&Finding| {
-        found.class == Class::WaitUnrecorded || found.class.code() == "SYNC/EVENT-UNORDERED"
-    };
-    let remarks = verdict.findings.iter().filter(|found| !is_usual(found));
-    if remarks.count() > 0 {
-        return Err(format!("the checker finds what the judge does not:\n{verdict}"));
-    }
-    Ok(())
-}
-
 #[test]
 fn the_checker_agrees_with_the_judge_when_a_wait_is_left_out() {
-    let (seeds, workers) = crate::asked_or(0..200);
+    let (seeds, workers) = asked_or(0..200);
     let judged = explore(seeds.clone(), workers, &|program, seed| {
         let program = &Program { refusals: Vec::new(), ..program.clone() };
         let devices = seeded(program, seed);
@@ -207,7 +185,7 @@ fn orders(op: &Op) -> bool {
 
 #[test]
 fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_record() {
-    let (seeds, workers) = crate::asked_or(0..600);
+    let (seeds, workers) = asked_or(0..600);
     let judged = explore(seeds.clone(), workers, &|program, seed| {
         let whole = record(program, seed, None)?;
         let mut prng = Prng::new(seed);
@@ -267,7 +245,7 @@ fn a_program_repeated_many_times_is_judged_like_one() {
         pairs.map(numbers).collect::<Vec<_>>()
     };
     let mut raced = false;
-    for seed in crate::asked_or(0..30).0 {
+    for seed in asked_or(0..30).0 {
         let options = options();
         let ops =
             record(&draw(seed), seed, None).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
@@ -287,5 +265,5 @@ fn a_program_repeated_many_times_is_judged_like_one() {
         assert_eq!(seen(checker, rounds * ops.len() as u64), alone, "seed {seed}");
         raced |= !alone.is_empty();
     }
-    assert!(raced || crate::asked_or(0..30).0.count() < 30, "no damaged record raced");
+    assert!(raced || asked_or(0..30).0.count() < 30, "no damaged record raced");
 }

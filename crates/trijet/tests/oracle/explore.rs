@@ -1,6 +1,6 @@
 //! Runs many programs, compares their bytes with the serial run and has their records judged.
 
-use crate::checked::finds_nothing;
+use crate::clean::finds_nothing;
 use crate::draw::draw;
 use crate::ledger::history;
 use crate::program::{Phase, Program};

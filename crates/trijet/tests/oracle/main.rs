@@ -9,6 +9,7 @@
 
 mod calls;
 mod checked;
+mod clean;
 mod closure;
 mod draw;
 mod explore;
@@ -23,6 +24,7 @@ mod reference;
 mod replay;
 mod run;
 mod search;
+mod seeds;
 mod serial;
 mod shrink;
 mod switches;
@@ -34,23 +36,8 @@ mod verdict;
 use explore::{Tally, close, computed, examine, explore, open, seeded};
 use program::Program;
 use run::run;
-use std::ops::Range;
+use seeds::asked_or;
 use trijet::Executor;
-
-/// The seeds of a test and how many threads share them, or what was asked for, by one thread:
-/// whoever asks decides how many processes there are.
-fn asked_or(all: Range<u64>) -> (Range<u64>, usize) {
-    let Ok(asked) = std::env::var("TRIJET_SEEDS") else {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        return (all, cores);
-    };
-    let number = |text: &str| text.parse::<u64>().expect("TRIJET_SEEDS is 7 or 0..100");
-    let seeds = match asked.split_once("..") {
-        Some((start, end)) => number(start)..number(end),
-        None => number(&asked)..number(&asked) + 1,
-    };
-    (seeds, 1)
-}
 
 fn kept() -> Vec<Program> {
     let parse = |text: &&str| text::parse(text).unwrap_or_else(|why| panic!("{why}: {text}"));

@@ -107,34 +107,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         ],
         "to be split",
     ),
-    (
-        "crates/trijet/tests/cases/",
-        &[
-            "batches.rs",
-            "copies.rs",
-            "default_streams.rs",
-            "host.rs",
-            "mod.rs",
-            "ordering.rs",
-            "pageable.rs",
-            "pool.rs",
-            "ready.rs",
-            "reuse.rs",
-        ],
-        "to be split",
-    ),
-    (
-        "",
-        &[
-            "crates/trijet/tests/oracle/checked.rs",
-            "crates/trijet/tests/oracle/explore.rs",
-            "crates/trijet/tests/oracle/fuzzed.rs",
-            "crates/trijet/tests/oracle/main.rs",
-            "crates/trijet/tests/oracle/search.rs",
-            "fuzz/fuzz_targets/program.rs",
-        ],
-        "to be split",
-    ),
 ];
 
 /// The imports of each file: the imported file, and the offset of the first import of it.
