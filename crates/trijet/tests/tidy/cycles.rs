@@ -33,7 +33,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         ],
         "to be split",
     ),
-    ("crates/trijet/src/base/", &["dag.rs", "dag/build.rs"], "to be split"),
     (
         "crates/trijet/src/check/",
         &[

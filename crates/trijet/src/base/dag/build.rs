@@ -1,7 +1,7 @@
 //! Reading a ledger into the graph: one pass over the records, then the edges sorted to their ends.
 #![forbid(unsafe_code)]
 
-use super::{Dag, Edge, Kernels, Moment, Node};
+use super::graph::{Dag, Edge, Kernels, Moment, Node};
 use crate::base::clocks::Clocks;
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
@@ -327,7 +327,28 @@ impl Builder<'_> {
     }
 }
 
-pub(super) fn build(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Dag {
+impl Dag {
+    /// The graph of `ops`, in the order of the ledger, with times from ready to end.
+    #[must_use]
+    pub fn new(ops: &[Op], kernels: Kernels) -> Self {
+        Self::with_clocks(ops, kernels, Clocks::ReadyToEnd)
+    }
+
+    /// The same with times that mean something else.
+    ///
+    /// ```
+    /// use trijet::base::dag::{Dag, Kernels};
+    /// use trijet::trace::file::TimeSource;
+    /// let dag = Dag::with_clocks(&[], Kernels::Several, TimeSource::Activity.clocks());
+    /// assert!(dag.order().is_empty());
+    /// ```
+    #[must_use]
+    pub fn with_clocks(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Self {
+        build(ops, kernels, clocks)
+    }
+}
+
+fn build(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Dag {
     let engines = engines(ops, kernels);
     let mut builder = Builder {
         ops,
