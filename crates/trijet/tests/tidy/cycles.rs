@@ -88,11 +88,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         "to be split",
     ),
     (
-        "crates/trijet/src/kernels/",
-        &["median/histogram.rs", "median/host.rs", "median/mod.rs", "median/plan.rs"],
-        "to be split",
-    ),
-    (
         "crates/trijet/src/trace/",
         &[
             "html.rs",

@@ -8,7 +8,7 @@
 //! Imports: none.
 #![forbid(unsafe_code)]
 
-use super::host::Pixel;
+use super::pixel::Pixel;
 
 /// Counts summed at a time inside a block.
 const GROUP: usize = 16;

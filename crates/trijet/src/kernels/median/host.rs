@@ -10,49 +10,12 @@
 
 use std::ops::Range;
 
-use super::RADIUS_MAX;
 use super::histogram::Histogram;
+use super::pixel::Pixel;
+use super::plan::RADIUS_MAX;
 
 /// Rows of the largest window.
 const SIDE_MAX: usize = 2 * RADIUS_MAX as usize + 1;
-
-/// A pixel of 8 or 16 bits.
-pub(crate) trait Pixel: Copy + Ord + Default {
-    /// Bits of a pixel.
-    const BITS: u32;
-
-    /// The value as an index below `1 << BITS`.
-    fn bin(self) -> usize;
-
-    /// The pixel whose [`bin`](Self::bin) is `bin`.
-    fn from_bin(bin: usize) -> Self;
-}
-
-impl Pixel for u8 {
-    const BITS: u32 = 8;
-
-    fn bin(self) -> usize {
-        usize::from(self)
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "a bin is below 1 << BITS")]
-    fn from_bin(bin: usize) -> Self {
-        bin as Self
-    }
-}
-
-impl Pixel for u16 {
-    const BITS: u32 = 16;
-
-    fn bin(self) -> usize {
-        usize::from(self)
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "a bin is below 1 << BITS")]
-    fn from_bin(bin: usize) -> Self {
-        bin as Self
-    }
-}
 
 /// A stack of images and the part of it that an input slice holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 
 mod histogram;
 pub(crate) mod host;
+mod pixel;
 pub(crate) mod plan;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -15,14 +16,13 @@ use crate::device::twin::{Cost, Tile, Twin, scalar};
 use crate::launch::{Code, Exactness, Grid, In, Kernel, KernelSpec, Out, Shape};
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::{Device, Stream};
-use host::{Geometry, Pixel};
+use host::Geometry;
+use pixel::Pixel;
+pub use plan::RADIUS_MAX;
 use std::borrow::Cow;
 
 /// The device code, generated from `median.cu`.
 pub(crate) const PTX: &str = include_str!("median.ptx");
-
-/// The largest radius of the filter, in pixels.
-pub const RADIUS_MAX: u32 = 7;
 
 /// Output rows of one tile of the twin.
 const TILE_ROWS: u64 = 16;

@@ -7,7 +7,8 @@
 //! Imports: none.
 #![forbid(unsafe_code)]
 
-use super::RADIUS_MAX;
+/// The largest radius of the filter, in pixels.
+pub const RADIUS_MAX: u32 = 7;
 
 /// Rows of a tile, `TILE_ROWS` in `median.cu`.
 const TILE_ROWS: u64 = 32;
