@@ -9,15 +9,17 @@
 mod bars;
 mod data;
 mod hazards;
+mod look;
+mod markup;
+mod page;
 mod sections;
 mod still;
 
+pub use page::{HazardNote, Page};
+
 use crate::base::dag::Node;
-use crate::base::ledger::Op;
-use crate::trace::bubble::Cause;
-use crate::trace::critical::Category;
 use crate::trace::summary::Summary;
-use std::borrow::Cow;
+use markup::escaped;
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/page.css");
@@ -28,38 +30,6 @@ const SCRIPTS: [&str; 4] = [
     include_str!("html/words.js"),
     include_str!("html/page.js"),
 ];
-
-/// A finding of the checker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HazardNote {
-    /// The finding, in full.
-    pub text: String,
-    /// The index of the first operation, if there are two.
-    pub first: Option<usize>,
-    /// The index of the other one, which the missing edge would lead to.
-    pub second: usize,
-}
-
-/// What a page says. Sections without content say that there is none.
-///
-/// ```
-/// use trijet::trace::html::Page;
-/// let page = Page { title: "a <run>".into(), ..Page::default() };
-/// assert!(page.render().contains("<title>a &lt;run&gt;</title>"));
-/// ```
-#[derive(Debug, Clone, Default)]
-pub struct Page<'a> {
-    /// The title.
-    pub title: String,
-    /// The figures; `None` when nobody computed them.
-    pub summary: Option<Summary>,
-    /// Findings, when somebody looked for any; how many of them are hazards says the summary.
-    pub hazards: Vec<HazardNote>,
-    /// Where it comes from: names and values.
-    pub provenance: Vec<(String, String)>,
-    /// The record, with the times that the summary is about.
-    pub ops: Cow<'a, [Op]>,
-}
 
 impl Page<'_> {
     /// The page.
@@ -111,79 +81,6 @@ fn named_by(summary: &Summary) -> Vec<usize> {
     let path = summary.critical.nodes().into_iter().map(Node::op);
     let last_slack = summary.slack.len().checked_sub(1);
     gaps.chain(losses).chain(lints).chain(path).chain(last_slack).collect()
-}
-
-/// Text that may stand between tags and in quoted attributes.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // HTML has no way to write these.
-            '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}' => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-/// How a time looks: a class of `page.css`, which `draw.js` knows too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    Busy,
-    Exposed,
-    Fill,
-    Drain,
-    Waiting,
-    Host,
-    Launch,
-    Other,
-}
-
-impl Look {
-    fn of(cause: Cause) -> Self {
-        match cause {
-            Cause::Fill => Self::Fill,
-            Cause::Drain => Self::Drain,
-            Cause::HostLate(_) => Self::Host,
-            Cause::Dependency(_) => Self::Waiting,
-            Cause::Launch => Self::Launch,
-            Cause::Resource | Cause::Unknown => Self::Other,
-        }
-    }
-
-    fn of_path(category: Category) -> Self {
-        match category {
-            Category::Engine(_) => Self::Busy,
-            Category::Enqueue
-            | Category::Sync
-            | Category::Alloc
-            | Category::Copy
-            | Category::Load
-            | Category::User => Self::Host,
-            Category::Launch => Self::Launch,
-            Category::Unknown => Self::Other,
-            Category::Start => Self::Fill,
-            Category::Tail => Self::Drain,
-        }
-    }
-
-    fn class(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Exposed => "exposed",
-            Self::Fill => "fill",
-            Self::Drain => "drain",
-            Self::Waiting => "waiting",
-            Self::Host => "host",
-            Self::Launch => "launch",
-            Self::Other => "other",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,40 +8,17 @@
 //! against a limit, and what contradicts itself is refused with its place in the file.
 #![forbid(unsafe_code)]
 
+mod format;
 mod read;
 mod write;
 
+pub use format::{NAME_BYTES_MAX, NAMES_MAX};
 pub use read::read;
 pub use write::{activity, context, end, header, name, stream, trouble};
 
-/// The first bytes of a header's payload.
-const MAGIC: [u8; 8] = *b"TRJTRACE";
-/// What a reader must know to read a file.
-const VERSION: u32 = 1;
-
-/// Bytes of a name that are kept; templates make names of any length.
-pub const NAME_BYTES_MAX: usize = 4096;
-/// Names that one recording may have. The recorder stops naming there, the reader refuses more.
-pub const NAMES_MAX: usize = 1 << 20;
-/// Activities that a reader takes, of all recordings in a file: some 2 GiB of memory.
-const ACTIVITIES_MAX: u64 = 1 << 25;
-/// Contexts, streams, troubles and recordings that a reader takes, each.
-const OTHERS_MAX: usize = 1 << 16;
-
-/// Tags and the lengths of their payloads; a text has any length up to its limit.
-const HEADER: (u8, usize) = (1, 32);
-const NAME: u8 = 2;
-const CONTEXT: (u8, usize) = (3, 12);
-const STREAM: (u8, usize) = (4, 12);
-const ACTIVITY: (u8, usize) = (5, 56);
-const TROUBLE: u8 = 6;
-const END: (u8, usize) = (7, 48);
-
-/// Stands for no name.
-const NO_NAME: u32 = u32::MAX;
-
 #[cfg(test)]
 mod tests {
+    use super::format::ACTIVITY;
     use super::*;
     use crate::base::ledger::StreamClass;
     use crate::base::prng::Prng;

@@ -87,20 +87,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         ],
         "to be split",
     ),
-    (
-        "crates/trijet/src/trace/",
-        &[
-            "html.rs",
-            "html/bars.rs",
-            "html/data.rs",
-            "html/hazards.rs",
-            "html/sections.rs",
-            "html/still.rs",
-            "raw.rs",
-            "raw/read.rs",
-        ],
-        "to be split",
-    ),
 ];
 
 /// The imports of each file: the imported file, and the offset of the first import of it.

@@ -1,8 +1,9 @@
 //! A bar for each engine, and one for the critical path: busy, exposed, idle by cause.
 #![forbid(unsafe_code)]
 
-use super::sections::none;
-use super::{Look, Page, escaped};
+use super::look::Look;
+use super::markup::{escaped, none, percent, share};
+use super::page::Page;
 use crate::base::units::Nanos;
 use crate::trace::summary::{EngineSummary, Summary};
 use std::fmt::Write;
@@ -15,19 +16,6 @@ struct Part {
     look: Look,
     label: String,
     time: Nanos,
-}
-
-/// A part of a whole in thousandths.
-fn share(part: Nanos, whole: u64) -> u64 {
-    u64::try_from(u128::from(part.0) * 1000 / u128::from(whole.max(1))).unwrap_or(1000)
-}
-
-pub(super) fn percent(thousandths: u64) -> String {
-    format!("{}.{} %", thousandths / 10, thousandths % 10)
-}
-
-pub(super) fn share_of(part: Nanos, whole: Nanos) -> String {
-    percent(share(part, whole.0))
 }
 
 /// The parts of an engine's time: they sum to the window.

@@ -5,7 +5,8 @@
 
 use super::super::json::string;
 use super::super::tracks::{self, Shows, Track, kind_name, span, track_name};
-use super::{Look, Page};
+use super::look::Look;
+use super::page::Page;
 use crate::base::ledger::{Declared, Op};
 use crate::trace::bubble::Cause;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The findings of the checker: the text, and the two operations with the edge that is missing.
 #![forbid(unsafe_code)]
 
-use super::sections::none;
-use super::{HazardNote, Page, escaped};
+use super::markup::{escaped, none};
+use super::page::{HazardNote, Page};
 use crate::base::ledger::Op;
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! The parts of the page that are lists of text.
 #![forbid(unsafe_code)]
 
-use super::bars::share_of;
-use super::{Page, escaped};
+use super::markup::{escaped, none, share_of};
+use super::page::Page;
 use crate::trace::summary::named;
 use std::fmt::Write;
 
@@ -14,10 +14,6 @@ pub(super) fn verdict(page: &Page<'_>) -> String {
         None => none("Nobody judged this run."),
         Some(summary) => format!("<p id=\"verdict\">{}</p>", escaped(&summary.verdict())),
     }
-}
-
-pub(super) fn none(words: &str) -> String {
-    format!("<p class=\"none\">{words}</p>")
 }
 
 /// What the limiting engine lost, with the operations that came late.

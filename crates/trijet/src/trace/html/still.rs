@@ -3,7 +3,8 @@
 
 use super::super::timeline::extent;
 use super::super::tracks::{Shows, span, track_name, tracks};
-use super::{Page, escaped};
+use super::markup::escaped;
+use super::page::Page;
 use crate::base::ledger::Op;
 use crate::base::units::Nanos;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::super::tracks::samples::op;
 use super::*;
 use crate::base::dag::{Dag, Kernels};
-use crate::base::ledger::{Engine, OpKind};
+use crate::base::ledger::{Engine, Op, OpKind};
 use crate::base::lint::{Lint, Rule};
 use crate::base::units::Nanos;
 use crate::trace::summary::{Settings, summarize};

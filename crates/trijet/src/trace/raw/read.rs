@@ -1,7 +1,7 @@
 //! Reading records of strangers.
 #![forbid(unsafe_code)]
 
-use super::{
+use super::format::{
     ACTIVITIES_MAX, ACTIVITY, CONTEXT, END, HEADER, MAGIC, NAME, NAME_BYTES_MAX, NAMES_MAX,
     NO_NAME, OTHERS_MAX, STREAM, TROUBLE, VERSION,
 };

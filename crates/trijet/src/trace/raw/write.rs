@@ -1,7 +1,7 @@
 //! Appending records. Nothing is allocated but the growth of the vector, which a recorder keeps.
 #![forbid(unsafe_code)]
 
-use super::{
+use super::format::{
     ACTIVITY, CONTEXT, END, HEADER, MAGIC, NAME, NAME_BYTES_MAX, NO_NAME, STREAM, TROUBLE, VERSION,
 };
 use crate::base::ledger::StreamClass;

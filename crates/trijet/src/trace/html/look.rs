@@ -1,0 +1,60 @@
+//! The colours of times.
+#![forbid(unsafe_code)]
+
+use crate::trace::bubble::Cause;
+use crate::trace::critical::Category;
+
+/// How a time looks: a class of `page.css`, which `draw.js` knows too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Busy,
+    Exposed,
+    Fill,
+    Drain,
+    Waiting,
+    Host,
+    Launch,
+    Other,
+}
+
+impl Look {
+    pub(super) fn of(cause: Cause) -> Self {
+        match cause {
+            Cause::Fill => Self::Fill,
+            Cause::Drain => Self::Drain,
+            Cause::HostLate(_) => Self::Host,
+            Cause::Dependency(_) => Self::Waiting,
+            Cause::Launch => Self::Launch,
+            Cause::Resource | Cause::Unknown => Self::Other,
+        }
+    }
+
+    pub(super) fn of_path(category: Category) -> Self {
+        match category {
+            Category::Engine(_) => Self::Busy,
+            Category::Enqueue
+            | Category::Sync
+            | Category::Alloc
+            | Category::Copy
+            | Category::Load
+            | Category::User => Self::Host,
+            Category::Launch => Self::Launch,
+            Category::Unknown => Self::Other,
+            Category::Start => Self::Fill,
+            Category::Tail => Self::Drain,
+        }
+    }
+
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Exposed => "exposed",
+            Self::Fill => "fill",
+            Self::Drain => "drain",
+            Self::Waiting => "waiting",
+            Self::Host => "host",
+            Self::Launch => "launch",
+            Self::Other => "other",
+        }
+    }
+}

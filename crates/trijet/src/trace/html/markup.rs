@@ -1,0 +1,40 @@
+//! Text and figures as the page has them.
+#![forbid(unsafe_code)]
+
+use crate::base::units::Nanos;
+
+/// Text that may stand between tags and in quoted attributes.
+pub(super) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // HTML has no way to write these.
+            '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}' => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A part of a whole in thousandths.
+pub(super) fn share(part: Nanos, whole: u64) -> u64 {
+    u64::try_from(u128::from(part.0) * 1000 / u128::from(whole.max(1))).unwrap_or(1000)
+}
+
+pub(super) fn percent(thousandths: u64) -> String {
+    format!("{}.{} %", thousandths / 10, thousandths % 10)
+}
+
+pub(super) fn share_of(part: Nanos, whole: Nanos) -> String {
+    percent(share(part, whole.0))
+}
+
+/// A section without content.
+pub(super) fn none(words: &str) -> String {
+    format!("<p class=\"none\">{words}</p>")
+}
