@@ -1,8 +1,9 @@
 //! Copies that cost more than their bytes.
 #![forbid(unsafe_code)]
 
-use super::{LOOP_MIN, Lint, Rule, Run};
+use super::run::{LOOP_MIN, Run};
 use crate::base::ledger::{Engine, Op, OpKind, Place};
+use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::{Bytes, Nanos};
 use std::collections::BTreeMap;

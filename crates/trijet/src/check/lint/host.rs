@@ -1,8 +1,9 @@
 //! A host that does not keep up.
 #![forbid(unsafe_code)]
 
-use super::{LOOP_MIN, Lint, Rule, Run};
+use super::run::{LOOP_MIN, Run};
 use crate::base::ledger::{OpKind, Outcome, Waited};
+use crate::base::lint::{Lint, Rule};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use std::collections::HashMap;

@@ -1,8 +1,9 @@
 //! Memory and kernels that are had at the wrong time.
 #![forbid(unsafe_code)]
 
-use super::{LOOP_MIN, Lint, Rule, Run};
+use super::run::{LOOP_MIN, Run};
 use crate::base::ledger::{HostCall, OpKind};
+use crate::base::lint::{Lint, Rule};
 
 /// Memory that belongs to no stream, allocated and freed in a loop.
 ///

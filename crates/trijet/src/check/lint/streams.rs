@@ -1,10 +1,11 @@
 //! Streams that hold each other up, or that are too many.
 #![forbid(unsafe_code)]
 
-use super::{Lint, Rule, Run};
+use super::run::Run;
 use crate::base::dag::{Edge, Node};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::{Asked, Op, OpKind, StreamClass};
+use crate::base::lint::{Lint, Rule};
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, HashMap};
