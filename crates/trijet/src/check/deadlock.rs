@@ -3,7 +3,6 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::about;
 use super::explain::{Context, find};
 use super::hazard::{Class, Finding, Party};
 use super::order::{Actor, Hop, Stuck};
@@ -15,7 +14,7 @@ impl Context<'_> {
         let hop = stuck.hops.first()?;
         let class = if stuck.first.is_some() { Class::DeadlockRisk } else { Class::Deadlock };
         let second = find(self.parties, hop.answer)?.clone();
-        let mut finding = about(class, second, Vec::new());
+        let mut finding = Finding::new(class, second, Vec::new());
         finding.first = Some(find(self.parties, hop.need.op)?.clone());
         match stuck.first {
             Some(first) => self.risky(hop, first, &mut finding),
@@ -121,7 +120,7 @@ impl Context<'_> {
     fn actor(&self, by: Actor) -> String {
         match by {
             Actor::Thread(thread) => {
-                let thread = self.order.threads.get(thread);
+                let thread = self.order.thread(thread);
                 thread
                     .map_or_else(|| "a thread".to_owned(), |thread| format!("thread {}", thread.id))
             }

@@ -3,17 +3,17 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::explain::find;
+use super::explain::{Context, find};
+use super::hazard::{Class, Finding, Party};
 use super::order::Doubt;
-use super::{Checker, Class, about};
 
-impl Checker {
-    /// Law A45.
-    pub(super) fn doubt(&mut self, doubt: Doubt) {
-        let Some(first) = find(&self.parties, doubt.first).cloned() else { return };
-        let mut finding = about(Class::EventUnordered, self.this(), vec!["A45"]);
+impl Context<'_> {
+    /// Law A45. `second` is the record at hand.
+    pub(super) fn doubt(&self, second: Party, doubt: Doubt) -> Option<Finding> {
+        let first = find(self.parties, doubt.first)?.clone();
+        let mut finding = Finding::new(Class::EventUnordered, second, vec!["A45"]);
         let (one, other) = (first.thread, finding.second.thread);
-        let event = self.options.names.event(doubt.event);
+        let event = self.names.event(doubt.event);
         finding.known = format!(
             "nothing orders thread {other} after #{} of thread {one}: what {event} stands for is up \
              to the timing of the host",
@@ -24,15 +24,16 @@ impl Checker {
              signal, or use one event for each hand-over"
         );
         finding.first = Some(first);
-        self.add(finding);
+        Some(finding)
     }
 
-    /// Law A5.
-    pub(super) fn wait_for_nothing(&mut self, index: u64, event: u64) {
-        let mut finding = about(Class::WaitUnrecorded, self.this(), vec!["A5"]);
-        let event = self.options.names.event(event);
+    /// Law A5. `wait` is the record at hand.
+    pub(super) fn wait_for_nothing(&self, wait: Party, event: u64) -> Finding {
+        let index = wait.op;
+        let mut finding = Finding::new(Class::WaitUnrecorded, wait, vec!["A5"]);
+        let event = self.names.event(event);
         finding.known = format!("{event} stood for nothing at #{index}, so this is no wait");
         finding.fix = format!("move the record of {event} before the wait");
-        self.add(finding);
+        finding
     }
 }

@@ -4,9 +4,9 @@
 #![forbid(unsafe_code)]
 
 use super::hazard::{Class, Conflict, Party};
+use super::names::Names;
+use super::options::{Options, Threads};
 use super::order::{Moment, Order, Owner, Seen, Stamp, Step, Thread};
-use super::report::Names;
-use super::{Options, Threads};
 use crate::base::ledger::{OpKind, Place, StreamClass};
 
 /// Everything an explanation may look at.
@@ -118,7 +118,7 @@ impl Context<'_> {
     fn between_streams(&self, pair: &Pair<'_>) -> Explained {
         let Pair { first, second, at, step, .. } = pair;
         let (a, b) = (self.names.stream(first), self.names.stream(second));
-        let lane = step.lane.and_then(|lane| self.order.lanes.get(lane));
+        let lane = step.lane.and_then(|lane| self.order.lane(lane));
         let waits = lane.map_or(&[][..], |lane| &lane.waits);
         let reached = self.reached(pair);
         let mut fix = format!(
@@ -201,9 +201,10 @@ impl Context<'_> {
     fn host_after_stream(&self, pair: &Pair<'_>) -> Explained {
         let Pair { first, second, at, step, .. } = pair;
         let (stream, reached) = (self.names.stream(first), self.reached(pair));
-        let thread = &self.order.threads[step.thread];
+        let thread = self.order.thread(step.thread);
         let mut rules = vec!["A16"];
-        let mut known = match (cause(&thread.waits, *at), self.order.knower(*at)) {
+        let waits = thread.map_or(&[][..], |thread| &thread.waits);
+        let mut known = match (cause(waits, *at), self.order.knower(*at)) {
             (_, Some(other)) => {
                 rules.push("A11");
                 format!(
@@ -227,7 +228,8 @@ impl Context<'_> {
                 format!("thread {} has waited for {stream} only up to pos {reached}", second.thread)
             }
         };
-        if let Some(query) = thread.pending.filter(|query| *query > first.op) {
+        let pending = thread.and_then(|thread| thread.pending);
+        if let Some(query) = pending.filter(|query| *query > first.op) {
             rules.push("A8");
             known += &format!("; what found work pending ({}) orders nothing", self.place(query));
         }

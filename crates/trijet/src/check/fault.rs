@@ -5,42 +5,50 @@
 #![forbid(unsafe_code)]
 
 use super::explain::{Context, find};
-use super::hazard::{Finding, Party};
-use super::{Checker, Class, about};
+use super::hazard::{Class, Finding, Party};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::Op;
 
 /// Host functions that a finding lists.
 const LISTED_MAX: usize = 3;
 
-impl Checker {
-    /// Law A40: the context is lost.
-    pub(super) fn fault(&mut self, op: &Op, thread: usize, culprit: Option<Position>) {
-        if self.culprit.is_some() {
-            return;
-        }
-        let mut finding = about(Class::Sticky, self.this(), vec!["A40"]);
-        let found = self
-            .parties
-            .iter()
-            .find(|party| Some(party.position) == culprit && party.kind.is_work());
-        let first = found.map_or(self.verdict.ops, |party| party.op);
-        let later = self.parties.iter().filter(|party| party.op > first && party.kind.is_work());
-        self.verdict.poisoned = later.count() as u64;
-        self.culprit = Some(first);
+/// The loss of a context.
+pub(super) struct Fault {
+    pub(super) finding: Finding,
+    /// The operation that failed, if it is remembered.
+    pub(super) first: Option<u64>,
+    /// The operations after it.
+    pub(super) poisoned: u64,
+}
+
+impl Context<'_> {
+    /// Law A40: `this`, the record at hand, reported the loss to the thread.
+    pub(super) fn fault(
+        &self,
+        this: Party,
+        op: &Op,
+        thread: usize,
+        culprit: Option<Position>,
+    ) -> Fault {
+        let mut finding = Finding::new(Class::Sticky, this, vec!["A40"]);
+        let mut work = self.parties.iter().filter(|party| party.kind.is_work());
+        let found = work.find(|party| Some(party.position) == culprit);
+        let first = found.map(|party| party.op);
+        let is_later =
+            |party: &&Party| first.is_some_and(|first| party.op > first) && party.kind.is_work();
+        let poisoned = self.parties.iter().filter(is_later).count() as u64;
         finding.first = found.cloned();
         finding.known = match (&finding.first, culprit) {
             (Some(first), _) => format!(
-                "{} failed; {} later operations are poisoned, whatever they report",
-                self.context().called(first),
-                self.verdict.poisoned
+                "{} failed; {poisoned} later operations are poisoned, whatever they report",
+                self.called(first)
             ),
             (None, Some(at)) => format!("{at} failed, which is not remembered any more"),
             (None, None) => self.suspects(op, thread),
         };
         self.never_run(&mut finding);
         finding.fix = "repair the first culprit; nothing after it means anything".to_owned();
-        self.add(finding);
+        Fault { finding, first, poisoned }
     }
 
     /// Per stream the earliest operation that is not known to be complete.
@@ -63,11 +71,11 @@ impl Checker {
             party.kind.is_work() && party.position.lane == lane && party.position.seq > known
         };
         let open = self.parties.iter().filter(is_open).min_by_key(|party| party.position.seq);
-        let name = |party: &Party| self.options.names.stream(party);
+        let name = |party: &Party| self.names.stream(party);
         match open.filter(|party| party.position.seq == known + 1) {
-            Some(first) => format!("{} on {}", self.context().called(first), name(first)),
+            Some(first) => format!("{} on {}", self.called(first), name(first)),
             None => {
-                let stream = open.map_or_else(|| self.options.names.lane(lane), name);
+                let stream = open.map_or_else(|| self.names.lane(lane), name);
                 format!("what follows pos {known} on {stream}")
             }
         }
@@ -76,9 +84,8 @@ impl Checker {
     /// Law A29: host functions that have not begun are never called.
     fn never_run(&self, finding: &mut Finding) {
         let pending = self.order.never_run();
-        let known = pending.iter().filter_map(|op| find(&self.parties, *op));
-        let listed: Vec<String> =
-            known.take(LISTED_MAX).map(|party| self.context().called(party)).collect();
+        let known = pending.iter().filter_map(|op| find(self.parties, *op));
+        let listed: Vec<String> = known.take(LISTED_MAX).map(|party| self.called(party)).collect();
         if listed.is_empty() {
             return;
         }
@@ -88,9 +95,7 @@ impl Checker {
             finding.known += &format!(" and {} more", pending.len() - listed.len());
         }
     }
-}
 
-impl Context<'_> {
     /// A record by its number and its place in the program.
     pub(super) fn called(&self, party: &Party) -> String {
         let Party { op, label, site, .. } = party;

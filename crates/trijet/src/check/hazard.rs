@@ -3,7 +3,6 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::witness::Witness;
 use crate::base::id::{BlockId, DeviceId, Position};
 use crate::base::ledger::{Op, OpKind, Site, StreamClass};
 use std::borrow::Cow;
@@ -159,6 +158,17 @@ impl Party {
     }
 }
 
+/// What the two orders of a race compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Witness {
+    /// The byte of the allocation that is looked at.
+    pub byte: u64,
+    /// What is read there, or left there by two writes, in the order of the record.
+    pub kept: u32,
+    /// The same when the second operation comes before the first.
+    pub swapped: u32,
+}
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -187,6 +197,23 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A finding of which the rest is still to be said.
+    pub(super) fn new(class: Class, second: Party, rules: Vec<&'static str>) -> Self {
+        Self {
+            class,
+            conflict: None,
+            first: None,
+            second,
+            block: None,
+            block_name: None,
+            ranges: Vec::new(),
+            known: String::new(),
+            fix: String::new(),
+            rules,
+            witness: None,
+        }
+    }
+
     /// Adds bytes, merging what touches.
     pub(super) fn add_range(&mut self, range: Range<u64>) {
         self.ranges.push(range);

@@ -3,7 +3,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::Checker;
+use super::names::Names;
 use crate::base::id::{BlockId, LaneId};
 use crate::base::ledger::{Named, Op, OpKind};
 use std::collections::{HashMap, VecDeque};
@@ -44,38 +44,37 @@ impl Given {
             self.blocks.remove(&first);
         }
     }
-}
 
-impl Checker {
     /// Takes in what the record names, and what loses its name.
-    pub(super) fn name(&mut self, op: &Op) {
+    pub(super) fn note(&mut self, op: &Op, names: &mut Names) {
         match &op.kind {
-            OpKind::Open => drop(self.given.lanes.remove(&op.position.lane)),
+            OpKind::Open => drop(self.lanes.remove(&op.position.lane)),
             OpKind::Gone { event } => {
-                if let Some(index) = self.given.events.iter().position(|other| other == event) {
-                    self.given.events.swap_remove(index);
-                    self.options.names.events.remove(event);
+                if let Some(index) = self.events.iter().position(|other| other == event) {
+                    self.events.swap_remove(index);
+                    names.events.remove(event);
                 }
             }
             OpKind::Name { of } => {
                 let name: Arc<str> = Arc::from(&*op.label);
                 match of {
-                    Named::Stream => drop(self.given.lanes.insert(op.position.lane, name)),
-                    Named::Block(block) => drop(self.given.blocks.insert(*block, name)),
-                    Named::Event(event) => {
-                        let names = &mut self.options.names.events;
-                        let is_given = self.given.events.contains(event);
-                        if !is_given && names.contains_key(event) {
-                            return;
-                        }
-                        names.insert(*event, op.label.clone().into_owned());
-                        if !is_given {
-                            self.given.events.push(*event);
-                        }
-                    }
+                    Named::Stream => drop(self.lanes.insert(op.position.lane, name)),
+                    Named::Block(block) => drop(self.blocks.insert(*block, name)),
+                    Named::Event(event) => self.name_event(*event, op, names),
                 }
             }
             _ => {}
+        }
+    }
+
+    fn name_event(&mut self, event: u64, op: &Op, names: &mut Names) {
+        let is_given = self.events.contains(&event);
+        if !is_given && names.events.contains_key(&event) {
+            return;
+        }
+        names.events.insert(event, op.label.clone().into_owned());
+        if !is_given {
+            self.events.push(event);
         }
     }
 }

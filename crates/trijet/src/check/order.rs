@@ -9,114 +9,41 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+mod begun;
 mod clock;
-mod event;
+mod events;
 mod handles;
-mod kept;
-mod lane;
+mod handover;
+mod known;
+mod lanes;
 mod own;
+mod seen;
 mod signals;
+mod snapshot;
+mod step;
 mod stuck;
+mod threads;
 mod work;
 
-use super::hash::NumberMap;
-use super::{Assume, Threads};
-use crate::base::id::{BlockId, DeviceId, LaneId, Position};
-use crate::base::ledger::{Access, Asked, HostCall, Op, OpKind, Outcome, Signalled, SourceOrder};
+pub(super) use clock::Stamp;
+pub(super) use events::Doubt;
+pub(super) use lanes::Lane;
+pub(super) use seen::Seen;
+pub(super) use signals::Actor;
+pub(super) use step::{Before, Moment, Step};
+pub(super) use stuck::{Hop, Stuck};
+pub(super) use threads::Thread;
+
+use super::options::{Assume, Threads as Mode};
+use crate::base::id::{DeviceId, LaneId};
+use crate::base::ledger::{Asked, HostCall, Op, OpKind, Signalled};
 use crate::base::vector_clock::VectorClock;
 use clock::Clock;
-use event::Event;
-use lane::Around;
-use own::{Owned, Use};
-use signals::Signals;
+use events::Events;
+use handover::HandOvers;
+use known::Known;
+use own::Owned;
 use std::collections::BTreeSet;
-use work::Begun;
-
-pub(super) use event::Doubt;
-pub(super) use lane::Lane;
-pub(super) use signals::Actor;
-pub(super) use stuck::{Hop, Stuck};
-
-/// Waits that a stream or a thread remembers for explanations, one per stream that was recorded.
-const WAITS_MAX: usize = 16;
-
-/// A number in a component: the lane of such a position is the component's number here, and not
-/// that of a lane in the record.
-pub(super) type Stamp = Position;
-
-/// A wait, for explanations.
-#[derive(Debug, Clone)]
-pub(super) struct Seen {
-    /// The record of the wait.
-    pub(super) op: u64,
-    pub(super) event: u64,
-    /// The record of the event that it stood for, and how far its stream had come then.
-    pub(super) recorded: Option<(u64, Stamp)>,
-    /// The one before, which the last one replaced.
-    pub(super) replaced: Option<(u64, Stamp)>,
-}
-
-/// A host thread.
-#[derive(Debug, Clone)]
-pub(super) struct Thread {
-    pub(super) id: u64,
-    component: LaneId,
-    known: Clock,
-    seq: u64,
-    /// Changes with what is known.
-    version: u64,
-    /// It made a call that counts.
-    spoke: bool,
-    pub(super) waits: Vec<Seen>,
-    /// The last query that found work pending.
-    pub(super) pending: Option<u64>,
-    /// Its last call, if that is a wait that has not ended, and what it will know then.
-    blocked: Option<(u64, Clock)>,
-    /// The call that it is in.
-    begun: Option<Box<Begun>>,
-    /// The version when it made its last call that counts.
-    called: u64,
-    /// It has ended.
-    is_gone: bool,
-    /// Its last use of a block that the library orders, and the version of what it knew.
-    used: Option<(u64, Use)>,
-}
-
-/// From when to when an access uses bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
-    /// During the call of the host thread.
-    Call,
-    /// When the stream gets there.
-    Work,
-    /// From the call until the stream has got there.
-    CallToWork,
-}
-
-/// The place of one record in the order.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) thread: usize,
-    pub(super) lane: Option<usize>,
-    /// The number of the call in its thread.
-    call: Stamp,
-    /// The number of the work in its stream.
-    work: Stamp,
-    /// A wait of the program for an event that stood for nothing.
-    pub(super) waits_for_nothing: bool,
-    staged: bool,
-    /// Its call took long: not all that its stream holds by now comes before it.
-    apart: bool,
-}
-
-/// What comes before an access, by what may be counted for it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Before<'a> {
-    /// In every run.
-    pub(super) sure: &'a VectorClock,
-    /// In this one; and what the library found complete.
-    seen: [&'a VectorClock; 2],
-}
 
 /// The one whose numbers a component has.
 #[derive(Debug)]
@@ -127,146 +54,56 @@ pub(super) enum Owner<'a> {
     Unknown,
 }
 
-/// No stamp: number 0 is known to every clock.
-const NONE: Stamp = Stamp { lane: LaneId(0), seq: 0 };
 static NOTHING: Clock = Clock::new();
 
+/// The order of the records so far.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
-    assume: Assume,
-    mode: Threads,
-    components: u32,
-    /// Numbers versions of what threads know.
-    versions: u64,
-    pub(super) lanes: Vec<Lane>,
-    lane_of: NumberMap<LaneId, usize>,
-    /// Streams whose lanes passed to others, and those whose numbers any other may continue.
-    former: Vec<usize>,
-    vacant: Vec<usize>,
-    pub(super) threads: Vec<Thread>,
-    thread_of: NumberMap<u64, usize>,
-    last_thread: usize,
-    events: NumberMap<u64, Event>,
-    doubts: Vec<Doubt>,
-    /// Waits that are in doubt because of a record that comes later; and those that turn out to be, if
-    /// that is of use.
-    doubted: BTreeSet<u64>,
-    doubtful: Option<BTreeSet<u64>>,
-    devices: NumberMap<DeviceId, Around>,
-    /// Where blocks of devices lie.
-    homes: NumberMap<BlockId, DeviceId>,
+    known: Known,
+    events: Events,
     owned: Owned,
-    /// What the library found complete.
-    settled: VectorClock,
-    /// What comes before the last record, if its call took long.
-    apart: Clock,
-    /// What was forgotten because all threads knew it: those that come later do as well.
-    retired: VectorClock,
-    signals: Signals,
-}
-
-fn remember(waits: &mut Vec<Seen>, seen: Seen) {
-    let stream = |seen: &Seen| seen.recorded.map(|(_, at)| at.lane);
-    waits.retain(|other| stream(other) != stream(&seen));
-    if waits.len() == WAITS_MAX {
-        waits.remove(0);
-    }
-    waits.push(seen);
-}
-
-impl Thread {
-    /// Forgets what a thread knew that has ended: nothing follows it any more.
-    fn forget(&mut self) {
-        self.known = Clock::new();
-        self.waits = Vec::new();
-        self.used = None;
-    }
-}
-
-impl Before<'_> {
-    #[inline]
-    pub(super) fn covers(&self, stamp: Stamp) -> bool {
-        self.sure.covers(stamp) || self.seen.iter().any(|seen| seen.covers(stamp))
-    }
-}
-
-impl Step {
-    /// When an access of the record happens.
-    pub(super) fn moment(&self, op: &Op, access: &Access) -> Moment {
-        match op.kind {
-            OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => Moment::Call,
-            _ if access.mode.writes() => Moment::Work,
-            OpKind::Batch(SourceOrder::DuringCall) => Moment::Call,
-            OpKind::Batch(SourceOrder::Any) => Moment::CallToWork,
-            _ if self.staged => Moment::Call,
-            _ => Moment::Work,
-        }
-    }
-
-    /// What has to be known to follow an access of this moment.
-    pub(super) fn end(&self, moment: Moment) -> Stamp {
-        match moment {
-            Moment::Call => self.call,
-            Moment::Work | Moment::CallToWork => self.work,
-        }
-    }
+    handovers: HandOvers,
 }
 
 impl Order {
-    pub(super) fn new(assume: Assume, mode: Threads) -> Self {
+    pub(super) fn new(assume: Assume, mode: Mode) -> Self {
         Self {
-            assume,
-            mode,
-            components: 0,
-            versions: 0,
-            lanes: Vec::new(),
-            lane_of: NumberMap::default(),
-            former: Vec::new(),
-            vacant: Vec::new(),
-            threads: Vec::new(),
-            thread_of: NumberMap::default(),
-            last_thread: 0,
-            events: NumberMap::default(),
-            doubts: Vec::new(),
-            doubted: BTreeSet::new(),
-            doubtful: None,
-            devices: NumberMap::default(),
-            homes: NumberMap::default(),
+            known: Known::new(assume, mode),
+            events: Events::default(),
             owned: Owned::default(),
-            settled: VectorClock::new(),
-            apart: Clock::new(),
-            retired: VectorClock::new(),
-            signals: Signals::default(),
+            handovers: HandOvers::default(),
         }
     }
 
     /// Takes the next record in.
     pub(super) fn step(&mut self, op: &Op, index: u64) -> Step {
-        let mut step = Step {
-            thread: self.last_thread,
-            lane: None,
-            call: NONE,
-            work: NONE,
-            waits_for_nothing: false,
-            staged: false,
-            apart: false,
-        };
+        let mut step = Step::new(self.known.threads.last);
         if self.aside(op, index) {
             return step;
         }
-        let thread = self.thread(op);
+        let Self { known, events, owned, handovers } = self;
+        let thread = known.thread(op);
         step.thread = thread;
-        self.take_over(thread, op);
+        owned.take_over(&mut known.threads, thread, op);
         match &op.kind {
-            OpKind::Sync { what, outcome } => self.sync(thread, op, index, (*what, *outcome)),
-            OpKind::Open => self.open(thread, op),
-            OpKind::Signal { signal, what, .. } => {
-                self.signal((thread, None), index, (*signal, *what));
+            OpKind::Sync { what, outcome } => {
+                if events.sync(known, (thread, index), op, (*what, *outcome)) {
+                    handovers.signals.note_seen(known, thread, index);
+                }
             }
-            OpKind::Call(HostCall::Failed) => self.threads[thread].begun = None,
-            OpKind::Begin => self.begin(op, index, thread),
-            OpKind::Settled { event } => self.settled(*event),
-            OpKind::Fault { .. } => self.signals.lose(op.device),
+            OpKind::Open => {
+                if let Some(before) = known.lanes.close(op.position.lane) {
+                    handovers.signals.lane_gone(before);
+                }
+                known.open(thread, op);
+            }
+            OpKind::Signal { signal, what, .. } => {
+                handovers.signal(known, (thread, None), index, (*signal, *what));
+            }
+            OpKind::Call(HostCall::Failed) => known.threads.list[thread].begun = None,
+            OpKind::Begin => work::begin(known, (op, index), thread),
+            OpKind::Settled { event } => events.settled(known, *event),
+            OpKind::Fault { .. } => handovers.signals.lose(op.device),
             OpKind::Call(_)
             | OpKind::Gone { .. }
             | OpKind::Ran
@@ -275,49 +112,46 @@ impl Order {
             | OpKind::Lent
             | OpKind::ThreadGone => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => {
-                self.dwell(op);
-                step.call = self.call(thread);
+                known.lanes.dwell(op);
+                step.call = known.threads.call(thread);
             }
             OpKind::Record { event, by } => {
-                let lane = self.lane(op);
+                let lane = known.lane(op);
                 step.lane = Some(lane);
-                self.record((thread, lane), *event, *by, index);
+                events.record(known, (thread, lane, index), *event, *by);
             }
             OpKind::Wait { event, by, .. } => {
-                let lane = self.lane(op);
+                let lane = known.lane(op);
                 step.lane = Some(lane);
-                let found = self.wait((thread, lane), *event, *by, index);
+                let found = events.wait(known, (thread, lane, index), *event, *by);
                 step.waits_for_nothing = !found && *by == Asked::User;
             }
-            _ => self.enqueue(op, index, &mut step),
+            _ => work::enqueue(known, handovers, (op, index), &mut step),
         }
         // A call that waits has used its memory when it has returned.
         if op.kind != OpKind::Begin {
-            self.hand_on(thread, op);
+            owned.hand_on(&mut known.threads, thread, op);
         }
         step
     }
 
     /// What comes from threads of the driver too, or says nothing of the order of a thread.
     fn aside(&mut self, op: &Op, index: u64) -> bool {
+        let Self { known, events, handovers, .. } = self;
+        let last = known.threads.last;
         match op.kind {
-            OpKind::Gone { event } => drop(self.events.remove(&event)),
+            OpKind::Gone { event } => events.gone(event),
             OpKind::Signal { signal, what, inside: inside @ Some(_) } => {
-                self.signal((self.last_thread, inside), index, (signal, what));
+                handovers.signal(known, (last, inside), index, (signal, what));
             }
             OpKind::Signal { signal, what: what @ Signalled::Gone, .. } => {
-                self.signal((self.last_thread, None), index, (signal, what));
+                handovers.signal(known, (last, None), index, (signal, what));
             }
             OpKind::Handle { signal, handle, what, inside } => {
-                self.handle(op.thread, (signal, handle), what, inside);
+                handovers.signals.handles.note(op.thread, (signal, handle), what, inside);
             }
-            OpKind::Ran => self.ran(op.position, index),
-            OpKind::ThreadGone => {
-                if let Some(thread) = self.thread_of.get(&op.thread) {
-                    let this = &mut self.threads[*thread];
-                    (this.is_gone, this.blocked, this.begun) = (true, None, None);
-                }
-            }
+            OpKind::Ran => handovers.ran(known, op.position, index),
+            OpKind::ThreadGone => known.threads.end(op.thread),
             OpKind::Call(HostCall::InHostFn) | OpKind::Name { .. } => {}
             _ => return false,
         }
@@ -326,12 +160,13 @@ impl Order {
 
     /// What comes before an access of this moment.
     pub(super) fn before(&self, step: &Step, moment: Moment) -> Before<'_> {
+        let Known { lanes, threads, settled, apart, .. } = &self.known;
         let clock = match (moment, step.lane) {
-            (Moment::Work, Some(_)) if step.apart => &self.apart,
-            (Moment::Work, Some(lane)) => &self.lanes[lane].tail,
-            _ => self.threads.get(step.thread).map_or(&NOTHING, |thread| &thread.known),
+            (Moment::Work, Some(_)) if step.apart => apart,
+            (Moment::Work, Some(lane)) => &lanes.list[lane].tail,
+            _ => threads.list.get(step.thread).map_or(&NOTHING, |thread| &thread.known),
         };
-        Before { sure: &clock.sure, seen: [&clock.seen, &self.settled] }
+        Before { sure: &clock.sure, seen: [&clock.seen, settled] }
     }
 
     /// The same for an earlier record of which the next one would be: what is known by now.
@@ -342,92 +177,110 @@ impl Order {
 
     /// The stream whose number the stamp is, or the thread.
     pub(super) fn owner(&self, stamp: Stamp) -> Owner<'_> {
-        if let Some(lane) = self.lanes.iter().find(|lane| lane.has(stamp.lane)) {
+        if let Some(lane) = self.known.lanes.list.iter().find(|lane| lane.has(stamp.lane)) {
             return Owner::Stream(lane);
         }
-        let thread = self.threads.iter().find(|thread| thread.component == stamp.lane);
+        let mut threads = self.known.threads.list.iter();
+        let thread = threads.find(|thread| thread.component == stamp.lane);
         thread.map_or(Owner::Unknown, Owner::Thread)
     }
 
     /// A thread that knows `stamp`.
     pub(super) fn knower(&self, stamp: Stamp) -> Option<&Thread> {
-        self.threads.iter().find(|thread| thread.known.sure.covers(stamp))
+        self.known.threads.knower(stamp)
     }
 
-    fn component(&mut self) -> LaneId {
-        self.components += 1;
-        LaneId(self.components)
+    /// The stream of that number here.
+    pub(super) fn lane(&self, number: usize) -> Option<&Lane> {
+        self.known.lanes.list.get(number)
     }
 
-    fn version(&mut self) -> u64 {
-        self.versions += 1;
-        self.versions
+    /// The thread of that number here.
+    pub(super) fn thread(&self, number: usize) -> Option<&Thread> {
+        self.known.threads.list.get(number)
     }
 
-    /// The thread of a record. Nothing is known of how it began and ended, unless the mode says it.
-    fn thread(&mut self, op: &Op) -> usize {
-        let thread = match self.thread_of.get(&op.thread) {
-            Some(thread) => *thread,
-            None => self.new_thread(op.thread),
-        };
-        if self.mode == Threads::OneStartsAll {
-            self.starts_and_joins(thread);
-        }
-        self.last_thread = thread;
-        self.threads[thread].blocked = None;
-        let waits =
-            matches!(&op.kind, OpKind::Sync { outcome, .. } if *outcome != Outcome::Complete);
-        self.threads[thread].spoke |= !waits;
-        thread
+    /// Per stream of the device, the number in the record up to which `thread` knows it complete.
+    pub(super) fn in_flight(&self, device: DeviceId, thread: usize) -> Vec<(LaneId, u64)> {
+        let Some(thread) = self.thread(thread) else { return Vec::new() };
+        self.known.lanes.in_flight(device, &thread.known.sure)
     }
 
-    fn new_thread(&mut self, id: u64) -> usize {
-        let component = self.component();
-        self.thread_of.insert(id, self.threads.len());
-        self.threads.push(Thread {
-            id,
-            component,
-            known: Clock { sure: self.retired.clone(), seen: VectorClock::new() },
-            seq: 0,
-            version: 0,
-            spoke: false,
-            waits: Vec::new(),
-            pending: None,
-            blocked: None,
-            begun: None,
-            called: 0,
-            is_gone: false,
-            used: None,
-        });
-        self.threads.len() - 1
+    /// From now on, remembers which waits turn out to be in doubt; those of `doubted` are from the
+    /// start.
+    pub(super) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
+        self.events.look_for_doubt(doubted);
     }
 
-    fn starts_and_joins(&mut self, thread: usize) {
-        let others = match thread {
-            0 if self.last_thread != 0 => 1..self.threads.len(),
-            0 => return,
-            _ if self.threads[thread].spoke => return,
-            _ => 0..1,
-        };
-        let mut known = std::mem::take(&mut self.threads[thread].known);
-        self.threads[others].iter().for_each(|other| known.join(&other.known));
-        self.threads[thread].known = known;
-        self.threads[thread].version = self.version();
+    /// The records of the waits that are in doubt because of a later record.
+    pub(super) fn doubtful(&self) -> &BTreeSet<u64> {
+        self.events.doubtful()
     }
 
-    /// A call of which later calls of the thread know (law A2).
-    fn call(&mut self, thread: usize) -> Stamp {
-        let version = self.version();
-        let thread = &mut self.threads[thread];
-        thread.seq += 1;
-        (thread.version, thread.called) = (version, version);
-        let stamp = Stamp { lane: thread.component, seq: thread.seq };
-        thread.known.raise(stamp);
-        stamp
+    /// The pairs of calls that were found in doubt since the last time.
+    pub(super) fn take_doubts(&mut self) -> Vec<Doubt> {
+        self.events.take_doubts()
     }
 
-    fn learn(&mut self, thread: usize, clock: &Clock) {
-        self.threads[thread].version = self.version();
-        self.threads[thread].known.join(clock);
+    /// What was found of waits for signals since the last time.
+    pub(super) fn take_stuck(&mut self) -> Vec<Stuck> {
+        self.handovers.take_found()
+    }
+
+    /// What is to be said of the waits for signals that are not answered without doubt.
+    pub(super) fn stuck(&self) -> Vec<Stuck> {
+        self.handovers.open(&self.known).stuck()
+    }
+
+    /// The host functions of lost devices that will never run, by their records.
+    pub(super) fn never_run(&self) -> Vec<u64> {
+        self.handovers.signals.never_run(&self.known)
+    }
+
+    /// The record of a host function.
+    pub(super) fn host_fn_op(&self, by: Actor) -> Option<u64> {
+        let Actor::HostFn(lane, seq) = by else { return None };
+        self.handovers.signals.host_fn(lane, seq).map(|one| one.op)
+    }
+
+    /// What every thread knows: everything that is recorded from now on comes after it, except by
+    /// threads that have not been heard of.
+    pub(super) fn known_to_all(&self) -> VectorClock {
+        self.known.threads.known_to_all()
+    }
+
+    /// Forgets what all know, and the numbers of former streams that nothing names. `named` has the
+    /// components of the accesses that are kept.
+    pub(super) fn retire(&mut self, complete: &VectorClock, named: &BTreeSet<LaneId>) {
+        let Self { known, events, owned, handovers } = self;
+        let signals = &mut handovers.signals;
+        signals.retire(known, complete);
+        events.retire(complete);
+        owned.retire(complete);
+        known.threads.retire(complete);
+        let freed = known.lanes.retire(complete, named, |lane| signals.forget_lane(lane));
+        let threads = known.threads.list.iter_mut();
+        threads.for_each(|thread| thread.waits.retain(|seen| !seen.names(&freed)));
+    }
+
+    /// Adds the records that explanations may still name.
+    pub(super) fn named(&self, named: &mut Vec<u64>) {
+        let of_lanes = self.known.lanes.list.iter().flat_map(|lane| &lane.waits);
+        of_lanes.for_each(|seen| seen.named(named));
+        self.known.threads.named(named);
+        self.events.named(named);
+        self.handovers.signals.named(named);
+    }
+
+    /// Clocks and events that are kept.
+    pub(super) fn held_state(&self) -> usize {
+        let Self { known, events, owned, handovers } = self;
+        let streams = known.lanes.list.len() + known.components.count();
+        let memory = known.lanes.homes.len() + owned.held_state();
+        streams
+            + known.threads.held_state()
+            + events.held_state()
+            + memory
+            + handovers.signals.held_state()
     }
 }

@@ -8,23 +8,12 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::hazard::{Conflict, Finding};
+use super::hazard::{Conflict, Finding, Witness};
 use super::order::{Moment, Order, Stamp, Step};
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Mode, Op};
 use std::collections::HashMap;
-
-/// What the two orders of a race compute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Witness {
-    /// The byte of the allocation that is looked at.
-    pub byte: u64,
-    /// What is read there, or left there by two writes, in the order of the record.
-    pub kept: u32,
-    /// The same when the second operation comes before the first.
-    pub swapped: u32,
-}
 
 /// What a record does at its call, or in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

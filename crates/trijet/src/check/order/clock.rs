@@ -7,8 +7,30 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::Stamp;
+use crate::base::id::{LaneId, Position};
 use crate::base::vector_clock::VectorClock;
+
+/// A number in a component: the lane of such a position is the component's number here, and not
+/// that of a lane in the record.
+pub(in crate::check) type Stamp = Position;
+
+/// No stamp: number 0 is known to every clock.
+pub(super) const NONE: Stamp = Stamp { lane: LaneId(0), seq: 0 };
+
+/// The components of the clocks that were given out: streams, host threads, host functions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Components(u32);
+
+impl Components {
+    pub(super) fn next(&mut self) -> LaneId {
+        self.0 += 1;
+        LaneId(self.0)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// What is complete before something.
 #[derive(Debug, Clone, Default)]

@@ -7,8 +7,6 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::signals::State;
-use super::{Actor, Order};
 use crate::base::id::Position;
 use crate::base::ledger::Handled;
 use std::collections::{BTreeMap, HashMap};
@@ -18,17 +16,18 @@ const HANDLES_MAX: usize = 4096;
 
 /// Who has a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Holder {
+pub(super) enum Holder {
     /// The thread, by its number in the record.
     Thread(u64),
     HostFn(Position),
     Anyone,
 }
 
+/// A handle of a signal.
 #[derive(Debug, Clone, Copy)]
-struct Handle {
-    holder: Holder,
-    is_used: bool,
+pub(super) struct Handle {
+    pub(super) holder: Holder,
+    pub(super) is_used: bool,
 }
 
 /// The live handles of the signals that were made in the record.
@@ -45,10 +44,14 @@ impl Handles {
     pub(super) fn held_state(&self) -> usize {
         self.of.values().map(|live| live.len() + 1).sum()
     }
-}
 
-impl Order {
-    pub(super) fn handle(
+    /// The live handles of a signal; `None` when nothing is known of them.
+    pub(super) fn live(&self, signal: u64) -> Option<impl Iterator<Item = &Handle>> {
+        Some(self.of.get(&signal)?.values())
+    }
+
+    /// A use of a handle of a signal.
+    pub(super) fn note(
         &mut self,
         thread: u64,
         (signal, handle): (u64, u64),
@@ -56,11 +59,10 @@ impl Order {
         inside: Option<Position>,
     ) {
         let by = inside.map_or(Holder::Thread(thread), Holder::HostFn);
-        let handles = &mut self.signals.handles.of;
         if what == Handled::Made {
-            handles.insert(signal, BTreeMap::new());
+            self.of.insert(signal, BTreeMap::new());
         }
-        let Some(live) = handles.get_mut(&signal) else { return };
+        let Some(live) = self.of.get_mut(&signal) else { return };
         let now = match what {
             Handled::Made => Handle { holder: by, is_used: false },
             Handled::Cloned => Handle { holder: Holder::Anyone, is_used: false },
@@ -72,41 +74,7 @@ impl Order {
         };
         live.insert(handle, now);
         if live.len() > HANDLES_MAX {
-            handles.remove(&signal);
-        }
-    }
-
-    /// Whether `by` may have a handle of the signal.
-    pub(super) fn may_hold(&self, signal: u64, by: Actor) -> bool {
-        let Some(live) = self.signals.handles.of.get(&signal) else { return true };
-        live.values().any(|handle| match (handle.holder, by) {
-            (Holder::Anyone, _) => true,
-            // It may have been made here, and moved there.
-            (Holder::Thread(_), Actor::HostFn(..)) if !handle.is_used => true,
-            (Holder::Thread(id), _) if self.has_ended(id) => true,
-            (Holder::Thread(id), Actor::Thread(thread)) => self.threads[thread].id == id,
-            (Holder::Thread(_), Actor::HostFn(..)) => false,
-            (Holder::HostFn(at), _) if self.has_run(at) => true,
-            (Holder::HostFn(at), Actor::HostFn(lane, seq)) => {
-                let number = self.signals.host_fn(lane, seq).map(|one| one.number);
-                self.lanes[lane].id == at.lane && number == Some(at.seq)
-            }
-            (Holder::HostFn(_), Actor::Thread(_)) => false,
-        })
-    }
-
-    fn has_ended(&self, id: u64) -> bool {
-        self.thread_of.get(&id).is_some_and(|thread| self.threads[*thread].is_gone)
-    }
-
-    /// Whether the host function at the position has returned; one that is forgotten has.
-    fn has_run(&self, at: Position) -> bool {
-        match self.host_fn_at(at) {
-            Some(Actor::HostFn(lane, seq)) => {
-                self.signals.host_fn(lane, seq).is_none_or(|one| one.state == State::Ran)
-            }
-            // Its record may still come.
-            _ => self.lane_of.contains_key(&at.lane) && !self.signals.is_early(at),
+            self.of.remove(&signal);
         }
     }
 }

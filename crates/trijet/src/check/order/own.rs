@@ -11,8 +11,9 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::Clock;
-use super::{Order, Stamp};
+use super::clock::Stamp;
+use super::snapshot::{Snapshot, Use};
+use super::threads::Threads;
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Op, OpKind, OrderedBy};
@@ -20,25 +21,6 @@ use crate::base::vector_clock::VectorClock;
 use crate::check::hash::NumberMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// What a thread knew at a call.
-#[derive(Debug)]
-struct Snapshot {
-    thread: usize,
-    /// Whoever knows this has taken over the rest.
-    at: Stamp,
-    clock: Clock,
-}
-
-/// A use of a block by a thread.
-#[derive(Debug, Clone)]
-pub(super) struct Use(Arc<Snapshot>);
-
-impl PartialEq for Use {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
 
 /// The uses of bytes that a later one may follow.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -93,26 +75,17 @@ impl Owned {
     pub(super) fn held_state(&self) -> usize {
         self.blocks.values().map(|block| block.iter().count()).sum()
     }
-}
 
-fn owned(op: &Op) -> impl Iterator<Item = &Access> {
-    let is_owned = |access: &&Access| {
-        access.ordered == OrderedBy::Library && access.range.start < access.range.end
-    };
-    op.accesses.iter().filter(is_owned)
-}
-
-impl Order {
     /// The call follows the earlier uses of what it uses.
-    pub(super) fn take_over(&mut self, thread: usize, op: &Op) {
-        if self.threads.len() == 1 {
+    pub(super) fn take_over(&self, threads: &mut Threads, thread: usize, op: &Op) {
+        if threads.list.len() == 1 {
             return;
         }
         let mut news: SmallVec<[Use; 4]> = SmallVec::new();
         let mut lent: SmallVec<[Use; 1]> = SmallVec::new();
         for access in owned(op) {
-            let Some(block) = self.owned.blocks.get(&access.block) else { continue };
-            let known = &self.threads[thread].known.sure;
+            let Some(block) = self.blocks.get(&access.block) else { continue };
+            let known = &threads.list[thread].known.sure;
             for (_, users) in block.overlapping(access.range.clone()) {
                 let shared = if access.mode.writes() { &users.shared[..] } else { &[] };
                 let earlier = users.exclusive.iter().chain(shared);
@@ -124,27 +97,26 @@ impl Order {
             }
         }
         for used in &news {
-            self.learn(thread, &used.0.clock);
+            threads.learn(thread, &used.0.clock);
         }
         for used in &lent {
-            self.threads[thread].version = self.version();
-            self.threads[thread].known.join_as_seen(&used.0.clock);
+            threads.learn_as_seen(thread, &used.0.clock);
         }
     }
 
     /// Later uses follow this call.
-    pub(super) fn hand_on(&mut self, thread: usize, op: &Op) {
+    pub(super) fn hand_on(&mut self, threads: &mut Threads, thread: usize, op: &Op) {
         let mut accesses = owned(op).peekable();
         if accesses.peek().is_none() {
             return;
         }
-        let used = self.snapshot(thread);
+        let used = snapshot(threads, thread);
         for access in accesses {
             if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
-                self.owned.blocks.remove(&access.block);
+                self.blocks.remove(&access.block);
                 continue;
             }
-            let block = self.owned.blocks.entry(access.block).or_default();
+            let block = self.blocks.entry(access.block).or_default();
             let exclusively = access.mode.writes();
             let is_lent = op.kind == OpKind::Lent;
             block.update(access.range.clone(), Users::default, |users| {
@@ -154,23 +126,30 @@ impl Order {
                 }
             });
         }
-        let this = &mut self.threads[thread];
+        let this = &mut threads.list[thread];
         this.used = Some((this.version, used));
     }
+}
 
-    /// What the thread knows now, in common with its uses since it learned the last of it.
-    fn snapshot(&mut self, thread: usize) -> Use {
-        let this = &mut self.threads[thread];
-        if let Some((version, used)) = this.used.take()
-            && version == this.version
-        {
-            return used;
-        }
-        // What it learned since its last call that counts has no number yet.
-        let has_number = this.called == this.version && this.seq > 0;
-        let last = Stamp { lane: this.component, seq: this.seq };
-        let at = if has_number { last } else { self.call(thread) };
-        let clock = self.threads[thread].known.clone();
-        Use(Arc::new(Snapshot { thread, at, clock }))
+/// What the thread knows now, in common with its uses since it learned the last of it.
+fn snapshot(threads: &mut Threads, thread: usize) -> Use {
+    let this = &mut threads.list[thread];
+    if let Some((version, used)) = this.used.take()
+        && version == this.version
+    {
+        return used;
     }
+    // What it learned since its last call that counts has no number yet.
+    let has_number = this.called == this.version && this.seq > 0;
+    let last = Stamp { lane: this.component, seq: this.seq };
+    let at = if has_number { last } else { threads.call(thread) };
+    let clock = threads.list[thread].known.clone();
+    Use(Arc::new(Snapshot { thread, at, clock }))
+}
+
+fn owned(op: &Op) -> impl Iterator<Item = &Access> {
+    let is_owned = |access: &&Access| {
+        access.ordered == OrderedBy::Library && access.range.start < access.range.end
+    };
+    op.accesses.iter().filter(is_owned)
 }

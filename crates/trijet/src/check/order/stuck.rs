@@ -9,8 +9,10 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::signals::{HostFn, Need, Set, State};
-use super::{Actor, Order};
+use super::handles::Holder;
+use super::known::Known;
+use super::signals::{Actor, HostFn, Need, Set, Signals, State};
+use crate::base::id::Position;
 use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
 
@@ -46,10 +48,17 @@ struct Answer<'a> {
 
 type Key = (u64, Actor);
 
-impl Order {
+/// Waits that are open, and what may answer them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Open<'a> {
+    pub(super) known: &'a Known,
+    pub(super) signals: &'a Signals,
+}
+
+impl<'a> Open<'a> {
     /// Whether who has `clock` behind itself follows the wait.
     fn follows(&self, clock: &VectorClock, need: &Need) -> bool {
-        let is_over = |lane: usize, seq| clock.covers(self.lanes[lane].stamp(seq));
+        let is_over = |lane: usize, seq| clock.covers(self.known.lanes.list[lane].stamp(seq));
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
@@ -59,7 +68,7 @@ impl Order {
         let Actor::HostFn(own, seq) = need.by else { return None };
         let before = &self.signals.host_fn(own, seq)?.before.sure;
         self.signals.host_fns.iter().filter(|(lane, _)| **lane != own).find_map(|(lane, fns)| {
-            let component = self.lanes[*lane].stamp(0).lane;
+            let component = self.known.lanes.list[*lane].stamp(0).lane;
             let ended = clock.get(component);
             let begun = fns.inner.map_or(0, |(begun, _)| clock.get(begun));
             let is_open = |one: &&HostFn| {
@@ -87,7 +96,7 @@ impl Order {
     }
 
     /// What could answer a wait; `None` when something could of which nothing is known.
-    fn answers(&self, need: &Need) -> Option<Vec<Answer<'_>>> {
+    fn answers(&self, need: &Need) -> Option<Vec<Answer<'a>>> {
         let held = self.signals.of.get(&need.signal);
         let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();
         if !sets.is_empty() {
@@ -96,7 +105,7 @@ impl Order {
         if self.signals.is_set_early(need.signal) || self.has_other_host_fn(need) {
             return None;
         }
-        let threads = self.threads.iter().enumerate().filter(|(number, thread)| {
+        let threads = self.known.threads.list.iter().enumerate().filter(|(number, thread)| {
             !thread.is_gone && self.may_hold(need.signal, Actor::Thread(*number))
         });
         let threads = threads.map(|(number, thread)| {
@@ -126,17 +135,18 @@ impl Order {
     fn has_other_host_fn(&self, need: &Need) -> bool {
         let waiter = match need.by {
             Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before.sure),
-            Actor::Thread(thread) => Some(&self.threads[thread].known.sure),
+            Actor::Thread(thread) => Some(&self.known.threads.list[thread].known.sure),
         };
         self.signals.host_fns.iter().any(|(lane, fns)| {
             let has_ended = |one: &HostFn| {
-                let end = self.lanes[*lane].stamp(one.seq);
+                let end = self.known.lanes.list[*lane].stamp(one.seq);
                 one.state == State::Ran
                     || waiter.is_some_and(|waiter| waiter.covers(end))
-                    || self.threads.iter().any(|thread| thread.known.sure.covers(end))
+                    || self.known.threads.list.iter().any(|thread| thread.known.sure.covers(end))
             };
             // Law A29.
-            let never_begins = |one: &HostFn| self.is_lost(*lane) && one.inside.is_none();
+            let never_begins =
+                |one: &HostFn| self.signals.is_lost(self.known, *lane) && one.inside.is_none();
             fns.list.iter().any(|one| {
                 let is_it = need.by == Actor::HostFn(*lane, one.seq);
                 let waits =
@@ -153,7 +163,7 @@ impl Order {
     }
 
     /// What is to be said of the waits that are not answered without doubt.
-    pub(in crate::check) fn stuck(&self) -> Vec<Stuck> {
+    pub(super) fn stuck(&self) -> Vec<Stuck> {
         let needs = &self.signals.needs;
         let mut open: BTreeSet<Key> = needs.keys().copied().collect();
         let covers = |open: &BTreeSet<Key>, one: &Answer<'_>| {
@@ -249,10 +259,36 @@ impl Order {
         Some((hop(need, one, learned), next))
     }
 
-    /// The record of a host function.
-    pub(in crate::check) fn host_fn_op(&self, by: Actor) -> Option<u64> {
-        let Actor::HostFn(lane, seq) = by else { return None };
-        self.signals.host_fn(lane, seq).map(|one| one.op)
+    /// Whether `by` may have a handle of the signal.
+    fn may_hold(&self, signal: u64, by: Actor) -> bool {
+        let Self { known, signals } = self;
+        let Some(mut live) = signals.handles.live(signal) else { return true };
+        live.any(|handle| match (handle.holder, by) {
+            (Holder::Anyone, _) => true,
+            // It may have been made here, and moved there.
+            (Holder::Thread(_), Actor::HostFn(..)) if !handle.is_used => true,
+            (Holder::Thread(id), _) if known.threads.has_ended(id) => true,
+            (Holder::Thread(id), Actor::Thread(thread)) => known.threads.list[thread].id == id,
+            (Holder::Thread(_), Actor::HostFn(..)) => false,
+            (Holder::HostFn(at), _) if self.has_run(at) => true,
+            (Holder::HostFn(at), Actor::HostFn(lane, seq)) => {
+                let number = signals.host_fn(lane, seq).map(|one| one.number);
+                known.lanes.list[lane].id == at.lane && number == Some(at.seq)
+            }
+            (Holder::HostFn(_), Actor::Thread(_)) => false,
+        })
+    }
+
+    /// Whether the host function at the position has returned; one that is forgotten has.
+    fn has_run(&self, at: Position) -> bool {
+        let Self { known, signals } = self;
+        match signals.host_fn_at(known, at) {
+            Some(Actor::HostFn(lane, seq)) => {
+                signals.host_fn(lane, seq).is_none_or(|one| one.state == State::Ran)
+            }
+            // Its record may still come.
+            _ => known.lanes.of.contains_key(&at.lane) && !signals.is_early(at),
+        }
     }
 }
 

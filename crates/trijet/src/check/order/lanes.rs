@@ -8,11 +8,13 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::Clock;
-use super::{Order, Seen, Stamp};
-use crate::base::id::{DeviceId, LaneId};
-use crate::base::ledger::{Op, StreamClass};
+use super::clock::{Clock, Components, Stamp};
+use super::seen::Seen;
+use super::threads::Threads;
+use crate::base::id::{BlockId, DeviceId, LaneId};
+use crate::base::ledger::{Op, OpKind, Place, StreamClass};
 use crate::base::vector_clock::VectorClock;
+use crate::check::hash::NumberMap;
 use std::collections::BTreeSet;
 
 /// Former streams, the last ones, whose numbers a new one tries to continue.
@@ -120,47 +122,60 @@ impl Around {
     }
 }
 
-impl Order {
+/// All streams.
+#[derive(Debug, Clone, Default)]
+pub(in crate::check) struct Lanes {
+    pub(in crate::check) list: Vec<Lane>,
+    pub(super) of: NumberMap<LaneId, usize>,
+    /// Streams whose lanes passed to others, and those whose numbers any other may continue.
+    former: Vec<usize>,
+    vacant: Vec<usize>,
+    pub(super) devices: NumberMap<DeviceId, Around>,
+    /// Where blocks of devices lie.
+    pub(super) homes: NumberMap<BlockId, DeviceId>,
+}
+
+impl Lanes {
     /// The stream that has the lane of the record.
-    pub(super) fn lane(&mut self, op: &Op) -> usize {
-        if let Some(lane) = self.lane_of.get(&op.position.lane) {
+    pub(super) fn of(&mut self, op: &Op, components: &mut Components) -> usize {
+        if let Some(lane) = self.of.get(&op.position.lane) {
             return *lane;
         }
-        let component = self.component();
-        let number = self.lanes.len();
-        self.lanes.push(Lane::new(op, component));
+        let number = self.list.len();
+        self.list.push(Lane::new(op, components.next()));
         self.enter(number, op);
         number
     }
 
     fn enter(&mut self, number: usize, op: &Op) {
-        self.lane_of.insert(op.position.lane, number);
+        self.of.insert(op.position.lane, number);
         self.devices.entry(op.device).or_default().members.push(number);
     }
 
-    /// A stream takes a lane. It follows the call that creates it, and nothing else. The one before
-    /// has nothing left to do, but may be waited for.
-    pub(super) fn open(&mut self, thread: usize, op: &Op) {
-        if let Some(before) = self.lane_of.remove(&op.position.lane) {
-            let lane = &mut self.lanes[before];
-            let around = self.devices.entry(lane.device).or_default();
-            around.members.retain(|member| *member != before);
-            around.gone.join(&lane.tail);
-            if lane.class != StreamClass::NonBlocking {
-                around.gone_blocking.join(&lane.tail);
-            }
-            lane.waits.clear();
-            lane.tail = Clock::new();
-            self.signals.lane_gone(before);
-            self.former.push(before);
+    /// The stream of the lane has nothing left to do, but may be waited for.
+    pub(super) fn close(&mut self, id: LaneId) -> Option<usize> {
+        let before = self.of.remove(&id)?;
+        let lane = &mut self.list[before];
+        let around = self.devices.entry(lane.device).or_default();
+        around.members.retain(|member| *member != before);
+        around.gone.join(&lane.tail);
+        if lane.class != StreamClass::NonBlocking {
+            around.gone_blocking.join(&lane.tail);
         }
-        let number = self.vacant(thread).unwrap_or(self.lanes.len());
-        if number == self.lanes.len() {
-            let component = self.component();
-            self.lanes.push(Lane::new(op, component));
+        lane.waits.clear();
+        lane.tail = Clock::new();
+        self.former.push(before);
+        Some(before)
+    }
+
+    /// A stream takes a lane. It follows the call that creates it, and nothing else: that call knows
+    /// `known`.
+    pub(super) fn open(&mut self, op: &Op, known: &Clock, components: &mut Components) {
+        let number = self.vacant(known).unwrap_or(self.list.len());
+        if number == self.list.len() {
+            self.list.push(Lane::new(op, components.next()));
         }
-        let known = &self.threads[thread].known;
-        let lane = &mut self.lanes[number];
+        let lane = &mut self.list[number];
         lane.tail.copy_from(known);
         *lane = Lane {
             tail: std::mem::take(&mut lane.tail),
@@ -172,62 +187,63 @@ impl Order {
         self.enter(number, op);
     }
 
-    /// A former stream whose numbers one that the thread creates may continue.
-    fn vacant(&mut self, thread: usize) -> Option<usize> {
+    /// A former stream whose numbers one may continue whose creator knows `known`.
+    fn vacant(&mut self, known: &Clock) -> Option<usize> {
         if let Some(number) = self.vacant.pop() {
             return Some(number);
         }
-        let known = &self.threads[thread].known.sure;
         let first = self.former.len().saturating_sub(TRIED_MAX);
-        let is_known = |number: &usize| self.lanes[*number].is_known(known);
+        let is_known = |number: &usize| self.list[*number].is_known(&known.sure);
         let found = self.former[first..].iter().rposition(is_known)?;
         Some(self.former.remove(first + found))
     }
 
-    /// Frees the numbers of former streams that nothing names: `named` has the components of all
-    /// stamps that are kept elsewhere.
-    pub(super) fn retire_lanes(&mut self, known: &VectorClock, named: &BTreeSet<LaneId>) {
-        let Self { lanes, former, vacant, signals, .. } = self;
+    /// Frees the numbers of former streams that nothing names, and returns their components. `named`
+    /// has the components of all stamps that are kept elsewhere, and `forget` says whether nothing
+    /// else holds on to a stream.
+    pub(super) fn retire(
+        &mut self,
+        known: &VectorClock,
+        named: &BTreeSet<LaneId>,
+        mut forget: impl FnMut(usize) -> bool,
+    ) -> BTreeSet<LaneId> {
+        let Self { list, former, vacant, .. } = self;
         let mut freed = BTreeSet::new();
         former.retain(|number| {
-            let lane = &lanes[*number];
+            let lane = &list[*number];
             let is_named = || lane.components().any(|component| named.contains(&component));
             let is_free = lane.is_known(known) || !is_named();
-            if is_free && signals.forget_lane(*number) {
+            if is_free && forget(*number) {
                 freed.extend(lane.components());
                 vacant.push(*number);
                 return false;
             }
             true
         });
-        let is_kept = |seen: &Seen| {
-            let mut stamps = seen.recorded.iter().chain(&seen.replaced).map(|(_, at)| at.lane);
-            freed.is_empty() || !stamps.any(|component| freed.contains(&component))
-        };
-        self.lanes.iter_mut().for_each(|lane| lane.waits.retain(is_kept));
-        self.threads.iter_mut().for_each(|thread| thread.waits.retain(is_kept));
+        self.list.iter_mut().for_each(|lane| lane.waits.retain(|seen| !seen.names(&freed)));
+        freed
     }
 
     /// What the stream holds, as a record in it or a wait for it finds it: laws A1, A13 and A14.
     pub(super) fn held(&mut self, lane: usize) {
-        if self.lanes[lane].class == StreamClass::Legacy {
-            let mut tail = std::mem::take(&mut self.lanes[lane].tail);
-            self.blocking_of(self.lanes[lane].device, &mut tail);
-            self.lanes[lane].tail = tail;
+        if self.list[lane].class == StreamClass::Legacy {
+            let mut tail = std::mem::take(&mut self.list[lane].tail);
+            self.blocking_of(self.list[lane].device, &mut tail);
+            self.list[lane].tail = tail;
         }
     }
 
     /// Adds what the blocking streams of the device hold, and its legacy stream.
     pub(super) fn blocking_of(&self, device: DeviceId, into: &mut Clock) {
         if let Some(around) = self.devices.get(&device) {
-            around.blocking(&self.lanes, into);
+            around.blocking(&self.list, into);
         }
     }
 
     /// What the next work of the stream comes after.
-    pub(super) fn reach(&mut self, thread: usize, lane: usize) {
+    pub(super) fn reach(&mut self, threads: &Threads, thread: usize, lane: usize) {
         self.held(lane);
-        let Lane { class, device, tail, barrier_seen, .. } = &mut self.lanes[lane];
+        let Lane { class, device, tail, barrier_seen, .. } = &mut self.list[lane];
         if *class != StreamClass::NonBlocking
             && let Some(around) = self.devices.get(device)
             && around.barrier_version != *barrier_seen
@@ -235,12 +251,19 @@ impl Order {
             *barrier_seen = around.barrier_version;
             tail.join(&around.barrier);
         }
-        self.teach(thread, lane);
+        self.teach(threads, thread, lane);
+    }
+
+    /// Law A38: and after what the blocking streams of another device hold, and its legacy stream.
+    pub(super) fn reach_far(&mut self, device: DeviceId, lane: usize) {
+        let mut tail = std::mem::take(&mut self.list[lane].tail);
+        self.blocking_of(device, &mut tail);
+        self.list[lane].tail = tail;
     }
 
     /// The same, where it is not sure yet that there will be work.
-    pub(super) fn would_reach(&self, thread: usize, lane: usize) -> Clock {
-        let this = &self.lanes[lane];
+    pub(super) fn would_reach(&self, known: &Clock, lane: usize) -> Clock {
+        let this = &self.list[lane];
         let mut before = this.tail.clone();
         if this.class == StreamClass::Legacy {
             self.blocking_of(this.device, &mut before);
@@ -250,23 +273,23 @@ impl Order {
         {
             before.join(&around.barrier);
         }
-        before.join(&self.threads[thread].known);
+        before.join(known);
         before
     }
 
     /// Law A2.
-    pub(super) fn teach(&mut self, thread: usize, lane: usize) {
-        let version = self.threads[thread].version;
-        let lane = &mut self.lanes[lane];
-        if lane.taught != (thread, version) {
-            lane.taught = (thread, version);
-            lane.tail.join(&self.threads[thread].known);
+    pub(super) fn teach(&mut self, threads: &Threads, thread: usize, lane: usize) {
+        let caller = &threads.list[thread];
+        let lane = &mut self.list[lane];
+        if lane.taught != (thread, caller.version) {
+            lane.taught = (thread, caller.version);
+            lane.tail.join(&caller.known);
         }
     }
 
     /// Law A13: blocking streams wait for the legacy one from now on.
     pub(super) fn hold_back(&mut self, lane: usize) {
-        let lane = &mut self.lanes[lane];
+        let lane = &mut self.list[lane];
         if lane.class == StreamClass::Legacy
             && let Some(around) = self.devices.get_mut(&lane.device)
         {
@@ -276,24 +299,29 @@ impl Order {
 
     /// Law A38: so do the blocking streams and the legacy stream of another device.
     pub(super) fn hold_back_on(&mut self, device: DeviceId, lane: usize) {
-        self.devices.entry(device).or_default().hold_back(&self.lanes[lane].tail);
+        self.devices.entry(device).or_default().hold_back(&self.list[lane].tail);
     }
 
     /// A number for a call of the thread that waited while other work was enqueued in the stream.
-    pub(super) fn beside(&mut self, lane: usize, thread: usize) -> Stamp {
+    pub(super) fn beside(
+        &mut self,
+        lane: usize,
+        thread: usize,
+        components: &mut Components,
+    ) -> Stamp {
         let of_thread = |side: &&mut Side| side.thread == thread;
-        if let Some(side) = self.lanes[lane].sides.iter_mut().find(of_thread) {
+        if let Some(side) = self.list[lane].sides.iter_mut().find(of_thread) {
             side.last.seq += 1;
             return side.last;
         }
-        let last = Stamp { lane: self.component(), seq: 1 };
-        self.lanes[lane].sides.push(Side { thread, last });
+        let last = Stamp { lane: components.next(), seq: 1 };
+        self.list[lane].sides.push(Side { thread, last });
         last
     }
 
     /// Adds what a wait for the stream finds complete in the end: laws A9 and A14.
     pub(super) fn prefix(&self, lane: usize, known: &mut Clock) {
-        let lane = &self.lanes[lane];
+        let lane = &self.list[lane];
         known.join(&lane.tail);
         if lane.class == StreamClass::Legacy {
             self.blocking_of(lane.device, known);
@@ -304,20 +332,30 @@ impl Order {
     pub(super) fn all_of(&self, device: DeviceId, known: &mut Clock) {
         if let Some(around) = self.devices.get(&device) {
             known.join(&around.gone);
-            around.members.iter().for_each(|lane| known.join(&self.lanes[*lane].tail));
+            around.members.iter().for_each(|lane| known.join(&self.list[*lane].tail));
         }
     }
 
-    /// Per stream of the device, the number in the record up to which `thread` knows it complete.
-    pub(in crate::check) fn in_flight(
-        &self,
-        device: DeviceId,
-        thread: usize,
-    ) -> Vec<(LaneId, u64)> {
-        let Some(thread) = self.threads.get(thread) else { return Vec::new() };
-        let known = |lane: &Lane| thread.known.sure.get(lane.component);
+    /// Per stream of the device, the number in the record up to which `known` has it complete.
+    pub(super) fn in_flight(&self, device: DeviceId, known: &VectorClock) -> Vec<(LaneId, u64)> {
+        let done = |lane: &Lane| known.get(lane.component);
         let members = self.devices.get(&device).into_iter().flat_map(|around| &around.members);
-        let open = members.map(|lane| &self.lanes[*lane]).filter(|lane| known(lane) < lane.seq);
-        open.map(|lane| (lane.id, known(lane).saturating_add(lane.offset))).collect()
+        let open = members.map(|lane| &self.list[*lane]).filter(|lane| done(lane) < lane.seq);
+        open.map(|lane| (lane.id, done(lane).saturating_add(lane.offset))).collect()
+    }
+
+    /// Learns on which devices blocks lie.
+    pub(super) fn dwell(&mut self, op: &Op) {
+        if !matches!(op.kind, OpKind::Alloc | OpKind::AllocNow | OpKind::Free | OpKind::FreeNow) {
+            return;
+        }
+        let on_device = op.accesses.iter().filter(|access| access.place == Place::Device);
+        for access in on_device {
+            match op.kind {
+                OpKind::Alloc | OpKind::AllocNow => self.homes.insert(access.block, op.device),
+                OpKind::Free | OpKind::FreeNow => self.homes.remove(&access.block),
+                _ => return,
+            };
+        }
     }
 }

@@ -8,11 +8,13 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::clock::Clock;
-use super::{Order, Seen, Stamp, remember};
+use super::clock::{Clock, Stamp};
+use super::known::Known;
+use super::seen::{Seen, remember};
 use crate::base::ledger::{Asked, Op, Outcome, Waited};
 use crate::base::vector_clock::VectorClock;
-use crate::check::Assume;
+use crate::check::hash::NumberMap;
+use crate::check::options::Assume;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
@@ -42,8 +44,9 @@ impl Calls {
     }
 }
 
+/// An event.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Event {
+struct Event {
     stands_for: Clock,
     recorded: Option<(u64, Stamp)>,
     replaced: Option<(u64, Stamp)>,
@@ -68,7 +71,7 @@ impl Event {
         Seen { op, event, recorded: self.recorded, replaced: self.replaced }
     }
 
-    pub(super) fn retire(&mut self, known: &VectorClock) {
+    fn retire(&mut self, known: &VectorClock) {
         let Clock { sure, seen } = &self.stands_for;
         if sure.positions().chain(seen.positions()).all(|position| known.covers(position)) {
             self.stands_for = Clock::new();
@@ -77,19 +80,36 @@ impl Event {
         self.calls.retain(|calls| calls.forget(known));
     }
 
-    pub(super) fn named(&self, named: &mut Vec<u64>) {
+    fn named(&self, named: &mut Vec<u64>) {
         named.extend(self.recorded.iter().chain(&self.replaced).map(|(op, _)| *op));
         let calls = self.calls.iter().flat_map(|calls| calls.record.iter().chain(&calls.waits));
         named.extend(calls.map(|(_, op)| *op));
     }
 }
 
-impl Order {
+/// All events.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Events {
+    of: NumberMap<u64, Event>,
+    doubts: Vec<Doubt>,
+    /// Waits that are in doubt because of a record that comes later; and those that turn out to be, if
+    /// that is of use.
+    doubted: BTreeSet<u64>,
+    doubtful: Option<BTreeSet<u64>>,
+}
+
+impl Events {
     /// A call of the program about the event; whether what the event stands for is in doubt.
-    fn event_call(&mut self, thread: usize, event: u64, op: u64, records: bool) -> bool {
-        let at = self.call(thread);
-        let known = &self.threads[thread].known.sure;
-        let held = self.events.entry(event).or_default();
+    fn call(
+        &mut self,
+        known: &mut Known,
+        (thread, op): (usize, u64),
+        event: u64,
+        records: bool,
+    ) -> bool {
+        let at = known.threads.call(thread);
+        let known = &known.threads.list[thread].known.sure;
+        let held = self.of.entry(event).or_default();
         let mut in_doubt = held.in_doubt && !records || self.doubted.contains(&op);
         for other in held.calls.iter().filter(|other| other.thread != thread) {
             let record = other.record.filter(|(at, _)| !known.covers(*at));
@@ -130,25 +150,25 @@ impl Order {
     /// Law A4.
     pub(super) fn record(
         &mut self,
-        (thread, lane): (usize, usize),
+        known: &mut Known,
+        (thread, lane, op): (usize, usize, u64),
         event: u64,
         by: Asked,
-        op: u64,
     ) {
         let is_internal = by == Asked::Ordering;
-        let in_doubt = !is_internal && self.event_call(thread, event, op, true);
-        self.held(lane);
-        self.teach(thread, lane);
-        let held = self.events.entry(event).or_default();
+        let in_doubt = !is_internal && self.call(known, (thread, op), event, true);
+        known.lanes.held(lane);
+        known.teach(thread, lane);
+        let held = self.of.entry(event).or_default();
         if is_internal {
             held.calls.clear();
         }
         (held.is_internal, held.in_doubt) = (is_internal, in_doubt);
-        let this = &self.lanes[lane];
+        let this = &known.lanes.list[lane];
         held.stands_for.copy_from(&this.tail);
         held.replaced = held.recorded.replace((op, this.stamp(this.seq)));
-        if self.assume == Assume::DriverObserved {
-            self.hold_back(lane);
+        if known.assume == Assume::DriverObserved {
+            known.lanes.hold_back(lane);
         }
     }
 
@@ -156,117 +176,140 @@ impl Order {
     /// the legacy stream is a wait an action, which the blocking streams are in order with (law A13).
     pub(super) fn wait(
         &mut self,
-        (thread, lane): (usize, usize),
+        known: &mut Known,
+        (thread, lane, op): (usize, usize, u64),
         event: u64,
         by: Asked,
-        op: u64,
     ) -> bool {
-        let in_doubt = by == Asked::User && self.event_call(thread, event, op, false);
-        let Some(found) = self.events.get(&event).filter(|found| found.recorded.is_some()) else {
+        let in_doubt = by == Asked::User && self.call(known, (thread, op), event, false);
+        let Some(found) = self.of.get(&event).filter(|found| found.recorded.is_some()) else {
             let seen = Seen { op, event, recorded: None, replaced: None };
-            remember(&mut self.lanes[lane].waits, seen);
+            remember(&mut known.lanes.list[lane].waits, seen);
             return false;
         };
-        let seen = found.seen(op, event);
-        self.held(lane);
-        self.teach(thread, lane);
-        let this = &mut self.lanes[lane];
-        if let Some(found) = self.events.get(&event) {
-            if in_doubt {
-                this.tail.join_as_seen(&found.stands_for);
-            } else {
-                this.tail.join(&found.stands_for);
-            }
+        known.lanes.held(lane);
+        known.teach(thread, lane);
+        let this = &mut known.lanes.list[lane];
+        if in_doubt {
+            this.tail.join_as_seen(&found.stands_for);
+        } else {
+            this.tail.join(&found.stands_for);
         }
-        remember(&mut this.waits, seen);
-        self.hold_back(lane);
+        remember(&mut this.waits, found.seen(op, event));
+        known.lanes.hold_back(lane);
         true
     }
 
-    /// Laws A8 to A10, for the calling thread only (law A11).
+    /// Laws A8 to A10, for the calling thread only (law A11); whether the wait came to its end.
     pub(super) fn sync(
         &mut self,
-        thread: usize,
+        known: &mut Known,
+        (thread, index): (usize, u64),
         op: &Op,
-        index: u64,
         (what, outcome): (Waited, Outcome),
-    ) {
+    ) -> bool {
         let in_doubt = match what {
             Waited::Event(event) if !self.is_internal(event) => {
-                self.event_call(thread, event, index, false)
+                self.call(known, (thread, index), event, false)
             }
-            Waited::Recorded(event) => self.events.get(&event).is_some_and(|held| held.in_doubt),
+            Waited::Recorded(event) => self.of.get(&event).is_some_and(|held| held.in_doubt),
             _ => false,
         };
-        let mut known = std::mem::take(&mut self.threads[thread].known);
+        let mut clock = std::mem::take(&mut known.threads.list[thread].known);
         if outcome != Outcome::Complete {
             let then = (outcome == Outcome::Pending).then(|| {
-                let mut then = known.clone();
-                self.waited(op, what, in_doubt, &mut then);
+                let mut then = clock.clone();
+                self.waited(known, op, (what, in_doubt), &mut then);
                 (index, then)
             });
-            let this = &mut self.threads[thread];
-            this.known = known;
+            let this = &mut known.threads.list[thread];
+            this.known = clock;
             (this.pending, this.blocked) = (Some(index), then);
-            return;
+            return false;
         }
-        self.waited(op, what, in_doubt, &mut known);
-        self.threads[thread].known = known;
-        self.threads[thread].version = self.version();
+        self.waited(known, op, (what, in_doubt), &mut clock);
+        let version = known.threads.version();
+        let this = &mut known.threads.list[thread];
+        (this.known, this.version) = (clock, version);
         if let Waited::Event(event) | Waited::Recorded(event) = what {
-            let found = self.events.get(&event).map(|found| found.seen(index, event));
+            let found = self.of.get(&event).map(|found| found.seen(index, event));
             let none = Seen { op: index, event, recorded: None, replaced: None };
-            remember(&mut self.threads[thread].waits, found.unwrap_or(none));
+            remember(&mut this.waits, found.unwrap_or(none));
         }
-        self.note_seen(thread, index);
+        true
     }
 
     fn is_internal(&self, event: u64) -> bool {
-        self.events.get(&event).is_some_and(|held| held.is_internal)
+        self.of.get(&event).is_some_and(|held| held.is_internal)
     }
 
     /// Adds what is complete when the wait is.
-    fn waited(&mut self, op: &Op, what: Waited, in_doubt: bool, known: &mut Clock) {
+    fn waited(
+        &self,
+        known: &mut Known,
+        op: &Op,
+        (what, in_doubt): (Waited, bool),
+        clock: &mut Clock,
+    ) {
         match what {
             Waited::Event(event) | Waited::Recorded(event) => {
-                if let Some(found) = self.events.get(&event) {
+                if let Some(found) = self.of.get(&event) {
                     if in_doubt {
-                        known.join_as_seen(&found.stands_for);
+                        clock.join_as_seen(&found.stands_for);
                     } else {
-                        known.join(&found.stands_for);
+                        clock.join(&found.stands_for);
                     }
                 }
             }
             Waited::Stream => {
-                let lane = self.lane(op);
-                self.prefix(lane, known);
+                let lane = known.lane(op);
+                known.lanes.prefix(lane, clock);
             }
-            Waited::Device => self.all_of(op.device, known),
+            Waited::Device => known.lanes.all_of(op.device, clock),
         }
     }
 
     /// The library found the event complete: so is what it stands for, in this run.
-    pub(super) fn settled(&mut self, event: u64) {
-        if let Some(found) = self.events.get(&event) {
-            self.settled.join(&found.stands_for.sure);
-            self.settled.join(&found.stands_for.seen);
+    pub(super) fn settled(&self, known: &mut Known, event: u64) {
+        if let Some(found) = self.of.get(&event) {
+            known.settled.join(&found.stands_for.sure);
+            known.settled.join(&found.stands_for.seen);
         }
     }
 
+    /// The event was destroyed.
+    pub(super) fn gone(&mut self, event: u64) {
+        self.of.remove(&event);
+    }
+
+    /// Forgets what all threads know.
+    pub(super) fn retire(&mut self, known: &VectorClock) {
+        self.of.values_mut().for_each(|event| event.retire(known));
+    }
+
+    /// Adds the records that explanations may still name.
+    pub(super) fn named(&self, named: &mut Vec<u64>) {
+        self.of.values().for_each(|event| event.named(named));
+    }
+
+    pub(super) fn held_state(&self) -> usize {
+        self.of.len()
+    }
+
     /// From now on, remembers which waits turn out to be in doubt; those of `doubted` are from the start.
-    pub(in crate::check) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
+    pub(super) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
         self.doubtful = Some(doubted.clone());
         self.doubted = doubted;
     }
 
     /// The records of the waits that are in doubt because of a later record.
-    pub(in crate::check) fn doubtful(&self) -> &BTreeSet<u64> {
+    pub(super) fn doubtful(&self) -> &BTreeSet<u64> {
         static NO_WAITS: BTreeSet<u64> = BTreeSet::new();
         self.doubtful.as_ref().unwrap_or(&NO_WAITS)
     }
 
     /// The pairs of calls that were found in doubt since the last time.
-    pub(in crate::check) fn take_doubts(&mut self) -> Vec<Doubt> {
+    pub(super) fn take_doubts(&mut self) -> Vec<Doubt> {
         std::mem::take(&mut self.doubts)
     }
 }

@@ -1,0 +1,407 @@
+//! The checker: takes records in, and keeps what a later one may still conflict with.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::explain::{Context, Pair, find};
+use super::hazard::{Class, Conflict, Finding, Party};
+use super::late::Recent;
+use super::naming::Given;
+use super::options::Options;
+use super::order::{Moment, Order, Step, Stuck};
+use super::shadow::{Shadow, Touch, Unordered};
+use super::verdict::Verdict;
+use crate::base::id::{BlockId, Position};
+use crate::base::ledger::{Access, Declared, HostCall, Mode, Op, OpKind, OrderedBy, Place};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Records between two looks at what can be forgotten, at least.
+const SWEEP_MIN: usize = 4096;
+
+/// Checks records as they come, in the order of the record. Outcomes of waits have to be known.
+///
+/// It keeps what a later access may still conflict with, and of each stream and thread a clock:
+/// memory grows with the streams, the threads, the events and the byte ranges of live allocations
+/// that are in use, and not with the length of the program. Uses that every thread knows to be
+/// complete are forgotten; a thread that is heard of for the first time after that is taken to
+/// follow them, and one that calls no more keeps them.
+///
+/// ```
+/// use trijet::check::{Checker, Options};
+/// let checker = Checker::new(Options { to_the_end: true, ..Options::default() });
+/// assert!(checker.finish().is_clean());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Checker {
+    options: Options,
+    order: Order,
+    shadow: Shadow,
+    /// Records that findings may name, in order.
+    parties: Vec<Party>,
+    /// The number of parties at which to look again.
+    sweep_at: usize,
+    verdict: Verdict,
+    /// The last operation that may have touched anything.
+    undeclared_at: Option<u64>,
+    /// The first operation that failed.
+    culprit: Option<u64>,
+    unordered: Vec<Unordered>,
+    /// The last pairs, which a later wait may order.
+    recent: Recent,
+    given: Given,
+    /// How many findings there were, by class.
+    counts: BTreeMap<Class, usize>,
+}
+
+impl Checker {
+    /// A checker that has seen nothing.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let verdict = Verdict {
+            findings: Vec::new(),
+            more: 0,
+            ops: 0,
+            accesses: 0,
+            undeclared: 0,
+            poisoned: 0,
+            assume: options.assume,
+        };
+        Self {
+            order: Order::new(options.assume, options.threads),
+            options,
+            shadow: Shadow::default(),
+            parties: Vec::new(),
+            sweep_at: SWEEP_MIN,
+            verdict,
+            undeclared_at: None,
+            culprit: None,
+            unordered: Vec::new(),
+            recent: Recent::default(),
+            given: Given::default(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next record in.
+    pub fn push(&mut self, op: &Op) {
+        let index = self.verdict.ops;
+        self.verdict.ops += 1;
+        if self.parties.len() >= self.sweep_at {
+            self.sweep();
+        }
+        self.given.note(op, &mut self.options.names);
+        self.parties.push(Party::new(op, index, self.given.lane(op.position.lane)));
+        let step = self.order.step(op, index);
+        if op.declared == Declared::Nothing {
+            self.verdict.undeclared += 1;
+            self.undeclared_at = Some(index);
+        }
+        if self.culprit.is_some() && step.end(Moment::Work).seq > 0 {
+            self.verdict.poisoned += 1;
+        }
+        match &op.kind {
+            OpKind::Fault { culprit } => self.fault(op, step.thread, *culprit),
+            OpKind::Wait { event, .. } if step.waits_for_nothing => {
+                let finding = self.context().wait_for_nothing(self.this(), *event);
+                self.add(finding);
+            }
+            OpKind::Batch(_) => self.batch(op, index),
+            OpKind::Call(HostCall::InHostFn) => self.call_in_host_fn(op),
+            _ => {}
+        }
+        // These say who holds memory, and touch none of it.
+        let touches = !matches!(op.kind, OpKind::Begin | OpKind::Lent);
+        let uses = || {
+            let uses = op.accesses.iter().filter(|access| access.range.start < access.range.end);
+            uses.filter(|_| touches)
+        };
+        for access in uses() {
+            self.verdict.accesses += 1;
+            self.judge(op, &step, access);
+        }
+        for access in uses() {
+            self.note(op, &step, access);
+        }
+        for stuck in self.order.take_stuck() {
+            self.stuck(&stuck);
+        }
+        for doubt in self.order.take_doubts() {
+            let finding = self.context().doubt(self.this(), doubt);
+            finding.into_iter().for_each(|finding| self.add(finding));
+        }
+        for finding in self.recent.prevented(op, &self.order) {
+            let Self { verdict, order, options, parties, .. } = self;
+            let context = Context::new(order, options, parties);
+            context.too_late(&mut verdict.findings[finding], index);
+        }
+    }
+
+    /// What was found: errors first, each kind in the order of the calls that showed it.
+    #[must_use]
+    pub fn finish(mut self) -> Verdict {
+        for stuck in self.order.stuck() {
+            self.stuck(&stuck);
+        }
+        if self.options.to_the_end {
+            for (block, born) in self.shadow.leaked() {
+                let Some(party) = find(&self.parties, born).cloned() else { continue };
+                let fix = "drop it, or free it".to_owned();
+                let mut finding = Finding::new(Class::Leak, party, vec!["A21"]);
+                finding.block = Some(block);
+                finding.fix = fix;
+                self.add(finding);
+            }
+        }
+        self.verdict.findings.sort_by_key(|finding| finding.class.severity());
+        self.verdict
+    }
+
+    /// Parts of the state that grow with a program: for watching that it does not grow for ever.
+    #[must_use]
+    pub fn held_state(&self) -> usize {
+        self.parties.len() + self.shadow.held_state() + self.order.held_state()
+    }
+
+    /// From now on, remembers which waits turn out to be in doubt; those of `doubted` are from the
+    /// start.
+    pub(super) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
+        self.order.look_for_doubt(doubted);
+    }
+
+    /// The records of the waits that are in doubt because of a later record.
+    pub(super) fn doubtful(&self) -> &BTreeSet<u64> {
+        self.order.doubtful()
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context::new(&self.order, &self.options, &self.parties)
+    }
+
+    /// Law A40: the context is lost.
+    fn fault(&mut self, op: &Op, thread: usize, culprit: Option<Position>) {
+        if self.culprit.is_some() {
+            return;
+        }
+        let fault = self.context().fault(self.this(), op, thread, culprit);
+        self.verdict.poisoned = fault.poisoned;
+        self.culprit = Some(fault.first.unwrap_or(self.verdict.ops));
+        self.add(fault.finding);
+    }
+
+    fn add(&mut self, mut finding: Finding) {
+        finding.block_name = finding.block.and_then(|block| self.given.block(block));
+        let count = self.counts.entry(finding.class).or_insert(0);
+        *count += 1;
+        // One of each is kept in any case: a verdict is clean by what is kept.
+        if *count <= self.options.findings_max.max(1) {
+            self.verdict.findings.push(finding);
+        } else {
+            self.verdict.more += 1;
+        }
+    }
+
+    /// The record at hand as a party.
+    fn this(&self) -> Party {
+        self.parties.last().expect("the record at hand was just added").clone()
+    }
+
+    /// Looks at an access with what was there before its record.
+    fn judge(&mut self, op: &Op, step: &Step, access: &Access) {
+        let index = self.verdict.ops - 1;
+        let Access { block, range, mode, .. } = access;
+        if let Some(free) = self.shadow.freed(*block) {
+            return self.used_after_free(op, *block, range, free);
+        }
+        let undeclared = self.undeclared_at;
+        let held = self.shadow.block(*block);
+        let first_use = *held.first_use.get_or_insert(index);
+        if matches!(op.kind, OpKind::Alloc) && first_use != index {
+            return self.allocated_late(first_use, (*block, range));
+        }
+        let moment = step.moment(op, access);
+        let mut unordered = std::mem::take(&mut self.unordered);
+        let before = self.order.before(step, moment);
+        // Whatever the library waits for before it lets go or lets the host in, it has waited for.
+        let by_library = access.ordered == OrderedBy::Library
+            || matches!(op.kind, OpKind::Free | OpKind::FreeNow | OpKind::Host);
+        let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
+        held.unordered((range, *mode), index, follows, &mut unordered);
+        let unwritten = match (mode, held.born) {
+            (Mode::Write, _) | (_, None) => None,
+            // What is not declared may have written it.
+            (_, Some(born)) if undeclared.is_some_and(|op| op > born) => None,
+            (_, Some(born)) => held.unwritten(range).map(|range| (born, range)),
+        };
+        for found in unordered.drain(..) {
+            self.conflict(step, moment, access, &found);
+        }
+        self.unordered = unordered;
+        if let Some((born, range)) = unwritten {
+            let mut finding = Finding::new(Class::ReadUninit, self.this(), vec!["A21"]);
+            finding.first = find(&self.parties, born).cloned();
+            finding.block = Some(*block);
+            finding.fix = format!("fill or write it before #{index}");
+            finding.add_range(range);
+            self.add(finding);
+        }
+    }
+
+    /// Enters an access.
+    fn note(&mut self, op: &Op, step: &Step, access: &Access) {
+        let index = self.verdict.ops - 1;
+        let Access { block, range, mode, .. } = access;
+        if self.shadow.freed(*block).is_some() {
+            return;
+        }
+        if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
+            self.given.free(*block);
+            return self.shadow.free(*block, index);
+        }
+        let touch = Touch { op: index, at: step.end(step.moment(op, access)) };
+        let held = self.shadow.block(*block);
+        match op.kind {
+            OpKind::AllocNow => {
+                held.born = Some(index);
+                held.appear(range);
+            }
+            OpKind::Alloc => {
+                held.born = Some(index);
+                held.write(range, touch, true);
+            }
+            _ if mode.writes() => held.write(range, touch, false),
+            _ => held.read(range, touch),
+        }
+    }
+
+    /// Two uses without order.
+    fn conflict(&mut self, step: &Step, moment: Moment, access: &Access, found: &Unordered) {
+        let Some(first) = find(&self.parties, found.earlier.op) else { return };
+        let second = self.parties.last().expect("the record at hand was just added");
+        let reads = access.mode != Mode::Write;
+        let conflict = match (found.earlier_writes, reads) {
+            (true, true) => Conflict::Raw,
+            (true, false) => Conflict::Waw,
+            (false, _) => Conflict::War,
+        };
+        let class = classify(first, second, conflict, access.place);
+        let same = |finding: &&mut Finding| {
+            finding.class == class
+                && finding.block == Some(access.block)
+                && finding.second.op == second.op
+                && finding.first.as_ref().is_some_and(|other| other.op == first.op)
+        };
+        if let Some(finding) = self.verdict.findings.iter_mut().rev().take(64).find(same) {
+            return finding.add_range(found.range.clone());
+        }
+        let pair = Pair {
+            class,
+            conflict,
+            first,
+            second,
+            place: access.place,
+            at: found.earlier.at,
+            step,
+            moment,
+        };
+        let said = self.context().explain(&pair);
+        let mut finding = Finding::new(class, second.clone(), said.rules);
+        finding.first = Some(first.clone());
+        finding.conflict = Some(conflict);
+        finding.block = Some(access.block);
+        finding.known = said.known;
+        finding.fix = said.fix;
+        finding.add_range(found.range.clone());
+        let kept = self.verdict.findings.len();
+        self.add(finding);
+        if self.verdict.findings.len() > kept {
+            self.recent.add(kept, found.earlier.at, *step, moment);
+        }
+    }
+
+    fn used_after_free(&mut self, op: &Op, block: BlockId, range: &Range<u64>, free: Option<u64>) {
+        let again = matches!(op.kind, OpKind::Free | OpKind::FreeNow);
+        let class = if again { Class::DoubleFree } else { Class::UseAfterFree };
+        let mut finding = Finding::new(class, self.this(), vec!["A22"]);
+        finding.first = free.and_then(|free| find(&self.parties, free)).cloned();
+        finding.block = Some(block);
+        finding.known = "whatever the order, nothing may be enqueued that uses memory after the \
+                         call that frees it"
+            .to_owned();
+        finding.fix = if again { "free it once" } else { "free it after its last use" }.to_owned();
+        finding.add_range(range.clone());
+        self.add(finding);
+    }
+
+    /// The allocation comes after a use, by its call.
+    fn allocated_late(&mut self, first_use: u64, (block, range): (BlockId, &Range<u64>)) {
+        let Some(user) = find(&self.parties, first_use).cloned() else { return };
+        let mut finding = Finding::new(Class::UseBeforeAlloc, user, vec!["A21"]);
+        finding.first = Some(self.this());
+        finding.block = Some(block);
+        finding.known = "the use was enqueued before the allocation".to_owned();
+        finding.fix = "allocate before the first use".to_owned();
+        finding.add_range(range.clone());
+        self.add(finding);
+    }
+
+    /// Waits for signals that may never be answered.
+    fn stuck(&mut self, stuck: &Stuck) {
+        if let Some(finding) = self.context().stuck(stuck, self.culprit) {
+            self.add(finding);
+        }
+    }
+
+    /// Law A19: no order inside.
+    fn batch(&mut self, op: &Op, index: u64) {
+        let uses = &op.accesses;
+        let mut overlaps = uses.iter().enumerate().flat_map(|(number, access)| {
+            uses[..number].iter().filter_map(|other| overlap(access, other))
+        });
+        let Some((block, range)) = overlaps.next() else { return };
+        let mut finding = Finding::new(Class::BatchDependent, self.this(), vec!["A19"]);
+        finding.block = Some(block);
+        finding.known = "a batch has no order inside".to_owned();
+        finding.fix = format!("split the batch of #{index} in two");
+        finding.add_range(range);
+        self.add(finding);
+    }
+
+    /// Law A28. The call was refused; the driver would let some of them pass, and hang with others.
+    fn call_in_host_fn(&mut self, op: &Op) {
+        let mut finding = Finding::new(Class::ApiCall, self.this(), vec!["A28"]);
+        finding.known = format!("`{}` was refused inside a host function", op.label);
+        finding.fix = "signal a host thread from the host function, and call there".to_owned();
+        self.add(finding);
+    }
+
+    /// Forgets what no later record can conflict with, and records that nothing names.
+    fn sweep(&mut self) {
+        let known = self.order.known_to_all();
+        self.shadow.retire(&known);
+        self.order.retire(&known, &self.shadow.components());
+        self.recent.clear();
+        let mut named = Vec::new();
+        self.shadow.named(&mut named);
+        self.order.named(&mut named);
+        named.sort_unstable();
+        self.parties.retain(|party| named.binary_search(&party.op).is_ok());
+        self.sweep_at = (2 * self.parties.len()).max(SWEEP_MIN);
+    }
+}
+
+fn classify(first: &Party, second: &Party, conflict: Conflict, place: Place) -> Class {
+    match (&first.kind, &second.kind) {
+        (_, OpKind::FreeNow) if place != Place::Device => Class::FreeInFlight,
+        (_, OpKind::Free | OpKind::FreeNow) => Class::FreeRacesUse,
+        (OpKind::Alloc, _) => Class::UseBeforeAlloc,
+        _ if first.is_of_host() || second.is_of_host() => Class::Host(conflict),
+        _ => Class::Race(conflict),
+    }
+}
+
+fn overlap(a: &Access, b: &Access) -> Option<(BlockId, Range<u64>)> {
+    let range = a.range.start.max(b.range.start)..a.range.end.min(b.range.end);
+    let meets = a.block == b.block && range.start < range.end;
+    (meets && (a.mode.writes() || b.mode.writes())).then_some((a.block, range))
+}

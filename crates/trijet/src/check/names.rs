@@ -1,0 +1,78 @@
+//! Names of streams, allocations and events.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::hazard::Party;
+use crate::base::id::{BlockId, LaneId};
+use crate::base::ledger::{OpKind, StreamClass};
+use std::collections::BTreeMap;
+
+/// Names for people. What has none is called by its number.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// Of streams, by lane.
+    pub lanes: BTreeMap<LaneId, String>,
+    /// Of allocations.
+    pub blocks: BTreeMap<BlockId, String>,
+    /// Of events, by the driver's handle.
+    pub events: BTreeMap<u64, String>,
+}
+
+impl Names {
+    /// A lane.
+    #[must_use]
+    pub fn lane(&self, lane: LaneId) -> String {
+        self.lanes
+            .get(&lane)
+            .map_or_else(|| format!("`lane {}`", lane.0), |name| format!("`{name}`"))
+    }
+
+    /// An allocation.
+    #[must_use]
+    pub fn block(&self, block: BlockId) -> String {
+        let named = self.blocks.get(&block);
+        named.map_or_else(|| format!("block{}", block.0), Clone::clone)
+    }
+
+    pub(super) fn event(&self, event: u64) -> String {
+        let named = self.events.get(&event);
+        named.map_or_else(|| format!("event {event}"), |name| format!("event `{name}`"))
+    }
+
+    /// The stream of a party.
+    pub(super) fn stream(&self, party: &Party) -> String {
+        match party.stream {
+            _ if self.lanes.contains_key(&party.position.lane) => self.lane(party.position.lane),
+            _ if party.stream_name.is_some() => {
+                format!("`{}`", party.stream_name.as_deref().unwrap_or(""))
+            }
+            StreamClass::Legacy => "the legacy stream".to_owned(),
+            _ => self.lane(party.position.lane),
+        }
+    }
+
+    pub(super) fn who(&self, party: &Party) -> String {
+        let Party { op, label, thread, .. } = party;
+        match party.kind {
+            OpKind::Signal { inside: Some(at), .. } => {
+                format!("the host function at pos {} of {}", at.seq, self.stream(party))
+            }
+            OpKind::Signal { inside: None, .. } | OpKind::Sync { .. } | OpKind::Begin => {
+                format!("thread {thread}")
+            }
+            OpKind::Host => format!("thread {thread} (#{op})"),
+            _ if party.is_of_thread() => format!("op #{op} `{label}` of thread {thread}"),
+            _ => format!("op #{op} `{label}` on {}", self.stream(party)),
+        }
+    }
+
+    pub(super) fn place(&self, party: &Party) -> String {
+        let site = party.site.as_ref();
+        let site = site.map_or_else(|| "at an unknown place".to_owned(), |s| format!("at {s}"));
+        if party.is_of_thread() {
+            return format!("{site} (thread {})", party.thread);
+        }
+        format!("{site} ({}, pos {})", self.stream(party).trim_matches('`'), party.position.seq)
+    }
+}

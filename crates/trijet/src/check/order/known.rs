@@ -1,0 +1,73 @@
+//! Streams and host threads, with what each knows to be complete.
+//!
+//! Imports: `base`.
+#![forbid(unsafe_code)]
+
+use super::clock::{Clock, Components, Stamp};
+use super::lanes::Lanes;
+use super::threads::Threads;
+use crate::base::ledger::Op;
+use crate::base::vector_clock::VectorClock;
+use crate::check::options::{Assume, Threads as Mode};
+
+/// What is known at the last record.
+#[derive(Debug, Clone)]
+pub(in crate::check) struct Known {
+    pub(super) assume: Assume,
+    pub(super) components: Components,
+    pub(in crate::check) lanes: Lanes,
+    pub(in crate::check) threads: Threads,
+    /// What the library found complete.
+    pub(super) settled: VectorClock,
+    /// What comes before the last record, if its call took long.
+    pub(super) apart: Clock,
+}
+
+impl Known {
+    pub(super) fn new(assume: Assume, mode: Mode) -> Self {
+        Self {
+            assume,
+            components: Components::default(),
+            lanes: Lanes::default(),
+            threads: Threads::new(mode),
+            settled: VectorClock::new(),
+            apart: Clock::new(),
+        }
+    }
+
+    /// The stream that has the lane of the record.
+    pub(super) fn lane(&mut self, op: &Op) -> usize {
+        self.lanes.of(op, &mut self.components)
+    }
+
+    /// The thread of the record.
+    pub(super) fn thread(&mut self, op: &Op) -> usize {
+        self.threads.of(op, &mut self.components)
+    }
+
+    /// Law A2.
+    pub(super) fn teach(&mut self, thread: usize, lane: usize) {
+        self.lanes.teach(&self.threads, thread, lane);
+    }
+
+    /// What the next work of the stream comes after, if the thread enqueues it.
+    pub(super) fn reach(&mut self, thread: usize, lane: usize) {
+        self.lanes.reach(&self.threads, thread, lane);
+    }
+
+    /// A stream takes a lane, which the thread creates.
+    pub(super) fn open(&mut self, thread: usize, op: &Op) {
+        let known = &self.threads.list[thread].known;
+        self.lanes.open(op, known, &mut self.components);
+    }
+
+    /// A number for a call of the thread that waited while other work was enqueued in the stream.
+    pub(super) fn beside(&mut self, lane: usize, thread: usize) -> Stamp {
+        self.lanes.beside(lane, thread, &mut self.components)
+    }
+
+    /// The thread learns what the stream holds.
+    pub(super) fn learn_tail(&mut self, thread: usize, lane: usize) {
+        self.threads.learn(thread, &self.lanes.list[lane].tail);
+    }
+}
