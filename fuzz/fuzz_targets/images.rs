@@ -1,8 +1,8 @@
 //! A folder of PNG images of any bytes is read, or refused.
 #![no_main]
 
-#[path = "../../crates/trijet-cli/tests/fuzzed/desk.rs"]
-mod desk;
+#[path = "../../crates/trijet-cli/tests/fuzzed/workdir.rs"]
+mod workdir;
 #[path = "../../crates/trijet-cli/tests/fuzzed/images.rs"]
 mod images;
 

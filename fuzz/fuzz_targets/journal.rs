@@ -1,8 +1,8 @@
 //! A journal of any bytes is continued, or refused.
 #![no_main]
 
-#[path = "../../crates/trijet-cli/tests/fuzzed/desk.rs"]
-mod desk;
+#[path = "../../crates/trijet-cli/tests/fuzzed/workdir.rs"]
+mod workdir;
 #[path = "../../crates/trijet-cli/tests/fuzzed/journal.rs"]
 mod journal;
 

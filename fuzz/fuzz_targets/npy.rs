@@ -1,8 +1,8 @@
 //! An .npy file of any bytes is read as it is, or refused.
 #![no_main]
 
-#[path = "../../crates/trijet-cli/tests/fuzzed/desk.rs"]
-mod desk;
+#[path = "../../crates/trijet-cli/tests/fuzzed/workdir.rs"]
+mod workdir;
 #[path = "../../crates/trijet-cli/tests/fuzzed/npy.rs"]
 mod npy;
 

@@ -1,4 +1,4 @@
-//! The command line: what can be said, and what it means.
+//! The command line: its commands and options, and the parsers of their values.
 #![forbid(unsafe_code)]
 
 use clap::builder::RangedU64ValueParser;
@@ -11,10 +11,11 @@ use std::str::FromStr;
 use trijet::{Bytes, TimesFrom};
 use trijet_cli::format::Dtype;
 
-/// Arrays and image stacks larger than the GPU: read, upload, run, download and write, all at
-/// once. Works without a GPU too.
+/// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
+/// and writing overlap. Without a GPU the same commands run on the CPU.
 ///
-/// Exit codes: 0 done; 1 failed; 2 wrong usage; 130 interrupted, and --resume continues.
+/// Exit status: 0 on success, 1 on failure, 2 for wrong usage, 130 after Ctrl-C (`map --resume`
+/// continues such a run).
 #[derive(Debug, Parser)]
 #[command(name = "trijet", version, max_term_width = 100)]
 pub(crate) struct Options {
@@ -23,14 +24,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What the command line says. Ends the process, with words, when it cannot be meant.
+    /// Parses the command line. Wrong usage prints a message and ends the process.
     pub(crate) fn of_this_process() -> Self {
         let options = Self::parse();
         if let Command::Map(map) = &options.command
-            && let Some((option, operator)) = map.stray()
+            && let Some((option, operation)) = map.unused_option()
         {
-            let words = format!("{option} belongs to {operator}, which is not asked for");
-            Self::command().error(ErrorKind::ArgumentConflict, words).exit();
+            let message = format!("{option} requires {operation}");
+            Self::command().error(ErrorKind::ArgumentConflict, message).exit();
         }
         options
     }
@@ -38,23 +39,23 @@ impl Options {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the devices of this machine, and what is missing for more.
+    /// List the devices of this machine and the libraries that were found.
     Devices(DevicesOptions),
-    /// Run an operator or a kernel of your own over an array.
+    /// Apply an operation or a kernel of your own to an array.
     Map(MapOptions),
-    /// See the same job under four schedules, and what overlap is worth.
+    /// Run one job under four schedules and compare their times.
     Overlap(OverlapOptions),
-    /// Measure this machine: links, calls, what blocks what, limits; and what to make of it.
+    /// Measure this machine and give advice for pipelines on it.
     Doctor(DoctorOptions),
-    /// Run any CUDA program and say where its time went.
+    /// Run a CUDA program and report where its time went.
     Trace(TraceOptions),
-    /// Say of a kept record whether every conflict in it is ordered, and what would be faster.
+    /// Check a ledger file for races, and list what would be faster.
     Check(CheckOptions),
     /// Run a benchmark and print its results.
     Bench(BenchOptions),
 }
 
-/// A device by name.
+/// The device to run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceName {
     Auto,
@@ -73,12 +74,12 @@ impl FromStr for DeviceName {
                 .strip_prefix("cuda:")
                 .and_then(|number| number.parse().ok())
                 .map(Self::Cuda)
-                .ok_or_else(|| format!("`{text}` is no device; auto, cuda:N and host are")),
+                .ok_or_else(|| format!("unknown device `{text}`: use auto, cuda:N or host")),
         }
     }
 }
 
-/// A number of bytes with an optional unit: 4194304, 64KiB, 16MiB, 4GiB.
+/// Parses a number of bytes with an optional unit: 4194304, 64KiB, 16MiB, 4GiB.
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
@@ -86,23 +87,23 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
         "KiB" | "K" => 10,
         "MiB" | "M" => 20,
         "GiB" | "G" => 30,
-        unit => return Err(format!("`{unit}` is no unit; KiB, MiB and GiB are")),
+        unit => return Err(format!("unknown unit `{unit}`: use B, KiB, MiB or GiB")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no number of bytes"))?;
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a number of bytes"))?;
     match number.checked_mul(1 << shift) {
         Some(bytes) if bytes > 0 => Ok(Bytes(bytes)),
-        _ => Err(format!("`{text}` is out of range")),
+        _ => Err(format!("`{text}` is out of range: 1 B to 2^64 - 1 B")),
     }
 }
 
-/// A shape: `512x2048` or `10,512,2048`.
+/// Parses a shape: `512x2048` or `10,512,2048`.
 fn shape(text: &str) -> Result<Shape, String> {
     let dimension = |part: &str| part.trim().parse::<u64>().map_err(|_| text.to_owned());
     text.split([',', 'x'])
         .map(dimension)
         .collect::<Result<_, _>>()
         .map(Shape)
-        .map_err(|text| format!("`{text}` is no shape; 512x2048 is one"))
+        .map_err(|text| format!("`{text}` is not a shape: write it like 512x2048"))
 }
 
 /// The dimensions of an array, slowest first.
@@ -129,19 +130,19 @@ impl From<DtypeName> for Dtype {
 
 #[derive(Debug, Args)]
 pub(crate) struct DevicesOptions {
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A source of the times of operations.
+/// The source of the times of single operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TimesName {
-    /// Pairs of events: from ready to end; time in the queue of an engine counts.
+    /// Pairs of events: from ready to end, the time in an engine's queue included.
     Events,
-    /// From begin to end on the engine, by CUPTI on a GPU; fails without it.
+    /// The engine's own times, from begin to end. On a GPU this needs CUPTI.
     Engines,
-    /// The same where it can be had, else pairs of events.
+    /// The engine's own times where they are available, otherwise pairs of events.
     Auto,
 }
 
@@ -155,16 +156,16 @@ impl From<TimesName> for TimesFrom {
     }
 }
 
-/// An operator that comes with the command.
+/// A built-in operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Op {
-    /// Each pixel becomes the middle one of those around it; removes salt and pepper.
+    /// The median of each pixel's neighbourhood, which removes salt-and-pepper noise.
     Median,
-    /// scale * x + offset, rounded and saturated.
+    /// scale * x + offset; integers are rounded and saturated.
     Affine,
 }
 
-/// An argument of a user's kernel: a name, for people, and a value with its type.
+/// An argument of a user's kernel: a name for messages, and a value with its type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KernelArg {
     pub(crate) name: String,
@@ -198,7 +199,9 @@ impl FromStr for KernelArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no argument; gain=2.5, n=3, n=3u64, x=1f64 are");
+        let wrong = || {
+            format!("`{text}` is not an argument: write it like gain=2.5, n=3, n=3u64 or x=1f64")
+        };
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
         let kinds = ["f32", "f64", "i32", "i64", "u32", "u64"];
         let kind = kinds.into_iter().find(|kind| value.ends_with(kind));
@@ -222,40 +225,43 @@ impl FromStr for KernelArg {
 ///   trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
 ///   trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
 ///
-/// A kernel of yours has the parameters (const T* x, unsigned long long x_len, T* y, unsigned long
-/// long y_len, then each --arg in order), and computes element i of y for i < y_len, in blocks of 256 threads.
-/// With --halo R it gets (unsigned long long row_len, unsigned long long rows_before) after y_len:
-/// x then has rows_before rows in front of those of y, R or as many as there are.
+/// The parameters of your kernel are (const T* x, unsigned long long x_len, T* y, unsigned long
+/// long y_len), followed by each --arg in order. It computes y[i] for every i < y_len, with one
+/// thread per element, in blocks of 256 threads. With --halo R, the parameters (unsigned long long
+/// row_len, unsigned long long rows_before) follow y_len: x then begins rows_before rows before the
+/// first row of y, where rows_before is R, or less near the beginning of the array.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct MapOptions {
-    /// The input: a .npy file, a raw file, or a folder of PNG images of one size.
+    /// The input: an .npy file, a raw file, or a folder of PNG images of one size.
     pub(crate) input: PathBuf,
-    /// The output: NAME.npy, a raw file, or a folder of images for a name without extension.
+    /// The output: an .npy file, a folder of PNG images (a name without extension), or a raw file
+    /// (any other name).
     #[arg(short, long)]
     pub(crate) output: PathBuf,
-    /// The operator.
+    /// The operation to apply.
     #[arg(long, value_enum, conflicts_with = "kernel", required_unless_present = "kernel")]
     pub(crate) op: Option<Op>,
-    /// The radius of the median filter, 1 to 7; 1 by default.
+    /// The radius of the median filter, 1 to 7 [default: 1].
     #[arg(long)]
     pub(crate) radius: Option<u32>,
-    /// The factor of affine; 1 by default.
+    /// The factor of affine [default: 1].
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) scale: Option<f32>,
-    /// The summand of affine; 0 by default.
+    /// The summand of affine [default: 0].
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) offset: Option<f32>,
-    /// A kernel of your own: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin).
+    /// The file of your kernel: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin).
     #[arg(long, requires = "entry")]
     pub(crate) kernel: Option<PathBuf>,
-    /// The name of your kernel.
+    /// The name of your kernel in that file.
     #[arg(long, requires = "kernel", conflicts_with = "op")]
     pub(crate) entry: Option<String>,
-    /// An argument of your kernel, in order: NAME=VALUE; 2.5 is a float, 3 an int, 3u64 as it says.
+    /// A further argument of your kernel, as NAME=VALUE; may be repeated. 2.5 is a float, 3 an int,
+    /// 3u64 has the type that it names.
     #[arg(long = "arg", requires = "kernel", conflicts_with = "op")]
     pub(crate) args: Vec<KernelArg>,
-    /// Rows around each chunk that your kernel reads.
+    /// The number of rows that your kernel reads before and after those of a chunk.
     #[arg(long, requires = "kernel", conflicts_with = "op")]
     pub(crate) halo: Option<u64>,
     /// The shape of a raw input, slowest dimension first: 100x512x512.
@@ -264,33 +270,33 @@ pub(crate) struct MapOptions {
     /// The element type of a raw input.
     #[arg(long, value_enum, requires = "shape")]
     pub(crate) dtype: Option<DtypeName>,
-    /// auto, cuda:N or host.
+    /// The device: auto, cuda:N or host.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
-    /// The size of a chunk, as 16MiB; tuned by default.
+    /// The size of a chunk, for example 16MiB [default: tuned].
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,
-    /// Chunks in flight.
+    /// The number of chunks in flight.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Go on where an interrupted run stopped. The output is the same byte for byte.
+    /// Continue an interrupted run. The output is the same, byte for byte.
     #[arg(long)]
     pub(crate) resume: bool,
 }
 
 impl MapOptions {
-    /// An option that the run would not read, and the operator that reads it.
-    fn stray(&self) -> Option<(&'static str, &'static str)> {
+    /// An option that this run would ignore, and the operation that it belongs to.
+    fn unused_option(&self) -> Option<(&'static str, &'static str)> {
         let (median, affine) = ("--op median", "--op affine");
         let given = [
             ("--radius", median, self.radius.is_some() && self.op != Some(Op::Median)),
             ("--scale", affine, self.scale.is_some() && self.op != Some(Op::Affine)),
             ("--offset", affine, self.offset.is_some() && self.op != Some(Op::Affine)),
         ];
-        given.into_iter().find(|given| given.2).map(|(option, operator, _)| (option, operator))
+        given.into_iter().find(|given| given.2).map(|(option, operation, _)| (option, operation))
     }
 }
 
@@ -301,49 +307,52 @@ impl MapOptions {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct OverlapOptions {
-    /// A stack of images (u8 or u16); without it a noisy micrograph is made.
+    /// A stack of images (u8 or u16). Without it, a noisy micrograph is generated.
     pub(crate) input: Option<PathBuf>,
-    /// The radius of the median filter, 1 to 7: the work per byte.
+    /// The radius of the median filter, 1 to 7. A larger radius means more work per byte.
     #[arg(long, default_value_t = 3)]
     pub(crate) radius: u32,
-    /// auto, cuda:N or host. Without a GPU the times are a model's.
+    /// The device: auto, cuda:N or host. Without a GPU the times come from a model of one.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
-    /// How much to generate, in whole images of 8MiB: 4GiB on a GPU by default, 32MiB without one.
+    /// The size of the generated stack, in whole images of 8MiB [default: 4GiB on a GPU, 32MiB
+    /// without one].
     #[arg(long, value_parser = bytes, conflicts_with = "input")]
     pub(crate) size: Option<Bytes>,
-    /// The chunk size of the first three schedules; the fourth chooses its own.
+    /// The chunk size of the first three schedules; the tuned schedule chooses its own.
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,
-    /// Chunks in flight.
+    /// The number of chunks in flight.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
-    /// Runs of each schedule; the median counts.
+    /// The number of timed runs of each schedule; their median is reported.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: u32,
-    /// Leave out one wait between streams, counted from 1, and keep the damaged result as a
+    /// Leave out wait number N between streams, counted from 1, and save the damaged result as a
     /// picture.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) drop_wait: Option<u64>,
-    /// Where to keep that picture.
+    /// The file of that picture.
     #[arg(long, default_value = "damaged.png")]
     pub(crate) picture: PathBuf,
-    /// Keep the timeline of the tuned schedule: .html is a page for a browser, .pftrace is for
-    /// Perfetto, .json for tools that read PyTorch's traces, .ledger for `trijet check`.
+    /// Save a trace of the tuned schedule. The extension chooses the format: .html is a page for a
+    /// browser, .pftrace is for Perfetto, .json for tools that read PyTorch's traces, .ledger for
+    /// `trijet check`.
     #[arg(long, value_name = "FILE", conflicts_with = "drop_wait")]
     pub(crate) trace: Option<PathBuf>,
-    /// Where the times of single operations come from, in the runs that are recorded.
+    /// Where the traced runs take the times of single operations from.
     #[arg(long, value_enum, default_value_t = TimesName::Events)]
     pub(crate) times: TimesName,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Measures, in under a minute and without a CUDA toolkit: rates of copies by size, the cost of each
-/// call, which calls hold the host or other streams up, default streams, limits, ways to allocate and
-/// ways to launch; then says what follows for a pipeline on this machine. What was measured here is
-/// no guarantee. Without a GPU the host device is measured, and the first line says so.
+/// In under a minute and without a CUDA toolkit, measures the rates of copies by size, the cost of
+/// each call, which calls block the host or other streams, the default streams, limits, and ways to
+/// allocate and to launch. Then gives advice for pipelines on this machine. The results describe
+/// this machine today and guarantee nothing. Without a GPU the host device is measured; the first
+/// line says so.
 ///
 /// Examples:
 ///   trijet doctor
@@ -352,10 +361,10 @@ pub(crate) struct OverlapOptions {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorOptions {
-    /// auto, cuda:N or host.
+    /// The device: auto, cuda:N or host.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
-    /// Print JSON: everything that was measured, with units in the names.
+    /// Print everything that was measured as JSON, with units in the names.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -365,20 +374,21 @@ pub(crate) struct DoctorOptions {
 ///   trijet trace -o run.trijet -- ./a.out --steps 100
 ///   trijet trace --read run.trijet --json
 ///
-/// The program may be in any language: the CUDA driver itself loads the library that records.
-/// Its input and output stay its own; the summary goes to standard error, JSON to standard output
-/// after whatever the program printed. The exit code is the program's: 128 and the number for a
-/// signal, 127 when there is no such program, 126 when it cannot be started.
+/// The program may be written in any language: the CUDA driver loads the tracing library into it.
+/// The program keeps its standard input and output. The summary goes to standard error; JSON goes
+/// to standard output, after the output of the program. The exit status is the program's: 128 plus
+/// the signal number if a signal ended it, 127 if the program was not found, 126 if it could not be
+/// started.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct TraceOptions {
-    /// Keep the recording in this file.
+    /// Save the trace to this file.
     #[arg(short, long, conflicts_with = "read")]
     pub(crate) output: Option<PathBuf>,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show a recording that was kept, and run nothing.
+    /// Show a saved trace instead of running a program.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) read: Option<PathBuf>,
     /// The program and its arguments.
@@ -386,12 +396,12 @@ pub(crate) struct TraceOptions {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Which edges order anything.
+/// The edges that the checker takes for an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Assumption {
-    /// Those that CUDA documents.
+    /// The edges that CUDA documents.
     Documented,
-    /// Besides, what a driver was seen to keep and does not promise.
+    /// These, and two that a driver was seen to keep but that CUDA does not promise.
     DriverObserved,
 }
 
@@ -399,17 +409,17 @@ pub(crate) enum Assumption {
 ///   trijet overlap --trace run.ledger && trijet check run.ledger
 ///   trijet check --json run.ledger
 ///
-/// Exit codes: 0 when nothing is wrong, warnings and remarks aside; 1 when something is, or the
-/// file cannot be read.
+/// Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error
+/// or the file cannot be read.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CheckOptions {
-    /// The record, as `overlap --trace FILE.ledger` and programs keep it.
+    /// The ledger file, as `trijet overlap --trace FILE.ledger` writes it.
     pub(crate) file: PathBuf,
-    /// Which edges count.
+    /// The edges that count as an order.
     #[arg(long, value_enum, default_value = "documented")]
     pub(crate) assume: Assumption,
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -418,7 +428,7 @@ pub(crate) struct CheckOptions {
 pub(crate) struct BenchOptions {
     /// The benchmark: overlap, enqueue, virtual, check or pitfalls.
     pub(crate) name: String,
-    /// auto, cuda:N or host.
+    /// The device: auto, cuda:N or host.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
 }

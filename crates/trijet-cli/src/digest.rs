@@ -1,9 +1,9 @@
-//! One number for many bytes, to say whether two outputs are the same. Not against forgery.
+//! A 64-bit hash that tells whether two outputs are equal. It does not resist forgery.
 
 use std::fmt;
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// The XXH3 hash (64 bits) of bytes that come in order, in pieces of any size.
+/// The 64-bit XXH3 hash of a sequence of bytes, fed in pieces of any size.
 ///
 /// ```
 /// use trijet_cli::digest::Digest;
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 pub struct Digest(Xxh3Default);
 
 impl Digest {
-    /// The digest of nothing.
+    /// The digest of no bytes.
     #[must_use]
     pub fn new() -> Self {
         Self(Xxh3Default::new())

@@ -1,13 +1,14 @@
-//! The journal of a run: which rows of the output are written, so that a stopped run can go on.
+//! The journal of a run: the rows of the output that are written, so that a stopped run can be
+//! resumed.
 //!
-//! A text file that only grows. The first line says which run it belongs to; every further line is
-//! `{"rows":[a,b]}` and is appended after those rows were written, so a row that the journal names
-//! is there. It may lose the end of its last line when the process dies; that line then counts for
-//! nothing. This holds against the end of the process, not against the end of the power.
+//! The journal is a text file that only grows. Its first line identifies the run. Each further line
+//! is `{"rows":[a,b]}`, appended after these rows were written, so that every row named in the
+//! journal exists in the output. If the process dies, the last line may be incomplete; it is then
+//! ignored. The journal survives the death of the process, not a power failure.
 //!
-//! A lock on the file keeps a second run away from the same output.
+//! A lock on the file keeps other runs from writing the same output.
 
-use crate::fault;
+use crate::file_error;
 use crate::format::Input;
 use crate::output::target::Target;
 use serde_json::{Map, Value, json};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use trijet::Result;
 use trijet::pipeline::{Layout, Source};
 
-/// What a run is: a journal continues a run with the same fingerprint only.
+/// The identity of a run. A journal only continues a run with the same fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     fields: Map<String, Value>,
@@ -26,17 +27,17 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The run that brings `input` through `operation` to `target`. `operation` is all that the
-    /// bytes of the output depend on besides, in words: the operator and its parameters.
+    /// The run that applies `operation` to `input` and writes `target`. `operation` describes
+    /// everything else that the output depends on: the operation and its parameters.
     #[must_use]
     pub fn new(input: &Input, operation: &str, target: &Target) -> Self {
         let Layout { rows, row_bytes, granule } = input.layout();
-        let stamp = input.stamp();
+        let state = input.state();
         let fields = [
             ("version", json!(env!("CARGO_PKG_VERSION"))),
-            ("input", json!(stamp.path.to_string_lossy())),
-            ("input_bytes", json!(stamp.bytes)),
-            ("input_modified", json!(format!("{}.{:09}", stamp.modified.0, stamp.modified.1))),
+            ("input", json!(state.path.to_string_lossy())),
+            ("input_bytes", json!(state.bytes)),
+            ("input_modified", json!(format!("{}.{:09}", state.modified.0, state.modified.1))),
             ("input_form", json!(format!("{} {}", input.kind(), input.array()))),
             ("input_layout", json!([rows, row_bytes, granule])),
             ("operation", json!(operation)),
@@ -46,12 +47,12 @@ impl Fingerprint {
         Self { fields, rows: target.layout().rows }
     }
 
-    /// The first field in which a journal's header differs, with both values.
+    /// The first field in which the header of a journal differs, with both values.
     fn difference(&self, header: &Map<String, Value>) -> Option<String> {
         self.fields.iter().find_map(|(name, now)| match header.get(name) {
             Some(then) if then == now => None,
-            Some(then) => Some(format!("{name} was {then} and is {now}")),
-            None => Some(format!("{name} is missing and is {now}")),
+            Some(then) => Some(format!("{name} was {then}, now it is {now}")),
+            None => Some(format!("{name} is missing, now it is {now}")),
         })
     }
 }
@@ -63,7 +64,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Adds `rows`.
+    /// Adds `rows` to the set.
     ///
     /// ```
     /// use trijet_cli::journal::Rows;
@@ -87,7 +88,7 @@ impl Rows {
         self.ranges.splice(from..to, [merged]);
     }
 
-    /// The ranges, in order; none touches the next.
+    /// The ranges in ascending order; no two overlap or touch.
     #[must_use]
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
@@ -116,12 +117,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens or creates the journal at `path`, and keeps other runs away until it is dropped.
+    /// Opens or creates the journal at `path`, and locks it until it is dropped.
     ///
     /// # Errors
-    /// `InvalidValue` when another run holds it, `Io` when it cannot be opened.
+    /// `InvalidValue` when another run has locked it, `Io` when it cannot be opened.
     pub fn lock(path: &Path) -> Result<Self> {
-        let io = |error| fault::io("journal", path, error);
+        let io = |error| file_error::io("journal", path, error);
         let file = File::options()
             .read(true)
             .write(true)
@@ -131,15 +132,16 @@ impl Journal {
             .map_err(io)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { file, path: path.to_owned() }),
-            Err(TryLockError::WouldBlock) => {
-                Err(fault::refused("journal", path, "another run is writing this output"))
-            }
+            Err(TryLockError::WouldBlock) => Err(file_error::refused(
+                "journal",
+                path,
+                "another run is writing this output; wait for it or choose another output",
+            )),
             Err(TryLockError::Error(error)) => Err(io(error)),
         }
     }
 
-    /// Forgets everything: from here on, until [`create`](Self::create), there is nothing to
-    /// resume.
+    /// Empties the journal. Until [`create`](Self::create) is called, there is nothing to resume.
     ///
     /// # Errors
     /// `Io`.
@@ -147,7 +149,7 @@ impl Journal {
         self.cut(0)
     }
 
-    /// Begins the journal of the run that `fingerprint` describes.
+    /// Begins the journal of the run that `fingerprint` identifies.
     ///
     /// # Errors
     /// `Io`.
@@ -156,14 +158,14 @@ impl Journal {
         self.line(&Value::Object(fingerprint.fields.clone()))
     }
 
-    /// The rows that the journal says are written, ready to append more. `None` when it says
-    /// nothing: it is new, or its first line is torn.
+    /// Reads the rows that the journal names, so that more can be appended. `None` for a new
+    /// journal, and for one whose first line is incomplete.
     ///
     /// # Errors
-    /// `InvalidValue`, naming the field, when it belongs to another run; `Io` when a whole line of
-    /// it is damaged.
+    /// `InvalidValue` when the journal belongs to another run; the message names the field that
+    /// differs. `Io` when a complete line is damaged.
     pub fn resume(&mut self, fingerprint: &Fingerprint) -> Result<Option<Rows>> {
-        let io = |error| fault::io("journal", &self.path, error);
+        let io = |error| file_error::io("journal", &self.path, error);
         let mut done = Rows::default();
         let (mut end, mut line) = (0_u64, Vec::new());
         let mut reader = BufReader::new(&self.file);
@@ -178,7 +180,13 @@ impl Journal {
                 self.compare(fingerprint, &line)?;
             } else {
                 done.insert(rows_of(&line, fingerprint.rows).ok_or_else(|| {
-                    fault::damaged("journal", &self.path, format!("damaged at byte {end}"))
+                    file_error::damaged(
+                        "journal",
+                        &self.path,
+                        format!(
+                            "the line at byte {end} is damaged; run without --resume to start over"
+                        ),
+                    )
                 })?);
             }
             end += bytes as u64;
@@ -187,7 +195,7 @@ impl Journal {
         Ok((end > 0).then_some(done))
     }
 
-    /// Notes that `rows` are written.
+    /// Adds a line for `rows`, which are written.
     ///
     /// # Errors
     /// `Io`.
@@ -195,45 +203,50 @@ impl Journal {
         self.line(&json!({ "rows": [rows.start, rows.end] }))
     }
 
-    /// Deletes the journal: its run is finished.
+    /// Deletes the journal of a finished run.
     ///
     /// # Errors
     /// `Io`.
     pub fn remove(&self) -> Result<()> {
-        fs::remove_file(&self.path).map_err(|error| fault::io("journal", &self.path, error))
+        fs::remove_file(&self.path).map_err(|error| file_error::io("journal", &self.path, error))
     }
 
     fn compare(&self, fingerprint: &Fingerprint, line: &[u8]) -> Result<()> {
         let Ok(Value::Object(header)) = serde_json::from_slice(line) else {
-            return Err(fault::damaged("journal", &self.path, "the first line is no header"));
+            return Err(file_error::damaged(
+                "journal",
+                &self.path,
+                "the first line is not a header; run without --resume to start over",
+            ));
         };
         match fingerprint.difference(&header) {
             None => Ok(()),
             Some(difference) => {
-                let cause = format!("it belongs to another run: {difference}");
-                Err(fault::refused("journal", &self.path, cause))
+                let cause = format!("the journal belongs to another run: {difference}");
+                Err(file_error::refused("journal", &self.path, cause))
             }
         }
     }
 
+    /// Shortens the file to `bytes` bytes and continues at its end.
     fn cut(&mut self, bytes: u64) -> Result<()> {
         self.file
             .set_len(bytes)
             .and_then(|()| self.file.seek(SeekFrom::Start(bytes)))
             .map(|_| ())
-            .map_err(|error| fault::io("journal", &self.path, error))
+            .map_err(|error| file_error::io("journal", &self.path, error))
     }
 
-    /// One write per line, so that only the last line can be torn.
+    /// Appends a line with one write, so that only the last line can be incomplete.
     fn line(&mut self, value: &Value) -> Result<()> {
         let line = format!("{value}\n");
         self.file
             .write_all(line.as_bytes())
-            .map_err(|error| fault::io("journal", &self.path, error))
+            .map_err(|error| file_error::io("journal", &self.path, error))
     }
 }
 
-/// The rows that a line names, when it is sound and they exist.
+/// The rows that a line names; `None` when the line is damaged or the output has no such rows.
 fn rows_of(line: &[u8], rows: u64) -> Option<Range<u64>> {
     let value: Value = serde_json::from_slice(line).ok()?;
     let [start, end] = value.get("rows")?.as_array()?.as_slice() else { return None };

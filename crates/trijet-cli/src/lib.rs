@@ -1,9 +1,9 @@
-//! The parts of the `trijet` command: the formats that it reads and writes, and what a run leaves
-//! behind. The command itself is the binary of this crate.
+//! The library behind the `trijet` command: input and output formats, the journal of a run,
+//! pictures, and profiles of traced programs. The command itself is the binary of this crate.
 #![forbid(unsafe_code)]
 
 pub mod digest;
-mod fault;
+mod file_error;
 pub mod format;
 pub mod journal;
 pub mod micrograph;

@@ -7,7 +7,7 @@ use args::{Command, Options};
 use std::process::ExitCode;
 use trijet::ErrorKind;
 
-/// Stopped by Ctrl-C, as shells count: 128 and the number of the signal.
+/// The exit status after Ctrl-C, as shells define it: 128 plus the number of the signal.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -24,11 +24,11 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            cmd::tell(format_args!("error: {error}"));
-            let said = error.to_string();
+            cmd::print_stderr(format_args!("error: {error}"));
+            let message = error.to_string();
             let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source.filter(|cause| !said.ends_with(&cause.to_string())) {
-                cmd::tell(format_args!("  caused by: {cause}"));
+            while let Some(cause) = source.filter(|cause| !message.ends_with(&cause.to_string())) {
+                cmd::print_stderr(format_args!("  caused by: {cause}"));
                 source = cause.source();
             }
             match error.kind() {

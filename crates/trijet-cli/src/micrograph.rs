@@ -1,26 +1,27 @@
-//! A noisy micrograph stack: what a median filter is for.
+//! A generated stack of noisy micrographs, as a typical input of a median filter.
 //!
-//! A lattice of atoms on slow blobs, with shot noise and a few dead and hot pixels. A pixel depends
-//! on the seed, its row and its column only, so that threads may fill any rows of a stack.
+//! The images show a lattice of atoms on slowly varying blobs, with shot noise and a few dead and
+//! hot pixels. A pixel depends only on the seed, its row and its column, so that several threads
+//! can each fill some rows of a stack.
 //!
-//! The smooth part and the strength of its noise come from a small tile. One hash per pixel gives
-//! the rest: four of its bytes add up to nearly a normal distribution (Irwin-Hall), and sixteen of
-//! its bits choose the damaged pixels.
+//! The smooth signal and the strength of its noise come from a small tile. The noise comes from one
+//! hash per pixel: the sum of four of its bytes has nearly a normal distribution (Irwin-Hall), and
+//! 16 of its bits choose the damaged pixels.
 
 use std::f32::consts::TAU;
 use std::fmt;
 use std::ops::Range;
 
-/// The side of the tile. Its content repeats, but images and rows of tiles begin elsewhere in it.
+/// The side of the tile in pixels. The tile repeats; each image begins at another place in it.
 const SIDE: usize = 256;
 /// Atoms along a side of the tile.
 const ATOMS: f32 = 16.0;
-/// Of 65,536 pixels, as many are dead, and as many are hot: 0.2 %.
+/// The dead pixels, and the hot pixels, among 65,536: 0.2 % each.
 const DAMAGED: u64 = 131;
 /// The standard deviation of the sum of four bytes: sqrt(4 * (256^2 - 1) / 12).
 const BYTES_DEVIATION: f32 = 147.8;
 
-/// A stack of images of one size, which is computed where it is asked for.
+/// A stack of images of one size. Its rows are computed when they are needed.
 ///
 /// ```
 /// use trijet_cli::micrograph::Micrograph;
@@ -37,7 +38,7 @@ pub struct Micrograph {
     tile: Vec<Smooth>,
 }
 
-/// A pixel without noise, and how strong its noise is: 256ths per unit of the sum of four bytes.
+/// A pixel without noise, and the strength of its noise: 256ths per unit of the sum of four bytes.
 #[derive(Clone, Copy)]
 struct Smooth {
     signal: i32,
@@ -51,7 +52,8 @@ impl fmt::Debug for Micrograph {
 }
 
 impl Micrograph {
-    /// Images of `width` by `height` pixels. Stacks of different seeds differ in every row.
+    /// A stack of images of `width` by `height` pixels. Stacks with different seeds differ in every
+    /// row.
     ///
     /// # Panics
     /// When a side is zero.
@@ -61,32 +63,32 @@ impl Micrograph {
         Self { width, height, seed, tile: tile() }
     }
 
-    /// The pixels of `rows`, counted through all images, with 16 bits.
+    /// Fills `into` with the 16-bit pixels of `rows`, which are counted through all images.
     ///
     /// # Panics
-    /// When `into` is not as long as the rows are.
+    /// When `into` does not have the length of the rows.
     pub fn fill(&self, rows: Range<u64>, into: &mut [u16]) {
         self.each_row(rows, into, |pixel| pixel);
     }
 
-    /// The same pixels with 8 bits: the upper half of the 16.
+    /// Fills `into` with the upper 8 bits of the same pixels.
     ///
     /// # Panics
-    /// When `into` is not as long as the rows are.
+    /// When `into` does not have the length of the rows.
     pub fn fill_u8(&self, rows: Range<u64>, into: &mut [u8]) {
         self.each_row(rows, into, |pixel| pixel.to_be_bytes()[0]);
     }
 
     fn each_row<T>(&self, rows: Range<u64>, into: &mut [T], from: impl Fn(u16) -> T) {
         let pixels = (rows.end - rows.start) * self.width as u64;
-        assert_eq!(into.len() as u64, pixels, "the buffer is as long as the rows");
+        assert_eq!(into.len() as u64, pixels, "the buffer has the length of the rows");
         for (row, into) in rows.zip(into.chunks_exact_mut(self.width)) {
-            // Each image shows another part of the sample.
-            let shift = hash(self.seed ^ (row / self.height).rotate_left(32));
-            let y = at((row % self.height).wrapping_add(shift >> 8));
+            // Each image shows another part of the tile.
+            let offset = hash(self.seed ^ (row / self.height).rotate_left(32));
+            let y = tile_index((row % self.height).wrapping_add(offset >> 8));
             let line = &self.tile[y * SIDE..(y + 1) * SIDE];
             let key = hash(self.seed.wrapping_add(hash(row)));
-            let mut x = at(shift);
+            let mut x = tile_index(offset);
             for (column, into) in into.iter_mut().enumerate() {
                 *into = from(pixel(line[x], hash(key.wrapping_add(column as u64))));
                 x = (x + 1) % SIDE;
@@ -95,11 +97,12 @@ impl Micrograph {
     }
 }
 
-fn at(value: u64) -> usize {
+/// The position in the tile that the lowest byte of `value` chooses.
+fn tile_index(value: u64) -> usize {
     usize::from(value.to_le_bytes()[0])
 }
 
-/// The pixel that chance makes of a smooth one.
+/// The smooth pixel with the noise that the random bits `chance` give.
 #[inline]
 fn pixel(smooth: Smooth, chance: u64) -> u16 {
     let pairs = (chance & 0x00ff_00ff) + ((chance >> 8) & 0x00ff_00ff);
@@ -119,6 +122,7 @@ fn hash(value: u64) -> u64 {
     value ^ (value >> 33)
 }
 
+/// Computes the tile.
 fn tile() -> Vec<Smooth> {
     let side = f32::from(u16::try_from(SIDE).expect("a small number"));
     let position = |n: usize| f32::from(u16::try_from(n).expect("below the side")) / side;
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_pixels_are_as_frequent_as_said() {
+    fn damaged_pixels_have_the_stated_frequency() {
         let pixels = image(1);
         for value in [0, u16::MAX] {
             let share = pixels.iter().filter(|&&pixel| pixel == value).count();

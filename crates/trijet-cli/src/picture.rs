@@ -1,15 +1,15 @@
-//! A small gray picture of a part of an image, to show a result or what is wrong with it.
+//! Small gray pictures of a part of an image, which show a result or its wrong pixels.
 
-use crate::fault;
+use crate::file_error;
 use crate::output::images::Form;
 use png::BitDepth;
 use std::fs;
 use std::path::Path;
 use trijet::{Error, ErrorKind, Result};
 
-/// The share of pixels that the contrast stretch gives up at either end: 1 / 200.
+/// The contrast stretch makes 1 / `CLIPPED` of the pixels black, and as many white.
 const CLIPPED: usize = 200;
-/// The brightest gray of a pixel that does not differ, so that one that differs is seen.
+/// The brightest gray of a correct pixel, so that wrong pixels, which are white, stand out.
 const DIMMED: usize = 110;
 
 /// The pixels of an image, row by row.
@@ -51,7 +51,7 @@ pub struct Crop {
 }
 
 impl Crop {
-    /// The indices of its pixels in an image that is `width` pixels wide.
+    /// The indices of the pixels of this part, in an image that is `width` pixels wide.
     fn indices(self, pixels: &Pixels<'_>, width: usize) -> Result<Vec<usize>> {
         let inside = self.left.checked_add(self.width).is_some_and(|right| right <= width)
             && self.width > 0
@@ -62,7 +62,7 @@ impl Crop {
                 .and_then(|bottom| bottom.checked_mul(width))
                 .is_some_and(|end| end <= pixels.len());
         if !inside {
-            let cause = format!("{self:?} of {} pixels, {width} wide", pixels.len());
+            let cause = format!("{self:?} is not inside of {} pixels, {width} wide", pixels.len());
             return Err(Error::new(ErrorKind::InvalidValue, "picture", cause));
         }
         let rows = self.top..self.top + self.height;
@@ -87,11 +87,11 @@ pub fn write(path: &Path, pixels: Pixels<'_>, width: usize, crop: Crop) -> Resul
     store(path, crop, &stretch(&values, 255))
 }
 
-/// Writes where `result` differs from `reference`: white where it does, the dimmed reference
-/// elsewhere. Returns how many pixels of the part differ.
+/// Writes a picture of the differences between `result` and `reference`: white where they differ,
+/// the dimmed reference elsewhere. Returns the number of pixels of the part that differ.
 ///
 /// # Errors
-/// As [`write()`], and `InvalidValue` when the two differ in length.
+/// Those of [`write()`], and `InvalidValue` when the two images have different lengths.
 pub fn write_difference(
     path: &Path,
     result: Pixels<'_>,
@@ -100,7 +100,8 @@ pub fn write_difference(
     crop: Crop,
 ) -> Result<usize> {
     if result.len() != reference.len() {
-        let cause = format!("{} pixels, the reference has {}", result.len(), reference.len());
+        let cause =
+            format!("the result has {} pixels, the reference {}", result.len(), reference.len());
         return Err(Error::new(ErrorKind::InvalidValue, "picture", cause));
     }
     let indices = crop.indices(&reference, width)?;
@@ -117,7 +118,7 @@ pub fn write_difference(
     Ok(different)
 }
 
-/// Spreads the values between two quantiles over 0 to `brightest`.
+/// Maps the values between two quantiles linearly to 0..=`brightest`.
 fn stretch(values: &[u16], brightest: usize) -> Vec<u8> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -133,12 +134,14 @@ fn stretch(values: &[u16], brightest: usize) -> Vec<u8> {
 
 fn store(path: &Path, crop: Crop, gray: &[u8]) -> Result<()> {
     let side = |side: usize| {
-        u32::try_from(side).map_err(|_| fault::refused("picture", path, "a side is too long"))
+        u32::try_from(side).map_err(|_| {
+            file_error::refused("picture", path, "a side has more than 2^32 - 1 pixels")
+        })
     };
     let form =
         Form { width: side(crop.width)?, height: side(crop.height)?, depth: BitDepth::Eight };
-    let file = form.encode(gray).map_err(|error| fault::damaged("picture", path, error))?;
-    fs::write(path, file).map_err(|error| fault::io("picture", path, error))
+    let file = form.encode(gray).map_err(|error| file_error::damaged("picture", path, error))?;
+    fs::write(path, file).map_err(|error| file_error::io("picture", path, error))
 }
 
 #[cfg(test)]
@@ -149,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_picture_shows_the_part_with_full_contrast() {
-        let desk = tempfile::tempdir().unwrap();
-        let folder = desk.path();
+        let workdir = tempfile::tempdir().unwrap();
+        let folder = workdir.path();
         let image: Vec<u16> = (0..20).map(|n| 1_000 + 10 * n).collect();
         let crop = Crop { left: 1, top: 1, width: 3, height: 2 };
         write(&folder.join("a.png"), Pixels::U16(&image), 5, crop).unwrap();
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_picture_needs_pixels() {
-        let desk = tempfile::tempdir().unwrap();
+        let workdir = tempfile::tempdir().unwrap();
         let pixels = [0; 20];
         let whole = Crop { left: 0, top: 0, width: 5, height: 4 };
         for crop in [
@@ -183,12 +186,12 @@ mod tests {
             Crop { width: 0, ..whole },
             Crop { top: usize::MAX, ..whole },
         ] {
-            let written = write(&desk.path().join("a.png"), Pixels::U8(&pixels), 5, crop);
+            let written = write(&workdir.path().join("a.png"), Pixels::U8(&pixels), 5, crop);
             let error = written.expect_err("the part is not inside");
             assert_eq!(error.kind(), ErrorKind::InvalidValue);
             assert!(error.to_string().contains("of 20 pixels, 5 wide"), "{error}");
         }
-        let written = write(&desk.path().join("no/a.png"), Pixels::U8(&pixels), 5, whole);
+        let written = write(&workdir.path().join("no/a.png"), Pixels::U8(&pixels), 5, whole);
         let error = written.expect_err("the folder is missing");
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains("no/a.png: no such file"), "{error}");

@@ -1,9 +1,9 @@
-//! The timeline of a run as a file, in the format that its name asks for.
+//! The timeline of a run as a file. The extension of its name determines the format.
 //!
-//! It is written beside its final name and renamed when it is complete, so that a reader never
-//! meets half of it. Nothing that exists is replaced.
+//! The file is written under another name and renamed when it is complete, so that a reader never
+//! finds an incomplete file. No existing file is replaced.
 
-use crate::fault;
+use crate::file_error;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ enum Format {
     Ledger,
 }
 
-/// A timeline that may be written: where, and how.
+/// A description of a timeline file, before it is written.
 #[derive(Debug, Clone)]
 pub struct Target {
     path: PathBuf,
@@ -29,7 +29,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The timeline at `path`, whose extension is `html`, `pftrace`, `json` or `ledger`.
+    /// Describes a timeline at `path`, whose extension is `html`, `pftrace`, `json` or `ledger`.
     ///
     /// # Errors
     /// `InvalidValue` for another extension, and when something exists at `path`. `Io` when the
@@ -42,8 +42,8 @@ impl Target {
             Some("json") => Format::Chrome,
             Some("ledger") => Format::Ledger,
             _ => {
-                let cause = "a timeline ends in .html, .pftrace, .json or .ledger";
-                return Err(fault::refused("trace", path, cause));
+                let cause = "unknown extension: use .html, .pftrace, .json or .ledger";
+                return Err(file_error::refused("trace", path, cause));
             }
         };
         let mut partial = OsString::from(path);
@@ -52,19 +52,19 @@ impl Target {
         target.check_free()?;
         match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
-                Err(fault::damaged("trace", path, "its folder is missing"))
+                Err(file_error::damaged("trace", path, "the folder does not exist"))
             }
             _ => Ok(target),
         }
     }
 
-    /// The final name.
+    /// The final path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes the timeline of a recorded run of `job`, in words.
+    /// Writes the timeline of a traced run; `job` describes the run.
     ///
     /// # Errors
     /// `InvalidValue` when something exists at the path by now, `Io` when the file cannot be
@@ -80,19 +80,19 @@ impl Target {
             Format::Chrome => report.chrome().into_bytes(),
             Format::Ledger => ledger(report, job)?,
         };
-        // An existing file of that name is somebody's, and may be the input.
+        // An existing file of that name is not ours to replace; it may be the input.
         let mut file = fs::File::create_new(&self.partial)
-            .map_err(|error| fault::io("trace", &self.partial, error))?;
+            .map_err(|error| file_error::io("trace", &self.partial, error))?;
         let written = file.write_all(&bytes).and_then(|()| file.sync_all());
         drop(file);
         let done = written
-            .map_err(|error| fault::io("trace", &self.partial, error))
+            .map_err(|error| file_error::io("trace", &self.partial, error))
             .and_then(|()| self.check_free())
             .and_then(|()| {
                 fs::rename(&self.partial, &self.path)
-                    .map_err(|error| fault::io("trace", &self.path, error))
+                    .map_err(|error| file_error::io("trace", &self.path, error))
             });
-        // Half a timeline is worth nothing.
+        // An incomplete timeline is of no use.
         match done {
             Err(error) => match fs::remove_file(&self.partial) {
                 Ok(()) => Err(error),
@@ -104,13 +104,13 @@ impl Target {
 
     fn check_free(&self) -> Result<()> {
         if fs::symlink_metadata(&self.path).is_ok() {
-            return Err(fault::refused("trace", &self.path, "exists already"));
+            return Err(file_error::refused("trace", &self.path, "already exists"));
         }
         Ok(())
     }
 }
 
-/// The records themselves.
+/// The ledger file of the run.
 fn ledger(report: &Report, job: &str) -> Result<Vec<u8>> {
     let mut writer = Writer::new(Vec::new(), &report.about(job))?;
     report.ops.iter().try_for_each(|op| writer.push(op))?;

@@ -1,4 +1,4 @@
-//! Reading: every format gives the bytes it holds, and every bad input is refused in words.
+//! Inputs: every format is read byte by byte, and every bad input is refused with a message.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 mod common;
@@ -13,9 +13,9 @@ use trijet::ErrorKind;
 use trijet::pipeline::Source;
 use trijet_cli::format::{self, Array, Dtype, Input, Kind};
 
-struct Desk(TempDir);
+struct Workdir(TempDir);
 
-impl Desk {
+impl Workdir {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -42,7 +42,7 @@ fn whole(input: &Input) -> Vec<u8> {
 
 #[test]
 fn npy_of_every_dtype_and_version_is_read() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     let data: Vec<u8> = (0..24).collect();
     for (descr, dtype, shape, image) in [
         ("|u1", Dtype::U8, "(2, 3, 4)", Some((4, 3, 2))),
@@ -51,7 +51,7 @@ fn npy_of_every_dtype_and_version_is_read() {
         ("<f4", Dtype::F32, "(3L, 1L, 2L, 1L)", None),
     ] {
         let input = format::open(
-            &desk.file("a.npy", &npy(&dictionary(descr, "False", shape), &data)),
+            &workdir.file("a.npy", &npy(&dictionary(descr, "False", shape), &data)),
             None,
         )
         .unwrap();
@@ -68,15 +68,15 @@ fn npy_of_every_dtype_and_version_is_read() {
         file.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
         file.extend(text.as_bytes());
         file.extend(&data);
-        assert_eq!(whole(&format::open(&desk.file("b.NPY", &file), None).unwrap()), data);
+        assert_eq!(whole(&format::open(&workdir.file("b.NPY", &file), None).unwrap()), data);
     }
 }
 
 #[test]
 fn a_stack_has_the_rows_of_all_its_images() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     let header = dictionary("<u2", "False", "(2, 3, 4)");
-    let input = format::open(&desk.file("a.npy", &npy(&header, &[7; 48])), None).unwrap();
+    let input = format::open(&workdir.file("a.npy", &npy(&header, &[7; 48])), None).unwrap();
     let layout = input.layout();
     assert_eq!((layout.rows, layout.row_bytes, layout.granule), (6, 8, 1));
     let layout = input.cut_at(3).layout();
@@ -85,10 +85,10 @@ fn a_stack_has_the_rows_of_all_its_images() {
 
 #[test]
 fn an_array_without_elements_has_no_rows() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     for shape in ["(0,)", "(0, 4)", "(4, 0)", "(18446744073709551615, 18446744073709551615, 0)"] {
         let header = dictionary("<u2", "False", shape);
-        let input = format::open(&desk.file("empty.npy", &npy(&header, &[])), None).unwrap();
+        let input = format::open(&workdir.file("empty.npy", &npy(&header, &[])), None).unwrap();
         assert_eq!(input.layout().rows, 0, "{shape}");
         assert!(input.layout().row_bytes >= 2, "{shape}");
         input.read(0..0, &mut []).unwrap();
@@ -97,10 +97,15 @@ fn an_array_without_elements_has_no_rows() {
 
 #[test]
 fn a_damaged_npy_file_is_refused() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     let good = npy(&dictionary("<u2", "False", "(3,)"), &[0; 6]);
     let damaged = |bytes: &[u8], words: &[&str]| {
-        demand(format::open(&desk.file("bad.npy", bytes), None), ErrorKind::Io, "bad.npy", words);
+        demand(
+            format::open(&workdir.file("bad.npy", bytes), None),
+            ErrorKind::Io,
+            "bad.npy",
+            words,
+        );
     };
     damaged(b"", &["magic"]);
     damaged(b"\x93NUMPZ\x01\x00", &["magic"]);
@@ -132,8 +137,8 @@ fn a_damaged_npy_file_is_refused() {
 }
 
 #[test]
-fn a_sound_npy_file_that_is_not_taken_says_why() {
-    let desk = Desk::new();
+fn an_unsupported_npy_file_is_refused_with_the_reason() {
+    let workdir = Workdir::new();
     for (descr, fortran, shape, words) in [
         ("<u2", "True", "(3,)", ["Fortran order", ""]),
         (">u2", "False", "(3,)", ["big-endian", "'>u2'"]),
@@ -141,26 +146,26 @@ fn a_sound_npy_file_that_is_not_taken_says_why() {
         ("|O", "False", "(3,)", ["objects", "'|O'"]),
         ("<i8", "False", "(3,)", ["'<i8'", "u8, u16 and f32"]),
         ("|b1", "False", "(3,)", ["'|b1'", "not supported"]),
-        ("<u2", "False", "()", ["without axes", ""]),
+        ("<u2", "False", "()", ["no axes", ""]),
         ("<u2", "False", "(4294967296, 4294967296)", ["overflows", "4294967296"]),
         ("|u1", "False", "(9223372036854775807,)", ["overflows", ""]),
     ] {
-        let path = desk.file("odd.npy", &npy(&dictionary(descr, fortran, shape), &[0; 6]));
+        let path = workdir.file("odd.npy", &npy(&dictionary(descr, fortran, shape), &[0; 6]));
         demand(format::open(&path, None), ErrorKind::InvalidValue, "odd.npy", &words);
     }
     let mut new = npy("", &[]);
     new[6] = 9;
-    let path = desk.file("new.npy", &new);
+    let path = workdir.file("new.npy", &new);
     demand(format::open(&path, None), ErrorKind::InvalidValue, "new.npy", &["version 9.0"]);
     let many = format!("({})", "1, ".repeat(65));
-    let path = desk.file("many.npy", &npy(&dictionary("|u1", "False", &many), &[0]));
+    let path = workdir.file("many.npy", &npy(&dictionary("|u1", "False", &many), &[0]));
     demand(format::open(&path, None), ErrorKind::InvalidValue, "many.npy", &["65 axes"]);
 }
 
 #[test]
 fn a_file_that_shrinks_after_it_was_opened_is_an_error_at_the_read() {
-    let desk = Desk::new();
-    let path = desk.file("a.npy", &npy(&dictionary("<u2", "False", "(3,)"), &[0; 6]));
+    let workdir = Workdir::new();
+    let path = workdir.file("a.npy", &npy(&dictionary("<u2", "False", "(3,)"), &[0; 6]));
     let input = format::open(&path, None).unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_len(70).unwrap();
     demand(input.read(0..3, &mut [0; 6]), ErrorKind::Io, "a.npy", &["read", "ends early"]);
@@ -168,8 +173,8 @@ fn a_file_that_shrinks_after_it_was_opened_is_an_error_at_the_read() {
 
 #[test]
 fn a_raw_file_needs_its_array_and_exactly_its_size() {
-    let desk = Desk::new();
-    let path = desk.file("scan.raw", &[1, 2, 3, 4, 5, 6]);
+    let workdir = Workdir::new();
+    let path = workdir.file("scan.raw", &[1, 2, 3, 4, 5, 6]);
     let array = |shape: &[u64]| Some(Array::new(Dtype::U16, shape.to_vec()).unwrap());
     let input = format::open(&path, array(&[3, 1])).unwrap();
     assert_eq!((input.kind(), whole(&input)), (Kind::Raw, vec![1, 2, 3, 4, 5, 6]));
@@ -179,17 +184,17 @@ fn a_raw_file_needs_its_array_and_exactly_its_size() {
     refused(None, &["--shape", "--dtype"]);
     refused(array(&[4]), &["8 bytes", "found 6"]);
     refused(array(&[2]), &["4 bytes", "found 6"]);
-    let path = desk.file("a.npy", &npy(&dictionary("|u1", "False", "(1,)"), &[0]));
+    let path = workdir.file("a.npy", &npy(&dictionary("|u1", "False", "(1,)"), &[0]));
     let both = format::open(&path, array(&[1]));
-    demand(both, ErrorKind::InvalidValue, "a.npy", &["leave --shape and --dtype out"]);
+    demand(both, ErrorKind::InvalidValue, "a.npy", &["remove --shape and --dtype"]);
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
-    let desk = Desk::new();
-    let missing = desk.0.path().join("missing.npy");
+fn a_path_that_is_not_a_file_is_refused() {
+    let workdir = Workdir::new();
+    let missing = workdir.0.path().join("missing.npy");
     demand(format::open(&missing, None), ErrorKind::Io, "missing.npy", &["no such file"]);
-    let folder = desk.folder("folder.npy");
+    let folder = workdir.folder("folder.npy");
     demand(format::open(&folder, None), ErrorKind::InvalidValue, "folder.npy", &["no .png file"]);
     let raw = Some(Array::new(Dtype::U8, vec![1]).unwrap());
     let device = format::open("/dev/zero".as_ref(), raw);
@@ -198,8 +203,8 @@ fn what_is_no_file_is_refused() {
 
 #[test]
 fn a_folder_of_images_is_a_stack_in_the_order_of_the_names() {
-    let desk = Desk::new();
-    let folder = desk.folder("stack");
+    let workdir = Workdir::new();
+    let folder = workdir.folder("stack");
     fs::write(folder.join("notes.txt"), "no image").unwrap();
     png(&folder.join("b.png"), [3, 2], GRAY16, &[0, 7, 0, 8, 0, 9, 1, 0, 1, 1, 1, 2]);
     png(&folder.join("a.png"), [3, 2], GRAY16, &[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6]);
@@ -218,17 +223,17 @@ fn a_folder_of_images_is_a_stack_in_the_order_of_the_names() {
 
 #[test]
 #[should_panic(expected = "whole images")]
-fn half_an_image_is_a_bug_of_the_caller() {
-    let desk = Desk::new();
-    let folder = desk.folder("stack");
+fn half_an_image_is_a_programming_error() {
+    let workdir = Workdir::new();
+    let folder = workdir.folder("stack");
     png(&folder.join("a.png"), [1, 2], GRAY8, &[1, 2]);
     let input = format::open(&folder, None).unwrap();
     assert!(input.read(0..1, &mut [0]).is_err(), "unreachable");
 }
 
 #[test]
-fn images_that_do_not_fit_are_refused_by_name() {
-    let desk = Desk::new();
+fn unsupported_images_are_refused_by_name() {
+    let workdir = Workdir::new();
     let colours = [
         (ColorType::Rgb, BitDepth::Eight, vec![0; 3], "colour"),
         (ColorType::Rgba, BitDepth::Eight, vec![0; 4], "colour"),
@@ -238,16 +243,16 @@ fn images_that_do_not_fit_are_refused_by_name() {
         (ColorType::Grayscale, BitDepth::Four, vec![0; 1], "4 bits"),
     ];
     for (n, (colour, depth, pixels, words)) in colours.into_iter().enumerate() {
-        let folder = desk.folder(&n.to_string());
+        let folder = workdir.folder(&n.to_string());
         png(&folder.join("x.png"), [1, 1], (colour, depth), &pixels);
         demand(format::open(&folder, None), ErrorKind::InvalidValue, "x.png", &[words]);
     }
-    let folder = desk.folder("sizes");
+    let folder = workdir.folder("sizes");
     png(&folder.join("a.png"), [2, 1], GRAY8, &[0; 2]);
     png(&folder.join("b.png"), [1, 2], GRAY8, &[0; 2]);
     let sizes = ["a.png", "2x1", "1x2"];
     demand(format::open(&folder, None), ErrorKind::InvalidValue, "b.png", &sizes);
-    let folder = desk.folder("depths");
+    let folder = workdir.folder("depths");
     png(&folder.join("a.png"), [2, 1], GRAY8, &[0; 2]);
     png(&folder.join("b.png"), [2, 1], GRAY16, &[0; 4]);
     let depths = ["a.png", "u8", "u16"];
@@ -256,8 +261,8 @@ fn images_that_do_not_fit_are_refused_by_name() {
 
 #[test]
 fn a_damaged_image_is_found_at_open_or_at_the_read() {
-    let desk = Desk::new();
-    let folder = desk.folder("stack");
+    let workdir = Workdir::new();
+    let folder = workdir.folder("stack");
     let (a, b) = (folder.join("a.png"), folder.join("b.png"));
     png(&a, [4, 4], GRAY8, &[9; 16]);
     png(&b, [4, 4], GRAY8, &[7; 16]);
@@ -292,16 +297,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn ragged_chunks_are_the_whole(
+    fn chunks_of_any_size_read_the_same_bytes(
         data in prop::collection::vec(any::<u8>(), 0..300),
         columns in 1..7_usize,
         cuts in prop::collection::vec(0..40_u64, 0..6),
     ) {
-        let desk = Desk::new();
+        let workdir = Workdir::new();
         let rows = data.len() / (2 * columns);
         let data = &data[..rows * 2 * columns];
         let header = dictionary("<u2", "False", &format!("({rows}, {columns})"));
-        let input = format::open(&desk.file("a.npy", &npy(&header, data)), None).unwrap();
+        let input = format::open(&workdir.file("a.npy", &npy(&header, data)), None).unwrap();
         let layout = input.layout();
         assert_eq!(layout.rows, rows as u64);
         let mut cuts: Vec<u64> = cuts.into_iter().filter(|&cut| cut < layout.rows).collect();
@@ -321,20 +326,20 @@ proptest! {
         text in "[{}(),:'0-9a-z <|_FTL]{0,60}",
         cut in 0..80_usize,
     ) {
-        let desk = Desk::new();
+        let workdir = Workdir::new();
         let mut file = npy(&text, &[]);
         file.truncate(cut.max(8));
-        let opened = format::open(&desk.file("a.npy", &file), None);
+        let opened = format::open(&workdir.file("a.npy", &file), None);
         assert!(opened.is_err(), "{text}");
     }
 }
 
 #[test]
 fn threads_read_one_input_at_once() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     let data: Vec<u8> = (0..=255).cycle().take(64 * 64).collect();
     let header = dictionary("|u1", "False", "(64, 64)");
-    let input = format::open(&desk.file("a.npy", &npy(&header, &data)), None).unwrap();
+    let input = format::open(&workdir.file("a.npy", &npy(&header, &data)), None).unwrap();
     std::thread::scope(|scope| {
         for first in 0..4 {
             let (input, data) = (&input, &data);

@@ -1,4 +1,4 @@
-//! `trijet bench`: a benchmark's results on standard output.
+//! `trijet bench`: runs a benchmark and prints its results.
 #![forbid(unsafe_code)]
 
 use crate::args::BenchOptions;

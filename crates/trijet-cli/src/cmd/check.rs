@@ -1,4 +1,4 @@
-//! `trijet check`: a kept record judged.
+//! `trijet check`: checks the ledger of a run that was saved in a file.
 #![forbid(unsafe_code)]
 
 use super::print;
@@ -14,15 +14,15 @@ use trijet::check::{Assume, Checker, Finding, Names, Options, Party, Verdict, ch
 use trijet::trace::file::{About, Reader, TimeSource};
 use trijet::{Error, ErrorKind, Result};
 
-/// Records that are held at once. Longer ones are judged all the same, without what needs the whole
-/// record at once: witnesses, and remarks about performance.
-const HELD_MAX: usize = 1 << 18;
+/// The most entries that are held in memory. A longer ledger is checked too, but without witnesses
+/// and remarks about performance, which need all entries at once.
+const ENTRIES_MAX: usize = 1 << 18;
 
-/// What is to be said of a record.
-struct Judged {
+/// The results for a ledger.
+struct Checked {
     about: About,
     verdict: Verdict,
-    /// None for a record that is too long, or has no times.
+    /// `None` for a ledger that is too long or has no times.
     lints: Option<Vec<Lint>>,
 }
 
@@ -31,16 +31,16 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
         Assumption::Documented => Assume::Documented,
         Assumption::DriverObserved => Assume::DriverObserved,
     };
-    let judged = judge(&options.file, assume)?;
+    let checked = check_file(&options.file, assume)?;
     if options.json {
-        print(format_args!("{:#}", json(&judged)))?;
+        print(format_args!("{:#}", json(&checked)))?;
     } else {
-        text(&options.file, &judged)?;
+        text(&options.file, &checked)?;
     }
-    Ok(if judged.verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if checked.verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn judge(path: &Path, assume: Assume) -> Result<Judged> {
+fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
     let file = File::open(path).map_err(|error| {
         let cause = format!("{}: {error}", path.display());
         Error::new(ErrorKind::Io, "check", cause).caused_by(error)
@@ -55,7 +55,7 @@ fn judge(path: &Path, assume: Assume) -> Result<Judged> {
         let op = op.map_err(in_file)?;
         checker.push(&op);
         match &mut held {
-            Some(ops) if ops.len() < HELD_MAX => ops.push(op),
+            Some(ops) if ops.len() < ENTRIES_MAX => ops.push(op),
             _ => held = None,
         }
     }
@@ -67,39 +67,39 @@ fn judge(path: &Path, assume: Assume) -> Result<Judged> {
     let graph = |ops| Dag::with_clocks(ops, kernels, about.times.clocks());
     let lints = timed.map(|ops| lints(ops, &graph(ops)));
     let verdict = held.map_or_else(|| checker.finish(), |ops| check_with(&ops, options));
-    Ok(Judged { about, verdict, lints })
+    Ok(Checked { about, verdict, lints })
 }
 
-fn text(path: &Path, judged: &Judged) -> Result<()> {
-    let Judged { about, verdict, lints } = judged;
-    print(format_args!("{}: {} ({} records)", path.display(), about.program, verdict.ops))?;
+fn text(path: &Path, checked: &Checked) -> Result<()> {
+    let Checked { about, verdict, lints } = checked;
+    print(format_args!("{}: {} ({} entries)", path.display(), about.program, verdict.ops))?;
     print(verdict.text(&Names::default()))?;
     if about.dropped > 0 {
-        print(format_args!("{} records are missing: this is not the whole run", about.dropped))?;
+        print(format_args!("{} entries are missing: this is not the whole run", about.dropped))?;
     }
     match lints {
-        Some(lints) if lints.is_empty() => print("performance: nothing to remark on"),
+        Some(lints) if lints.is_empty() => print("performance: no remarks"),
         Some(lints) => {
-            print("performance, with what each could save at most:")?;
+            print("performance remarks, each with the most that it could save:")?;
             lints.iter().try_for_each(|lint| print(format_args!("  {lint}")))
         }
         None if about.times == TimeSource::Missing => {
-            print("performance: not looked at, because the record has no times")
+            print("performance: not checked, because the ledger has no times")
         }
         None => print(format_args!(
-            "performance: not looked at, and no witnesses: more than {HELD_MAX} records"
+            "performance: not checked, and no witnesses: more than {ENTRIES_MAX} entries"
         )),
     }
 }
 
-fn json(judged: &Judged) -> serde_json::Value {
-    let Judged { about, verdict, lints } = judged;
+fn json(checked: &Checked) -> serde_json::Value {
+    let Checked { about, verdict, lints } = checked;
     let names = Names::default();
     let findings = verdict.findings.iter().map(|one| finding(one, &names));
     serde_json::json!({
         "program": about.program,
-        "records": verdict.ops,
-        "records_missing": about.dropped,
+        "entries": verdict.ops,
+        "entries_missing": about.dropped,
         "accesses": verdict.accesses,
         "undeclared": verdict.undeclared,
         "poisoned": verdict.poisoned,
@@ -111,7 +111,7 @@ fn json(judged: &Judged) -> serde_json::Value {
     })
 }
 
-/// A finding as JSON, for this command and others.
+/// A finding as JSON, for all commands.
 pub(crate) fn finding(finding: &Finding, names: &Names) -> serde_json::Value {
     serde_json::json!({
         "class": finding.class.code(),
@@ -138,7 +138,7 @@ fn party(party: &Party) -> serde_json::Value {
         "label": party.label,
         "site": party.site.as_ref().map(ToString::to_string),
         "device": party.device.0,
-        "lane": (!party.is_of_thread()).then_some(party.position.lane.0),
+        "stream": (!party.is_of_thread()).then_some(party.position.lane.0),
         "position": (!party.is_of_thread()).then_some(party.position.seq),
         "thread": party.thread,
     })

@@ -1,4 +1,4 @@
-//! `trijet devices`: what this machine has, and what is missing for more.
+//! `trijet devices`: the devices of this machine and the libraries that were found.
 #![forbid(unsafe_code)]
 
 use super::print;
@@ -23,13 +23,13 @@ pub(crate) fn run(options: &DevicesOptions) -> Result<()> {
         return Ok(());
     }
     match &cuda {
-        Ok(list) if list.is_empty() => print("cuda: the driver knows no device")?,
+        Ok(list) if list.is_empty() => print("cuda: the driver found no device")?,
         Ok(list) => {
             for (ordinal, info) in list.iter().enumerate() {
                 print_device(&format!("cuda:{ordinal}"), info)?;
             }
         }
-        Err(error) => print(format_args!("cuda: none. {error}"))?,
+        Err(error) => print(format_args!("cuda: none ({error})"))?,
     }
     print_device("host", host.info())?;
     print("")?;

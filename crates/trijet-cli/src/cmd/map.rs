@@ -1,8 +1,8 @@
-//! `trijet map`: an operation over an array that may be larger than the GPU, from file to file.
+//! `trijet map`: applies an operation to an array that may be larger than the GPU's memory.
 #![forbid(unsafe_code)]
 
 use super::operation::Operation;
-use super::{print, report, tell};
+use super::{print, print_stderr, report};
 use crate::args::MapOptions;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -12,29 +12,32 @@ use trijet_cli::format::{self, Array};
 use trijet_cli::journal::Fingerprint;
 use trijet_cli::output::{Output, Start, Target};
 
-/// What the link is measured with before a run: enough for a stable rate, little beside the run.
+/// The bytes that measure the link before a run: enough for a stable rate, few compared to the run.
 fn calibration_bytes(layout: Layout) -> Result<Bytes> {
     Ok(Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20)))
 }
 
-/// The first Ctrl-C ends the run between two chunks, the second one at once.
+/// Makes the first Ctrl-C end the run between two chunks, and the second one immediately.
 fn cancel_on_interrupt() -> Result<Cancel> {
     let cancel = Cancel::new();
-    let pressed = cancel.clone();
+    let interrupted = cancel.clone();
     let handler = move || {
-        if pressed.is_cancelled() {
+        if interrupted.is_cancelled() {
             std::process::exit(130);
         }
-        tell("\nstopping after the chunks in flight; once more to stop at once");
-        pressed.cancel();
+        print_stderr(
+            "\nstopping after the chunks in flight; press Ctrl-C again to stop immediately",
+        );
+        interrupted.cancel();
     };
     ctrlc::set_handler(handler).map_err(|e| {
-        Error::new(ErrorKind::Unsupported, "map", "Ctrl-C cannot be caught").caused_by(e)
+        Error::new(ErrorKind::Unsupported, "map", "cannot install a handler for Ctrl-C")
+            .caused_by(e)
     })?;
     Ok(cancel)
 }
 
-/// Progress on a terminal, and nothing elsewhere.
+/// A progress bar, which is hidden unless standard error is a terminal.
 fn progress_bar(rows: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -62,7 +65,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<()> {
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
     let layout = input.layout();
-    let fingerprint = Fingerprint::new(&input, &operation.words(), &target);
+    let fingerprint = Fingerprint::new(&input, &operation.description(), &target);
     let start = if options.resume { Start::Resume } else { Start::Over };
     let output = Output::open(&target, &fingerprint, start)?;
     let todo = output.missing();
@@ -88,17 +91,21 @@ pub(crate) fn run(options: &MapOptions) -> Result<()> {
     if options.json {
         print(format_args!("{:#}", report::json(&report)))?;
     } else {
-        print(format_args!("{}: {array}, {}", target.path().display(), operation.words()))?;
+        print(format_args!("{}: {array}, {}", target.path().display(), operation.description()))?;
         print(&report)?;
     }
     device.close()
 }
 
-/// Says what became of the output.
+/// Adds what became of the output.
 fn explain(error: Error, target: &Target) -> Error {
     let out = target.path().display();
     match error.kind() {
-        ErrorKind::Cancelled => error.context(format!("{out} is not finished; --resume goes on")),
-        _ => error.context(format!("{out} was not written; what is finished is kept for --resume")),
+        ErrorKind::Cancelled => {
+            error.context(format!("{out} is not finished; use --resume to continue"))
+        }
+        _ => {
+            error.context(format!("{out} is not finished; its complete rows are kept for --resume"))
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::{Device, Error, ErrorKind, Result, Select};
 
-/// Opens the device that was asked for; CPU threads stand in for `auto` only.
+/// Opens the device. The host device is opened in place of a GPU for `auto` only.
 fn open(name: DeviceName) -> Result<Device> {
     Device::open(match name {
         DeviceName::Auto => Select::Auto,
@@ -25,19 +25,19 @@ fn open(name: DeviceName) -> Result<Device> {
     })
 }
 
-/// Prints a line. A reader that hung up has seen enough, which is no error.
+/// Prints a line. It is not an error if the reader has closed the pipe.
 fn print(line: impl Display) -> Result<()> {
     let mut out = stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != Io::BrokenPipe => {
-            let cause = format!("standard output: {error}");
+            let cause = format!("cannot write to standard output: {error}");
             Err(Error::new(ErrorKind::Io, "print", cause).caused_by(error))
         }
         _ => Ok(()),
     }
 }
 
-/// Prints a line for people beside the output. Nothing depends on whether somebody reads it.
-pub(crate) fn tell(line: impl Display) {
+/// Prints a line to standard error. Failures are ignored: the exit status does not depend on them.
+pub(crate) fn print_stderr(line: impl Display) {
     drop(writeln!(stderr(), "{line}"));
 }

@@ -1,4 +1,4 @@
-//! What a job computes, as a stage of a pipeline.
+//! The operations of `trijet map`, as stages of a pipeline.
 #![forbid(unsafe_code)]
 
 use super::user_kernel::UserKernel;
@@ -21,19 +21,21 @@ fn refused(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "map", cause)
 }
 
-/// The median of the images of an array.
+/// The median filter over the images of an array.
 pub(super) fn median_of(array: &Array, radius: u32) -> Result<Operation> {
     if array.dtype() == Dtype::F32 {
-        return Err(refused("the median takes u8 and u16, and the input is f32".to_owned()));
+        return Err(refused("the median filter needs u8 or u16, but the input is f32".to_owned()));
     }
     if !(1..=RADIUS_MAX).contains(&radius) {
-        return Err(refused(format!("radius {radius}; 1 to {RADIUS_MAX} are possible")));
+        return Err(refused(format!("radius {radius} is out of range: 1 to {RADIUS_MAX}")));
     }
     let Some((width, height, _)) = array.image() else {
-        return Err(refused(format!("{array} is no image and no stack of images")));
+        return Err(refused(format!("{array} is not an image or a stack of images")));
     };
     let side = |pixels: u64| {
-        u32::try_from(pixels).map_err(|_| refused(format!("a side of {pixels} pixels is too long")))
+        u32::try_from(pixels).map_err(|_| {
+            refused(format!("a side has {pixels} pixels; at most 2^32 - 1 are supported"))
+        })
     };
     Ok(Operation::Median { radius, width: side(width)?, height: side(height)? })
 }
@@ -55,19 +57,19 @@ impl Operation {
         }
     }
 
-    /// Everything that the bytes of the result depend on, in words.
-    pub(super) fn words(&self) -> String {
+    /// A description of everything that the bytes of the result depend on.
+    pub(super) fn description(&self) -> String {
         match self {
             Self::Median { radius, .. } => format!("median radius={radius}"),
             Self::Affine { scale, offset } => format!("affine scale={scale} offset={offset}"),
             Self::User { kernel, halo, .. } => match halo {
-                Some(rows) => format!("{} halo={rows}", kernel.words),
-                None => kernel.words.clone(),
+                Some(rows) => format!("{} halo={rows}", kernel.description),
+                None => kernel.description.clone(),
             },
         }
     }
 
-    /// Loads the kernel, so that what is wrong with it shows before anything is written.
+    /// Loads the kernel, so that its errors are reported before anything is written.
     pub(super) fn load(&self, device: &Device, dtype: Dtype) -> Result<()> {
         match (self, dtype) {
             (Self::Median { radius, .. }, Dtype::U8) => load::<u8>(device, *radius),
@@ -79,7 +81,8 @@ impl Operation {
         }
     }
 
-    /// Rows that a chunk reads beyond its own. Whole images need none around them.
+    /// The number of rows that a chunk reads before and after its own; none if chunks are whole
+    /// images.
     fn halo(&self, layout: Layout) -> u64 {
         match self {
             Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,
@@ -89,7 +92,7 @@ impl Operation {
         }
     }
 
-    /// Appends the stage.
+    /// Appends the operation to a pipeline.
     pub(super) fn stage<'a>(
         &'a self,
         pipeline: Pipeline<'a>,
@@ -126,7 +129,7 @@ impl Operation {
 
     fn user<T: Element>(&self, s: &StageCx<'_>, x: View<'_, T>, y: ViewMut<'_, T>) -> Result<()> {
         let Self::User { kernel, halo, row_len } = self else {
-            return Err(refused("the median takes u8 and u16".to_owned()));
+            return Err(refused("the median filter needs u8 or u16".to_owned()));
         };
         let before = s.chunk().rows.start - s.chunk().input.start;
         kernel.launch(s, x, y, halo.map(|_| (*row_len, before)))

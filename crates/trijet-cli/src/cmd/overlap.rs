@@ -1,8 +1,8 @@
-//! `trijet overlap`: one job under four schedules, with what each reaches of the bound.
+//! `trijet overlap`: one job under four schedules, each compared with the bound of the machine.
 //!
-//! The job cleans a stack of images: the median of each pixel's surroundings into scratch from the
-//! stream-ordered pool, then a stretch of the contrast. Data lie in page-locked memory, so that
-//! only upload, kernels and download count. All four results must be equal.
+//! The job cleans a stack of images: a median filter writes into scratch memory from the
+//! stream-ordered pool, then the contrast is stretched. The images are in page-locked memory, so
+//! that only upload, kernels and download take time. All four results must be equal.
 #![forbid(unsafe_code)]
 
 mod damage;
@@ -21,13 +21,14 @@ use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, Resul
 use trijet_cli::format::{self, Dtype};
 use trijet_cli::timeline;
 
-/// The chunk size of the schedules that do not choose their own, where there is enough data.
+/// The largest default chunk size of the schedules that do not choose their own.
 const CHUNK: Bytes = Bytes(16 << 20);
 const DEPTH: usize = 3;
-/// What the link is measured with at most.
-const CALIBRATION_MAX: u64 = 1 << 30;
+/// The most bytes that measure the link.
+const CALIBRATION_BYTES_MAX: u64 = 1 << 30;
 
-/// A GPU if there is one; otherwise a modelled one, whose times mean something.
+/// Opens the device. Without a GPU it is a host device with a model of a GPU's times, because the
+/// times of CPU threads would say nothing about overlap.
 fn open(name: DeviceName) -> Result<Device> {
     let modelled = || {
         let executor = Executor::Virtual(Order::Greedy);
@@ -45,21 +46,21 @@ fn open(name: DeviceName) -> Result<Device> {
     }
 }
 
-/// Refuses at once what would else fail after all the runs that are not recorded. The library is
-/// looked at and not used: those runs would take longer with it.
-fn demand_cupti() -> Result<()> {
+/// Fails if CUPTI is missing, before the timed runs. CUPTI is not attached here, because it would
+/// slow these runs down.
+fn require_cupti() -> Result<()> {
     let mut libraries = probe::libraries().into_iter();
     let cupti = libraries.find(|report| report.library == Library::Cupti);
     cupti.map_or(Ok(()), |report| report.state.map(drop))
 }
 
 pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
-    // A name that cannot be written is refused before anything is run.
+    // An invalid file name is an error before anything runs.
     let trace = options.trace.as_deref().map(timeline::Target::new).transpose()?;
     let device = open(options.device)?;
     let on_gpu = device.info().compute.0 > 0;
     if on_gpu && options.times == TimesName::Engines {
-        demand_cupti()?;
+        require_cupti()?;
     }
     let Some(path) = &options.input else {
         let size = match (options.size, on_gpu, options.drop_wait) {
@@ -68,20 +69,21 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
             (None, true, Some(_)) => Bytes(256 << 20),
             (None, false, _) => Bytes(32 << 20),
         };
-        return show_off(options, trace, &device, Stack::<u16>::generate(&device, size)?);
+        return run_job(options, trace, &device, Stack::<u16>::generate(&device, size)?);
     };
     let input = format::open(path, None)?;
     match input.array().dtype() {
-        Dtype::U8 => show_off(options, trace, &device, Stack::<u8>::read(&device, &input)?),
-        Dtype::U16 => show_off(options, trace, &device, Stack::<u16>::read(&device, &input)?),
+        Dtype::U8 => run_job(options, trace, &device, Stack::<u8>::read(&device, &input)?),
+        Dtype::U16 => run_job(options, trace, &device, Stack::<u16>::read(&device, &input)?),
         Dtype::F32 => {
-            let cause = format!("{}: images of u8 or u16 are needed", path.display());
+            let cause =
+                format!("{}: the images must be u8 or u16, but they are f32", path.display());
             Err(Error::new(ErrorKind::InvalidValue, "overlap", cause))
         }
     }
 }
 
-fn show_off<T: Pixel>(
+fn run_job<T: Pixel>(
     options: &OverlapOptions,
     trace: Option<timeline::Target>,
     device: &Device,
@@ -90,51 +92,51 @@ fn show_off<T: Pixel>(
     let bytes = Bytes(stack.data.len() * size_of::<T>() as u64);
     load::<T>(device, options.radius)?;
     device.load(T::stretch())?;
-    let eighth = Bytes((bytes.0 / 16).clamp(64 << 10, CHUNK.0));
+    let default_chunk = Bytes((bytes.0 / 16).clamp(64 << 10, CHUNK.0));
     let mut job = Job {
         device: device.clone(),
         result: device.pinned(stack.data.len())?,
         radius: options.radius,
-        chunk: options.chunk.unwrap_or(eighth),
+        chunk: options.chunk.unwrap_or(default_chunk),
         depth: options.depth.unwrap_or(DEPTH),
         times: options.times.into(),
-        calibration: Calibration::measure(device, Bytes(bytes.0.min(CALIBRATION_MAX)))?,
+        calibration: Calibration::measure(device, Bytes(bytes.0.min(CALIBRATION_BYTES_MAX)))?,
         stack,
     };
-    // What the calibration needed is not the job's.
+    // The pool statistics of the job must not include the calibration.
     device.pool_trim(Bytes(0))?;
     device.pool_reset_high()?;
     if let Some(number) = options.drop_wait {
         return damage::run(&mut job, number, options);
     }
-    let lines = job.compare(options.repeats)?;
-    let tuned = lines.last().map(|line| &line.report);
+    let results = job.compare(options.repeats)?;
+    let tuned = results.last().map(|result| &result.report);
     if let (Some(target), Some(tuned)) = (&trace, tuned) {
-        target.write(tuned, &job.words())?;
+        target.write(tuned, &job.description())?;
     }
     if options.json {
-        let schedules: Vec<_> = lines.iter().map(|line| report::json(&line.report)).collect();
-        let hashes: Vec<_> = lines.iter().map(|line| line.hash.to_string()).collect();
+        let schedules: Vec<_> = results.iter().map(|result| report::json(&result.report)).collect();
+        let digests: Vec<_> = results.iter().map(|result| result.digest.to_string()).collect();
         let pool = device.pool_stats()?;
         let value = serde_json::json!({
-            "job": job.words(),
+            "job": job.description(),
             "link": job.calibration.to_string(),
             "verdict": tuned.map(Report::verdict),
             "schedules": schedules,
-            "hashes": hashes,
+            "hashes": digests,
             "scratch_reserved_bytes": pool.reserved.0,
             "scratch_used_high_bytes": pool.used_high.0,
         });
         print(format_args!("{value:#}"))?;
     } else {
-        show::table(&job.words(), &job.calibration, device, &lines)?;
+        show::table(&job.description(), &job.calibration, device, &results)?;
         if let Some(target) = &trace {
-            print(format_args!("its timeline: {}", target.path().display()))?;
+            print(format_args!("timeline: {}", target.path().display()))?;
         }
     }
-    let first = lines.first().map(|line| line.hash.value());
-    if lines.iter().any(|line| Some(line.hash.value()) != first) {
-        let cause = "the schedules gave different results";
+    let first = results.first().map(|result| result.digest.value());
+    if results.iter().any(|result| Some(result.digest.value()) != first) {
+        let cause = "the schedules gave different results, which is a bug in trijet";
         return Err(Error::new(ErrorKind::InvalidValue, "overlap", cause));
     }
     device.clone().close()

@@ -1,4 +1,4 @@
-//! A run's report as JSON.
+//! The report of a run as JSON.
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(super) fn json(report: &Report) -> Value {
     })
 }
 
-/// The figures of the recorded run: those that the text of a summary has, and all engines' idle time.
+/// The figures of the traced run: those of the text, and the idle time of every engine by cause.
 fn summary(summary: &Summary) -> Value {
     let m = &summary.metrics;
     let named = |list: Vec<(String, u64)>| Value::from_iter(list);

@@ -1,7 +1,7 @@
-//! A user's own kernel: its file, its entry point, its arguments.
+//! A user's own kernel: its file, its entry point and its arguments.
 //!
-//! The only unsafe code of the command. Whoever names a kernel on the command line vouches for it,
-//! as for any program that they run.
+//! This is the only unsafe code of the command. Users who name a kernel on the command line are
+//! responsible for it, as for any program that they run.
 
 use crate::args::{KernelArg, Scalar};
 use std::borrow::Cow;
@@ -11,13 +11,13 @@ use trijet::launch::{Args, Code, Dynamic, Exactness, Kernel, KernelSpec, Shape};
 use trijet::{Element, Error, ErrorKind, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
 
-/// Accepts what every kernel from a file gets first: a span that it reads and one that it writes.
+/// Checks that the first arguments are a span that the kernel reads and a span that it writes.
 fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
     let spans: Vec<_> = args.spans().iter().map(|arg| (arg.index, arg.mode.writes())).collect();
     if spans == [(0, false), (2, true)] {
         return Ok(());
     }
-    Err("one span to read and then one to write is needed".to_owned())
+    Err("the arguments must begin with one span to read and one span to write".to_owned())
 }
 
 /// A kernel from a file.
@@ -25,8 +25,8 @@ fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
 pub(super) struct UserKernel {
     kernel: Kernel<Dynamic>,
     args: Vec<KernelArg>,
-    /// All that the result depends on, for the journal.
-    pub(super) words: String,
+    /// A description of everything that the result depends on, for the journal.
+    pub(super) description: String,
 }
 
 impl UserKernel {
@@ -37,16 +37,16 @@ impl UserKernel {
         })?;
         let digest = Digest::of(&bytes).value();
         let text = |bytes: Vec<u8>| {
-            String::from_utf8(bytes)
-                .map(Cow::Owned)
-                .map_err(|_| Error::new(ErrorKind::Compile, "kernel", format!("{name} is no text")))
+            String::from_utf8(bytes).map(Cow::Owned).map_err(|_| {
+                Error::new(ErrorKind::Compile, "kernel", format!("{name} is not UTF-8 text"))
+            })
         };
         let code = match path.extension().and_then(|e| e.to_str()) {
             Some("cu") => Code::Source(text(bytes)?),
             Some("ptx") => Code::Ptx(text(bytes)?),
             Some("cubin") => Code::Cubin(Cow::Owned(bytes)),
             _ => {
-                let cause = format!("{name}: a .cu, .ptx or .cubin file is needed");
+                let cause = format!("{name}: unknown extension; use .cu, .ptx or .cubin");
                 return Err(Error::new(ErrorKind::InvalidValue, "kernel", cause));
             }
         };
@@ -59,21 +59,22 @@ impl UserKernel {
             twin: None,
             exactness: Exactness::Exact,
         };
-        // SAFETY: the user vouches that the kernel has the parameters that the help describes and
-        // stays within its lengths; a kernel that does not faults or damages this run's buffers.
+        // SAFETY: the user is responsible for a kernel with the parameters that the help describes,
+        // which stays within the given lengths.
         let kernel = unsafe { Kernel::declare(spec) };
         let listed: Vec<_> = args.iter().map(|a| format!("{}={}", a.name, a.value)).collect();
-        let words =
+        let description =
             format!("kernel {entry} {digest:016x} {}", listed.join(" ")).trim_end().to_owned();
-        Ok(Self { kernel, args: args.to_vec(), words })
+        Ok(Self { kernel, args: args.to_vec(), description })
     }
 
-    /// Loads it, so that what is wrong with it shows before anything is written.
+    /// Loads the kernel, so that its errors are reported before anything is written.
     pub(super) fn load(&self, device: &trijet::Device) -> Result<()> {
         device.load(&self.kernel)
     }
 
-    /// Enqueues it over one chunk. `frame` is the row length and the rows before, with a halo.
+    /// Enqueues the kernel for one chunk. With a halo, `frame` holds the length of a row and the
+    /// number of rows before the chunk.
     pub(super) fn launch<T: Element>(
         &self,
         stream: &Stream,

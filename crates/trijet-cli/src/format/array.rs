@@ -1,13 +1,14 @@
-//! What an array is: its element type and its shape.
+//! Element types and shapes of arrays.
 
 use std::fmt;
 use std::str::FromStr;
 use trijet::pipeline::Layout;
 use trijet::{Error, ErrorKind, Result};
 
-/// More axes than numpy itself allows (64 since numpy 2.0, `NPY_MAXDIMS`) are refused.
+/// The most axes of an array, as in numpy (`NPY_MAXDIMS`, since numpy 2.0).
 const AXES_MAX: usize = 64;
-/// Offsets in a file are signed 64-bit numbers, and a header lies before the data.
+/// The most bytes of an array: file offsets are signed 64-bit numbers, and a header precedes the
+/// data.
 const BYTES_MAX: u64 = i64::MAX as u64 - 65_536;
 
 /// The type of an element, little endian.
@@ -22,7 +23,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// The size of an element.
+    /// The size of an element in bytes.
     ///
     /// ```
     /// assert_eq!(trijet_cli::format::Dtype::U16.bytes(), 2);
@@ -56,7 +57,7 @@ impl fmt::Display for Dtype {
 impl FromStr for Dtype {
     type Err = Error;
 
-    /// Takes numpy's names too.
+    /// Parses the names of the command line and those of numpy.
     ///
     /// ```
     /// use trijet_cli::format::Dtype;
@@ -69,14 +70,14 @@ impl FromStr for Dtype {
             "u16" | "uint16" => Ok(Self::U16),
             "f32" | "float32" => Ok(Self::F32),
             _ => {
-                let cause = format!("`{name}` is not supported: u8, u16 and f32 are");
+                let cause = format!("unknown dtype `{name}`: use u8, u16 or f32");
                 Err(Error::new(ErrorKind::InvalidValue, "dtype", cause))
             }
         }
     }
 }
 
-/// An array in C order. Its size in bytes fits in a file.
+/// The description of an array in C order. The size of the array fits in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
     dtype: Dtype,
@@ -84,7 +85,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of `shape`, slowest axis first.
+    /// An array of this shape, slowest axis first.
     ///
     /// ```
     /// use trijet_cli::format::{Array, Dtype};
@@ -95,42 +96,43 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for no axis at all, for too many, and for more bytes than a file can hold.
+    /// `InvalidValue` for a shape without axes, with more than 64 axes, or with more bytes than a
+    /// file can hold.
     pub fn new(dtype: Dtype, shape: Vec<u64>) -> Result<Self> {
         let refuse = |cause: String| Err(Error::new(ErrorKind::InvalidValue, "shape", cause));
         if shape.is_empty() {
-            return refuse("an array without axes holds one value: nothing to cut".to_owned());
+            return refuse("the array has no axes, so it cannot be cut into chunks".to_owned());
         }
         if shape.len() > AXES_MAX {
-            return refuse(format!("{} axes, at most {AXES_MAX}", shape.len()));
+            return refuse(format!("{} axes; at most {AXES_MAX} are supported", shape.len()));
         }
         let bytes = product(&shape).and_then(|elements| elements.checked_mul(dtype.bytes()));
         if bytes.is_none_or(|bytes| bytes > BYTES_MAX) {
-            return refuse(format!("the size of {dtype} {shape:?} overflows"));
+            return refuse(format!("the size of {dtype} {shape:?} overflows 64 bits"));
         }
         Ok(Self { dtype, shape })
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Its axes, slowest first.
+    /// The lengths of the axes, slowest first.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// All bytes.
+    /// The size of the array in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         product(&self.shape).map_or(0, |elements| elements * self.dtype.bytes())
     }
 
-    /// Its rows: along the first axis of a list or an image, and the rows of all images of a stack
-    /// one after the other, so that a chunk may begin anywhere. Without elements there are none.
+    /// The rows of the array. The rows of a stack are those of all images, one after the other, so
+    /// that a chunk may begin in the middle of an image. An array without elements has no rows.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let width = if self.shape.len() == 1 { 1 } else { self.shape[self.shape.len() - 1] };
@@ -138,7 +140,7 @@ impl Array {
         Layout { rows: self.bytes() / row_bytes, row_bytes, granule: 1 }
     }
 
-    /// The width, height and count of its images: one for two axes, many for three.
+    /// The width, height and number of images of a two-dimensional or three-dimensional array.
     #[must_use]
     pub fn image(&self) -> Option<(u64, u64, u64)> {
         match self.shape[..] {
@@ -155,7 +157,8 @@ impl fmt::Display for Array {
     }
 }
 
-/// A zero anywhere makes the product zero, whatever the other axes are.
+/// The number of elements; `None` when it overflows. A zero makes it zero, whatever the other axes
+/// are.
 fn product(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);

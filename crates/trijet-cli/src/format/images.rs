@@ -1,12 +1,13 @@
-//! A folder of PNG images as one stack: gray, 8 or 16 bits, all of one size and depth.
+//! A folder of gray PNG images of one size and depth (8 or 16 bits), read as one stack.
 //!
-//! Images follow each other in the byte order of their names. An image is decoded whole, so chunks
-//! begin at whole images. PNG stores 16-bit samples big-endian; rows are little-endian.
+//! The order of the images is the byte order of their names. Chunks hold whole images, because a
+//! PNG file can only be decoded as a whole. PNG stores 16-bit samples big-endian; rows are
+//! little-endian.
 
 use super::array::{Array, Dtype};
 use super::flat::open_regular;
-use super::stamp::Stamp;
-use crate::fault;
+use super::state::InputState;
+use crate::file_error;
 use png::{BitDepth, ColorType, Decoder, DecodingError};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -22,7 +23,7 @@ pub(super) struct Images {
     form: Form,
 }
 
-/// What all images of a folder share.
+/// The size and the element type that all images of a folder share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Form {
     width: u32,
@@ -38,30 +39,32 @@ impl std::fmt::Display for Form {
 
 impl Images {
     /// Reads the header of every image.
-    pub(super) fn open(folder: &Path) -> Result<(Self, Array, Stamp)> {
-        let names = png_names(folder).map_err(|error| fault::io("open", folder, error))?;
+    pub(super) fn open(folder: &Path) -> Result<(Self, Array, InputState)> {
+        let names = png_names(folder).map_err(|error| file_error::io("open", folder, error))?;
         let Some(first) = names.first() else {
-            return Err(fault::refused("open", folder, "the folder holds no .png file"));
+            return Err(file_error::refused("open", folder, "the folder has no .png file"));
         };
         let (form, metadata) = header(&folder.join(first))?;
-        let mut stamp = Stamp::of(folder, &metadata);
+        let mut state = InputState::of(folder, &metadata);
         for name in &names[1..] {
             let (other, metadata) = header(&folder.join(name))?;
             if other != form {
                 let first = first.display();
-                let cause = format!("{other}, but {first} is {form}: all must be alike");
-                return Err(fault::refused("open", &folder.join(name), cause));
+                let cause = format!(
+                    "is {other}, but {first} is {form}: all images must have one size and depth"
+                );
+                return Err(file_error::refused("open", &folder.join(name), cause));
             }
-            stamp.add(&metadata);
+            state.add(&metadata);
         }
         let count = names.len() as u64;
         let shape = vec![count, u64::from(form.height), u64::from(form.width)];
         let array = Array::new(form.dtype, shape)
             .map_err(|error| error.context(format!("open {}", folder.display())))?;
-        Ok((Self { folder: folder.to_owned(), names, form }, array, stamp))
+        Ok((Self { folder: folder.to_owned(), names, form }, array, state))
     }
 
-    /// The rows of an image: a chunk holds whole images.
+    /// The height of an image: chunks hold whole images.
     pub(super) fn granule(&self) -> u64 {
         u64::from(self.form.height)
     }
@@ -86,10 +89,10 @@ impl Images {
         let (file, _) = open_regular(path)?;
         let damaged = |error| decoding("read", path, error);
         let mut reader = Decoder::new(BufReader::new(file)).read_info().map_err(damaged)?;
-        // The file may be another one than at open.
+        // The file may have been replaced since it was opened.
         if form_of("read", path, reader.info())? != self.form {
-            let cause = format!("changed since it was opened: no longer {}", self.form);
-            return Err(fault::damaged("read", path, cause));
+            let cause = format!("the file has changed: it was {} when it was opened", self.form);
+            return Err(file_error::damaged("read", path, cause));
         }
         reader.next_frame(into).map_err(damaged)?;
         reader.finish().map_err(damaged)?;
@@ -100,7 +103,7 @@ impl Images {
     }
 }
 
-/// Turns 16-bit samples from big to little endian, or back.
+/// Converts 16-bit samples between big and little endian.
 pub(crate) fn swap_bytes(samples: &mut [u8]) {
     for sample in samples.chunks_exact_mut(2) {
         sample.swap(0, 1);
@@ -129,20 +132,24 @@ fn header(path: &Path) -> Result<(Form, fs::Metadata)> {
 fn form_of(op: &'static str, path: &Path, info: &png::Info<'_>) -> Result<Form> {
     let colour = match info.color_type {
         ColorType::Grayscale => None,
-        ColorType::GrayscaleAlpha => Some("gray with transparency"),
+        ColorType::GrayscaleAlpha => Some("a gray image with transparency"),
         ColorType::Indexed => Some("a palette image"),
         ColorType::Rgb => Some("a colour image (RGB)"),
         ColorType::Rgba => Some("a colour image (RGB with transparency)"),
     };
     if let Some(colour) = colour {
-        return Err(fault::refused(op, path, format!("{colour}: only gray images are taken")));
+        return Err(file_error::refused(
+            op,
+            path,
+            format!("is {colour}; only gray images are supported"),
+        ));
     }
     let dtype = match info.bit_depth {
         BitDepth::Eight => Dtype::U8,
         BitDepth::Sixteen => Dtype::U16,
         few => {
-            let cause = format!("{} bits per pixel: only 8 and 16 are taken", few as u8);
-            return Err(fault::refused(op, path, cause));
+            let cause = format!("has {} bits per pixel; only 8 and 16 are supported", few as u8);
+            return Err(file_error::refused(op, path, cause));
         }
     };
     Ok(Form { width: info.width, height: info.height, dtype })
@@ -150,7 +157,7 @@ fn form_of(op: &'static str, path: &Path, info: &png::Info<'_>) -> Result<Form> 
 
 fn decoding(op: &'static str, path: &Path, error: DecodingError) -> Error {
     match error {
-        DecodingError::IoError(error) => fault::io(op, path, error),
-        error => fault::damaged(op, path, format!("damaged PNG: {error}")).caused_by(error),
+        DecodingError::IoError(error) => file_error::io(op, path, error),
+        error => file_error::damaged(op, path, format!("damaged PNG: {error}")).caused_by(error),
     }
 }

@@ -1,17 +1,18 @@
-//! The formats of the input: `.npy` arrays, raw files, and folders of PNG images.
+//! Input formats: `.npy` arrays, raw files, and folders of PNG images.
 //!
-//! A damaged or unreadable file is an `Io` error; a sound one that is not taken is `InvalidValue`.
+//! A damaged or unreadable file is an `Io` error; an intact file that is not supported is
+//! `InvalidValue`.
 
 mod array;
 mod flat;
 pub(crate) mod images;
 pub(crate) mod npy;
-mod stamp;
+mod state;
 
 pub use array::{Array, Dtype};
-pub use stamp::Stamp;
+pub use state::InputState;
 
-use crate::fault;
+use crate::file_error;
 use flat::Flat;
 use images::Images;
 use std::ffi::OsString;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use trijet::Result;
 use trijet::pipeline::{Layout, Source};
 
-// The bytes of a row are the elements of the kernels, without conversion.
+// Kernels take the bytes of a row as their elements, without conversion.
 const _: () = assert!(cfg!(target_endian = "little"), "all formats here are little-endian");
 
 /// How an array is stored.
@@ -30,7 +31,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "all formats here are litt
 pub enum Kind {
     /// One `.npy` file.
     Npy,
-    /// One file of nothing but elements.
+    /// One file that holds the elements and nothing else.
     Raw,
     /// A folder of PNG images.
     Images,
@@ -46,12 +47,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An opened input. Several threads may read it at once.
+/// An open input. Several threads may read it at once.
 #[derive(Debug)]
 pub struct Input {
     array: Array,
     kind: Kind,
-    stamp: Stamp,
+    state: InputState,
     granule: u64,
     body: Body,
 }
@@ -62,8 +63,8 @@ enum Body {
     Images(Images),
 }
 
-/// Opens `path`: a folder holds images, `.npy` says what it holds, and for any other file `raw`
-/// says it.
+/// Opens the input at `path`. A folder holds images, and an `.npy` file describes its own array.
+/// For any other file, `raw` describes the array.
 ///
 /// ```
 /// use trijet::pipeline::Source;
@@ -79,10 +80,10 @@ enum Body {
 /// ```
 ///
 /// # Errors
-/// `Io` for a file that cannot be read or is damaged. `InvalidValue` for one of a form that is not
-/// taken, for a raw file without its array, and for an array given for a file that has its own.
+/// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a format that is not
+/// supported, for a raw file if `raw` is missing, and for any other file if `raw` is given.
 pub fn open(path: &Path, raw: Option<Array>) -> Result<Input> {
-    let metadata = fs::metadata(path).map_err(|error| fault::io("open", path, error))?;
+    let metadata = fs::metadata(path).map_err(|error| file_error::io("open", path, error))?;
     let kind = if metadata.is_dir() {
         Kind::Images
     } else if path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("npy")) {
@@ -90,61 +91,61 @@ pub fn open(path: &Path, raw: Option<Array>) -> Result<Input> {
     } else {
         Kind::Raw
     };
-    let (body, array, stamp) = match (kind, raw) {
+    let (body, array, state) = match (kind, raw) {
         (Kind::Raw, Some(array)) => {
-            let (flat, array, stamp) = Flat::raw(path, array)?;
-            (Body::Flat(flat), array, stamp)
+            let (flat, array, state) = Flat::raw(path, array)?;
+            (Body::Flat(flat), array, state)
         }
         (Kind::Raw, None) => {
-            let cause = "a raw file needs its shape and its dtype (--shape and --dtype)";
-            return Err(fault::refused("open", path, cause));
+            let cause = "a raw file needs --shape and --dtype";
+            return Err(file_error::refused("open", path, cause));
         }
         (_, Some(_)) => {
-            let cause = "it says its own shape and dtype: leave --shape and --dtype out";
-            return Err(fault::refused("open", path, cause));
+            let cause = "the file defines its own shape and dtype; remove --shape and --dtype";
+            return Err(file_error::refused("open", path, cause));
         }
         (Kind::Npy, None) => {
-            let (flat, array, stamp) = Flat::npy(path)?;
-            (Body::Flat(flat), array, stamp)
+            let (flat, array, state) = Flat::npy(path)?;
+            (Body::Flat(flat), array, state)
         }
         (Kind::Images, None) => {
-            let (images, array, stamp) = Images::open(path)?;
-            (Body::Images(images), array, stamp)
+            let (images, array, state) = Images::open(path)?;
+            (Body::Images(images), array, state)
         }
     };
     let granule = match &body {
         Body::Flat(_) => 1,
         Body::Images(images) => images.granule(),
     };
-    Ok(Input { array, kind, stamp, granule, body })
+    Ok(Input { array, kind, state, granule, body })
 }
 
 impl Input {
-    /// What it holds.
+    /// The element type and shape.
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.array
     }
 
-    /// How it is stored.
+    /// The format.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Where it lies, as it was given.
+    /// The path as it was given to [`open`].
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.stamp.path
+        &self.state.path
     }
 
-    /// Its state when it was opened.
+    /// The state of the input when it was opened.
     #[must_use]
-    pub fn stamp(&self) -> &Stamp {
-        &self.stamp
+    pub fn state(&self) -> &InputState {
+        &self.state
     }
 
-    /// The file names of a folder of images, in the order of the stack; nothing otherwise.
+    /// The file names of a folder of images, in the order of the stack; empty for other formats.
     #[must_use]
     pub fn names(&self) -> &[OsString] {
         match &self.body {
@@ -153,14 +154,14 @@ impl Input {
         }
     }
 
-    /// Has chunks begin at multiples of `granule` rows, for an output that takes no less
+    /// Makes chunks begin at multiples of `granule` rows, for an output that takes only whole ones
     /// ([`crate::output::Target::granule`]).
     ///
     /// # Panics
-    /// When `granule` is no multiple of the input's own.
+    /// When `granule` is not a multiple of the input's own granule.
     #[must_use]
     pub fn cut_at(mut self, granule: u64) -> Self {
-        assert!(granule > 0 && granule.is_multiple_of(self.granule), "cuts inside an image");
+        assert!(granule > 0 && granule.is_multiple_of(self.granule), "a chunk of whole images");
         self.granule = granule;
         self
     }
@@ -180,7 +181,7 @@ impl Source for Input {
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let wanted = (rows.end - rows.start) * self.array.layout().row_bytes;
-        assert_eq!(into.len() as u64, wanted, "the buffer is as long as the rows");
+        assert_eq!(into.len() as u64, wanted, "the buffer has the length of the rows");
         match &self.body {
             Body::Flat(flat) => flat.read(&rows, into),
             Body::Images(images) => images.read(&rows, into),

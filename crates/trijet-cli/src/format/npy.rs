@@ -1,39 +1,48 @@
 //! The header of an `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0).
 //!
-//! The header is a Python literal. Only what numpy itself writes is read: a dictionary of `descr`,
-//! `fortran_order` and `shape`. Our own parser, because the `npyz` crate multiplies the axes
-//! unchecked and believes a length field of up to 4 GiB before it has seen the file's size.
+//! The header is a Python literal. The parser accepts only what numpy itself writes: a dictionary
+//! of `descr`, `fortran_order` and `shape`. It is our own, because the `npyz` crate multiplies the
+//! axes without a check, and trusts a length field of up to 4 GiB before it looks at the size of
+//! the file.
 
 use super::array::{Array, Dtype};
-use crate::fault;
+use crate::file_error;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use trijet::Result;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// As much as version 1.0 can say; numpy itself reads at most 10,000 bytes.
+/// The longest header that is read: the limit of version 1.0. numpy itself reads at most 10,000
+/// bytes.
 const TEXT_BYTES_MAX: u64 = 65_535;
-/// Data begin at a multiple of this (the format's specification).
+/// The data begin at a multiple of this number (specification of the format).
 const ALIGN_BYTES: usize = 64;
 
-/// Reads the header of `file`: the array, and where its data begin.
+/// Reads the header of `file`. Returns the array and the offset of its data.
 pub(super) fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)> {
     let mut start = [0; 12];
     let known = usize::try_from(file_bytes.min(12)).expect("at most 12");
-    file.read_exact_at(&mut start[..known], 0).map_err(|error| fault::io("open", path, error))?;
+    file.read_exact_at(&mut start[..known], 0)
+        .map_err(|error| file_error::io("open", path, error))?;
     if !start[..known].starts_with(MAGIC) {
-        return Err(fault::damaged("open", path, "no .npy file: the magic bytes are missing"));
+        return Err(file_error::damaged(
+            "open",
+            path,
+            "not an .npy file: the magic bytes are missing",
+        ));
     }
-    let cut = || fault::damaged("open", path, "the header is cut off");
+    let cut = || file_error::damaged("open", path, "the header is cut off");
     let [major, minor] = [start[6], start[7]];
     let (prefix, text_bytes) = match major {
         1 => (10, u64::from(u16::from_le_bytes([start[8], start[9]]))),
         2 | 3 => (12, u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))),
         _ if known < 8 => return Err(cut()),
         _ => {
-            let cause = format!("version {major}.{minor} of the .npy format is not known");
-            return Err(fault::refused("open", path, cause));
+            let cause = format!(
+                "unknown version {major}.{minor} of the .npy format: 1.0 to 3.0 are supported"
+            );
+            return Err(file_error::refused("open", path, cause));
         }
     };
     let offset = prefix + text_bytes;
@@ -41,25 +50,27 @@ pub(super) fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(
         return Err(cut());
     }
     if text_bytes > TEXT_BYTES_MAX {
-        let cause = format!("a header of {text_bytes} bytes, at most {TEXT_BYTES_MAX}");
-        return Err(fault::refused("open", path, cause));
+        let cause =
+            format!("the header has {text_bytes} bytes; at most {TEXT_BYTES_MAX} are supported");
+        return Err(file_error::refused("open", path, cause));
     }
     let mut text = vec![0; usize::try_from(text_bytes).expect("at most 65,535")];
-    file.read_exact_at(&mut text, prefix).map_err(|error| fault::io("open", path, error))?;
-    let header = Parser { text: &text, at: 0 }.header().map_err(|what| {
-        fault::damaged("open", path, format!("the header does not parse: {what}"))
+    file.read_exact_at(&mut text, prefix).map_err(|error| file_error::io("open", path, error))?;
+    let header = Parser { text: &text, at: 0 }.header().map_err(|cause| {
+        file_error::damaged("open", path, format!("the header does not parse: {cause}"))
     })?;
-    let dtype = dtype_of(&header.descr).map_err(|cause| fault::refused("open", path, cause))?;
+    let dtype =
+        dtype_of(&header.descr).map_err(|cause| file_error::refused("open", path, cause))?;
     if header.fortran_order {
-        let cause = "Fortran order is not supported: save it with numpy.ascontiguousarray";
-        return Err(fault::refused("open", path, cause));
+        let cause = "Fortran order is not supported: save the array with numpy.ascontiguousarray";
+        return Err(file_error::refused("open", path, cause));
     }
     let array = Array::new(dtype, header.shape)
         .map_err(|error| error.context(format!("open {}", path.display())))?;
     Ok((array, offset))
 }
 
-/// The bytes before the data, as numpy writes them.
+/// The header of an `.npy` file that holds `array`, as numpy writes it.
 pub(crate) fn header_bytes(array: &Array) -> Vec<u8> {
     let descr = match array.dtype() {
         Dtype::U8 => "|u1",
@@ -83,18 +94,20 @@ pub(crate) fn header_bytes(array: &Array) -> Vec<u8> {
     bytes
 }
 
-/// Says which type `descr` is, or why it is refused.
+/// The type that `descr` names, or why it is not supported.
 fn dtype_of(descr: &str) -> std::result::Result<Dtype, String> {
     match descr {
         "|u1" | "<u1" | ">u1" | "u1" => Ok(Dtype::U8),
         "<u2" => Ok(Dtype::U16),
         "<f4" => Ok(Dtype::F32),
-        _ if descr.contains('O') => Err(format!("dtype '{descr}' holds Python objects")),
+        _ if descr.contains('O') => {
+            Err(format!("dtype '{descr}' holds Python objects, which are not supported"))
+        }
         ">u2" | ">f4" => Err(format!(
-            "dtype '{descr}' is big-endian: save it little-endian ('<{}')",
+            "dtype '{descr}' is big-endian: save the array little-endian ('<{}')",
             &descr[1..]
         )),
-        _ => Err(format!("dtype '{descr}' is not supported: u8, u16 and f32 are")),
+        _ => Err(format!("dtype '{descr}' is not supported; u8, u16 and f32 are")),
     }
 }
 
@@ -104,7 +117,7 @@ struct Header {
     shape: Vec<u64>,
 }
 
-/// Reads the literal from left to right; it never goes back and never recurses.
+/// A parser of the literal, from left to right without backtracking and recursion.
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
@@ -144,7 +157,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
@@ -154,7 +167,7 @@ impl Parser<'_> {
 
     fn expect(&mut self, byte: u8) -> Parsed<()> {
         if self.peek() != Some(byte) {
-            return Err(format!("no `{}` at byte {}", char::from(byte), self.at));
+            return Err(format!("expected `{}` at byte {}", char::from(byte), self.at));
         }
         self.at += 1;
         Ok(())
@@ -162,12 +175,12 @@ impl Parser<'_> {
 
     fn string(&mut self) -> Parsed<String> {
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'));
-        let quote = quote.ok_or_else(|| format!("no string at byte {}", self.at))?;
+        let quote = quote.ok_or_else(|| format!("expected a string at byte {}", self.at))?;
         let rest = &self.text[self.at + 1..];
         let length = rest
             .iter()
             .position(|&byte| byte == quote)
-            .ok_or_else(|| format!("no end of the string at byte {}", self.at))?;
+            .ok_or_else(|| format!("the string at byte {} has no end", self.at))?;
         self.at += length + 2;
         Ok(String::from_utf8_lossy(&rest[..length]).into_owned())
     }
@@ -180,7 +193,7 @@ impl Parser<'_> {
                 return Ok(value);
             }
         }
-        Err(format!("neither True nor False at byte {}", self.at))
+        Err(format!("expected True or False at byte {}", self.at))
     }
 
     fn tuple(&mut self) -> Parsed<Vec<u64>> {
@@ -203,7 +216,9 @@ impl Parser<'_> {
             self.at += 1;
         }
         let digits = String::from_utf8_lossy(&self.text[start..self.at]);
-        let number = digits.parse().map_err(|_| format!("no axis at byte {start}"))?;
+        let number = digits
+            .parse()
+            .map_err(|_| format!("expected the length of an axis below 2^64 at byte {start}"))?;
         // Python 2 wrote long integers with a suffix.
         if self.text.get(self.at) == Some(&b'L') {
             self.at += 1;

@@ -1,4 +1,4 @@
-//! A partial output on the disk: one file, or a folder of images.
+//! The partial output on the disk: one file, or a folder of images.
 
 use super::flat::Flat;
 use super::images::Images;
@@ -13,7 +13,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// A new partial output in place of an old one.
+    /// Creates an empty partial output; an existing one is replaced.
     pub(super) fn create(target: &Target) -> Result<Self> {
         let partial = &target.place.partial;
         let (bytes, row_bytes) = (target.array.bytes(), target.layout().row_bytes);
@@ -27,7 +27,7 @@ impl Body {
         }
     }
 
-    /// The partial output of an earlier run, if it holds the rows `done`.
+    /// Opens the partial output of an earlier run; `None` if it does not have the rows `done`.
     pub(super) fn reopen(target: &Target, done: &Rows) -> Result<Option<Self>> {
         let partial = &target.place.partial;
         let (bytes, row_bytes) = (target.array.bytes(), target.layout().row_bytes);

@@ -1,6 +1,6 @@
-//! An array that is written into one file, at the offset of its rows.
+//! An output of one file. Each row is written at its offset.
 
-use crate::fault;
+use crate::file_error;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,14 +16,14 @@ pub(super) struct Flat {
 }
 
 impl Flat {
-    /// A new file of `header` and room for `data_bytes`.
+    /// Creates a file with this header and space for `data_bytes` of data.
     pub(super) fn create(
         path: &Path,
         header: &[u8],
         data_bytes: u64,
         row_bytes: u64,
     ) -> Result<Self> {
-        let io = |error| fault::io("create", path, error);
+        let io = |error| file_error::io("create", path, error);
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
             _ => {}
@@ -35,14 +35,15 @@ impl Flat {
         Ok(Self { file, path: path.to_owned(), data_start, row_bytes })
     }
 
-    /// The file of a stopped run, unless it is missing or is not what `create` makes.
+    /// Opens the file of an earlier run; `None` if it is missing or `create` would make another
+    /// one.
     pub(super) fn reopen(
         path: &Path,
         header: &[u8],
         data_bytes: u64,
         row_bytes: u64,
     ) -> Result<Option<Self>> {
-        let io = |error| fault::io("resume", path, error);
+        let io = |error| file_error::io("resume", path, error);
         let data_start = header.len() as u64;
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() && metadata.len() == data_start + data_bytes => {}
@@ -60,7 +61,7 @@ impl Flat {
     pub(super) fn write(&self, row: u64, bytes: &[u8]) -> Result<()> {
         self.file
             .write_all_at(bytes, self.data_start + row * self.row_bytes)
-            .map_err(|error| fault::io("write", &self.path, error))
+            .map_err(|error| file_error::io("write", &self.path, error))
     }
 }
 

@@ -1,6 +1,6 @@
-//! A stack that is written as a folder of PNG images, one file per image.
+//! An output of one folder with a PNG file for each image of the stack.
 
-use crate::fault;
+use crate::file_error;
 use crate::format::Dtype;
 use crate::format::images::swap_bytes;
 use png::{BitDepth, ColorType, Compression, Encoder, EncodingError};
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use trijet::Result;
 
-/// Gray images of one size; PNG stores the sides as 32-bit numbers.
+/// The size and depth of a gray image. PNG stores the sides as 32-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) width: u32,
@@ -24,13 +24,13 @@ impl Form {
         u64::from(self.width) * u64::from(self.height) * sample.bytes()
     }
 
-    /// A PNG file of `pixels`, whose samples are little-endian.
+    /// Encodes `pixels`, whose samples are little-endian, as a PNG file.
     pub(crate) fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
         let mut file = Vec::new();
         let mut encoder = Encoder::new(&mut file, self.width, self.height);
         encoder.set_color(ColorType::Grayscale);
         encoder.set_depth(self.depth);
-        // Noise does not compress: time is worth more than the last percent.
+        // Images with noise hardly compress, so speed matters more than size.
         encoder.set_compression(Compression::Fast);
         let mut writer = encoder.write_header()?;
         if self.depth == BitDepth::Sixteen {
@@ -53,18 +53,19 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// A new folder. Of an old one only images are deleted: anything else is not ours.
+    /// Creates the folder. If it exists, its images are deleted; any other file is an error.
     pub(super) fn create(folder: &Path, names: &[OsString], form: Form) -> Result<Self> {
-        let io = |error| fault::io("create", folder, error);
+        let io = |error| file_error::io("create", folder, error);
         match fs::read_dir(folder) {
             Ok(entries) => {
                 for entry in entries {
                     let path = entry.map_err(io)?.path();
                     if path.extension().is_none_or(|kind| !kind.eq_ignore_ascii_case("png")) {
-                        let cause = "is no image of a stopped run: move it away";
-                        return Err(fault::refused("create", &path, cause));
+                        let cause = "is not partial output of this run; move it elsewhere";
+                        return Err(file_error::refused("create", &path, cause));
                     }
-                    fs::remove_file(&path).map_err(|error| fault::io("create", &path, error))?;
+                    fs::remove_file(&path)
+                        .map_err(|error| file_error::io("create", &path, error))?;
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -75,7 +76,7 @@ impl Images {
         Ok(Self { folder: folder.to_owned(), names: names.to_vec(), form })
     }
 
-    /// The folder of a stopped run, unless it is missing.
+    /// Opens the folder of an earlier run; `None` if it is missing.
     pub(super) fn reopen(folder: &Path, names: &[OsString], form: Form) -> Option<Self> {
         let images = Self { folder: folder.to_owned(), names: names.to_vec(), form };
         folder.is_dir().then_some(images)
@@ -86,14 +87,16 @@ impl Images {
         self.folder.join(&self.names[index]).is_file()
     }
 
-    /// Writes whole images, the first of which is number `index`.
+    /// Writes consecutive whole images; the first one has the number `index`.
     pub(super) fn write(&self, index: usize, bytes: &[u8]) -> Result<()> {
         let image_bytes = usize::try_from(self.form.image_bytes()).expect("`bytes` holds one");
         for (name, image) in self.names[index..].iter().zip(bytes.chunks_exact(image_bytes)) {
             let path = self.folder.join(name);
-            let file =
-                self.form.encode(image).map_err(|error| fault::damaged("write", &path, error))?;
-            fs::write(&path, file).map_err(|error| fault::io("write", &path, error))?;
+            let file = self
+                .form
+                .encode(image)
+                .map_err(|error| file_error::damaged("write", &path, error))?;
+            fs::write(&path, file).map_err(|error| file_error::io("write", &path, error))?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! The formats of the output, and the promise that a final name means a complete output.
+//! Output files. A file or folder with the final name is always complete.
 //!
-//! Rows go into `OUT.partial`, in any order, and `OUT.journal` notes which. `finish` renames the
-//! partial output to `OUT` when no row is missing. An output that is dropped before stays as it is,
-//! so that the run can be resumed.
+//! Rows are written to `OUT.partial`, in any order, and `OUT.journal` lists them. `finish` renames
+//! the partial output to `OUT` when no row is missing. An output that is dropped before stays on
+//! the disk, so that the run can be resumed.
 
 mod body;
 mod flat;
@@ -12,7 +12,7 @@ pub(crate) mod target;
 
 pub use target::Target;
 
-use crate::fault;
+use crate::file_error;
 use crate::journal::{Fingerprint, Journal, Rows};
 use body::Body;
 use std::fs;
@@ -20,12 +20,12 @@ use std::ops::Range;
 use trijet::Result;
 use trijet::pipeline::Sink;
 
-/// Where a run begins.
+/// The first row of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// At the first row, whatever an earlier run left.
+    /// Row 0; the partial output of an earlier run is discarded.
     Over,
-    /// After what an earlier run left, if it left anything.
+    /// The first row that the earlier run did not write; row 0 if there is no partial output.
     Resume,
 }
 
@@ -61,12 +61,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Begins to write `target`, or goes on. A partial output without its journal starts over, and
-    /// so does a journal without its partial output.
+    /// Opens `target` for writing. `Start::Resume` continues a partial output; if it or its journal
+    /// is missing, the output starts over.
     ///
     /// # Errors
-    /// `InvalidValue` when what is resumed belongs to another run, and when another run is writing
-    /// the same output. `Io` when a file cannot be created.
+    /// `InvalidValue` when the partial output belongs to another run, and when another run is
+    /// writing the same output. `Io` when a file cannot be created.
     pub fn open(target: &Target, fingerprint: &Fingerprint, start: Start) -> Result<Self> {
         let mut journal = Journal::lock(&target.place.journal)?;
         if start == Start::Resume
@@ -75,13 +75,13 @@ impl Output {
         {
             return Ok(Self { target: target.clone(), body, journal, done });
         }
-        // Until the header stands there is nothing to resume, so no old journal can describe a new
-        // partial output.
+        // The journal is empty while the partial output is replaced, so that an old journal never
+        // describes a new partial output.
         journal.clear()?;
         let body = match Body::create(target) {
             Ok(body) => body,
             Err(error) => {
-                // An empty journal is not worth keeping, but the first error is worth more.
+                // The empty journal goes too; if that fails as well, the first error is reported.
                 return match journal.remove() {
                     Ok(()) => Err(error),
                     Err(second) => Err(error.context(second.to_string())),
@@ -92,13 +92,13 @@ impl Output {
         Ok(Self { target: target.clone(), body, journal, done: Rows::default() })
     }
 
-    /// The rows that are written already, by this run or an earlier one.
+    /// The rows that this run or an earlier one has written.
     #[must_use]
     pub fn done(&self) -> &Rows {
         &self.done
     }
 
-    /// The rows that are still to be written, in order.
+    /// The rows that are not written yet, in ascending order.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
         self.done.missing(self.target.layout().rows)
@@ -108,9 +108,9 @@ impl Output {
 impl Sink for Output {
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let layout = self.target.layout();
-        assert!(rows.start <= rows.end && rows.end <= layout.rows, "rows outside of the output");
+        assert!(rows.start <= rows.end && rows.end <= layout.rows, "the rows are in the output");
         let wanted = (rows.end - rows.start) * layout.row_bytes;
-        assert_eq!(bytes.len() as u64, wanted, "the bytes are as many as the rows");
+        assert_eq!(bytes.len() as u64, wanted, "the bytes have the length of the rows");
         if rows.is_empty() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Sink for Output {
             Body::Images(images) => {
                 let whole = rows.start.is_multiple_of(layout.granule)
                     && rows.end.is_multiple_of(layout.granule);
-                assert!(whole, "images are written whole: see `Target::granule`");
+                assert!(whole, "chunks hold whole images: see `Target::granule`");
                 images.write(self.target.images_of(&rows).start, bytes)?;
             }
         }
@@ -131,13 +131,13 @@ impl Sink for Output {
     fn finish(&mut self) -> Result<()> {
         let place = &self.target.place;
         if let Some(rows) = self.missing().first() {
-            let cause = format!("rows {} to {} were never written", rows.start, rows.end);
-            return Err(fault::damaged("finish", &place.partial, cause));
+            let cause = format!("rows {}..{} were not written", rows.start, rows.end);
+            return Err(file_error::damaged("finish", &place.partial, cause));
         }
-        // Somebody may have taken the name since the run began.
+        // A file with this name may have appeared since the run began.
         place.check_free()?;
         fs::rename(&place.partial, &place.out)
-            .map_err(|error| fault::io("finish", &place.out, error))?;
+            .map_err(|error| file_error::io("finish", &place.out, error))?;
         self.journal.remove()
     }
 }

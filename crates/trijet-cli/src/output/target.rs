@@ -1,8 +1,8 @@
-//! An output that may be written: its path, its array and its format.
+//! The description of an output: its path, its array and its format.
 
 use super::images::Form;
 use super::place::Place;
-use crate::fault;
+use crate::file_error;
 use crate::format::npy::header_bytes;
 use crate::format::{Array, Dtype, Input, Kind};
 use png::BitDepth;
@@ -12,7 +12,7 @@ use std::path::Path;
 use trijet::Result;
 use trijet::pipeline::Layout;
 
-/// An output that may be written: where, what and how.
+/// A description of an output, before anything is written.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub(super) place: Place,
@@ -20,7 +20,7 @@ pub struct Target {
     pub(super) style: Style,
 }
 
-/// The format, with what it needs to know.
+/// The format, with its parameters.
 #[derive(Debug, Clone)]
 pub(super) enum Style {
     Npy,
@@ -29,9 +29,9 @@ pub(super) enum Style {
 }
 
 impl Target {
-    /// The output of `array` at `path`. The name decides the format: `.npy`, a folder of images
-    /// for a name without an extension, and raw for any other. Images keep the names of the
-    /// input's.
+    /// Describes an output of `array` at `path`. The name determines the format: `.npy`, a folder
+    /// of images for a name without an extension, and a raw file for any other name. Images have
+    /// the names of the input's images.
     ///
     /// # Errors
     /// `InvalidValue` when something exists at `path`, when it is the input or lies inside of it,
@@ -43,8 +43,8 @@ impl Target {
         let style = match place.out.extension() {
             Some(kind) if kind.eq_ignore_ascii_case("npy") => Style::Npy,
             Some(kind) if kind.eq_ignore_ascii_case("png") => {
-                let cause = "images are written into a folder: give a name without .png";
-                return Err(fault::refused("create", path, cause));
+                let cause = "images are written to a folder; use a name without .png";
+                return Err(file_error::refused("create", path, cause));
             }
             Some(_) => Style::Raw,
             None => images_style(path, &array, input.names())?,
@@ -52,13 +52,13 @@ impl Target {
         Ok(Self { place, array, style })
     }
 
-    /// The final name.
+    /// The final path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.place.out
     }
 
-    /// What is written.
+    /// The array that is written.
     #[must_use]
     pub fn array(&self) -> &Array {
         &self.array
@@ -80,8 +80,8 @@ impl Target {
         Layout { granule: self.granule(), ..self.array.layout() }
     }
 
-    /// Chunks must begin and end at multiples of this many rows: the height of an image for
-    /// images, otherwise 1.
+    /// The number of rows of which chunks must hold a multiple: the height of an image for images,
+    /// otherwise 1.
     #[must_use]
     pub fn granule(&self) -> u64 {
         match &self.style {
@@ -103,19 +103,19 @@ impl Target {
 }
 
 fn images_style(path: &Path, array: &Array, names: &[OsString]) -> Result<Style> {
-    let refused = |cause: String| Err(fault::refused("create", path, cause));
+    let refused = |cause: String| Err(file_error::refused("create", path, cause));
     let depth = match array.dtype() {
         Dtype::U8 => BitDepth::Eight,
         Dtype::U16 => BitDepth::Sixteen,
-        Dtype::F32 => return refused(format!("{array} does not fit into PNG images: use .npy")),
+        Dtype::F32 => return refused(format!("PNG images cannot hold {array}; use .npy")),
     };
     let Some((width, height, count)) = array.image() else {
-        return refused(format!("{array} is no image and no stack of images: use .npy"));
+        return refused(format!("{array} is not an image or a stack of images; use .npy"));
     };
-    // PNG's own limit for a side.
+    // The specification of PNG limits a side to 2^31 - 1 pixels.
     let side = |side: u64| u32::try_from(side).ok().filter(|side| (1..1 << 31).contains(side));
     let (Some(width), Some(height)) = (side(width), side(height)) else {
-        return refused(format!("a PNG image cannot be {width}x{height}"));
+        return refused(format!("a PNG image cannot have {width}x{height} pixels; use .npy"));
     };
     let names = if names.len() as u64 == count {
         names.to_vec()

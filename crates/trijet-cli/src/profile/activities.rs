@@ -5,7 +5,7 @@ use trijet::Bytes;
 use trijet::base::span::Union;
 use trijet::trace::activity::{Activity, ActivityKind, OverheadKind, Recording};
 
-/// Whether both times of an activity are known.
+/// Whether both times of an activity are known and in order.
 pub(super) fn is_timed(one: &Activity) -> bool {
     one.begin.0 != 0 && one.end >= one.begin
 }

@@ -1,4 +1,4 @@
-//! Calls of the host, by what they do to the GPU.
+//! Calls of the host, classified by their effect on the GPU.
 #![forbid(unsafe_code)]
 
 use super::activities::is_timed;
@@ -8,24 +8,25 @@ use std::ops::Range;
 use trijet::base::span::Union;
 use trijet::trace::activity::{Activity, ActivityKind, Recording};
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Class {
     /// Waits for everything on the device.
     DeviceSync,
     /// Waits for a stream or an event.
     StreamSync,
-    /// Allocates or frees outside of stream order, or locks pages.
+    /// Allocates or frees memory outside of stream order, or page-locks memory.
     Alloc,
-    /// Copies, and may return before the copy is done.
+    /// Copies, and may return before the copy is complete.
     CopyAsync,
-    /// Copies, and returns when it is done.
+    /// Copies, and returns when the copy is complete.
     CopySync,
     /// Anything else.
     Other,
 }
 
-/// Functions that allocate or free at once. Those in stream order end in `Async`.
+/// Functions that allocate, free or page-lock outside of stream order. The names of those in stream
+/// order end in `Async`.
 const ALLOCATING: &[&str] = &[
     "cudaMalloc",
     "cudaFree",
@@ -60,8 +61,8 @@ const ALLOCATING: &[&str] = &[
     "cuMemAddressFree",
 ];
 
-/// The name in the manual: `cuMemAlloc_v2_ptsz` is `cuMemAlloc`.
-pub(super) fn plain(name: &str) -> &str {
+/// The name of a function as the manual has it: `cuMemAlloc` for `cuMemAlloc_v2_ptsz`.
+pub(super) fn documented_name(name: &str) -> &str {
     let mut name = name;
     loop {
         let Some((head, tail)) = name.rsplit_once('_') else { return name };
@@ -74,8 +75,9 @@ pub(super) fn plain(name: &str) -> &str {
     }
 }
 
+/// The class of the function `name`.
 pub(super) fn class(name: &str) -> Class {
-    match plain(name) {
+    match documented_name(name) {
         "cudaDeviceSynchronize" | "cudaThreadSynchronize" | "cuCtxSynchronize" => Class::DeviceSync,
         "cudaStreamSynchronize"
         | "cudaEventSynchronize"
@@ -89,26 +91,27 @@ pub(super) fn class(name: &str) -> Class {
     }
 }
 
-/// One call.
+/// One call of the host.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) class: Class,
     pub(super) time: Range<u64>,
 }
 
-/// The calls of all threads, without those that another one made inside of itself.
+/// The calls of all threads, except calls made inside other calls.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     list: Vec<Call>,
-    /// From correlations, those of inner calls too.
+    /// The index in `list` for each correlation number; inner calls have the index of the outer
+    /// call.
     by_correlation: HashMap<u32, usize>,
 }
 
 impl Calls {
-    pub(super) fn of(recording: &Recording) -> Self {
+    pub(super) fn of(trace: &Recording) -> Self {
         let mut classes = HashMap::new();
         let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
-        let mut found: Vec<&Activity> = recording.activities.iter().filter(is_call).collect();
+        let mut found: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();
         found.sort_by_key(|one| (one.thread, one.begin, Reverse(one.end)));
         let mut calls = Self::default();
         let mut outer: Option<(u32, u64)> = None;
@@ -116,7 +119,7 @@ impl Calls {
             let inside =
                 outer.is_some_and(|(thread, end)| thread == one.thread && one.end.0 <= end);
             if !inside {
-                let class = *classes.entry(one.name).or_insert_with(|| class(recording.name(one)));
+                let class = *classes.entry(one.name).or_insert_with(|| class(trace.name(one)));
                 calls.list.push(Call { class, time: one.begin.0..one.end.0 });
                 outer = Some((one.thread, one.end.0));
             }
@@ -130,17 +133,17 @@ impl Calls {
     }
 
     /// The call that enqueued an operation.
-    pub(super) fn behind(&self, operation: &Activity) -> Option<&Call> {
+    pub(super) fn enqueuing(&self, operation: &Activity) -> Option<&Call> {
         self.by_correlation.get(&operation.correlation).and_then(|&index| self.list.get(index))
     }
 
     /// The calls of a class.
-    pub(super) fn which(&self, class: Class) -> impl Iterator<Item = &Call> {
+    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = &Call> {
         self.list.iter().filter(move |call| call.class == class)
     }
 
-    /// When the host was in a call of these classes.
-    pub(super) fn within(&self, classes: &[Class]) -> Union {
+    /// The time in which the host was in a call of one of these classes.
+    pub(super) fn time_in(&self, classes: &[Class]) -> Union {
         let matching = self.list.iter().filter(|call| classes.contains(&call.class));
         Union::of(matching.map(|call| call.time.clone()))
     }

@@ -6,62 +6,62 @@ use super::calls::Calls;
 use super::findings::{self, Finding};
 use super::idle::Idle;
 use super::names::readable;
-use super::operations::{Operations, goes};
+use super::operations::{Operations, is_copy};
 use std::collections::{BTreeSet, HashMap};
 use trijet::trace::activity::{Activity, ActivityKind, Direction, NameId, Recording};
 use trijet::{Bytes, Nanos};
 
-/// Kernels that are listed.
-const KERNELS: usize = 10;
+/// The most kernels that a profile lists.
+const KERNELS_MAX: usize = 10;
 
-/// How long an engine was busy.
+/// The busy time of an engine.
 #[derive(Debug)]
 pub struct EngineTime {
-    /// Which one, in words.
+    /// The name of the engine.
     pub name: &'static str,
-    /// The union of its operations' times.
+    /// The length of the union of its operations' times.
     pub busy: Nanos,
-    /// How many operations it executed.
+    /// The number of operations that it executed.
     pub operations: usize,
-    /// How much it moved or set.
+    /// The number of bytes that it moved or set.
     pub bytes: Bytes,
 }
 
-/// How long a kernel took, all launches together.
+/// The time of a kernel, all launches together.
 #[derive(Debug)]
 pub struct KernelTime {
-    /// Its name, as a person would write it.
+    /// The demangled name of the kernel.
     pub name: String,
     /// The sum of its durations.
     pub total: Nanos,
-    /// How often it ran.
+    /// The number of launches.
     pub launches: usize,
 }
 
-/// What is to be said about one device.
+/// The profile of one device.
 #[derive(Debug)]
 pub struct Device {
-    /// Its number in the process.
+    /// The number of the device in the process.
     pub device: u32,
-    /// From its first operation to the end of the last one.
+    /// The time from the begin of the first operation to the end of the last one.
     pub elapsed: Nanos,
-    /// When each engine was busy, and when any was.
+    /// The engines that executed anything.
     pub engines: Vec<EngineTime>,
-    /// When anything ran.
+    /// The time in which anything ran.
     pub busy: Nanos,
-    /// When nothing ran, and what the host did then.
+    /// The time in which nothing ran, split by what the host did meanwhile.
     pub idle: Idle,
-    /// Streams with operations.
+    /// The number of streams with operations.
     pub streams: usize,
-    /// What costs time, the dearest first.
+    /// The habits that cost time, by descending cost.
     pub findings: Vec<Finding>,
-    /// The kernels that took longest.
+    /// The kernels with the longest total times.
     pub kernels: Vec<KernelTime>,
 }
 
 impl Device {
-    /// The profile of the device that `operations` shows.
-    pub(super) fn of(operations: &Operations<'_>, recording: &Recording, calls: &Calls) -> Self {
+    /// The profile of the device that ran `operations`.
+    pub(super) fn of(operations: &Operations<'_>, trace: &Recording, calls: &Calls) -> Self {
         let streams: BTreeSet<_> =
             operations.all.iter().map(|one| (one.context, one.stream)).collect();
         let idle = Idle::of(&operations.idle, calls);
@@ -72,21 +72,22 @@ impl Device {
             busy: Nanos(operations.elapsed().0 - idle.total.0),
             idle,
             streams: streams.len(),
-            findings: findings::all(operations, recording, calls),
-            kernels: longest(operations, recording),
+            findings: findings::all(operations, trace, calls),
+            kernels: longest_kernels(operations, trace),
         }
     }
 
-    /// The engine that was busy longest: nothing can be faster than it, with the same work.
+    /// The engine with the longest busy time. With the same work, no run takes less time than that.
     #[must_use]
     pub fn limiting(&self) -> Option<&EngineTime> {
         self.engines.iter().max_by_key(|engine| engine.busy)
     }
 }
 
+/// The busy times of the engines.
 fn engines(operations: &Operations<'_>) -> Vec<EngineTime> {
-    let engine = |name, is_its: &dyn Fn(&Activity) -> bool| {
-        let its = operations.all.iter().copied().filter(|one| is_its(one));
+    let engine = |name, runs: &dyn Fn(&Activity) -> bool| {
+        let its = operations.all.iter().copied().filter(|one| runs(one));
         let its: Vec<&Activity> = its.collect();
         EngineTime {
             name,
@@ -97,11 +98,11 @@ fn engines(operations: &Operations<'_>) -> Vec<EngineTime> {
     };
     let mut engines = vec![
         engine("kernels", &is_kernel),
-        engine("upload", &|one| goes(one, Direction::Upload)),
-        engine("download", &|one| goes(one, Direction::Download)),
-        engine("peer copies", &|one| goes(one, Direction::Peer)),
+        engine("upload", &|one| is_copy(one, Direction::Upload)),
+        engine("download", &|one| is_copy(one, Direction::Download)),
+        engine("peer copies", &|one| is_copy(one, Direction::Peer)),
         engine("copies within", &|one| {
-            goes(one, Direction::Within) || goes(one, Direction::Unknown)
+            is_copy(one, Direction::Within) || is_copy(one, Direction::Unknown)
         }),
         engine("fills", &|one| one.kind == ActivityKind::Fill),
     ];
@@ -109,7 +110,8 @@ fn engines(operations: &Operations<'_>) -> Vec<EngineTime> {
     engines
 }
 
-fn longest(operations: &Operations<'_>, recording: &Recording) -> Vec<KernelTime> {
+/// The kernels with the longest total times.
+fn longest_kernels(operations: &Operations<'_>, trace: &Recording) -> Vec<KernelTime> {
     let mut by_name: HashMap<Option<NameId>, (u64, usize, &Activity)> = HashMap::new();
     for &one in operations.all.iter().filter(|one| is_kernel(one)) {
         let entry = by_name.entry(one.name).or_insert((0, 0, one));
@@ -118,9 +120,9 @@ fn longest(operations: &Operations<'_>, recording: &Recording) -> Vec<KernelTime
     }
     let mut list: Vec<_> = by_name.into_values().collect();
     list.sort_by_key(|(total, _, one)| (std::cmp::Reverse(*total), one.name.map(|n| n.0)));
-    list.truncate(KERNELS);
+    list.truncate(KERNELS_MAX);
     let kernel = |(total, launches, one)| KernelTime {
-        name: readable(recording.name(one)),
+        name: readable(trace.name(one)),
         total: Nanos(total),
         launches,
     };

@@ -1,40 +1,41 @@
-//! Time in which nothing ran on a device, by what the host did meanwhile.
+//! The time in which nothing ran on a device, split by what the host did meanwhile.
 #![forbid(unsafe_code)]
 
 use super::calls::{Call, Calls, Class};
 use trijet::Nanos;
 use trijet::base::span::Union;
 
-/// Gaps shorter than this are what lies between two launches, and no reproach: about two times
-/// what the driver takes for one (2.4 us on an H200).
-const GAP_MIN: u64 = 5_000;
+/// The shortest gap that is counted, in nanoseconds. Shorter gaps lie between any two launches: the
+/// driver takes about half of this time for one (2.4 us on an H200).
+const GAP_MIN_NS: u64 = 5_000;
 
-/// The idle time of a device within its window, in parts that sum to it.
+/// The idle time of a device. The parts sum to the total.
 #[derive(Debug, Default)]
 pub struct Idle {
-    /// All of it.
+    /// The whole idle time.
     pub total: Nanos,
-    /// Gaps of 5 us and more.
+    /// The number of gaps of at least 5 us.
     pub gaps: usize,
-    /// The longest one.
+    /// The longest gap.
     pub longest: Nanos,
-    /// While the host waited for the GPU.
+    /// The part in which the host waited for the GPU.
     pub waiting: Nanos,
-    /// While it allocated or freed, and did not wait.
+    /// The part in which the host allocated or freed memory, and did not wait.
     pub allocating: Nanos,
-    /// While it was in a call that copies, and in none of the above.
+    /// The part in which the host was in a call that copies, and in none of the above.
     pub copying: Nanos,
-    /// While it was in another call.
+    /// The part in which the host was in another call.
     pub calling: Nanos,
-    /// While no thread was in any call: the program was busy with itself.
+    /// The part in which no thread was in a call of CUDA.
     pub elsewhere: Nanos,
 }
 
 impl Idle {
     pub(super) fn of(idle: &Union, calls: &Calls) -> Self {
+        // Each part takes its time away from the later ones.
         let mut rest = idle.clone();
         let mut part = |classes: &[Class]| {
-            let within = calls.within(classes);
+            let within = calls.time_in(classes);
             let part = rest.and(&within).length();
             rest = rest.minus(&within);
             part
@@ -46,7 +47,7 @@ impl Idle {
         let gaps = idle.intervals().iter().map(|gap| gap.end - gap.start);
         Self {
             total: idle.length(),
-            gaps: gaps.clone().filter(|&length| length >= GAP_MIN).count(),
+            gaps: gaps.clone().filter(|&length| length >= GAP_MIN_NS).count(),
             longest: Nanos(gaps.max().unwrap_or(0)),
             waiting,
             allocating,
@@ -57,11 +58,12 @@ impl Idle {
     }
 }
 
-/// The idle time that waits leave behind: from the call's begin, or the moment at which the GPU ran
-/// dry inside of it, to the next operation, but no longer than the wait itself. A host that does
-/// not wait is ahead by that much and no more; what it does for itself afterwards, it would do too.
-/// A gap that ends before the call does is none of these: the GPU had work in its queue.
-pub(super) fn left_by<'a>(idle: &Union, calls: impl Iterator<Item = &'a Call>) -> Union {
+/// The idle time that these waits cause. For each wait, it begins with the call, or with the end of
+/// the last operation if that comes later, and ends with the next operation, but it is never longer
+/// than the wait itself: without the wait, the host would be ahead by that time and no more. A gap
+/// that ends before the call returns is not caused by the wait, because the GPU had work in its
+/// queue.
+pub(super) fn caused_by<'a>(idle: &Union, calls: impl Iterator<Item = &'a Call>) -> Union {
     let gaps = idle.intervals();
     Union::of(calls.filter_map(|call| {
         let after = gaps.partition_point(|gap| gap.end < call.time.end);

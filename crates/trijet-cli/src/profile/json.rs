@@ -1,4 +1,4 @@
-//! A summary for programs. Times are in nanoseconds.
+//! Profiles as JSON. Times are in nanoseconds.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -6,13 +6,13 @@ use super::idle::Idle;
 use super::process::Process;
 use serde_json::{Value, json};
 
-/// One object for each process. `missing` says why nothing was recorded, if so.
+/// The profiles of all processes. `missing` is the reason why nothing was traced, if nothing was.
 #[must_use]
 pub fn json(processes: &[Process], missing: Option<&str>) -> Value {
     json!({
         "processes": processes.iter().map(process).collect::<Vec<_>>(),
         "missing": missing,
-        "races": "not checked: the accesses of kernels are undeclared",
+        "races": "not checked: a trace does not contain the accesses of kernels",
     })
 }
 
@@ -24,13 +24,13 @@ fn process(one: &Process) -> Value {
         "troubles": one.troubles,
         "complete": one.end.is_some(),
         "activities": one.end.map(|end| end.activities),
-        "dropped_records": one.end.map(|end| end.dropped),
-        "unread_records": one.end.map(|end| end.unknown),
+        "dropped_activities": one.end.map(|end| end.dropped),
+        "unknown_activities": one.end.map(|end| end.unknown),
         "declined_buffers": one.end.map(|end| end.declined),
         "calls": one.calls,
         "operations_without_times": one.untimed,
         "span_ns": one.span.0,
-        "recording_overhead_ns": {
+        "tracing_overhead_ns": {
             "cupti": one.overhead.0,
             "callbacks": one.end.map(|end| end.host.0),
         },

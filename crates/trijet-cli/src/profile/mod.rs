@@ -1,11 +1,12 @@
-//! What a recording of a program that is not ours says: who was busy when, and what it cost that
-//! nobody was.
+//! Profiles of traced programs: how long each engine was busy, how long the device was idle, and
+//! which habits of the program cost time.
 //!
-//! Lengths are those of unions of intervals, never sums of durations. A finding's cost is time in
-//! which no kernel ran while the thing went on, or the GPU stood still because of it: an estimate
-//! of what mending it gains. Several findings may claim the same moment, so they do not add up.
+//! Every length is that of a union of intervals, never a sum of durations. The cost of a finding is
+//! the time in which no kernel ran while the operations or calls of the finding ran, or the time in
+//! which the GPU was idle because of them: an estimate of what a fix gains. Costs of findings may
+//! overlap, so they do not add up.
 //!
-//! What kernels read and write is not in a recording. So nothing here speaks of races.
+//! A trace does not contain the accesses of kernels, so a profile says nothing about races.
 #![forbid(unsafe_code)]
 
 mod activities;

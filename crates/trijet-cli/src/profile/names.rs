@@ -1,12 +1,12 @@
-//! Names of kernels for people.
+//! Readable names of kernels.
 #![forbid(unsafe_code)]
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// A longer name is cut in the middle; its ends say most.
+/// The most characters of a name. The middle of a longer name is cut out.
 const LENGTH_MAX: usize = 96;
 
-/// The name as it stands in the source, without parameters; as it is when it is no C++ name.
+/// The demangled name without parameters, or the name itself if it is not a mangled C++ name.
 pub(super) fn readable(name: &str) -> String {
     let options = DemangleOptions::new().no_params().no_return_type();
     let plain =
@@ -15,7 +15,7 @@ pub(super) fn readable(name: &str) -> String {
 }
 
 fn cut(name: String) -> String {
-    // A name of the program may hold anything; control characters would reach the terminal.
+    // The program chooses its names; control characters must not reach the terminal.
     let letters: Vec<char> =
         name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
     if letters.len() <= LENGTH_MAX {
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_demangled_and_cut() {
+    fn a_kernel_name_is_demangled_and_shortened() {
         assert_eq!(readable("_ZN2at6native3addIfEEvPT_S2_i"), "at::native::add<float>");
         assert_eq!(readable("my_kernel"), "my_kernel");
         assert_eq!(readable(""), "");

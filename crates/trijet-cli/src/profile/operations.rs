@@ -1,4 +1,4 @@
-//! The operations of one device, with the time in which each kind of them ran.
+//! The operations of one device, and the times in which kernels ran or nothing ran.
 #![forbid(unsafe_code)]
 
 use super::activities::{is_kernel, is_timed, times};
@@ -7,20 +7,21 @@ use trijet::Nanos;
 use trijet::base::span::Union;
 use trijet::trace::activity::{Activity, ActivityKind, Direction};
 
-/// The operations of a device, and when they ran.
+/// The operations of a device.
 pub(super) struct Operations<'a> {
     pub(super) device: u32,
-    /// Those with times.
+    /// The operations with known times.
     pub(super) all: Vec<&'a Activity>,
+    /// From the begin of the first operation to the end of the last one.
     pub(super) window: Range<u64>,
-    /// When kernels ran.
+    /// The time in which kernels ran.
     pub(super) kernels: Union,
-    /// When nothing ran, within the window.
+    /// The part of the window in which nothing ran.
     pub(super) idle: Union,
 }
 
 impl<'a> Operations<'a> {
-    /// The operations of a device; `None` when nothing with times ran on it.
+    /// The operations of `device`; `None` when there is none with known times.
     pub(super) fn of(operations: &[&'a Activity], device: u32) -> Option<Self> {
         let mine = operations.iter().filter(|one| one.device == device && is_timed(one));
         let all: Vec<&Activity> = mine.copied().collect();
@@ -35,13 +36,13 @@ impl<'a> Operations<'a> {
         Nanos(self.window.end - self.window.start)
     }
 
-    /// The operations that copy this way.
-    pub(super) fn copies(&self, way: Direction) -> impl Iterator<Item = &'a Activity> {
-        self.all.iter().copied().filter(move |one| goes(one, way))
+    /// The copies in this direction.
+    pub(super) fn copies(&self, direction: Direction) -> impl Iterator<Item = &'a Activity> {
+        self.all.iter().copied().filter(move |one| is_copy(one, direction))
     }
 }
 
-/// Whether an activity is a copy in the direction `way`.
-pub(super) fn goes(one: &Activity, way: Direction) -> bool {
-    matches!(one.kind, ActivityKind::Copy { direction, .. } if direction == way)
+/// Whether an activity is a copy in the direction `wanted`.
+pub(super) fn is_copy(one: &Activity, wanted: Direction) -> bool {
+    matches!(one.kind, ActivityKind::Copy { direction, .. } if direction == wanted)
 }

@@ -9,52 +9,52 @@ use std::collections::BTreeSet;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, End, OverheadKind, Recording};
 
-/// What is to be said about one process.
+/// The profile of one process.
 #[derive(Debug)]
 pub struct Process {
-    /// Its number.
+    /// The number of the process.
     pub process: u32,
-    /// The version of the recording interface; 0 without one.
+    /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,
-    /// What kept the recorder from recording.
+    /// The reasons for which nothing, or not everything, was traced.
     pub troubles: Vec<String>,
-    /// How the recording ended; `None` when the process did not end by its exit handlers.
+    /// The end of the trace; `None` if the process ended without its exit handlers.
     pub end: Option<End>,
-    /// Calls of the runtime and of the driver, those inside of others left out.
+    /// The number of calls of the runtime and the driver, except calls made inside other calls.
     pub calls: usize,
-    /// Operations without times: unfinished when the process ended.
+    /// The number of operations without times, because they were unfinished when the process ended.
     pub untimed: usize,
-    /// Time that the recording interface says it took.
+    /// The time that CUPTI reports as its own overhead.
     pub overhead: Nanos,
-    /// From the first to the last moment of anything recorded.
+    /// The time from the begin of the first activity to the end of the last one.
     pub span: Nanos,
-    /// One for each device that did something.
+    /// The devices that executed anything.
     pub devices: Vec<Device>,
 }
 
-/// Reads what is to be said out of a recording.
+/// The profile of the process that `trace` is of.
 #[must_use]
-pub fn analyse(recording: &Recording) -> Process {
-    let calls = Calls::of(recording);
+pub fn analyse(trace: &Recording) -> Process {
+    let calls = Calls::of(trace);
     let is_operation = |one: &&Activity| one.engine().is_some();
-    let operations: Vec<&Activity> = recording.activities.iter().filter(is_operation).collect();
+    let operations: Vec<&Activity> = trace.activities.iter().filter(is_operation).collect();
     let devices: BTreeSet<u32> = operations.iter().map(|one| one.device).collect();
     let own = |kind: OverheadKind| kind.is_of_the_recording();
-    let everything = recording.activities.iter().filter(|one| is_timed(one));
+    let everything = trace.activities.iter().filter(|one| is_timed(one));
     let span = times(everything).hull();
     Process {
-        process: recording.process,
-        interface: recording.interface,
-        troubles: recording.troubles.clone(),
-        end: recording.end,
+        process: trace.process,
+        interface: trace.interface,
+        troubles: trace.troubles.clone(),
+        end: trace.end,
         calls: calls.count(),
         untimed: operations.iter().filter(|one| !is_timed(one)).count(),
-        overhead: overhead(recording, own).length(),
+        overhead: overhead(trace, own).length(),
         span: Nanos(span.map_or(0, |span| span.end - span.start)),
         devices: devices
             .into_iter()
             .filter_map(|device| Operations::of(&operations, device))
-            .map(|operations| Device::of(&operations, recording, &calls))
+            .map(|operations| Device::of(&operations, trace, &calls))
             .collect(),
     }
 }

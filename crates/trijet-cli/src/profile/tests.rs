@@ -1,4 +1,4 @@
-//! Hand-made recordings, each with one habit and known costs. Times are in microseconds.
+//! Tests over hand-made traces, each with one habit of known cost. Times are in microseconds.
 
 use super::*;
 use trijet::Nanos;
@@ -8,25 +8,25 @@ use trijet::trace::activity::{
     Recording, StreamInfo,
 };
 
-/// A recording under construction. Times start 1 ms after the clock's zero, which means no time.
+/// A trace under construction. Its times start 1 ms after zero, because zero means an unknown time.
 #[derive(Default)]
-struct Story {
-    recording: Recording,
+struct Scenario {
+    trace: Recording,
     correlation: u32,
 }
 
 const LEGACY: u32 = 7;
 
-impl Story {
+impl Scenario {
     fn new() -> Self {
-        let mut story = Self::default();
-        story.recording.interface = 130_001;
-        story.recording.contexts.push(ContextInfo { context: 1, device: 0, null_stream: LEGACY });
-        story
+        let mut scenario = Self::default();
+        scenario.trace.interface = 130_001;
+        scenario.trace.contexts.push(ContextInfo { context: 1, device: 0, null_stream: LEGACY });
+        scenario
     }
 
     fn named(&mut self, name: &str) -> Option<NameId> {
-        let names = &mut self.recording.names;
+        let names = &mut self.trace.names;
         let known = names.iter().position(|known| known == name);
         let index = known.unwrap_or_else(|| {
             names.push(name.to_owned());
@@ -36,7 +36,7 @@ impl Story {
     }
 
     fn push(&mut self, kind: ActivityKind, [begin, end]: [u64; 2], stream: u32) -> &mut Activity {
-        self.recording.activities.push(Activity {
+        self.trace.activities.push(Activity {
             kind,
             begin: Nanos(1_000_000 + begin * 1000),
             end: Nanos(1_000_000 + end * 1000),
@@ -48,7 +48,7 @@ impl Story {
             thread: 1,
             correlation: self.correlation,
         });
-        self.recording.activities.last_mut().unwrap()
+        self.trace.activities.last_mut().unwrap()
     }
 
     fn call(&mut self, name: &str, time: [u64; 2]) -> &mut Self {
@@ -75,17 +75,17 @@ impl Story {
 
     fn stream(&mut self, stream: u32, class: StreamClass) -> &mut Self {
         let class = Some(class);
-        self.recording.streams.push(StreamInfo { context: 1, stream, class });
+        self.trace.streams.push(StreamInfo { context: 1, stream, class });
         self
     }
 
     fn device(&self) -> Device {
-        let mut process = analyse(&self.recording);
+        let mut process = analyse(&self.trace);
         assert_eq!(process.devices.len(), 1);
         process.devices.pop().unwrap()
     }
 
-    /// How often a finding was made and what it costs, in microseconds.
+    /// The count and the cost of a finding.
     fn finding(&self, key: &str) -> Option<(usize, u64)> {
         let device = self.device();
         let found = device.findings.iter().find(|finding| finding.key == key);
@@ -94,61 +94,61 @@ impl Story {
 }
 
 #[test]
-fn a_pageable_copy_costs_what_no_kernel_covers_of_it_and_its_call() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel_v7000", [0, 5]).kernel(13, [10, 100]);
-    story.call("cudaMemcpyAsync_v3020", [80, 300]).upload(Memory::Pageable, 1 << 20, [90, 250]);
-    story.call("cudaLaunchKernel_v7000", [301, 305]).kernel(13, [310, 400]);
-    assert_eq!(story.finding("PERF/PAGEABLE"), Some((1, 200)));
-    assert_eq!(story.finding("PERF/EXPOSED-COPY"), Some((1, 150)));
-    let mut pinned = Story::new();
+fn a_pageable_copy_costs_the_part_of_it_and_its_call_in_which_no_kernel_runs() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel_v7000", [0, 5]).kernel(13, [10, 100]);
+    scenario.call("cudaMemcpyAsync_v3020", [80, 300]).upload(Memory::Pageable, 1 << 20, [90, 250]);
+    scenario.call("cudaLaunchKernel_v7000", [301, 305]).kernel(13, [310, 400]);
+    assert_eq!(scenario.finding("PERF/PAGEABLE"), Some((1, 200)));
+    assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 150)));
+    let mut pinned = Scenario::new();
     pinned.call("cudaMemcpyAsync_v3020", [0, 5]).upload(Memory::Pinned, 1 << 20, [10, 100]);
     assert_eq!(pinned.finding("PERF/PAGEABLE"), None);
 }
 
 #[test]
 fn a_copy_behind_a_kernel_is_not_exposed() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 100]);
-    story.call("cudaMemcpyAsync", [1, 2]).upload(Memory::Pinned, 1 << 20, [20, 90]);
-    assert_eq!(story.finding("PERF/EXPOSED-COPY"), None);
-    story.call("cudaMemcpyAsync", [2, 3]).upload(Memory::Pinned, 1 << 20, [95, 130]);
-    assert_eq!(story.finding("PERF/EXPOSED-COPY"), Some((1, 30)));
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 100]);
+    scenario.call("cudaMemcpyAsync", [1, 2]).upload(Memory::Pinned, 1 << 20, [20, 90]);
+    assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), None);
+    scenario.call("cudaMemcpyAsync", [2, 3]).upload(Memory::Pinned, 1 << 20, [95, 130]);
+    assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 30)));
 }
 
-/// The kernel of the blocking stream was enqueued at 3 and began when the legacy one was done.
+/// The kernel of the blocking stream is enqueued at 3 and begins when the legacy kernel ends.
 #[test]
-fn a_legacy_kernel_costs_what_a_blocking_stream_waited_for_it() {
+fn a_legacy_kernel_costs_the_time_for_which_a_blocking_stream_waited() {
     let launches = |class| {
-        let mut story = Story::new();
-        story.stream(20, class);
-        story.call("cudaLaunchKernel", [0, 2]).kernel(LEGACY, [10, 110]);
-        story.call("cudaLaunchKernel", [3, 5]).kernel(20, [112, 150]);
-        story.finding("PERF/LEGACY-STREAM")
+        let mut scenario = Scenario::new();
+        scenario.stream(20, class);
+        scenario.call("cudaLaunchKernel", [0, 2]).kernel(LEGACY, [10, 110]);
+        scenario.call("cudaLaunchKernel", [3, 5]).kernel(20, [112, 150]);
+        scenario.finding("PERF/LEGACY-STREAM")
     };
     assert_eq!(launches(StreamClass::Blocking), Some((1, 100)));
-    assert_eq!(launches(StreamClass::NonBlocking), Some((1, 0)), "no barrier: nothing is charged");
+    assert_eq!(launches(StreamClass::NonBlocking), Some((1, 0)), "no barrier, no cost");
 }
 
-/// The other way round: the legacy kernel waited.
+/// Here the legacy kernel waits for the blocking stream.
 #[test]
-fn a_legacy_kernel_that_waited_for_a_blocking_stream_is_charged() {
-    let mut story = Story::new();
-    story.stream(20, StreamClass::Blocking);
-    story.call("cudaLaunchKernel", [0, 2]).kernel(20, [10, 60]);
-    story.call("cudaLaunchKernel", [30, 32]).kernel(LEGACY, [61, 90]);
-    assert_eq!(story.finding("PERF/LEGACY-STREAM"), Some((1, 30)));
+fn a_legacy_kernel_costs_the_time_for_which_it_waited_for_a_blocking_stream() {
+    let mut scenario = Scenario::new();
+    scenario.stream(20, StreamClass::Blocking);
+    scenario.call("cudaLaunchKernel", [0, 2]).kernel(20, [10, 60]);
+    scenario.call("cudaLaunchKernel", [30, 32]).kernel(LEGACY, [61, 90]);
+    assert_eq!(scenario.finding("PERF/LEGACY-STREAM"), Some((1, 30)));
 }
 
 #[test]
 fn a_program_on_the_legacy_stream_alone_has_no_barrier() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 2]).kernel(LEGACY, [10, 60]);
-    story.call("cudaLaunchKernel", [3, 4]).kernel(LEGACY, [61, 90]);
-    assert_eq!(story.finding("PERF/LEGACY-STREAM"), None);
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 2]).kernel(LEGACY, [10, 60]);
+    scenario.call("cudaLaunchKernel", [3, 4]).kernel(LEGACY, [61, 90]);
+    assert_eq!(scenario.finding("PERF/LEGACY-STREAM"), None);
 }
 
-/// The GPU ran dry at 100, the wait returned at 110, and the next kernel began at 150.
+/// The last kernel ends at 100, the wait returns at 110, and the next kernel begins at 150.
 #[test]
 fn a_wait_costs_the_idle_time_from_the_last_operation_to_the_next() {
     for (name, key) in [
@@ -157,158 +157,163 @@ fn a_wait_costs_the_idle_time_from_the_last_operation_to_the_next() {
         ("cudaStreamSynchronize_ptsz", "PERF/STREAM-SYNC"),
         ("cuEventSynchronize", "PERF/STREAM-SYNC"),
     ] {
-        let mut story = Story::new();
-        story.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
-        story.call(name, [20, 110]);
-        story.call("cudaLaunchKernel", [140, 142]).kernel(13, [150, 200]);
-        assert_eq!(story.finding(key), Some((1, 50)), "{name}");
+        let mut scenario = Scenario::new();
+        scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
+        scenario.call(name, [20, 110]);
+        scenario.call("cudaLaunchKernel", [140, 142]).kernel(13, [150, 200]);
+        assert_eq!(scenario.finding(key), Some((1, 50)), "{name}");
     }
 }
 
-/// The host read files for 900 after a wait of 10: without the wait it is late all the same.
+/// The host works for 900 after a wait of 10. Without the wait, the next kernel would still be
+/// late.
 #[test]
-fn a_wait_costs_no_more_than_itself() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
-    story.call("cudaDeviceSynchronize", [95, 105]);
-    story.call("cudaLaunchKernel", [990, 992]).kernel(13, [1000, 1100]);
-    assert_eq!(story.finding("PERF/DEVICE-SYNC"), Some((1, 10)));
+fn a_wait_costs_no_more_than_its_own_time() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 100]);
+    scenario.call("cudaDeviceSynchronize", [95, 105]);
+    scenario.call("cudaLaunchKernel", [990, 992]).kernel(13, [1000, 1100]);
+    assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), Some((1, 10)));
 }
 
-/// There was work in the queue: the gap in the midst of the wait is not its fault.
+/// The queue holds work during the wait, so the gap inside of the wait has another cause.
 #[test]
-fn a_gap_inside_of_a_wait_is_not_charged_to_it() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 50]);
-    story.call("cudaLaunchKernel", [2, 4]).kernel(13, [60, 100]);
-    story.call("cudaDeviceSynchronize", [5, 90]);
-    assert_eq!(story.finding("PERF/DEVICE-SYNC"), Some((1, 0)));
-}
-
-#[test]
-fn an_allocation_costs_what_the_gpu_stood_still_in_it() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 50]);
-    story.call("cudaMalloc_v3020", [40, 80]);
-    story.call("cudaMallocAsync_v11020", [80, 90]);
-    story.call("cudaLaunchKernel", [95, 97]).kernel(13, [100, 120]);
-    assert_eq!(story.finding("PERF/SYNC-ALLOC"), Some((1, 30)));
+fn a_gap_inside_of_a_wait_is_no_cost_of_the_wait() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 50]);
+    scenario.call("cudaLaunchKernel", [2, 4]).kernel(13, [60, 100]);
+    scenario.call("cudaDeviceSynchronize", [5, 90]);
+    assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), Some((1, 0)));
 }
 
 #[test]
-fn a_hundred_small_copies_are_a_finding_and_a_few_are_none() {
-    let story = |count: u64| {
-        let mut story = Story::new();
+fn an_allocation_costs_the_idle_time_during_its_call() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 50]);
+    scenario.call("cudaMalloc_v3020", [40, 80]);
+    scenario.call("cudaMallocAsync_v11020", [80, 90]);
+    scenario.call("cudaLaunchKernel", [95, 97]).kernel(13, [100, 120]);
+    assert_eq!(scenario.finding("PERF/SYNC-ALLOC"), Some((1, 30)));
+}
+
+#[test]
+fn a_hundred_small_copies_are_a_finding_and_fewer_are_none() {
+    let scenario = |count: u64| {
+        let mut scenario = Scenario::new();
         for at in (0..count).map(|n| n * 10) {
-            story.call("cudaMemcpyAsync", [at, at + 2]).upload(
+            scenario.call("cudaMemcpyAsync", [at, at + 2]).upload(
                 Memory::Pinned,
                 4096,
                 [at + 4, at + 5],
             );
         }
-        story.finding("PERF/SMALL-COPY")
+        scenario.finding("PERF/SMALL-COPY")
     };
-    assert_eq!(story(99), None);
+    assert_eq!(scenario(99), None);
     // The first call lies before the first operation, outside of the window.
-    assert_eq!(story(100), Some((100, 100 + 2 * 99)));
+    assert_eq!(scenario(100), Some((100, 100 + 2 * 99)));
 }
 
 #[test]
-fn a_copy_that_the_call_waits_for_is_told_from_one_that_it_does_not() {
-    let story = |name| {
-        let mut story = Story::new();
-        story.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 10]);
-        story.call(name, [20, 100]).upload(Memory::Pinned, 1 << 20, [30, 95]);
-        story.call("cudaLaunchKernel", [101, 102]).kernel(13, [110, 120]);
-        story.finding("PERF/SYNC-COPY")
+fn a_synchronous_copy_is_a_finding_and_an_asynchronous_one_is_none() {
+    let scenario = |name| {
+        let mut scenario = Scenario::new();
+        scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 10]);
+        scenario.call(name, [20, 100]).upload(Memory::Pinned, 1 << 20, [30, 95]);
+        scenario.call("cudaLaunchKernel", [101, 102]).kernel(13, [110, 120]);
+        scenario.finding("PERF/SYNC-COPY")
     };
-    assert_eq!(story("cudaMemcpy_v3020"), Some((1, 80)));
-    assert_eq!(story("cuMemcpyHtoD_v2"), Some((1, 80)));
-    assert_eq!(story("cuMemcpyHtoDAsync_v2"), None);
+    assert_eq!(scenario("cudaMemcpy_v3020"), Some((1, 80)));
+    assert_eq!(scenario("cuMemcpyHtoD_v2"), Some((1, 80)));
+    assert_eq!(scenario("cuMemcpyHtoDAsync_v2"), None);
 }
 
 #[test]
-fn loading_at_first_use_is_charged_while_nothing_runs() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 10]);
-    story.push(ActivityKind::Overhead(OverheadKind::LazyLoading), [8, 30], 0);
-    story.push(ActivityKind::Overhead(OverheadKind::Flush), [30, 34], 0);
-    story.call("cudaLaunchKernel", [31, 32]).kernel(13, [40, 50]);
-    assert_eq!(story.finding("PERF/LAZY-LOADING"), Some((1, 20)));
-    assert_eq!(analyse(&story.recording).overhead, Nanos(4000), "the recording's own cost only");
+fn loading_at_the_first_launch_costs_the_time_in_which_nothing_runs() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [2, 10]);
+    scenario.push(ActivityKind::Overhead(OverheadKind::LazyLoading), [8, 30], 0);
+    scenario.push(ActivityKind::Overhead(OverheadKind::Flush), [30, 34], 0);
+    scenario.call("cudaLaunchKernel", [31, 32]).kernel(13, [40, 50]);
+    assert_eq!(scenario.finding("PERF/LAZY-LOADING"), Some((1, 20)));
+    assert_eq!(analyse(&scenario.trace).overhead, Nanos(4000), "the overhead of tracing only");
 }
 
 #[test]
-fn idle_time_is_split_by_what_the_host_did_and_sums() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [0, 10]);
-    story.call("cudaDeviceSynchronize", [5, 15]);
-    story.call("cudaMalloc", [20, 27]);
-    story.call("cudaMemcpy", [27, 30]);
-    story.call("cudaEventCreate", [30, 31]);
-    story.call("cudaLaunchKernel", [38, 39]).kernel(13, [40, 50]);
-    let device = story.device();
+fn the_parts_of_the_idle_time_sum_to_it() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [0, 10]);
+    scenario.call("cudaDeviceSynchronize", [5, 15]);
+    scenario.call("cudaMalloc", [20, 27]);
+    scenario.call("cudaMemcpy", [27, 30]);
+    scenario.call("cudaEventCreate", [30, 31]);
+    scenario.call("cudaLaunchKernel", [38, 39]).kernel(13, [40, 50]);
+    let device = scenario.device();
     let idle = &device.idle;
     let us = |time: Nanos| time.0 / 1000;
     assert_eq!((us(idle.waiting), us(idle.allocating), us(idle.copying)), (5, 7, 3));
     assert_eq!((us(idle.calling), us(idle.elsewhere), us(idle.total)), (2, 13, 30));
     assert_eq!((idle.gaps, us(idle.longest), us(device.busy)), (1, 30, 20));
-    assert_eq!(story.finding("PERF/GPU-IDLE"), Some((1, 30)));
+    assert_eq!(scenario.finding("PERF/GPU-IDLE"), Some((1, 30)));
 }
 
-/// The runtime calls the driver inside; the operation carries the correlation of either.
+/// The runtime calls the driver; the operation may have the correlation number of either call.
 #[test]
-fn a_call_inside_of_another_is_not_counted_and_leads_to_the_outer_one() {
-    let mut story = Story::new();
-    story.call("cudaMemcpy_v3020", [0, 100]);
-    story.call("cuMemcpyHtoD_v2", [10, 90]).upload(Memory::Pageable, 1 << 20, [20, 80]);
-    story.call("cudaLaunchKernel", [101, 102]).kernel(13, [200, 300]);
-    assert_eq!(analyse(&story.recording).calls, 2);
-    assert_eq!(story.finding("PERF/PAGEABLE"), Some((1, 80)), "from the window's begin, at 20");
+fn a_call_inside_of_another_counts_as_the_outer_one() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaMemcpy_v3020", [0, 100]);
+    scenario.call("cuMemcpyHtoD_v2", [10, 90]).upload(Memory::Pageable, 1 << 20, [20, 80]);
+    scenario.call("cudaLaunchKernel", [101, 102]).kernel(13, [200, 300]);
+    assert_eq!(analyse(&scenario.trace).calls, 2);
+    assert_eq!(
+        scenario.finding("PERF/PAGEABLE"),
+        Some((1, 80)),
+        "from the begin of the window, at 20"
+    );
 }
 
 #[test]
 fn engines_are_unions_and_the_longest_one_limits() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]).kernel(14, [40, 100]);
-    story.upload(Memory::Pinned, 1 << 20, [90, 150]);
-    let device = story.device();
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]).kernel(14, [40, 100]);
+    scenario.upload(Memory::Pinned, 1 << 20, [90, 150]);
+    let device = scenario.device();
     let busy: Vec<_> = device.engines.iter().map(|e| (e.name, e.busy.0 / 1000)).collect();
     assert_eq!(busy, [("kernels", 90), ("upload", 60)]);
     assert_eq!(device.limiting().unwrap().name, "kernels");
     assert_eq!((device.elapsed.0 / 1000, device.idle.total.0), (140, 0));
     assert_eq!(device.kernels[0].launches, 2);
-    assert_eq!(device.kernels[0].total.0 / 1000, 110, "of kernels the sum, as profilers print it");
+    assert_eq!(device.kernels[0].total.0 / 1000, 110, "the sum, as profilers print it");
 }
 
 #[test]
 fn operations_without_times_are_counted_and_nothing_else() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]).kernel(13, [70, 80]);
-    story.recording.activities.last_mut().unwrap().end = Nanos(0);
-    let process = analyse(&story.recording);
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]).kernel(13, [70, 80]);
+    scenario.trace.activities.last_mut().unwrap().end = Nanos(0);
+    let process = analyse(&scenario.trace);
     assert_eq!((process.untimed, process.devices[0].elapsed.0 / 1000), (1, 50));
 }
 
 #[test]
 fn each_device_has_its_own_idle_time() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 20]).kernel(13, [30, 40]);
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 40]);
-    story.recording.activities.last_mut().unwrap().device = 1;
-    let process = analyse(&story.recording);
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 20]).kernel(13, [30, 40]);
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 40]);
+    scenario.trace.activities.last_mut().unwrap().device = 1;
+    let process = analyse(&scenario.trace);
     let idle: Vec<_> = process.devices.iter().map(|d| d.idle.total.0 / 1000).collect();
     assert_eq!(idle, [10, 0]);
 }
 
 #[test]
 fn the_text_names_what_the_json_names() {
-    let mut story = Story::new();
-    story.call("cudaMemcpyAsync", [0, 90]).upload(Memory::Pageable, 1 << 20, [10, 100]);
-    story.call("cudaDeviceSynchronize", [91, 110]);
-    story.call("cudaLaunchKernel", [111, 112]).kernel(13, [120, 130]);
-    story.recording.end = Some(End { activities: 5, dropped: 3, ..End::default() });
-    let processes = [analyse(&story.recording)];
+    let mut scenario = Scenario::new();
+    scenario.call("cudaMemcpyAsync", [0, 90]).upload(Memory::Pageable, 1 << 20, [10, 100]);
+    scenario.call("cudaDeviceSynchronize", [91, 110]);
+    scenario.call("cudaLaunchKernel", [111, 112]).kernel(13, [120, 130]);
+    scenario.trace.end = Some(End { activities: 5, dropped: 3, ..End::default() });
+    let processes = [analyse(&scenario.trace)];
     let (text, json) = (text(&processes), json(&processes, None));
     let findings = json["processes"][0]["devices"][0]["findings"].as_array().unwrap();
     assert!(findings.len() >= 4, "{json:#}");
@@ -317,14 +322,17 @@ fn the_text_names_what_the_json_names() {
         let cost = Nanos(finding["cost_ns"].as_u64().unwrap()).to_string();
         assert!(line.is_some_and(|line| line.contains(&cost)), "{finding}\n{text}");
     }
-    assert!(text.contains("3 dropped") && json["processes"][0]["dropped_records"] == 3, "{text}");
+    assert!(
+        text.contains("3 dropped") && json["processes"][0]["dropped_activities"] == 3,
+        "{text}"
+    );
     assert!(text.contains("races are not checked") && json["races"].is_string(), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
 }
 
 #[test]
-fn a_process_that_died_is_said_to_be_cut_off() {
-    let mut story = Story::new();
-    story.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]);
-    assert!(text(&[analyse(&story.recording)]).contains("CUT OFF"));
+fn the_trace_of_a_process_that_died_is_reported_as_incomplete() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]);
+    assert!(text(&[analyse(&scenario.trace)]).contains("INCOMPLETE"));
 }

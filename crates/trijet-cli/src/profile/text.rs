@@ -1,4 +1,4 @@
-//! A summary for people.
+//! Profiles as text.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -8,17 +8,17 @@ use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
 use trijet::base::units::rate;
 
-/// Columns of a line of prose.
+/// The most columns of a wrapped line.
 const WIDTH: usize = 100;
 
-/// The summary of all processes; it ends with a line break.
+/// The profiles of all processes. The text ends with a line break.
 #[must_use]
 pub fn text(processes: &[Process]) -> String {
     processes.iter().map(ToString::to_string).collect()
 }
 
-/// A share, in percent.
-fn share(part: Nanos, whole: Nanos) -> f64 {
+/// `part` in percent of `whole`.
+fn percent(part: Nanos, whole: Nanos) -> f64 {
     100.0 * part.0 as f64 / whole.0.max(1) as f64
 }
 
@@ -26,7 +26,7 @@ impl Display for Process {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "process {}", self.process)?;
         for trouble in &self.troubles {
-            writeln!(f, "  not recorded: {trouble}")?;
+            writeln!(f, "  not traced: {trouble}")?;
         }
         if self.interface == 0 {
             return Ok(());
@@ -34,37 +34,40 @@ impl Display for Process {
         if self.end.is_none() {
             writeln!(
                 f,
-                "  CUT OFF: the process ended without its exit handlers (killed, aborted or"
+                "  INCOMPLETE: the end of the trace is missing, because the process was killed,"
             )?;
-            writeln!(f, "  left by _exit), or the disk was full; the last records are missing")?;
+            writeln!(f, "  aborted or called _exit, or because the disk was full")?;
         }
         if self.devices.is_empty() {
-            writeln!(f, "  no operation of a GPU was recorded, and {} calls", self.calls)?;
+            writeln!(
+                f,
+                "  the program executed no operation on a GPU and made {} calls of CUDA",
+                self.calls
+            )?;
         }
         for device in &self.devices {
             write!(f, "{device}")?;
         }
-        writeln!(
-            f,
-            "  times are those of CUPTI {}, of operations and calls alike",
-            self.interface
-        )?;
+        writeln!(f, "  all times are on the clock of CUPTI {}", self.interface)?;
         if let Some(end) = &self.end {
             writeln!(
                 f,
-                "  the recording took {} in CUPTI ({:.2} % of {}) and {} in its own callbacks",
+                "  tracing took {} in CUPTI ({:.2} % of {}) and {} in the callbacks of trijet",
                 self.overhead,
-                share(self.overhead, self.span),
+                percent(self.overhead, self.span),
                 self.span,
                 end.host
             )?;
             writeln!(
                 f,
-                "  {} records, {} dropped, {} not understood, {} without times",
+                "  {} activities, {} dropped, {} of unknown kinds, {} without times",
                 end.activities, end.dropped, end.unknown, self.untimed
             )?;
         }
-        writeln!(f, "  the accesses of kernels are undeclared here: races are not checked")
+        writeln!(
+            f,
+            "  races are not checked, because a trace does not contain the accesses of kernels"
+        )
     }
 }
 
@@ -72,7 +75,7 @@ impl Display for Device {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "  device {}: {} from its first operation to the end of its last, {} streams",
+            "  device {}: {} from the first operation to the end of the last, {} streams",
             self.device, self.elapsed, self.streams
         )?;
         writeln!(f, "    {:<14}{:>12}{:>9}{:>12}", "engine", "busy", "share", "operations")?;
@@ -82,7 +85,7 @@ impl Display for Device {
                 "    {:<14}{:>12}{:>7.1} %{:>12}",
                 engine.name,
                 engine.busy,
-                share(engine.busy, self.elapsed),
+                percent(engine.busy, self.elapsed),
                 engine.operations
             )?;
             if engine.bytes.0 > 0 {
@@ -91,14 +94,14 @@ impl Display for Device {
             writeln!(f)?;
         }
         let idle = &self.idle;
-        let part = share(idle.total, self.elapsed);
+        let part = percent(idle.total, self.elapsed);
         writeln!(f, "    {:<14}{:>12}{part:>7.1} %{:>12}", "idle", idle.total, idle.gaps)?;
         let parts = [
-            (idle.waiting, "in a wait for the GPU"),
+            (idle.waiting, "waiting for the GPU"),
             (idle.allocating, "allocating or freeing"),
             (idle.copying, "in a copy call"),
             (idle.calling, "in another call"),
-            (idle.elsewhere, "in no call of CUDA"),
+            (idle.elsewhere, "outside of CUDA"),
         ];
         let parts: Vec<String> = parts
             .iter()
@@ -106,26 +109,23 @@ impl Display for Device {
             .map(|(time, words)| format!("{time} {words}"))
             .collect();
         if !parts.is_empty() {
-            prose(f, 6, &format!("the host meanwhile: {}", parts.join(", ")))?;
+            wrapped(f, 6, &format!("meanwhile the host was: {}", parts.join(", ")))?;
         }
         if let Some(limit) = self.limiting() {
             let words = format!(
-                "limited by {}: with the same work no run is shorter than {}, {:.3} of this one",
+                "limited by {}: no run with the same work takes less than {}, {:.3} of this run",
                 limit.name,
                 limit.busy,
                 limit.busy.0 as f64 / self.elapsed.0.max(1) as f64
             );
-            prose(f, 4, &words)?;
+            wrapped(f, 4, &words)?;
         }
         if !self.findings.is_empty() {
-            writeln!(
-                f,
-                "    findings by cost; several may claim the same moment, so they do not add up:"
-            )?;
+            writeln!(f, "    findings by cost (costs may overlap, so they do not add up):")?;
         }
         self.findings.iter().try_for_each(|finding| write!(f, "{finding}"))?;
         if !self.kernels.is_empty() {
-            writeln!(f, "    longest kernels, all launches together:")?;
+            writeln!(f, "    kernels by total time:")?;
         }
         for kernel in &self.kernels {
             writeln!(f, "    {:>12}{:>9} x  {}", kernel.total, kernel.launches, kernel.name)?;
@@ -137,13 +137,13 @@ impl Display for Device {
 impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "    {:<19}{:>12}{:>9} x  {}", self.key, self.cost, self.count, self.title)?;
-        prose(f, 8, &self.seen)?;
-        prose(f, 8, &format!("fix: {}", self.fix))
+        wrapped(f, 8, &self.seen)?;
+        wrapped(f, 8, &format!("fix: {}", self.fix))
     }
 }
 
-/// Words in lines of limited length.
-fn prose(f: &mut Formatter<'_>, indent: usize, words: &str) -> fmt::Result {
+/// Writes words in lines of at most `WIDTH` columns.
+fn wrapped(f: &mut Formatter<'_>, indent: usize, words: &str) -> fmt::Result {
     let mut column = 0;
     for word in words.split_whitespace() {
         let length = word.chars().count();

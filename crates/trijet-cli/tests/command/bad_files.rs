@@ -1,27 +1,28 @@
-//! Bad inputs: the file and the cause are named, the exit code is 1, and no output appears.
+//! Bad inputs: the error names the file and the cause, the exit status is 1, and no output appears.
 
-use crate::desk::{Desk, Images, noise};
 use crate::files::{GRAY8, dictionary, npy, png};
+use crate::workdir::{Images, Workdir, noise};
 use png::{BitDepth, ColorType};
 use std::fs;
 
 const DATA: [u8; 16] = [7; 16];
 
-/// Runs `map IN -o OUT`, which must fail over `IN`, say `words` and leave nothing behind.
+/// Runs `map IN -o OUT`, which must fail with an error that contains `IN` and `words`, and leave no
+/// file behind.
 #[track_caller]
-fn refused(desk: &Desk, input: &str, more: &[&str], words: &[&str]) {
-    let before = desk.names();
+fn refused(workdir: &Workdir, input: &str, more: &[&str], words: &[&str]) {
+    let before = workdir.names();
     let args = [&[input, "-o", "out.npy", "--op", "affine"], more].concat();
-    desk.map(&args).refused(1, &[&[input], words].concat());
-    assert_eq!(desk.names(), before, "{input} left something");
+    workdir.map(&args).refused(1, &[&[input], words].concat());
+    assert_eq!(workdir.names(), before, "{input} left a file");
 }
 
-/// The same for an `.npy` file of these bytes.
+/// Does the same with an `.npy` file of these bytes.
 #[track_caller]
 fn npy_refused(file: &[u8], words: &[&str]) {
-    let desk = Desk::new();
-    desk.file("in.npy", file);
-    refused(&desk, "in.npy", &[], words);
+    let workdir = Workdir::new();
+    workdir.file("in.npy", file);
+    refused(&workdir, "in.npy", &[], words);
 }
 
 fn with(descr: &str, fortran: &str, shape: &str) -> Vec<u8> {
@@ -36,7 +37,7 @@ fn an_npy_file_without_its_magic_bytes_is_refused() {
 }
 
 #[test]
-fn an_npy_file_with_a_cut_header_is_refused() {
+fn an_npy_file_with_an_incomplete_header_is_refused() {
     let whole = with("|u1", "False", "(4, 4)");
     for length in [7, 9, 11, 30, whole.len() - DATA.len() - 1] {
         npy_refused(&whole[..length], &["cut off"]);
@@ -52,14 +53,14 @@ fn an_npy_file_whose_data_do_not_fit_is_refused() {
 }
 
 #[test]
-fn an_npy_file_in_an_order_that_is_not_taken_is_refused() {
+fn an_npy_file_in_an_unsupported_order_is_refused() {
     npy_refused(&with("|u1", "True", "(4, 4)"), &["Fortran order"]);
     npy_refused(&with(">u2", "False", "(4, 2)"), &["big-endian", "<u2"]);
     npy_refused(&with(">f4", "False", "(4,)"), &["big-endian", "<f4"]);
 }
 
 #[test]
-fn an_npy_file_of_another_type_is_refused() {
+fn an_npy_file_of_an_unsupported_type_is_refused() {
     npy_refused(&with("|O", "False", "(2,)"), &["Python objects"]);
     npy_refused(&with("<f8", "False", "(2,)"), &["<f8", "u8, u16 and f32"]);
     npy_refused(&with("<i2", "False", "(8,)"), &["<i2", "u8, u16 and f32"]);
@@ -71,97 +72,98 @@ fn an_npy_file_whose_size_overflows_is_refused() {
     npy_refused(&with("<u2", "False", "(4294967296, 4294967296)"), &["overflows"]);
     npy_refused(&with("<u2", "False", "(9223372036854775807,)"), &["overflows"]);
     npy_refused(&with("<u2", "False", "(18446744073709551616,)"), &["axis"]);
-    npy_refused(&with("|u1", "False", "()"), &["without axes"]);
+    npy_refused(&with("|u1", "False", "()"), &["no axes"]);
 }
 
 #[test]
 fn a_raw_file_must_have_the_size_of_its_shape() {
-    let desk = Desk::new();
-    desk.file("in.raw", &DATA);
-    refused(&desk, "in.raw", &[], &["--shape", "--dtype"]);
+    let workdir = Workdir::new();
+    workdir.file("in.raw", &DATA);
+    refused(&workdir, "in.raw", &[], &["--shape", "--dtype"]);
     let shape = |shape| ["--shape", shape, "--dtype", "u16"];
-    refused(&desk, "in.raw", &shape("3x3"), &["u16 [3, 3] is 18 bytes", "16"]);
-    refused(&desk, "in.raw", &shape("7"), &["u16 [7] is 14 bytes", "16"]);
-    desk.map(
-        &[&["in.raw", "-o", "o.raw", "--op", "affine"], &shape("4294967296x4294967296")[..]]
-            .concat(),
-    )
-    .refused(1, &["overflows"]);
+    refused(&workdir, "in.raw", &shape("3x3"), &["u16 [3, 3] needs 18 bytes", "16"]);
+    refused(&workdir, "in.raw", &shape("7"), &["u16 [7] needs 14 bytes", "16"]);
+    workdir
+        .map(
+            &[&["in.raw", "-o", "o.raw", "--op", "affine"], &shape("4294967296x4294967296")[..]]
+                .concat(),
+        )
+        .refused(1, &["overflows"]);
 }
 
 #[test]
-fn an_input_that_is_no_file_is_refused() {
-    let desk = Desk::new();
-    fs::create_dir(desk.path("empty")).unwrap();
-    fs::create_dir(desk.path("folder.npy")).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(desk.path("pipe.npy")).status().unwrap();
+fn an_input_that_is_not_a_file_is_refused() {
+    let workdir = Workdir::new();
+    fs::create_dir(workdir.path("empty")).unwrap();
+    fs::create_dir(workdir.path("folder.npy")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(workdir.path("pipe.npy")).status().unwrap();
     assert!(made.success());
-    refused(&desk, "missing.npy", &[], &["no such file"]);
-    refused(&desk, "missing", &[], &["no such file"]);
-    refused(&desk, "empty", &[], &["no .png file"]);
-    refused(&desk, "folder.npy", &[], &["no .png file"]);
-    refused(&desk, "pipe.npy", &[], &["not a regular file"]);
-    refused(&desk, "pipe.npy/in.npy", &[], &["pipe.npy"]);
+    refused(&workdir, "missing.npy", &[], &["no such file"]);
+    refused(&workdir, "missing", &[], &["no such file"]);
+    refused(&workdir, "empty", &[], &["no .png file"]);
+    refused(&workdir, "folder.npy", &[], &["no .png file"]);
+    refused(&workdir, "pipe.npy", &[], &["not a regular file"]);
+    refused(&workdir, "pipe.npy/in.npy", &[], &["pipe.npy"]);
 }
 
 /// A folder `in` of three images of 4 x 4 pixels.
-fn images() -> Desk {
-    let desk = Desk::new();
-    desk.images("in", [4, 4], &Images::U8(&noise(48, 1)));
-    desk
+fn images() -> Workdir {
+    let workdir = Workdir::new();
+    workdir.images("in", [4, 4], &Images::U8(&noise(48, 1)));
+    workdir
 }
 
 #[test]
 fn images_of_different_sizes_or_depths_are_refused() {
-    let desk = images();
-    png(&desk.path("in/1.png"), [4, 5], GRAY8, &[0; 20]);
-    refused(&desk, "in", &[], &["in/1.png", "4x5", "4x4", "0.png"]);
-    png(&desk.path("in/1.png"), [4, 4], (ColorType::Grayscale, BitDepth::Sixteen), &[0; 32]);
-    refused(&desk, "in", &[], &["in/1.png", "u16", "u8"]);
+    let workdir = images();
+    png(&workdir.path("in/1.png"), [4, 5], GRAY8, &[0; 20]);
+    refused(&workdir, "in", &[], &["in/1.png", "4x5", "4x4", "0.png"]);
+    png(&workdir.path("in/1.png"), [4, 4], (ColorType::Grayscale, BitDepth::Sixteen), &[0; 32]);
+    refused(&workdir, "in", &[], &["in/1.png", "u16", "u8"]);
 }
 
 #[test]
 fn an_image_that_is_not_gray_is_refused() {
-    let desk = images();
-    png(&desk.path("in/2.png"), [4, 4], (ColorType::Rgb, BitDepth::Eight), &[0; 48]);
-    refused(&desk, "in", &[], &["in/2.png", "colour"]);
-    png(&desk.path("in/2.png"), [8, 4], (ColorType::Grayscale, BitDepth::One), &[0; 4]);
-    refused(&desk, "in", &[], &["in/2.png", "1 bit"]);
+    let workdir = images();
+    png(&workdir.path("in/2.png"), [4, 4], (ColorType::Rgb, BitDepth::Eight), &[0; 48]);
+    refused(&workdir, "in", &[], &["in/2.png", "colour"]);
+    png(&workdir.path("in/2.png"), [8, 4], (ColorType::Grayscale, BitDepth::One), &[0; 4]);
+    refused(&workdir, "in", &[], &["in/2.png", "1 bit"]);
 }
 
 #[test]
-fn an_image_that_cannot_be_read_is_named() {
-    let desk = images();
-    let whole = fs::read(desk.path("in/1.png")).unwrap();
+fn an_unreadable_image_is_named() {
+    let workdir = images();
+    let whole = fs::read(workdir.path("in/1.png")).unwrap();
     for (bytes, words) in
         [(&b"not an image"[..], "damaged PNG"), (&[], "ends early"), (&whole[..20], "ends early")]
     {
-        desk.file("in/1.png", bytes);
-        refused(&desk, "in", &[], &["in/1.png", words]);
+        workdir.file("in/1.png", bytes);
+        refused(&workdir, "in", &[], &["in/1.png", words]);
     }
-    fs::remove_file(desk.path("in/1.png")).unwrap();
-    std::os::unix::fs::symlink("nowhere", desk.path("in/1.png")).unwrap();
-    refused(&desk, "in", &[], &["in/1.png", "no such file"]);
+    fs::remove_file(workdir.path("in/1.png")).unwrap();
+    std::os::unix::fs::symlink("nowhere", workdir.path("in/1.png")).unwrap();
+    refused(&workdir, "in", &[], &["in/1.png", "no such file"]);
 }
 
-/// The headers are sound, so the run begins; the images before the damaged one are kept.
+/// The headers are intact, so the run begins; the images before the damaged one are kept.
 #[test]
-fn an_image_that_breaks_off_in_its_data_ends_the_run_in_the_middle() {
+fn an_image_with_damaged_data_ends_the_run() {
     for output in ["out.npy", "out"] {
-        let desk = Desk::new();
-        desk.images("in", [64, 64], &Images::U8(&noise(4 * 4096, 2)));
-        let mut image = fs::read(desk.path("in/2.png")).unwrap();
+        let workdir = Workdir::new();
+        workdir.images("in", [64, 64], &Images::U8(&noise(4 * 4096, 2)));
+        let mut image = fs::read(workdir.path("in/2.png")).unwrap();
         let middle = image.len() / 2;
         image[middle] ^= 0x55;
-        desk.file("in/2.png", &image);
+        workdir.file("in/2.png", &image);
         let args = ["in", "-o", output, "--op", "median", "--chunk", "1", "--depth", "1"];
-        desk.map(&args).refused(1, &["in/2.png", "damaged PNG", output, "not written"]);
-        assert!(!desk.exists(output), "{output}");
-        let truncated = &fs::read(desk.path("in/3.png")).unwrap()[..image.len() / 2];
-        desk.images("short", [64, 64], &Images::U8(&noise(2 * 4096, 3)));
-        desk.file("short/1.png", truncated);
+        workdir.map(&args).refused(1, &["in/2.png", "damaged PNG", output, "not finished"]);
+        assert!(!workdir.exists(output), "{output}");
+        let truncated = &fs::read(workdir.path("in/3.png")).unwrap()[..image.len() / 2];
+        workdir.images("short", [64, 64], &Images::U8(&noise(2 * 4096, 3)));
+        workdir.file("short/1.png", truncated);
         let args = ["short", "-o", output, "--op", "median", "--chunk", "1", "--depth", "1"];
-        desk.map(&args).refused(1, &["short/1.png", output, "not written"]);
-        assert!(!desk.exists(output), "{output}");
+        workdir.map(&args).refused(1, &["short/1.png", output, "not finished"]);
+        assert!(!workdir.exists(output), "{output}");
     }
 }

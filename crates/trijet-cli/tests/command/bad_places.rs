@@ -1,119 +1,121 @@
-//! Places where an output cannot lie, and disks that end.
+//! Paths where an output cannot be written, and disks without space.
 
-use crate::desk::{Desk, Images, Ran, noise, pixels_of};
+use crate::workdir::{Images, Ran, Workdir, noise, pixels_of};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
 /// A folder with one small image.
-fn desk() -> Desk {
-    let desk = Desk::new();
-    desk.npy("in.npy", "|u1", &[8, 8], &noise(64, 1));
-    desk
+fn workdir() -> Workdir {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[8, 8], &noise(64, 1));
+    workdir
 }
 
-/// Runs `map in.npy -o OUT`, which must be refused and change nothing.
+/// Runs `map in.npy -o OUT`, which must fail and change nothing.
 #[track_caller]
-fn refused(desk: &Desk, out: &str, words: &[&str]) {
-    let (names, input) = (desk.names(), desk.read("in.npy"));
-    desk.map(&["in.npy", "-o", out, "--op", "median"]).refused(1, words);
-    assert_eq!(desk.names(), names, "{out} left something");
-    assert_eq!(desk.read("in.npy"), input, "the input was changed");
+fn refused(workdir: &Workdir, out: &str, words: &[&str]) {
+    let (names, input) = (workdir.names(), workdir.read("in.npy"));
+    workdir.map(&["in.npy", "-o", out, "--op", "median"]).refused(1, words);
+    assert_eq!(workdir.names(), names, "{out} left a file");
+    assert_eq!(workdir.read("in.npy"), input, "the input was changed");
 }
 
 #[test]
-fn an_output_that_exists_is_left_alone() {
-    let desk = desk();
-    desk.file("old.npy", b"precious");
-    fs::create_dir(desk.path("folder")).unwrap();
-    symlink("nowhere", desk.path("dangling.npy")).unwrap();
-    refused(&desk, "old.npy", &["old.npy", "exists already"]);
-    refused(&desk, "folder", &["folder", "exists already"]);
-    refused(&desk, "dangling.npy", &["dangling.npy", "exists already"]);
-    assert_eq!(desk.read("old.npy"), b"precious");
+fn an_existing_output_is_not_overwritten() {
+    let workdir = workdir();
+    workdir.file("old.npy", b"precious");
+    fs::create_dir(workdir.path("folder")).unwrap();
+    symlink("nowhere", workdir.path("dangling.npy")).unwrap();
+    refused(&workdir, "old.npy", &["old.npy", "already exists"]);
+    refused(&workdir, "folder", &["folder", "already exists"]);
+    refused(&workdir, "dangling.npy", &["dangling.npy", "already exists"]);
+    assert_eq!(workdir.read("old.npy"), b"precious");
     let resume = ["in.npy", "-o", "old.npy", "--op", "median", "--resume"];
-    desk.map(&resume).refused(1, &["old.npy", "exists already"]);
+    workdir.map(&resume).refused(1, &["old.npy", "already exists"]);
 }
 
 #[test]
-fn an_output_on_the_input_is_refused_under_every_name() {
-    let desk = desk();
-    symlink("in.npy", desk.path("soft.npy")).unwrap();
-    fs::hard_link(desk.path("in.npy"), desk.path("hard.npy")).unwrap();
-    symlink(".", desk.path("here")).unwrap();
+fn an_output_that_is_the_input_is_refused_under_every_path() {
+    let workdir = workdir();
+    symlink("in.npy", workdir.path("soft.npy")).unwrap();
+    fs::hard_link(workdir.path("in.npy"), workdir.path("hard.npy")).unwrap();
+    symlink(".", workdir.path("here")).unwrap();
     for out in ["in.npy", "./in.npy", "soft.npy", "hard.npy", "here/in.npy"] {
-        refused(&desk, out, &[out, "input in.npy"]);
+        refused(&workdir, out, &[out, "input in.npy"]);
     }
 }
 
 #[test]
 fn an_output_inside_the_input_is_refused() {
-    let desk = Desk::new();
-    desk.images("in", [4, 4], &Images::U8(&noise(32, 2)));
+    let workdir = Workdir::new();
+    workdir.images("in", [4, 4], &Images::U8(&noise(32, 2)));
     for out in ["in/out.npy", "in/out", "in/0.png"] {
-        desk.map(&["in", "-o", out, "--op", "median"]).refused(1, &[out]);
+        workdir.map(&["in", "-o", out, "--op", "median"]).refused(1, &[out]);
     }
-    assert_eq!(fs::read_dir(desk.path("in")).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(workdir.path("in")).unwrap().count(), 2);
 }
 
 #[test]
-fn the_folder_of_the_output_must_be_there() {
-    let desk = desk();
-    refused(&desk, "no/such/out.npy", &["no/such/out.npy", "no such file or folder"]);
-    refused(&desk, "in.npy/out.npy", &["in.npy/out.npy", "not a folder"]);
+fn the_folder_of_the_output_must_exist() {
+    let workdir = workdir();
+    refused(&workdir, "no/such/out.npy", &["no/such/out.npy", "no such file or folder"]);
+    refused(&workdir, "in.npy/out.npy", &["in.npy/out.npy", "not a folder"]);
 }
 
 #[test]
 fn a_format_that_cannot_hold_the_array_is_refused() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "<f4", &[2, 2], &[0; 16]);
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<f4", &[2, 2], &[0; 16]);
     for (out, words) in [("images", ".npy"), ("one.png", "folder")] {
-        desk.map(&["in.npy", "-o", out, "--op", "affine"]).refused(1, &[out, words]);
+        workdir.map(&["in.npy", "-o", out, "--op", "affine"]).refused(1, &[out, words]);
     }
-    assert_eq!(desk.names(), ["in.npy"]);
+    assert_eq!(workdir.names(), ["in.npy"]);
 }
 
-/// Runs the command where no file may grow beyond 16 blocks: 8 or 16 KiB, as the shell counts. The
-/// signal is ignored, so the system answers the write with an error, as a full disk would.
-fn cramped(desk: &Desk, args: &[&str]) -> Ran {
-    let command = desk.command(args);
+/// Runs the command with a limit of 16 blocks for every file: 8 or 16 KiB, depending on the shell.
+/// The signal for exceeding the limit is ignored, so that a write fails with an error, as on a full
+/// disk.
+fn with_file_limit(workdir: &Workdir, args: &[&str]) -> Ran {
+    let command = workdir.command(args);
     let mut shell = std::process::Command::new("sh");
     shell
         .args(["-c", "trap '' XFSZ; ulimit -f 16; exec \"$0\" \"$@\""])
         .arg(command.get_program())
         .args(command.get_args())
-        .current_dir(desk.path("."))
+        .current_dir(workdir.path("."))
         .stdin(Stdio::null());
     Ran::from(shell.output().unwrap())
 }
 
 #[test]
-fn a_disk_without_room_for_the_output_is_said_before_the_work() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "|u1", &[256, 256], &noise(65_536, 3));
+fn a_disk_without_space_for_the_output_is_an_error_before_the_run() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[256, 256], &noise(65_536, 3));
     for out in ["out.npy", "out.raw"] {
         let args = ["map", "in.npy", "-o", out, "--op", "median", "--device", "host"];
-        cramped(&desk, &args).refused(1, &[&format!("{out}.partial"), "File too large"]);
-        assert!(!desk.exists(out), "{out}");
+        with_file_limit(&workdir, &args).refused(1, &[&format!("{out}.partial"), "File too large"]);
+        assert!(!workdir.exists(out), "{out}");
     }
 }
 
-/// The first images compress to little; the noise of a later one does not fit.
+/// The first images compress well; the noise of the last one does not fit.
 #[test]
-fn a_disk_that_fills_in_the_middle_keeps_what_is_written_for_resume() {
-    let desk = Desk::new();
+fn a_disk_that_becomes_full_keeps_the_written_rows_for_resume() {
+    let workdir = Workdir::new();
     let mut stack = vec![9; 6 * 256 * 256];
     let last = 5 * 256 * 256;
     stack[last..].copy_from_slice(&noise(256 * 256, 4));
-    desk.images("in", [256, 256], &Images::U8(&stack));
+    workdir.images("in", [256, 256], &Images::U8(&stack));
     let args = ["map", "in", "-o", "out", "--op", "affine", "--device", "host", "--chunk", "64KiB"];
-    cramped(&desk, &args).refused(1, &["out.partial/5.png", "File too large", "--resume"]);
-    assert_eq!(desk.names(), ["in", "out.journal", "out.partial"]);
-    let kept = fs::metadata(desk.path("out.partial/0.png")).unwrap().modified().unwrap();
-    desk.trijet(&[&args[..], &["--resume"]].concat()).done();
-    assert_eq!(desk.names(), ["in", "out"]);
+    with_file_limit(&workdir, &args)
+        .refused(1, &["out.partial/5.png", "File too large", "--resume"]);
+    assert_eq!(workdir.names(), ["in", "out.journal", "out.partial"]);
+    let kept = fs::metadata(workdir.path("out.partial/0.png")).unwrap().modified().unwrap();
+    workdir.trijet(&[&args[..], &["--resume"]].concat()).done();
+    assert_eq!(workdir.names(), ["in", "out"]);
     let expected: Vec<u16> = stack.into_iter().map(u16::from).collect();
-    assert!(pixels_of(&desk.path("out")) == expected, "the resumed images differ");
-    let now = fs::metadata(desk.path("out/0.png")).unwrap().modified().unwrap();
+    assert!(pixels_of(&workdir.path("out")) == expected, "the resumed images differ");
+    let now = fs::metadata(workdir.path("out/0.png")).unwrap().modified().unwrap();
     assert_eq!(now, kept, "the first image was written again");
 }

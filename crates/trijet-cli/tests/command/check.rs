@@ -1,12 +1,12 @@
-//! `trijet check`: kept records, whole, racy and damaged.
+//! `trijet check`: ledgers without a finding, with findings, and damaged ones.
 
-use crate::desk::Desk;
+use crate::workdir::Workdir;
 use std::time::Duration;
 use trijet::kernels::MIX;
 use trijet::trace::file::Writer;
 use trijet::{Device, Executor, HostConfig, Order, Result};
 
-/// A program of two streams, one of whose waits may be left out, as a ledger file.
+/// The ledger file of a program of two streams; wait number `without` may be left out.
 fn ledger(without: Option<u64>) -> Vec<u8> {
     let program = || -> Result<Vec<u8>> {
         let executor = Executor::Virtual(Order::Greedy);
@@ -30,31 +30,34 @@ fn ledger(without: Option<u64>) -> Vec<u8> {
 }
 
 #[test]
-fn a_run_that_was_kept_is_judged_clean() {
-    let desk = Desk::new();
+fn the_ledger_of_a_correct_run_has_no_finding() {
+    let workdir = Workdir::new();
     let keep = ["overlap", "--device", "host", "--size", "2MiB", "--repeats=1"];
-    desk.trijet(&[&keep[..], &["--trace", "run.ledger"]].concat()).done();
-    let said = desk.trijet(&["check", "run.ledger"]).done();
-    assert!(said.contains("every conflict is ordered by a documented CUDA edge"), "{said}");
-    assert!(said.contains("0 accesses undeclared") && said.contains("performance"), "{said}");
-    let value = desk.trijet(&["check", "run.ledger", "--json"]).json();
+    workdir.trijet(&[&keep[..], &["--trace", "run.ledger"]].concat()).done();
+    let printed = workdir.trijet(&["check", "run.ledger"]).done();
+    assert!(printed.contains("every conflict is ordered by a documented CUDA edge"), "{printed}");
+    assert!(
+        printed.contains("0 accesses undeclared") && printed.contains("performance"),
+        "{printed}"
+    );
+    let value = workdir.trijet(&["check", "run.ledger", "--json"]).json();
     assert_eq!((&value["clean"], &value["findings"]), (&true.into(), &serde_json::json!([])));
     assert!(value["accesses"].as_u64() > Some(10), "{value:#}");
     assert!(value["lints"].is_array(), "{value:#}");
 }
 
 #[test]
-fn a_race_is_named_with_its_cure_and_fails_the_command() {
-    let desk = Desk::new();
-    desk.file("whole.ledger", &ledger(None));
-    desk.trijet(&["check", "whole.ledger"]).done();
-    desk.file("racy.ledger", &ledger(Some(1)));
-    let ran = desk.trijet(&["check", "racy.ledger"]);
+fn a_race_is_reported_with_its_fix_and_the_command_fails() {
+    let workdir = Workdir::new();
+    workdir.file("whole.ledger", &ledger(None));
+    workdir.trijet(&["check", "whole.ledger"]).done();
+    workdir.file("racy.ledger", &ledger(Some(1)));
+    let ran = workdir.trijet(&["check", "racy.ledger"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{}", ran.out);
     for word in ["error[RACE/RAW]", "two streams", "check.rs", "fix: ", "witness: ", "1 errors"] {
         assert!(ran.out.contains(word), "no `{word}` in {}", ran.out);
     }
-    let ran = desk.trijet(&["check", "racy.ledger", "--json"]);
+    let ran = workdir.trijet(&["check", "racy.ledger", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
     assert_eq!(ran.code, Some(1));
     let race = &value["findings"][0];
@@ -63,7 +66,7 @@ fn a_race_is_named_with_its_cure_and_fails_the_command() {
     assert_eq!(race["ranges"], serde_json::json!([[0, 512]]));
 }
 
-/// Case 32 of a program that a limit saved, from its file.
+/// The program does not hang, because its wait has a limit. The checker reports it all the same.
 #[test]
 fn a_deadlock_is_named_with_its_cycle() {
     let program = || -> Result<Vec<u8>> {
@@ -80,36 +83,36 @@ fn a_deadlock_is_named_with_its_cycle() {
         recording.ops.iter().try_for_each(|op| writer.push(op))?;
         writer.finish()
     };
-    let desk = Desk::new();
-    desk.file("stuck.ledger", &program().expect("the host device refuses nothing"));
-    let ran = desk.trijet(&["check", "stuck.ledger"]);
+    let workdir = Workdir::new();
+    workdir.file("stuck.ledger", &program().expect("the host device refuses nothing"));
+    let ran = workdir.trijet(&["check", "stuck.ledger"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{}", ran.out);
     for word in ["error[DEADLOCK]", "-> host function #", "fix: set signal 1 before the wait at #"]
     {
         assert!(ran.out.contains(word), "no `{word}` in {}", ran.out);
     }
-    let ran = desk.trijet(&["check", "stuck.ledger", "--json"]);
+    let ran = workdir.trijet(&["check", "stuck.ledger", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
     let stuck = &value["findings"][0];
     assert_eq!((&stuck["class"], &stuck["severity"]), (&"DEADLOCK".into(), &"error".into()));
     assert_eq!((&stuck["block"], &stuck["witness"]), (&().into(), &().into()), "{stuck:#}");
-    // The one that waits is in a stream, the one that sets is a thread.
+    // The wait is in a stream; a thread sets the signal.
     assert_eq!(stuck["first"]["position"], 1, "{stuck:#}");
     assert!(stuck["second"]["position"].is_null(), "{stuck:#}");
     assert!(stuck["second"]["site"].as_str().unwrap().contains("check.rs"), "{stuck:#}");
 }
 
 #[test]
-fn what_is_no_whole_ledger_is_refused() {
-    let desk = Desk::new();
+fn an_incomplete_or_damaged_ledger_is_refused() {
+    let workdir = Workdir::new();
     let whole = ledger(None);
-    desk.file("cut.ledger", &whole[..whole.len() - 9]);
+    workdir.file("cut.ledger", &whole[..whole.len() - 9]);
     let mut bent = whole.clone();
     bent[whole.len() / 2] ^= 0x20;
-    desk.file("bent.ledger", &bent);
-    desk.file("other.ledger", b"\x89PNG\r\n\x1a\n and more");
-    desk.file("empty.ledger", b"");
+    workdir.file("bent.ledger", &bent);
+    workdir.file("other.ledger", b"\x89PNG\r\n\x1a\n and more");
+    workdir.file("empty.ledger", b"");
     for name in ["cut.ledger", "bent.ledger", "other.ledger", "empty.ledger", "missing.ledger"] {
-        desk.trijet(&["check", name]).refused(1, &[name]);
+        workdir.trijet(&["check", name]).refused(1, &[name]);
     }
 }

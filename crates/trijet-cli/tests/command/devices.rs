@@ -1,20 +1,20 @@
-//! The choice of a device: what there is, and no quiet replacement for what there is not.
+//! The choice of a device: a missing GPU is never replaced silently.
 
-use crate::desk::{Desk, noise};
+use crate::workdir::{Workdir, noise};
 
 #[test]
-fn the_host_device_is_always_there_and_a_missing_driver_is_said() {
-    let desk = Desk::new();
-    let said = desk.trijet(&["devices"]).done();
+fn the_host_device_always_exists_and_a_missing_driver_is_reported() {
+    let workdir = Workdir::new();
+    let printed = workdir.trijet(&["devices"]).done();
     for words in ["cuda: none", "libcuda.so.1", "host: host device (CPU threads)", "driver:"] {
-        assert!(said.contains(words), "`{said}` does not say `{words}`");
+        assert!(printed.contains(words), "`{printed}` does not contain `{words}`");
     }
 }
 
 #[test]
-fn devices_as_json_say_the_same() {
-    let desk = Desk::new();
-    let value = desk.trijet(&["devices", "--json"]).json();
+fn devices_as_json_have_the_same_facts() {
+    let workdir = Workdir::new();
+    let value = workdir.trijet(&["devices", "--json"]).json();
     assert_eq!(value["cuda"].as_array().map(Vec::len), Some(0));
     assert!(value["cuda_missing"].as_str().unwrap().contains("libcuda.so.1"));
     assert!(value["host"]["name"].as_str().unwrap().contains("host device"));
@@ -27,68 +27,71 @@ fn devices_as_json_say_the_same() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_an_error_and_not_the_host() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "|u1", &[4, 4], &noise(16, 1));
+fn a_missing_gpu_is_an_error_and_not_replaced_by_the_host() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[4, 4], &noise(16, 1));
     for device in ["cuda:0", "cuda:999"] {
         let map = ["map", "in.npy", "-o", "out.npy", "--op", "median", "--device", device];
-        desk.trijet(&map).refused(1, &["libcuda.so.1"]);
-        desk.trijet(&["overlap", "--device", device]).refused(1, &["libcuda.so.1"]);
-        desk.trijet(&["bench", "enqueue", "--device", device]).refused(1, &["libcuda.so.1"]);
+        workdir.trijet(&map).refused(1, &["libcuda.so.1"]);
+        workdir.trijet(&["overlap", "--device", device]).refused(1, &["libcuda.so.1"]);
+        workdir.trijet(&["bench", "enqueue", "--device", device]).refused(1, &["libcuda.so.1"]);
     }
-    assert_eq!(desk.names(), ["in.npy"]);
+    assert_eq!(workdir.names(), ["in.npy"]);
 }
 
-/// With the driver that the machine has, if it has one: there are never a thousand GPUs.
+/// Uses the driver of the machine, if it has one. No machine has a thousand GPUs.
 #[test]
 fn the_thousandth_gpu_is_an_error_that_names_it_or_the_driver() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "|u1", &[4, 4], &noise(16, 1));
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[4, 4], &noise(16, 1));
     let map = ["map", "in.npy", "-o", "out.npy", "--op", "median", "--device", "cuda:999"];
-    let mut command = desk.command(&map);
-    let ran = crate::desk::Ran::from(command.env_remove("TRIJET_LIBCUDA").output().unwrap());
+    let mut command = workdir.command(&map);
+    let ran = crate::workdir::Ran::from(command.env_remove("TRIJET_LIBCUDA").output().unwrap());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("999") || ran.err.contains("libcuda"), "{}", ran.err);
-    assert_eq!(desk.names(), ["in.npy"]);
+    assert_eq!(workdir.names(), ["in.npy"]);
 }
 
 #[test]
-fn auto_takes_the_host_where_there_is_no_gpu_and_says_so() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "|u1", &[4, 4], &noise(16, 1));
-    let said = desk.trijet(&["map", "in.npy", "-o", "out.npy", "--op", "median"]).done();
-    assert!(said.contains("host device (CPU threads)"), "{said}");
+fn auto_opens_the_host_device_without_a_gpu_and_prints_it() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[4, 4], &noise(16, 1));
+    let printed = workdir.trijet(&["map", "in.npy", "-o", "out.npy", "--op", "median"]).done();
+    assert!(printed.contains("host device (CPU threads)"), "{printed}");
 }
 
 #[test]
-fn a_name_that_is_no_device_is_a_wrong_call() {
-    let desk = Desk::new();
+fn an_unknown_device_name_is_wrong_usage() {
+    let workdir = Workdir::new();
     for name in ["gpu", "cuda", "cuda:", "cuda:-1", "cuda:x", "host:0", ""] {
         let map = ["map", "in.npy", "-o", "out.npy", "--op", "median", "--device", name];
-        desk.trijet(&map).refused(2, &["--device", "auto, cuda:N and host"]);
+        workdir.trijet(&map).refused(2, &["--device", "auto, cuda:N or host"]);
     }
 }
 
-/// The output of `devices` with another file in place of the driver library.
-fn devices_with_driver(desk: &Desk, library: &str) -> String {
-    let mut command = desk.command(&["devices"]);
-    let ran = crate::desk::Ran::from(command.env("TRIJET_LIBCUDA", library).output().unwrap());
+/// The output of `trijet devices` with another file as the driver library.
+fn devices_with_driver(workdir: &Workdir, library: &str) -> String {
+    let mut command = workdir.command(&["devices"]);
+    let ran = crate::workdir::Ran::from(command.env("TRIJET_LIBCUDA", library).output().unwrap());
     ran.done()
 }
 
-/// As with a stub or a driver far too old: the file opens, and what it should hold is not there.
+/// Stubs and very old drivers are such libraries: the file opens, but symbols are missing.
 #[test]
-fn a_library_without_the_drivers_symbols_is_said_to_lack_them() {
-    let said = devices_with_driver(&Desk::new(), "libm.so.6");
-    assert!(said.contains("cuda: none") && said.contains("no `cuInit`"), "{said}");
-    assert!(said.contains("found, without cuInit"), "{said}");
+fn a_driver_library_without_its_symbols_is_reported() {
+    let printed = devices_with_driver(&Workdir::new(), "libm.so.6");
+    assert!(printed.contains("cuda: none") && printed.contains("no `cuInit`"), "{printed}");
+    assert!(printed.contains("found, without cuInit"), "{printed}");
 }
 
 #[test]
-fn a_file_that_is_no_library_is_said_to_be_none() {
-    let desk = Desk::new();
-    std::fs::write(desk.path("libcuda.so.1"), b"not a library").unwrap();
-    let path = desk.path("libcuda.so.1");
-    let said = devices_with_driver(&desk, path.to_str().unwrap());
-    assert!(said.contains("cuda: none") && said.contains(path.to_str().unwrap()), "{said}");
+fn a_driver_file_that_is_not_a_library_is_reported() {
+    let workdir = Workdir::new();
+    std::fs::write(workdir.path("libcuda.so.1"), b"not a library").unwrap();
+    let path = workdir.path("libcuda.so.1");
+    let printed = devices_with_driver(&workdir, path.to_str().unwrap());
+    assert!(
+        printed.contains("cuda: none") && printed.contains(path.to_str().unwrap()),
+        "{printed}"
+    );
 }

@@ -1,10 +1,10 @@
-//! `trijet doctor` on the host device: it says what it measures, and its JSON has every kind of
-//! figure. No value is asserted that depends on how fast the machine is.
+//! `trijet doctor` on the host device: the text names what was measured, and the JSON has every
+//! kind of measurement. No assertion depends on the speed of the machine.
 
-use crate::desk::Desk;
+use crate::workdir::Workdir;
 use serde_json::Value;
 
-/// A measured value: its median lies within its range, and there are enough samples.
+/// Asserts that a measured value has enough samples and a median within its range.
 #[track_caller]
 fn is_figure(value: &Value) {
     let number = |key: &str| value[key].as_f64().unwrap_or_else(|| panic!("no {key}: {value}"));
@@ -20,25 +20,26 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 }
 
 #[test]
-fn the_host_device_is_said_to_be_no_gpu_and_the_advice_comes_last() {
-    let said = Desk::new().trijet(&["doctor", "--device", "host"]).done();
-    let first = said.lines().next().unwrap();
+fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
+    let printed = Workdir::new().trijet(&["doctor", "--device", "host"]).done();
+    let first = printed.lines().next().unwrap();
     assert!(first.contains("host device") && first.contains("not a GPU"), "{first}");
-    assert!(!said.contains("FAILED"), "{said}");
-    let absent = said.find("Not applicable here").expect("what does not apply is listed");
-    assert!(said[absent..].contains("graphs and dependent launches"), "{said}");
-    let advice = said.find("What follows").expect("there is advice");
-    assert!(advice > absent && said[advice..].contains("\n  - chunks of "), "{said}");
-    for line in said.lines() {
+    assert!(!printed.contains("FAILED"), "{printed}");
+    let absent =
+        printed.find("Not applicable here").expect("the inapplicable measurements are listed");
+    assert!(printed[absent..].contains("graphs and dependent launches"), "{printed}");
+    let advice = printed.find("Advice from").expect("there is advice");
+    assert!(advice > absent && printed[advice..].contains("\n  - chunks of "), "{printed}");
+    for line in printed.lines() {
         assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
     }
 }
 
 #[test]
-fn everything_measured_is_in_the_json_with_its_unit() {
-    let value = Desk::new().trijet(&["doctor", "--device", "host", "--json"]).json();
+fn every_measurement_is_in_the_json_with_its_unit() {
+    let value = Workdir::new().trijet(&["doctor", "--device", "host", "--json"]).json();
     assert!(value["measured_on"].as_str().unwrap().contains("not a GPU"), "{value:#}");
-    assert!(value["device"]["l2_bytes"].is_null(), "nothing is invented");
+    assert!(value["device"]["l2_bytes"].is_null(), "an unknown size is null");
     for copy in list(&value, "copies") {
         is_figure(&copy["rate_gb_per_s"]);
         assert!(copy["size_bytes"].as_u64().unwrap() >= 1 << 16, "{copy}");
@@ -68,6 +69,6 @@ fn everything_measured_is_in_the_json_with_its_unit() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_not_measured() {
-    Desk::new().trijet(&["doctor", "--device", "cuda:0"]).refused(1, &["libcuda.so.1"]);
+fn a_missing_gpu_is_an_error() {
+    Workdir::new().trijet(&["doctor", "--device", "cuda:0"]).refused(1, &["libcuda.so.1"]);
 }

@@ -1,7 +1,7 @@
-//! Runs that are stopped: by Ctrl-C, by force, and gone on with.
+//! Runs that are stopped by Ctrl-C or killed, and then resumed.
 
-use crate::desk::{Desk, Ran, bytes_of, data_of, noise, numbers_of};
 use crate::reference::median;
+use crate::workdir::{Ran, Workdir, bytes_of, data_of, noise, numbers_of};
 use std::fs;
 use std::process::{Child, Command};
 
@@ -9,42 +9,42 @@ const SHAPE: [usize; 3] = [4, 512, 256];
 const ROWS: usize = SHAPE[0] * SHAPE[1];
 const RUN: [&str; 10] =
     ["map", "in.npy", "-o", "out.npy", "--op", "median", "--radius", "2", "--device", "host"];
-/// One row per chunk: the run lasts thousands of chunks, and a signal comes in the middle.
-const SLOWLY: [&str; 2] = ["--chunk=1", "--depth=2"];
-/// Looks at the journal before a run is taken for hung; the run itself ends long before.
-const LOOKS_MAX: usize = 50_000_000;
+/// One row per chunk, so that the run has thousands of chunks and a signal arrives in the middle.
+const SMALL_CHUNKS: [&str; 2] = ["--chunk=1", "--depth=2"];
+/// The most polls of the journal before the test gives up. A run ends long before.
+const POLLS_MAX: usize = 50_000_000;
 
-fn desk() -> (Desk, Vec<u8>) {
-    let desk = Desk::new();
+fn workdir() -> (Workdir, Vec<u8>) {
+    let workdir = Workdir::new();
     let data = noise(ROWS * SHAPE[2] * 2, 1);
-    desk.npy("in.npy", "<u2", &SHAPE, &data);
-    (desk, data)
+    workdir.npy("in.npy", "<u2", &SHAPE, &data);
+    (workdir, data)
 }
 
-/// The lines of the journal: one says which run it is, and one follows for each chunk.
-fn lines(desk: &Desk) -> usize {
-    match fs::read(desk.path("out.npy.journal")) {
+/// The number of lines of the journal: one for the run, and one for each chunk.
+fn lines(workdir: &Workdir) -> usize {
+    match fs::read(workdir.path("out.npy.journal")) {
         Ok(journal) => journal.iter().filter(|&&byte| byte == b'\n').count(),
         Err(_) => 0,
     }
 }
 
-/// A run that is killed with its test.
+/// A running command, which is killed when the test ends.
 struct Running(Option<Child>);
 
 impl Running {
-    /// Starts the run and waits until its journal has `wanted` lines.
+    /// Starts the run and returns when its journal has `wanted` lines.
     #[track_caller]
-    fn until(desk: &Desk, wanted: usize, more: &[&str]) -> Self {
-        Self::of(desk.command(&[&RUN[..], &SLOWLY, more].concat()), desk, wanted)
+    fn until(workdir: &Workdir, wanted: usize, more: &[&str]) -> Self {
+        Self::of(workdir.command(&[&RUN[..], &SMALL_CHUNKS, more].concat()), workdir, wanted)
     }
 
-    /// The same for a command of the caller's.
+    /// Does the same with another command.
     #[track_caller]
-    fn of(mut command: Command, desk: &Desk, wanted: usize) -> Self {
+    fn of(mut command: Command, workdir: &Workdir, wanted: usize) -> Self {
         let mut child = command.spawn().unwrap();
-        for _ in 0..LOOKS_MAX {
-            if lines(desk) >= wanted {
+        for _ in 0..POLLS_MAX {
+            if lines(workdir) >= wanted {
                 return Self(Some(child));
             }
             if let Some(status) = child.try_wait().unwrap() {
@@ -70,155 +70,156 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            // An error means that it has ended by itself.
+            // An error means that the process has already ended.
             drop(child.kill());
             drop(child.wait());
         }
     }
 }
 
-/// The run stopped in the middle and can go on.
+/// Asserts that the run stopped in the middle and left a partial output and a journal.
 #[track_caller]
-fn stopped(desk: &Desk) {
-    assert_eq!(desk.names(), ["in.npy", "out.npy.journal", "out.npy.partial"]);
-    let written = lines(desk) - 1;
+fn stopped(workdir: &Workdir) {
+    assert_eq!(workdir.names(), ["in.npy", "out.npy.journal", "out.npy.partial"]);
+    let written = lines(workdir) - 1;
     assert!(0 < written && written < ROWS, "{written} of {ROWS} rows are written");
 }
 
-/// Going on writes the missing rows and no other, and gives what a run without a stop gives.
+/// Resumes the run. It must write the missing rows only, and its output must equal that of a run
+/// without a stop.
 #[track_caller]
-fn finished(desk: &Desk, more: &[&str]) {
-    let missing = ROWS - (lines(desk) - 1);
-    let report = desk.trijet(&[&RUN[..], &["--resume", "--json"], more].concat()).json();
+fn finished(workdir: &Workdir, more: &[&str]) {
+    let missing = ROWS - (lines(workdir) - 1);
+    let report = workdir.trijet(&[&RUN[..], &["--resume", "--json"], more].concat()).json();
     assert_eq!(report["rows"].as_u64(), Some(missing as u64), "{report:#}");
-    assert_eq!(desk.names(), ["in.npy", "out.npy"]);
+    assert_eq!(workdir.names(), ["in.npy", "out.npy"]);
     let mut whole = RUN;
     whole[3] = "whole.npy";
-    desk.trijet(&whole).done();
-    assert!(desk.read("out.npy") == desk.read("whole.npy"), "the outputs differ");
+    workdir.trijet(&whole).done();
+    assert!(workdir.read("out.npy") == workdir.read("whole.npy"), "the outputs differ");
 }
 
-/// The output is the median of `data`.
+/// Asserts that the output is the median of `data`.
 #[track_caller]
-fn right(desk: &Desk, data: &[u8]) {
+fn right(workdir: &Workdir, data: &[u8]) {
     let expected = bytes_of(&median(&numbers_of(data), SHAPE, 2));
-    assert!(data_of(&desk.read("out.npy"), "<u2", "(4, 512, 256)") == expected, "wrong pixels");
+    assert!(data_of(&workdir.read("out.npy"), "<u2", "(4, 512, 256)") == expected, "wrong pixels");
 }
 
 #[test]
-fn ctrl_c_ends_with_130_and_resume_goes_on() {
-    let (desk, data) = desk();
-    let run = Running::until(&desk, 3, &[]);
+fn ctrl_c_ends_with_status_130_and_the_run_can_be_resumed() {
+    let (workdir, data) = workdir();
+    let run = Running::until(&workdir, 3, &[]);
     run.signal("INT");
     run.end().refused(130, &["stopping", "out.npy is not finished", "--resume"]);
-    stopped(&desk);
-    finished(&desk, &SLOWLY);
-    right(&desk, &data);
+    stopped(&workdir);
+    finished(&workdir, &SMALL_CHUNKS);
+    right(&workdir, &data);
 }
 
-/// The terminal is gone: the words of the handler find no reader, and the run stops all the same.
+/// The message of the handler cannot be printed, and the run stops all the same.
 #[test]
 fn ctrl_c_without_a_terminal_stops_the_run_too() {
-    let (desk, _) = desk();
+    let (workdir, _) = workdir();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = desk.command(&[&RUN[..], &SLOWLY].concat());
+    let mut command = workdir.command(&[&RUN[..], &SMALL_CHUNKS].concat());
     command.stderr(writer);
-    let run = Running::of(command, &desk, 3);
+    let run = Running::of(command, &workdir, 3);
     run.signal("INT");
     assert_eq!(run.end().code, Some(130));
-    stopped(&desk);
+    stopped(&workdir);
 }
 
 #[test]
-fn a_killed_run_goes_on_too() {
-    let (desk, data) = desk();
-    let run = Running::until(&desk, 3, &[]);
+fn a_killed_run_can_be_resumed() {
+    let (workdir, data) = workdir();
+    let run = Running::until(&workdir, 3, &[]);
     run.signal("KILL");
     assert_eq!(run.end().code, None, "killed");
-    stopped(&desk);
-    finished(&desk, &SLOWLY);
-    right(&desk, &data);
+    stopped(&workdir);
+    finished(&workdir, &SMALL_CHUNKS);
+    right(&workdir, &data);
 }
 
 #[test]
-fn a_run_may_be_stopped_again_and_again() {
-    let (desk, _) = desk();
+fn a_run_can_be_stopped_and_resumed_several_times() {
+    let (workdir, _) = workdir();
     let mut seen = 0;
     for signal in ["INT", "KILL", "INT"] {
-        let run = Running::until(&desk, seen + 3, &["--resume"]);
+        let run = Running::until(&workdir, seen + 3, &["--resume"]);
         run.signal(signal);
         drop(run.end());
-        stopped(&desk);
-        assert!(lines(&desk) > seen, "it went on from where it was");
-        seen = lines(&desk);
+        stopped(&workdir);
+        assert!(lines(&workdir) > seen, "it wrote more rows");
+        seen = lines(&workdir);
     }
-    finished(&desk, &["--chunk=16KiB", "--depth=4"]);
+    finished(&workdir, &["--chunk=16KiB", "--depth=4"]);
 }
 
 #[test]
 fn another_run_is_not_resumed_and_the_difference_is_named() {
-    let (desk, _) = desk();
-    let run = Running::until(&desk, 3, &[]);
+    let (workdir, _) = workdir();
+    let run = Running::until(&workdir, 3, &[]);
     run.signal("KILL");
     drop(run.end());
-    let kept = || (desk.read("out.npy.journal"), desk.read("out.npy.partial"));
+    let kept = || (workdir.read("out.npy.journal"), workdir.read("out.npy.partial"));
     let before = kept();
     let mut other = RUN;
     other[7] = "3";
-    let resumed = desk.trijet(&[&other[..], &["--resume"]].concat());
+    let resumed = workdir.trijet(&[&other[..], &["--resume"]].concat());
     resumed.refused(1, &["out.npy.journal", "another run", "radius=2", "radius=3"]);
-    let resumed = desk.map(&["in.npy", "-o", "out.npy", "--op", "affine", "--resume"]);
+    let resumed = workdir.map(&["in.npy", "-o", "out.npy", "--op", "affine", "--resume"]);
     resumed.refused(1, &["out.npy.journal", "another run", "radius=2", "affine"]);
     assert!(before == kept(), "a refusal changed what was kept");
-    stopped(&desk);
-    finished(&desk, &["--chunk=64KiB"]);
+    stopped(&workdir);
+    finished(&workdir, &["--chunk=64KiB"]);
 }
 
 #[test]
 fn a_changed_input_is_not_resumed() {
-    let (desk, data) = desk();
-    let run = Running::until(&desk, 3, &[]);
+    let (workdir, data) = workdir();
+    let run = Running::until(&workdir, 3, &[]);
     run.signal("KILL");
     drop(run.end());
-    fs::remove_file(desk.path("in.npy")).unwrap();
-    desk.npy("in.npy", "<u2", &[2, 1024, 256], &data);
-    let resumed = desk.trijet(&[&RUN[..], &["--resume"]].concat());
+    fs::remove_file(workdir.path("in.npy")).unwrap();
+    workdir.npy("in.npy", "<u2", &[2, 1024, 256], &data);
+    let resumed = workdir.trijet(&[&RUN[..], &["--resume"]].concat());
     resumed.refused(1, &["out.npy.journal", "another run", "input"]);
-    stopped(&desk);
+    stopped(&workdir);
 }
 
-/// The first run is halted, so that it holds its output for as long as the second one looks.
+/// The first run is suspended, so that it keeps its lock while the second run tries to take it.
 #[test]
 fn a_second_run_for_the_same_output_is_refused() {
-    let (desk, _) = desk();
-    let run = Running::until(&desk, 3, &[]);
+    let (workdir, _) = workdir();
+    let run = Running::until(&workdir, 3, &[]);
     run.signal("STOP");
     for more in [&[][..], &["--resume"]] {
-        let second = desk.trijet(&[&RUN[..], more].concat());
+        let second = workdir.trijet(&[&RUN[..], more].concat());
         second.refused(1, &["out.npy.journal", "another run is writing"]);
     }
     run.signal("INT");
     run.signal("CONT");
     assert_eq!(run.end().code, Some(130));
-    finished(&desk, &["--chunk=64KiB"]);
+    finished(&workdir, &["--chunk=64KiB"]);
 }
 
 #[test]
 fn without_resume_a_stopped_run_starts_over() {
-    let (desk, data) = desk();
-    let run = Running::until(&desk, 3, &[]);
+    let (workdir, data) = workdir();
+    let run = Running::until(&workdir, 3, &[]);
     run.signal("KILL");
     drop(run.end());
-    let report = desk.trijet(&[&RUN[..], &["--json"]].concat()).json();
+    let report = workdir.trijet(&[&RUN[..], &["--json"]].concat()).json();
     assert_eq!(report["rows"].as_u64(), Some(ROWS as u64));
-    assert_eq!(desk.names(), ["in.npy", "out.npy"]);
-    right(&desk, &data);
+    assert_eq!(workdir.names(), ["in.npy", "out.npy"]);
+    right(&workdir, &data);
 }
 
 #[test]
-fn resume_with_nothing_to_resume_is_a_run() {
-    let (desk, data) = desk();
-    desk.trijet(&[&RUN[..], &["--resume"]].concat()).done();
-    right(&desk, &data);
+fn resume_without_a_partial_output_starts_a_run() {
+    let (workdir, data) = workdir();
+    workdir.trijet(&[&RUN[..], &["--resume"]].concat()).done();
+    right(&workdir, &data);
 }

@@ -1,13 +1,12 @@
-//! The command as a user runs it: the real binary, real files, its exit code and its words.
+//! Tests of the command as users run it: the binary, real files, its exit status and its output.
 //!
-//! Every run is on the host device unless a test is about the choice of the device.
+//! All runs use the host device, except in tests of the choice of a device.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
 mod bad_calls;
 mod bad_files;
 mod bad_places;
 mod check;
-mod desk;
 mod devices;
 mod doctor;
 #[path = "../common/files.rs"]
@@ -18,3 +17,4 @@ mod overlap;
 mod printing;
 mod reference;
 mod trace;
+mod workdir;

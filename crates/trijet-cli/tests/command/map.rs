@@ -1,118 +1,119 @@
-//! `trijet map`: every format in and out, equal to a reference, whatever the chunks.
+//! `trijet map`: the output equals a reference, for every format and chunk size.
 
-use crate::desk::{Desk, Images, bytes_of, data_of, noise, numbers_of, pixels_of};
 use crate::reference::{affine, median};
+use crate::workdir::{Images, Workdir, bytes_of, data_of, noise, numbers_of, pixels_of};
 
 #[test]
-fn the_median_of_an_image_and_of_a_stack_is_that_of_sorting() {
-    let desk = Desk::new();
+fn the_median_equals_that_of_a_sorted_window() {
+    let workdir = Workdir::new();
     let (image, stack) = (noise(19 * 23, 1), noise(4 * 11 * 13 * 2, 2));
-    desk.npy("image.npy", "|u1", &[19, 23], &image);
-    desk.npy("stack.npy", "<u2", &[4, 11, 13], &stack);
+    workdir.npy("image.npy", "|u1", &[19, 23], &image);
+    workdir.npy("stack.npy", "<u2", &[4, 11, 13], &stack);
     for radius in [1, 2, 7] {
         let text = radius.to_string();
         let (image_out, stack_out) = (format!("i{radius}.npy"), format!("s{radius}.npy"));
-        desk.map(&["image.npy", "-o", &image_out, "--op", "median", "--radius", &text]).done();
+        workdir.map(&["image.npy", "-o", &image_out, "--op", "median", "--radius", &text]).done();
         let expected = median(&image, [1, 19, 23], radius);
-        assert_eq!(data_of(&desk.read(&image_out), "|u1", "(19, 23)"), expected);
-        desk.map(&["stack.npy", "-o", &stack_out, "--op", "median", "--radius", &text]).done();
+        assert_eq!(data_of(&workdir.read(&image_out), "|u1", "(19, 23)"), expected);
+        workdir.map(&["stack.npy", "-o", &stack_out, "--op", "median", "--radius", &text]).done();
         let expected = bytes_of(&median(&numbers_of(&stack), [4, 11, 13], radius));
-        assert_eq!(data_of(&desk.read(&stack_out), "<u2", "(4, 11, 13)"), expected);
+        assert_eq!(data_of(&workdir.read(&stack_out), "<u2", "(4, 11, 13)"), expected);
     }
-    assert!(desk.names().iter().all(|name| name.ends_with(".npy")), "only outputs are left");
+    assert!(workdir.names().iter().all(|name| name.ends_with(".npy")), "only outputs are left");
 }
 
 #[test]
-fn the_median_has_radius_1_unless_it_is_said() {
-    let desk = Desk::new();
+fn the_default_radius_of_the_median_is_1() {
+    let workdir = Workdir::new();
     let image = noise(9 * 7, 3);
-    desk.npy("in.npy", "|u1", &[9, 7], &image);
-    desk.map(&["in.npy", "-o", "out.npy", "--op", "median"]).done();
-    assert_eq!(data_of(&desk.read("out.npy"), "|u1", "(9, 7)"), median(&image, [1, 9, 7], 1));
+    workdir.npy("in.npy", "|u1", &[9, 7], &image);
+    workdir.map(&["in.npy", "-o", "out.npy", "--op", "median"]).done();
+    assert_eq!(data_of(&workdir.read("out.npy"), "|u1", "(9, 7)"), median(&image, [1, 9, 7], 1));
 }
 
 #[test]
 fn affine_is_rounded_and_saturated() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     let bytes: Vec<u8> = (0..=255).collect();
     let numbers = numbers_of(&noise(600, 4));
-    desk.npy("u8.npy", "|u1", &[256], &bytes);
-    desk.npy("u16.npy", "<u2", &[5, 6, 10], &bytes_of(&numbers));
+    workdir.npy("u8.npy", "|u1", &[256], &bytes);
+    workdir.npy("u16.npy", "<u2", &[5, 6, 10], &bytes_of(&numbers));
     for (n, (scale, offset)) in [(0.5, 0.0), (-1.5, 300.25), (3.0, -20_000.0)].iter().enumerate() {
         let (narrow, wide) = (format!("narrow{n}.npy"), format!("wide{n}.npy"));
         let (scale_text, offset_text) = (format!("--scale={scale}"), format!("--offset={offset}"));
-        desk.map(&["u8.npy", "-o", &narrow, "--op", "affine", &scale_text, &offset_text]).done();
+        workdir.map(&["u8.npy", "-o", &narrow, "--op", "affine", &scale_text, &offset_text]).done();
         let widened: Vec<u16> = bytes.iter().copied().map(u16::from).collect();
-        let got = data_of(&desk.read(&narrow), "|u1", "(256,)");
+        let got = data_of(&workdir.read(&narrow), "|u1", "(256,)");
         let got: Vec<u16> = got.into_iter().map(u16::from).collect();
         assert_eq!(got, affine(&widened, *scale, *offset, 255), "{scale} {offset}");
-        desk.map(&["u16.npy", "-o", &wide, "--op", "affine", &scale_text, &offset_text]).done();
-        let got = numbers_of(&data_of(&desk.read(&wide), "<u2", "(5, 6, 10)"));
+        workdir.map(&["u16.npy", "-o", &wide, "--op", "affine", &scale_text, &offset_text]).done();
+        let got = numbers_of(&data_of(&workdir.read(&wide), "<u2", "(5, 6, 10)"));
         assert_eq!(got, affine(&numbers, *scale, *offset, 65_535), "{scale} {offset}");
     }
 }
 
 #[test]
-fn affine_keeps_floats_floats() {
-    let desk = Desk::new();
+fn affine_does_not_round_floats() {
+    let workdir = Workdir::new();
     let numbers: Vec<f32> = (0..60_u8).map(|n| f32::from(n) * 0.37 - 9.5).collect();
     let bytes = |numbers: &[f32]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-    desk.npy("in.npy", "<f4", &[3, 4, 5], &bytes(&numbers));
-    desk.map(&["in.npy", "-o", "out.npy", "--op", "affine", "--scale", "-1.1", "--offset", "1e-3"])
+    workdir.npy("in.npy", "<f4", &[3, 4, 5], &bytes(&numbers));
+    workdir
+        .map(&["in.npy", "-o", "out.npy", "--op", "affine", "--scale", "-1.1", "--offset", "1e-3"])
         .done();
     let expected: Vec<f32> = numbers.iter().map(|x| -1.1 * x + 1e-3).collect();
-    assert_eq!(data_of(&desk.read("out.npy"), "<f4", "(3, 4, 5)"), bytes(&expected));
+    assert_eq!(data_of(&workdir.read("out.npy"), "<f4", "(3, 4, 5)"), bytes(&expected));
 }
 
 #[test]
 fn a_raw_file_takes_its_shape_from_the_user() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     let data = noise(3 * 8 * 9 * 2, 5);
-    desk.file("in.raw", &data);
+    workdir.file("in.raw", &data);
     let expected = bytes_of(&median(&numbers_of(&data), [3, 8, 9], 2));
     for (shape, out) in [("3x8x9", "a.raw"), ("3,8,9", "b.bin")] {
         let described = ["--shape", shape, "--dtype", "u16", "--op", "median", "--radius", "2"];
-        desk.map(&[&["in.raw", "-o", out], &described[..]].concat()).done();
-        assert_eq!(desk.read(out), expected, "{shape}");
+        workdir.map(&[&["in.raw", "-o", out], &described[..]].concat()).done();
+        assert_eq!(workdir.read(out), expected, "{shape}");
     }
 }
 
 #[test]
 fn a_folder_of_images_gives_a_folder_of_images() {
-    let desk = Desk::new();
+    let workdir = Workdir::new();
     let narrow = noise(5 * 12 * 10, 6);
     let wide = numbers_of(&noise(3 * 6 * 7 * 2, 7));
-    desk.images("narrow", [10, 12], &Images::U8(&narrow));
-    desk.images("wide", [7, 6], &Images::U16(&wide));
-    desk.map(&["narrow", "-o", "narrow-clean", "--op", "median", "--radius", "3"]).done();
-    desk.map(&["wide/", "-o", "wide-clean/", "--op", "median", "--chunk", "1"]).done();
+    workdir.images("narrow", [10, 12], &Images::U8(&narrow));
+    workdir.images("wide", [7, 6], &Images::U16(&wide));
+    workdir.map(&["narrow", "-o", "narrow-clean", "--op", "median", "--radius", "3"]).done();
+    workdir.map(&["wide/", "-o", "wide-clean/", "--op", "median", "--chunk", "1"]).done();
     let expected: Vec<u16> = median(&narrow, [5, 12, 10], 3).into_iter().map(u16::from).collect();
-    assert_eq!(pixels_of(&desk.path("narrow-clean")), expected);
-    assert_eq!(pixels_of(&desk.path("wide-clean")), median(&wide, [3, 6, 7], 1));
-    assert_eq!(desk.names(), ["narrow", "narrow-clean", "wide", "wide-clean"]);
-    assert!(desk.exists("narrow-clean/4.png"), "images keep their names");
+    assert_eq!(pixels_of(&workdir.path("narrow-clean")), expected);
+    assert_eq!(pixels_of(&workdir.path("wide-clean")), median(&wide, [3, 6, 7], 1));
+    assert_eq!(workdir.names(), ["narrow", "narrow-clean", "wide", "wide-clean"]);
+    assert!(workdir.exists("narrow-clean/4.png"), "images keep their names");
 }
 
 #[test]
-fn the_format_may_change_on_the_way() {
-    let desk = Desk::new();
+fn input_and_output_may_have_different_formats() {
+    let workdir = Workdir::new();
     let data = noise(2 * 5 * 6 * 2, 8);
     let expected = median(&numbers_of(&data), [2, 5, 6], 1);
-    desk.npy("in.npy", "<u2", &[2, 5, 6], &data);
-    desk.map(&["in.npy", "-o", "out.raw", "--op", "median"]).done();
-    assert_eq!(desk.read("out.raw"), bytes_of(&expected));
-    desk.map(&["in.npy", "-o", "images", "--op", "median"]).done();
-    assert_eq!(pixels_of(&desk.path("images")), expected);
-    desk.map(&["images", "-o", "back.npy", "--op", "affine"]).done();
-    assert_eq!(data_of(&desk.read("back.npy"), "<u2", "(2, 5, 6)"), bytes_of(&expected));
+    workdir.npy("in.npy", "<u2", &[2, 5, 6], &data);
+    workdir.map(&["in.npy", "-o", "out.raw", "--op", "median"]).done();
+    assert_eq!(workdir.read("out.raw"), bytes_of(&expected));
+    workdir.map(&["in.npy", "-o", "images", "--op", "median"]).done();
+    assert_eq!(pixels_of(&workdir.path("images")), expected);
+    workdir.map(&["images", "-o", "back.npy", "--op", "affine"]).done();
+    assert_eq!(data_of(&workdir.read("back.npy"), "<u2", "(2, 5, 6)"), bytes_of(&expected));
 }
 
 #[test]
-fn neither_chunks_nor_slots_leave_a_mark() {
-    let desk = Desk::new();
+fn the_result_does_not_depend_on_chunks_and_slots() {
+    let workdir = Workdir::new();
     let stack = noise(3 * 17 * 29, 9);
     let expected = median(&stack, [3, 17, 29], 3);
-    desk.npy("in.npy", "|u1", &[3, 17, 29], &stack);
+    workdir.npy("in.npy", "|u1", &[3, 17, 29], &stack);
     for (n, (chunk, depth)) in
         [("1", "1"), ("29", "2"), ("100B", "3"), ("150", "8"), ("1KiB", "64"), ("1GiB", "1")]
             .into_iter()
@@ -120,39 +121,40 @@ fn neither_chunks_nor_slots_leave_a_mark() {
     {
         let out = format!("out{n}.npy");
         let size = ["--radius", "3", "--chunk", chunk, "--depth", depth];
-        desk.map(&[&["in.npy", "-o", &out, "--op", "median"], &size[..]].concat()).done();
-        let got = data_of(&desk.read(&out), "|u1", "(3, 17, 29)");
+        workdir.map(&[&["in.npy", "-o", &out, "--op", "median"], &size[..]].concat()).done();
+        let got = data_of(&workdir.read(&out), "|u1", "(3, 17, 29)");
         assert_eq!(got, expected, "chunks of {chunk}, {depth} slots");
     }
 }
 
 #[test]
-fn an_array_without_elements_gives_one() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "<u2", &[0, 4, 5], &[]);
-    desk.map(&["in.npy", "-o", "median.npy", "--op", "median"]).done();
-    assert_eq!(data_of(&desk.read("median.npy"), "<u2", "(0, 4, 5)"), [0; 0]);
-    desk.npy("flat.npy", "|u1", &[0], &[]);
-    desk.map(&["flat.npy", "-o", "affine.npy", "--op", "affine", "--chunk", "1"]).done();
-    assert_eq!(data_of(&desk.read("affine.npy"), "|u1", "(0,)"), [0; 0]);
+fn an_array_without_elements_gives_an_output_without_elements() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[0, 4, 5], &[]);
+    workdir.map(&["in.npy", "-o", "median.npy", "--op", "median"]).done();
+    assert_eq!(data_of(&workdir.read("median.npy"), "<u2", "(0, 4, 5)"), [0; 0]);
+    workdir.npy("flat.npy", "|u1", &[0], &[]);
+    workdir.map(&["flat.npy", "-o", "affine.npy", "--op", "affine", "--chunk", "1"]).done();
+    assert_eq!(data_of(&workdir.read("affine.npy"), "|u1", "(0,)"), [0; 0]);
 }
 
 #[test]
-fn the_report_names_the_output_the_device_and_the_work() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "|u1", &[8, 8], &noise(64, 10));
-    let said = desk.map(&["in.npy", "-o", "out.npy", "--op", "median", "--radius", "2"]).done();
+fn the_report_names_the_output_the_device_and_the_operation() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[8, 8], &noise(64, 10));
+    let printed =
+        workdir.map(&["in.npy", "-o", "out.npy", "--op", "median", "--radius", "2"]).done();
     for words in ["out.npy", "u8 [8, 8]", "median radius=2", "host device (CPU threads)"] {
-        assert!(said.contains(words), "`{said}` does not say `{words}`");
+        assert!(printed.contains(words), "`{printed}` does not contain `{words}`");
     }
 }
 
 #[test]
 fn the_report_as_json_counts_rows_and_bytes() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "<u2", &[2, 8, 8], &noise(256, 11));
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[2, 8, 8], &noise(256, 11));
     let args = ["in.npy", "-o", "out.npy", "--op", "affine", "--chunk", "32", "--depth", "2"];
-    let report = desk.map(&[&args[..], &["--json"]].concat()).json();
+    let report = workdir.map(&[&args[..], &["--json"]].concat()).json();
     for (field, number) in
         [("chunks", 8), ("chunk_rows", 2), ("slots", 2), ("rows", 16), ("bytes_in", 256)]
     {

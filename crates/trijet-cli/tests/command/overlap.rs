@@ -1,6 +1,6 @@
-//! `trijet overlap`: four schedules, one result; and what a missing wait does to it.
+//! `trijet overlap`: four schedules with one result, and the damage of a missing wait.
 
-use crate::desk::{Desk, Images, Ran, bytes_of, decode, noise, numbers_of};
+use crate::workdir::{Images, Ran, Workdir, bytes_of, decode, noise, numbers_of};
 use serde_json::Value;
 use trijet::base::ledger::Engine;
 use trijet::trace::file::Reader;
@@ -9,30 +9,31 @@ const SMALL: [&str; 6] = ["overlap", "--device", "host", "--radius", "1", "--rep
 const SCHEDULES: [&str; 4] = ["one stream", "slot streams", "role streams", "tuned"];
 
 #[test]
-fn four_schedules_give_one_result_and_a_staircase() {
-    let desk = Desk::new();
-    let said = desk.trijet(&["overlap", "--device", "host", "--size", "2MiB", "--repeats", "1"]);
-    let said = said.done();
-    let row = |name: &str| said.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+fn four_schedules_give_one_result_and_a_drawing() {
+    let workdir = Workdir::new();
+    let printed =
+        workdir.trijet(&["overlap", "--device", "host", "--size", "2MiB", "--repeats", "1"]);
+    let printed = printed.done();
+    let row = |name: &str| printed.lines().find(|line| line.starts_with(name)).map(str::to_owned);
     let hashes: Vec<String> = SCHEDULES
         .iter()
-        .map(|name| row(name).unwrap_or_else(|| panic!("no {name} in {said}")))
+        .map(|name| row(name).unwrap_or_else(|| panic!("no {name} in {printed}")))
         .map(|line| line.split_whitespace().last().unwrap().to_owned())
         .collect();
-    assert_eq!(hashes[0].len(), 16, "{said}");
-    assert!(u64::from_str_radix(&hashes[0], 16).is_ok(), "{said}");
+    assert_eq!(hashes[0].len(), 16, "{printed}");
+    assert!(u64::from_str_radix(&hashes[0], 16).is_ok(), "{printed}");
     assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
-    for lane in ["   upload 0", "  compute .", " download ."] {
-        let stair = row(lane).unwrap_or_else(|| panic!("no `{lane}` in {said}"));
+    for engine in ["   upload 0", "  compute .", " download ."] {
+        let stair = row(engine).unwrap_or_else(|| panic!("no `{engine}` in {printed}"));
         assert!(stair.contains("012") || stair.contains("00011"), "{stair}");
     }
-    assert!(said.contains("times from a model of an H200"), "{said}");
+    assert!(printed.contains("times from a model of an H200"), "{printed}");
 }
 
 #[test]
 fn the_comparison_as_json_has_four_schedules_of_one_result() {
-    let desk = Desk::new();
-    let value = desk.trijet(&[&SMALL[..], &["--size", "2MiB", "--json"]].concat()).json();
+    let workdir = Workdir::new();
+    let value = workdir.trijet(&[&SMALL[..], &["--size", "2MiB", "--json"]].concat()).json();
     let schedules = value["schedules"].as_array().unwrap();
     let names: Vec<_> = schedules.iter().map(|s| s["schedule"].as_str().unwrap()).collect();
     assert_eq!(names, SCHEDULES);
@@ -62,129 +63,133 @@ fn the_comparison_as_json_has_four_schedules_of_one_result() {
 
 #[test]
 fn a_stack_from_a_file_is_compared_too() {
-    let desk = Desk::new();
-    desk.npy("narrow.npy", "|u1", &[3, 40, 50], &noise(6000, 1));
-    desk.npy("wide.npy", "<u2", &[40, 50], &noise(4000, 2));
+    let workdir = Workdir::new();
+    workdir.npy("narrow.npy", "|u1", &[3, 40, 50], &noise(6000, 1));
+    workdir.npy("wide.npy", "<u2", &[40, 50], &noise(4000, 2));
     for (name, job) in [
         ("narrow.npy", "3 images of 50 x 40 (8 bit)"),
         ("wide.npy", "1 images of 50 x 40 (16 bit)"),
     ] {
-        let said = desk.trijet(&[&SMALL[..], &[name]].concat()).done();
-        assert!(said.starts_with(name) && said.contains(job), "{said}");
-        assert!(SCHEDULES.iter().all(|name| said.contains(name)), "{said}");
+        let printed = workdir.trijet(&[&SMALL[..], &[name]].concat()).done();
+        assert!(printed.starts_with(name) && printed.contains(job), "{printed}");
+        assert!(SCHEDULES.iter().all(|name| printed.contains(name)), "{printed}");
     }
-    assert_eq!(desk.names(), ["narrow.npy", "wide.npy"]);
+    assert_eq!(workdir.names(), ["narrow.npy", "wide.npy"]);
 }
 
 #[test]
-fn what_is_no_stack_of_images_is_not_compared() {
-    let desk = Desk::new();
-    desk.npy("list.npy", "|u1", &[12], &[0; 12]);
-    desk.npy("float.npy", "<f4", &[2, 2], &[0; 16]);
-    desk.npy("empty.npy", "|u1", &[0, 4, 4], &[]);
-    desk.npy("image.npy", "|u1", &[4, 4], &[0; 16]);
+fn an_input_that_is_not_a_stack_of_images_is_refused() {
+    let workdir = Workdir::new();
+    workdir.npy("list.npy", "|u1", &[12], &[0; 12]);
+    workdir.npy("float.npy", "<f4", &[2, 2], &[0; 16]);
+    workdir.npy("empty.npy", "|u1", &[0, 4, 4], &[]);
+    workdir.npy("image.npy", "|u1", &[4, 4], &[0; 16]);
     for (name, words) in [
-        ("list.npy", "u8 [12] is no stack of images"),
+        ("list.npy", "u8 [12] is not an image"),
         ("float.npy", "u8 or u16"),
         ("empty.npy", "no pixels"),
         ("missing.npy", "no such file"),
     ] {
-        desk.trijet(&[&SMALL[..], &[name]].concat()).refused(1, &[name, words]);
+        workdir.trijet(&[&SMALL[..], &[name]].concat()).refused(1, &[name, words]);
     }
     for radius in ["0", "8"] {
         let args = ["overlap", "--device", "host", "image.npy", "--radius", radius];
-        desk.trijet(&args).refused(1, &[&format!("radius {radius}"), "1 to 7"]);
+        workdir.trijet(&args).refused(1, &[&format!("radius {radius}"), "1 to 7"]);
     }
     let both = [&SMALL[..], &["image.npy", "--size", "2MiB"]].concat();
-    desk.trijet(&both).refused(2, &["--size", "cannot be used"]);
+    workdir.trijet(&both).refused(2, &["--size", "cannot be used"]);
 }
 
-/// Each of the first waits is left out once. Some of them hold by luck; not all of them do.
+/// Each of the first waits is left out once. In some of these runs the order is right by chance,
+/// but not in all of them.
 #[test]
-fn a_wait_left_out_damages_the_picture_or_the_order_held() {
-    let desk = Desk::new();
+fn leaving_out_a_wait_damages_the_result_or_the_order_was_right_by_chance() {
+    let workdir = Workdir::new();
     let mut damaged = 0;
     for number in 1..=6 {
         let (number, picture) = (number.to_string(), format!("{number}.png"));
         let more = ["--size", "2MiB", "--drop-wait", &number, "--picture", &picture];
-        let said = desk.trijet(&[&SMALL[..], &more].concat()).done();
-        assert!(said.contains(&format!("wait {number} of ")), "{said}");
-        assert!(said.contains("does not wait for"), "{said}");
-        if desk.exists(&picture) {
-            assert!(said.contains("pixels are wrong") && said.contains(&picture), "{said}");
-            assert_eq!(decode(&desk.path(&picture)).len(), 512 * 512);
-            assert!(said.contains("error[RACE/") && said.contains("  fix: "), "{said}");
+        let printed = workdir.trijet(&[&SMALL[..], &more].concat()).done();
+        assert!(printed.contains(&format!("wait {number} of ")), "{printed}");
+        assert!(printed.contains("does not wait for"), "{printed}");
+        if workdir.exists(&picture) {
+            assert!(
+                printed.contains("pixels are wrong") && printed.contains(&picture),
+                "{printed}"
+            );
+            assert_eq!(decode(&workdir.path(&picture)).len(), 512 * 512);
+            assert!(printed.contains("error[RACE/") && printed.contains("  fix: "), "{printed}");
             damaged += 1;
         } else {
-            assert!(said.contains("the order held"), "{said}");
+            assert!(printed.contains("the order was right by chance"), "{printed}");
         }
     }
     assert!(damaged > 0, "no wait was needed");
 }
 
 #[test]
-fn damage_as_json_counts_the_wrong_pixels() {
-    let desk = Desk::new();
+fn damage_as_json_has_the_number_of_wrong_pixels() {
+    let workdir = Workdir::new();
     let stack = numbers_of(&noise(64 * 64 * 2 * 8, 3));
-    desk.npy("in.npy", "<u2", &[8, 64, 64], &bytes_of(&stack));
+    workdir.npy("in.npy", "<u2", &[8, 64, 64], &bytes_of(&stack));
     let more = ["in.npy", "--drop-wait", "1", "--chunk", "8KiB", "--json"];
-    let value = desk.trijet(&[&SMALL[..], &more].concat()).json();
+    let value = workdir.trijet(&[&SMALL[..], &more].concat()).json();
     assert_eq!(value["wait"].as_u64(), Some(1));
     assert!(value["waits"].as_u64().unwrap() > 1);
     let wrong = value["pixels_wrong"].as_u64().unwrap();
     assert!(wrong > 0, "a median that does not wait for its upload: {value:#}");
     assert_eq!(value["picture"].as_str(), Some("damaged.png"));
     assert!(value["findings"][0]["class"].as_str().unwrap().starts_with("RACE/"), "{value:#}");
-    assert_eq!(decode(&desk.path("damaged.png")).len(), 64 * 512, "as wide as the stack");
+    assert_eq!(decode(&workdir.path("damaged.png")).len(), 64 * 512, "as wide as the stack");
 }
 
 #[test]
-fn a_wait_that_does_not_exist_is_an_error_with_their_number() {
-    let desk = Desk::new();
-    desk.npy("in.npy", "|u1", &[4, 16, 16], &noise(1024, 4));
+fn a_wait_that_does_not_exist_is_an_error_with_the_number_of_waits() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[4, 16, 16], &noise(1024, 4));
     let far = [&SMALL[..], &["in.npy", "--drop-wait", "100000"]].concat();
-    desk.trijet(&far).refused(1, &["waits", "number 100000"]);
-    desk.trijet(&[&SMALL[..], &["--drop-wait", "0"]].concat()).refused(2, &["--drop-wait"]);
-    assert_eq!(desk.names(), ["in.npy"]);
+    workdir.trijet(&far).refused(1, &["no wait 100000", "waits"]);
+    workdir.trijet(&[&SMALL[..], &["--drop-wait", "0"]].concat()).refused(2, &["--drop-wait"]);
+    assert_eq!(workdir.names(), ["in.npy"]);
 }
 
-/// The picture was once written over whatever its name said.
+/// The picture once overwrote any file.
 #[test]
-fn the_picture_of_the_damage_spares_the_input() {
-    let desk = Desk::new();
+fn the_picture_of_the_damage_does_not_change_the_input() {
+    let workdir = Workdir::new();
     let stack = noise(64 * 64 * 8, 5);
-    desk.npy("in.npy", "|u1", &[8, 64, 64], &stack);
-    desk.images("in", [64, 64], &Images::U8(&stack));
-    std::os::unix::fs::symlink("in.npy", desk.path("soft.png")).unwrap();
-    let before = (desk.read("in.npy"), desk.read("in/0.png"));
+    workdir.npy("in.npy", "|u1", &[8, 64, 64], &stack);
+    workdir.images("in", [64, 64], &Images::U8(&stack));
+    std::os::unix::fs::symlink("in.npy", workdir.path("soft.png")).unwrap();
+    let before = (workdir.read("in.npy"), workdir.read("in/0.png"));
     for (input, picture) in
         [("in.npy", "in.npy"), ("in.npy", "soft.png"), ("in", "in/0.png"), ("in", "in/new.png")]
     {
         let more = [input, "--drop-wait", "1", "--chunk", "4KiB", "--picture", picture];
-        desk.trijet(&[&SMALL[..], &more].concat()).refused(1, &[picture, "the input", input]);
+        workdir.trijet(&[&SMALL[..], &more].concat()).refused(1, &[picture, "the input", input]);
     }
     let inside = ["overlap", ".", "--device", "host", "--drop-wait", "1"];
-    let ran = desk.command(&inside).current_dir(desk.path("in")).output().unwrap();
+    let ran = workdir.command(&inside).current_dir(workdir.path("in")).output().unwrap();
     Ran::from(ran).refused(1, &["damaged.png", "the input"]);
-    assert!(!desk.exists("in/damaged.png"));
-    assert!(before == (desk.read("in.npy"), desk.read("in/0.png")), "an input was damaged");
-    assert!(!desk.exists("in/new.png"));
+    assert!(!workdir.exists("in/damaged.png"));
+    assert!(before == (workdir.read("in.npy"), workdir.read("in/0.png")), "an input was damaged");
+    assert!(!workdir.exists("in/new.png"));
 }
 
-/// The text between two marks.
+/// The text between `from` and `to`.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no `{from}`"));
     rest.split_once(to).unwrap_or_else(|| panic!("no `{to}`")).0
 }
 
 #[test]
-fn a_page_says_what_the_terminal_says() {
-    let desk = Desk::new();
+fn a_page_has_the_figures_of_the_terminal() {
+    let workdir = Workdir::new();
     let args = [&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat();
-    let said = desk.trijet(&args).done();
-    let page = String::from_utf8(desk.read("out.html")).unwrap();
+    let printed = workdir.trijet(&args).done();
+    let page = String::from_utf8(workdir.read("out.html")).unwrap();
     let verdict = between(&page, "<p id=\"verdict\">", "</p>");
-    assert!(said.lines().any(|line| line == verdict), "`{verdict}` is not in {said}");
+    assert!(printed.lines().any(|line| line == verdict), "`{verdict}` is not in {printed}");
     assert!(
         verdict.contains(" modelled, bound ") && verdict.contains("; 0 hazards, "),
         "{verdict}"
@@ -195,20 +200,20 @@ fn a_page_says_what_the_terminal_says() {
         figures.split("<li>").skip(1).map(|li| li.trim_end_matches("</li>")).collect();
     assert!(figures.len() >= 3, "{figures:?}");
     for figure in figures {
-        assert!(said.lines().any(|line| line == figure), "`{figure}` is not in {said}");
+        assert!(printed.lines().any(|line| line == figure), "`{figure}` is not in {printed}");
     }
-    assert!(said.ends_with("its timeline: out.html\n"), "{said}");
-    assert_eq!(desk.names(), ["out.html"]);
+    assert!(printed.ends_with("timeline: out.html\n"), "{printed}");
+    assert_eq!(workdir.names(), ["out.html"]);
 }
 
 #[test]
-fn equal_runs_on_the_host_device_leave_equal_timelines() {
+fn equal_runs_on_the_host_device_write_equal_timelines() {
     for name in ["out.html", "out.pftrace", "out.json"] {
         let run = || {
-            let desk = Desk::new();
-            desk.trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", name]].concat()).done();
-            assert_eq!(desk.names(), [name]);
-            desk.read(name)
+            let workdir = Workdir::new();
+            workdir.trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", name]].concat()).done();
+            assert_eq!(workdir.names(), [name]);
+            workdir.read(name)
         };
         let first = run();
         assert!(first.len() > 1000, "{name} has {} bytes", first.len());
@@ -217,15 +222,15 @@ fn equal_runs_on_the_host_device_leave_equal_timelines() {
 }
 
 #[test]
-fn a_timeline_in_json_is_read_by_a_json_reader() {
-    let desk = Desk::new();
+fn a_timeline_in_json_is_valid_json() {
+    let workdir = Workdir::new();
     let args = [&SMALL[..], &["--size", "2MiB", "--json", "--trace", "OUT.JSON"]].concat();
-    let value = desk.trijet(&args).json();
+    let value = workdir.trijet(&args).json();
     let verdict = value["verdict"].as_str().unwrap();
     let summary = &value["schedules"][3]["summary"];
     assert_eq!(summary["verdict"], verdict);
     assert!(verdict.contains(" modelled, bound "), "{verdict}");
-    let trace: Value = serde_json::from_slice(&desk.read("OUT.JSON")).unwrap();
+    let trace: Value = serde_json::from_slice(&workdir.read("OUT.JSON")).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     for category in ["kernel", "gpu_memcpy", "cuda_runtime", "ac2g"] {
         assert!(events.iter().any(|event| event["cat"] == category), "no {category}");
@@ -234,49 +239,50 @@ fn a_timeline_in_json_is_read_by_a_json_reader() {
 
 #[test]
 fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
-    let desk = Desk::new();
-    desk.file("taken.html", b"mine");
+    let workdir = Workdir::new();
+    workdir.file("taken.html", b"mine");
     for (name, words) in [
         ("out.txt", ".html, .pftrace, .json or .ledger"),
         ("out", ".html, .pftrace, .json or .ledger"),
-        ("taken.html", "exists already"),
-        ("nowhere/out.html", "folder is missing"),
+        ("taken.html", "already exists"),
+        ("nowhere/out.html", "folder does not exist"),
     ] {
-        desk.trijet(&[&SMALL[..], &["--trace", name]].concat()).refused(1, &[name, words]);
+        workdir.trijet(&[&SMALL[..], &["--trace", name]].concat()).refused(1, &[name, words]);
     }
     let both = [&SMALL[..], &["--trace", "out.html", "--drop-wait", "1"]].concat();
-    desk.trijet(&both).refused(2, &["--trace", "cannot be used"]);
+    workdir.trijet(&both).refused(2, &["--trace", "cannot be used"]);
     assert_eq!(
-        (desk.names(), desk.read("taken.html")),
+        (workdir.names(), workdir.read("taken.html")),
         (vec!["taken.html".into()], b"mine".into())
     );
 }
 
 #[test]
-fn a_timeline_never_lies_half_written_under_its_name() {
-    let desk = Desk::new();
-    // What is in the way is met only after the run, when the timeline is written.
-    desk.file("out.html.partial", b"mine");
-    desk.trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat())
+fn a_partial_file_of_another_run_is_not_overwritten() {
+    let workdir = Workdir::new();
+    // The file is in the way only after the run, when the timeline is written.
+    workdir.file("out.html.partial", b"mine");
+    workdir
+        .trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat())
         .refused(1, &["out.html.partial"]);
-    assert_eq!(desk.names(), ["out.html.partial"]);
-    assert_eq!(desk.read("out.html.partial"), b"mine");
+    assert_eq!(workdir.names(), ["out.html.partial"]);
+    assert_eq!(workdir.read("out.html.partial"), b"mine");
 }
 
-/// A median of radius 7 keeps the kernels' engine busy, so that the kernels of the two streams queue
-/// for it: their pairs of events hold the queue, the engine's own times do not.
+/// With a radius of 7 the kernels of two streams queue for their engine. Pairs of events include
+/// the time in the queue; the times of the engine do not.
 #[test]
-fn the_source_of_times_is_a_choice() {
-    let desk = Desk::new();
+fn the_source_of_times_can_be_chosen() {
+    let workdir = Workdir::new();
     let job = ["overlap", "--device", "host", "--radius", "7", "--repeats=1", "--size", "2MiB"];
     let kernels = |times: &str| -> f64 {
         let name = format!("{times}.ledger");
         let value =
-            desk.trijet(&[&job[..], &["--json", "--trace", &name, "--times", times]].concat());
+            workdir.trijet(&[&job[..], &["--json", "--trace", &name, "--times", times]].concat());
         let value = value.json();
         assert!(value["schedules"][3]["clock"].as_str().unwrap().contains("model"), "{value:#}");
         assert_eq!(value["schedules"][3]["clock_warnings"].as_array().unwrap().len(), 0);
-        let ledger = desk.read(&name);
+        let ledger = workdir.read(&name);
         let ops = Reader::new(&ledger[..]).unwrap().map(Result::unwrap);
         let kernels = ops.filter(|op| op.engine == Engine::Compute).filter_map(|op| op.times);
         kernels.map(|times| times.end.0 - times.begin.0).sum::<u64>() as f64
@@ -284,5 +290,5 @@ fn the_source_of_times_is_a_choice() {
     let (events, engines, auto) = (kernels("events"), kernels("engines"), kernels("auto"));
     assert!(engines > 0.0 && events > 1.05 * engines, "{events} {engines}");
     assert!((auto - engines).abs() < 1e-6 * engines, "{auto} {engines}");
-    desk.trijet(&[&job[..], &["--times", "clock"]].concat()).refused(2, &["--times", "clock"]);
+    workdir.trijet(&[&job[..], &["--times", "clock"]].concat()).refused(2, &["--times", "clock"]);
 }

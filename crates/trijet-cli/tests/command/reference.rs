@@ -1,6 +1,7 @@
-//! What the operators must give, computed in another way than the product does.
+//! References for the operations, computed in another way than the library computes them.
 
-/// The median by sorting the window of every pixel; at an edge the nearest pixel stands in.
+/// The median filter, by sorting the window of every pixel. Pixels outside of the image have the
+/// value of the nearest pixel inside.
 pub(crate) fn median<T: Copy + Ord>(
     stack: &[T],
     [count, height, width]: [usize; 3],
@@ -30,7 +31,7 @@ pub(crate) fn median<T: Copy + Ord>(
 /// scale * x + offset in single precision, to the nearest number from 0 to `most`, ties to even.
 pub(crate) fn affine(numbers: &[u16], scale: f32, offset: f32, most: u16) -> Vec<u16> {
     let nearest = |number: f32| {
-        // No candidate is skipped: the first one that is nearest and, in a tie, even.
+        // A binary search for the two neighbours; in a tie, the even one is nearest.
         let distance = |to: u16| (f64::from(number) - f64::from(to)).abs();
         let (mut low, mut high) = (0, most);
         while high - low > 1 {

@@ -1,6 +1,6 @@
-//! `trijet trace`: the program's own exit code, and words where nothing can be recorded.
+//! `trijet trace`: the exit status of the traced program, and the reasons why nothing is traced.
 
-use crate::desk::{Desk, Ran};
+use crate::workdir::{Ran, Workdir};
 use std::fs;
 use std::path::PathBuf;
 
@@ -11,85 +11,87 @@ fn library(name: &str) -> PathBuf {
     file
 }
 
-/// `trijet trace` with the library that records, on a machine without a driver.
-fn trace(desk: &Desk, options: &[&str], program: &[&str]) -> Ran {
+/// Runs `trijet trace` with the tracing library, without a driver.
+fn trace(workdir: &Workdir, options: &[&str], program: &[&str]) -> Ran {
     let call = [&["trace"], options, &["--"], program].concat();
-    let mut command = desk.command(&call);
+    let mut command = workdir.command(&call);
     command.env("TRIJET_INJECT", library("libtrijet_inject.so"));
     Ran::from(command.output().unwrap())
 }
 
 #[test]
-fn the_exit_code_and_the_output_are_the_programs() {
-    let desk = Desk::new();
+fn exit_status_and_output_are_those_of_the_program() {
+    let workdir = Workdir::new();
     for code in [0, 1, 7, 255] {
-        let ran = trace(&desk, &[], &["sh", "-c", &format!("echo out; echo err >&2; exit {code}")]);
+        let ran =
+            trace(&workdir, &[], &["sh", "-c", &format!("echo out; echo err >&2; exit {code}")]);
         assert_eq!((ran.code, ran.out.as_str()), (Some(code), "out\n"), "{ran:?}");
         assert!(ran.err.starts_with("err\n"), "{ran:?}");
     }
-    let killed = trace(&desk, &[], &["sh", "-c", "kill -TERM $$"]);
+    let killed = trace(&workdir, &[], &["sh", "-c", "kill -TERM $$"]);
     assert_eq!(killed.code, Some(128 + 15), "{killed:?}");
 }
 
 #[test]
-fn without_a_driver_nothing_is_recorded_and_the_reason_is_said() {
-    let desk = Desk::new();
-    let ran = trace(&desk, &[], &["true"]);
+fn without_a_driver_nothing_is_traced_and_the_reason_is_printed() {
+    let workdir = Workdir::new();
+    let ran = trace(&workdir, &[], &["true"]);
     assert_eq!(ran.code, Some(0));
-    assert!(ran.err.contains("nothing was recorded: there is no CUDA driver"), "{}", ran.err);
+    assert!(ran.err.contains("nothing was traced: there is no CUDA driver"), "{}", ran.err);
     assert!(ran.err.contains("libcuda.so.1"), "{}", ran.err);
-    let json = trace(&desk, &["--json"], &["true"]).json();
+    let json = trace(&workdir, &["--json"], &["true"]).json();
     assert!(json["missing"].as_str().unwrap().contains("no CUDA driver"), "{json}");
     assert_eq!(json["processes"].as_array().map(Vec::len), Some(0));
 }
 
 #[test]
 fn a_missing_library_is_named_and_the_program_runs() {
-    let desk = Desk::new();
-    let mut command = desk.command(&["trace", "--", "sh", "-c", "exit 4"]);
+    let workdir = Workdir::new();
+    let mut command = workdir.command(&["trace", "--", "sh", "-c", "exit 4"]);
     let ran = Ran::from(command.env("TRIJET_INJECT", "/nonexistent/i.so").output().unwrap());
     assert_eq!(ran.code, Some(4), "{ran:?}");
-    for words in ["nothing will be recorded", "/nonexistent/i.so", "TRIJET_INJECT"] {
+    for words in ["nothing will be traced", "/nonexistent/i.so", "TRIJET_INJECT"] {
         assert!(ran.err.contains(words), "{}", ran.err);
     }
 }
 
 #[test]
 fn a_program_that_cannot_be_started_is_an_error_as_in_a_shell() {
-    let desk = Desk::new();
-    trace(&desk, &[], &["no-such-program"]).refused(127, &["no-such-program"]);
-    desk.file("plain", b"no program");
-    trace(&desk, &[], &["./plain"]).refused(126, &["./plain"]);
+    let workdir = Workdir::new();
+    trace(&workdir, &[], &["no-such-program"]).refused(127, &["no-such-program"]);
+    workdir.file("plain", b"no program");
+    trace(&workdir, &[], &["./plain"]).refused(126, &["./plain"]);
 }
 
 #[test]
 fn a_second_tool_is_refused_before_the_program_runs() {
-    let desk = Desk::new();
-    let mut command = desk.command(&["trace", "--", "touch", "ran"]);
+    let workdir = Workdir::new();
+    let mut command = workdir.command(&["trace", "--", "touch", "ran"]);
     let ran = Ran::from(command.env("CUDA_INJECTION64_PATH", "other.so").output().unwrap());
     ran.refused(1, &["CUDA_INJECTION64_PATH", "another tool"]);
-    assert!(!desk.exists("ran"));
+    assert!(!workdir.exists("ran"));
 }
 
 #[test]
-fn a_program_or_a_recording_is_needed_and_one_only() {
-    let desk = Desk::new();
-    desk.trijet(&["trace"]).refused(2, &["COMMAND"]);
-    desk.trijet(&["trace", "--read", "a", "--", "true"]).refused(2, &["--read"]);
-    desk.trijet(&["trace", "--read", "a", "-o", "b"]).refused(2, &["--read", "--output"]);
+fn exactly_one_of_a_program_and_a_trace_file_is_needed() {
+    let workdir = Workdir::new();
+    workdir.trijet(&["trace"]).refused(2, &["COMMAND"]);
+    workdir.trijet(&["trace", "--read", "a", "--", "true"]).refused(2, &["--read"]);
+    workdir.trijet(&["trace", "--read", "a", "-o", "b"]).refused(2, &["--read", "--output"]);
 }
 
-/// The empty driver loads the recorder as a real one does, and stands in for CUPTI as a library
-/// that opens and lacks everything.
+/// The empty driver loads the tracing library as a real one does. CUPTI is a missing file, or a
+/// library without the symbols of CUPTI.
 #[test]
-fn a_program_whose_cupti_is_no_cupti_is_recorded_with_the_reason() {
-    let desk = Desk::new();
+fn without_cupti_the_trace_has_the_reason() {
+    let workdir = Workdir::new();
     let empty = library("libempty_cuda.so");
     let program = env!("CARGO_BIN_EXE_trijet");
     for (cupti, words) in
         [("/nonexistent/libcupti.so", "/nonexistent/libcupti.so"), ("libm.so.6", "no `cupti")]
     {
-        let mut command = desk.command(&["trace", "-o", "kept.trijet", "--", program, "devices"]);
+        let mut command =
+            workdir.command(&["trace", "-o", "kept.trijet", "--", program, "devices"]);
         command
             .env("TRIJET_INJECT", library("libtrijet_inject.so"))
             .env("TRIJET_LIBCUDA", &empty)
@@ -97,22 +99,22 @@ fn a_program_whose_cupti_is_no_cupti_is_recorded_with_the_reason() {
         let ran = Ran::from(command.output().unwrap());
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(ran.out.contains("empty driver"), "the program ran: {}", ran.out);
-        assert!(ran.err.contains("nothing was recorded") && ran.err.contains(words), "{}", ran.err);
-        let kept = desk.trijet(&["trace", "--read", "kept.trijet"]).done();
-        assert!(kept.contains("not recorded") && kept.contains(words), "{kept}");
+        assert!(ran.err.contains("nothing was traced") && ran.err.contains(words), "{}", ran.err);
+        let kept = workdir.trijet(&["trace", "--read", "kept.trijet"]).done();
+        assert!(kept.contains("not traced") && kept.contains(words), "{kept}");
     }
 }
 
 #[test]
-fn a_recording_that_is_damaged_is_refused_with_its_place() {
-    let desk = Desk::new();
+fn a_damaged_trace_is_refused_with_the_position_of_the_damage() {
+    let workdir = Workdir::new();
     let read = ["trace", "--read", "kept.trijet"];
-    desk.trijet(&read).refused(1, &["kept.trijet", "No such file"]);
-    desk.file("kept.trijet", b"\x93NUMPY, which is something else");
-    desk.trijet(&read).refused(1, &["kept.trijet", "byte 0", "no recording"]);
+    workdir.trijet(&read).refused(1, &["kept.trijet", "No such file"]);
+    workdir.file("kept.trijet", b"\x93NUMPY, which is something else");
+    workdir.trijet(&read).refused(1, &["kept.trijet", "byte 0", "no recording"]);
     let mut file = Vec::new();
     trijet::trace::raw::header(&mut file, 1, 130_001, trijet::Nanos(5));
     file.extend([5, 0, 255, 255, 1]);
-    fs::write(desk.path("kept.trijet"), &file).unwrap();
-    desk.trijet(&read).refused(1, &["kept.trijet", "byte 36", "cut inside"]);
+    fs::write(workdir.path("kept.trijet"), &file).unwrap();
+    workdir.trijet(&read).refused(1, &["kept.trijet", "byte 36", "cut inside"]);
 }

@@ -1,4 +1,4 @@
-//! Small files, made by hand.
+//! Writers of small test files.
 
 use png::{BitDepth, ColorType};
 use std::fs;

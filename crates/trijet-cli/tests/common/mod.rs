@@ -1,4 +1,4 @@
-//! What the tests of formats and outputs need.
+//! Helpers of the tests of formats and outputs.
 
 mod files;
 
@@ -6,7 +6,8 @@ pub(crate) use files::{GRAY8, GRAY16, dictionary, npy, png};
 
 use trijet::{Error, ErrorKind};
 
-/// The error is of `kind`, names the file and says all of `words`.
+/// Asserts that the result is an error of `kind` whose message contains the file's name and all of
+/// `words`.
 #[track_caller]
 pub(crate) fn demand<T>(
     result: Result<T, Error>,
@@ -14,12 +15,12 @@ pub(crate) fn demand<T>(
     name: &str,
     words: &[&str],
 ) -> Error {
-    let Err(error) = result else { panic!("{name} was taken") };
+    let Err(error) = result else { panic!("{name} was accepted") };
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     assert!(text.contains(name), "`{text}` does not name {name}");
     for word in words {
-        assert!(text.contains(word), "`{text}` does not say `{word}`");
+        assert!(text.contains(word), "`{text}` does not contain `{word}`");
     }
     error
 }

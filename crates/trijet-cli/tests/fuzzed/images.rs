@@ -1,20 +1,22 @@
-//! A folder of PNG images of any bytes: the body of the fuzz target `images`.
+//! The body of the fuzz target `images`: a folder of PNG images of any bytes.
 
-use crate::desk;
+use crate::workdir;
 use std::fs;
 use trijet::pipeline::Source;
 use trijet_cli::format;
 
-/// Larger stacks are opened only: a small file may promise many pixels.
+/// The largest stack that is read. Larger ones are only opened, since a small file may claim many
+/// pixels.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-/// The first two bytes are the length of the first image; what follows it is the second.
+/// Reads a stack of two images. The first two bytes are the length of the first one; the second one
+/// follows it.
 ///
 /// # Panics
-/// When a stack read whole is another one than the stack read image by image, and when an error
-/// does not name its folder.
+/// When a stack that is read at once differs from the stack read image by image, and when an error
+/// does not name the folder.
 pub(crate) fn check(bytes: &[u8]) {
-    let folder = desk::path("stack");
+    let folder = workdir::path("stack");
     fs::create_dir_all(&folder).expect("a folder in a folder of ours");
     let ([low, high], images) = match bytes {
         [low, high, images @ ..] => ([*low, *high], images),
@@ -22,14 +24,14 @@ pub(crate) fn check(bytes: &[u8]) {
     };
     let length = usize::from(u16::from_le_bytes([low, high])).min(images.len());
     let (first, second) = images.split_at(length);
-    desk::file("stack/a.png", first);
-    let second_path = desk::file("stack/b.png", second);
+    workdir::file("stack/a.png", first);
+    let second_path = workdir::file("stack/b.png", second);
     if second.is_empty() {
         fs::remove_file(&second_path).expect("it was just written");
     }
     let input = match format::open(&folder, None) {
         Ok(input) => input,
-        Err(error) => return desk::refused(&error, &folder),
+        Err(error) => return workdir::refused(&error, &folder),
     };
     let layout = input.layout();
     let all = input.array().bytes();
@@ -47,6 +49,6 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(read.is_ok(), outcomes.iter().all(Result::is_ok));
     match read {
         Ok(()) => assert_eq!(whole, parts),
-        Err(error) => desk::refused(&error, &folder),
+        Err(error) => workdir::refused(&error, &folder),
     }
 }

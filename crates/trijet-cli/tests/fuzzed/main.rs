@@ -1,12 +1,12 @@
-//! What reads bytes of strangers, over the seeds of the fuzz targets and mutations of them. The
-//! modules are the bodies of the targets in `fuzz/`; `cargo xtask fuzz` runs those.
+//! The fuzz targets of this crate, over their seeds and mutations of them. The modules are the
+//! bodies of the targets in `fuzz/`, which `cargo xtask fuzz` runs under libFuzzer.
 
-mod desk;
 mod images;
 mod journal;
 mod npy;
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
+mod workdir;
 
 use replay::replay;
 

@@ -1,20 +1,23 @@
-//! An `.npy` file of any bytes: the body of the fuzz target `npy`.
+//! The body of the fuzz target `npy`: an `.npy` file of any bytes.
 
-use crate::desk;
+use crate::workdir;
 use trijet::pipeline::Source;
 use trijet_cli::format;
 
+/// Reads an `.npy` file of these bytes.
+///
 /// # Panics
-/// When a file is taken whose data are not its last bytes, or refused without naming it.
+/// When the data are not the last bytes of the file, or an error does not name the file.
 pub(crate) fn check(bytes: &[u8]) {
-    let path = desk::file("in.npy", bytes);
+    let path = workdir::file("in.npy", bytes);
     let input = match format::open(&path, None) {
         Ok(input) => input,
-        Err(error) => return desk::refused(&error, &path),
+        Err(error) => return workdir::refused(&error, &path),
     };
     let layout = input.layout();
     assert_eq!(layout.rows * layout.row_bytes, input.array().bytes());
-    let mut data = vec![0; usize::try_from(input.array().bytes()).expect("less than the file")];
+    let mut data =
+        vec![0; usize::try_from(input.array().bytes()).expect("at most the size of the file")];
     input.read(0..layout.rows, &mut data).expect("the size was compared at open");
     assert!(bytes.ends_with(&data), "{:?}", input.array());
 }

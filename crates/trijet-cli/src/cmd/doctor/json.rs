@@ -1,5 +1,5 @@
-//! The findings as JSON. A measured value is `{median, min, max, samples}` under a name that ends
-//! with its unit.
+//! The findings as JSON. The name of a measured value ends with its unit; the value is
+//! `{median, min, max, samples}`.
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value, json};
@@ -8,6 +8,7 @@ use trijet_bench::doctor::findings::{Blocked, CallCost, Findings, Path, Rate};
 use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
 
+/// A measured value.
 fn figure(samples: &Samples) -> Value {
     json!({
         "median": samples.quantile(0.5),

@@ -1,6 +1,6 @@
-//! `trijet doctor`: this machine measured and explained.
+//! `trijet doctor`: measures this machine and gives advice.
 //!
-//! Measuring and judging are in `trijet_bench::doctor`; here is how it is told.
+//! `trijet_bench::doctor` measures and draws the conclusions; this module prints them.
 #![forbid(unsafe_code)]
 
 mod json;

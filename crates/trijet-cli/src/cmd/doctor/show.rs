@@ -1,4 +1,4 @@
-//! The findings as text of at most 100 columns, with the advice at the end.
+//! The findings as text of at most 100 columns. The advice comes last.
 #![forbid(unsafe_code)]
 
 use std::fmt::{Display, Write};
@@ -10,7 +10,7 @@ use trijet_bench::doctor::verdict::StreamVerdict;
 use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
 
-/// The columns of a line.
+/// The most columns of a line.
 const WIDTH: usize = 100;
 
 /// A text that grows by lines.
@@ -22,7 +22,7 @@ impl Page {
         writeln!(self.0, "{line}").expect("a string takes every line");
     }
 
-    /// Words, broken at `WIDTH`; further lines are indented.
+    /// Appends words in lines of at most `WIDTH` columns; the lines after the first are indented.
     fn wrapped(&mut self, first: &str, words: &str) {
         let mut line = first.to_owned();
         for word in words.split_whitespace() {
@@ -44,7 +44,7 @@ impl Page {
     }
 }
 
-/// What the numbers are of, in words.
+/// What was measured.
 pub(super) fn measured_on(f: &Findings) -> &'static str {
     match f.device.clock {
         Clock::Device => "a GPU",
@@ -72,7 +72,7 @@ pub(super) fn report(f: &Findings) -> String {
             }
         }
     }
-    page.title("What follows, from these numbers (measured here, guaranteed by nobody)");
+    page.title("Advice from these numbers (measured on this machine, not guaranteed)");
     for advice in advice::derive(f) {
         page.wrapped("  -", &advice.text);
     }
@@ -116,7 +116,7 @@ fn header(f: &Findings, page: &mut Page) {
     }
 }
 
-/// Three significant digits.
+/// A number with three significant digits.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 99.95 => 0,
@@ -126,7 +126,7 @@ fn short(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Microseconds, or milliseconds from 1000 of them.
+/// A time in microseconds, or in milliseconds from 1000 us on.
 fn micros(us: f64) -> String {
     if us >= 999.5 { format!("{} ms", short(us / 1e3)) } else { format!("{} us", short(us)) }
 }
@@ -139,7 +139,7 @@ fn median(samples: &Samples) -> f64 {
     samples.quantile(0.5)
 }
 
-/// Largest less smallest, as a share of the median.
+/// The range of the samples, relative to their median.
 fn spread(samples: &Samples) -> f64 {
     (samples.quantile(1.0) - samples.quantile(0.0)) / median(samples)
 }
@@ -152,7 +152,7 @@ fn copies(f: &Findings, page: &mut Page) {
     if paths.is_empty() {
         return;
     }
-    page.title("Copies by size, GB/s (median; copies back to back, bytes verified)");
+    page.title("Copies by size, GB/s (medians of copies back to back; the bytes were verified)");
     let heads: String = paths.iter().map(|p| format!("{:>15}", p.name())).collect();
     page.line(format_args!("  {:<9}{heads}", "size"));
     let mut sizes: Vec<Bytes> =
@@ -170,14 +170,17 @@ fn copies(f: &Findings, page: &mut Page) {
     }
     if let Some(rate) = f.rates.iter().find(|r| r.path == Path::OnDevice) {
         let speed = median(&rate.gb_per_s);
-        page.line(format_args!("  within the device: {} GB/s, read and written", short(speed)));
+        page.line(format_args!(
+            "  within the device: {} GB/s, reads and writes together",
+            short(speed)
+        ));
     }
     let busy = |path| {
         let large = f.rates.iter().filter(|r| r.path == path).max_by_key(|r| r.bytes);
         large.map_or("-".to_owned(), |r| format!("{:.0} %", median(&r.host_busy) * 100.0))
     };
     page.line(format_args!(
-        "  host inside the calls, largest size: pinned H2D {}, pageable H2D {}, pageable D2H {}",
+        "  host time in the calls, largest size: pinned H2D {}, pageable H2D {}, pageable D2H {}",
         busy(Path::Upload),
         busy(Path::PageableUpload),
         busy(Path::PageableDownload)
@@ -197,7 +200,7 @@ fn calls(f: &Findings, page: &mut Page) {
     if f.calls.is_empty() {
         return;
     }
-    page.title("Calls, per call in a burst (median, min to max)");
+    page.title("Time per call, in a burst of calls (median, min to max)");
     let heads = ["bare, host time", "until device done", "through trijet, host time"];
     page.line(format_args!("  {:<28}{:>21}{:>23}{:>26}", "call", heads[0], heads[1], heads[2]));
     let cell = |samples: &Option<Samples>, range: bool| match samples {
@@ -228,7 +231,7 @@ fn blocked(f: &Findings, page: &mut Page) {
     }
     let kernel = f.blocked.first().map_or(0.0, |b| median(&b.kernel_us));
     page.title(&format!(
-        "What blocks what: a kernel of {} runs on a; then the call; then a kernel on b",
+        "What calls block: a kernel of {} runs on a; then the call is made; then a kernel on b",
         micros(kernel)
     ));
     page.line(format_args!(
@@ -248,9 +251,11 @@ fn blocked(f: &Findings, page: &mut Page) {
             row.agreeing.1
         ));
     }
-    page.line("  alone, beside it: host time of the call; runs: repeats with these verdicts");
+    page.line("  alone, beside it: host time of the call without and with the kernel; runs: how many agree");
     if !advice::kernels_overlap(f) {
-        page.line("  kernels never ran at once here, so `held back` says nothing of the calls");
+        page.line(
+            "  kernels never ran concurrently here, so `held back` says nothing about the calls",
+        );
     }
 }
 
@@ -258,7 +263,9 @@ fn matrix(f: &Findings, page: &mut Page) {
     if f.pairs.is_empty() {
         return;
     }
-    page.title("Default streams: does a kernel on the second stream wait for one on the first?");
+    page.title(
+        "Default streams: does a kernel on the second stream wait for a kernel on the first?",
+    );
     let mut kinds: Vec<&str> = f.pairs.iter().map(|p| p.first).collect();
     kinds.dedup();
     let heads: String = kinds.iter().map(|k| format!("{k:>15}")).collect();
@@ -280,7 +287,9 @@ fn matrix(f: &Findings, page: &mut Page) {
             .collect();
         page.line(format_args!("  {first:<22}{cells}"));
     }
-    page.line("  (legacy and per-thread twice are one stream; the others are two streams)");
+    page.line(
+        "  (legacy twice and per-thread twice are one stream; all other pairs are two streams)",
+    );
 }
 
 fn limits(f: &Findings, page: &mut Page) {
@@ -291,14 +300,14 @@ fn limits(f: &Findings, page: &mut Page) {
         ));
     }
     if let Some(recorded) = f.limits.resident_recorded {
-        page.line(format_args!("  the same with an event record behind each kernel: {recorded}"));
+        page.line(format_args!("  the same with an event record after each kernel: {recorded}"));
     }
     match f.limits.queue_depth {
         Some(Ok(depth)) => page.line(format_args!(
-            "  queue depth: {depth} launches fit behind a busy stream; the next holds the host up"
+            "  queue depth: a busy stream takes {depth} launches; the next one blocks the host"
         )),
         Some(Err(all)) => page.line(format_args!(
-            "  queue depth: none of {all} launches behind a busy stream held the host up"
+            "  queue depth: none of {all} launches on a busy stream blocked the host"
         )),
         None => {}
     }
@@ -311,7 +320,7 @@ fn allocations(f: &Findings, page: &mut Page) {
     if f.allocations.is_empty() {
         return;
     }
-    page.title("Allocate + free, time of a pair (median)");
+    page.title("Allocate and free, time of the pair (median)");
     let mut sizes: Vec<Bytes> = f.allocations.iter().map(|a| a.bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -333,7 +342,7 @@ fn allocations(f: &Findings, page: &mut Page) {
         page.line(format_args!("  {way:<48}{cells}"));
     }
     if f.allocations.iter().any(|a| a.way.starts_with("cuMemAlloc")) {
-        page.line("  (small cuMemAlloc: other allocations were alive, whose blocks may serve it)");
+        page.line("  (small cuMemAlloc: blocks of other live allocations may serve it)");
     }
 }
 
@@ -341,7 +350,7 @@ fn chains(f: &Findings, page: &mut Page) {
     if f.chains.is_empty() {
         return;
     }
-    page.title("Chains of kernels (counts verified, but for empty ones)");
+    page.title("Chains of kernels (results verified, except for empty kernels)");
     page.line(format_args!(
         "  {:<31}{:<22}{:>8}{:>17}{:>19}",
         "kernel", "way", "kernels", "device, each", "host, each launch"

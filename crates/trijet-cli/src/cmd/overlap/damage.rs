@@ -1,4 +1,4 @@
-//! What one wait is good for: the same job without it, and the result as a picture.
+//! `trijet overlap --drop-wait`: runs the job without one of its waits, and draws the wrong pixels.
 #![forbid(unsafe_code)]
 
 use super::job::Job;
@@ -9,36 +9,37 @@ use crate::cmd::print;
 use std::fs;
 use std::path::Path;
 use trijet::base::id::Position;
+use trijet::check::{Finding, Names};
 use trijet::pipeline::{Report, Schedule};
 use trijet::{Error, ErrorKind, Result};
 use trijet_cli::picture::{Crop, write_difference};
 
-/// The side of the picture.
+/// The side of the picture, in pixels.
 const SIDE: usize = 512;
 
 pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOptions) -> Result<()> {
     if let Some(input) = &options.input {
-        spare(input, &options.picture)?;
+        check_picture_path(input, &options.picture)?;
     }
-    job.result.write()?.fill(T::SPOILT);
+    job.result.write()?.fill(T::SENTINEL);
     job.pipeline(Schedule::OneStream).unrecorded().run()?;
-    let right = job.result.read()?.to_vec();
-    job.result.write()?.fill(T::SPOILT);
+    let expected = job.result.read()?.to_vec();
+    job.result.write()?.fill(T::SENTINEL);
     let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?.checked();
     let Some(dropped) = job.device.dropped_wait() else {
         let waits = report.ordering.waits;
-        let cause = format!("the run has {waits} waits, and number {number} was asked for");
+        let cause = format!("there is no wait {number}: the run has {waits} waits");
         return Err(Error::new(ErrorKind::InvalidValue, "drop-wait", cause));
     };
     let found = job.result.read()?;
-    let differ = found.iter().zip(&right).filter(|(a, b)| a != b).count();
+    let differ = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
     let findings = report.found().map_or(&[][..], |verdict| &verdict.findings);
     let races: Vec<_> = findings.iter().filter(|finding| finding.conflict.is_some()).collect();
     let names = report.names();
-    let waiter = name(&report, dropped.position);
-    let awaited = name(&report, dropped.on);
+    let waiter = operation_name(&report, dropped.position);
+    let awaited = operation_name(&report, dropped.on);
     let picture = if differ > 0 {
-        draw(job, &found, &right, &options.picture)?;
+        draw(job, &found, &expected, &options.picture)?;
         Some(options.picture.display().to_string())
     } else {
         None
@@ -56,36 +57,46 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
         print(format_args!("{value:#}"))?;
         return Ok(());
     }
-    print(job.words())?;
+    print(job.description())?;
     print(format_args!("{}: {}", report.device, report.clock_words()))?;
     print(format_args!(
-        "wait {number} of {} left out: {waiter} does not wait for {awaited}",
+        "wait {number} of {} was left out: {waiter} does not wait for {awaited}",
         report.ordering.waits
     ))?;
     match picture {
         Some(path) => {
+            let pixels = expected.len();
             print(format_args!(
-                "{differ} of {} pixels are wrong; {path} shows them bright",
-                right.len()
+                "{differ} of {pixels} pixels are wrong; {path} shows them in white"
             ))?;
         }
-        None => print("no pixel is wrong: this time the order held by luck")?,
+        None => print("no pixel is wrong: in this run the order was right by chance")?,
     }
-    match races.split_first() {
-        Some((race, more)) => {
-            print(format_args!("the checker, from the calls alone:\n\n{}", race.text(&names)))?;
-            if !more.is_empty() {
-                print(format_args!("and {} more that the same wait would order", more.len()))?;
-            }
-        }
-        // The device's own waits, as of a copy that is staged, may order the two as well.
-        None => print("the checker: everything is ordered without it too")?,
-    }
-    Ok(())
+    print_races(&races, &names)
 }
 
-/// Refuses a picture that would replace the input or join its images.
-fn spare(input: &Path, picture: &Path) -> Result<()> {
+/// Prints the first race in full, and the number of the others.
+fn print_races(races: &[&Finding], names: &Names) -> Result<()> {
+    match races.split_first() {
+        Some((race, more)) => {
+            print(format_args!(
+                "the checker, which looks at the calls alone, reports:\n\n{}",
+                race.text(names)
+            ))?;
+            match more.len() {
+                0 => Ok(()),
+                count => print(format_args!("and {count} more findings without this wait")),
+            }
+        }
+        // Other waits may order the two operations as well, for example that of a staged copy.
+        None => {
+            print("the checker reports nothing: every conflict is ordered without this wait too")
+        }
+    }
+}
+
+/// Refuses a picture that would overwrite the input or lie among its images.
+fn check_picture_path(input: &Path, picture: &Path) -> Result<()> {
     let source = fs::canonicalize(input).ok();
     let inside = |path: &Path| {
         let path = fs::canonicalize(path).ok();
@@ -97,14 +108,15 @@ fn spare(input: &Path, picture: &Path) -> Result<()> {
     };
     if inside(picture) || inside(folder) {
         let (picture, input) = (picture.display(), input.display());
-        let cause = format!("{picture}: the picture would change the input {input}");
+        let cause =
+            format!("{picture}: the picture would change the input {input}; use another --picture");
         return Err(Error::new(ErrorKind::InvalidValue, "picture", cause));
     }
     Ok(())
 }
 
-/// An operation in words.
-fn name(report: &Report, position: Position) -> String {
+/// The name of the operation at `position`, for messages.
+fn operation_name(report: &Report, position: Position) -> String {
     let op = report.ops.iter().find(|op| op.position == position && op.label != "event");
     match op {
         Some(op) => match op.chunk {
@@ -115,11 +127,11 @@ fn name(report: &Report, position: Position) -> String {
     }
 }
 
-/// Draws the surroundings of the first wrong pixel.
-fn draw<T: Pixel>(job: &Job<T>, found: &[T], right: &[T], path: &Path) -> Result<()> {
+/// Draws the neighbourhood of the first wrong pixel.
+fn draw<T: Pixel>(job: &Job<T>, found: &[T], expected: &[T], path: &Path) -> Result<()> {
     let width = job.stack.width as usize;
     let rows = found.len() / width;
-    let first = found.iter().zip(right).position(|(a, b)| a != b).unwrap_or(0);
+    let first = found.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(0);
     let (top, left) = (first / width, first % width);
     let crop = Crop {
         left: left.saturating_sub(SIDE / 2).min(width.saturating_sub(SIDE)),
@@ -127,5 +139,5 @@ fn draw<T: Pixel>(job: &Job<T>, found: &[T], right: &[T], path: &Path) -> Result
         width: SIDE.min(width),
         height: SIDE.min(rows),
     };
-    write_difference(path, T::pixels(found), T::pixels(right), width, crop).map(|_| ())
+    write_difference(path, T::pixels(found), T::pixels(expected), width, crop).map(|_| ())
 }

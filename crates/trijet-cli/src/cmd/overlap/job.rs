@@ -1,4 +1,4 @@
-//! The job of the demonstration, and its runs under each schedule.
+//! The job of `trijet overlap`, and its runs under each schedule.
 #![forbid(unsafe_code)]
 
 use super::stack::{Pixel, Stack};
@@ -7,16 +7,16 @@ use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
 use trijet::{Bytes, Device, Nanos, PinnedBuffer, Result, Stream, TimesFrom, View, ViewMut};
 use trijet_cli::digest::Digest;
 
-/// Chunks so large that the kernels' fixed costs do not count.
+/// A chunk size for which the fixed costs of kernels are negligible.
 const LARGE_CHUNK: Bytes = Bytes(256 << 20);
 
-/// The outcome of one schedule.
-pub(super) struct Line {
+/// The result of one schedule.
+pub(super) struct ScheduleResult {
     pub(super) report: Report,
-    pub(super) hash: Digest,
+    pub(super) digest: Digest,
 }
 
-/// What is run, how often, and on what.
+/// The input, the parameters and the device of the job.
 pub(super) struct Job<T> {
     pub(super) device: Device,
     pub(super) stack: Stack<T>,
@@ -28,7 +28,7 @@ pub(super) struct Job<T> {
     pub(super) calibration: Calibration,
 }
 
-/// The work on one chunk.
+/// Enqueues the kernels for one chunk.
 fn clean<T: Pixel>(
     s: &Stream,
     radius: u32,
@@ -43,7 +43,7 @@ fn clean<T: Pixel>(
 }
 
 impl<T: Pixel> Job<T> {
-    pub(super) fn words(&self) -> String {
+    pub(super) fn description(&self) -> String {
         let s = &self.stack;
         format!(
             "{}: median of radius {} and contrast, {} images of {} x {} ({} bit), {}",
@@ -77,51 +77,52 @@ impl<T: Pixel> Job<T> {
         pipeline
     }
 
-    /// Runs once into spoilt memory and digests the result.
-    fn verified(&mut self, schedule: Schedule) -> Result<Digest> {
-        self.result.write()?.fill(T::SPOILT);
+    /// Runs the job once over overwritten memory, and returns the digest of the result.
+    fn digest_of_run(&mut self, schedule: Schedule) -> Result<Digest> {
+        self.result.write()?.fill(T::SENTINEL);
         self.pipeline(schedule).unrecorded().run()?;
         Ok(Digest::of(bytemuck::cast_slice(&self.result.read()?)))
     }
 
-    /// The kernels' time in one stream, where nothing runs beside them: with the chunks of the
-    /// comparison or with large ones, whichever is less, since a bound is asked for.
+    /// The time of the kernels in one stream, where nothing else runs. It is the smaller of the
+    /// times with the chunks of the comparison and with large chunks, because it becomes a bound.
     fn kernels_alone(&mut self, report: &Report) -> Result<Nanos> {
         let chunk = std::mem::replace(&mut self.chunk, LARGE_CHUNK);
         let large = self.pipeline(Schedule::OneStream).run();
         self.chunk = chunk;
-        // What the large chunks needed is not the job's.
+        // The pool statistics of the job must not include the large chunks.
         self.device.pool_trim(Bytes(0))?;
         self.device.pool_reset_high()?;
         let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
         Ok(work(report).min(work(&large?)))
     }
 
-    /// Times each schedule `repeats` times, in turn, without records; the median counts. One more
-    /// run of each with records gives its engines and its timeline.
-    pub(super) fn compare(&mut self, repeats: u32) -> Result<Vec<Line>> {
+    /// Times each schedule `repeats` times, alternating between the schedules and without a trace,
+    /// and takes the median. One more run of each schedule is traced for its engines and its
+    /// timeline.
+    pub(super) fn compare(&mut self, repeats: u32) -> Result<Vec<ScheduleResult>> {
         let schedules =
             [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
-        let hashes: Vec<Digest> =
-            schedules.into_iter().map(|s| self.verified(s)).collect::<Result<_>>()?;
+        let digests: Vec<Digest> =
+            schedules.into_iter().map(|s| self.digest_of_run(s)).collect::<Result<_>>()?;
         let mut times: Vec<Vec<Nanos>> = schedules.iter().map(|_| Vec::new()).collect();
         for _ in 0..repeats {
             for (schedule, times) in schedules.into_iter().zip(&mut times) {
                 times.push(self.pipeline(schedule).unrecorded().run()?.elapsed);
             }
         }
-        let mut lines = Vec::new();
+        let mut results = Vec::new();
         let mut alone = Nanos(0);
-        for ((schedule, mut times), hash) in schedules.into_iter().zip(times).zip(hashes) {
+        for ((schedule, mut times), digest) in schedules.into_iter().zip(times).zip(digests) {
             let mut report = self.pipeline(schedule).run()?;
             if schedule == Schedule::OneStream {
                 alone = self.kernels_alone(&report)?;
             }
             times.sort_unstable();
-            // Data lie in page-locked memory, so the record has every access of the run.
+            // All data are in page-locked memory, so the trace contains every access of the run.
             report = report.with_kernels_alone(alone).checked().timed(times[times.len() / 2]);
-            lines.push(Line { report, hash });
+            results.push(ScheduleResult { report, digest });
         }
-        Ok(lines)
+        Ok(results)
     }
 }

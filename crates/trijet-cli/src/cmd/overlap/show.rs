@@ -1,71 +1,76 @@
-//! The table and the staircase.
+//! The comparison as text: a table of the schedules, and a drawing of the first chunks.
 #![forbid(unsafe_code)]
 
-use super::job::Line;
+use super::job::ScheduleResult;
 use crate::cmd::print;
 use trijet::base::units::rate;
 use trijet::pipeline::{Calibration, Report};
 use trijet::trace::timeline::{extent, staircase};
 use trijet::{Bytes, Device, Result};
 
-/// Columns of the drawing.
+/// The columns of the drawing.
 const WIDTH: usize = 72;
-/// Chunks that the drawing shows, so that each is wide enough to be seen.
-const CHUNKS: u64 = 12;
+/// The chunks that the drawing shows, few enough that each of them is visible.
+const CHUNKS_MAX: u64 = 12;
 
+/// Prints the whole comparison.
 pub(super) fn table(
     job: &str,
     calibration: &Calibration,
     device: &Device,
-    lines: &[Line],
+    results: &[ScheduleResult],
 ) -> Result<()> {
     print(job)?;
-    let Some(first) = lines.first() else { return Ok(()) };
+    let Some(first) = results.first() else { return Ok(()) };
     print(format_args!("{}: {}", first.report.device, first.report.clock_words()))?;
     print(calibration)?;
-    // Halos make the bytes depend on the chunks: the bound is that of the last, which is drawn.
-    let report = lines.last().map_or(&first.report, |line| &line.report);
+    // The bytes depend on the chunk size because of the halos. The bound printed here is that of
+    // the last schedule, which is the one that is drawn.
+    let report = results.last().map_or(&first.report, |result| &result.report);
     let copies = calibration.bound(report.bytes_in, report.bytes_out);
     if let (Some(bound), Some(kernels)) = (report.bound, report.engine("compute")) {
         let kernels = kernels.work();
-        print(format_args!("bound {bound}: copies both ways {copies}, kernels alone {kernels}"))?;
+        print(format_args!(
+            "bound {bound}: copies in both directions {copies}, kernels alone {kernels}"
+        ))?;
     }
     print("")?;
     print(format_args!(
         "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}  result",
         "schedule", "chunk", "slots", "elapsed", "in", "of bound", "overlap"
     ))?;
-    for Line { report, hash, .. } in lines {
-        print(format_args!("{}  {hash}", line(report)))?;
+    for ScheduleResult { report, digest } in results {
+        print(format_args!("{}  {digest}", row(report)))?;
     }
     print("")?;
-    if let Some(Line { report: best, .. }) = lines.last() {
+    if let Some(ScheduleResult { report: best, .. }) = results.last() {
         print_timeline(best)?;
         print("")?;
         if let Some(summary) = best.summary() {
             let summary = summary.to_string();
-            print("one more run, with the times of every operation:")?;
+            print("one more run, traced:")?;
             print(summary.trim_end())?;
-            let said = |warning: &String| summary.contains(warning.as_str());
-            for warning in best.warnings().iter().filter(|warning| !said(warning)) {
+            let is_printed = |warning: &String| summary.contains(warning.as_str());
+            for warning in best.warnings().iter().filter(|warning| !is_printed(warning)) {
                 print(format_args!("times: {warning}"))?;
             }
         }
         if best.ordering.over_waits > 0 {
             print(format_args!(
-                "{} waits held for more than they had to",
+                "{} waits waited for a later operation than necessary",
                 best.ordering.over_waits
             ))?;
         }
     }
     let pool = device.pool_stats()?;
     print(format_args!(
-        "scratch and slots from the stream-ordered pool: {} reserved, {} used at most",
+        "stream-ordered pool (scratch memory and slots): {} reserved, at most {} used",
         pool.reserved, pool.used_high
     ))
 }
 
-fn line(report: &Report) -> String {
+/// A row of the table.
+fn row(report: &Report) -> String {
     let plan = &report.plan;
     let rows = report.rows.max(1);
     let chunk = Bytes(plan.chunk_rows * (report.bytes_out.0 / rows));
@@ -88,13 +93,13 @@ fn print_timeline(report: &Report) -> Result<()> {
     let first: Vec<_> = report
         .ops
         .iter()
-        .filter(|op| op.chunk.is_some_and(|chunk| chunk < CHUNKS))
+        .filter(|op| op.chunk.is_some_and(|chunk| chunk < CHUNKS_MAX))
         .cloned()
         .collect();
     let Some(window) = extent(&first) else { return Ok(()) };
-    let shown = CHUNKS.min(report.plan.chunks.len() as u64);
+    let shown = CHUNKS_MAX.min(report.plan.chunks.len() as u64);
     print(format_args!(
-        "{}, the first {shown} chunks, a symbol each; idle: .",
+        "{}, the first {shown} chunks, one symbol each; `.` is idle time",
         report.plan.schedule.name()
     ))?;
     print(staircase(&first, window, WIDTH).trim_end())

@@ -1,4 +1,4 @@
-//! The images of the demonstration, in page-locked memory.
+//! The input of `trijet overlap`: a stack of images in page-locked memory.
 #![forbid(unsafe_code)]
 
 use trijet::kernels::median::MedianPixel;
@@ -10,23 +10,23 @@ use trijet_cli::format::Input;
 use trijet_cli::micrograph::Micrograph;
 use trijet_cli::picture::Pixels;
 
-/// The images are generated with this side.
+/// The side of generated images, in pixels.
 const SIDE: u32 = 2048;
 const SEED: u64 = 20_251_120;
 
-/// A pixel type with its contrast stretch.
+/// A pixel type of the job, with its contrast stretch.
 pub(super) trait Pixel: MedianPixel + Copy + PartialEq {
-    /// Factor and summand of the stretch.
+    /// The factor and the summand of the stretch.
     const CONTRAST: (f32, f32);
-    /// What results are overwritten with before they are computed.
-    const SPOILT: Self;
+    /// The value that overwrites the result before a run, so that missing pixels show.
+    const SENTINEL: Self;
     fn stretch() -> &'static Kernel<(f32, f32, In<Self>, Out<Self>)>;
     fn pixels(pixels: &[Self]) -> Pixels<'_>;
 }
 
 impl Pixel for u8 {
     const CONTRAST: (f32, f32) = (1.5, -64.0);
-    const SPOILT: Self = 0x5a;
+    const SENTINEL: Self = 0x5a;
     fn stretch() -> &'static Kernel<(f32, f32, In<Self>, Out<Self>)> {
         &AFFINE_U8
     }
@@ -37,7 +37,7 @@ impl Pixel for u8 {
 
 impl Pixel for u16 {
     const CONTRAST: (f32, f32) = (1.5, -16384.0);
-    const SPOILT: Self = 0x5a5a;
+    const SENTINEL: Self = 0x5a5a;
     fn stretch() -> &'static Kernel<(f32, f32, In<Self>, Out<Self>)> {
         &AFFINE_U16
     }
@@ -56,7 +56,7 @@ pub(super) struct Stack<T> {
 }
 
 impl Stack<u16> {
-    /// A noisy micrograph of about `size` bytes, by all threads of the machine.
+    /// Generates about `size` bytes of noisy micrographs, on all CPU threads.
     pub(super) fn generate(device: &Device, size: Bytes) -> Result<Self> {
         let image = u64::from(SIDE) * u64::from(SIDE) * 2;
         let count = (size.0 / image).max(1);
@@ -76,28 +76,36 @@ impl Stack<u16> {
                 }
             });
         }
-        Ok(Self { name: "a micrograph".to_owned(), data, width: SIDE, height: SIDE, count })
+        Ok(Self {
+            name: "generated micrographs".to_owned(),
+            data,
+            width: SIDE,
+            height: SIDE,
+            count,
+        })
     }
 }
 
 impl<T: Pixel> Stack<T> {
-    /// All images of an input.
+    /// Reads all images of an input.
     pub(super) fn read(device: &Device, input: &Input) -> Result<Self> {
         let name = input.path().display().to_string();
         let refused = |cause: String| {
             Error::new(ErrorKind::InvalidValue, "overlap", format!("{name}: {cause}"))
         };
         let Some((width, height, count)) = input.array().image() else {
-            return Err(refused(format!("{} is no stack of images", input.array())));
+            return Err(refused(format!("{} is not an image or a stack of images", input.array())));
         };
         let side = |pixels: u64| {
-            u32::try_from(pixels).map_err(|_| refused(format!("a side of {pixels} pixels")))
+            u32::try_from(pixels).map_err(|_| {
+                refused(format!("a side has {pixels} pixels; at most 2^32 - 1 are supported"))
+            })
         };
         let (width, height) = (side(width)?, side(height)?);
         let layout = input.layout();
         let mut data = device.pinned::<T>(layout.bytes()? / size_of::<T>() as u64)?;
         if data.is_empty() {
-            return Err(refused("it holds no pixels".to_owned()));
+            return Err(refused("the stack has no pixels".to_owned()));
         }
         input.read(0..layout.rows, bytemuck::cast_slice_mut(&mut data.write()?))?;
         Ok(Self { name, data, width, height, count })

@@ -1,4 +1,4 @@
-//! A folder for the files of a target, and what every refusal owes its user.
+//! A temporary folder for the files of a fuzz target, and the requirements for every error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind};
 
 thread_local! {
-    /// One per thread: making a folder costs more than most inputs.
+    /// One folder for each thread, because creating a folder takes longer than most inputs.
     static FOLDER: TempDir = tempfile::tempdir().expect("a folder for temporary files");
 }
 
@@ -15,18 +15,18 @@ pub(crate) fn path(name: &str) -> PathBuf {
     FOLDER.with(|folder| folder.path().join(name))
 }
 
-/// A file of these bytes. A new one each time: file systems take a file that is cut and written
-/// again for one that must reach the disk.
+/// Writes a file of these bytes. An existing file is deleted first, because some file systems sync
+/// a file to the disk that is truncated and written again.
 pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = path(name);
     if path.exists() {
-        fs::remove_file(&path).expect("a file of ours");
+        fs::remove_file(&path).expect("the file is ours");
     }
     fs::write(&path, bytes).expect("space for a small file");
     path
 }
 
-/// A refusal says whether the file is damaged or not taken, and where it is.
+/// Asserts that an error has the kind for damaged or for unsupported files, and names the file.
 #[track_caller]
 pub(crate) fn refused(error: &Error, path: &Path) {
     assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::InvalidValue), "{error}");

@@ -1,4 +1,4 @@
-//! A folder of its own for each test, and the command run inside of it.
+//! A temporary working directory for a test, in which the command is run.
 
 use crate::files::{GRAY8, GRAY16, dictionary, npy, png};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use trijet::base::prng::Prng;
 
-/// A driver library that is nowhere, so that a machine with a GPU has none either.
+/// A driver library that does not exist, so that tests behave the same on a machine with a GPU.
 const NO_DRIVER: &str = "/nonexistent/libcuda.so.1";
 
-/// What a run of the command left: its exit code and what it printed.
+/// The result of a run of the command: its exit status and output.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -25,22 +25,22 @@ impl Ran {
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// It succeeded and complained about nothing; what it printed.
+    /// Asserts success and an empty error stream, and returns the output.
     #[track_caller]
     pub(crate) fn done(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         self.out
     }
 
-    /// As `done`, and it printed JSON.
+    /// Asserts success and returns the JSON that was printed.
     #[track_caller]
     pub(crate) fn json(self) -> Value {
         let out = self.done();
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
     }
 
-    /// It ended with `code`, said all of `words` on the error stream and nothing on the other, and
-    /// did not panic.
+    /// Asserts that the command failed with `code`, that its error contains all of `words`, and
+    /// that it printed nothing else.
     #[track_caller]
     pub(crate) fn refused(self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
@@ -49,16 +49,16 @@ impl Ran {
         let twice = causes.windows(2).any(|pair| {
             pair[1].strip_prefix("  caused by: ").is_some_and(|cause| pair[0].ends_with(cause))
         });
-        assert!(!twice, "`{}` says its cause twice", self.err);
+        assert!(!twice, "`{}` has its cause twice", self.err);
         for word in words {
-            assert!(self.err.contains(word), "`{}` does not say `{word}`", self.err);
+            assert!(self.err.contains(word), "`{}` does not contain `{word}`", self.err);
         }
     }
 }
 
-pub(crate) struct Desk(TempDir);
+pub(crate) struct Workdir(TempDir);
 
-impl Desk {
+impl Workdir {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -110,7 +110,7 @@ impl Desk {
         }
     }
 
-    /// The command with these arguments, not yet started. There is no GPU for it.
+    /// The command with these arguments, not yet started. It finds no GPU.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trijet"));
         command
@@ -161,7 +161,7 @@ pub(crate) fn decode(path: &Path) -> Vec<u16> {
     }
 }
 
-/// As many random bytes.
+/// This many random bytes.
 pub(crate) fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     let mut draw = Prng::new(seed);
     (0..bytes).map(|_| draw.next_u64().to_le_bytes()[3]).collect()
@@ -177,7 +177,7 @@ pub(crate) fn numbers_of(bytes: &[u8]) -> Vec<u16> {
     bytes.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
 }
 
-/// The data of an `.npy` file of version 1.0 after its header, which says `shape` and `descr`.
+/// The data of an `.npy` file of version 1.0. Its header must have this `shape` and `descr`.
 #[track_caller]
 pub(crate) fn data_of(file: &[u8], descr: &str, shape: &str) -> Vec<u8> {
     assert!(file.starts_with(b"\x93NUMPY\x01\x00"));

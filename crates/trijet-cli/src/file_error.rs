@@ -1,14 +1,14 @@
-//! Errors of files. Every message starts with the file's name.
+//! Errors about files. Every message starts with the path of the file.
 //!
-//! A file that cannot be read or written, or that is damaged, is `Io`. A sound file that this
-//! program does not take is `InvalidValue`: another file helps there, a repaired one does not.
+//! A file that cannot be read or written, or that is damaged, is an `Io` error. An intact file that
+//! this program does not accept is `InvalidValue`: repairing the file would not help.
 
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use trijet::{Error, ErrorKind};
 
-/// The operating system refused `op` on `path`.
+/// The error of an operation `op` on `path` that the operating system refused.
 pub(crate) fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
     let cause = match error.kind() {
         io::ErrorKind::StorageFull => "no space left".to_owned(),
@@ -22,12 +22,12 @@ pub(crate) fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
     damaged(op, path, cause).caused_by(error)
 }
 
-/// The content of `path` contradicts its own format.
+/// The error for a file whose content contradicts its format.
 pub(crate) fn damaged(op: &'static str, path: &Path, cause: impl Display) -> Error {
     Error::new(ErrorKind::Io, op, format!("{}: {cause}", path.display()))
 }
 
-/// `path` is sound, but not what this program takes.
+/// The error for an intact file that this program does not accept.
 pub(crate) fn refused(op: &'static str, path: &Path, cause: impl Display) -> Error {
     Error::new(ErrorKind::InvalidValue, op, format!("{}: {cause}", path.display()))
 }
@@ -37,8 +37,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_of_the_system_names_the_file_and_the_cause() {
-        for (kind, words) in [
+    fn a_system_error_names_the_file_and_the_cause() {
+        for (kind, cause) in [
             (io::ErrorKind::StorageFull, "no space left"),
             (io::ErrorKind::PermissionDenied, "permission denied"),
             (io::ErrorKind::ReadOnlyFilesystem, "read-only"),
@@ -48,7 +48,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Io);
             assert_eq!(error.op(), "write");
             assert!(error.to_string().starts_with("write: a/b.npy: "), "{error}");
-            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.to_string().contains(cause), "{error}");
         }
     }
 }
