@@ -51,7 +51,9 @@ pub use memory::{
     AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady,
     Scope, View, ViewMut, WriteGuard,
 };
-pub use stream::{Device, Event, Ready, Select, Signal, Stream, Ticket, TimedEvent};
+pub use stream::{
+    Device, Event, PoolChoice, Ready, Select, Signal, Stream, StreamOptions, Ticket, TimedEvent,
+};
 
 /// The program of the README, kept honest.
 #[cfg(doctest)]

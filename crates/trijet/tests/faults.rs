@@ -19,7 +19,7 @@ use trijet::kernels::MIX;
 use trijet::pipeline::{HostWork, Layout, Pipeline, Sink, Source};
 use trijet::{
     Buffer, Bytes, Device, Error, ErrorKind, Event, Executor, Fault, FaultKind, HostConfig, Order,
-    PinnedBuffer, Result, Stream, Ticket, Verb, View, ViewMut,
+    PinnedBuffer, Result, Stream, StreamOptions, Ticket, Verb, View, ViewMut,
 };
 
 const VERBS: [Verb; 16] = [
@@ -273,7 +273,7 @@ impl World {
         let device = world.device.clone();
         for number in 0..4 {
             let made = match number {
-                2 => device.blocking_stream(),
+                2 => device.stream_with(StreamOptions::new().blocking()),
                 3 => device.legacy_stream(),
                 _ => device.stream(),
             };

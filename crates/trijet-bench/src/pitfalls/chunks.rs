@@ -8,7 +8,8 @@ use crate::bare::step::{Held, Step};
 use trijet::kernels::WORK;
 use trijet::memory::{OnHost, PageLocked};
 use trijet::{
-    Buffer, Device, ErrorKind, PageableBuffer, PinnedBuffer, Result, Stream, View, ViewMut,
+    Buffer, Device, ErrorKind, PageableBuffer, PinnedBuffer, Result, Stream, StreamOptions, View,
+    ViewMut,
 };
 
 /// Elements of the kernel that strays into each step.
@@ -94,9 +95,9 @@ impl Desk {
                 stray: device.stream()?,
             },
             fenced: Lanes {
-                up: device.blocking_stream()?,
-                run: device.blocking_stream()?,
-                down: device.blocking_stream()?,
+                up: device.stream_with(StreamOptions::new().blocking())?,
+                run: device.stream_with(StreamOptions::new().blocking())?,
+                down: device.stream_with(StreamOptions::new().blocking())?,
                 stray: device.legacy_stream()?,
             },
             slots: (0..size.slots).map(|_| slot(size.words)).collect::<Result<_>>()?,

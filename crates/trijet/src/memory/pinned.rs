@@ -8,7 +8,7 @@
 //! Imports: `base`, `device`, `stream`. The only unsafe code of this floor.
 
 use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
-use super::host;
+use super::kept;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Space;
@@ -82,7 +82,7 @@ impl Device {
     /// element has no bytes.
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
-        let block = host::alloc(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
+        let block = kept::alloc(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
         Ok(Buffer::new(block, len))
     }
 
@@ -93,7 +93,7 @@ impl Device {
     /// element has no bytes.
     #[track_caller]
     pub fn pageable<T: Element>(&self, len: u64) -> Result<PageableBuffer<T>> {
-        let block = host::alloc(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
+        let block = kept::alloc(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
         Ok(Buffer::new(block, len))
     }
 }

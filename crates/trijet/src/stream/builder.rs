@@ -1,12 +1,13 @@
-//! Opening a device with more than its name.
+//! Options for opening a device.
 #![forbid(unsafe_code)]
 
 use super::device::{Device, Select};
+use super::pool_choice::PoolChoice;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::check::{Options, Verdict};
 use crate::device::HostConfig;
 
-/// How to open devices.
+/// Options for opening devices.
 ///
 /// ```
 /// use trijet::check::Options;
@@ -24,6 +25,7 @@ use crate::device::HostConfig;
 #[must_use = "nothing is opened yet"]
 pub struct Builder {
     what: What,
+    pool: PoolChoice,
     check: Option<Options>,
 }
 
@@ -40,7 +42,7 @@ impl Default for What {
 }
 
 impl Device {
-    /// Opens a device with more than its name; by default what [`Select::Auto`] finds.
+    /// Options for opening a device; by default the one that [`Select::Auto`] finds.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -73,6 +75,19 @@ impl Builder {
         self
     }
 
+    /// Allocates from this pool.
+    ///
+    /// ```
+    /// use trijet::{Device, PoolChoice, Select};
+    /// let device = Device::builder().select(Select::Host(0)).pool(PoolChoice::Default).open()?;
+    /// device.stream()?.alloc::<u8>(64)?;
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    pub fn pool(mut self, pool: PoolChoice) -> Self {
+        self.pool = pool;
+        self
+    }
+
     /// Has a checker read along: every call on every stream of the device's driver from now on.
     /// It keeps what a later access may conflict with and no more, so that a program may run for
     /// ever; findings have no witness, for which the whole record would be needed.
@@ -99,8 +114,8 @@ impl Builder {
     /// already.
     pub fn open_all(self) -> Result<Vec<Device>> {
         let devices = match self.what {
-            What::Selected(select) => vec![Device::open(select)?],
-            What::Host(config) => Device::host(config)?,
+            What::Selected(select) => vec![Device::open_with(select, self.pool)?],
+            What::Host(config) => Device::host_with(config, self.pool)?,
         };
         if let (Some(options), Some(device)) = (self.check, devices.first()) {
             device.shared().domain.check(options)?;

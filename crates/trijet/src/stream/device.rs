@@ -1,19 +1,20 @@
 //! A device: where streams, memory and kernels come from.
 #![forbid(unsafe_code)]
 
+use super::options::StreamOptions;
+use super::pool_choice::{self, PoolChoice};
 use super::shared::Shared;
 use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{StreamClass, Waited};
 use crate::base::units::Bytes;
-use crate::device::driver::{DeviceInfo, PoolAttribute, PoolStats, Script, StreamKind};
+use crate::device::driver::{DeviceInfo, Script};
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
 use crate::log::{TimesFrom, Trace, calling};
 use crate::order::domain::{Domain, DroppedWait, OrderingCounts};
 use crate::order::legacy::Origin;
 use std::panic::Location;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Which device to open.
@@ -71,16 +72,20 @@ impl Device {
     /// for; `Forked` in a child of `fork`, `InCallback` inside a host function; else never for
     /// [`Select::Auto`] on a machine that can start a few threads.
     pub fn open(select: Select) -> Result<Self> {
+        Self::open_with(select, PoolChoice::Own)
+    }
+
+    pub(super) fn open_with(select: Select, pool: PoolChoice) -> Result<Self> {
         calling::refuse("open")?;
         match select {
-            Select::Cuda(ordinal) => Self::of(&cuda_domain()?, DeviceId(ordinal)),
-            Select::Host(ordinal) => Self::of(&host_domain()?, DeviceId(ordinal)),
-            Select::Auto => match Self::open(Select::Cuda(0)) {
+            Select::Cuda(ordinal) => Self::of(&cuda_domain()?, DeviceId(ordinal), pool),
+            Select::Host(ordinal) => Self::of(&host_domain()?, DeviceId(ordinal), pool),
+            Select::Auto => match Self::open_with(Select::Cuda(0), pool) {
                 Ok(device) => Ok(device),
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) =>
                 {
-                    Self::open(Select::Host(0))
+                    Self::open_with(Select::Host(0), pool)
                 }
                 Err(error) => Err(error),
             },
@@ -103,17 +108,21 @@ impl Device {
     /// # Errors
     /// `Unsupported` when the system starts no more threads; `InCallback` inside a host function.
     pub fn host(config: HostConfig) -> Result<Vec<Self>> {
+        Self::host_with(config, PoolChoice::Own)
+    }
+
+    pub(super) fn host_with(config: HostConfig, pool: PoolChoice) -> Result<Vec<Self>> {
         calling::refuse("open")?;
         let count = config.devices;
         let domain = Domain::new(open_host(config)?);
-        (0..count).map(|id| Self::of(&domain, DeviceId(id))).collect()
+        (0..count).map(|id| Self::of(&domain, DeviceId(id), pool)).collect()
     }
 
     /// Host devices whose every choice `search` makes.
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
         let count = config.devices;
         let domain = Domain::new(open_explored(config, search)?);
-        (0..count).map(|id| Self::of(&domain, DeviceId(id))).collect()
+        (0..count).map(|id| Self::of(&domain, DeviceId(id), PoolChoice::Own)).collect()
     }
 
     /// All devices of CUDA, and why there is none.
@@ -127,14 +136,10 @@ impl Device {
         (0..count).map(|id| domain.driver().device_info(DeviceId(id))).collect()
     }
 
-    pub(crate) fn of(domain: &Arc<Domain>, id: DeviceId) -> Result<Self> {
-        let driver = domain.driver();
-        let info = driver.device_info(id)?;
-        let pool = driver.pool_create(id, Bytes(0))?;
-        // Keep what was freed: handing it back at each synchronisation and asking for it again is
-        // what the pool is there to avoid (law A25).
-        driver.pool_set(pool, PoolAttribute::THRESHOLD, u64::MAX)?;
-        Ok(Self(Arc::new(Shared::new(domain, id, info, pool))))
+    fn of(domain: &Arc<Domain>, id: DeviceId, pool: PoolChoice) -> Result<Self> {
+        let info = domain.driver().device_info(id)?;
+        let handle = pool_choice::choose(&**domain.driver(), id, pool)?;
+        Ok(Self(Arc::new(Shared::new(domain, id, info, (handle, pool)))))
     }
 
     /// What the device says of itself.
@@ -163,27 +168,15 @@ impl Device {
     /// # Errors
     /// What the driver reports; `InvalidValue` beyond 1024 streams of a driver.
     pub fn stream(&self) -> Result<Stream> {
-        Stream::new(&self.0, Origin::Created(StreamKind::NonBlocking), 0)
+        self.stream_with(StreamOptions::new())
     }
 
-    /// A stream that waits for the legacy stream's work, and it for this one's (law A13): for
-    /// living with code that uses the legacy stream.
-    ///
-    /// ```
-    /// use trijet::{Device, Select};
-    /// let device = Device::open(Select::Host(0))?;
-    /// let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
-    /// let mut x = blocking.alloc::<u8>(16)?;
-    /// blocking.fill_bytes(&mut x, 1)?;
-    /// legacy.fill_bytes(&mut x, 2)?;
-    /// assert_eq!(device.ordering().waits, 0, "the driver orders the two by itself");
-    /// # Ok::<(), trijet::Error>(())
-    /// ```
+    /// A stream with options.
     ///
     /// # Errors
     /// As for [`Device::stream`].
-    pub fn blocking_stream(&self) -> Result<Stream> {
-        Stream::new(&self.0, Origin::Created(StreamKind::Blocking), 0)
+    pub fn stream_with(&self, options: StreamOptions) -> Result<Stream> {
+        Stream::new(&self.0, Origin::Created(options.kind), options.priority)
     }
 
     /// The legacy default stream: each of its operations comes after everything enqueued in the
@@ -224,24 +217,6 @@ impl Device {
     /// When one of the threads does.
     pub fn script(&self, threads: Vec<Script<'_>>) {
         self.0.domain.driver().script(threads);
-    }
-
-    /// A stream with a priority: smaller numbers are more urgent, see
-    /// [`DeviceInfo::priorities`]. Out of range is clamped. Priorities order kernels, not copies
-    /// (law A43).
-    ///
-    /// ```
-    /// use trijet::{Device, Select};
-    /// let device = Device::open(Select::Host(0))?;
-    /// let (_, urgent) = device.info().priorities;
-    /// device.stream_with_priority(urgent - 100)?.synchronize()?;
-    /// # Ok::<(), trijet::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`Device::stream`].
-    pub fn stream_with_priority(&self, priority: i32) -> Result<Stream> {
-        Stream::new(&self.0, Origin::Created(StreamKind::NonBlocking), priority)
     }
 
     /// Waits for everything enqueued on the device by anybody (law A10), and reports what failed.
@@ -288,62 +263,6 @@ impl Device {
         let more = errors.len() - 1;
         let first = errors.remove(0);
         Err(if more > 0 { first.context(format!("first of {} errors", more + 1)) } else { first })
-    }
-
-    /// The statistics of the pool that `alloc` takes from.
-    ///
-    /// # Errors
-    /// What the driver reports.
-    pub fn pool_stats(&self) -> Result<PoolStats> {
-        calling::refuse("pool statistics")?;
-        let get = |what| {
-            let value = self.0.domain.driver().pool_get(self.0.pool, what);
-            value.map(Bytes).map_err(|error| self.0.failed(error))
-        };
-        Ok(PoolStats {
-            reserved: get(PoolAttribute::RESERVED)?,
-            reserved_high: get(PoolAttribute::RESERVED_HIGH)?,
-            used: get(PoolAttribute::USED)?,
-            used_high: get(PoolAttribute::USED_HIGH)?,
-        })
-    }
-
-    /// Sets the high-water marks of the pool to the current values.
-    ///
-    /// # Errors
-    /// What the driver reports.
-    pub fn pool_reset_high(&self) -> Result<()> {
-        calling::refuse("pool statistics")?;
-        self.pool_set(PoolAttribute::RESERVED_HIGH, 0)?;
-        self.pool_set(PoolAttribute::USED_HIGH, 0)
-    }
-
-    /// Sets how much freed memory the pool keeps at a synchronisation: everything by default,
-    /// 0 to be polite to other processes.
-    ///
-    /// # Errors
-    /// What the driver reports.
-    pub fn pool_keep(&self, keep: Bytes) -> Result<()> {
-        calling::refuse("pool threshold")?;
-        self.0.gives_back.store(keep.0 < u64::MAX, Ordering::Relaxed);
-        self.pool_set(PoolAttribute::THRESHOLD, keep.0)
-    }
-
-    fn pool_set(&self, what: PoolAttribute, value: u64) -> Result<()> {
-        let set = self.0.domain.driver().pool_set(self.0.pool, what, value);
-        set.map_err(|error| self.0.failed(error))
-    }
-
-    /// Returns freed memory of the pool to the device until at most `keep` is reserved.
-    ///
-    /// # Errors
-    /// What the driver reports.
-    pub fn pool_trim(&self, keep: Bytes) -> Result<()> {
-        calling::refuse("pool trim")?;
-        self.run_deferred();
-        let trimmed =
-            self.0.watch_pool(true, || self.0.domain.driver().pool_trim(self.0.pool, keep));
-        trimmed.map_err(|error| self.0.failed(error))
     }
 
     /// What the ordering did so far, over all streams of the device's driver.

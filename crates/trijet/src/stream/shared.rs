@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::completion::Completion;
+use super::pool_choice::PoolChoice;
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, OpKind};
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) info: DeviceInfo,
     /// The pool that `alloc` takes from.
     pub(crate) pool: PoolHandle,
+    choice: PoolChoice,
     /// Loaded modules by the address of their text; the text is static or owned by the kernel.
     pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
     /// Loaded kernels by number. Every launch looks here.
@@ -48,13 +50,14 @@ impl Shared {
         domain: &Arc<Domain>,
         id: DeviceId,
         info: DeviceInfo,
-        pool: PoolHandle,
+        (pool, choice): (PoolHandle, PoolChoice),
     ) -> Self {
         Self {
             domain: Arc::clone(domain),
             id,
             info,
             pool,
+            choice,
             modules: Mutex::default(),
             kernels: Table::default(),
             gives_back: AtomicBool::new(false),
@@ -123,6 +126,9 @@ impl Drop for Shared {
             return;
         }
         self.run_deferred();
+        if self.choice != PoolChoice::Own {
+            return;
+        }
         // Destroying a pool never blocks; its memory goes with its last allocation (law A26).
         if let Err(error) = self.domain.driver().pool_destroy(self.pool) {
             // The device is gone with whatever made it fail; `close()` would have told.

@@ -4,7 +4,7 @@ use super::{Gate, upload, words};
 use std::sync::Mutex;
 use trijet::device::driver::{Clock, Script};
 use trijet::kernels::{MIX, WORK};
-use trijet::{Device, Event, PinnedBuffer, Readiness, Result, Stream, TimedEvent};
+use trijet::{Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions, TimedEvent};
 
 /// A kind of stream. Two of the same kind are the same stream for the default ones, and two
 /// streams for the others.
@@ -24,7 +24,7 @@ impl Kind {
         match self {
             Self::Legacy => device.legacy_stream(),
             Self::PerThread => device.per_thread_stream(),
-            Self::Blocking => device.blocking_stream(),
+            Self::Blocking => device.stream_with(StreamOptions::new().blocking()),
             Self::NonBlocking => device.stream(),
         }
     }
@@ -108,8 +108,11 @@ pub(crate) fn the_matrix_of_default_streams(device: &Device) -> Result<()> {
 pub(crate) fn a_wait_of_the_legacy_stream_holds_blocking_streams_back(
     device: &Device,
 ) -> Result<()> {
-    let (free, blocking, legacy) =
-        (device.stream()?, device.blocking_stream()?, device.legacy_stream()?);
+    let (free, blocking, legacy) = (
+        device.stream()?,
+        device.stream_with(StreamOptions::new().blocking())?,
+        device.legacy_stream()?,
+    );
     let (event, after) = (device.event()?, device.event()?);
     let mut x = upload(device, &free, &words(1, 8))?;
     let mut y = upload(device, &blocking, &words(2, 8))?;
@@ -131,8 +134,11 @@ pub(crate) fn a_wait_of_the_legacy_stream_holds_blocking_streams_back(
 pub(crate) fn a_wait_of_the_legacy_stream_for_no_record_holds_nobody_back(
     device: &Device,
 ) -> Result<()> {
-    let (free, blocking, legacy) =
-        (device.stream()?, device.blocking_stream()?, device.legacy_stream()?);
+    let (free, blocking, legacy) = (
+        device.stream()?,
+        device.stream_with(StreamOptions::new().blocking())?,
+        device.legacy_stream()?,
+    );
     let (event, after) = (device.event()?, device.event()?);
     let mut y = upload(device, &blocking, &words(2, 8))?;
     device.synchronize()?;
@@ -172,7 +178,8 @@ pub(crate) fn the_legacy_stream_stands_for_blocking_streams(device: &Device) -> 
 pub(crate) fn who_waits_for_a_blocking_stream_has_waited_for_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
-    let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let (blocking, legacy) =
+        (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
     let other = device.stream()?;
     let mut x = upload(device, &legacy, &words(4, 8))?;
     let (mut y, mut z) = (blocking.alloc::<u64>(8)?, other.alloc::<u64>(8)?);
@@ -206,7 +213,7 @@ pub(crate) fn the_legacy_stream_does_not_stand_for_non_blocking_streams(
 
 /// Laws A13 and A18: sync copies and fills are actions of the legacy stream.
 pub(crate) fn a_copy_at_once_is_ordered_with_blocking_streams(device: &Device) -> Result<()> {
-    let blocking = device.blocking_stream()?;
+    let blocking = device.stream_with(StreamOptions::new().blocking())?;
     let keeper = device.stream()?;
     let (mut x, mut seen) = (keeper.alloc::<u8>(64)?, device.pinned::<u8>(64)?);
     for round in 0..8 {

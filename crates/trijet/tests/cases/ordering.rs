@@ -3,7 +3,7 @@
 use super::{Gate, download, mix, upload, words};
 use std::thread;
 use trijet::kernels::MIX;
-use trijet::{Device, Readiness, Result};
+use trijet::{Device, Readiness, Result, StreamOptions};
 
 /// Law A5.
 pub(crate) fn wait_before_record_is_noop(device: &Device) -> Result<()> {
@@ -298,7 +298,8 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
 pub(crate) fn the_end_of_a_blocking_stream_says_nothing_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
-    let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let (blocking, legacy) =
+        (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
     let mut x = device.pinned::<u64>(64)?;
     x.write()?.fill(5);
     let mut y = legacy.alloc::<u64>(64)?;
@@ -314,7 +315,8 @@ pub(crate) fn the_end_of_a_blocking_stream_says_nothing_of_the_legacy_stream(
 /// Laws A13 and A14: the driver orders the legacy stream and the blocking ones by itself, so that
 /// no wait is inserted between them in either direction.
 pub(crate) fn the_legacy_stream_and_blocking_ones_need_no_waits(device: &Device) -> Result<()> {
-    let (blocking, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let (blocking, legacy) =
+        (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
     let mut x = device.pinned::<u64>(64)?;
     let waits = device.ordering().waits;
     for value in 1..4 {

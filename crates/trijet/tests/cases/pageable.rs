@@ -2,7 +2,7 @@
 
 use super::default_streams::ends_early;
 use super::{Gate, download, upload, words};
-use trijet::{Device, PageableBuffer, Readiness, Result};
+use trijet::{Device, PageableBuffer, Readiness, Result, StreamOptions};
 
 fn pageable(device: &Device, values: &[u64]) -> Result<PageableBuffer<u64>> {
     let mut buffer = device.pageable::<u64>(values.len() as u64)?;
@@ -75,7 +75,7 @@ pub(crate) fn a_page_locked_copy_does_not_hold_the_host_up(device: &Device) -> R
 
 /// Law A18: a sync copy to the host is done when it returns, whichever the host's memory is.
 pub(crate) fn a_download_at_once_is_done_at_return(device: &Device) -> Result<()> {
-    let stream = device.blocking_stream()?;
+    let stream = device.stream_with(StreamOptions::new().blocking())?;
     let source = words(5, 2048);
     let x = upload(device, &stream, &source)?;
     let mut pinned = device.pinned::<u64>(2048)?;

@@ -3,7 +3,7 @@
 
 use super::{Gate, download, mix, upload, words};
 use trijet::kernels::MIX;
-use trijet::{Bytes, Device, Result};
+use trijet::{Bytes, Device, Result, StreamOptions};
 
 const LEN: u64 = 1 << 15;
 
@@ -73,7 +73,10 @@ pub(crate) fn memory_still_in_use_is_never_had_by_another_stream(device: &Device
 pub(crate) fn memory_reused_across_the_legacy_stream_comes_after_its_users(
     device: &Device,
 ) -> Result<()> {
-    let (a, b) = (device.blocking_stream()?, device.blocking_stream()?);
+    let (a, b) = (
+        device.stream_with(StreamOptions::new().blocking())?,
+        device.stream_with(StreamOptions::new().blocking())?,
+    );
     let legacy = device.legacy_stream()?;
     let mut landed = device.pinned::<u64>(LEN)?;
     for round in 0..4 {

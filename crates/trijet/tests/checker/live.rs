@@ -5,7 +5,8 @@ use trijet::base::ledger::Op;
 use trijet::check::{Class, Conflict, Options, Verdict, check, check_with};
 use trijet::kernels::MIX;
 use trijet::{
-    Buffer, Device, Executor, Fault, FaultKind, HostConfig, Order, Result, Select, Stream, Verb,
+    Buffer, Device, Executor, Fault, FaultKind, HostConfig, Order, Result, Select, Stream,
+    StreamOptions, Verb,
 };
 
 /// Devices whose calls a checker reads as they come.
@@ -111,7 +112,11 @@ fn an_upload_waits_for_the_readers_of_what_it_overwrites() {
 fn the_legacy_stream_waits_for_blocking_streams_only() {
     let program = |blocking: bool| {
         recorded(|device, a, _| {
-            let first = if blocking { device.blocking_stream()? } else { device.stream()? };
+            let first = if blocking {
+                device.stream_with(StreamOptions::new().blocking())?
+            } else {
+                device.stream()?
+            };
             let legacy = device.legacy_stream()?;
             let (mut x, mut y) = (by_hand(a, 64)?, by_hand(a, 64)?);
             first.fill_bytes(&mut x, 9)?;

@@ -10,7 +10,7 @@ use trijet::base::ledger::Mode;
 use trijet::base::ledger::Signalled::{Found, Gone, Set, Wait};
 use trijet::base::ledger::{Op, Outcome, Waited};
 use trijet::check::{Checker, Class, Options, Verdict, check};
-use trijet::{Device, Event, HostConfig, Readiness, Result, Stream};
+use trijet::{Device, Event, HostConfig, Readiness, Result, Stream, StreamOptions};
 
 const S: u64 = 1;
 
@@ -175,7 +175,7 @@ fn a_thread_that_used_nothing_but_a_signal_is_known_to_have_ended() -> Result<()
 #[test]
 fn a_copy_between_devices_orders_memory_that_the_record_does_not_know() -> Result<()> {
     let devices = devices(2);
-    let (a, c) = (devices[0].stream()?, devices[1].blocking_stream()?);
+    let (a, c) = (devices[0].stream()?, devices[1].stream_with(StreamOptions::new().blocking())?);
     let (x, mut far) = (by_hand(&a, 64)?, by_hand(&c, 64)?);
     devices[0].start_trace(&a)?;
     c.fill_bytes(&mut far, 3)?;

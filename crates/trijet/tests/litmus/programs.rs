@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use trijet::device::driver::{Clock, SourceOrder};
 use trijet::kernels::{MIX, WORK};
-use trijet::{Batch, Buffer, Bytes, Device, Event, PinnedBuffer, Readiness, Result, Stream};
+use trijet::{
+    Batch, Buffer, Bytes, Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions,
+};
 
 /// Keeps a stream busy, for about as long as `rounds` say on a GPU; where time is modelled, for
 /// longer than all calls of a program.
@@ -57,7 +59,10 @@ pub(super) fn streams_without_an_edge(device: &Device) -> Result<&'static str> {
 
 /// Law A14.
 pub(super) fn bare_record_on_the_legacy_stream(device: &Device) -> Result<&'static str> {
-    let (a, b) = (device.blocking_stream()?, device.blocking_stream()?);
+    let (a, b) = (
+        device.stream_with(StreamOptions::new().blocking())?,
+        device.stream_with(StreamOptions::new().blocking())?,
+    );
     let (legacy, event) = (device.legacy_stream()?, device.event()?);
     let mut seen = pinned(device, 1, 2)?;
     let mut x = plain(&a, 1, 0)?;

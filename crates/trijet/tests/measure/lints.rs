@@ -7,7 +7,7 @@ use trijet::base::ledger::Engine::{Compute, Upload};
 use trijet::base::ledger::{Asked, HostCall, Op, OpKind, StreamClass, Waited};
 use trijet::check::lint::{Lint, Rule, lints_of};
 use trijet::kernels::{MIX, WORK};
-use trijet::{Bytes, Device, Nanos, Result};
+use trijet::{Bytes, Device, Nanos, Result, StreamOptions};
 
 fn found(ops: &[Op], rule: Rule) -> Option<Lint> {
     lints_of(ops, Kernels::OneAtATime).into_iter().find(|lint| lint.rule == rule)
@@ -27,7 +27,13 @@ fn silent(ops: &[Op], rule: Rule) {
 #[test]
 fn a_kernel_of_the_legacy_stream_between_blocking_streams_is_flagged() {
     let program = |device: &Device, legacy: bool| -> Result<()> {
-        let stream = || if legacy { device.blocking_stream() } else { device.stream() };
+        let stream = || {
+            if legacy {
+                device.stream_with(StreamOptions::new().blocking())
+            } else {
+                device.stream()
+            }
+        };
         let (a, b) = (stream()?, stream()?);
         let between = if legacy { device.legacy_stream()? } else { device.stream()? };
         let (x, mut y) = (a.alloc::<u32>(WORDS)?, a.alloc::<u32>(WORDS)?);

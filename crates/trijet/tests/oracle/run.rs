@@ -14,7 +14,7 @@ use trijet::device::driver::SourceOrder;
 use trijet::kernels::MIX;
 use trijet::{
     Batch, Buffer, Device, Event, PageableBuffer, PinnedBuffer, Ready, Result, Signal, Stream,
-    Ticket, View, ViewMut,
+    StreamOptions, Ticket, View, ViewMut,
 };
 
 /// A result whose error names the call that failed.
@@ -188,7 +188,7 @@ fn open_stream(devices: &[Device], program: &Program, number: usize) -> Result<S
     match spec.kind {
         StreamKind::Legacy => device.legacy_stream(),
         StreamKind::PerThread => device.per_thread_stream(),
-        StreamKind::Blocking => device.blocking_stream(),
+        StreamKind::Blocking => device.stream_with(StreamOptions::new().blocking()),
         StreamKind::NonBlocking => device.stream(),
     }
 }
@@ -409,7 +409,9 @@ impl Script<'_> {
             | Step::Take { .. } => self.handing(step),
             Step::Churn { kind, device, to, value } => {
                 let stream = match kind {
-                    StreamKind::Blocking => devices[*device].blocking_stream()?,
+                    StreamKind::Blocking => {
+                        devices[*device].stream_with(StreamOptions::new().blocking())?
+                    }
                     _ => devices[*device].stream()?,
                 };
                 stream.fill_bytes(&mut self.target(to), *value)

@@ -14,7 +14,9 @@ use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::explore::{Exploration, Strategy, explore};
 use trijet::launch::kernel::any_lengths;
 use trijet::launch::{Code, Exactness, In, InOut, Kernel, KernelSpec, Shape};
-use trijet::{Buffer, Device, Event, HostConfig, PinnedBuffer, Readiness, Stream, TimedEvent};
+use trijet::{
+    Buffer, Device, Event, HostConfig, PinnedBuffer, Readiness, Stream, StreamOptions, TimedEvent,
+};
 
 /// A search that takes longer is given up: programs are small, but some have many orders.
 const RUNS_MAX: u64 = 5_000;
@@ -174,7 +176,7 @@ impl World {
     fn open(device: &Device, program: &Small) -> Self {
         let stream = |kind: &Kind| match kind {
             Kind::NonBlocking => device.stream().expect(FINE),
-            Kind::Blocking => device.blocking_stream().expect(FINE),
+            Kind::Blocking => device.stream_with(StreamOptions::new().blocking()).expect(FINE),
             Kind::Legacy => device.legacy_stream().expect(FINE),
             Kind::PerThread => device.per_thread_stream().expect(FINE),
         };

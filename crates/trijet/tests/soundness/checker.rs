@@ -10,7 +10,7 @@ use std::time::Duration;
 use trijet::check::{Options, Verdict};
 use trijet::explore::{Strategy, explore};
 use trijet::kernels::FILL_U32;
-use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Result, Verb};
+use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Result, StreamOptions, Verb};
 
 fn codes(verdict: &Verdict) -> Vec<&'static str> {
     verdict.findings.iter().map(|finding| finding.class.code()).collect()
@@ -83,7 +83,11 @@ enum Recorded {
 fn a_wait_is_no_operation(devices: &[Device], recorded: Recorded) -> u32 {
     let run = || -> Result<u32> {
         let device = &devices[0];
-        let (n, b, legacy) = (device.stream()?, device.blocking_stream()?, device.legacy_stream()?);
+        let (n, b, legacy) = (
+            device.stream()?,
+            device.stream_with(StreamOptions::new().blocking())?,
+            device.legacy_stream()?,
+        );
         let mut x = n.alloc::<u32>(1)?;
         n.fill_bytes(&mut x, 1)?;
         n.synchronize()?;

@@ -6,7 +6,9 @@ use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread::{scope, spawn};
 use trijet::explore::{Strategy, explore};
-use trijet::{Device, Fault, FaultKind, HostConfig, PinnedBuffer, Result, Stream, Verb};
+use trijet::{
+    Device, Fault, FaultKind, HostConfig, PinnedBuffer, Result, Stream, StreamOptions, Verb,
+};
 
 const NINES: u32 = 0x0909_0909;
 const SEVENS: u32 = 0x0707_0707;
@@ -211,7 +213,8 @@ fn memory_of_a_copy_that_a_fault_ended_is_not_lent() -> Result<()> {
 fn a_refused_call_that_waits_follows_nothing() -> Result<()> {
     let refused = Fault { verb: Verb::Copy, nth: 1, kind: FaultKind::Refused };
     let device = open(virtual_host(vec![refused]))?;
-    let (b, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let (b, legacy) =
+        (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
     let (h, mut g) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
     let mut y = device.pinned::<u32>(64)?;
     y.write()?.fill(1);

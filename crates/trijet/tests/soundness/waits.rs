@@ -9,7 +9,7 @@ use std::thread::spawn;
 use trijet::base::ledger::{OpKind, SourceOrder, StreamClass};
 use trijet::{
     Batch, Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
-    Select, Stream,
+    Select, Stream, StreamOptions,
 };
 
 /// What one thread waits in.
@@ -47,7 +47,9 @@ type Call = fn(&[Device], &mut Buffer<u32>) -> Result<()>;
 const CALLS: [(&str, Call); 10] = [
     ("a stream of the same device", |devices, _| devices[0].stream().map(drop)),
     ("a stream of another device", |devices, _| devices[1].stream().map(drop)),
-    ("a blocking stream of another device", |devices, _| devices[1].blocking_stream().map(drop)),
+    ("a blocking stream of another device", |devices, _| {
+        devices[1].stream_with(StreamOptions::new().blocking()).map(drop)
+    }),
     ("a per-thread stream of the same device", |devices, _| {
         devices[0].per_thread_stream().map(drop)
     }),
@@ -55,7 +57,7 @@ const CALLS: [(&str, Call); 10] = [
         devices[1].per_thread_stream().map(drop)
     }),
     ("an operation in another blocking stream", |devices, _| {
-        fill_in(&devices[0].blocking_stream()?)
+        fill_in(&devices[0].stream_with(StreamOptions::new().blocking())?)
     }),
     ("an operation in the legacy stream", |devices, _| fill_in(&devices[0].legacy_stream()?)),
     ("a record in the legacy stream", |devices, _| {
@@ -79,7 +81,7 @@ fn fill_in(stream: &Stream) -> Result<()> {
 fn returns_beside(inside: Inside, call: Call) -> Result<bool> {
     let executor = Executor::Virtual(Order::Greedy);
     let devices = Device::host(HostConfig { devices: 2, executor, ..HostConfig::default() })?;
-    let stream = devices[0].blocking_stream()?;
+    let stream = devices[0].stream_with(StreamOptions::new().blocking())?;
     let (x, mut y) = (stream.alloc::<u32>(64)?, stream.alloc::<u32>(64)?);
     let (h, g) = (devices[0].pinned::<u32>(64)?, devices[0].pinned::<u32>(64)?);
     stream.synchronize()?;
@@ -139,7 +141,7 @@ fn streams_are_made_beside_a_copy_within_the_host() -> Result<()> {
 #[test]
 fn copies_and_fills_at_once_record_nothing_in_the_legacy_stream() -> Result<()> {
     let device = open(virtual_host(Vec::new()))?;
-    let (s, other) = (device.stream()?, device.blocking_stream()?);
+    let (s, other) = (device.stream()?, device.stream_with(StreamOptions::new().blocking())?);
     let (mut x, mut y) = (s.alloc::<u32>(64)?, other.alloc::<u32>(64)?);
     let (mut h, mut g) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
     device.start_trace(&s)?;
@@ -164,7 +166,8 @@ fn copies_and_fills_at_once_record_nothing_in_the_legacy_stream() -> Result<()> 
 #[test]
 fn a_copy_at_once_stands_for_nothing_that_its_stream_was_given_meanwhile() -> Result<()> {
     let device = open(virtual_host(Vec::new()))?;
-    let (held, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+    let (held, legacy) =
+        (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
     let x = held.alloc::<u32>(64)?;
     let (mut h, mut late) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
     late.write()?.fill(1);

@@ -19,7 +19,7 @@ use super::twins::{Case, Seen};
 use crate::{mix, words};
 use trijet::check::{Class, Conflict};
 use trijet::kernels::MIX;
-use trijet::{Buffer, Bytes, Device, Event, PinnedBuffer, Result};
+use trijet::{Buffer, Bytes, Device, Event, PinnedBuffer, Result, StreamOptions};
 
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAR: Class = Class::Race(Conflict::War);
@@ -252,7 +252,10 @@ pub(crate) fn streams_of_two_priorities_compute_apart() -> Case {
     const CHUNKS: u64 = 4;
     Case {
         program: |device, twin| {
-            let (low, high) = (device.stream_with_priority(0)?, device.stream_with_priority(-1)?);
+            let (low, high) = (
+                device.stream_with(StreamOptions::new().priority(0))?,
+                device.stream_with(StreamOptions::new().priority(-1))?,
+            );
             let x = constant(device, &words(6, CHUNKS))?;
             let mut to_low = zeros_of::<u64>(device, twin, CHUNKS)?;
             let mut to_high = zeros_of::<u64>(device, twin, CHUNKS)?;
@@ -280,7 +283,10 @@ pub(crate) fn streams_of_two_priorities_compute_apart() -> Case {
 pub(crate) fn a_priority_is_no_order() -> Case {
     Case {
         program: |device, twin| {
-            let (low, high) = (device.stream_with_priority(0)?, device.stream_with_priority(-1)?);
+            let (low, high) = (
+                device.stream_with(StreamOptions::new().priority(0))?,
+                device.stream_with(StreamOptions::new().priority(-1))?,
+            );
             let x = constant(device, &words(7, 1))?;
             let mut first = zeros_of::<u64>(device, twin, 1)?;
             let mut second = zeros_of::<u64>(device, twin, 1)?;

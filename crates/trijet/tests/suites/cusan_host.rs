@@ -9,6 +9,7 @@
 
 use super::stage::{asks_until_ready, host_reads, shared, writes, zeros};
 use super::twins::Case;
+use trijet::StreamOptions;
 use trijet::check::{Class, Conflict};
 
 const RAW: Class = Class::Race(Conflict::Raw);
@@ -52,7 +53,7 @@ pub(crate) fn a_launch_in_the_legacy_stream_is_not_done_at_its_return() -> Case 
 pub(crate) fn a_stream_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
     Case {
         program: |device, twin| {
-            let stream = device.blocking_stream()?;
+            let stream = device.stream_with(StreamOptions::new().blocking())?;
             let mut data = shared(device, twin)?;
             writes(&stream, data.view_mut(), 7)?;
             if twin.has_edge() {
@@ -69,7 +70,8 @@ pub(crate) fn a_stream_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
 pub(crate) fn an_event_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
     Case {
         program: |device, twin| {
-            let (stream, event) = (device.blocking_stream()?, device.event()?);
+            let (stream, event) =
+                (device.stream_with(StreamOptions::new().blocking())?, device.event()?);
             let mut data = shared(device, twin)?;
             writes(&stream, data.view_mut(), 7)?;
             event.record(&stream)?;
@@ -88,7 +90,10 @@ pub(crate) fn an_event_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
 pub(crate) fn a_fill_at_once_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let (mut data, mut other) = (shared(device, twin)?, shared(device, twin)?);
             let mut unrelated = shared(device, twin)?;
             writes(&first, data.view_mut(), 7)?;
@@ -108,7 +113,8 @@ pub(crate) fn a_fill_at_once_orders_blocking_streams() -> Case {
 pub(crate) fn a_fill_at_once_does_not_wait_for_a_non_blocking_stream() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.stream()?, device.blocking_stream()?);
+            let (first, second) =
+                (device.stream()?, device.stream_with(StreamOptions::new().blocking())?);
             let (mut data, mut other) = (shared(device, twin)?, shared(device, twin)?);
             let mut unrelated = shared(device, twin)?;
             writes(&first, data.view_mut(), 7)?;
@@ -129,7 +135,8 @@ pub(crate) fn a_fill_at_once_does_not_wait_for_a_non_blocking_stream() -> Case {
 pub(crate) fn a_wait_for_the_legacy_stream_covers_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
-            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let (stream, legacy) =
+                (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
             let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
             writes(&stream, data.view_mut(), 7)?;
             writes(&legacy, other.view_mut(), 8)?;
@@ -148,7 +155,8 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_blocking_streams() -> Case {
 pub(crate) fn later_work_of_a_blocking_stream_covers_the_legacy_stream() -> Case {
     Case {
         program: |device, twin| {
-            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let (stream, legacy) =
+                (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
             let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
             writes(&legacy, data.view_mut(), 7)?;
             writes(&stream, other.view_mut(), 8)?;
@@ -186,7 +194,11 @@ pub(crate) fn a_wait_for_the_legacy_stream_leaves_non_blocking_streams_out() -> 
     Case {
         program: |device, twin| {
             let blocking = twin.has_edge();
-            let stream = if blocking { device.blocking_stream()? } else { device.stream()? };
+            let stream = if blocking {
+                device.stream_with(StreamOptions::new().blocking())?
+            } else {
+                device.stream()?
+            };
             let mut data = shared(device, twin)?;
             writes(&stream, data.view_mut(), 7)?;
             device.legacy_stream()?.synchronize()?;
@@ -201,7 +213,10 @@ pub(crate) fn a_wait_for_the_legacy_stream_leaves_non_blocking_streams_out() -> 
 pub(crate) fn the_legacy_stream_carries_order_from_one_blocking_stream_to_another() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let legacy = device.legacy_stream()?;
             let (mut data, mut other) = (shared(device, twin)?, zeros(device, twin)?);
             writes(&first, data.view_mut(), 7)?;

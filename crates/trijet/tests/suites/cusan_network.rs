@@ -21,6 +21,7 @@ use super::stage::{
     zeros, zeros_of,
 };
 use super::twins::Case;
+use trijet::StreamOptions;
 use trijet::check::{Class, Conflict};
 
 const RAW: Class = Class::Race(Conflict::Raw);
@@ -70,7 +71,7 @@ pub(crate) fn a_kernel_writes_after_the_message_has_arrived() -> Case {
 pub(crate) fn a_message_is_sent_after_a_wait_for_the_stream() -> Case {
     Case {
         program: |device, twin| {
-            let stream = device.blocking_stream()?;
+            let stream = device.stream_with(StreamOptions::new().blocking())?;
             let mut data = zeros(device, twin)?;
             writes(&stream, data.view_mut(), 7)?;
             if twin.has_edge() {
@@ -105,7 +106,8 @@ pub(crate) fn a_message_is_sent_after_a_wait_for_the_event() -> Case {
 pub(crate) fn a_message_is_sent_when_the_event_is_ready() -> Case {
     Case {
         program: |device, twin| {
-            let (stream, event) = (device.blocking_stream()?, device.event()?);
+            let (stream, event) =
+                (device.stream_with(StreamOptions::new().blocking())?, device.event()?);
             let mut data = zeros(device, twin)?;
             device.fill_now(&mut data, 0)?;
             writes(&stream, data.view_mut(), 7)?;
@@ -178,7 +180,10 @@ pub(crate) fn an_upload_at_once_from_page_locked_memory_is_done_at_its_return() 
 pub(crate) fn a_message_waits_for_the_writers_of_its_buffer() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let (mut left, mut right) = (zeros(device, twin)?, zeros(device, twin)?);
             writes(&first, left.view_mut(), 1)?;
             writes(&second, right.view_mut(), 2)?;
@@ -198,7 +203,7 @@ pub(crate) fn a_message_waits_for_the_writers_of_its_buffer() -> Case {
 pub(crate) fn a_message_is_sent_after_a_copy_within_the_host() -> Case {
     Case {
         program: |device, twin| {
-            let stream = device.blocking_stream()?;
+            let stream = device.stream_with(StreamOptions::new().blocking())?;
             let mut data = zeros(device, twin)?;
             writes(&stream, data.view_mut(), 7)?;
             if twin.has_edge() {
@@ -215,7 +220,8 @@ pub(crate) fn a_message_is_sent_after_a_copy_within_the_host() -> Case {
 pub(crate) fn a_message_is_sent_after_a_wait_for_the_legacy_stream() -> Case {
     Case {
         program: |device, twin| {
-            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let (stream, legacy) =
+                (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
             let (mut data, mut other) = (zeros(device, twin)?, zeros(device, twin)?);
             writes(&stream, data.view_mut(), 7)?;
             writes(&legacy, other.view_mut(), 8)?;
@@ -234,7 +240,7 @@ pub(crate) fn chunks_are_downloaded_after_the_kernel() -> Case {
     Case {
         program: |device, twin| {
             const CHUNKS: u64 = 4;
-            let kernels = device.blocking_stream()?;
+            let kernels = device.stream_with(StreamOptions::new().blocking())?;
             let streams = blocking_streams(device, 4)?;
             let mut data = zeros_of::<u32>(device, twin, CHUNKS)?;
             writes(&kernels, data.view_mut(), 7)?;
@@ -265,7 +271,7 @@ pub(crate) fn chunks_are_downloaded_after_the_kernel() -> Case {
 pub(crate) fn one_half_is_sent_while_the_other_is_written() -> Case {
     Case {
         program: |device, twin| {
-            let stream = device.blocking_stream()?;
+            let stream = device.stream_with(StreamOptions::new().blocking())?;
             let mut data = zeros(device, twin)?;
             writes(&stream, data.slice_mut(..1), 1)?;
             stream.synchronize()?;

@@ -18,7 +18,7 @@ use super::twins::{Case, Seen, Twin};
 use crate::mix;
 use trijet::check::{Class, Conflict};
 use trijet::kernels::MIX;
-use trijet::{Device, Result, Stream};
+use trijet::{Device, Result, Stream, StreamOptions};
 
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAW: Class = Class::Race(Conflict::Waw);
@@ -28,7 +28,10 @@ const WAW: Class = Class::Race(Conflict::Waw);
 pub(crate) fn two_streams_write_one_buffer_after_each_other() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let (mut left, mut right) = (zeros(device, twin)?, zeros(device, twin)?);
             writes(&first, left.view_mut(), 1)?;
             writes(&second, right.view_mut(), 2)?;
@@ -81,7 +84,10 @@ fn downloads_after(
 pub(crate) fn an_allocation_orders_nothing() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let elsewhere = device.stream()?;
             downloads_after(device, twin, [&first, &second], || {
                 let (host, memory) = (device.pinned::<u32>(LEN)?, elsewhere.alloc::<u32>(LEN)?);
@@ -101,7 +107,10 @@ pub(crate) fn an_allocation_orders_nothing() -> Case {
 pub(crate) fn a_copy_within_the_host_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             downloads_after(device, twin, [&first, &second], || {
                 if twin.has_edge() {
                     device.copy_now(&ordinary(device, 1, 1)?, &mut ordinary(device, 1, 2)?)?;
@@ -136,7 +145,10 @@ pub(crate) fn a_copy_within_the_host_does_not_wait_for_non_blocking_streams() ->
 pub(crate) fn a_download_at_once_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let unrelated = zeros(device, twin)?;
             downloads_after(device, twin, [&first, &second], || {
                 if twin.has_edge() {
@@ -154,7 +166,10 @@ pub(crate) fn a_download_at_once_orders_blocking_streams() -> Case {
 pub(crate) fn a_fill_at_once_of_other_memory_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let mut unrelated = zeros(device, twin)?;
             downloads_after(device, twin, [&first, &second], || {
                 if twin.has_edge() {
@@ -172,7 +187,10 @@ pub(crate) fn a_fill_at_once_of_other_memory_orders_blocking_streams() -> Case {
 pub(crate) fn a_download_in_another_stream_waits_for_the_kernel() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             downloads_after(device, twin, [&first, &second], || {
                 if twin.has_edge() { first.synchronize() } else { Ok(()) }
             })
@@ -186,7 +204,10 @@ pub(crate) fn a_download_in_another_stream_waits_for_the_kernel() -> Case {
 pub(crate) fn a_wait_of_the_host_for_an_event_orders_two_streams() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let finished = device.event()?;
             let mut data = first.alloc::<u64>(1)?;
             let mut source = first.alloc::<u64>(1)?;
@@ -219,7 +240,10 @@ pub(crate) fn a_wait_of_the_host_for_an_event_orders_two_streams() -> Case {
 pub(crate) fn a_wait_of_a_stream_for_an_event_orders_two_streams() -> Case {
     Case {
         program: |device, twin| {
-            let (first, second) = (device.blocking_stream()?, device.blocking_stream()?);
+            let (first, second) = (
+                device.stream_with(StreamOptions::new().blocking())?,
+                device.stream_with(StreamOptions::new().blocking())?,
+            );
             let event = device.event()?;
             let (mut data, mut result) = (zeros(device, twin)?, zeros(device, twin)?);
             device.copy_now(&ordinary(device, LEN, 1)?, &mut data)?;

@@ -22,6 +22,7 @@ use super::stage::{
 };
 use super::twins::Case;
 use crate::mix;
+use trijet::StreamOptions;
 use trijet::check::{Class, Conflict};
 use trijet::kernels::MIX;
 
@@ -31,7 +32,8 @@ const RAW: Class = Class::Race(Conflict::Raw);
 pub(crate) fn a_wait_for_an_idle_blocking_stream_leaves_the_legacy_stream_out() -> Case {
     Case {
         program: |device, twin| {
-            let (stream, legacy) = (device.blocking_stream()?, device.legacy_stream()?);
+            let (stream, legacy) =
+                (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
             let mut flag = shared(device, twin)?;
             writes(&legacy, flag.view_mut(), 1)?;
             if twin.has_edge() {
@@ -101,7 +103,8 @@ pub(crate) fn a_pageable_download_is_waited_for() -> Case {
 pub(crate) fn a_stream_that_waits_for_itself_goes_on() -> Case {
     Case {
         program: |device, twin| {
-            let (stream, event) = (device.blocking_stream()?, device.event()?);
+            let (stream, event) =
+                (device.stream_with(StreamOptions::new().blocking())?, device.event()?);
             let mut data = shared(device, twin)?;
             writes(&stream, data.view_mut(), 1)?;
             event.record(&stream)?;
@@ -162,7 +165,11 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_a_dropped_blocking_stream() ->
     Case {
         program: |device, twin| {
             let blocking = twin.has_edge();
-            let stream = if blocking { device.blocking_stream()? } else { device.stream()? };
+            let stream = if blocking {
+                device.stream_with(StreamOptions::new().blocking())?
+            } else {
+                device.stream()?
+            };
             let mut data = shared(device, twin)?;
             writes(&stream, data.view_mut(), 1)?;
             drop(stream);
@@ -233,7 +240,11 @@ pub(crate) fn the_legacy_stream_orders_streams_that_come_and_go() -> Case {
             factor.write()?.fill(5);
             for salt in 0..STREAMS {
                 let blocking = twin.has_edge();
-                let stream = if blocking { device.blocking_stream()? } else { device.stream()? };
+                let stream = if blocking {
+                    device.stream_with(StreamOptions::new().blocking())?
+                } else {
+                    device.stream()?
+                };
                 stream.launch(&MIX, (salt, &factor, &mut data))?;
                 legacy.launch(&MIX, (salt, &factor, &mut other))?;
             }

@@ -11,8 +11,8 @@ use trijet::device::driver::Clock;
 use trijet::kernels::{FILL_U32, WORK};
 use trijet::memory::OnHost;
 use trijet::{
-    AsView, Buffer, Device, Element, PageableBuffer, PinnedBuffer, Readiness, Result, Stream, View,
-    ViewMut,
+    AsView, Buffer, Device, Element, PageableBuffer, PinnedBuffer, Readiness, Result, Stream,
+    StreamOptions, View, ViewMut,
 };
 
 /// Elements of a buffer: few, so that exploring all orders is cheap.
@@ -137,7 +137,7 @@ pub(crate) fn streams(device: &Device, count: usize) -> Result<Vec<Stream>> {
 
 /// So many streams that do.
 pub(crate) fn blocking_streams(device: &Device, count: usize) -> Result<Vec<Stream>> {
-    (0..count).map(|_| device.blocking_stream()).collect()
+    (0..count).map(|_| device.stream_with(StreamOptions::new().blocking())).collect()
 }
 
 /// Asks until the answer is that all is done.

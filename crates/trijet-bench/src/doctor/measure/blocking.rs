@@ -11,7 +11,7 @@ use crate::doctor::verdict::{self, Observation};
 use crate::stats::Samples;
 use stage::Stage;
 use std::time::Instant;
-use trijet::{Error, ErrorKind, Result, Stream};
+use trijet::{Error, ErrorKind, Result, Stream, StreamOptions};
 
 /// The longest time that kernels of a few milliseconds are waited for.
 const PATIENCE_US: f64 = 20e6;
@@ -211,7 +211,10 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let device = bench.device.clone();
     let lane = |stream: Result<Stream>| stream.and_then(|stream| Lane::new(&device, stream));
     let mut free = [lane(device.stream())?, lane(device.stream())?];
-    let mut blocking = [lane(device.blocking_stream())?, lane(device.blocking_stream())?];
+    let mut blocking = [
+        lane(device.stream_with(StreamOptions::new().blocking()))?,
+        lane(device.stream_with(StreamOptions::new().blocking()))?,
+    ];
     let lab = bench.lab.take();
     let mut rows = Vec::new();
     let mut stage = Stage::new(&device, lab.as_ref())?;

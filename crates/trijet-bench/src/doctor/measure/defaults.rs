@@ -5,7 +5,7 @@ use super::blocking::observe;
 use super::work::Lane;
 use crate::doctor::findings::Pair;
 use crate::doctor::verdict;
-use trijet::{Device, Error, ErrorKind, Result, Stream};
+use trijet::{Device, Error, ErrorKind, Result, Stream, StreamOptions};
 
 /// How a stream of a kind is made.
 type Open = fn(&Device) -> Result<Stream>;
@@ -13,7 +13,7 @@ type Open = fn(&Device) -> Result<Stream>;
 const KINDS: [(&str, Open); 4] = [
     ("legacy", Device::legacy_stream),
     ("per-thread", Device::per_thread_stream),
-    ("blocking", Device::blocking_stream),
+    ("blocking", |device| device.stream_with(StreamOptions::new().blocking())),
     ("non-blocking", Device::stream),
 ];
 

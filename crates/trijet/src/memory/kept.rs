@@ -1,0 +1,212 @@
+//! Blocks of memory that belongs to no stream: of the host, page-locked or pageable, and of a device.
+//!
+//! Memory goes back to a list of the domain with its stamps, and is handed out again when its users are
+//! complete. Freeing page-locked or device memory may wait for the device (laws A20 and A24), so it is
+//! freed on request only, by [`Device::release_memory`].
+#![forbid(unsafe_code)]
+
+use super::block::Block;
+use super::buffer::{Buffer, Element, bytes_of};
+use super::source::BlockSource;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::ledger::{Mode, OpKind};
+use crate::base::units::Bytes;
+use crate::device::driver::Readiness;
+use crate::device::memory::{Memory, Space};
+use crate::log::calling;
+use crate::order::domain::Domain;
+use crate::order::track::{Needs, Track};
+use crate::stream::device::Device;
+use crate::stream::shared::Shared;
+use std::borrow::Cow;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Sizes are rounded up to pages of the host.
+const PAGE: u64 = 4096;
+
+/// The name of an allocation.
+fn verb(space: Space) -> &'static str {
+    match space {
+        Space::Pinned => "pinned",
+        Space::Pageable => "pageable",
+        Space::Device(_) => "device alloc",
+    }
+}
+
+/// Allocates `bytes`: some that no operation uses any more, or new.
+#[track_caller]
+pub(super) fn alloc(device: &Device, bytes: Bytes, space: Space) -> Result<Block> {
+    let op = verb(space);
+    calling::refuse(op)?;
+    let shared = Arc::clone(device.shared());
+    let memory = match reuse(&shared.domain, bytes, space) {
+        Some(memory) => memory,
+        None => {
+            let size = bytes.0.checked_next_multiple_of(PAGE).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidValue, op, format!("{bytes} overflow when rounded up"))
+            })?;
+            let size = Bytes(size.max(PAGE));
+            allocate(&shared, size, space, Location::caller())?
+        }
+    };
+    Ok(Block::new(Arc::new(KeptSource(shared)), memory.span(0..bytes.0)))
+}
+
+/// The kept memory of a domain.
+#[derive(Debug)]
+struct KeptSource(Arc<Shared>);
+
+impl BlockSource for KeptSource {
+    fn device(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    fn give_back(self: Arc<Self>, memory: Memory, track: Track) {
+        let kept = &self.0.domain.kept;
+        kept.lock().expect("no panic under this lock").push((memory, track));
+    }
+}
+
+/// Allocates new memory. Its entry has no access: to a checker, memory that is kept has no lifetime.
+fn allocate(
+    device: &Shared,
+    bytes: Bytes,
+    space: Space,
+    site: &'static Location<'static>,
+) -> Result<Memory> {
+    let domain = &device.domain;
+    let begun = domain.log().begin_call();
+    let allocated = match space {
+        Space::Pageable => return Memory::pageable(bytes),
+        Space::Pinned => domain.driver().pinned_alloc(device.id, bytes),
+        Space::Device(home) => domain.driver().device_alloc(home, bytes),
+    };
+    let memory = allocated.map_err(|error| device.failed(error))?;
+    if let Some(begun) = begun {
+        domain.log().note_call(begun, OpKind::AllocNow, device.id, |op| {
+            op.label = Cow::Borrowed(verb(space));
+            op.bytes = bytes.0;
+            op.site = Some(site.into());
+        });
+    }
+    Ok(memory)
+}
+
+/// The smallest kept memory that fits without wasting more than half, and that no operation uses.
+///
+/// The list is not locked while the driver is asked: that may run a host function here, which may
+/// drop page-locked memory into it.
+fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
+    let fits = |memory: &Memory| {
+        let size = memory.bytes();
+        memory.space() == space && size >= bytes.0 && size / 2 <= bytes.0.max(PAGE)
+    };
+    let mut busy = Vec::new();
+    let found = loop {
+        let mut kept = domain.kept.lock().expect("no panic under this lock");
+        let fitting = (0..kept.len()).filter(|index| fits(&kept[*index].0));
+        let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
+        let (memory, track) = kept.swap_remove(index);
+        drop(kept);
+        // Memory whose users a lost device can tell nothing of is as good as busy.
+        if is_idle(domain, &track).unwrap_or(false) {
+            break Some(memory);
+        }
+        busy.push((memory, track));
+    };
+    domain.kept.lock().expect("no panic under this lock").extend(busy);
+    found
+}
+
+/// Whether every operation that used the memory is complete, asking the driver without waiting.
+pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
+    let mut needs = Needs::new();
+    track.all_users(&(0..u64::MAX), Mode::Write, |p| domain.is_done(p), &mut needs);
+    for need in needs {
+        let mark = domain.mark_for(need)?;
+        if domain.gate.query_event(mark.device, mark.event)? == Readiness::NotReady {
+            return Ok(false);
+        }
+        domain.observe(&mark.snapshot);
+    }
+    Ok(true)
+}
+
+/// Takes memory off the list that no operation uses and that `device` may free.
+fn take_idle(device: &Shared) -> Option<(Memory, Track)> {
+    let domain = &device.domain;
+    let is_ours = |memory: &Memory| match memory.space() {
+        Space::Device(home) => home == device.id,
+        Space::Pinned | Space::Pageable => true,
+    };
+    let mut busy = Vec::new();
+    let found = loop {
+        let mut kept = domain.kept.lock().expect("no panic under this lock");
+        let Some(index) = kept.iter().position(|(memory, _)| is_ours(memory)) else { break None };
+        let (memory, track) = kept.swap_remove(index);
+        drop(kept);
+        if is_idle(domain, &track).unwrap_or(false) {
+            break Some((memory, track));
+        }
+        busy.push((memory, track));
+    };
+    domain.kept.lock().expect("no panic under this lock").extend(busy);
+    found
+}
+
+impl Device {
+    /// Device memory for `len` elements that belongs to no stream; their values are arbitrary. Every
+    /// stream may use it at once, where memory of [`Stream::alloc`](crate::Stream::alloc) is first
+    /// waited for. Dropping the buffer keeps the memory for the next allocation of the device, see
+    /// [`Device::release_memory`].
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut x = device.alloc::<u8>(64)?;
+    /// device.stream()?.fill_bytes(&mut x, 1)?;
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with the size that was asked for and the memory that was free; `InvalidValue` when
+    /// the size overflows or an element has no bytes.
+    #[track_caller]
+    pub fn alloc<T: Element>(&self, len: u64) -> Result<Buffer<T>> {
+        let bytes = bytes_of::<T>("device alloc", len)?;
+        Ok(Buffer::new(alloc(self, bytes, Space::Device(self.id()))?, len))
+    }
+
+    /// Gives memory back that is kept for the next allocation and that no operation uses: host memory,
+    /// and memory of [`Device::alloc`]. Returns its size. May wait for the device (laws A20 and A24).
+    ///
+    /// ```
+    /// use trijet::{Bytes, Device, HostConfig};
+    /// let device = Device::host(HostConfig::default())?.remove(0);
+    /// drop(device.pinned::<u8>(1 << 20)?);
+    /// assert_eq!(device.release_memory()?, Bytes(1 << 20));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the driver reports.
+    pub fn release_memory(&self) -> Result<Bytes> {
+        calling::refuse("release memory")?;
+        self.run_deferred();
+        let shared = self.shared();
+        let driver = shared.domain.driver();
+        let mut released = 0;
+        while let Some((memory, _)) = take_idle(shared) {
+            let freed = match memory.space() {
+                Space::Pinned => driver.pinned_free(&memory),
+                Space::Device(_) => driver.device_free(&memory),
+                // The bytes go with the last token.
+                Space::Pageable => Ok(()),
+            };
+            freed.map_err(|error| shared.failed(error))?;
+            released += memory.bytes();
+        }
+        Ok(Bytes(released))
+    }
+}
