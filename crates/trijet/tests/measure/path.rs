@@ -1,10 +1,10 @@
 //! Critical paths by hand.
 
-use crate::script::Script;
+use crate::script::{Script, times};
 use trijet::Nanos;
-use trijet::base::dag::Node;
+use trijet::base::dag::{Edge, Node};
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
-use trijet::base::ledger::{HostCall, OpKind, Waited};
+use trijet::base::ledger::{HostCall, OpKind, StreamClass, Waited};
 use trijet::trace::critical::{Category, critical, slack, what_if};
 
 /// Upload 1..10, kernel 10..25 after it, download 27..32; a kernel 1..5 that nobody needs.
@@ -68,6 +68,26 @@ fn a_host_that_waits_and_computes_is_on_the_path() {
         (Category::User, 8),
     ];
     assert_eq!(by, expected);
+}
+
+/// The legacy stream held two kernels of blocking streams when the copy was staged: the call went on
+/// after the longer one.
+#[test]
+fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
+    let mut s = Script::default();
+    s.work(Compute, 1, 0..5).stream = StreamClass::Blocking;
+    s.work(Compute, 2, 0..10).stream = StreamClass::Blocking;
+    let copy = s.called(Upload, 0, 1..11, 12..14);
+    (copy.kind, copy.stream) = (OpKind::CopyNow, StreamClass::Legacy);
+    let waited = |s: &Script| {
+        let dag = s.dag();
+        let before = dag.before(Node::call(2)).iter();
+        before.filter(|(_, edge)| *edge == Edge::Waited).map(|(node, _)| *node).collect::<Vec<_>>()
+    };
+    assert_eq!(waited(&s), [Node::work(1)]);
+    // A call that returned before that has waited for none of them.
+    s.ops[2].call = Some(times(1..9));
+    assert_eq!(waited(&s), []);
 }
 
 #[test]

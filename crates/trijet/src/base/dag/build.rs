@@ -204,7 +204,8 @@ impl Builder<'_> {
         let op = &self.ops[index];
         let node = Node::work(index);
         let mut before = self.stream_order(op, node);
-        let stream_tail = before.first().map(|(tail, _)| *tail);
+        let held = before.iter().map(|(node, _)| *node);
+        let last_held = held.max_by_key(|node| (self.end(*node), *node));
         // A call that was still running when its work ended, or began where that is known, did not
         // release it by returning.
         let held = |t: Times| match self.clocks {
@@ -216,9 +217,9 @@ impl Builder<'_> {
         if inside {
             before.extend(self.threads.get(&op.thread).map(|earlier| (*earlier, Edge::Call)));
         } else {
-            // A copy that stages has waited for its stream (law A17).
-            let end = |node: &Node| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
-            let staged = stream_tail.filter(|tail| may_wait(op) && end(tail));
+            // A copy that stages has waited for all that its stream held (law A17).
+            let done = |node: &Node| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
+            let staged = last_held.filter(|last| may_wait(op) && done(last));
             self.call(index, staged);
             before.push((Node::call(index), Edge::Call));
         }
