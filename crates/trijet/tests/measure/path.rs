@@ -3,6 +3,7 @@
 use crate::script::{Script, times};
 use trijet::Nanos;
 use trijet::base::dag::{Edge, Node};
+use trijet::base::id::{DeviceId, LaneId};
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
 use trijet::base::ledger::{HostCall, OpKind, StreamClass, Waited};
 use trijet::trace::critical::{Category, critical, slack, what_if};
@@ -88,6 +89,26 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
     // A call that returned before that has waited for none of them.
     s.ops[2].call = Some(times(1..9));
     assert_eq!(waited(&s), []);
+}
+
+/// A lane passes from a blocking stream of one device to a stream of another device that has nothing to
+/// do with the legacy stream.
+#[test]
+fn a_stream_is_not_taken_for_the_one_that_had_its_lane() {
+    let mut s = Script::default();
+    s.work(Compute, 1, 0..5).stream = StreamClass::Blocking;
+    s.call(OpKind::Open, 5..6).position.lane = LaneId(1);
+    s.work(Compute, 1, 6..20);
+    for index in 1..3 {
+        s.ops[index].device = DeviceId(1);
+    }
+    s.work(Upload, 0, 10..12).stream = StreamClass::Legacy;
+    s.sync(Waited::Device, 0, 12..13);
+    s.sync(Waited::Device, 0, 20..21).device = DeviceId(1);
+    let dag = s.dag();
+    let follows =
+        |later: usize| dag.before(Node::work(later)).iter().any(|(node, _)| *node == Node::work(2));
+    assert_eq!([3, 4, 5].map(follows), [false, false, true]);
 }
 
 #[test]

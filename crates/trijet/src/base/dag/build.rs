@@ -295,9 +295,15 @@ impl Builder<'_> {
             | OpKind::Lent
             | OpKind::Handle { .. } => {}
             OpKind::Open => {
-                // The stream before left nothing pending: nothing of it precedes this one.
-                let lane = self.lane(self.ops[index].position.lane);
-                (lane.tail, lane.barrier) = (None, None);
+                // The stream before left nothing pending: nothing of it precedes this one, which may
+                // be of another device or class.
+                let id = self.ops[index].position.lane;
+                for joined in self.devices.values_mut() {
+                    joined.streams.retain(|stream| *stream != id);
+                    joined.blocking.retain(|stream| *stream != id);
+                }
+                let lane = self.lane(id);
+                *lane = Lane { numbered: std::mem::take(&mut lane.numbered), ..Lane::default() };
                 self.call(index, None);
             }
             _ if self.ops[index].kind.is_in_stream() => self.work(index, engine),
