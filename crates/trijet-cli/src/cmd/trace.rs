@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use tempfile::TempDir;
 use trijet::device::probe::{Library, RECORDINGS, libraries};
-use trijet::trace::activity::Recording;
-use trijet::trace::raw;
+use trijet::trace::activity::ProcessTrace;
+use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Result};
 use trijet_cli::profile::{Process, analyse, json, text};
 
@@ -96,10 +96,10 @@ fn code(status: ExitStatus) -> ExitCode {
 }
 
 /// Reads the traces in a file.
-fn load(file: &Path) -> Result<Vec<Recording>> {
+fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
     let name = || file.display().to_string();
     let open = File::open(file).map_err(|error| failed("open", &error).context(name()))?;
-    raw::read(BufReader::new(open)).map_err(|error| error.context(name()))
+    process_file::read(BufReader::new(open)).map_err(|error| error.context(name()))
 }
 
 fn show_file(file: &Path, as_json: bool) -> Result<()> {

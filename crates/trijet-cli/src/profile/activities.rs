@@ -3,7 +3,7 @@
 
 use trijet::Bytes;
 use trijet::base::span::Union;
-use trijet::trace::activity::{Activity, ActivityKind, OverheadKind, Recording};
+use trijet::trace::activity::{Activity, ActivityKind, OverheadKind, ProcessTrace};
 
 /// Whether both times of an activity are known and in order.
 pub(super) fn is_timed(one: &Activity) -> bool {
@@ -26,7 +26,7 @@ pub(super) fn bytes<'a>(list: impl IntoIterator<Item = &'a Activity>) -> Bytes {
 }
 
 /// The time of overhead of the kinds that `of` accepts.
-pub(super) fn overhead(trace: &Recording, of: impl Fn(OverheadKind) -> bool) -> Union {
+pub(super) fn overhead(trace: &ProcessTrace, of: impl Fn(OverheadKind) -> bool) -> Union {
     let timed = trace.activities.iter().filter(|one| is_timed(one));
     times(timed.filter(|one| matches!(one.kind, ActivityKind::Overhead(kind) if of(kind))))
 }

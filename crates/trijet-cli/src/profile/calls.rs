@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 use trijet::base::span::Union;
-use trijet::trace::activity::{Activity, ActivityKind, Recording};
+use trijet::trace::activity::{Activity, ActivityKind, ProcessTrace};
 
 /// The effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,7 +108,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn of(trace: &Recording) -> Self {
+    pub(super) fn of(trace: &ProcessTrace) -> Self {
         let mut classes = HashMap::new();
         let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
         let mut found: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();

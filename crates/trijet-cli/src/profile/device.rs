@@ -8,7 +8,7 @@ use super::idle::Idle;
 use super::names::readable;
 use super::operations::{Operations, is_copy};
 use std::collections::{BTreeSet, HashMap};
-use trijet::trace::activity::{Activity, ActivityKind, Direction, NameId, Recording};
+use trijet::trace::activity::{Activity, ActivityKind, Direction, NameId, ProcessTrace};
 use trijet::{Bytes, Nanos};
 
 /// The most kernels that a profile lists.
@@ -61,7 +61,7 @@ pub struct Device {
 
 impl Device {
     /// The profile of the device that ran `operations`.
-    pub(super) fn of(operations: &Operations<'_>, trace: &Recording, calls: &Calls) -> Self {
+    pub(super) fn of(operations: &Operations<'_>, trace: &ProcessTrace, calls: &Calls) -> Self {
         let streams: BTreeSet<_> =
             operations.all.iter().map(|one| (one.context, one.stream)).collect();
         let idle = Idle::of(&operations.idle, calls);
@@ -111,7 +111,7 @@ fn engines(operations: &Operations<'_>) -> Vec<EngineTime> {
 }
 
 /// The kernels with the longest total times.
-fn longest_kernels(operations: &Operations<'_>, trace: &Recording) -> Vec<KernelTime> {
+fn longest_kernels(operations: &Operations<'_>, trace: &ProcessTrace) -> Vec<KernelTime> {
     let mut by_name: HashMap<Option<NameId>, (u64, usize, &Activity)> = HashMap::new();
     for &one in operations.all.iter().filter(|one| is_kernel(one)) {
         let entry = by_name.entry(one.name).or_insert((0, 0, one));

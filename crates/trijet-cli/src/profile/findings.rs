@@ -12,7 +12,9 @@ use trijet::Nanos;
 use trijet::base::ledger::StreamClass;
 use trijet::base::span::Union;
 use trijet::base::units::rate;
-use trijet::trace::activity::{Activity, ActivityKind, Direction, Memory, OverheadKind, Recording};
+use trijet::trace::activity::{
+    Activity, ActivityKind, Direction, Memory, OverheadKind, ProcessTrace,
+};
 
 /// Copies of fewer bytes do not reach half of the link's rate: on an H200, copies of 64 KiB reach
 /// 16 and 21 GB/s of 55 GB/s.
@@ -38,7 +40,11 @@ pub struct Finding {
 }
 
 /// All findings, by descending cost.
-pub(super) fn all(operations: &Operations<'_>, trace: &Recording, calls: &Calls) -> Vec<Finding> {
+pub(super) fn all(
+    operations: &Operations<'_>,
+    trace: &ProcessTrace,
+    calls: &Calls,
+) -> Vec<Finding> {
     let rules = [
         pageable(operations, calls),
         legacy(operations, trace, calls),
@@ -99,7 +105,7 @@ fn pageable(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn legacy(operations: &Operations<'_>, trace: &Recording, calls: &Calls) -> Option<Finding> {
+fn legacy(operations: &Operations<'_>, trace: &ProcessTrace, calls: &Calls) -> Option<Finding> {
     let nulls: HashSet<(u32, u32)> =
         trace.contexts.iter().map(|info| (info.context, info.null_stream)).collect();
     let stream = |one: &Activity| (one.context, one.stream);
@@ -298,7 +304,7 @@ fn sync_copies(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn lazy_loading(operations: &Operations<'_>, trace: &Recording) -> Option<Finding> {
+fn lazy_loading(operations: &Operations<'_>, trace: &ProcessTrace) -> Option<Finding> {
     let is_loading = |kind| matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading);
     let window = Union::of([operations.window.clone()]);
     let loading = overhead(trace, is_loading).and(&window);

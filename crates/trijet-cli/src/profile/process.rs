@@ -7,7 +7,7 @@ use super::device::Device;
 use super::operations::Operations;
 use std::collections::BTreeSet;
 use trijet::Nanos;
-use trijet::trace::activity::{Activity, End, OverheadKind, Recording};
+use trijet::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
 
 /// The profile of one process.
 #[derive(Debug)]
@@ -34,12 +34,12 @@ pub struct Process {
 
 /// The profile of the process that `trace` is of.
 #[must_use]
-pub fn analyse(trace: &Recording) -> Process {
+pub fn analyse(trace: &ProcessTrace) -> Process {
     let calls = Calls::of(trace);
     let is_operation = |one: &&Activity| one.engine().is_some();
     let operations: Vec<&Activity> = trace.activities.iter().filter(is_operation).collect();
     let devices: BTreeSet<u32> = operations.iter().map(|one| one.device).collect();
-    let own = |kind: OverheadKind| kind.is_of_the_recording();
+    let own = |kind: OverheadKind| kind.is_caused_by_tracing();
     let everything = trace.activities.iter().filter(|one| is_timed(one));
     let span = times(everything).hull();
     Process {

@@ -5,13 +5,13 @@ use trijet::Nanos;
 use trijet::base::ledger::StreamClass;
 use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
-    Recording, StreamInfo,
+    ProcessTrace, StreamInfo,
 };
 
 /// A trace under construction. Its times start 1 ms after zero, because zero means an unknown time.
 #[derive(Default)]
 struct Scenario {
-    trace: Recording,
+    trace: ProcessTrace,
     correlation: u32,
 }
 

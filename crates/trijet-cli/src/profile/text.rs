@@ -56,7 +56,7 @@ impl Display for Process {
                 self.overhead,
                 percent(self.overhead, self.span),
                 self.span,
-                end.host
+                end.own_time
             )?;
             writeln!(
                 f,

@@ -111,9 +111,9 @@ fn a_damaged_trace_is_refused_with_the_position_of_the_damage() {
     let read = ["trace", "--read", "kept.trijet"];
     workdir.trijet(&read).refused(1, &["kept.trijet", "No such file"]);
     workdir.file("kept.trijet", b"\x93NUMPY, which is something else");
-    workdir.trijet(&read).refused(1, &["kept.trijet", "byte 0", "no recording"]);
+    workdir.trijet(&read).refused(1, &["kept.trijet", "byte 0", "not a trace"]);
     let mut file = Vec::new();
-    trijet::trace::raw::header(&mut file, 1, 130_001, trijet::Nanos(5));
+    trijet::trace::process_file::header(&mut file, 1, 130_001, trijet::Nanos(5));
     file.extend([5, 0, 255, 255, 1]);
     fs::write(workdir.path("kept.trijet"), &file).unwrap();
     workdir.trijet(&read).refused(1, &["kept.trijet", "byte 36", "cut inside"]);

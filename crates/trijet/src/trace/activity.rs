@@ -1,8 +1,8 @@
-//! What a profiling interface saw of a program that need not be ours: operations of the GPU and
-//! calls of the host, each with its time.
+//! Activities of a program that need not use this library, as CUPTI reports them: operations of the
+//! GPU and calls of the host, each with its times.
 //!
-//! It knows when something ran and on which stream, but not which bytes a kernel touched. So there
-//! is enough for a timeline and for costs, and not enough to judge an order.
+//! CUPTI reports when an operation ran and on which stream, but not which bytes a kernel accessed.
+//! So such a trace suffices for a timeline and for costs, and not for a check for hazards.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::{Engine, StreamClass};
@@ -11,24 +11,24 @@ use crate::base::units::Nanos;
 /// The memory at one end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Memory {
-    /// Not said.
+    /// CUPTI did not say.
     Unknown,
-    /// Of the host; the driver stages its copies.
+    /// Pageable host memory; the driver stages its copies.
     Pageable,
-    /// Of the host, page-locked.
+    /// Page-locked host memory.
     Pinned,
-    /// Of a device.
+    /// Linear device memory.
     Device,
-    /// Of a device, as an array.
+    /// An array on a device.
     Array,
-    /// Moved by the driver between host and device.
+    /// Managed memory, which the driver moves between host and device.
     Managed,
 }
 
-/// Which way a copy goes.
+/// The direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Not said.
+    /// CUPTI did not say.
     Unknown,
     /// From host to device.
     Upload,
@@ -42,116 +42,116 @@ pub enum Direction {
     Host,
 }
 
-/// What a host thread, or a stream, waited for.
+/// The kind of a synchronization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SyncKind {
-    /// Not said.
+    /// CUPTI did not say.
     Unknown,
-    /// The host, for an event.
+    /// The host waits for an event.
     Event,
-    /// A stream, for an event. It takes no time of the host.
+    /// A stream waits for an event. The host does not wait.
     StreamWait,
-    /// The host, for a stream.
+    /// The host waits for a stream.
     Stream,
-    /// The host, for everything in the context.
+    /// The host waits for all work of a context.
     Context,
 }
 
-/// What the recording interface, or the driver on the side, spent time on.
+/// The cause of an overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OverheadKind {
-    /// Not said.
+    /// CUPTI did not say.
     Unknown,
-    /// Compiling kernels: the program's own cost.
+    /// Compiling kernels, a cost of the program.
     Compiler,
-    /// Handing over records: the recording's cost.
+    /// Delivering CUPTI's records, a cost of tracing.
     Flush,
-    /// Instrumenting calls and kernels: the recording's cost.
+    /// Instrumenting calls and kernels, a cost of tracing.
     Instrumentation,
-    /// Keeping resources for records: the recording's cost.
+    /// Managing CUPTI's resources, a cost of tracing.
     Resource,
-    /// Loading a module at its first use: the program's own cost.
+    /// Loading a module at its first use, a cost of the program.
     ModuleLoading,
-    /// Loading a kernel at its first use: the program's own cost.
+    /// Loading a kernel at its first use, a cost of the program.
     LazyLoading,
-    /// Waiting for space in the command buffer: the program's own cost.
+    /// Waiting for space in the command buffer, a cost of the program.
     CommandBufferFull,
-    /// Asking for a buffer for records: the recording's cost.
+    /// Requesting a buffer for CUPTI's records, a cost of tracing.
     BufferRequest,
 }
 
 impl OverheadKind {
-    /// Whether the program would not have it without the recording.
+    /// Whether tracing causes the overhead: without it, the program would not spend this time.
     #[must_use]
-    pub fn is_of_the_recording(self) -> bool {
+    pub fn is_caused_by_tracing(self) -> bool {
         matches!(self, Self::Flush | Self::Instrumentation | Self::Resource | Self::BufferRequest)
     }
 }
 
-/// The interface that a call belongs to.
+/// The API that a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Api {
-    /// Names start with `cuda`.
+    /// The CUDA runtime; its names start with `cuda`.
     Runtime,
-    /// Names start with `cu`.
+    /// The CUDA driver; its names start with `cu`.
     Driver,
 }
 
-/// What happened.
+/// The kind of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ActivityKind {
-    /// A kernel ran.
+    /// The run of a kernel.
     Kernel,
-    /// Bytes were copied.
+    /// A copy.
     Copy {
-        /// Which way.
+        /// The direction of the copy.
         direction: Direction,
-        /// Out of what.
+        /// The memory that is read.
         from: Memory,
-        /// Into what.
+        /// The memory that is written.
         to: Memory,
     },
-    /// Bytes were set.
+    /// A fill.
     Fill,
-    /// Somebody waited.
+    /// A wait of the host or of a stream.
     Sync(SyncKind),
-    /// The host was in a call.
+    /// A call of the host.
     Call(Api),
-    /// Time went elsewhere.
+    /// Time that neither the program's calls nor its operations spent.
     Overhead(OverheadKind),
 }
 
-/// The name of an activity, as an index into the names of its recording.
+/// The name of an activity, as an index into [`ProcessTrace::names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NameId(pub u32);
 
-/// One record.
+/// One operation of the GPU, one call of the host, or one overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
-    /// What happened.
+    /// The kind of the activity.
     pub kind: ActivityKind,
-    /// From when, on the clock of the recording.
+    /// The begin, on the clock of the trace.
     pub begin: Nanos,
-    /// Until when. 0 when the operation had no times yet as the recording ended.
+    /// The end, on the same clock; 0 if the operation was unfinished when the trace ended.
     pub end: Nanos,
-    /// Bytes moved or set.
+    /// The bytes that were copied or filled.
     pub bytes: u64,
-    /// The kernel, or the function that was called.
+    /// The name of the kernel, or of the called function.
     pub name: Option<NameId>,
     /// The device of an operation.
     pub device: u32,
     /// The context of an operation or a wait.
     pub context: u32,
-    /// The stream of an operation or a wait, by a number of the recording interface.
+    /// The stream of an operation or a wait, as CUPTI numbers it.
     pub stream: u32,
-    /// The host thread of a call, by the system's number.
+    /// The host thread of a call, as the operating system numbers it.
     pub thread: u32,
-    /// The same number for an operation and the call that enqueued it.
+    /// A number that an operation shares with the call that enqueued it.
     pub correlation: u32,
 }
 
 impl Activity {
-    /// The engine that it kept busy; `None` for what only the host did.
+    /// The engine that executed the activity; `None` for an activity of the host.
     #[must_use]
     pub fn engine(&self) -> Option<Engine> {
         match self.kind {
@@ -168,70 +168,71 @@ impl Activity {
     }
 }
 
-/// A context that the recording saw.
+/// A CUDA context of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextInfo {
-    /// Its number.
+    /// The number of the context.
     pub context: u32,
-    /// Its device.
+    /// The device of the context.
     pub device: u32,
-    /// The number of its legacy default stream.
+    /// The number of the legacy default stream of the context.
     pub null_stream: u32,
 }
 
-/// A stream whose making the recording saw.
+/// A stream that the program created while it was traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamInfo {
-    /// Its context.
+    /// The context of the stream.
     pub context: u32,
-    /// Its number.
+    /// The number of the stream.
     pub stream: u32,
-    /// How it relates to the legacy stream, where that was said.
+    /// How the stream relates to the legacy stream; `None` if CUPTI did not say.
     pub class: Option<StreamClass>,
 }
 
-/// How a recording ended, in its own count.
+/// The totals of a trace, which the tracing library writes when the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct End {
-    /// Activities written.
+    /// The number of activities that the tracing library wrote.
     pub activities: u64,
-    /// Records that the interface had no space for.
+    /// The number of CUPTI's records that were lost because its buffers were full.
     pub dropped: u64,
-    /// Records that the recorder could not read.
+    /// The number of CUPTI's records that the tracing library could not read.
     pub unknown: u64,
-    /// Buffers that the recorder refused to give, at its limit.
+    /// The number of buffers that the tracing library did not give to CUPTI because of its limit.
     pub declined: u64,
-    /// Time in the recorder's own code: reading records and writing them.
-    pub host: Nanos,
-    /// When, on the clock of the recording.
+    /// The time of the tracing library's own code, which reads CUPTI's records and writes
+    /// activities.
+    pub own_time: Nanos,
+    /// The end of the trace, on its clock.
     pub at: Nanos,
 }
 
-/// What one process left.
+/// The activities of one process.
 #[derive(Debug, Clone, Default)]
-pub struct Recording {
-    /// The process.
+pub struct ProcessTrace {
+    /// The number of the process.
     pub process: u32,
-    /// The version that the recording interface states; 0 without one.
+    /// The version that CUPTI states; 0 if CUPTI was not opened.
     pub interface: u32,
-    /// When it began, on its own clock.
+    /// The begin of the trace, on its clock.
     pub began: Nanos,
-    /// Names of kernels and functions, by [`NameId`].
+    /// The names of kernels and functions, by [`NameId`].
     pub names: Vec<String>,
-    /// Contexts.
+    /// The contexts of the process.
     pub contexts: Vec<ContextInfo>,
-    /// Streams that were made.
+    /// The streams that the process created.
     pub streams: Vec<StreamInfo>,
-    /// Everything else, in no order.
+    /// The activities, in any order.
     pub activities: Vec<Activity>,
-    /// What kept the recorder from recording, in words.
+    /// Why the process, or a part of it, could not be traced.
     pub troubles: Vec<String>,
-    /// How it ended; `None` when the process ended without its exit handlers.
+    /// The totals; `None` if the process ended without running its exit handlers.
     pub end: Option<End>,
 }
 
-impl Recording {
-    /// The name of an activity, or the empty string.
+impl ProcessTrace {
+    /// The name of an activity; empty if it has none.
     #[must_use]
     pub fn name(&self, activity: &Activity) -> &str {
         let index = activity.name.and_then(|name| usize::try_from(name.0).ok());
@@ -244,16 +245,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_recording_causes_is_its_overhead() {
+    fn only_some_overheads_are_caused_by_tracing() {
         let own = [
             OverheadKind::Flush,
             OverheadKind::Instrumentation,
             OverheadKind::Resource,
             OverheadKind::BufferRequest,
         ];
-        assert!(own.iter().all(|kind| kind.is_of_the_recording()));
+        assert!(own.iter().all(|kind| kind.is_caused_by_tracing()));
         for kind in [OverheadKind::LazyLoading, OverheadKind::Compiler, OverheadKind::Unknown] {
-            assert!(!kind.is_of_the_recording(), "{kind:?}");
+            assert!(!kind.is_caused_by_tracing(), "{kind:?}");
         }
     }
 }

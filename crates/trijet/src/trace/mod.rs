@@ -1,4 +1,7 @@
-//! What a run's records say: who was busy when, and what it cost that somebody was not.
+//! Traces of runs: when each engine worked, why it was idle, and the files and pages that show it.
+//!
+//! A trace is the operations of a ledger, with their times. Here they are read, written, summarized
+//! and drawn; nothing here makes a trace.
 #![forbid(unsafe_code)]
 
 pub mod activity;
@@ -10,8 +13,8 @@ pub mod html;
 mod json;
 pub mod metrics;
 pub mod perfetto;
+pub mod process_file;
 pub mod queued;
-pub mod raw;
 pub mod summary;
 pub mod timeline;
 mod tracks;

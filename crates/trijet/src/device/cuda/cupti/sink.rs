@@ -4,7 +4,7 @@
 use super::layout::Read;
 use crate::base::units::Nanos;
 use crate::trace::activity::{Activity, ActivityKind, Api, End, NameId};
-use crate::trace::raw;
+use crate::trace::process_file;
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -40,7 +40,7 @@ enum State {
 impl<W: Write> Sink<W> {
     pub(super) fn new(file: W, process: u32, interface: u32, began: Nanos) -> Self {
         let mut staged = Vec::new();
-        raw::header(&mut staged, process, interface, began);
+        process_file::header(&mut staged, process, interface, began);
         Self {
             file,
             staged,
@@ -53,7 +53,7 @@ impl<W: Write> Sink<W> {
 
     pub(super) fn trouble(&mut self, words: &str) {
         if self.state == State::Open {
-            raw::trouble(&mut self.staged, words);
+            process_file::trouble(&mut self.staged, words);
         }
     }
 
@@ -68,8 +68,8 @@ impl<W: Write> Sink<W> {
                 self.end.unknown += 1;
                 return;
             }
-            Some(Read::Context(info)) => return raw::context(&mut self.staged, &info),
-            Some(Read::Stream(info)) => return raw::stream(&mut self.staged, &info),
+            Some(Read::Context(info)) => return process_file::context(&mut self.staged, &info),
+            Some(Read::Stream(info)) => return process_file::stream(&mut self.staged, &info),
             Some(Read::Plain(activity)) => activity,
             Some(Read::Kernel(activity, address)) => {
                 Activity { name: self.named(texts.kernel(address)), ..activity }
@@ -77,7 +77,7 @@ impl<W: Write> Sink<W> {
             Some(Read::Call(activity, number)) => self.called(activity, number, texts),
         };
         self.end.activities += 1;
-        raw::activity(&mut self.staged, &activity);
+        process_file::activity(&mut self.staged, &activity);
     }
 
     fn called(&mut self, activity: Activity, number: u32, texts: &impl Texts) -> Activity {
@@ -93,15 +93,15 @@ impl<W: Write> Sink<W> {
 
     /// The number of a text, which is written when it comes for the first time.
     fn named(&mut self, text: &[u8]) -> Option<NameId> {
-        let text = &text[..text.len().min(raw::NAME_BYTES_MAX)];
+        let text = &text[..text.len().min(process_file::NAME_BYTES_MAX)];
         if let Some(&id) = self.names.get(text) {
             return Some(id);
         }
         let id = u32::try_from(self.names.len()).ok().map(NameId)?;
-        if self.names.len() == raw::NAMES_MAX {
+        if self.names.len() == process_file::NAMES_MAX {
             return None;
         }
-        raw::name(&mut self.staged, id, text);
+        process_file::name(&mut self.staged, id, text);
         self.names.insert(text.into(), id);
         Some(id)
     }
@@ -124,7 +124,7 @@ impl<W: Write> Sink<W> {
         if self.state != State::Open {
             return;
         }
-        raw::end(&mut self.staged, &End { declined, host, at, ..self.end });
+        process_file::end(&mut self.staged, &End { declined, own_time: host, at, ..self.end });
         self.flush();
         if self.state == State::Open {
             self.state = State::Ended;
@@ -136,7 +136,7 @@ impl<W: Write> Sink<W> {
 mod tests {
     use super::*;
     use crate::base::ledger::StreamClass;
-    use crate::trace::activity::{Recording, StreamInfo};
+    use crate::trace::activity::{ProcessTrace, StreamInfo};
     use std::cell::Cell;
     use std::io;
 
@@ -169,8 +169,8 @@ mod tests {
         }
     }
 
-    fn read(file: &[u8]) -> Recording {
-        raw::read(file).unwrap().pop().unwrap()
+    fn read(file: &[u8]) -> ProcessTrace {
+        process_file::read(file).unwrap().pop().unwrap()
     }
 
     #[test]
@@ -246,6 +246,8 @@ mod tests {
         sink.flush();
         sink.finish(0, Nanos(0), Nanos(0));
         assert_eq!(disk.0.len(), 100);
-        assert!(raw::read(disk.0.as_slice()).unwrap_err().to_string().contains("cut inside"));
+        assert!(
+            process_file::read(disk.0.as_slice()).unwrap_err().to_string().contains("cut inside")
+        );
     }
 }

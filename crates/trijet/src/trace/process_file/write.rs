@@ -1,4 +1,6 @@
-//! Appending records. Nothing is allocated but the growth of the vector, which a recorder keeps.
+//! The writer of a trace file of processes: functions that append one block each to a vector.
+//!
+//! They allocate nothing but the growth of the vector, which the tracing library uses again.
 #![forbid(unsafe_code)]
 
 use super::format::{
@@ -11,14 +13,14 @@ use crate::trace::activity::{
     StreamInfo, SyncKind,
 };
 
-/// Starts a record whose payload will have `length` bytes.
+/// Appends the head of a block whose payload will have `length` bytes.
 fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
     let length = u16::try_from(length).expect("no payload is longer than its limit");
     out.extend([tag, 0]);
     out.extend(length.to_le_bytes());
 }
 
-/// Starts the recording of a process. `interface` is the version of the library that records.
+/// Begins the trace of a process. `interface` is the version of CUPTI.
 pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: Nanos) {
     start(out, HEADER.0, HEADER.1);
     out.extend(MAGIC);
@@ -28,7 +30,8 @@ pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: Nanos) {
     out.extend(began.0.to_le_bytes());
 }
 
-/// Names the next number; numbers start at 0. A text too long is cut.
+/// Appends the name with the number `id`. The first name has the number 0, and each further name
+/// the next number. A name of more than [`NAME_BYTES_MAX`] bytes is cut.
 pub fn name(out: &mut Vec<u8>, id: NameId, text: &[u8]) {
     let text = &text[..text.len().min(NAME_BYTES_MAX)];
     start(out, NAME, 4 + text.len());
@@ -36,7 +39,7 @@ pub fn name(out: &mut Vec<u8>, id: NameId, text: &[u8]) {
     out.extend(text);
 }
 
-/// A context.
+/// Appends a context.
 pub fn context(out: &mut Vec<u8>, info: &ContextInfo) {
     start(out, CONTEXT.0, CONTEXT.1);
     for word in [info.context, info.device, info.null_stream] {
@@ -44,7 +47,7 @@ pub fn context(out: &mut Vec<u8>, info: &ContextInfo) {
     }
 }
 
-/// A stream.
+/// Appends a stream.
 pub fn stream(out: &mut Vec<u8>, info: &StreamInfo) {
     start(out, STREAM.0, STREAM.1);
     let class: u32 = match info.class {
@@ -59,7 +62,7 @@ pub fn stream(out: &mut Vec<u8>, info: &StreamInfo) {
     }
 }
 
-/// An activity.
+/// Appends an activity.
 pub fn activity(out: &mut Vec<u8>, one: &Activity) {
     start(out, ACTIVITY.0, ACTIVITY.1);
     let (kind, a, b, c) = code(one.kind);
@@ -73,7 +76,7 @@ pub fn activity(out: &mut Vec<u8>, one: &Activity) {
     }
 }
 
-/// The kind as four bytes; `read::kind` is the way back.
+/// A kind as four bytes, which `read::kind` decodes.
 fn code(kind: ActivityKind) -> (u8, u8, u8, u8) {
     match kind {
         ActivityKind::Kernel => (1, 0, 0, 0),
@@ -89,20 +92,20 @@ fn code(kind: ActivityKind) -> (u8, u8, u8, u8) {
             (2, way, memory(from), memory(to))
         }
         ActivityKind::Fill => (3, 0, 0, 0),
-        ActivityKind::Sync(what) => {
-            let what = match what {
+        ActivityKind::Sync(kind) => {
+            let kind = match kind {
                 SyncKind::Unknown => 0,
                 SyncKind::Event => 1,
                 SyncKind::StreamWait => 2,
                 SyncKind::Stream => 3,
                 SyncKind::Context => 4,
             };
-            (4, what, 0, 0)
+            (4, kind, 0, 0)
         }
         ActivityKind::Call(Api::Runtime) => (5, 0, 0, 0),
         ActivityKind::Call(Api::Driver) => (5, 1, 0, 0),
-        ActivityKind::Overhead(what) => {
-            let what = match what {
+        ActivityKind::Overhead(kind) => {
+            let kind = match kind {
                 OverheadKind::Unknown => 0,
                 OverheadKind::Compiler => 1,
                 OverheadKind::Flush => 2,
@@ -113,7 +116,7 @@ fn code(kind: ActivityKind) -> (u8, u8, u8, u8) {
                 OverheadKind::CommandBufferFull => 7,
                 OverheadKind::BufferRequest => 8,
             };
-            (6, what, 0, 0)
+            (6, kind, 0, 0)
         }
     }
 }
@@ -129,7 +132,8 @@ fn memory(kind: Memory) -> u8 {
     }
 }
 
-/// Why something was not recorded. A text too long is cut.
+/// Appends the reason why the process, or a part of it, was not traced. A text of more than
+/// [`NAME_BYTES_MAX`] bytes is cut.
 pub fn trouble(out: &mut Vec<u8>, text: &str) {
     let mut length = text.len().min(NAME_BYTES_MAX);
     while !text.is_char_boundary(length) {
@@ -139,11 +143,11 @@ pub fn trouble(out: &mut Vec<u8>, text: &str) {
     out.extend(&text.as_bytes()[..length]);
 }
 
-/// Ends the recording of a process.
-pub fn end(out: &mut Vec<u8>, last: &End) {
+/// Ends the trace of a process.
+pub fn end(out: &mut Vec<u8>, totals: &End) {
     start(out, END.0, END.1);
-    let words =
-        [last.activities, last.dropped, last.unknown, last.declined, last.host.0, last.at.0];
+    let End { activities, dropped, unknown, declined, own_time, at } = *totals;
+    let words = [activities, dropped, unknown, declined, own_time.0, at.0];
     for word in words {
         out.extend(word.to_le_bytes());
     }

@@ -1,4 +1,4 @@
-//! Reading records of strangers.
+//! The reader of a trace file of processes, which may hold any bytes.
 #![forbid(unsafe_code)]
 
 use super::format::{
@@ -10,69 +10,72 @@ use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
-    Recording, StreamInfo, SyncKind,
+    ProcessTrace, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
 
-/// Reads every recording of a file.
+/// Reads all traces in a file.
 ///
 /// ```
-/// use trijet::trace::raw;
+/// use trijet::trace::process_file;
 /// let mut file = Vec::new();
-/// raw::header(&mut file, 1, 0, trijet::Nanos(0));
-/// raw::trouble(&mut file, "no library");
-/// let recordings = raw::read(file.as_slice())?;
-/// assert_eq!(recordings[0].troubles, ["no library"]);
-/// assert!(recordings[0].end.is_none(), "the process did not end well");
+/// process_file::header(&mut file, 1, 0, trijet::Nanos(0));
+/// process_file::trouble(&mut file, "no library");
+/// let traces = process_file::read(file.as_slice())?;
+/// assert_eq!(traces[0].troubles, ["no library"]);
+/// assert!(traces[0].end.is_none(), "the process did not write its end");
 /// # Ok::<(), trijet::Error>(())
 /// ```
 ///
 /// # Errors
-/// `Io` when reading fails, and for what is damaged, cut inside a record, or larger than the
-/// reader's limits, with the place in the file.
-pub fn read(from: impl Read) -> Result<Vec<Recording>> {
-    let mut reader = Reader { from, at: 0, recordings: Vec::new(), activities: 0 };
-    while let Some((tag, payload)) = reader.record()? {
+/// `Io` when reading fails, and when the file is damaged, ends inside a block, or exceeds a limit
+/// of the reader. The error names the byte.
+pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
+    let mut reader = Reader { from, at: 0, traces: Vec::new(), activities: 0 };
+    while let Some((tag, payload)) = reader.block()? {
         let at = reader.at - payload.len() as u64;
-        reader.take(tag, &payload).map_err(|cause| damaged(at, &cause))?;
+        reader.decode(tag, &payload).map_err(|cause| damaged(at, &cause))?;
     }
-    Ok(reader.recordings)
+    Ok(reader.traces)
 }
 
 fn damaged(at: u64, cause: &str) -> Error {
-    Error::new(ErrorKind::Io, "read recording", format!("byte {at}: {cause}"))
+    Error::new(ErrorKind::Io, "read trace", format!("byte {at}: {cause}"))
 }
 
 struct Reader<R> {
     from: R,
     at: u64,
-    recordings: Vec<Recording>,
+    traces: Vec<ProcessTrace>,
     activities: u64,
 }
 
-/// Why a record is refused.
-type Refusal<T> = std::result::Result<T, String>;
+/// The reason why a file of another format is refused.
+const NOT_A_TRACE: &str = "not a trace, as `trijet trace -o FILE` writes it";
+
+/// A result whose error says why a block is refused.
+type Decoded<T> = std::result::Result<T, String>;
 
 impl<R: Read> Reader<R> {
-    /// The next record's tag and payload; `None` at the end of the file.
-    fn record(&mut self) -> Result<Option<(u8, Vec<u8>)>> {
+    /// The tag and the payload of the next block; `None` at the end of the file.
+    fn block(&mut self) -> Result<Option<(u8, Vec<u8>)>> {
         let mut head = [0; 4];
         let got = self.fill(&mut head)?;
         if got == 0 {
             return Ok(None);
         }
         if self.at == 0 && (got < 4 || head[0] != HEADER.0) {
-            return Err(damaged(0, "this is no recording"));
+            return Err(damaged(0, NOT_A_TRACE));
         }
         if got < 4 {
-            return Err(damaged(self.at, "the file is cut inside a record"));
+            return Err(damaged(self.at, "the file is cut inside a block"));
         }
         let begin = self.at;
         self.at += 4;
         let mut payload = vec![0; usize::from(u16::from_le_bytes([head[2], head[3]]))];
         let got = self.fill(&mut payload)?;
         if got < payload.len() {
-            return Err(damaged(begin, "the file is cut inside a record"));
+            return Err(damaged(begin, "the file is cut inside a block"));
         }
         self.at += got as u64;
         Ok(Some((head[0], payload)))
@@ -94,67 +97,67 @@ impl<R: Read> Reader<R> {
         Ok(got)
     }
 
-    fn take(&mut self, tag: u8, payload: &[u8]) -> Refusal<()> {
+    fn decode(&mut self, tag: u8, payload: &[u8]) -> Decoded<()> {
         if tag == HEADER.0 {
-            let recording = header(sized(payload, HEADER.1)?)?;
-            room(self.recordings.len(), OTHERS_MAX, "processes")?;
-            self.recordings.push(recording);
+            let trace = header(sized(payload, HEADER.1)?)?;
+            below(OTHERS_MAX, self.traces.len(), "processes")?;
+            self.traces.push(trace);
             return Ok(());
         }
-        let Some(recording) = self.recordings.last_mut() else {
-            return Err("this is no recording".to_owned());
+        let Some(trace) = self.traces.last_mut() else {
+            return Err(NOT_A_TRACE.to_owned());
         };
-        if recording.end.is_some() {
-            return Err("a record of a recording stands after its end".to_owned());
+        if trace.end.is_some() {
+            return Err("a block after the end of its trace".to_owned());
         }
         match tag {
-            NAME => name(recording, payload),
+            NAME => name(trace, payload),
             TROUBLE => {
-                room(recording.troubles.len(), OTHERS_MAX, "troubles")?;
-                recording.troubles.push(text(payload)?);
+                below(OTHERS_MAX, trace.troubles.len(), "troubles")?;
+                trace.troubles.push(text(payload)?);
                 Ok(())
             }
             tag if tag == CONTEXT.0 => {
-                room(recording.contexts.len(), OTHERS_MAX, "contexts")?;
+                below(OTHERS_MAX, trace.contexts.len(), "contexts")?;
                 let [context, device, null_stream] = words(sized(payload, CONTEXT.1)?);
-                recording.contexts.push(ContextInfo { context, device, null_stream });
+                trace.contexts.push(ContextInfo { context, device, null_stream });
                 Ok(())
             }
             tag if tag == STREAM.0 => {
-                room(recording.streams.len(), OTHERS_MAX, "streams")?;
+                below(OTHERS_MAX, trace.streams.len(), "streams")?;
                 let [context, stream, class] = words(sized(payload, STREAM.1)?);
                 let class = class_of(class)?;
-                recording.streams.push(StreamInfo { context, stream, class });
+                trace.streams.push(StreamInfo { context, stream, class });
                 Ok(())
             }
             tag if tag == ACTIVITY.0 => {
-                let one = activity(sized(payload, ACTIVITY.1)?, recording.names.len())?;
+                let one = activity(sized(payload, ACTIVITY.1)?, trace.names.len())?;
                 if self.activities == ACTIVITIES_MAX {
                     return Err(format!("more than {ACTIVITIES_MAX} activities"));
                 }
                 self.activities += 1;
-                recording.activities.push(one);
+                trace.activities.push(one);
                 Ok(())
             }
-            tag if tag == END.0 => end(recording, sized(payload, END.1)?),
-            tag => Err(format!("a record of kind {tag}, which is unknown")),
+            tag if tag == END.0 => end(trace, sized(payload, END.1)?),
+            tag => Err(format!("a block of the unknown kind {tag}")),
         }
     }
 }
 
-/// There is space for one more.
-fn room(have: usize, limit: usize, what: &str) -> Refusal<()> {
-    if have < limit { Ok(()) } else { Err(format!("more than {limit} {what}")) }
+/// Refuses one more item when there are `limit` already.
+fn below(limit: usize, have: usize, items: &str) -> Decoded<()> {
+    if have < limit { Ok(()) } else { Err(format!("more than {limit} {items}")) }
 }
 
-fn sized(payload: &[u8], length: usize) -> Refusal<&[u8]> {
+fn sized(payload: &[u8], length: usize) -> Decoded<&[u8]> {
     if payload.len() == length {
         return Ok(payload);
     }
-    Err(format!("a record of {} bytes, where {length} belong", payload.len()))
+    Err(format!("a block of {} bytes, where {length} are expected", payload.len()))
 }
 
-/// The first words of a payload whose length was checked.
+/// The first `N` words of a payload, 4 bytes each. The caller has checked its length.
 fn words<const N: usize>(payload: &[u8]) -> [u32; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(payload.as_chunks::<4>().0) {
@@ -163,7 +166,7 @@ fn words<const N: usize>(payload: &[u8]) -> [u32; N] {
     words
 }
 
-/// As `words`, of 8 bytes each.
+/// The first `N` words of a payload, 8 bytes each. The caller has checked its length.
 fn longs<const N: usize>(payload: &[u8]) -> [u64; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(payload.as_chunks::<8>().0) {
@@ -172,75 +175,77 @@ fn longs<const N: usize>(payload: &[u8]) -> [u64; N] {
     words
 }
 
-fn header(payload: &[u8]) -> Refusal<Recording> {
+fn header(payload: &[u8]) -> Decoded<ProcessTrace> {
     let (magic, rest) = payload.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err("this is no recording".to_owned());
+        return Err(NOT_A_TRACE.to_owned());
     }
     let [version, process, interface, _] = words(rest);
     if version != VERSION {
-        return Err(format!("a recording of version {version}; this program reads {VERSION}"));
+        return Err(format!("a trace of version {version}; this program reads version {VERSION}"));
     }
     let [_, _, _, began] = longs(payload);
-    Ok(Recording { process, interface, began: Nanos(began), ..Recording::default() })
+    Ok(ProcessTrace { process, interface, began: Nanos(began), ..ProcessTrace::default() })
 }
 
-fn name(recording: &mut Recording, payload: &[u8]) -> Refusal<()> {
+fn name(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
     let Some((id, bytes)) = payload.split_first_chunk::<4>() else {
-        return Err("a name without its number".to_owned());
+        return Err(format!("a name in {} bytes, too few for its number", payload.len()));
     };
-    room(recording.names.len(), NAMES_MAX, "names")?;
-    if u64::from(u32::from_le_bytes(*id)) != recording.names.len() as u64 {
-        return Err("a name out of turn".to_owned());
+    below(NAMES_MAX, trace.names.len(), "names")?;
+    let (id, expected) = (u32::from_le_bytes(*id), trace.names.len());
+    if u64::from(id) != expected as u64 {
+        return Err(format!("a name with the number {id}, where {expected} is expected"));
     }
     if bytes.len() > NAME_BYTES_MAX {
-        return Err(format!("a name longer than {NAME_BYTES_MAX} bytes"));
+        return Err(format!("a name of {} bytes; the limit is {NAME_BYTES_MAX}", bytes.len()));
     }
-    // Names come from the program, which need not use UTF-8; a long one may be cut in a character.
-    recording.names.push(String::from_utf8_lossy(bytes).into_owned());
+    // The program need not use UTF-8, and the tracing library may have cut a name inside a
+    // character.
+    trace.names.push(String::from_utf8_lossy(bytes).into_owned());
     Ok(())
 }
 
-fn text(payload: &[u8]) -> Refusal<String> {
+fn text(payload: &[u8]) -> Decoded<String> {
     if payload.len() > NAME_BYTES_MAX {
-        return Err(format!("a text longer than {NAME_BYTES_MAX} bytes"));
+        return Err(format!("a text of {} bytes; the limit is {NAME_BYTES_MAX}", payload.len()));
     }
     String::from_utf8(payload.to_vec()).map_err(|_| "a text that is not UTF-8".to_owned())
 }
 
-fn class_of(code: u32) -> Refusal<Option<StreamClass>> {
+fn class_of(code: u32) -> Decoded<Option<StreamClass>> {
     Ok(match code {
         0 => None,
         1 => Some(StreamClass::Blocking),
         2 => Some(StreamClass::NonBlocking),
         3 => Some(StreamClass::Legacy),
         4 => Some(StreamClass::PerThread),
-        code => return Err(format!("a stream of class {code}, which is unknown")),
+        code => return Err(format!("a stream of the unknown class {code}")),
     })
 }
 
-fn activity(payload: &[u8], names: usize) -> Refusal<Activity> {
+fn activity(payload: &[u8], names: usize) -> Decoded<Activity> {
     let (code, rest) = payload.split_at(8);
     let kind = kind(code[0], code[1], code[2], code[3])?;
     let [device, context, stream, thread, correlation, name] = words(rest);
     let [bytes, begin, end] = longs(&rest[24..]);
     if end != 0 && end < begin {
-        return Err("an activity that ends before it begins".to_owned());
+        return Err(format!("an activity ends before it begins: at {end} ns, after {begin} ns"));
     }
     let name = (name != NO_NAME).then_some(NameId(name));
-    if name.is_some_and(|name| u64::from(name.0) >= names as u64) {
-        return Err("an activity with no such name".to_owned());
+    if let Some(NameId(name)) = name.filter(|name| u64::from(name.0) >= names as u64) {
+        return Err(format!("an activity has the name {name}, but the trace has {names} names"));
     }
     let (begin, end) = (Nanos(begin), Nanos(end));
     Ok(Activity { kind, begin, end, bytes, name, device, context, stream, thread, correlation })
 }
 
-fn kind(kind: u8, a: u8, b: u8, c: u8) -> Refusal<ActivityKind> {
-    let unknown = || format!("an activity of kind {kind}.{a}.{b}.{c}, which is unknown");
+fn kind(kind: u8, a: u8, b: u8, c: u8) -> Decoded<ActivityKind> {
+    let unknown = || format!("an activity of the unknown kind {kind}.{a}.{b}.{c}");
     Ok(match (kind, a) {
         (1, 0) => ActivityKind::Kernel,
-        (2, way) => {
-            let direction = match way {
+        (2, direction) => {
+            let direction = match direction {
                 0 => Direction::Unknown,
                 1 => Direction::Upload,
                 2 => Direction::Download,
@@ -285,13 +290,13 @@ fn memory(code: u8) -> Option<Memory> {
     })
 }
 
-fn end(recording: &mut Recording, payload: &[u8]) -> Refusal<()> {
-    let [activities, dropped, unknown, declined, host, at] = longs(payload);
-    if activities != recording.activities.len() as u64 {
-        let have = recording.activities.len();
-        return Err(format!("the end counts {activities} activities, and there are {have}"));
+fn end(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
+    let [activities, dropped, unknown, declined, own_time, at] = longs(payload);
+    if activities != trace.activities.len() as u64 {
+        let have = trace.activities.len();
+        return Err(format!("the end counts {activities} activities, but the trace has {have}"));
     }
-    let (host, at) = (Nanos(host), Nanos(at));
-    recording.end = Some(End { activities, dropped, unknown, declined, host, at });
+    let (own_time, at) = (Nanos(own_time), Nanos(at));
+    trace.end = Some(End { activities, dropped, unknown, declined, own_time, at });
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! The file of a recording: little-endian records, each a tag, a length and a payload.
+//! The trace file of processes: little-endian blocks, each a tag, a length and a payload.
 //!
-//! The recorder appends whole records and nothing else, so a process that dies leaves a file that
-//! ends between two records and has no `END`. Files of several processes may be joined: a `HEADER`
-//! starts the next recording.
+//! The tracing library appends whole blocks only. If its process is killed, the file ends between
+//! two blocks and has no `END`. The files of several processes may be joined: each `HEADER` begins
+//! the trace of another process.
 //!
-//! The reader trusts no length: a record is at most 64 KiB, everything that it keeps is counted
-//! against a limit, and what contradicts itself is refused with its place in the file.
+//! The reader trusts no length: a block has at most 64 KiB, everything that the reader keeps has a
+//! limit, and an error names the byte at which the file contradicts itself.
 #![forbid(unsafe_code)]
 
 mod format;
@@ -25,7 +25,7 @@ mod tests {
     use crate::base::units::Nanos;
     use crate::trace::activity::{
         Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
-        Recording, StreamInfo, SyncKind,
+        ProcessTrace, StreamInfo, SyncKind,
     };
 
     fn kinds() -> Vec<ActivityKind> {
@@ -61,8 +61,8 @@ mod tests {
         kinds
     }
 
-    /// One of everything, each field with a value of its own.
-    fn sample() -> Recording {
+    /// A trace with one activity of each kind, and a different value in each field.
+    fn sample() -> ProcessTrace {
         let activities = kinds().into_iter().zip(1u32..).map(|(kind, n)| Activity {
             kind,
             begin: Nanos(u64::from(n) << 33),
@@ -83,7 +83,7 @@ mod tests {
         ];
         let streams = classes.into_iter().zip(1..);
         let activities: Vec<_> = activities.collect();
-        Recording {
+        ProcessTrace {
             process: 4711,
             interface: 130_001,
             began: Nanos(12_345_678_901),
@@ -98,24 +98,24 @@ mod tests {
                 dropped: 1,
                 unknown: 2,
                 declined: 3,
-                host: Nanos(4),
+                own_time: Nanos(4),
                 at: Nanos(5),
             }),
             activities,
         }
     }
 
-    fn bytes_of(recording: &Recording) -> Vec<u8> {
+    fn bytes_of(trace: &ProcessTrace) -> Vec<u8> {
         let mut out = Vec::new();
-        header(&mut out, recording.process, recording.interface, recording.began);
-        for (text, id) in recording.names.iter().zip(0..) {
+        header(&mut out, trace.process, trace.interface, trace.began);
+        for (text, id) in trace.names.iter().zip(0..) {
             name(&mut out, NameId(id), text.as_bytes());
         }
-        recording.contexts.iter().for_each(|info| context(&mut out, info));
-        recording.streams.iter().for_each(|info| stream(&mut out, info));
-        recording.activities.iter().for_each(|one| activity(&mut out, one));
-        recording.troubles.iter().for_each(|text| trouble(&mut out, text));
-        if let Some(last) = &recording.end {
+        trace.contexts.iter().for_each(|info| context(&mut out, info));
+        trace.streams.iter().for_each(|info| stream(&mut out, info));
+        trace.activities.iter().for_each(|one| activity(&mut out, one));
+        trace.troubles.iter().for_each(|text| trouble(&mut out, text));
+        if let Some(last) = &trace.end {
             end(&mut out, last);
         }
         out
@@ -134,33 +134,33 @@ mod tests {
     }
 
     #[test]
-    fn joined_files_are_several_recordings() {
+    fn joined_files_are_several_traces() {
         let mut other = sample();
         other.process = 9;
         other.end = None;
         let joined = [bytes_of(&other), bytes_of(&sample())].concat();
         let read = read(joined.as_slice()).unwrap();
-        let seen: Vec<_> = read.iter().map(|r| (r.process, r.end.is_some())).collect();
+        let seen: Vec<_> = read.iter().map(|one| (one.process, one.end.is_some())).collect();
         assert_eq!(seen, [(9, false), (4711, true)]);
     }
 
-    /// Cut between two records a file is one of a process that died; anywhere else it is damaged.
+    /// A file that ends between two blocks is that of a killed process; any other cut is damage.
     #[test]
     fn a_file_that_is_cut_is_incomplete_or_refused() {
         let bytes = bytes_of(&sample());
-        let mut borders = vec![0];
-        while let Some(&at) = borders.last().filter(|&&at| at < bytes.len()) {
+        let mut ends = vec![0];
+        while let Some(&at) = ends.last().filter(|&&at| at < bytes.len()) {
             let length = u16::from_le_bytes([bytes[at + 2], bytes[at + 3]]);
-            borders.push(at + 4 + usize::from(length));
+            ends.push(at + 4 + usize::from(length));
         }
         for cut in 0..bytes.len() {
             match read(&bytes[..cut]) {
                 Ok(read) => {
-                    assert!(borders.contains(&cut), "cut at {cut} was taken");
-                    assert!(read.iter().all(|recording| recording.end.is_none()));
+                    assert!(ends.contains(&cut), "a file cut at {cut} was read");
+                    assert!(read.iter().all(|trace| trace.end.is_none()));
                 }
                 Err(error) => {
-                    assert!(!borders.contains(&cut), "cut at {cut}: {error}");
+                    assert!(!ends.contains(&cut), "cut at {cut}: {error}");
                     assert!(error.to_string().contains("byte"), "{error}");
                 }
             }
@@ -168,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_contradicts_itself_is_refused_in_words() {
+    fn a_file_that_contradicts_itself_is_refused_with_the_reason() {
         let good = sample();
         let mut none = Vec::new();
         activity(&mut none, &good.activities[0]);
-        assert!(words(&none).contains("no recording"));
+        assert!(words(&none).contains("not a trace"));
 
         let mut miscounted = good.clone();
         miscounted.end = Some(End { activities: 3, ..End::default() });
@@ -180,7 +180,7 @@ mod tests {
 
         let mut unnamed = good.clone();
         unnamed.names.truncate(1);
-        assert!(words(&bytes_of(&unnamed)).contains("no such name"));
+        assert!(words(&bytes_of(&unnamed)).contains("has the name 2"));
 
         let mut backwards = good.clone();
         backwards.activities[0].end = Nanos(1);
@@ -188,21 +188,21 @@ mod tests {
 
         let mut late = bytes_of(&good);
         late.extend(none);
-        assert!(words(&late).contains("after its end"));
+        assert!(words(&late).contains("after the end"));
 
         let mut twice = Vec::new();
         header(&mut twice, 1, 1, Nanos(0));
         name(&mut twice, NameId(1), b"x");
-        assert!(words(&twice).contains("out of turn"));
+        assert!(words(&twice).contains("the number 1, where 0"));
     }
 
     #[test]
-    fn another_version_or_another_file_is_refused_in_words() {
+    fn a_file_of_another_version_or_format_is_refused_with_the_reason() {
         let mut newer = bytes_of(&sample());
         newer[12] = 2;
         assert!(words(&newer).contains("version 2"));
-        assert!(words(b"\x93NUMPY\x01\x00 and more").contains("no recording"));
-        let open = bytes_of(&Recording { end: None, ..sample() });
+        assert!(words(b"\x93NUMPY\x01\x00 and more").contains("not a trace"));
+        let open = bytes_of(&ProcessTrace { end: None, ..sample() });
         let mut unknown = open.clone();
         unknown.extend([99, 0, 0, 0]);
         assert!(words(&unknown).contains("kind 99"));
@@ -211,9 +211,9 @@ mod tests {
         assert!(words(&length).contains("3 bytes"));
     }
 
-    /// No byte makes the reader panic or hand out what its own functions cannot print.
+    /// No byte makes the reader panic, or return a trace that contradicts itself.
     #[test]
-    fn any_damage_is_taken_or_refused() {
+    fn a_damaged_file_is_read_or_refused() {
         let bytes = bytes_of(&sample());
         let seed = 20;
         let mut draw = Prng::new(seed);
@@ -225,10 +225,10 @@ mod tests {
             }
             match read(damaged.as_slice()) {
                 Ok(read) => {
-                    for recording in &read {
-                        for one in &recording.activities {
+                    for trace in &read {
+                        for one in &trace.activities {
                             assert!(one.end.0 == 0 || one.begin <= one.end);
-                            assert!(one.name.is_none() || recording.names.len() == 3);
+                            assert!(one.name.is_none() || trace.names.len() == 3);
                         }
                     }
                 }
