@@ -90,7 +90,7 @@ fn the_parts_of_a_run_sum_to_it() {
         assert_eq!(engine.metrics.busy.0 + idle, report.elapsed.0, "{engine:?}");
         assert!(engine.exposed <= engine.metrics.busy);
     }
-    let path: u64 = summary.critical.by.values().map(|time| time.0).sum();
+    let path: u64 = summary.critical.by_category.values().map(|time| time.0).sum();
     assert_eq!(path, report.elapsed.0);
     let nodes = summary.critical.nodes();
     assert!(nodes.len() as u64 > CHUNKS, "{nodes:?}");

@@ -9,8 +9,8 @@ use crate::stats::Samples;
 use trijet::base::dag::{Dag, Kernels};
 use trijet::base::ledger::{Engine, OpKind};
 use trijet::kernels::WORK;
+use trijet::trace::concurrency::{Concurrency, TracedRun};
 use trijet::trace::file::TimeSource;
-use trijet::trace::verdict::{Asked, Verdict};
 use trijet::{Buffer, Nanos, Result, Stream};
 
 /// From this share of the shorter one on, two are called concurrent.
@@ -46,7 +46,7 @@ const CASES: [Case; 7] = [
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) case: Case,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Concurrency,
     /// What the times of both say: the time that was saved, as a share of the shorter one's.
     pub(super) saved: f64,
     /// The formula's answer.
@@ -82,8 +82,8 @@ impl Found {
     /// What the verdict amounts to: `None` where it is open.
     fn says(&self) -> Option<bool> {
         match &self.verdict {
-            Verdict::Overlap { share, .. } => Some(*share >= SHARE_MIN),
-            Verdict::Unusable { .. } => None,
+            Concurrency::Overlap { share, .. } => Some(*share >= SHARE_MIN),
+            Concurrency::Unusable { .. } => None,
             _ => Some(false),
         }
     }
@@ -167,7 +167,7 @@ fn one(ground: &Ground, case: Case) -> Result<Found> {
     let mut launched = (0..ops.len()).filter(|op| ops[*op].kind == OpKind::Kernel);
     let (first, second) = (launched.next().unwrap_or(0), launched.next().unwrap_or(0));
     let alone = [alone_a, alone_b].map(|ms| Nanos::from_seconds(ms * 1e-3));
-    let verdict = Asked { ops, dag: &dag, clocks }.concurrent(first, second, Some(alone));
+    let verdict = TracedRun { ops, dag: &dag, clocks }.concurrency(first, second, Some(alone));
     let saved = (a + b - both_ms.quantile(0.5)) / a.min(b);
     let formula = formula(ground, &mut works, streams)?;
     Ok(Found { case, verdict, saved, formula, both_ms })

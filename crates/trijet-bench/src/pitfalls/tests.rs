@@ -9,7 +9,7 @@ use crate::results::Results;
 use trijet::ErrorKind;
 use trijet::Result;
 use trijet::base::dag::Edge;
-use trijet::trace::verdict::Verdict;
+use trijet::trace::concurrency::Concurrency;
 
 fn ground() -> Ground {
     let size = Size { repeats: 1, ..definition().expect("it parses").model };
@@ -62,8 +62,8 @@ fn every_verdict_on_concurrency_is_right() -> Result<()> {
     for found in found {
         assert!(found.is_right() && !found.were(), "{found:#?}");
         match found.case.streams {
-            1 => assert!(matches!(found.verdict, Verdict::Ordered { edge: Edge::Lane, .. })),
-            _ => assert!(matches!(found.verdict, Verdict::OneEngine(_)), "{found:#?}"),
+            1 => assert!(matches!(found.verdict, Concurrency::Ordered { edge: Edge::Lane, .. })),
+            _ => assert!(matches!(found.verdict, Concurrency::OneEngine(_)), "{found:#?}"),
         }
     }
     Ok(())

@@ -48,7 +48,7 @@ fn summary(summary: &Summary) -> Value {
     let engine = |e: &EngineSummary| {
         let idle = e.idle.iter().map(|(cause, time)| (cause.to_string(), time.0));
         json!({
-            "name": summary.engine_of(e.metrics.engine),
+            "name": summary.engine_name(e.metrics.engine),
             "busy_ns": e.metrics.busy.0,
             "share": e.share,
             "work_ns": e.metrics.work.0,
@@ -63,7 +63,7 @@ fn summary(summary: &Summary) -> Value {
             "engines": summary.pair_name(pair),
             "together_ns": pair.together.0,
             "share": pair.share,
-            "verdict": pair.verdict.to_string(),
+            "verdict": pair.concurrency.to_string(),
         })
     };
     let loss = |loss: &Loss| {
@@ -97,7 +97,7 @@ fn summary(summary: &Summary) -> Value {
         "exposed_copy_ns": m.exposed_copy.0,
         "exposed_peer_ns": m.exposed_peer.0,
         "hidden": m.hidden,
-        "limiting": m.limiting.map(|engine| summary.engine_of(engine)),
+        "limiting": m.limiting.map(|engine| summary.engine_name(engine)),
         "engines": summary.engines.iter().map(engine).collect::<Vec<_>>(),
         "at_once": summary.pairs.iter().map(pair).collect::<Vec<_>>(),
         "losses": summary.losses.iter().map(loss).collect::<Vec<_>>(),

@@ -14,9 +14,9 @@ use crate::device::driver::{Clock, DeviceInfo};
 use crate::log::Trace;
 use crate::order::domain::OrderingCounts;
 use crate::trace::file::{About, TimeSource};
-use crate::trace::metrics::{Given, Metrics, achieved, measure};
+use crate::trace::metrics::{Metrics, Parameters, achieved_overlap, measure};
 use crate::trace::queued::queued;
-use crate::trace::summary::{How, Settings, Summary, summarize};
+use crate::trace::summary::{Settings, Summary, TimeKind, summarize};
 use std::fmt;
 use std::ops::Range;
 
@@ -232,7 +232,7 @@ impl Report {
             Engine::Download => linked(op, |link| link.download),
             _ => None,
         };
-        let given = Given { alone: &alone, ..Given::default() };
+        let given = Parameters { isolated: &alone, ..Parameters::default() };
         let metrics = measure(&ops, &dag, Some(window.clone()), &given);
         let host = self.engines.iter().filter(|engine| engine.of_the_host()).cloned();
         let engines = ENGINES.iter().map(|(role, name)| part(&metrics, *role, name));
@@ -240,8 +240,12 @@ impl Report {
         self.bound = copies.map(|copies| copies.max(kernels(self).unwrap_or(Nanos(0))));
         let settings = Settings {
             window: Some(window),
-            how: if self.clock == Clock::Model { How::Modelled } else { How::Measured },
-            given: Given { bound: self.bound, ..given },
+            time_kind: if self.clock == Clock::Model {
+                TimeKind::Modelled
+            } else {
+                TimeKind::Measured
+            },
+            parameters: Parameters { bound: self.bound, ..given },
             times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
@@ -321,7 +325,7 @@ impl Report {
     #[must_use]
     pub fn overlap(&self) -> Option<f64> {
         let work = ENGINES.iter().map(|(_, name)| self.engine(name).map(|e| e.work().0));
-        achieved(Nanos(work.sum::<Option<u64>>()?), self.elapsed, self.bound?)
+        achieved_overlap(Nanos(work.sum::<Option<u64>>()?), self.elapsed, self.bound?)
     }
 
     /// Where the times come from, in words.

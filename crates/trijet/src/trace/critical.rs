@@ -107,14 +107,14 @@ pub struct Step {
 
 /// The critical path of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Critical {
+pub struct CriticalPath {
     /// The stretches, from the first to the last: each begins where the one before ends.
     pub steps: Vec<Step>,
     /// Their lengths by category; the sum is the length of the window.
-    pub by: BTreeMap<Category, Nanos>,
+    pub by_category: BTreeMap<Category, Nanos>,
 }
 
-impl Critical {
+impl CriticalPath {
     /// What the path leads through, from the first to the last: work of engines and calls of the
     /// host. What lies between them belongs to none.
     #[must_use]
@@ -148,7 +148,7 @@ impl Critical {
             return;
         }
         let length = span.end - span.start;
-        self.by.entry(category).or_insert(Nanos(0)).0 += length;
+        self.by_category.entry(category).or_insert(Nanos(0)).0 += length;
         self.steps.push(Step { op, category, span });
     }
 }
@@ -164,8 +164,8 @@ fn last_work(ops: &[Op], dag: &Dag, window: &Range<u64>) -> Option<Node> {
 
 /// The critical path within `window`. Up to `latency` between ready and begin is a launch's.
 #[must_use]
-pub fn critical(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) -> Critical {
-    let mut path = Critical::default();
+pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) -> CriticalPath {
+    let mut path = CriticalPath::default();
     let mut cursor = window.end;
     let mut at = last_work(ops, dag, &window);
     if at.is_none() {

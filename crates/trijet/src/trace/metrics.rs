@@ -31,11 +31,11 @@ pub enum CopyEngines {
 }
 
 /// What an operation takes when nothing else runs: measured alone, or its bytes over a rate.
-pub type Alone<'a> = &'a dyn Fn(&Op) -> Option<Nanos>;
+pub type IsolatedTime<'a> = &'a dyn Fn(&Op) -> Option<Nanos>;
 
 /// What the ledger does not say.
 #[derive(Clone, Copy)]
-pub struct Given<'a> {
+pub struct Parameters<'a> {
     /// The copy engines of each device.
     pub copy_engines: CopyEngines,
     /// The least time that the machine allows, measured; by default max W_e.
@@ -44,13 +44,13 @@ pub struct Given<'a> {
     pub chunks: Option<u64>,
     /// The isolated duration of an operation, where it is known. Contention and isolated work are
     /// reported for an engine only when it is known for all of its operations.
-    pub alone: Alone<'a>,
+    pub isolated: IsolatedTime<'a>,
 }
 
-impl fmt::Debug for Given<'_> {
+impl fmt::Debug for Parameters<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { copy_engines, bound, chunks, .. } = self;
-        f.debug_struct("Given")
+        f.debug_struct("Parameters")
             .field("copy_engines", copy_engines)
             .field("bound", bound)
             .field("chunks", chunks)
@@ -58,21 +58,21 @@ impl fmt::Debug for Given<'_> {
     }
 }
 
-impl Default for Given<'_> {
+impl Default for Parameters<'_> {
     /// Two copy engines, bound and chunks as recorded, no isolated durations.
     fn default() -> Self {
-        Self { copy_engines: CopyEngines::Two, bound: None, chunks: None, alone: &|_| None }
+        Self { copy_engines: CopyEngines::Two, bound: None, chunks: None, isolated: &|_| None }
     }
 }
 
 /// An engine of a device.
-pub type EngineOf = (DeviceId, Engine);
+pub type DeviceEngine = (DeviceId, Engine);
 
 /// One engine's part in a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineMetrics {
     /// The engine.
-    pub engine: EngineOf,
+    pub engine: DeviceEngine,
     /// |I_e|, the time in which it worked.
     pub busy: Nanos,
     /// W_e: isolated where that is known of every operation, else the observed time |I_e|: a sum
@@ -104,7 +104,7 @@ pub struct Metrics {
     /// T_lb: the bound that was given, else max W_e.
     pub bound: Nanos,
     /// The engine with the most work, or with one copy engine the first of the two.
-    pub limiting: Option<EngineOf>,
+    pub limiting: Option<DeviceEngine>,
     /// Chunks.
     pub chunks: u64,
     /// T_n.
@@ -126,7 +126,7 @@ impl Metrics {
 
     /// The share of the window in which an engine worked.
     #[must_use]
-    pub fn busy_share(&self, engine: EngineOf) -> f64 {
+    pub fn busy_share(&self, engine: DeviceEngine) -> f64 {
         let mine = self.engines.iter().find(|e| e.engine == engine);
         mine.map_or(0.0, |e| e.busy.0 as f64 / (self.elapsed().0.max(1)) as f64)
     }
@@ -149,9 +149,9 @@ fn clip(span: &Range<u64>, window: &Range<u64>) -> Range<u64> {
 fn engine(
     ops: &[Op],
     dag: &Dag,
-    (engine, list): (EngineOf, &[usize]),
+    (engine, list): (DeviceEngine, &[usize]),
     window: &Range<u64>,
-    alone: Alone<'_>,
+    alone: IsolatedTime<'_>,
 ) -> (EngineMetrics, Union) {
     let (mut observed, mut isolated, mut known, mut count) = (0_u64, 0.0, true, 0);
     let mut parts = Vec::with_capacity(list.len());
@@ -185,8 +185,8 @@ fn engine(
 }
 
 /// max W_e and the engine that it comes from.
-fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option<EngineOf>) {
-    let mut stations: BTreeMap<EngineOf, (u64, EngineOf)> = BTreeMap::new();
+fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option<DeviceEngine>) {
+    let mut stations: BTreeMap<DeviceEngine, (u64, DeviceEngine)> = BTreeMap::new();
     for e in engines {
         let (device, role) = e.engine;
         let shared = copy_engines == CopyEngines::One && role == Engine::Download;
@@ -210,12 +210,12 @@ fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
 ///
 /// ```
 /// use trijet::base::units::Nanos;
-/// use trijet::trace::metrics::achieved;
-/// assert_eq!(achieved(Nanos(300), Nanos(300), Nanos(100)), Some(0.0));
-/// assert_eq!(achieved(Nanos(300), Nanos(100), Nanos(100)), Some(1.0));
+/// use trijet::trace::metrics::achieved_overlap;
+/// assert_eq!(achieved_overlap(Nanos(300), Nanos(300), Nanos(100)), Some(0.0));
+/// assert_eq!(achieved_overlap(Nanos(300), Nanos(100), Nanos(100)), Some(1.0));
 /// ```
 #[must_use]
-pub fn achieved(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64> {
+pub fn achieved_overlap(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64> {
     let (work, elapsed, bound) = (work.0 as f64, elapsed.0 as f64, bound.0 as f64);
     if work - bound < elapsed / 100.0 {
         return None;
@@ -227,18 +227,23 @@ pub fn achieved(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64> {
 ///
 /// ```
 /// use trijet::base::dag::{Dag, Kernels};
-/// use trijet::trace::metrics::{Given, measure};
+/// use trijet::trace::metrics::{Parameters, measure};
 /// let dag = Dag::new(&[], Kernels::Several);
-/// let nothing = measure(&[], &dag, Some(0..10), &Given::default());
+/// let nothing = measure(&[], &dag, Some(0..10), &Parameters::default());
 /// assert_eq!((nothing.elapsed().0, nothing.concurrency), (10, 0.0));
 /// ```
 #[must_use]
-pub fn measure(ops: &[Op], dag: &Dag, window: Option<Range<u64>>, given: &Given<'_>) -> Metrics {
+pub fn measure(
+    ops: &[Op],
+    dag: &Dag,
+    window: Option<Range<u64>>,
+    parameters: &Parameters<'_>,
+) -> Metrics {
     let window = window.or_else(|| extent(ops, dag)).unwrap_or(0..0);
-    let mut unions: BTreeMap<EngineOf, Union> = BTreeMap::new();
+    let mut unions: BTreeMap<DeviceEngine, Union> = BTreeMap::new();
     let mut engines = Vec::new();
     for (name, list) in by_engine(ops, dag) {
-        let (metrics, union) = engine(ops, dag, (name, &list), &window, given.alone);
+        let (metrics, union) = engine(ops, dag, (name, &list), &window, parameters.isolated);
         if metrics.ops > 0 {
             engines.push(metrics);
             unions.insert(name, union);
@@ -257,10 +262,10 @@ pub fn measure(ops: &[Op], dag: &Dag, window: Option<Range<u64>>, given: &Given<
         exposed_copy += copies.minus(&compute).length().0;
         exposed_peer += of(Engine::Peer).map_or(0, |peer| peer.minus(&compute).length().0);
     }
-    let (most, limiting) = bound(&engines, given.copy_engines);
-    let lower = given.bound.unwrap_or(most);
+    let (most, limiting) = bound(&engines, parameters.copy_engines);
+    let lower = parameters.bound.unwrap_or(most);
     let work: u64 = engines.iter().map(|e| e.work.0).sum();
-    let chunks = chunks(ops, &engines, given.chunks);
+    let chunks = chunks(ops, &engines, parameters.chunks);
     let finite = Nanos(lower.0 + work.saturating_sub(lower.0) / chunks);
     let ratio = |time: Nanos| (elapsed > 0).then(|| time.0 as f64 / elapsed as f64);
     Metrics {
@@ -275,7 +280,7 @@ pub fn measure(ops: &[Op], dag: &Dag, window: Option<Range<u64>>, given: &Given<
         finite,
         efficiency: ratio(lower),
         finite_efficiency: ratio(finite),
-        overlap: achieved(Nanos(work), Nanos(elapsed), lower),
+        overlap: achieved_overlap(Nanos(work), Nanos(elapsed), lower),
         engines,
     }
 }

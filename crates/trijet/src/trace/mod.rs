@@ -5,10 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod activity;
-pub mod bubble;
 pub mod chrome;
+pub mod concurrency;
 pub mod critical;
 pub mod file;
+pub mod gaps;
 pub mod html;
 mod json;
 pub mod metrics;
@@ -18,4 +19,3 @@ pub mod queued;
 pub mod summary;
 pub mod timeline;
 mod tracks;
-pub mod verdict;

@@ -6,12 +6,12 @@ use crate::base::ledger::{Engine, Op};
 use crate::base::lint::Lint;
 use crate::base::span::Union;
 use crate::base::units::Nanos;
-use crate::trace::bubble::{Cause, Dependency, Gap, by_cause, gaps};
-use crate::trace::critical::{Category, Critical, critical, engine_name, slack};
+use crate::trace::concurrency::{Concurrency, TracedRun};
+use crate::trace::critical::{Category, CriticalPath, critical_path, engine_name, slack};
 use crate::trace::file::TimeSource;
-use crate::trace::metrics::{EngineMetrics, EngineOf, Given, Metrics, measure};
+use crate::trace::gaps::{Cause, Dependency, Gap, by_cause, gaps};
+use crate::trace::metrics::{DeviceEngine, EngineMetrics, Metrics, Parameters, measure};
 use crate::trace::queued::{Queued, queued};
-use crate::trace::verdict::{Asked, Verdict};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -27,7 +27,7 @@ const CONTENTION_MIN: f64 = 1.05;
 
 /// Whose times they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum How {
+pub enum TimeKind {
     /// Those of a clock.
     #[default]
     Measured,
@@ -41,13 +41,13 @@ pub struct Settings<'a> {
     /// What to look at; by default from the first operation of a device to the last.
     pub window: Option<Range<u64>>,
     /// Whose times they are.
-    pub how: How,
+    pub time_kind: TimeKind,
     /// Where the times come from; by default nobody said.
     pub times: TimeSource,
     /// The latency of a launch on an idle stream.
     pub latency: Nanos,
     /// Copy engines, the bound, chunks, isolated durations.
-    pub given: Given<'a>,
+    pub parameters: Parameters<'a>,
     /// Hazards that the checker found; `None` when it did not run.
     pub hazards: Option<usize>,
 }
@@ -69,14 +69,14 @@ pub struct EngineSummary {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     /// The engines.
-    pub engines: [EngineOf; 2],
+    pub engines: [DeviceEngine; 2],
     /// The time in which both worked.
     pub together: Nanos,
     /// As a share of the busy time of the one that was busy for less.
     pub share: f64,
     /// The answer for the two of their operations that came nearest to being at work at once: it
     /// says why, where they never were.
-    pub verdict: Verdict,
+    pub concurrency: Concurrency,
 }
 
 /// Time that the limiting engine lost.
@@ -84,7 +84,7 @@ pub struct Pair {
 pub struct Loss {
     /// Why.
     pub cause: Cause,
-    /// How much.
+    /// TimeKind much.
     pub time: Nanos,
     /// What to do about it.
     pub fix: &'static str,
@@ -100,7 +100,7 @@ pub struct Summary {
     /// The figures of the window.
     pub metrics: Metrics,
     /// Whose times they are.
-    pub how: How,
+    pub time_kind: TimeKind,
     /// Each engine that worked.
     pub engines: Vec<EngineSummary>,
     /// Each two engines of a device that did anything.
@@ -108,7 +108,7 @@ pub struct Summary {
     /// What the limiting engine lost, most first.
     pub losses: Vec<Loss>,
     /// The critical path.
-    pub critical: Critical,
+    pub critical: CriticalPath,
     /// By how much each operation could have ended later.
     pub slack: Vec<Option<Nanos>>,
     /// Every gap of every engine, for a timeline.
@@ -143,7 +143,7 @@ pub fn fix(cause: Cause) -> &'static str {
     }
 }
 
-fn losses(gaps: &[Gap], engine: EngineOf) -> Vec<Loss> {
+fn losses(gaps: &[Gap], engine: DeviceEngine) -> Vec<Loss> {
     let mut by: BTreeMap<Cause, Vec<(u64, &Gap)>> = BTreeMap::new();
     for gap in gaps.iter().filter(|gap| gap.engine == engine) {
         for (cause, part) in &gap.parts {
@@ -169,18 +169,23 @@ fn losses(gaps: &[Gap], engine: EngineOf) -> Vec<Loss> {
 }
 
 /// Each two engines of a device, host functions aside: these are the host's.
-fn pairs(asked: Asked<'_>, busy: &BTreeMap<EngineOf, Union>) -> Vec<Pair> {
+fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> {
     let engines = busy.iter().filter(|(engine, _)| engine.1 != Engine::Host);
-    let engines: Vec<(&EngineOf, &Union)> = engines.collect();
+    let engines: Vec<(&DeviceEngine, &Union)> = engines.collect();
     let mut pairs = Vec::new();
     for (number, (a, first)) in engines.iter().enumerate() {
         for (b, second) in engines[number + 1..].iter().filter(|(b, _)| a.0 == b.0) {
             let together = first.and(second).length();
             let least = first.length().min(second.length()).0.max(1);
             let share = together.0 as f64 / least as f64;
-            let verdict = asked.engines(**a, **b);
+            let concurrency = run.concurrency_of_engines(**a, **b);
             let engines = [**a, **b];
-            pairs.extend(verdict.map(|verdict| Pair { engines, together, share, verdict }));
+            pairs.extend(concurrency.map(|concurrency| Pair {
+                engines,
+                together,
+                share,
+                concurrency,
+            }));
         }
     }
     pairs
@@ -197,11 +202,11 @@ fn pairs(asked: Asked<'_>, busy: &BTreeMap<EngineOf, Union>) -> Vec<Pair> {
 /// ```
 #[must_use]
 pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<Lint>) -> Summary {
-    let metrics = measure(ops, dag, settings.window.clone(), &settings.given);
+    let metrics = measure(ops, dag, settings.window.clone(), &settings.parameters);
     let window = metrics.window.clone();
-    let copy_engines = settings.given.copy_engines;
+    let copy_engines = settings.parameters.copy_engines;
     let gaps = gaps(ops, dag, window.clone(), settings.latency, copy_engines);
-    let busy: BTreeMap<EngineOf, Union> = by_engine(ops, dag)
+    let busy: BTreeMap<DeviceEngine, Union> = by_engine(ops, dag)
         .into_iter()
         .map(|(engine, list)| {
             let spans = Union::of(list.iter().filter_map(|op| dag.work(*op)));
@@ -221,11 +226,11 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     let engines = engines.collect();
     lints.sort_by_key(|lint| std::cmp::Reverse(lint.saved));
     Summary {
-        how: settings.how,
+        time_kind: settings.time_kind,
         engines,
-        pairs: pairs(Asked { ops, dag, clocks: settings.times.clocks() }, &busy),
+        pairs: pairs(TracedRun { ops, dag, clocks: settings.times.clocks() }, &busy),
         losses: metrics.limiting.map_or_else(Vec::new, |engine| losses(&gaps, engine)),
-        critical: critical(ops, dag, window, settings.latency),
+        critical: critical_path(ops, dag, window, settings.latency),
         slack: slack(ops, dag),
         gaps,
         lints,
@@ -245,13 +250,13 @@ impl Summary {
     /// The first line: what was measured against what bound, and what was found.
     #[must_use]
     pub fn verdict(&self) -> String {
-        let how = match self.how {
-            How::Measured => "measured",
-            How::Modelled => "modelled",
+        let kind = match self.time_kind {
+            TimeKind::Measured => "measured",
+            TimeKind::Modelled => "modelled",
         };
         let mut text = match (self.metrics.efficiency, self.metrics.limiting) {
             (Some(efficiency), Some(limiting)) => format!(
-                "{} {how}, bound {} ({}), efficiency {:.0} %",
+                "{} {kind}, bound {} ({}), efficiency {:.0} %",
                 self.metrics.elapsed(),
                 self.metrics.bound,
                 self.bound_by(limiting),
@@ -269,7 +274,7 @@ impl Summary {
 
     /// What the bound is due to. A measured one may be of what engines share, as a link for both
     /// directions at once: then none of them alone needs that long.
-    fn bound_by(&self, limiting: EngineOf) -> &'static str {
+    fn bound_by(&self, limiting: DeviceEngine) -> &'static str {
         let same = |engine: &&EngineSummary| engine.metrics.engine == limiting;
         let work = self.engines.iter().find(same).map_or(Nanos(0), |engine| engine.metrics.work);
         if self.metrics.bound.0 > work.0 + work.0 / 50 {
@@ -281,7 +286,7 @@ impl Summary {
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for engine in &self.engines {
             let EngineMetrics { busy, work, isolated, contention, .. } = &engine.metrics;
-            let name = self.engine_of(engine.metrics.engine);
+            let name = self.engine_name(engine.metrics.engine);
             let share = engine.share * 100.0;
             write!(f, "{name:>15} busy {busy:>9} ({share:>5.1} %)")?;
             let alone = if *isolated { "alone" } else { "observed" };
@@ -316,7 +321,7 @@ impl Summary {
         for pair in &self.pairs {
             let (name, share) = (self.pair_name(pair), pair.share * 100.0);
             match pair.together.0 {
-                0 => text += &format!("{name}: {}\n", pair.verdict),
+                0 => text += &format!("{name}: {}\n", pair.concurrency),
                 _ => together.push(format!("{name} {} ({share:.0} %)", pair.together)),
             }
         }
@@ -329,13 +334,13 @@ impl Summary {
     /// The two engines of a pair, in words.
     #[must_use]
     pub fn pair_name(&self, pair: &Pair) -> String {
-        let [a, b] = pair.engines.map(|engine| self.engine_of(engine));
+        let [a, b] = pair.engines.map(|engine| self.engine_name(engine));
         format!("{a} and {b}")
     }
 
     /// An engine, with its device where there are several.
     #[must_use]
-    pub fn engine_of(&self, (device, role): EngineOf) -> String {
+    pub fn engine_name(&self, (device, role): DeviceEngine) -> String {
         let several = self.engines.iter().any(|e| e.metrics.engine.0 != device);
         let name = engine_name(role);
         if several { format!("{name} {}", device.0) } else { name.to_owned() }
@@ -344,7 +349,8 @@ impl Summary {
     /// The critical path by category, most time first.
     #[must_use]
     pub fn path(&self) -> Vec<(Category, Nanos)> {
-        let mut path: Vec<_> = self.critical.by.iter().map(|(at, time)| (*at, *time)).collect();
+        let mut path: Vec<_> =
+            self.critical.by_category.iter().map(|(at, time)| (*at, *time)).collect();
         path.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
         path
     }
@@ -352,7 +358,7 @@ impl Summary {
 
 /// Names of records and places where they were enqueued, for texts.
 #[must_use]
-pub fn named(ops: &[Op], index: usize) -> String {
+pub fn describe(ops: &[Op], index: usize) -> String {
     let Some(op) = ops.get(index) else { return format!("#{index}") };
     let site = op.site.as_ref().map_or_else(String::new, |site| format!(" at {site}"));
     format!("#{index} `{}`{site}", op.label)

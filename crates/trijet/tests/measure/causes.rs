@@ -5,8 +5,8 @@ use trijet::Nanos;
 use trijet::base::id::DeviceId;
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
 use trijet::base::ledger::{HostCall, OpKind, StreamClass, Waited};
-use trijet::trace::bubble::{Cause, Dependency, by_cause, gaps};
 use trijet::trace::critical::Category;
+use trijet::trace::gaps::{Cause, Dependency, by_cause, gaps};
 use trijet::trace::metrics::CopyEngines;
 
 fn compute_causes(s: &Script, window: std::ops::Range<u64>, latency: u64) -> Vec<(Cause, u64)> {

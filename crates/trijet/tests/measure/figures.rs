@@ -5,11 +5,11 @@ use trijet::Nanos;
 use trijet::base::dag::{Dag, Kernels};
 use trijet::base::id::DeviceId;
 use trijet::base::ledger::Engine::{Compute, Download, Peer, Upload};
-use trijet::trace::metrics::{CopyEngines, Given, Metrics, measure};
+use trijet::trace::metrics::{CopyEngines, Metrics, Parameters, measure};
 use trijet::trace::summary::{Settings, summarize};
 
 fn figures(script: &Script) -> Metrics {
-    measure(&script.ops, &script.dag(), None, &Given::default())
+    measure(&script.ops, &script.dag(), None, &Parameters::default())
 }
 
 fn near(a: Option<f64>, b: f64) -> bool {
@@ -97,7 +97,7 @@ fn one_copy_engine_has_to_do_both_directions() {
     s.work(Upload, 0, 0..10);
     s.work(Compute, 1, 5..15);
     s.work(Download, 2, 10..20);
-    let given = |copy_engines| Given { copy_engines, ..Given::default() };
+    let given = |copy_engines| Parameters { copy_engines, ..Parameters::default() };
     let with = |engines| measure(&s.ops, &s.dag(), None, &given(engines));
     // One: max(10 + 10, 10) = 20 = T. Two: max(10, 10, 10) = 10.
     assert_eq!(with(CopyEngines::One).bound, Nanos(20));
@@ -112,7 +112,7 @@ fn a_window_clips_what_it_cuts() {
     s.work(Compute, 1, 8..20);
     let alone =
         |op: &trijet::base::ledger::Op| Some(Nanos(if op.engine == Compute { 6 } else { 10 }));
-    let given = Given { alone: &alone, ..Given::default() };
+    let given = Parameters { isolated: &alone, ..Parameters::default() };
     let m = measure(&s.ops, &s.dag(), Some(5..14), &given);
     let of = |engine| m.engines.iter().find(|e| e.engine.1 == engine).expect("it worked");
     // Inside 5..14: upload 5..10 = 5 of 10; kernel 8..14 = 6 of 12, alone 6 * 6 / 12 = 3.
@@ -168,13 +168,13 @@ fn all_figures_follow_a_bound_that_is_given() {
         s.work(Compute, 0, t + 10..t + 20);
         s.work(Download, 0, t + 20..t + 30);
     }
-    let given = Given { bound: Some(Nanos(30)), ..Given::default() };
+    let given = Parameters { bound: Some(Nanos(30)), ..Parameters::default() };
     let m = measure(&s.ops, &s.dag(), None, &given);
     // T = 60, sum W = 60, n = 2: T_n = 30 + (60 - 30) / 2 = 45; overlap (60 - 60) / (60 - 30).
     assert_eq!((m.bound, m.finite), (Nanos(30), Nanos(45)));
     assert!(near(m.efficiency, 0.5) && near(m.finite_efficiency, 0.75) && near(m.overlap, 0.0));
     // Work beyond a bound that is too high would be negative.
-    let given = Given { bound: Some(Nanos(90)), ..Given::default() };
+    let given = Parameters { bound: Some(Nanos(90)), ..Parameters::default() };
     assert_eq!(measure(&s.ops, &s.dag(), None, &given).finite, Nanos(90));
 }
 
@@ -185,8 +185,9 @@ fn a_bound_that_no_engine_needs_alone_is_not_put_down_to_one() {
     s.work(Upload, 0, 0..20);
     s.work(Download, 1, 0..20);
     let verdict = |bound: Option<Nanos>| {
-        let given = Given { bound, ..Given::default() };
-        summarize(&s.ops, &s.dag(), &Settings { given, ..Settings::default() }, vec![]).verdict()
+        let given = Parameters { bound, ..Parameters::default() };
+        summarize(&s.ops, &s.dag(), &Settings { parameters: given, ..Settings::default() }, vec![])
+            .verdict()
     };
     assert!(verdict(Some(Nanos(30))).contains("30 ns (more than any engine alone)"));
     assert!(verdict(None).contains("20 ns (download)") || verdict(None).contains("20 ns (upload)"));

@@ -3,8 +3,8 @@
 use trijet::base::dag::{Dag, Kernels};
 use trijet::base::ledger::Op;
 use trijet::kernels::WORK;
-use trijet::trace::bubble::{Cause, gaps};
-use trijet::trace::metrics::{CopyEngines, Given, extent, measure};
+use trijet::trace::gaps::{Cause, gaps};
+use trijet::trace::metrics::{CopyEngines, Parameters, extent, measure};
 use trijet::trace::summary::{Settings, summarize};
 use trijet::{Device, Executor, HostConfig, Nanos, Order, Result};
 
@@ -82,7 +82,7 @@ fn more_slots_overlap_more() {
     let run = |slots| {
         let ops = recorded(|device| role_streams(device, 16, slots));
         let dag = Dag::new(&ops, Kernels::OneAtATime);
-        measure(&ops, &dag, None, &Given::default()).overlap.expect("three engines worked")
+        measure(&ops, &dag, None, &Parameters::default()).overlap.expect("three engines worked")
     };
     let (one, three) = (run(1), run(3));
     assert!(one < 0.75 && three > 0.85, "{one} then {three}");

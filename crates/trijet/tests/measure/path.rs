@@ -6,7 +6,7 @@ use trijet::base::dag::{Edge, Node};
 use trijet::base::id::{DeviceId, LaneId};
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
 use trijet::base::ledger::{HostCall, OpKind, StreamClass, Waited};
-use trijet::trace::critical::{Category, critical, slack, what_if};
+use trijet::trace::critical::{Category, critical_path, slack, what_if};
 
 /// Upload 1..10, kernel 10..25 after it, download 27..32; a kernel 1..5 that nobody needs.
 fn chain() -> Script {
@@ -23,8 +23,8 @@ fn chain() -> Script {
 #[test]
 fn contributions_are_those_of_the_chain() {
     let s = chain();
-    let path = critical(&s.ops, &s.dag(), 0..40, Nanos(1));
-    let by: Vec<_> = path.by.iter().map(|(category, time)| (*category, time.0)).collect();
+    let path = critical_path(&s.ops, &s.dag(), 0..40, Nanos(1));
+    let by: Vec<_> = path.by_category.iter().map(|(category, time)| (*category, time.0)).collect();
     // The call 0..1, upload 9, kernel 15, of the 2 before the download 1 is a launch's, 8 at the end.
     let expected = [
         (Category::Engine(Upload), 9),
@@ -43,7 +43,7 @@ fn contributions_are_those_of_the_chain() {
 #[test]
 fn arrows_lead_from_the_first_call_through_the_work() {
     let s = chain();
-    let path = critical(&s.ops, &s.dag(), 0..40, Nanos(1));
+    let path = critical_path(&s.ops, &s.dag(), 0..40, Nanos(1));
     let find = |engine| s.ops.iter().position(|op| op.engine == engine).expect("it is there");
     let (up, kernel, down) = (find(Upload), find(Compute), find(Download));
     let nodes = [Node::call(up), Node::work(up), Node::work(kernel), Node::work(down)];
@@ -58,8 +58,8 @@ fn a_host_that_waits_and_computes_is_on_the_path() {
     s.sync(Waited::Stream, 1, 1..12);
     s.call(OpKind::Call(HostCall::Load), 20..26);
     s.called(Compute, 1, 26..27, 27..30);
-    let path = critical(&s.ops, &s.dag(), 0..30, Nanos(0));
-    let by: Vec<_> = path.by.iter().map(|(category, time)| (*category, time.0)).collect();
+    let path = critical_path(&s.ops, &s.dag(), 0..30, Nanos(0));
+    let by: Vec<_> = path.by_category.iter().map(|(category, time)| (*category, time.0)).collect();
     // Enqueue 0..1 and 26..27; kernels 9 + 3; the wait's return 10..12; user 12..20; load 6.
     let expected = [
         (Category::Engine(Compute), 12),

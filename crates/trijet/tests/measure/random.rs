@@ -7,9 +7,9 @@ use trijet::Nanos;
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
 use trijet::base::ledger::Waited;
 use trijet::check::lint::lints;
-use trijet::trace::bubble::gaps;
-use trijet::trace::critical::{critical, slack, what_if};
-use trijet::trace::metrics::{CopyEngines, Given, extent, measure};
+use trijet::trace::critical::{critical_path, slack, what_if};
+use trijet::trace::gaps::gaps;
+use trijet::trace::metrics::{CopyEngines, Parameters, extent, measure};
 use trijet::trace::summary::{Settings, summarize};
 
 /// Lane, engine, time since the last begin, duration, time in the call, order or wait before.
@@ -53,7 +53,7 @@ proptest! {
         let s = script(&draws);
         let dag = s.dag();
         let window = from..from + length;
-        let m = measure(&s.ops, &dag, Some(window.clone()), &Given::default());
+        let m = measure(&s.ops, &dag, Some(window.clone()), &Parameters::default());
         let found = gaps(&s.ops, &dag, window, Nanos(2), CopyEngines::One);
         for gap in &found {
             let parts: u64 = gap.parts.iter().map(|(_, part)| part.0).sum();
@@ -69,8 +69,8 @@ proptest! {
     #[test]
     fn the_critical_path_covers_the_window(draws in draws(), from in 0..50_u64, length in 1..400_u64) {
         let s = script(&draws);
-        let path = critical(&s.ops, &s.dag(), from..from + length, Nanos(2));
-        let sum: u64 = path.by.values().map(|time| time.0).sum();
+        let path = critical_path(&s.ops, &s.dag(), from..from + length, Nanos(2));
+        let sum: u64 = path.by_category.values().map(|time| time.0).sum();
         prop_assert_eq!(sum, length);
         let mut at = from;
         for step in &path.steps {
@@ -84,7 +84,7 @@ proptest! {
     fn figures_stay_within_their_ranges(draws in draws()) {
         let s = script(&draws);
         let dag = s.dag();
-        let m = measure(&s.ops, &dag, None, &Given::default());
+        let m = measure(&s.ops, &dag, None, &Parameters::default());
         for engine in &m.engines {
             let share = m.busy_share(engine.engine);
             prop_assert!((0.0..=1.0).contains(&share), "{share}");

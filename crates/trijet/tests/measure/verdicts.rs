@@ -6,15 +6,15 @@ use trijet::base::dag::{Dag, Edge};
 use trijet::base::id::LaneId;
 use trijet::base::ledger::Engine::{Compute, Download, Upload};
 use trijet::base::ledger::Waited;
+use trijet::trace::concurrency::{Clocks, Concurrency, TracedRun, UnusableTimes};
 use trijet::trace::summary::{Settings, summarize};
-use trijet::trace::verdict::{Asked, Clocks, Useless, Verdict};
 
-fn ask<'a>(s: &'a Script, dag: &'a Dag, clocks: Clocks) -> Asked<'a> {
-    Asked { ops: &s.ops, dag, clocks }
+fn ask<'a>(s: &'a Script, dag: &'a Dag, clocks: Clocks) -> TracedRun<'a> {
+    TracedRun { ops: &s.ops, dag, clocks }
 }
 
-fn verdict(s: &Script, a: usize, b: usize) -> Verdict {
-    ask(s, &s.dag(), Clocks::StartToEnd).concurrent(a, b, None)
+fn verdict(s: &Script, a: usize, b: usize) -> Concurrency {
+    ask(s, &s.dag(), Clocks::StartToEnd).concurrency(a, b, None)
 }
 
 /// The durations 10/1, 1/10 and 10/10, whichever is asked first.
@@ -26,8 +26,8 @@ fn overlap_in_time_is_found_for_any_durations() {
         let mut s = Script::default();
         s.work(Compute, 1, a);
         s.work(Compute, 2, b);
-        assert_eq!(verdict(&s, 0, 1), Verdict::Overlap { together: Nanos(together), share });
-        assert_eq!(verdict(&s, 1, 0), Verdict::Overlap { together: Nanos(together), share });
+        assert_eq!(verdict(&s, 0, 1), Concurrency::Overlap { together: Nanos(together), share });
+        assert_eq!(verdict(&s, 1, 0), Concurrency::Overlap { together: Nanos(together), share });
     }
 }
 
@@ -36,8 +36,8 @@ fn touching_is_not_overlap() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.called(Compute, 2, 1..2, 10..20);
-    assert_eq!(verdict(&s, 0, 1), Verdict::Touching);
-    assert_eq!(verdict(&s, 1, 0), Verdict::Touching);
+    assert_eq!(verdict(&s, 0, 1), Concurrency::Touching);
+    assert_eq!(verdict(&s, 1, 0), Concurrency::Touching);
 }
 
 #[test]
@@ -46,18 +46,18 @@ fn an_edge_that_orders_them_is_named() {
     s.work(Upload, 1, 0..10);
     s.order(9, 1, 2);
     s.work(Compute, 2, 10..20);
-    let Verdict::Ordered { edge, at, path } = verdict(&s, 0, 3) else { panic!("not ordered") };
+    let Concurrency::Ordered { edge, at, path } = verdict(&s, 0, 3) else { panic!("not ordered") };
     // The event's edge leads to the wait, record 2.
     assert_eq!((edge, at, path.len()), (Edge::Event, 2, 3));
     let mut s = Script::default();
     s.work(Compute, 1, 0..10);
     s.work(Compute, 1, 10..20);
-    assert!(matches!(verdict(&s, 0, 1), Verdict::Ordered { edge: Edge::Lane, at: 1, .. }));
+    assert!(matches!(verdict(&s, 0, 1), Concurrency::Ordered { edge: Edge::Lane, at: 1, .. }));
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.sync(Waited::Stream, 1, 1..11);
     s.called(Compute, 2, 12..13, 13..20);
-    assert!(matches!(verdict(&s, 0, 2), Verdict::Ordered { edge: Edge::Waited, at: 1, .. }));
+    assert!(matches!(verdict(&s, 0, 2), Concurrency::Ordered { edge: Edge::Waited, at: 1, .. }));
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn one_engine_does_one_copy_at_a_time() {
     s.called(Download, 2, 1..2, 2..20);
     let dag = s.dag();
     for clocks in [Clocks::StartToEnd, Clocks::ReadyToEnd] {
-        let verdict = ask(&s, &dag, clocks).concurrent(0, 1, None);
-        assert_eq!(verdict, Verdict::OneEngine(Download));
+        let verdict = ask(&s, &dag, clocks).concurrency(0, 1, None);
+        assert_eq!(verdict, Concurrency::OneEngine(Download));
     }
 }
 
@@ -77,7 +77,7 @@ fn a_host_that_enqueued_late_is_blamed() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.called(Compute, 2, 14..15, 15..20);
-    assert_eq!(verdict(&s, 1, 0), Verdict::HostLate { by: Nanos(5) });
+    assert_eq!(verdict(&s, 1, 0), Concurrency::HostLate { by: Nanos(5) });
 }
 
 #[test]
@@ -89,11 +89,11 @@ fn times_that_say_nothing_decide_nothing() {
     s.work(Compute, 3, 5..5);
     let dag = s.dag();
     let pairs = ask(&s, &dag, Clocks::ReadyToEnd);
-    let unusable = |op, why| Verdict::Unusable { op, why };
+    let unusable = |op, why| Concurrency::Unusable { op, why };
     // Ready at 0 and done at 20: it may have begun at any time.
-    assert_eq!(pairs.concurrent(0, 1, None), unusable(1, Useless::ReadyToEnd));
-    assert_eq!(pairs.concurrent(0, 2, None), unusable(2, Useless::NoTimes));
-    assert_eq!(pairs.concurrent(0, 3, None), unusable(3, Useless::Empty));
+    assert_eq!(pairs.concurrency(0, 1, None), unusable(1, UnusableTimes::ReadyToEnd));
+    assert_eq!(pairs.concurrency(0, 2, None), unusable(2, UnusableTimes::Missing));
+    assert_eq!(pairs.concurrency(0, 3, None), unusable(3, UnusableTimes::Empty));
 }
 
 /// Alone 10 and 10: done at 10 and 20, the second one ran 10..20. Alone 10 and 18: it had to run
@@ -105,10 +105,10 @@ fn durations_measured_alone_settle_what_pairs_of_events_leave_open() {
     s.work(Compute, 2, 0..20);
     let dag = s.dag();
     let pairs = ask(&s, &dag, Clocks::ReadyToEnd);
-    let alone = |a, b| pairs.concurrent(0, 1, Some([Nanos(a), Nanos(b)]));
-    assert_eq!(alone(10, 10), Verdict::OneEngine(Compute));
-    assert_eq!(alone(10, 18), Verdict::Overlap { together: Nanos(8), share: 0.8 });
-    assert_eq!(alone(10, 5), Verdict::Unusable { op: 1, why: Useless::ReadyToEnd });
+    let alone = |a, b| pairs.concurrency(0, 1, Some([Nanos(a), Nanos(b)]));
+    assert_eq!(alone(10, 10), Concurrency::OneEngine(Compute));
+    assert_eq!(alone(10, 18), Concurrency::Overlap { together: Nanos(8), share: 0.8 });
+    assert_eq!(alone(10, 5), Concurrency::Unusable { op: 1, why: UnusableTimes::ReadyToEnd });
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn streams_are_judged_by_the_pair_that_came_nearest() {
     s.called(Upload, 1, 20..21, 30..40);
     s.called(Compute, 2, 22..23, 35..45);
     let dag = s.dag();
-    let asked = ask(&s, &dag, Clocks::ReadyToEnd);
-    let both = Some(Verdict::Overlap { together: Nanos(5), share: 0.5 });
-    assert_eq!(asked.streams(LaneId(1), LaneId(2)), both);
-    assert_eq!(asked.streams(LaneId(1), LaneId(7)), None);
+    let run = ask(&s, &dag, Clocks::ReadyToEnd);
+    let both = Some(Concurrency::Overlap { together: Nanos(5), share: 0.5 });
+    assert_eq!(run.concurrency_of_streams(LaneId(1), LaneId(2)), both);
+    assert_eq!(run.concurrency_of_streams(LaneId(1), LaneId(7)), None);
 }
 
 /// Upload 0..10 and 10..20, kernels 10..20 and 25..30 that follow them; the download waits for all.

@@ -64,7 +64,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
         let limits = summary.metrics.limiting == Some(engine.metrics.engine);
         let mark = if limits { " <span class=\"limit\">limits the run</span>" } else { "" };
         let class = if limits { " limiting" } else { "" };
-        let name = summary.engine_of(engine.metrics.engine);
+        let name = summary.engine_name(engine.metrics.engine);
         text += &bar(&name, mark, class, &parts(engine));
     }
     let path = summary.path().into_iter().map(|(category, time)| Part {

@@ -8,7 +8,7 @@ use super::super::tracks::{self, Shows, Track, kind_name, span, track_name};
 use super::look::Look;
 use super::page::Page;
 use crate::base::ledger::{Declared, Op};
-use crate::trace::bubble::Cause;
+use crate::trace::gaps::Cause;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! The colours of times.
 #![forbid(unsafe_code)]
 
-use crate::trace::bubble::Cause;
 use crate::trace::critical::Category;
+use crate::trace::gaps::Cause;
 
 /// How a time looks: a class of `page.css`, which `draw.js` knows too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::markup::{escaped, none, share_of};
 use super::page::Page;
-use crate::trace::summary::named;
+use crate::trace::summary::describe;
 use std::fmt::Write;
 
 /// A value of more bytes than this gets a line of its own.
@@ -21,11 +21,11 @@ pub(super) fn losses(page: &Page<'_>) -> String {
     let Some(summary) = page.summary.as_ref().filter(|summary| !summary.losses.is_empty()) else {
         return none("None was found.");
     };
-    let engine = summary.metrics.limiting.map_or(String::new(), |e| summary.engine_of(e));
+    let engine = summary.metrics.limiting.map_or(String::new(), |e| summary.engine_name(e));
     let mut text = String::from("<ol class=\"losses\">");
     for loss in &summary.losses {
         let most = loss.ops.first().map_or(String::new(), |op| {
-            format!(", the longest before {}", escaped(&named(&page.ops, *op)))
+            format!(", the longest before {}", escaped(&describe(&page.ops, *op)))
         });
         write!(
             text,

@@ -11,15 +11,15 @@ use crate::base::dag::{Dag, Edge, Node};
 use crate::base::id::LaneId;
 use crate::base::ledger::{Engine, Op};
 use crate::base::units::Nanos;
-use crate::trace::metrics::EngineOf;
+use crate::trace::metrics::DeviceEngine;
 use std::fmt;
 use std::ops::Range;
 
 /// Why an operation's interval says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Useless {
+pub enum UnusableTimes {
     /// It was not measured.
-    NoTimes,
+    Missing,
     /// It has no length.
     Empty,
     /// It began at an unknown moment after it was ready: another operation may have had the engine,
@@ -29,7 +29,7 @@ pub enum Useless {
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum Concurrency {
     /// They worked at once.
     Overlap {
         /// For how long, at least.
@@ -65,11 +65,11 @@ pub enum Verdict {
         /// Which one.
         op: usize,
         /// Why.
-        why: Useless,
+        why: UnusableTimes,
     },
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Concurrency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Overlap { together, share } => {
@@ -97,9 +97,11 @@ impl fmt::Display for Verdict {
             Self::Apart { by } => write!(f, "serial, {by} apart, and nothing orders them"),
             Self::Unusable { op, why } => {
                 let why = match why {
-                    Useless::NoTimes => "was not measured",
-                    Useless::Empty => "took no time",
-                    Useless::ReadyToEnd => "was measured from ready to end: its start is unknown",
+                    UnusableTimes::Missing => "was not measured",
+                    UnusableTimes::Empty => "took no time",
+                    UnusableTimes::ReadyToEnd => {
+                        "was measured from ready to end: its start is unknown"
+                    }
                 };
                 write!(f, "not decided: #{op} {why}")
             }
@@ -109,7 +111,7 @@ impl fmt::Display for Verdict {
 
 /// What the question is asked with.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct TracedRun<'a> {
     /// The records.
     pub ops: &'a [Op],
     /// Their graph.
@@ -122,20 +124,20 @@ fn shared(a: &Range<u64>, b: &Range<u64>) -> u64 {
     a.end.min(b.end).saturating_sub(a.start.max(b.start))
 }
 
-impl Asked<'_> {
-    fn usable(&self, op: usize) -> Result<Range<u64>, Verdict> {
+impl TracedRun<'_> {
+    fn usable(&self, op: usize) -> Result<Range<u64>, Concurrency> {
         let Some(span) = self.dag.work(op) else {
-            return Err(Verdict::Unusable { op, why: Useless::NoTimes });
+            return Err(Concurrency::Unusable { op, why: UnusableTimes::Missing });
         };
         if span.is_empty() && self.ops[op].times.is_some_and(|times| times.begin == times.end) {
-            return Err(Verdict::Unusable { op, why: Useless::Empty });
+            return Err(Concurrency::Unusable { op, why: UnusableTimes::Empty });
         }
         Ok(span)
     }
 
     /// Were `a` and `b` at work at once? `alone` is how long each takes when nothing else runs.
     #[must_use]
-    pub fn concurrent(&self, a: usize, b: usize, alone: Option<[Nanos; 2]>) -> Verdict {
+    pub fn concurrency(&self, a: usize, b: usize, alone: Option<[Nanos; 2]>) -> Concurrency {
         let (first, second) = match (self.usable(a), self.usable(b)) {
             (Ok(first), Ok(second)) => (first, second),
             (Err(verdict), _) | (_, Err(verdict)) => return verdict,
@@ -150,7 +152,7 @@ impl Asked<'_> {
                 (true, Some(alone)) => settle((a, &first), (b, &second), alone, x.engine),
                 (true, None) => {
                     let op = if first.end > second.end { a } else { b };
-                    Verdict::Unusable { op, why: Useless::ReadyToEnd }
+                    Concurrency::Unusable { op, why: UnusableTimes::ReadyToEnd }
                 }
             };
         }
@@ -158,7 +160,7 @@ impl Asked<'_> {
     }
 
     /// Why two that did not overlap came one after the other.
-    fn serial(&self, a: (usize, &Range<u64>), b: (usize, &Range<u64>)) -> Verdict {
+    fn serial(&self, a: (usize, &Range<u64>), b: (usize, &Range<u64>)) -> Concurrency {
         let ends_first = (a.1.end, a.1.start, a.0) <= (b.1.end, b.1.start, b.0);
         let ((early, first), (late, second)) = if ends_first { (a, b) } else { (b, a) };
         if let Some(path) = self.dag.path(early, late) {
@@ -167,36 +169,36 @@ impl Asked<'_> {
                 // An edge is listed with what it leads from; the record it leads to comes next.
                 let place = path.iter().position(|(_, e)| *e == edge).unwrap_or(0);
                 let at = path.get(place + 1).map_or(late, |(node, _)| node.op());
-                return Verdict::Ordered { edge, at, path };
+                return Concurrency::Ordered { edge, at, path };
             }
         }
         let enqueued = self.dag.enqueued(late).unwrap_or(0);
         if enqueued > first.end {
-            return Verdict::HostLate { by: Nanos(enqueued - first.end) };
+            return Concurrency::HostLate { by: Nanos(enqueued - first.end) };
         }
         let (x, y) = (&self.ops[early], &self.ops[late]);
         let waited = self.dag.before(Node::work(late)).iter().any(|(_, e)| *e == Edge::Engine);
         let between = second.start.saturating_sub(first.end);
         if waited && (x.device, x.engine) == (y.device, y.engine) {
-            return Verdict::OneEngine(x.engine);
+            return Concurrency::OneEngine(x.engine);
         }
         match between {
-            0 => Verdict::Touching,
-            by => Verdict::Apart { by: Nanos(by) },
+            0 => Concurrency::Touching,
+            by => Concurrency::Apart { by: Nanos(by) },
         }
     }
 
     /// Were two streams at work at once? Decided by the pair of their operations that came nearest to
     /// it; `None` when one of them did nothing.
     #[must_use]
-    pub fn streams(&self, a: LaneId, b: LaneId) -> Option<Verdict> {
+    pub fn concurrency_of_streams(&self, a: LaneId, b: LaneId) -> Option<Concurrency> {
         let of = |lane| self.timed(move |op| op.position.lane == lane);
         self.nearest(&of(a), &of(b))
     }
 
-    /// Were two engines at work at once? Decided like [`Asked::streams`].
+    /// Were two engines at work at once? Decided like [`TracedRun::concurrency_of_streams`].
     #[must_use]
-    pub fn engines(&self, a: EngineOf, b: EngineOf) -> Option<Verdict> {
+    pub fn concurrency_of_engines(&self, a: DeviceEngine, b: DeviceEngine) -> Option<Concurrency> {
         let of = |engine| self.timed(move |op| (op.device, op.engine) == engine);
         self.nearest(&of(a), &of(b))
     }
@@ -211,7 +213,7 @@ impl Asked<'_> {
 
     /// The verdict of the pair that was together for the longest, or apart for the shortest. Merges
     /// the two in order of time.
-    fn nearest(&self, first: &[usize], second: &[usize]) -> Option<Verdict> {
+    fn nearest(&self, first: &[usize], second: &[usize]) -> Option<Concurrency> {
         let (mut i, mut j) = (0, 0);
         let mut best: Option<(i128, usize, usize)> = None;
         while let (Some(&x), Some(&y)) = (first.get(i), second.get(j)) {
@@ -227,13 +229,13 @@ impl Asked<'_> {
                 j += 1;
             }
         }
-        best.map(|(_, x, y)| self.concurrent(x, y, None))
+        best.map(|(_, x, y)| self.concurrency(x, y, None))
     }
 }
 
-fn overlap(together: u64, first: &Range<u64>, second: &Range<u64>) -> Verdict {
+fn overlap(together: u64, first: &Range<u64>, second: &Range<u64>) -> Concurrency {
     let shorter = (first.end - first.start).min(second.end - second.start).max(1);
-    Verdict::Overlap { together: Nanos(together), share: together as f64 / shorter as f64 }
+    Concurrency::Overlap { together: Nanos(together), share: together as f64 / shorter as f64 }
 }
 
 /// Two intervals from ready to end on one engine, with what each takes alone.
@@ -242,7 +244,7 @@ fn settle(
     (b, second): (usize, &Range<u64>),
     alone: [Nanos; 2],
     engine: Engine,
-) -> Verdict {
+) -> Concurrency {
     let tail = |span: &Range<u64>, alone: Nanos| {
         span.end.saturating_sub(alone.0).max(span.start)..span.end
     };
@@ -257,7 +259,7 @@ fn settle(
     // With more time than that between, it may have run beside, slowed down, or have waited.
     let left = later.end - earlier.end.min(later.end);
     if left <= (later.end - later.start) + (later.end - later.start) / 20 {
-        return Verdict::OneEngine(engine);
+        return Concurrency::OneEngine(engine);
     }
-    Verdict::Unusable { op: late, why: Useless::ReadyToEnd }
+    Concurrency::Unusable { op: late, why: UnusableTimes::ReadyToEnd }
 }

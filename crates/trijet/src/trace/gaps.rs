@@ -12,7 +12,7 @@ use crate::base::ledger::{Engine, Op, OpKind};
 use crate::base::span::Union;
 use crate::base::units::Nanos;
 use crate::trace::critical::{Category, category, engine_name};
-use crate::trace::metrics::{CopyEngines, EngineOf};
+use crate::trace::metrics::{CopyEngines, DeviceEngine};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
@@ -73,7 +73,7 @@ impl fmt::Display for Cause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The engine.
-    pub engine: EngineOf,
+    pub engine: DeviceEngine,
     /// When it was idle.
     pub span: Range<u64>,
     /// The operation that ended the gap; none at the end of the window.
@@ -84,7 +84,7 @@ pub struct Gap {
 
 /// The parts of all gaps of an engine, by cause.
 #[must_use]
-pub fn by_cause(gaps: &[Gap], engine: EngineOf) -> BTreeMap<Cause, Nanos> {
+pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
     let mut sums = BTreeMap::new();
     for (cause, part) in gaps.iter().filter(|gap| gap.engine == engine).flat_map(|gap| &gap.parts) {
         sums.entry(*cause).or_insert(Nanos(0)).0 += part.0;
