@@ -1,12 +1,12 @@
-//! A record as Chrome JSON with the names of Kineto, PyTorch's profiler, so that tools made for its
-//! traces read ours: categories, `args.stream`, `args.device`, `args.correlation`, and an arrow
-//! `ac2g` from each call to what it enqueued.
+//! A trace as Chrome JSON with the names of Kineto, PyTorch's profiler, so that tools for Kineto's
+//! traces can read it: categories, `args.stream`, `args.device`, `args.correlation`, and an arrow
+//! `ac2g` from each call to the operation that it enqueued.
 //!
-//! An operation has its index plus 1 as correlation. Calls carry the names of the CUDA runtime,
-//! since tools look for these; trijet itself calls the driver. Slices of one thread must nest in
-//! this format, so operations that overlap in a stream get a `tid` of their own; `args.stream` says
-//! the stream. Host functions have the category `user_annotation`, for Kineto knows none.
-//! Equal records give equal bytes.
+//! The correlation of an operation is its index plus 1. Calls have the names of the CUDA runtime,
+//! because tools look for these, although trijet calls the driver. In this format the slices of one
+//! thread must nest, so operations of a stream that overlap get different values of `tid`, and
+//! `args.stream` is the stream. Kineto has no host functions; they get the category
+//! `user_annotation`. Equal traces give equal bytes.
 #![forbid(unsafe_code)]
 
 use super::json::string;
@@ -14,12 +14,12 @@ use super::tracks::{Shows, engine_name, kind_name, span, times, track_name, trac
 use crate::base::ledger::{Engine, HostCall, Op, OpKind, Place, Waited};
 use std::fmt::Write;
 
-/// The process of the host threads. Kineto gives devices their ordinals.
+/// The process of the host threads. The process of a device is its number, as in Kineto.
 const HOST: u32 = 1_000_000;
-/// What is added to the `tid` for each further row of a stream.
+/// The distance between the values of `tid` of two rows of a stream.
 const ROW: usize = 1_000_000;
 
-/// The trace of a record, as text.
+/// The trace as Chrome JSON.
 ///
 /// ```
 /// let text = trijet::trace::chrome::trace(&[]);
@@ -48,7 +48,7 @@ pub fn trace(ops: &[Op]) -> String {
             events.push(meta("thread_name", process, tid, &name));
             for &index in row {
                 let Some(at) = times(&ops[index], track.shows) else { continue };
-                let place = Spot { process, tid, at };
+                let place = SlicePlace { process, tid, at };
                 event(&mut events, &ops[index], index, track.shows, place);
             }
         }
@@ -62,9 +62,9 @@ pub fn trace(ops: &[Op]) -> String {
     )
 }
 
-/// Where a slice lies.
+/// The place of a slice.
 #[derive(Clone, Copy)]
-struct Spot {
+struct SlicePlace {
     process: u32,
     tid: u64,
     at: (u64, u64),
@@ -82,13 +82,13 @@ fn meta(what: &str, pid: u32, tid: u64, name: &str) -> String {
     )
 }
 
-/// Microseconds, as the format wants them, exact to the nanosecond.
+/// A time in microseconds, the unit of the format, exact to the nanosecond.
 fn micros(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-fn event(events: &mut Vec<String>, op: &Op, index: usize, shows: Shows, place: Spot) {
-    let Spot { process, tid, at: (begin, end) } = place;
+fn event(events: &mut Vec<String>, op: &Op, index: usize, shows: Shows, place: SlicePlace) {
+    let SlicePlace { process, tid, at: (begin, end) } = place;
     let on_host = matches!(shows, Shows::Thread(_));
     let (category, name) = if on_host { call(op) } else { (category(op), device_name(op)) };
     events.push(format!(
@@ -150,7 +150,7 @@ fn category(op: &Op) -> &'static str {
     }
 }
 
-/// The name of what ran on the device, in Kineto's words where it has some.
+/// The name of an operation on the device: Kineto's name if there is one, else the label.
 fn device_name(op: &Op) -> String {
     let host = op.accesses.iter().map(|access| access.place).find(|p| *p != Place::Device);
     let host = match host {
@@ -167,7 +167,7 @@ fn device_name(op: &Op) -> String {
     }
 }
 
-/// Category and name of the host's call.
+/// The category and the name of a call of the host.
 fn call(op: &Op) -> (&'static str, String) {
     let name = match &op.kind {
         OpKind::Alloc => "cudaMallocAsync",

@@ -1,9 +1,11 @@
-//! Were two operations, or two streams, really at work at once? One of six answers, with its reason.
+//! The concurrency of two operations, two streams, or two engines: whether they worked at the same
+//! time, and if not, why.
 //!
-//! Two things mislead. Touching is not overlap: an end and a begin at one moment. And pairs of events
-//! measure from ready to end: two kernels queued on a busy device look concurrent although one ran
-//! after the other. Durations measured alone settle that, because an operation beside others takes
-//! at least as long: it certainly ran during the last part of its interval that is as long as that.
+//! Times can mislead in two ways. Two intervals that touch do not overlap: one ends at the moment
+//! at which the other begins. And pairs of events measure from ready to end, so two kernels that
+//! queue for a busy device look concurrent although one runs after the other. Isolated times can
+//! settle that: beside others, an operation takes at least its isolated time, so it certainly ran
+//! during the last part of its interval that is as long as its isolated time.
 #![forbid(unsafe_code)]
 
 pub use crate::base::clocks::Clocks;
@@ -15,56 +17,56 @@ use crate::trace::metrics::DeviceEngine;
 use std::fmt;
 use std::ops::Range;
 
-/// Why an operation's interval says nothing.
+/// The reason why the times of an operation cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusableTimes {
-    /// It was not measured.
+    /// The operation has no times.
     Missing,
-    /// It has no length.
+    /// The interval has no length.
     Empty,
-    /// It began at an unknown moment after it was ready: another operation may have had the engine,
-    /// and how long the two take alone is not known, or does not settle it.
+    /// The operation began at an unknown moment after it was ready: another operation may have had
+    /// the engine, and the isolated times of the two are unknown, or do not settle the question.
     ReadyToEnd,
 }
 
-/// The answer.
+/// Whether two operations worked at the same time, and if not, why.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Concurrency {
-    /// They worked at once.
+    /// They worked at the same time.
     Overlap {
-        /// For how long, at least.
+        /// How long they certainly worked at the same time.
         together: Nanos,
-        /// As a share of the shorter one.
+        /// The same, as a share of the shorter one.
         share: f64,
     },
-    /// One began at the moment at which the other ended; nothing forbade more.
+    /// One began at the moment at which the other ended, and nothing orders them.
     Touching,
-    /// One had to come before the other.
+    /// One was ordered before the other.
     Ordered {
-        /// The edge that says so: the first on the way that is not the order of a stream, if any.
+        /// The first edge of the path that is not the order of a stream, or else the first edge.
         edge: Edge,
-        /// The record that the edge leads to.
+        /// The operation or call that the edge leads to.
         at: usize,
-        /// All edges, from the earlier operation to the later one.
+        /// All edges from the earlier operation to the later one.
         path: Vec<(Node, Edge)>,
     },
-    /// Both needed the one engine.
+    /// Both needed the same engine, which executes one operation at a time.
     OneEngine(Engine),
     /// The host enqueued the later one only after the earlier one had ended.
     HostLate {
-        /// How long after.
+        /// The time from that end to the enqueue.
         by: Nanos,
     },
-    /// Nothing that orders or forbids is known: they came one after the other by themselves.
+    /// One ran after the other, and no reason is known.
     Apart {
         /// The time between them.
         by: Nanos,
     },
-    /// One of them has no usable time.
+    /// One of them has no usable times.
     Unusable {
-        /// Which one.
+        /// The operation.
         op: usize,
-        /// Why.
+        /// The reason.
         why: UnusableTimes,
     },
 }
@@ -109,22 +111,24 @@ impl fmt::Display for Concurrency {
     }
 }
 
-/// What the question is asked with.
+/// A traced run, whose operations can be compared.
 #[derive(Debug, Clone, Copy)]
 pub struct TracedRun<'a> {
-    /// The records.
+    /// The operations.
     pub ops: &'a [Op],
-    /// Their graph.
+    /// The graph of the operations.
     pub dag: &'a Dag,
-    /// What their times mean.
+    /// What the times of the operations mean.
     pub clocks: Clocks,
 }
 
+/// The length of the time that two intervals share.
 fn shared(a: &Range<u64>, b: &Range<u64>) -> u64 {
     a.end.min(b.end).saturating_sub(a.start.max(b.start))
 }
 
 impl TracedRun<'_> {
+    /// The interval of an operation, if it can be used.
     fn usable(&self, op: usize) -> Result<Range<u64>, Concurrency> {
         let Some(span) = self.dag.work(op) else {
             return Err(Concurrency::Unusable { op, why: UnusableTimes::Missing });
@@ -135,9 +139,10 @@ impl TracedRun<'_> {
         Ok(span)
     }
 
-    /// Were `a` and `b` at work at once? `alone` is how long each takes when nothing else runs.
+    /// Whether the operations `a` and `b` worked at the same time. `isolated` has the isolated time
+    /// of each.
     #[must_use]
-    pub fn concurrency(&self, a: usize, b: usize, alone: Option<[Nanos; 2]>) -> Concurrency {
+    pub fn concurrency(&self, a: usize, b: usize, isolated: Option<[Nanos; 2]>) -> Concurrency {
         let (first, second) = match (self.usable(a), self.usable(b)) {
             (Ok(first), Ok(second)) => (first, second),
             (Err(verdict), _) | (_, Err(verdict)) => return verdict,
@@ -147,9 +152,9 @@ impl TracedRun<'_> {
         let one_engine = (x.device, x.engine) == (y.device, y.engine);
         if together > 0 {
             let queued = one_engine && self.clocks == Clocks::ReadyToEnd;
-            return match (queued, alone) {
+            return match (queued, isolated) {
                 (false, _) => overlap(together, &first, &second),
-                (true, Some(alone)) => settle((a, &first), (b, &second), alone, x.engine),
+                (true, Some(isolated)) => settle((a, &first), (b, &second), isolated, x.engine),
                 (true, None) => {
                     let op = if first.end > second.end { a } else { b };
                     Concurrency::Unusable { op, why: UnusableTimes::ReadyToEnd }
@@ -159,14 +164,14 @@ impl TracedRun<'_> {
         self.serial((a, &first), (b, &second))
     }
 
-    /// Why two that did not overlap came one after the other.
+    /// Why two operations that did not overlap ran one after the other.
     fn serial(&self, a: (usize, &Range<u64>), b: (usize, &Range<u64>)) -> Concurrency {
         let ends_first = (a.1.end, a.1.start, a.0) <= (b.1.end, b.1.start, b.0);
         let ((early, first), (late, second)) = if ends_first { (a, b) } else { (b, a) };
         if let Some(path) = self.dag.path(early, late) {
             let decisive = path.iter().find(|(_, edge)| *edge != Edge::Lane).or(path.first());
             if let Some(&(_, edge)) = decisive {
-                // An edge is listed with what it leads from; the record it leads to comes next.
+                // The path lists each edge with the node that it leads from.
                 let place = path.iter().position(|(_, e)| *e == edge).unwrap_or(0);
                 let at = path.get(place + 1).map_or(late, |(node, _)| node.op());
                 return Concurrency::Ordered { edge, at, path };
@@ -188,22 +193,23 @@ impl TracedRun<'_> {
         }
     }
 
-    /// Were two streams at work at once? Decided by the pair of their operations that came nearest to
-    /// it; `None` when one of them did nothing.
+    /// Whether two streams worked at the same time: the answer for the operation of each that came
+    /// nearest to working at the same time. `None` if one of the streams did nothing.
     #[must_use]
     pub fn concurrency_of_streams(&self, a: LaneId, b: LaneId) -> Option<Concurrency> {
         let of = |lane| self.timed(move |op| op.position.lane == lane);
         self.nearest(&of(a), &of(b))
     }
 
-    /// Were two engines at work at once? Decided like [`TracedRun::concurrency_of_streams`].
+    /// Whether two engines worked at the same time, found as in
+    /// [`TracedRun::concurrency_of_streams`].
     #[must_use]
     pub fn concurrency_of_engines(&self, a: DeviceEngine, b: DeviceEngine) -> Option<Concurrency> {
         let of = |engine| self.timed(move |op| (op.device, op.engine) == engine);
         self.nearest(&of(a), &of(b))
     }
 
-    /// The operations with times of a kind, by begin.
+    /// The wanted operations that have times, sorted by begin.
     fn timed(&self, wanted: impl Fn(&Op) -> bool) -> Vec<usize> {
         let all = (0..self.ops.len()).filter(|op| wanted(&self.ops[*op]));
         let mut timed: Vec<usize> = all.filter(|op| self.dag.work(*op).is_some()).collect();
@@ -211,14 +217,14 @@ impl TracedRun<'_> {
         timed
     }
 
-    /// The verdict of the pair that was together for the longest, or apart for the shortest. Merges
-    /// the two in order of time.
+    /// The answer for the pair that overlaps for the longest time, or is the shortest time apart.
+    /// Merges the two lists in order of time.
     fn nearest(&self, first: &[usize], second: &[usize]) -> Option<Concurrency> {
         let (mut i, mut j) = (0, 0);
         let mut best: Option<(i128, usize, usize)> = None;
         while let (Some(&x), Some(&y)) = (first.get(i), second.get(j)) {
             let (s, t) = (self.dag.work(x)?, self.dag.work(y)?);
-            // Together as a positive number, apart as a negative one.
+            // Positive for a pair that overlaps, negative for one that is apart.
             let near = i128::from(s.end.min(t.end)) - i128::from(s.start.max(t.start));
             if best.is_none_or(|(nearest, ..)| near > nearest) {
                 best = Some((near, x, y));
@@ -238,25 +244,26 @@ fn overlap(together: u64, first: &Range<u64>, second: &Range<u64>) -> Concurrenc
     Concurrency::Overlap { together: Nanos(together), share: together as f64 / shorter as f64 }
 }
 
-/// Two intervals from ready to end on one engine, with what each takes alone.
+/// The answer for two intervals from ready to end on one engine, with the isolated time of each.
 fn settle(
     (a, first): (usize, &Range<u64>),
     (b, second): (usize, &Range<u64>),
-    alone: [Nanos; 2],
+    isolated: [Nanos; 2],
     engine: Engine,
 ) -> Concurrency {
-    let tail = |span: &Range<u64>, alone: Nanos| {
-        span.end.saturating_sub(alone.0).max(span.start)..span.end
+    let tail = |span: &Range<u64>, isolated: Nanos| {
+        span.end.saturating_sub(isolated.0).max(span.start)..span.end
     };
-    let (x, y) = (tail(first, alone[0]), tail(second, alone[1]));
+    let (x, y) = (tail(first, isolated[0]), tail(second, isolated[1]));
     let together = shared(&x, &y);
     if together > 0 {
         return overlap(together, &x, &y);
     }
     let (late, later, earlier) =
         if first.end > second.end { (a, &x, second) } else { (b, &y, first) };
-    // The later one took exactly what it takes alone after the earlier one had ended: it ran then.
-    // With more time than that between, it may have run beside, slowed down, or have waited.
+    // If the later one ended its isolated time after the end of the earlier one, it ran in that
+    // time. If it ended later than that, it may have waited, or have run beside the other, slowed
+    // down.
     let left = later.end - earlier.end.min(later.end);
     if left <= (later.end - later.start) + (later.end - later.start) / 20 {
         return Concurrency::OneEngine(engine);

@@ -1,8 +1,10 @@
-//! The critical path: from the last end back through the predecessor that was done last.
+//! The critical path: from the last end of a run back, each time to the predecessor that ended
+//! last.
 //!
-//! Each stretch of time belongs to one node of the graph or lies before one, so that contributions
-//! sum to the length of the window exactly. Slack says by how much an operation may be late without
-//! any later end; a rescaled run says what a faster engine would give.
+//! Each step of the path belongs to one node of the graph or lies before one, so the lengths of the
+//! steps sum to the length of the window exactly. The slack of an operation is the time by which it
+//! could end later without a later end of the run. `what_if` computes the end of the run with
+//! faster or slower operations.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, Node};
@@ -12,12 +14,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// What a stretch of time was spent on.
+/// What a step of the critical path was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
-    /// An operation of an engine.
+    /// Work of an engine.
     Engine(Engine),
-    /// A call that enqueues.
+    /// A call that enqueues an operation.
     Enqueue,
     /// A call that waits for the device.
     Sync,
@@ -29,13 +31,13 @@ pub enum Category {
     Load,
     /// The program, between its calls.
     User,
-    /// From ready to begin, up to the latency of a launch.
+    /// The time between ready and begin, up to the latency of a launch.
     Launch,
-    /// From ready to begin, what is beyond that.
+    /// The rest of the time between ready and begin.
     Unknown,
-    /// From the window's begin to the first thing on the path.
+    /// The time from the begin of the window to the first node of the path.
     Start,
-    /// From the last end to the window's end.
+    /// The time from the last end to the end of the window.
     Tail,
 }
 
@@ -70,7 +72,7 @@ pub fn engine_name(engine: Engine) -> &'static str {
     }
 }
 
-/// What the time of a node is spent on.
+/// The category of the time of a node.
 #[must_use]
 pub fn category(ops: &[Op], node: Node) -> Category {
     let op = &ops[node.op()];
@@ -93,30 +95,30 @@ pub fn category(ops: &[Op], node: Node) -> Category {
     }
 }
 
-/// A stretch of the critical path.
+/// A step of the critical path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The record that it belongs to, or that it lies before; none before the first and after the
-    /// last.
+    /// The operation that the step belongs to or lies before; `None` for [`Category::Start`] and
+    /// [`Category::Tail`].
     pub op: Option<usize>,
-    /// What it was spent on.
+    /// What the step was spent on.
     pub category: Category,
-    /// When.
+    /// The time of the step in nanoseconds, on the clock of the device.
     pub span: Range<u64>,
 }
 
 /// The critical path of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CriticalPath {
-    /// The stretches, from the first to the last: each begins where the one before ends.
+    /// The steps, from the first to the last. Each begins where the one before ends.
     pub steps: Vec<Step>,
-    /// Their lengths by category; the sum is the length of the window.
+    /// The lengths of the steps by category. They sum to the length of the window.
     pub by_category: BTreeMap<Category, Nanos>,
 }
 
 impl CriticalPath {
-    /// What the path leads through, from the first to the last: work of engines and calls of the
-    /// host. What lies between them belongs to none.
+    /// The nodes of the path, from the first to the last: work of engines and calls of the host.
+    /// Time between two nodes belongs to neither.
     #[must_use]
     pub fn nodes(&self) -> Vec<Node> {
         let node = |step: &Step| match step.category {
@@ -137,7 +139,7 @@ impl CriticalPath {
         nodes
     }
 
-    /// The same as steps from one to the next, for arrows.
+    /// The edges of the path, each from one node to the next, for arrows.
     #[must_use]
     pub fn edges(&self) -> Vec<(Node, Node)> {
         self.nodes().windows(2).map(|pair| (pair[0], pair[1])).collect()
@@ -162,7 +164,8 @@ fn last_work(ops: &[Op], dag: &Dag, window: &Range<u64>) -> Option<Node> {
     last.map(Node::work)
 }
 
-/// The critical path within `window`. Up to `latency` between ready and begin is a launch's.
+/// The critical path within `window`. Of the time between ready and begin, a launch takes at most
+/// `latency`.
 #[must_use]
 pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) -> CriticalPath {
     let mut path = CriticalPath::default();
@@ -191,7 +194,7 @@ pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) 
             path.add(Some(node.op()), Category::User, ready..cursor);
         } else {
             let launched = cursor - latency.0.min(cursor - ready);
-            // Walking back, what is nearer to the begin comes first.
+            // The walk goes back in time, so the step that is nearer to the begin comes first.
             path.add(Some(node.op()), Category::Launch, launched..cursor);
             path.add(Some(node.op()), Category::Unknown, ready..launched);
         }
@@ -202,18 +205,18 @@ pub fn critical_path(ops: &[Op], dag: &Dag, window: Range<u64>, latency: Nanos) 
     path
 }
 
-/// By how much each operation of a device could have ended later without a later end of the last
-/// one; `None` for records without times. What lies between ready and begin counts as fixed.
+/// The slack of each operation: the time by which it could end later without a later end of the
+/// last one. `None` for an operation without times. The time between ready and begin is fixed.
 #[must_use]
 pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
     let last = (0..ops.len()).filter_map(|op| dag.work(op)).map(|span| span.end).max();
     let Some(last) = last else { return vec![None; ops.len()] };
-    // The latest end of each node, by twice the record, and one more for the work.
+    // The latest end of each node. The index is twice that of the operation, plus one for the work.
     let mut latest = vec![u64::MAX; 2 * ops.len()];
     let index = |node: Node| 2 * node.op() + usize::from(!node.is_call());
     for &node in dag.order().iter().rev() {
         let span = dag.span(node);
-        // The host may go on after the last work of the device.
+        // Calls of the host may end after the last work of the device.
         let own = latest[index(node)].min(last.max(span.end));
         latest[index(node)] = own;
         let since_ready = span.end - dag.ready(node).min(span.end);
@@ -230,9 +233,9 @@ pub fn slack(ops: &[Op], dag: &Dag) -> Vec<Option<Nanos>> {
         .collect()
 }
 
-/// When the last work would have ended if every node of a category took `scale` times as long, in
-/// nanoseconds of the device's clock. Operations keep their order on each engine, and what lies
-/// between ready and begin stays as it was; so a scale of 1 gives the measured end.
+/// The end of the last work if the nodes of each category took `scale` times as long, in
+/// nanoseconds on the clock of the device. Operations keep their order on each engine, and the time
+/// between ready and begin stays the same, so a scale of 1 gives the measured end.
 #[must_use]
 pub fn what_if(ops: &[Op], dag: &Dag, scale: impl Fn(Category) -> f64) -> u64 {
     let mut ends = vec![0_u64; 2 * ops.len()];

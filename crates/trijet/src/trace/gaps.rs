@@ -1,10 +1,15 @@
-//! Why an engine was idle: every gap, split by cause into parts that sum to it exactly.
+//! The gaps of each engine, split by cause into parts that sum to the gap exactly.
 //!
-//! For the gap from t0 to t1 before an operation that the host let go at q and that was ready at r
-//! (the last of its predecessors by stream, event or barrier was done), in this order: fill and drain
-//! are the gaps at the window's ends; then the host was late until q, by what its thread was doing;
-//! then it waited until r; then launching took up to its latency; then the hardware was taken;
-//! the rest is unknown.
+//! The gap before the first operation of the window is fill, and the gap after the last one is
+//! drain. Any other gap lies before an operation that the host enqueued at q, and whose last
+//! predecessor by stream, event or legacy stream ended at r. Its parts follow each other in this
+//! order:
+//!
+//! 1. until q, the host was late; its calls say what it did instead;
+//! 2. until r, the operation waited for its predecessor;
+//! 3. the launch took at most its latency;
+//! 4. the hardware was busy with an operation of the other copy direction;
+//! 5. the cause of the rest is unknown.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, Held, Node, by_engine};
@@ -17,16 +22,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 
-/// What an operation waited for.
+/// The predecessor that an operation waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dependency {
-    /// An operation of this engine.
+    /// An operation on this engine.
     Engine(Engine),
-    /// A barrier of the legacy stream.
+    /// The legacy stream, or a blocking stream before it.
     Legacy,
     /// A stream-ordered allocation or free.
     Alloc,
-    /// A call of the host, behind an event or a stream.
+    /// A call of the host.
     Call,
 }
 
@@ -37,15 +42,16 @@ pub enum Cause {
     Fill,
     /// After the last one.
     Drain,
-    /// The host had not enqueued yet: its thread was in a call of this category, or in its own code.
+    /// The host had not enqueued the operation. Its thread was in a call of this category, or in
+    /// the code of the program.
     HostLate(Category),
-    /// Something that had to come before was not done.
+    /// A predecessor had not ended.
     Dependency(Dependency),
-    /// Launching.
+    /// The launch took time.
     Launch,
-    /// The hardware was taken by somebody else.
+    /// The hardware was busy with another operation.
     Resource,
-    /// None of these.
+    /// The cause is unknown.
     Unknown,
 }
 
@@ -69,20 +75,20 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A gap of an engine.
+/// A time in which an engine was idle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The engine.
     pub engine: DeviceEngine,
-    /// When it was idle.
+    /// The time in nanoseconds, on the clock of the device.
     pub span: Range<u64>,
-    /// The operation that ended the gap; none at the end of the window.
+    /// The operation that ended the gap; `None` at the end of the window.
     pub op: Option<usize>,
-    /// Each cause with its part; the parts sum to the gap.
+    /// The time of each cause. The parts sum to the gap.
     pub parts: Vec<(Cause, Nanos)>,
 }
 
-/// The parts of all gaps of an engine, by cause.
+/// The idle time of an engine by cause.
 #[must_use]
 pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
     let mut sums = BTreeMap::new();
@@ -92,7 +98,7 @@ pub fn by_cause(gaps: &[Gap], engine: DeviceEngine) -> BTreeMap<Cause, Nanos> {
     sums
 }
 
-/// The calls of each host thread, by begin.
+/// The calls of each host thread, sorted by begin.
 struct Calls(HashMap<u64, Vec<(Range<u64>, Category)>>);
 
 impl Calls {
@@ -108,11 +114,11 @@ impl Calls {
         Self(calls)
     }
 
-    /// What a thread did within `span`.
+    /// Adds to `parts` what a thread did within `span`.
     fn within(&self, thread: u64, span: Range<u64>, parts: &mut BTreeMap<Cause, u64>) {
         let mut at = span.start;
         if let Some(calls) = self.0.get(&thread) {
-            // Calls of a thread follow each other, so their ends are in order too.
+            // The calls of a thread do not overlap, so their ends are sorted too.
             let first = calls.partition_point(|(call, _)| call.end <= span.start);
             for (call, category) in &calls[first..] {
                 if call.start >= span.end {
@@ -139,7 +145,7 @@ fn dependency(ops: &[Op], held: &Held) -> Dependency {
     }
 }
 
-/// What gaps are split with.
+/// What the causes of gaps are found from.
 struct Splitter<'a> {
     ops: &'a [Op],
     dag: &'a Dag,
@@ -148,7 +154,8 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// Splits the gap before `op`; `taken` is when what it shares hardware with worked.
+    /// The parts of the gap before `op`. `taken` is the time in which the engine worked that shares
+    /// the hardware.
     fn split(&self, op: usize, gap: Range<u64>, taken: &Union) -> Vec<(Cause, Nanos)> {
         let mut parts: BTreeMap<Cause, u64> = BTreeMap::new();
         let mut at = gap.start;
@@ -173,8 +180,8 @@ impl Splitter<'_> {
     }
 }
 
-/// Every gap of every engine that worked within `window`, by engine and time. `latency` is that of a
-/// launch on an idle stream, calibrated elsewhere.
+/// All gaps of the engines that worked within `window`, sorted by engine and time. `latency` is the
+/// measured latency of a launch on an idle stream.
 #[must_use]
 pub fn gaps(
     ops: &[Op],

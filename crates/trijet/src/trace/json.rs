@@ -1,10 +1,11 @@
-//! Text in JSON that may stand inside of a page.
+//! JSON strings that are safe inside an HTML page.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;
 
-/// The text as a JSON string, quotes included. What could end a script or begin a comment in HTML
-/// is escaped too, and so are the line ends that JavaScript once did not take.
+/// The text as a JSON string, with its quotes. Characters that could end a script or begin a
+/// comment in HTML are escaped, and so are the line ends that old versions of JavaScript refuse in
+/// strings.
 pub(super) fn string(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -28,9 +29,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The law: a reader gets the text back, and a page sees no markup.
         #[test]
-        fn a_string_survives_and_holds_no_markup(text in any::<String>()) {
+        fn a_string_is_read_back_and_holds_no_markup(text in any::<String>()) {
             let quoted = string(&text);
             let back: String = serde_json::from_str(&quoted).unwrap();
             prop_assert_eq!(back, text);
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_a_script_is_escaped() {
+    fn the_end_of_a_script_is_escaped() {
         assert_eq!(string("</script>\"\u{2028}"), r#""\u003c/script\u003e\"\u2028""#);
     }
 }

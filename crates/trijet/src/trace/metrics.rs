@@ -1,14 +1,16 @@
-//! The figures of overlap, of the engines of all devices together, within a window.
+//! The figures of overlap, for the engines of all devices together, within a window.
 //!
-//! With I_e the union of the intervals of engine e clipped to the window, T the window's length,
-//! W_e the engine's isolated work and w_e = W_e / n for n chunks:
+//! The isolated time of an operation is the time that it takes while nothing else runs. With I_e
+//! the union of the intervals of engine e, clipped to the window, T the length of the window, W_e
+//! the sum of the isolated times of the engine's operations, and n the number of chunks:
 //!
 //! - busy_e = |I_e| / T; mean concurrency = sum |I_e| / |union of I_e|;
-//! - exposed copy = |(uploads and downloads) without compute|; hidden share = 1 - exposed / |copies|;
-//! - bound T_lb = max W_e, with one copy engine max(W_upload + W_download, W_compute, ..), unless a
-//!   measured one is given;
+//! - exposed copy = |(uploads and downloads) without compute|;
+//!   hidden share = 1 - exposed / |copies|;
+//! - bound T_lb = max W_e, or the bound that was measured; with one copy engine, the maximum of
+//!   W_upload + W_download, W_compute, and the others;
 //! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n; efficiency T_lb / T and T_n / T;
-//! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb); contention = observed / isolated.
+//! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb); contention = observed / isolated time.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, by_engine};
@@ -20,30 +22,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
-/// How many copy engines a device has.
+/// The number of copy engines of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopyEngines {
-    /// Both directions share one.
+    /// Uploads and downloads share one engine.
     One,
-    /// One for each direction.
+    /// Uploads and downloads have an engine each.
     #[default]
     Two,
 }
 
-/// What an operation takes when nothing else runs: measured alone, or its bytes over a rate.
+/// The isolated time of an operation, measured or computed from its bytes; `None` if unknown.
 pub type IsolatedTime<'a> = &'a dyn Fn(&Op) -> Option<Nanos>;
 
-/// What the ledger does not say.
+/// What the figures depend on besides the trace.
 #[derive(Clone, Copy)]
 pub struct Parameters<'a> {
     /// The copy engines of each device.
     pub copy_engines: CopyEngines,
-    /// The least time that the machine allows, measured; by default max W_e.
+    /// The shortest time that the machine allows, if it was measured. The default is max W_e.
     pub bound: Option<Nanos>,
-    /// Chunks; by default as many as the records name, else the operations of the busiest engine.
+    /// The number of chunks. The default is the number of chunks that the operations name, or if
+    /// they name none, the number of operations of the engine with the most work.
     pub chunks: Option<u64>,
-    /// The isolated duration of an operation, where it is known. Contention and isolated work are
-    /// reported for an engine only when it is known for all of its operations.
+    /// The isolated times. An engine has contention and isolated work only if the isolated times of
+    /// all its operations are known.
     pub isolated: IsolatedTime<'a>,
 }
 
@@ -59,7 +62,7 @@ impl fmt::Debug for Parameters<'_> {
 }
 
 impl Default for Parameters<'_> {
-    /// Two copy engines, bound and chunks as recorded, no isolated durations.
+    /// Two copy engines, the default bound and number of chunks, and no isolated times.
     fn default() -> Self {
         Self { copy_engines: CopyEngines::Two, bound: None, chunks: None, isolated: &|_| None }
     }
@@ -68,57 +71,58 @@ impl Default for Parameters<'_> {
 /// An engine of a device.
 pub type DeviceEngine = (DeviceId, Engine);
 
-/// One engine's part in a window.
+/// The figures of an engine in a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineMetrics {
     /// The engine.
     pub engine: DeviceEngine,
-    /// |I_e|, the time in which it worked.
+    /// |I_e|: the time in which the engine worked.
     pub busy: Nanos,
-    /// W_e: isolated where that is known of every operation, else the observed time |I_e|: a sum
-    /// would count kernels twice that ran at once.
+    /// W_e: the isolated work if the isolated times of all operations are known, else the observed
+    /// time |I_e|. A sum of observed durations would count kernels twice that ran at once.
     pub work: Nanos,
-    /// Whether `work` is isolated.
+    /// Whether `work` is the isolated work.
     pub isolated: bool,
-    /// Observed over isolated duration, where that is known. Above 1.05 the bound is too low.
+    /// The observed over the isolated time, if that is known. Above 1.05, the bound is too low.
     pub contention: Option<f64>,
-    /// Its operations in the window.
+    /// The number of its operations in the window.
     pub ops: usize,
 }
 
 /// The figures of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metrics {
-    /// The window, on the device's clock.
+    /// The window in nanoseconds, on the clock of the device.
     pub window: Range<u64>,
-    /// Each engine that worked in it.
+    /// The engines that worked in the window.
     pub engines: Vec<EngineMetrics>,
-    /// The engines that worked on average while any did; 0 when none did.
+    /// The mean number of engines that worked while at least one did; 0 if none did.
     pub concurrency: f64,
-    /// Copies between host and device while their device computed nothing.
+    /// The time of copies between host and device while the device computed nothing.
     pub exposed_copy: Nanos,
-    /// Copies between devices while theirs computed nothing.
+    /// The time of copies between devices while their device computed nothing.
     pub exposed_peer: Nanos,
-    /// The share of the copies' time that computing hid; `None` without copies.
+    /// The share of the time of copies in which the device computed; `None` without copies.
     pub hidden: Option<f64>,
-    /// T_lb: the bound that was given, else max W_e.
+    /// T_lb: the measured bound if there is one, else max W_e.
     pub bound: Nanos,
-    /// The engine with the most work, or with one copy engine the first of the two.
+    /// The engine with the most work. If both copy directions share the engine with the most work,
+    /// the first of the two in `engines`.
     pub limiting: Option<DeviceEngine>,
-    /// Chunks.
+    /// n: the number of chunks.
     pub chunks: u64,
-    /// T_n.
+    /// T_n: the shortest time of a pipeline with this number of chunks.
     pub finite: Nanos,
     /// T_lb / T.
     pub efficiency: Option<f64>,
     /// T_n / T.
     pub finite_efficiency: Option<f64>,
-    /// Achieved overlap; `None` when there is nothing to overlap.
+    /// The achieved overlap; `None` if there is nothing to overlap.
     pub overlap: Option<f64>,
 }
 
 impl Metrics {
-    /// T.
+    /// T: the length of the window.
     #[must_use]
     pub fn elapsed(&self) -> Nanos {
         Nanos(self.window.end - self.window.start)
@@ -132,7 +136,7 @@ impl Metrics {
     }
 }
 
-/// From the first begin to the last end of work on the devices.
+/// The time from the first begin to the last end of work on the devices.
 #[must_use]
 pub fn extent(ops: &[Op], dag: &Dag) -> Option<Range<u64>> {
     let spans = || (0..ops.len()).filter_map(|op| dag.work(op));
@@ -144,14 +148,14 @@ fn clip(span: &Range<u64>, window: &Range<u64>) -> Range<u64> {
     start..span.end.clamp(start, window.end)
 }
 
-/// The operations of an engine that the window cuts count with the part inside: their isolated
-/// durations in proportion.
+/// The figures and the busy time of an engine. An operation that the window cuts counts with the
+/// part inside the window, and with the same share of its isolated time.
 fn engine(
     ops: &[Op],
     dag: &Dag,
     (engine, list): (DeviceEngine, &[usize]),
     window: &Range<u64>,
-    alone: IsolatedTime<'_>,
+    isolated_time: IsolatedTime<'_>,
 ) -> (EngineMetrics, Union) {
     let (mut observed, mut isolated, mut known, mut count) = (0_u64, 0.0, true, 0);
     let mut parts = Vec::with_capacity(list.len());
@@ -164,7 +168,7 @@ fn engine(
         }
         count += 1;
         observed += inside;
-        match alone(&ops[*op]) {
+        match isolated_time(&ops[*op]) {
             Some(time) => isolated += time.0 as f64 * inside as f64 / whole as f64,
             None => known = false,
         }
@@ -184,16 +188,16 @@ fn engine(
     (metrics, union)
 }
 
-/// max W_e and the engine that it comes from.
+/// max W_e, and the engine that it comes from.
 fn bound(engines: &[EngineMetrics], copy_engines: CopyEngines) -> (Nanos, Option<DeviceEngine>) {
-    let mut stations: BTreeMap<DeviceEngine, (u64, DeviceEngine)> = BTreeMap::new();
+    let mut works: BTreeMap<DeviceEngine, (u64, DeviceEngine)> = BTreeMap::new();
     for e in engines {
         let (device, role) = e.engine;
         let shared = copy_engines == CopyEngines::One && role == Engine::Download;
-        let station = (device, if shared { Engine::Upload } else { role });
-        stations.entry(station).or_insert((0, e.engine)).0 += e.work.0;
+        let key = (device, if shared { Engine::Upload } else { role });
+        works.entry(key).or_insert((0, e.engine)).0 += e.work.0;
     }
-    let most = stations.values().max_by_key(|(work, _)| *work);
+    let most = works.values().max_by_key(|(work, _)| *work);
     most.map_or((Nanos(0), None), |(work, engine)| (Nanos(*work), Some(*engine)))
 }
 
@@ -204,9 +208,9 @@ fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
     given.unwrap_or(counted).max(1)
 }
 
-/// Achieved overlap: 0 for a serial run, 1 for a perfect one. `None` when the work of all engines
-/// exceeds the bound by less than a hundredth of the elapsed time: there is nothing to overlap, and
-/// the quotient would only magnify noise.
+/// The achieved overlap: 0 for a serial run, 1 for a run that takes no longer than the bound.
+/// `None` if the work of all engines exceeds the bound by less than a hundredth of the elapsed
+/// time: then there is nothing to overlap, and the quotient would only magnify noise.
 ///
 /// ```
 /// use trijet::base::units::Nanos;
@@ -223,7 +227,8 @@ pub fn achieved_overlap(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64
     Some((work - elapsed) / (work - bound))
 }
 
-/// Measures `window` of a run; without one, from the first operation of a device to the last.
+/// The figures of a run within `window`; by default, from the first operation of a device to the
+/// last.
 ///
 /// ```
 /// use trijet::base::dag::{Dag, Kernels};

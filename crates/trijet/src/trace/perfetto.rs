@@ -1,10 +1,11 @@
-//! A record as a Perfetto trace: `TrackEvent` packets, for <https://ui.perfetto.dev> and
+//! A trace in the format of Perfetto: `TrackEvent` packets, for <https://ui.perfetto.dev> and
 //! `trace_processor`.
 //!
-//! A device holds its engines first, then its streams and its counters; host threads follow. An
-//! operation is a slice in the track of its engine and in that of its stream; its call is one in
-//! the track of its thread. The field numbers are those of `protos/perfetto/trace` in Perfetto's
-//! sources, which never change. Equal records give equal bytes.
+//! A device has the tracks of its engines, then those of its streams, then its counters. Host
+//! threads follow. An operation is a slice in the track of its engine and in that of its stream,
+//! and its call is a slice in the track of the host thread. The field numbers are those of
+//! `protos/perfetto/trace` in Perfetto's sources, where they never change. Equal traces give equal
+//! bytes.
 #![forbid(unsafe_code)]
 
 mod wire;
@@ -61,8 +62,9 @@ const DOUBLE: u32 = 5;
 const STRING: u32 = 6;
 const ANNOTATION_NAME: u32 = 10;
 
-/// The trace of a record, with an arrow for each of `edges`: from a call or the work of an operation
-/// to another, and a mark for each of `findings`. Give the critical path; all edges of a run hide it.
+/// The trace in the format of Perfetto, with an arrow for each of `edges` and a mark for each of
+/// `findings`. An edge leads from the call or the work of an operation to another one. Pass the
+/// edges of the critical path: arrows for all edges of a run would hide it.
 ///
 /// ```
 /// use trijet::trace::perfetto;
@@ -70,7 +72,7 @@ const ANNOTATION_NAME: u32 = 10;
 /// ```
 ///
 /// # Panics
-/// When an edge or a finding names an operation that the record does not have.
+/// If an edge or a finding has an index of no operation.
 #[must_use]
 pub fn trace(ops: &[Op], edges: &[(Node, Node)], findings: &[HazardNote]) -> Vec<u8> {
     let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
@@ -109,14 +111,14 @@ fn is_transfer(op: &Op) -> bool {
     matches!(op.engine, Engine::Upload | Engine::Download | Engine::Peer)
 }
 
-/// The arrows that leave and reach a call or an operation, by number.
+/// The numbers of the arrows that leave and reach a call or an operation.
 #[derive(Default)]
 struct Flows {
     leave: Vec<u64>,
     reach: Vec<u64>,
 }
 
-/// An arrow needs both of its ends, so one whose end is drawn nowhere is left out.
+/// The arrows of each node. An edge gets no arrow unless both of its ends are drawn.
 fn flows(ops: &[Op], edges: &[(Node, Node)]) -> BTreeMap<Node, Flows> {
     let drawn = |node: Node| {
         let op = &ops[node.op()];
@@ -132,7 +134,7 @@ fn flows(ops: &[Op], edges: &[(Node, Node)]) -> BTreeMap<Node, Flows> {
     flows
 }
 
-/// A track that holds others, and how many it has.
+/// A track that holds other tracks, and their number.
 struct Folder {
     uuid: u64,
     children: u64,
@@ -141,7 +143,8 @@ struct Folder {
 struct Writer {
     trace: Message,
     next_uuid: u64,
-    /// Each is taken by the first track that shows its end: of an operation, its engine's.
+    /// The arrows that no slice has yet. The first slice of a node takes them; the first slice of
+    /// an operation is that of its engine.
     flows: BTreeMap<Node, Flows>,
 }
 
@@ -215,7 +218,7 @@ impl Writer {
         event
     }
 
-    /// A mark for each finding where its second operation begins, with the report.
+    /// Writes a mark with the report of each finding, at the begin of its second operation.
     fn findings(&mut self, ops: &[Op], findings: &[HazardNote]) {
         if findings.is_empty() {
             return;
@@ -237,7 +240,8 @@ impl Writer {
         }
     }
 
-    /// The sum of the amounts that are there at a time: from begin to end, each.
+    /// Writes a counter: at any time, the sum of the amounts whose begin has passed and whose end
+    /// has not.
     fn counter(
         &mut self,
         name: &str,

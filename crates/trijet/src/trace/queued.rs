@@ -1,6 +1,8 @@
-//! Where pairs of events mislead: operations of several streams that were ready for one engine at
-//! once. Each pair counts from ready to end, and so the time in which another operation had the
-//! engine.
+//! Queueing that pairs of events count as work: operations of several streams that were ready for
+//! one engine at the same time.
+//!
+//! A pair of events measures from ready to end. If another operation has the engine meanwhile, the
+//! pair counts the time of that operation too.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
@@ -11,20 +13,20 @@ use crate::trace::critical::engine_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Overlap below this share of the shorter operation is the time in which one follows the other.
+/// Two operations with less overlap than this share of the shorter one followed each other.
 const SHARE_MIN: f64 = 0.05;
 
-/// An engine for which operations queued.
+/// An engine for which operations of several streams queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queued {
-    /// The engine and its device.
+    /// The device and its engine.
     pub engine: (DeviceId, Engine),
-    /// Operations that overlap with one of another stream.
+    /// The number of operations that overlap with an operation of another stream.
     pub ops: usize,
-    /// How many streams they are of.
+    /// The number of streams of these operations.
     pub streams: usize,
-    /// The time that is in more than one of them: the sum of their lengths is too long by so much,
-    /// where the engine does one thing at a time.
+    /// The sum of the durations of these operations, minus the time that they cover. If the engine
+    /// executes one operation at a time, the sum exceeds its work by this much.
     pub counted_again: Nanos,
 }
 
@@ -40,7 +42,8 @@ impl fmt::Display for Queued {
     }
 }
 
-/// Engines for which operations of several streams queued, by times that reach from ready to end.
+/// The engines for which operations of several streams queued, found from times that reach from
+/// ready to end.
 ///
 /// ```
 /// assert!(trijet::trace::queued::queued(&[]).is_empty());
@@ -72,11 +75,11 @@ pub fn queued(ops: &[Op]) -> Vec<Queued> {
     found.collect()
 }
 
-/// From when to when, and in which stream.
+/// The begin and the end of an operation, and its stream.
 type Interval = (u64, u64, LaneId);
 
-/// Which of the intervals, sorted by begin, overlap with one of another stream. Linear in their
-/// number times how many are open at once, which is the number of streams.
+/// For each of the intervals, sorted by begin: whether it overlaps with one of another stream. The
+/// time is linear in the number of intervals times the number of streams.
 fn overlapping(spans: &[Interval]) -> Vec<bool> {
     let mut queued = vec![false; spans.len()];
     let mut open: Vec<usize> = Vec::new();
@@ -123,10 +126,10 @@ mod tests {
     }
 
     #[test]
-    fn three_uploads_that_were_ready_at_once_count_the_queue_twice_and_thrice() {
+    fn uploads_that_were_ready_at_once_count_the_time_of_each_other() {
         let ops = [1, 2, 3].map(|lane| op(Engine::Upload, lane, 0, u64::from(lane) * 100));
         let found = queued(&ops);
-        // 100 + 200 + 300, of which the engine worked 300.
+        // The durations are 100, 200 and 300; the engine worked for 300.
         let expected = Queued {
             engine: (DeviceId(0), Engine::Upload),
             ops: 3,
@@ -144,7 +147,7 @@ mod tests {
             op(Engine::Upload, 1, 0, 100),
             op(Engine::Upload, 2, 100, 200),
             op(Engine::Compute, 3, 0, 200),
-            // One stream does one thing after the other, whatever the clock says.
+            // Operations of one stream never run at the same time, although their times overlap.
             op(Engine::Download, 4, 0, 100),
             op(Engine::Download, 4, 90, 200),
         ];
@@ -152,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_of_a_few_per_cent_is_one_that_follows_the_other() {
+    fn operations_that_overlap_by_a_few_per_cent_follow_each_other() {
         assert_eq!(queued(&[op(Engine::Upload, 1, 0, 100), op(Engine::Upload, 2, 96, 200)]), []);
         let found = queued(&[op(Engine::Upload, 1, 0, 100), op(Engine::Upload, 2, 94, 200)]);
         assert_eq!(found.len(), 1);
     }
 
     #[test]
-    fn operations_that_overlap_with_none_are_not_among_those_that_queued() {
+    fn an_operation_that_overlaps_with_no_other_did_not_queue() {
         let ops = [
             op(Engine::Upload, 1, 0, 100),
             op(Engine::Upload, 2, 50, 200),

@@ -1,4 +1,4 @@
-//! Everything that a report, or a page, shows of a run: plain fields, and a text of about 20 lines.
+//! The summary of a run: all figures that a report or a page shows, and a text of about 20 lines.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, by_engine};
@@ -16,111 +16,113 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Losses that are listed.
+/// The number of losses that a summary lists.
 const LOSSES_MAX: usize = 3;
-/// Categories of the critical path that the text lists.
+/// The number of categories of the critical path that the text lists.
 const PATH_MAX: usize = 4;
-/// Operations that a loss names: those after its longest gaps.
+/// The number of operations that a loss names.
 const OPS_MAX: usize = 5;
-/// Contention below this is noise of the measurement.
+/// Contention up to this is noise of the measurement.
 const CONTENTION_MIN: f64 = 1.05;
 
-/// Whose times they are.
+/// Whether times were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeKind {
-    /// Those of a clock.
+    /// A clock measured the times.
     #[default]
     Measured,
-    /// Those of a model.
+    /// A model computed the times.
     Modelled,
 }
 
-/// What a summary is made with.
+/// The settings of a summary.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'a> {
-    /// What to look at; by default from the first operation of a device to the last.
+    /// The window in nanoseconds, on the clock of the device. The default is from the first
+    /// operation of a device to the last.
     pub window: Option<Range<u64>>,
-    /// Whose times they are.
+    /// Whether the times were measured.
     pub time_kind: TimeKind,
-    /// Where the times come from; by default nobody said.
+    /// The source of the times.
     pub times: TimeSource,
-    /// The latency of a launch on an idle stream.
+    /// The measured latency of a launch on an idle stream.
     pub latency: Nanos,
-    /// Copy engines, the bound, chunks, isolated durations.
+    /// What the figures depend on besides the trace.
     pub parameters: Parameters<'a>,
-    /// Hazards that the checker found; `None` when it did not run.
+    /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
 }
 
-/// One engine.
+/// The summary of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineSummary {
-    /// Its figures.
+    /// The figures of the engine.
     pub metrics: EngineMetrics,
-    /// The share of the window in which it worked.
+    /// The share of the window in which the engine worked.
     pub share: f64,
-    /// While it worked and no other engine did.
+    /// The time in which the engine worked and no other engine did.
     pub exposed: Nanos,
-    /// Its idle time by cause; with the busy time, the whole window.
+    /// The idle time by cause. Idle and busy time sum to the window.
     pub idle: BTreeMap<Cause, Nanos>,
 }
 
-/// Two engines of a device, and whether they worked at once.
+/// Two engines of a device, and whether they worked at the same time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     /// The engines.
     pub engines: [DeviceEngine; 2],
     /// The time in which both worked.
     pub together: Nanos,
-    /// As a share of the busy time of the one that was busy for less.
+    /// The same, as a share of the busy time of the less busy engine.
     pub share: f64,
-    /// The answer for the two of their operations that came nearest to being at work at once: it
-    /// says why, where they never were.
+    /// The answer for the operation of each that came nearest to working at the same time. If they
+    /// never did, it says why.
     pub concurrency: Concurrency,
 }
 
-/// Time that the limiting engine lost.
+/// Idle time of the limiting engine, by cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// TimeKind much.
+    /// The idle time.
     pub time: Nanos,
-    /// What to do about it.
+    /// What to do about the cause.
     pub fix: &'static str,
-    /// The records that came late, longest gap first.
+    /// The operations after the longest gaps with this cause, the longest gap first.
     pub ops: Vec<usize>,
-    /// The gap that has most of it.
+    /// The gap that lost the most time by this cause.
     pub longest: Range<u64>,
 }
 
-/// What a run was like.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// The figures of the window.
     pub metrics: Metrics,
-    /// Whose times they are.
+    /// Whether the times were measured.
     pub time_kind: TimeKind,
-    /// Each engine that worked.
+    /// The engines that worked.
     pub engines: Vec<EngineSummary>,
-    /// Each two engines of a device that did anything.
+    /// Each two engines of a device that worked.
     pub pairs: Vec<Pair>,
-    /// What the limiting engine lost, most first.
+    /// The idle time of the limiting engine, the most time first.
     pub losses: Vec<Loss>,
     /// The critical path.
     pub critical: CriticalPath,
-    /// By how much each operation could have ended later.
+    /// The time by which each operation could end later without a later end of the run.
     pub slack: Vec<Option<Nanos>>,
-    /// Every gap of every engine, for a timeline.
+    /// The gaps of all engines, for a timeline.
     pub gaps: Vec<Gap>,
-    /// Remarks about performance, most to save first.
+    /// Warnings about performance, the most time to save first.
     pub lints: Vec<Lint>,
-    /// Hazards that the checker found; `None` when it did not run.
+    /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
-    /// Engines for which operations of several streams queued, when the times are from pairs of
-    /// events, which count the queueing as work.
+    /// The engines for which operations of several streams queued. Empty unless the times are those
+    /// of pairs of events, which count queueing as work.
     pub queued: Vec<Queued>,
-    /// Edges that the clocks contradict: above 0, times of several devices or threads disagree.
+    /// The number of edges that the clocks contradict. Above 0, the times of several devices or
+    /// threads disagree.
     pub contradictions: usize,
 }
 
@@ -168,7 +170,7 @@ fn losses(gaps: &[Gap], engine: DeviceEngine) -> Vec<Loss> {
     losses
 }
 
-/// Each two engines of a device, host functions aside: these are the host's.
+/// Each two engines of a device, without that of host functions.
 fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> {
     let engines = busy.iter().filter(|(engine, _)| engine.1 != Engine::Host);
     let engines: Vec<(&DeviceEngine, &Union)> = engines.collect();
@@ -191,7 +193,7 @@ fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> 
     pairs
 }
 
-/// The summary of a run.
+/// Makes the summary of a run.
 ///
 /// ```
 /// use trijet::base::dag::{Dag, Kernels};
@@ -247,7 +249,8 @@ fn count(number: u64, what: &str) -> String {
 }
 
 impl Summary {
-    /// The first line: what was measured against what bound, and what was found.
+    /// The first line of the text: the elapsed time, the bound, the efficiency, and the number of
+    /// hazards and warnings.
     #[must_use]
     pub fn verdict(&self) -> String {
         let kind = match self.time_kind {
@@ -272,8 +275,8 @@ impl Summary {
         text
     }
 
-    /// What the bound is due to. A measured one may be of what engines share, as a link for both
-    /// directions at once: then none of them alone needs that long.
+    /// The name of what the bound comes from. A measured bound may be that of a link that uploads
+    /// and downloads share: then no engine alone needs that long.
     fn bound_by(&self, limiting: DeviceEngine) -> &'static str {
         let same = |engine: &&EngineSummary| engine.metrics.engine == limiting;
         let work = self.engines.iter().find(same).map_or(Nanos(0), |engine| engine.metrics.work);
@@ -300,7 +303,7 @@ impl Summary {
         Ok(())
     }
 
-    /// The figures of all engines together, a line each.
+    /// The figures of all engines together, in several lines.
     #[must_use]
     pub fn figures(&self) -> String {
         let m = &self.metrics;
@@ -338,7 +341,7 @@ impl Summary {
         format!("{a} and {b}")
     }
 
-    /// An engine, with its device where there are several.
+    /// The name of an engine, with the number of its device if there are several devices.
     #[must_use]
     pub fn engine_name(&self, (device, role): DeviceEngine) -> String {
         let several = self.engines.iter().any(|e| e.metrics.engine.0 != device);
@@ -346,7 +349,7 @@ impl Summary {
         if several { format!("{name} {}", device.0) } else { name.to_owned() }
     }
 
-    /// The critical path by category, most time first.
+    /// The time of the critical path by category, the most time first.
     #[must_use]
     pub fn path(&self) -> Vec<(Category, Nanos)> {
         let mut path: Vec<_> =
@@ -356,7 +359,7 @@ impl Summary {
     }
 }
 
-/// Names of records and places where they were enqueued, for texts.
+/// The number and the label of an operation, and the place in the program that enqueued it.
 #[must_use]
 pub fn describe(ops: &[Op], index: usize) -> String {
     let Some(op) = ops.get(index) else { return format!("#{index}") };

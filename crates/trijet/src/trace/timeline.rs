@@ -1,5 +1,5 @@
-//! The timeline in a terminal: one row per engine, time to the right, a symbol per chunk. In a
-//! good pipeline the chunks run down the rows as a staircase.
+//! The timeline in a terminal: a row per engine, time from left to right, a symbol per chunk. In a
+//! good pipeline the symbols of a chunk descend from row to row, as a staircase.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::{Engine, Op};
@@ -7,10 +7,10 @@ use crate::base::units::Nanos;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// A symbol per chunk, in turn.
+/// The symbols of chunks. Chunk n has symbol n modulo their number.
 const SYMBOLS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// The rows, in the order in which a chunk meets the engines.
+/// The rows, in the order in which a chunk passes through the engines.
 const ROWS: [(Engine, &str); 4] = [
     (Engine::Upload, "upload"),
     (Engine::Compute, "compute"),
@@ -25,16 +25,17 @@ pub fn symbol(chunk: u64) -> char {
     char::from(SYMBOLS[index])
 }
 
-/// The moments at which the operations with times began and ended.
+/// The time from the first begin to the last end of the operations; `None` if none has times.
 #[must_use]
 pub fn extent(ops: &[Op]) -> Option<Range<u64>> {
     let times = || ops.iter().filter_map(|op| op.times);
     Some(times().map(|t| t.begin.0).min()?..times().map(|t| t.end.0).max()?)
 }
 
-/// Draws `window` (nanoseconds) in `width` columns. A column shows the chunk that kept the engine
-/// busy for the longest part of it, and `.` when the engine was idle for longer than that. Engines
-/// without operations have no row.
+/// A drawing of `window`, in nanoseconds, with `width` columns. A column shows the symbol of the
+/// chunk that the engine worked on for the largest part of the column, `#` for an operation without
+/// a chunk, and `.` if the engine was idle for more than half of the column. An engine without
+/// operations has no row.
 #[must_use]
 pub fn staircase(ops: &[Op], window: Range<u64>, width: usize) -> String {
     let mut text = String::new();
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_run_down_the_rows() {
+    fn chunks_descend_from_row_to_row() {
         let ops = [
             op(Engine::Upload, 0, 0, 10),
             op(Engine::Upload, 1, 10, 20),

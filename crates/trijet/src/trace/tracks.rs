@@ -1,35 +1,35 @@
-//! Where an operation is drawn: in the row of its engine, of its stream, and of the host thread
-//! that enqueued it. Shared by the exports, so that they agree.
+//! The tracks of a timeline, which all exports share: one for each engine, stream and host thread.
+//! An operation is drawn in the track of its engine and in that of its stream, and its call in the
+//! track of the host thread.
 //!
-//! Operations of one track may overlap: event pairs measure from ready to end, and a dependent
-//! kernel begins before its predecessor ends. No format can draw that in one row, so a track has as
-//! many rows as it needs; each operation takes the first that is free.
+//! Operations of one track may overlap: pairs of events measure from ready to end, and a dependent
+//! kernel begins before its predecessor ends. No format can draw overlapping operations in one row,
+//! so a track has as many rows as it needs, and an operation takes the first free row.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::{Engine, HostCall, Op, OpKind, Signalled, StreamClass, Times, Waited};
 use std::collections::BTreeMap;
 
-/// What a track shows. The order is the order on the page.
+/// The content of a track. Tracks are sorted by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shows {
-    /// An engine of a device: when its operations ran.
+    /// The times of the operations of an engine.
     Engine(DeviceId, Engine),
-    /// A stream: when its operations ran.
+    /// The times of the operations of a stream.
     Stream(DeviceId, LaneId),
-    /// A host thread: when it was in calls.
+    /// The times of the calls of a host thread.
     Thread(u64),
 }
 
-/// A track with its rows; in each row, operations that do not overlap, by begin.
+/// A track. The operations of a row do not overlap, and are sorted by begin.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) shows: Shows,
     pub(super) rows: Vec<Vec<usize>>,
 }
 
-/// The times of an operation in a track of this kind. A clock may be off by less than it resolves,
-/// so an end before the begin counts as the begin.
+/// The begin and the end of an operation in a track with this content.
 pub(super) fn times(op: &Op, shows: Shows) -> Option<(u64, u64)> {
     let times = match shows {
         Shows::Engine(..) | Shows::Stream(..) => op.times,
@@ -38,12 +38,13 @@ pub(super) fn times(op: &Op, shows: Shows) -> Option<(u64, u64)> {
     times.map(span)
 }
 
-/// Begin and end, never in the wrong order.
+/// The begin and the end. A clock may put the end before the begin, by less than it resolves; then
+/// the begin is the end too.
 pub(super) fn span(times: Times) -> (u64, u64) {
     (times.begin.0, times.end.0.max(times.begin.0))
 }
 
-/// All tracks of a record, in the order on the page.
+/// All tracks of a trace, in the order in which they are drawn.
 pub(super) fn tracks(ops: &[Op]) -> Vec<Track> {
     let mut members: BTreeMap<Shows, Vec<usize>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate() {
@@ -80,7 +81,7 @@ fn rows(ops: &[Op], shows: Shows, mut members: Vec<usize>) -> Vec<Vec<usize>> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// An engine's name, as in the reports.
+/// The name of the track of an engine.
 pub(super) fn engine_name(engine: Engine) -> &'static str {
     match engine {
         Engine::Upload => "upload",
@@ -92,7 +93,7 @@ pub(super) fn engine_name(engine: Engine) -> &'static str {
     }
 }
 
-/// The name of a track, without its device.
+/// The name of a track, without the device.
 pub(super) fn track_name(ops: &[Op], track: &Track) -> String {
     match track.shows {
         Shows::Engine(_, engine) => engine_name(engine).to_owned(),
@@ -108,7 +109,7 @@ pub(super) fn track_name(ops: &[Op], track: &Track) -> String {
     }
 }
 
-/// What an operation does, in a few words.
+/// The kind of an operation, in words.
 pub(super) fn kind_name(op: &Op) -> &'static str {
     match (&op.kind, op.engine) {
         (OpKind::Alloc, _) => "allocation",
@@ -151,15 +152,15 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
     }
 }
 
-/// The order that the streams were given: each operation after the one before it in its stream,
-/// and after what its stream was told to wait for since then. Pairs of indices, first before second.
-/// What a host thread waited for is not among them.
+/// The order that the streams give to operations, as pairs of indices: each operation follows the
+/// one before it in its stream, and the operations that the stream waited for in between. Waits of
+/// host threads give no pairs.
 pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
     let mut lanes: BTreeMap<LaneId, Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.kind.is_work()) {
         lanes.entry(op.position.lane).or_default().push((op.position.seq, index));
     }
-    // The last operation of a lane up to a number.
+    // The last operation of a lane that has at most this number.
     let last = |lane: LaneId, seq: u64| {
         let lane = lanes.get(&lane)?;
         let count = lane.partition_point(|(number, _)| *number <= seq);
@@ -183,12 +184,12 @@ pub(super) fn edges(ops: &[Op]) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 pub(super) mod samples {
-    //! Records made by hand.
+    //! Operations made by hand.
     use crate::base::id::{DeviceId, LaneId, Position};
     use crate::base::ledger::{Engine, Op, OpKind, Times};
     use crate::base::units::Nanos;
 
-    /// An operation of a lane that ran from `begin` to `end`, enqueued 5 ns before.
+    /// An operation of a lane that ran from `begin` to `end`, enqueued 5 ns before `begin`.
     pub(in crate::trace) fn op(
         kind: OpKind,
         engine: Engine,
@@ -213,7 +214,7 @@ mod tests {
     use crate::base::ledger::Asked;
 
     #[test]
-    fn operations_that_overlap_in_a_stream_lie_in_rows_of_their_own() {
+    fn operations_of_a_stream_that_overlap_have_different_rows() {
         let kernel = |seq, times| op(OpKind::Kernel, Engine::Compute, (3, seq), times);
         let ops = [kernel(1, (10, 20)), kernel(2, (15, 30)), kernel(3, (20, 25))];
         let tracks = tracks(&ops);
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_follows_its_stream_and_what_the_stream_waits_for() {
+    fn an_operation_follows_its_stream_and_the_waits_of_its_stream() {
         let wait = |lane, on| {
             let on = Position { lane: LaneId(on), seq: 9 };
             let kind = OpKind::Wait { event: 1, on, by: Asked::User };
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_stands_for_what_was_before_its_position_only() {
+    fn a_wait_covers_only_the_operations_up_to_its_position() {
         let on = Position { lane: LaneId(0), seq: 1 };
         let wait = op(OpKind::Wait { event: 1, on, by: Asked::User }, Engine::None, (1, 0), (0, 0));
         let copy = |lane, seq| op(OpKind::Copy, Engine::Upload, (lane, seq), (0, 1));

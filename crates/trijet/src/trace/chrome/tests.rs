@@ -12,15 +12,15 @@ fn events(ops: &[Op]) -> Vec<Value> {
     read["traceEvents"].as_array().unwrap().clone()
 }
 
-/// Category and name of the slice on the device, if there is one, and of the host's call.
-fn said(op: Op) -> [Option<(String, String)>; 2] {
+/// The category and the name of the slice on the device, if there is one, and of the call.
+fn slices(op: Op) -> [Option<(String, String)>; 2] {
     let events = events(&[op]);
     let word = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
     [0, HOST].map(|process| {
-        let mut slices = events.iter().filter(|e| e["ph"] == "X" && e["pid"] == process);
-        let said = slices.next().map(|event| (word(event, "cat"), word(event, "name")));
-        assert!(slices.next().is_none(), "one slice per process");
-        said
+        let mut found = events.iter().filter(|e| e["ph"] == "X" && e["pid"] == process);
+        let slice = found.next().map(|event| (word(event, "cat"), word(event, "name")));
+        assert!(found.next().is_none(), "one slice per process");
+        slice
     })
 }
 
@@ -74,12 +74,12 @@ fn every_kind_has_the_names_that_kineto_gives_it() {
         let category = if kind == OpKind::Host { "user_annotation" } else { "cuda_runtime" };
         let wanted = device.split_once(' ').map(|(cat, name)| (cat.to_owned(), name.to_owned()));
         let call = (category.to_owned(), call.to_owned());
-        assert_eq!(said(op), [wanted, Some(call)], "{kind:?} on {engine:?}");
+        assert_eq!(slices(op), [wanted, Some(call)], "{kind:?} on {engine:?}");
     }
 }
 
 #[test]
-fn a_copy_says_what_tools_ask_for() {
+fn a_copy_has_the_arguments_that_tools_read() {
     let mut copy = op(OpKind::Copy, Engine::Download, (7, 4), (1500, 3500));
     (copy.bytes, copy.chunk, copy.device) = (4000, Some(2), DeviceId(1));
     copy.site = Some(Site { file: "a \"b\".rs".into(), line: 1, column: 2 });
@@ -113,7 +113,7 @@ fn a_copy_says_what_tools_ask_for() {
 }
 
 #[test]
-fn an_arrow_leads_from_each_call_to_what_it_enqueued() {
+fn an_arrow_leads_from_each_call_to_its_operation() {
     let kernel = |lane, times| op(OpKind::Kernel, Engine::Compute, lane, times);
     let ops = [kernel((0, 1), (10, 20)), kernel((1, 1), (30, 40))];
     let events = events(&ops);
@@ -149,6 +149,6 @@ fn any_label_is_text() {
 }
 
 #[test]
-fn an_empty_record_is_a_trace() {
+fn an_empty_trace_is_valid() {
     assert!(events(&[]).is_empty());
 }

@@ -1,4 +1,4 @@
-//! A decoder of its own reads the traces back.
+//! Traces, read back by a decoder that shares no code with the writer.
 #![forbid(unsafe_code)]
 
 use super::super::tracks::samples::op;
@@ -6,7 +6,7 @@ use super::*;
 use crate::base::ledger::{OpKind, Site};
 use std::collections::BTreeMap;
 
-/// A field's value.
+/// The value of a field.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Number(u64),
@@ -60,7 +60,7 @@ fn all(fields: &Fields, field: u32) -> impl Iterator<Item = &Value> {
 fn num(fields: &Fields, field: u32) -> Option<u64> {
     all(fields, field).next().map(|value| match value {
         Value::Number(n) | Value::Fixed(n) => *n,
-        Value::Bytes(_) => panic!("field {field} is no number"),
+        Value::Bytes(_) => panic!("field {field} is not a number"),
     })
 }
 
@@ -80,7 +80,7 @@ fn messages(fields: &Fields, field: u32) -> Vec<Fields> {
         .collect()
 }
 
-/// What a trace says: descriptors, and events with their times.
+/// The content of a trace: descriptors, and events with their times.
 struct Read {
     descriptors: Vec<Fields>,
     events: Vec<(u64, Fields)>,
@@ -201,7 +201,7 @@ fn tracks_keep_the_order_in_which_they_are_described() {
 }
 
 #[test]
-fn counters_say_what_is_there_at_each_moment() {
+fn counters_have_the_sum_at_each_moment() {
     let read = Read::of(&sample(), &[]);
     assert_eq!(read.samples("device 0/bytes in flight"), [(10, 100), (25, 150), (30, 50), (50, 0)]);
     assert_eq!(
@@ -220,7 +220,7 @@ fn an_arrow_leaves_one_slice_and_reaches_one() {
             let path = num(event, TRACK).map(|track| read.path(track)).unwrap();
             let flows = all(event, field).map(|value| match value {
                 Value::Fixed(n) => *n,
-                other => panic!("{other:?} is no fixed word"),
+                other => panic!("{other:?} is not a fixed word"),
             });
             flows.map(|n| (path.clone(), n)).collect::<Vec<_>>()
         };
@@ -239,7 +239,7 @@ fn an_arrow_leaves_one_slice_and_reaches_one() {
 }
 
 #[test]
-fn a_slice_is_annotated_with_what_is_known() {
+fn a_slice_is_annotated_with_the_facts_of_its_operation() {
     let read = Read::of(&sample(), &[]);
     let notes = |event: &Fields| -> Vec<String> {
         let value =
@@ -271,14 +271,14 @@ fn a_slice_is_annotated_with_what_is_known() {
 }
 
 #[test]
-fn equal_records_give_equal_bytes() {
+fn equal_traces_give_equal_bytes() {
     let edges = [(Node::work(0), Node::work(1))];
     assert_eq!(trace(&sample(), &edges, &[]), trace(&sample(), &edges, &[]));
 }
 
 #[test]
 #[should_panic(expected = "not in the record")]
-fn an_edge_to_nowhere_is_refused() {
+fn an_edge_to_no_operation_is_refused() {
     drop(trace(&[], &[(Node::call(0), Node::work(0))], &[]));
 }
 

@@ -1,12 +1,12 @@
-//! Protocol buffers, as much of the wire format as a trace needs: numbers, fixed words, doubles,
-//! and whatever has a length.
+//! The wire format of protocol buffers, as far as a trace needs it: varints, fixed 64-bit words,
+//! doubles, and length-prefixed bytes.
 #![forbid(unsafe_code)]
 
-/// A message under construction.
+/// A message that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
-/// Wire types, from the encoding's specification.
+/// Wire types, from the specification of the encoding.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH: u32 = 2;
