@@ -1,18 +1,19 @@
-//! A record in a file: what was run, where its times come from, and every operation.
+//! The ledger file: a trace, with a description of the run and the source of its times.
 //!
 //! ```text
 //! file  := "TRIJETL3" block*                    the last block is End
 //! block := kind:u8 length:u32 crc:u32 payload   little-endian; crc is CRC-32 of magic and payload
 //! ```
-//! Payloads are `postcard` (variable-length integers). `About` comes first and once. `Texts` holds
-//! new names, numbered from 0 over the file; `Ops` holds operations, whose times are differences to
-//! the operation before; `End` counts what the file holds, so that a file that was cut is known to
-//! be. A reader takes one block at a time, refuses one that is larger than a writer makes, and never
-//! trusts a length for memory: damage is an error that says where.
+//! Payloads are `postcard` (variable-length integers). One `About` block comes first. A `Texts`
+//! block has new names, which are numbered from 0 over the whole file. An `Ops` block has
+//! operations; their times are differences to those of the operation before. The `End` block has
+//! the totals of the file, so a reader finds out that a file was cut. A reader reads one block at a
+//! time, refuses a block that is larger than a writer makes, and allocates nothing for a length
+//! that it has not checked. An error names the byte.
 //!
-//! Version 2 has signals, version 3 says of each access who orders it. A reader takes all three: the
-//! kinds of operation that an older version has keep their numbers. Checksums of version 1 are of the
-//! payload alone.
+//! Version 2 added signals. Version 3 added to each access whether the program or the library
+//! orders it. A reader accepts all three versions: the kinds of operations keep their numbers. In
+//! version 1 a checksum is that of the payload alone.
 #![forbid(unsafe_code)]
 
 mod reader;
@@ -26,9 +27,10 @@ use crate::base::clocks::Clocks;
 use serde::{Deserialize, Serialize};
 
 const MAGIC: [u8; 8] = *b"TRIJETL3";
-/// The last bytes of the magics of files that can be read too.
+/// The last bytes of the magics of the older versions.
 const OLDER: [u8; 2] = *b"12";
-/// The checksum of a payload. With the magic in it, a version that was changed is found.
+
+/// The checksum of a magic and a payload: it does not match if the version byte is damaged.
 fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     if magic[7] != OLDER[0] {
@@ -38,14 +40,14 @@ fn checksum(magic: [u8; 8], payload: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Operations of one block.
+/// The most operations of a block.
 const OPS_MAX: usize = 4096;
-/// The most bytes of a payload. A block of operations that would be longer is closed before.
+/// The most bytes of a payload. The writer ends a block of operations before it is longer.
 const PAYLOAD_MAX: usize = 8 << 20;
-/// The most bytes of all names of a file.
+/// The most bytes of all names in a file.
 const TEXTS_MAX: usize = 64 << 20;
 
-/// What a block holds.
+/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     About = 1,
@@ -60,26 +62,26 @@ impl Kind {
     }
 }
 
-/// Where the times of a record come from, and so how good they are.
+/// The source of the times of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TimeSource {
-    /// Pairs of events of a device that is modelled: exact, and of nothing that exists.
+    /// Pairs of events on a device with a simulated clock: exact, but not those of any machine.
     Model,
     /// Pairs of events on the processor's clock, around work on CPU threads.
     HostClock,
-    /// Pairs of events: from when an operation could have begun to its end. Where several streams
-    /// queue for one engine, the time in the queue counts.
+    /// Pairs of events on a GPU: from the moment at which the operation was ready to its end. If
+    /// operations of several streams queue for one engine, the time in the queue counts.
     EventPairs,
-    /// What the engines did, from begin to end: CUPTI's activity records on a GPU, and exact on a
-    /// device that is modelled.
+    /// The work of the engines, from begin to end: as CUPTI measures it on a GPU, and exact on a
+    /// device with a simulated clock.
     Activity,
-    /// There are none.
+    /// The trace has no times.
     #[default]
     Missing,
 }
 
 impl TimeSource {
-    /// What the times mean.
+    /// The meaning of the times.
     #[must_use]
     pub fn clocks(self) -> Clocks {
         match self {
@@ -89,37 +91,37 @@ impl TimeSource {
     }
 }
 
-/// A device of a record.
+/// A device of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboutDevice {
-    /// Its number in the record.
+    /// The number of the device in the trace.
     pub device: u32,
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// The driver's version as CUDA gives it, for example 13000.
+    /// The version of the driver as CUDA reports it, for example 13000.
     pub driver: i32,
 }
 
-/// What a record is of.
+/// The description of the run that a ledger file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// What wrote it, with its version.
+    /// The name and the version of the program that wrote the file.
     pub tool: String,
-    /// What was run, for people.
+    /// A description of what ran.
     pub program: String,
-    /// Where the times come from.
+    /// The source of the times.
     pub times: TimeSource,
-    /// By how much the host's times may be off those of the device, in nanoseconds.
+    /// The largest error between the times of the host and those of the device, in nanoseconds.
     pub clock_error_ns: u64,
-    /// Operations that were made and are not in the file.
+    /// The number of operations of the run that are not in the file.
     pub dropped: u64,
-    /// The order that a simulated run can be repeated with.
+    /// The order of a simulated run, which repeats it.
     pub order: Option<String>,
-    /// The devices.
+    /// The devices of the run.
     pub devices: Vec<AboutDevice>,
 }
 
-/// What the last block counts.
+/// The totals in the last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct End {
     ops: u64,

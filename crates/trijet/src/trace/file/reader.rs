@@ -1,28 +1,31 @@
-//! Reads a record.
+//! The reader of a ledger file.
 #![forbid(unsafe_code)]
 
-use super::row::{Before, OlderRow, Row};
+use super::row::{OldRow, Previous, Row};
 use super::{About, End, Kind, MAGIC, OLDER, OPS_MAX, PAYLOAD_MAX, TEXTS_MAX, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
 use std::io::Read;
 use std::sync::Arc;
 
-/// Reads operations one after the other, with the memory of one block and of the names.
+/// Reads the operations of a ledger file one after the other. It keeps one block and all names in
+/// memory.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     magic: [u8; 8],
-    /// Where the next block begins.
+    /// The byte at which the next block begins.
     at: u64,
     about: About,
     texts: Vec<Arc<str>>,
     text_bytes: usize,
     payload: Vec<u8>,
-    /// How much of the block of operations was taken, and how many are left in it.
+    /// The number of bytes of the block of operations that were read.
     taken: usize,
+    /// The number of operations in the block that were not read.
     left: u32,
-    before: Before,
+    previous: Previous,
+    /// The number of operations that were read.
     read: u64,
     state: State,
 }
@@ -30,8 +33,8 @@ pub struct Reader<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Reading,
-    /// Nothing follows: the end was reached, or something was wrong.
-    Over,
+    /// Nothing follows: the reader reached the end of the file, or failed.
+    Ended,
 }
 
 fn damaged(at: u64, cause: impl std::fmt::Display) -> Error {
@@ -40,11 +43,11 @@ fn damaged(at: u64, cause: impl std::fmt::Display) -> Error {
 }
 
 impl<R: Read> Reader<R> {
-    /// Opens a record and reads what it is of.
+    /// Opens a ledger file and reads its description.
     ///
     /// # Errors
-    /// `Io` when reading fails; `InvalidValue` for what is no record, is of another version, or is
-    /// damaged.
+    /// `Io` if reading fails; `InvalidValue` if the input is not a ledger file, has another
+    /// version, or is damaged.
     pub fn new(input: R) -> Result<Self> {
         let about = About {
             tool: String::new(),
@@ -65,7 +68,7 @@ impl<R: Read> Reader<R> {
             payload: Vec::new(),
             taken: 0,
             left: 0,
-            before: Before::default(),
+            previous: Previous::default(),
             read: 0,
             state: State::Reading,
         };
@@ -88,7 +91,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What the record is of.
+    /// The description of the run.
     pub fn about(&self) -> &About {
         &self.about
     }
@@ -103,7 +106,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Reads the next block into the payload.
+    /// Reads the next block into `payload`, and returns its kind.
     fn block(&mut self) -> Result<Kind> {
         let mut head = [0; 9];
         self.exact(&mut head)?;
@@ -126,14 +129,14 @@ impl<R: Read> Reader<R> {
         Ok(kind)
     }
 
-    /// The whole payload as one value.
+    /// Decodes the whole payload as one value.
     fn decode<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T> {
         let (value, rest) =
             postcard::take_from_bytes(&self.payload).map_err(|cause| damaged(self.at, cause))?;
         if rest.is_empty() { Ok(value) } else { Err(damaged(self.at, "a block says too much")) }
     }
 
-    fn learn_texts(&mut self) -> Result<()> {
+    fn read_texts(&mut self) -> Result<()> {
         let fresh: Vec<&str> = self.decode()?;
         let fresh: Vec<Arc<str>> = fresh.into_iter().map(Arc::from).collect();
         self.text_bytes +=
@@ -155,20 +158,20 @@ impl<R: Read> Reader<R> {
             return Err(damaged(self.at, format!("a block of {} operations", self.left)));
         }
         self.taken = size_of::<u32>();
-        self.before = Before::default();
+        self.previous = Previous::default();
         Ok(())
     }
 
     fn next_op(&mut self) -> Result<Op> {
         let rest = &self.payload[self.taken..];
         let damaged_row = |cause| damaged(self.at, cause);
-        let (before, texts) = (&mut self.before, &self.texts);
+        let (previous, texts) = (&mut self.previous, &self.texts);
         let (op, after) = if self.magic == MAGIC {
             let (row, after) = postcard::take_from_bytes::<Row>(rest).map_err(damaged_row)?;
-            (row.op(before, texts), after)
+            (row.op(previous, texts), after)
         } else {
-            let (row, after) = postcard::take_from_bytes::<OlderRow>(rest).map_err(damaged_row)?;
-            (row.op(before, texts), after)
+            let (row, after) = postcard::take_from_bytes::<OldRow>(rest).map_err(damaged_row)?;
+            (row.op(previous, texts), after)
         };
         self.taken = self.payload.len() - after.len();
         self.left -= 1;
@@ -186,7 +189,7 @@ impl<R: Read> Reader<R> {
             }
             match self.block()? {
                 Kind::About => return Err(damaged(self.at, "it says twice what it is of")),
-                Kind::Texts => self.learn_texts()?,
+                Kind::Texts => self.read_texts()?,
                 Kind::Ops => self.begin_ops()?,
                 Kind::End => {
                     let end: End = self.decode()?;
@@ -205,14 +208,14 @@ impl<R: Read> Reader<R> {
 impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Op>;
 
-    /// The next operation. After an error there is none.
+    /// The next operation; `None` after the last one, and after an error.
     fn next(&mut self) -> Option<Result<Op>> {
-        if self.state == State::Over {
+        if self.state == State::Ended {
             return None;
         }
         let next = self.advance().transpose();
         if !matches!(next, Some(Ok(_))) {
-            self.state = State::Over;
+            self.state = State::Ended;
         }
         next
     }

@@ -1,4 +1,4 @@
-//! An operation as it stands in a file: names by number, times as differences.
+//! The row of an operation in a ledger file, with names as numbers and times as differences.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, DeviceId, LaneId, Position};
@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// An access of an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Touch {
+pub(super) struct AccessRow {
     block: u64,
     place: Place,
     start: u64,
@@ -20,9 +21,9 @@ pub(super) struct Touch {
     ordered: OrderedBy,
 }
 
-/// The same before version 3, which did not say who orders it.
+/// An access before version 3, without whether the program or the library orders it.
 #[derive(Debug, Deserialize)]
-pub(super) struct OlderTouch {
+pub(super) struct OldAccessRow {
     block: u64,
     place: Place,
     start: u64,
@@ -30,21 +31,23 @@ pub(super) struct OlderTouch {
     mode: Mode,
 }
 
-/// It is judged as strictly as it was then: by what the program's calls order.
-impl From<OlderTouch> for Touch {
-    fn from(older: OlderTouch) -> Self {
-        let OlderTouch { block, place, start, bytes, mode } = older;
+/// The program orders the access, as older versions assumed.
+impl From<OldAccessRow> for AccessRow {
+    fn from(old: OldAccessRow) -> Self {
+        let OldAccessRow { block, place, start, bytes, mode } = old;
         Self { block, place, start, bytes, mode, ordered: OrderedBy::Program }
     }
 }
 
-/// Begin as the difference to the begin of the row before, and duration.
+/// The begin, as the difference to the begin of the previous row, and the duration.
 type Span = Option<(i64, u64)>;
 
-/// An operation as this version writes it.
-pub(super) type Row = RowOf<Touch>;
-/// One of an earlier version.
-pub(super) type OlderRow = RowOf<OlderTouch>;
+/// A row of this version.
+pub(super) type Row = RowOf<AccessRow>;
+/// A row of an older version.
+pub(super) type OldRow = RowOf<OldAccessRow>;
+
+/// An operation, with accesses of the type `T`.
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RowOf<T> {
@@ -59,38 +62,42 @@ pub(super) struct RowOf<T> {
     bytes: u64,
     label: u32,
     chunk: Option<u64>,
-    /// File, line and column.
+    /// The number of the file name, the line and the column.
     site: Option<(u32, u32, u32)>,
     thread: u64,
     call: Span,
     times: Span,
 }
 
-/// The begins of the row before.
+/// The begins of the call and of the times of the previous row.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Before {
+pub(super) struct Previous {
     call: u64,
     times: u64,
 }
 
-fn shorten(times: Option<Times>, before: &mut u64) -> Span {
+fn encode(times: Option<Times>, previous: &mut u64) -> Span {
     let times = times?;
-    let difference = times.begin.0.wrapping_sub(*before).cast_signed();
-    *before = times.begin.0;
+    let difference = times.begin.0.wrapping_sub(*previous).cast_signed();
+    *previous = times.begin.0;
     Some((difference, times.end.0.saturating_sub(times.begin.0)))
 }
 
-fn lengthen(span: Span, before: &mut u64) -> Option<Times> {
+fn decode(span: Span, previous: &mut u64) -> Option<Times> {
     let (difference, duration) = span?;
-    let begin = before.wrapping_add(difference.cast_unsigned());
-    *before = begin;
+    let begin = previous.wrapping_add(difference.cast_unsigned());
+    *previous = begin;
     Some(Times { begin: Nanos(begin), end: Nanos(begin.saturating_add(duration)) })
 }
 
 impl Row {
-    /// `number` gives each name its number.
-    pub(super) fn of(op: &Op, before: &mut Before, mut number: impl FnMut(&str) -> u32) -> Self {
-        let touch = |access: &Access| Touch {
+    /// The row of an operation. `number` returns the number of a name.
+    pub(super) fn of(
+        op: &Op,
+        previous: &mut Previous,
+        mut number: impl FnMut(&str) -> u32,
+    ) -> Self {
+        let row = |access: &Access| AccessRow {
             block: access.block.0,
             place: access.place,
             start: access.range.start,
@@ -105,32 +112,32 @@ impl Row {
             stream: op.stream,
             lane: op.position.lane.0,
             seq: op.position.seq,
-            accesses: op.accesses.iter().map(touch).collect(),
+            accesses: op.accesses.iter().map(row).collect(),
             declared: op.declared,
             bytes: op.bytes,
             label: number(&op.label),
             chunk: op.chunk,
             site: op.site.as_ref().map(|site| (number(&site.file), site.line, site.column)),
             thread: op.thread,
-            call: shorten(op.call, &mut before.call),
-            times: shorten(op.times, &mut before.times),
+            call: encode(op.call, &mut previous.call),
+            times: encode(op.times, &mut previous.times),
         }
     }
 }
 
-impl<T: Into<Touch>> RowOf<T> {
-    /// The operation, or `None` when a name has no number in `texts`.
-    pub(super) fn op(self, before: &mut Before, texts: &[Arc<str>]) -> Option<Op> {
+impl<T: Into<AccessRow>> RowOf<T> {
+    /// The operation; `None` if `texts` has no name with a number of the row.
+    pub(super) fn op(self, previous: &mut Previous, texts: &[Arc<str>]) -> Option<Op> {
         let text = |number: u32| {
             let text = texts.get(usize::try_from(number).ok()?)?;
             Some(Cow::Owned(text.as_ref().to_owned()))
         };
-        let access = |touch: Touch| Access {
-            block: BlockId(touch.block),
-            place: touch.place,
-            range: touch.start..touch.start.saturating_add(touch.bytes),
-            mode: touch.mode,
-            ordered: touch.ordered,
+        let access = |row: AccessRow| Access {
+            block: BlockId(row.block),
+            place: row.place,
+            range: row.start..row.start.saturating_add(row.bytes),
+            mode: row.mode,
+            ordered: row.ordered,
         };
         let site = match self.site {
             Some((file, line, column)) => Some(Site { file: text(file)?, line, column }),
@@ -139,15 +146,15 @@ impl<T: Into<Touch>> RowOf<T> {
         let position = Position { lane: LaneId(self.lane), seq: self.seq };
         Some(Op {
             stream: self.stream,
-            accesses: self.accesses.into_iter().map(|touch| access(touch.into())).collect(),
+            accesses: self.accesses.into_iter().map(|row| access(row.into())).collect(),
             declared: self.declared,
             bytes: self.bytes,
             label: text(self.label)?,
             chunk: self.chunk,
             site,
             thread: self.thread,
-            call: lengthen(self.call, &mut before.call),
-            times: lengthen(self.times, &mut before.times),
+            call: decode(self.call, &mut previous.call),
+            times: decode(self.times, &mut previous.times),
             ..Op::new(self.kind, self.engine, DeviceId(self.device), position)
         })
     }

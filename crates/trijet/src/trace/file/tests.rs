@@ -1,4 +1,4 @@
-//! What is written is read; what is damaged is refused, with bounded memory.
+//! Ledger files: an intact one is read back, a damaged one is refused with bounded memory.
 #![forbid(unsafe_code)]
 
 use super::*;
@@ -26,7 +26,7 @@ fn about() -> About {
 
 fn kind() -> impl Strategy<Value = OpKind> {
     let by = prop_oneof![Just(Asked::User), Just(Asked::Ordering)];
-    let what = prop_oneof![
+    let waited = prop_oneof![
         any::<u64>().prop_map(Waited::Event),
         any::<u64>().prop_map(Waited::Recorded),
         Just(Waited::Stream),
@@ -65,7 +65,7 @@ fn kind() -> impl Strategy<Value = OpKind> {
             what,
             inside
         }),
-        (what, outcome).prop_map(|(what, outcome)| OpKind::Sync { what, outcome }),
+        (waited, outcome).prop_map(|(what, outcome)| OpKind::Sync { what, outcome }),
     ]
 }
 
@@ -90,10 +90,10 @@ fn access() -> impl Strategy<Value = Access> {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let who = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>());
+    let origin = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>());
     let site = proptest::option::of(("[a-z/]{0,12}", any::<u32>(), any::<u32>()));
     let rest = (any::<u64>(), proptest::option::of(any::<u64>()), site, "\\PC{0,8}");
-    (kind(), who, vec(access(), 0..4), rest, times(), times()).prop_map(
+    (kind(), origin, vec(access(), 0..4), rest, times(), times()).prop_map(
         |(
             kind,
             (device, lane, seq, thread),
@@ -132,7 +132,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Op>> {
     Reader::new(bytes)?.collect()
 }
 
-/// A record of nothing without its last block.
+/// A file without operations and without its last block.
 fn endless() -> Vec<u8> {
     let mut bytes = write(&[]).expect("memory takes all");
     bytes.truncate(bytes.len() - 11);
@@ -155,7 +155,7 @@ proptest! {
         prop_assert_eq!(write(&found).expect("memory takes all"), bytes, "the same bytes again");
     }
 
-    /// A file that was cut is never taken for a whole one.
+    /// A file that was cut is never read as a whole one.
     #[test]
     fn a_file_that_was_cut_is_refused(ops in vec(op(), 0..20), cut in any::<prop::sample::Index>()) {
         let bytes = write(&ops).expect("memory takes all");
@@ -164,9 +164,9 @@ proptest! {
         prop_assert_eq!(error.kind(), ErrorKind::InvalidValue);
     }
 
-    /// Whatever one byte is changed to, it is found: by its checksum or by what it says.
+    /// The change of any byte is found, by a checksum or by a contradiction.
     #[test]
-    fn a_changed_byte_is_found(
+    fn a_changed_byte_is_refused(
         ops in vec(op(), 1..12),
         at in any::<prop::sample::Index>(),
         flip in 1u8..,
@@ -177,7 +177,7 @@ proptest! {
         prop_assert!(read(&bytes).is_err(), "byte {} of {}", at, bytes.len());
     }
 
-    /// Blocks with good checksums and anything inside.
+    /// Blocks with valid checksums and any content.
     #[test]
     fn hostile_blocks_are_refused_or_read(
         blocks in vec((1u8..=4, vec(any::<u8>(), 0..200)), 0..6),
@@ -212,7 +212,7 @@ fn many_operations_need_many_blocks_and_few_bytes() {
 }
 
 #[test]
-fn another_version_is_named() {
+fn a_file_of_another_version_or_format_is_refused() {
     let mut bytes = write(&[]).expect("memory takes all");
     bytes[7] = b'4';
     let error = read(&bytes).expect_err("version 4");
@@ -220,10 +220,9 @@ fn another_version_is_named() {
     assert!(read(b"PK\x03\x04 a zip").expect_err("a zip").to_string().contains("no ledger"));
 }
 
-/// What had been written before there were signals can be read: the same bytes with other
-/// checksums.
+/// Version 1 has the same bytes with other checksums, and no signals.
 #[test]
-fn a_record_of_the_first_version_is_read() {
+fn a_file_of_the_first_version_is_read() {
     let bytes = write(&[plain("kernel", 7)]).expect("memory takes all");
     let mut first = bytes.clone();
     first[..8].copy_from_slice(b"TRIJETL1");
@@ -237,16 +236,17 @@ fn a_record_of_the_first_version_is_read() {
         at = end;
     }
     assert_eq!(text(&read(&first).expect("it is whole")), text(&[plain("kernel", 7)]));
-    // The kinds that version 1 had keep their numbers.
+    // The kinds of version 1 keep their numbers.
     let number = |kind: &OpKind| postcard::to_allocvec(kind).expect("a few bytes")[0];
     let wait = OpKind::Wait { event: 0, on: plain("", 0).position, by: Asked::User };
     assert_eq!((number(&OpKind::Alloc), number(&OpKind::HostFn), number(&wait)), (0, 8, 18));
     assert_eq!(&bytes[..8], b"TRIJETL3");
 }
 
-/// A record that version 2 wrote: its accesses do not say who orders them, so the program does.
+/// Accesses of version 2 do not say whether the program or the library orders them, so the program
+/// does.
 #[test]
-fn a_record_of_the_second_version_is_read() {
+fn a_file_of_the_second_version_is_read() {
     let bytes = include_bytes!("../../../tests/golden/version-2.ledger");
     let reader = Reader::new(bytes.as_slice()).expect("it is whole");
     assert_eq!(reader.about().tool, "trijet 0.1.0");
@@ -257,17 +257,17 @@ fn a_record_of_the_second_version_is_read() {
     assert!(accesses.all(|access| access.ordered == OrderedBy::Program));
 }
 
-/// A length is no promise: it is refused before any memory is taken for it.
+/// A length above the limit is refused before memory is allocated for it.
 #[test]
 fn a_block_that_claims_to_be_huge_is_refused() {
     let mut bytes = MAGIC.to_vec();
     bytes.extend([1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
-    let error = read(&bytes).expect_err("4 GiB of what it is of");
+    let error = read(&bytes).expect_err("a description of 4 GiB");
     assert!(error.to_string().contains("4294967295 bytes"), "{error}");
 }
 
 #[test]
-fn names_without_end_are_refused() {
+fn more_names_than_the_limit_are_refused() {
     let mut bytes = endless();
     let name = "x".repeat(1 << 20);
     let payload = postcard::to_allocvec(&vec![name.as_str(); 7]).expect("a few megabytes");

@@ -1,7 +1,7 @@
-//! Writes a record.
+//! The writer of a ledger file.
 #![forbid(unsafe_code)]
 
-use super::row::{Before, Row};
+use super::row::{Previous, Row};
 use super::{About, End, Kind, MAGIC, OPS_MAX, PAYLOAD_MAX, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Op;
@@ -9,18 +9,21 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::io::Write;
 
-/// Writes operations one after the other. What was pushed is only readable after
+/// Writes the operations of a ledger file one after the other. The file is incomplete until
 /// [`Writer::finish`].
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
+    /// The number of each name.
     texts: HashMap<String, u32>,
-    /// Names that are not written yet.
+    /// The names that are not written yet.
     fresh: Vec<String>,
-    /// The operations of the block at hand.
+    /// The rows of the next block.
     payload: Vec<u8>,
+    /// The number of these rows.
     rows: usize,
-    before: Before,
+    previous: Previous,
+    /// The number of operations that were written.
     written: u64,
 }
 
@@ -35,7 +38,7 @@ fn encode(value: &impl Serialize, into: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a record.
+    /// Begins a ledger file and writes its description.
     ///
     /// ```
     /// use trijet::trace::file::{About, Reader, TimeSource, Writer};
@@ -56,7 +59,7 @@ impl<W: Write> Writer<W> {
     /// ```
     ///
     /// # Errors
-    /// `Io` when writing fails.
+    /// `Io` if writing fails.
     pub fn new(mut out: W, about: &About) -> Result<Self> {
         out.write_all(&MAGIC).map_err(failed)?;
         let mut writer = Self {
@@ -65,7 +68,7 @@ impl<W: Write> Writer<W> {
             fresh: Vec::new(),
             payload: Vec::new(),
             rows: 0,
-            before: Before::default(),
+            previous: Previous::default(),
             written: 0,
         };
         let payload = encode(about, Vec::new())?;
@@ -90,10 +93,10 @@ impl<W: Write> Writer<W> {
     /// Appends an operation.
     ///
     /// # Errors
-    /// `Io` when writing fails; `InvalidValue` for an operation of more than some megabytes.
+    /// `Io` if writing fails; `InvalidValue` if the row of the operation has several megabytes.
     pub fn push(&mut self, op: &Op) -> Result<()> {
         let Self { texts, fresh, .. } = self;
-        let row = Row::of(op, &mut self.before, |text| match texts.get(text) {
+        let row = Row::of(op, &mut self.previous, |text| match texts.get(text) {
             Some(number) => *number,
             None => {
                 let number = u32::try_from(texts.len()).unwrap_or(u32::MAX);
@@ -110,7 +113,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the block at hand, its names before it.
+    /// Writes the new names and the next block of operations.
     fn flush(&mut self) -> Result<()> {
         if !self.fresh.is_empty() {
             let fresh = std::mem::take(&mut self.fresh);
@@ -124,15 +127,15 @@ impl<W: Write> Writer<W> {
             self.block(Kind::Ops, &payload)?;
             self.written += self.rows as u64;
             self.rows = 0;
-            self.before = Before::default();
+            self.previous = Previous::default();
         }
         Ok(())
     }
 
-    /// Ends the record.
+    /// Writes what is left, and the end of the file.
     ///
     /// # Errors
-    /// `Io` when writing fails.
+    /// `Io` if writing fails.
     pub fn finish(mut self) -> Result<W> {
         self.flush()?;
         let end = End { ops: self.written, texts: self.texts.len() as u64 };
