@@ -1,9 +1,9 @@
-//! A run as one page of HTML that needs nothing else: no network, no server, no other file.
+//! The page of a run: one file of HTML that needs no network, no server and no other file.
 //!
-//! The page is read from the top: the verdict, a bar per engine, the largest losses, remarks, the
-//! timeline, hazards, and where all this comes from. All but the timeline is plain markup and works
-//! without a script. Every figure is the summary's, which a terminal prints too; only what drawing
-//! needs is computed here. Text is escaped, wherever it comes from, and equal pages give equal bytes.
+//! From the top it shows the verdict, a bar per engine, the largest losses, the warnings, the
+//! timeline, the hazards, and the provenance. All but the timeline is plain markup and works
+//! without a script. The figures are those of the summary, which a terminal prints too; this module
+//! computes only what drawing needs. All text is escaped, and equal pages give equal bytes.
 #![forbid(unsafe_code)]
 
 mod bars;
@@ -23,7 +23,7 @@ use markup::escaped;
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/page.css");
-/// In this order they make one script.
+/// The parts of the script, in order.
 const SCRIPTS: [&str; 4] = [
     include_str!("html/data.js"),
     include_str!("html/draw.js"),
@@ -32,10 +32,10 @@ const SCRIPTS: [&str; 4] = [
 ];
 
 impl Page<'_> {
-    /// The page.
+    /// The page as HTML.
     ///
     /// # Panics
-    /// When the summary or a finding names an operation that the record does not have.
+    /// If the summary or a finding has an index of no operation.
     #[must_use]
     pub fn render(&self) -> String {
         let known = |index: usize| index < self.ops.len();
@@ -73,7 +73,7 @@ impl Page<'_> {
     }
 }
 
-/// Every record that a summary names.
+/// The indices of all operations that a summary names.
 fn named_by(summary: &Summary) -> Vec<usize> {
     let gaps = summary.gaps.iter().filter_map(|gap| gap.op);
     let losses = summary.losses.iter().flat_map(|loss| loss.ops.iter().copied());

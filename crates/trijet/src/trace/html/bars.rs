@@ -1,4 +1,5 @@
-//! A bar for each engine, and one for the critical path: busy, exposed, idle by cause.
+//! The bars of the page: one per engine, with its busy, exposed and idle time, and one for the
+//! critical path.
 #![forbid(unsafe_code)]
 
 use super::look::Look;
@@ -8,7 +9,7 @@ use crate::base::units::Nanos;
 use crate::trace::summary::{EngineSummary, Summary};
 use std::fmt::Write;
 
-/// Below this share of a bar, in thousandths, a part has no room for its name.
+/// The least share of a bar, in thousandths, that has space for the name of the part.
 const NAMED_FROM: u64 = 90;
 
 /// A part of a bar.
@@ -18,7 +19,7 @@ struct Part {
     time: Nanos,
 }
 
-/// The parts of an engine's time: they sum to the window.
+/// The parts of the time of an engine. They sum to the window.
 fn parts(engine: &EngineSummary) -> Vec<Part> {
     let part = |look, label: &str, time| Part { look, label: label.to_owned(), time };
     let beside = Nanos(engine.metrics.busy.0 - engine.exposed.0);
@@ -27,7 +28,7 @@ fn parts(engine: &EngineSummary) -> Vec<Part> {
         part(Look::Exposed, "busy alone", engine.exposed),
     ];
     let idle = engine.idle.iter();
-    parts.extend(idle.map(|(cause, time)| part(Look::of(*cause), &cause.to_string(), *time)));
+    parts.extend(idle.map(|(cause, time)| part(Look::of_idle(*cause), &cause.to_string(), *time)));
     parts
 }
 
@@ -77,7 +78,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
     text + &figures(summary)
 }
 
-/// The figures in words, as a terminal has them.
+/// The figures in words, as a terminal prints them.
 fn figures(summary: &Summary) -> String {
     let mut text = String::from("<ul class=\"figures\">");
     for line in summary.figures().lines() {

@@ -1,9 +1,9 @@
-// The record: columns unpacked, rows with what zooming out needs.
+// The data of the page: unpacked columns, and rows with the levels that zooming needs.
 
 const source = JSON.parse(document.getElementById('data').textContent);
 
-// A column: base64 of variable-length differences. Numbers stay below 2^53, so they are multiplied
-// and not shifted, which would cut them to 32 bits.
+// Unpacks a column: base64 of variable-length differences. Numbers are below 2^53; a shift would
+// cut them to 32 bits, so they are multiplied.
 function unpacked(text) {
   const bytes = atob(text);
   const values = [];
@@ -28,7 +28,8 @@ for (const [name, column] of Object.entries(source.columns)) {
 const COUNT = source.count;
 const TIMED = 1, CALLED = 2, UNDECLARED = 4, CRITICAL = 8, CRITICAL_CALL = 16;
 
-// The operations before and after each, as lists in one array: `start[i]` to `start[i + 1]`.
+// The operations before or after each operation, as lists in one array: that of operation i is from
+// `start[i]` to `start[i + 1]`.
 function adjacency(keys, others) {
   const start = new Uint32Array(COUNT + 1), list = new Uint32Array(keys.length);
   for (const key of keys) start[key + 1]++;
@@ -40,9 +41,9 @@ function adjacency(keys, others) {
 const before = adjacency(op.to, op.from);
 const after = adjacency(op.from, op.to);
 
-// A row holds operations that do not overlap, by begin. Level 0 are the operations; an entry of a
-// higher level stands for two of the one below: when the last ends, which ran longest, how long
-// all ran, and what there is to find among them.
+// A row: operations that do not overlap, sorted by begin. Level 0 has the operations. An entry of a
+// higher level stands for two entries of the level below, with their last end, their longest
+// operation, and the sum of their durations.
 class Row {
   constructor(about, track, members) {
     this.kind = about.kind;
@@ -77,7 +78,8 @@ class Row {
     this.critical = this.count(i => op.flags[i] & (call ? CRITICAL_CALL : CRITICAL));
   }
 
-  // How many before each place have a property, so that any span is counted at once.
+  // For each place, the number of operations before it that have a property. So the number in any
+  // span is a difference.
   count(has) {
     const sums = new Uint32Array(this.ops.length + 1);
     for (let n = 0; n < this.ops.length; n++) sums[n + 1] = sums[n] + (has(this.ops[n]) ? 1 : 0);
@@ -109,7 +111,7 @@ function buildRows() {
 }
 const rows = buildRows();
 
-// The gaps of each track, by time.
+// The gaps of each track, sorted by time.
 const gaps = new Map();
 {
   const [track, from, took, cause] = ['track', 'from', 'took', 'cause'].map(name => unpacked(source.gaps[name]));
@@ -130,6 +132,6 @@ function extent(wanted) {
   }
   return from <= to ? [from, Math.max(to, from + 1)] : null;
 }
-// What ran on a device, and what happened at all.
+// The time of all operations and calls, and the time of the operations.
 const everything = extent(() => true) || [0, 1];
 const run = extent(row => row.kind !== 'thread') || everything;

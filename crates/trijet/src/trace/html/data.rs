@@ -1,6 +1,6 @@
-//! The record for the script: a column per field, each a base64 text of the differences from one
-//! operation to the next, as variable-length numbers with the sign in the lowest bit. Neighbours
-//! are alike, so most differences take a byte.
+//! The operations as JSON for the script, a column per field. A column is a base64 text of the
+//! differences from one operation to the next, as variable-length numbers with the sign in the
+//! lowest bit. Successive operations are similar, so most differences take one byte.
 #![forbid(unsafe_code)]
 
 use super::super::json::string;
@@ -12,10 +12,10 @@ use crate::trace::gaps::Cause;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a script can count to exactly: 104 days of nanoseconds.
+/// The largest integer that a script represents exactly: 104 days in nanoseconds.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 
-/// Bits of the column `flags`.
+/// The bits of the column `flags`.
 const TIMED: u64 = 1;
 const CALLED: u64 = 2;
 const UNDECLARED: u64 = 4;
@@ -46,7 +46,8 @@ pub(super) fn json(page: &Page<'_>) -> String {
     text
 }
 
-/// The idle times of the tracks, a cause each: the parts of a gap follow each other in their order.
+/// The idle times of the tracks, each with one cause. The parts of a gap follow each other in
+/// order.
 fn gaps(page: &Page<'_>, tracks: &[Track]) -> String {
     let mut columns: [Vec<u64>; 4] = Default::default();
     let mut causes: Vec<Cause> = Vec::new();
@@ -68,7 +69,7 @@ fn gaps(page: &Page<'_>, tracks: &[Track]) -> String {
     let [track, from, took, cause] = columns.map(|column| packed(&mut column.into_iter()));
     let causes = causes.iter().map(|cause| {
         let words = string(&cause.to_string());
-        format!("[\"{}\",{words}]", Look::of(*cause).class())
+        format!("[\"{}\",{words}]", Look::of_idle(*cause).class())
     });
     format!(
         "{{\"track\":\"{track}\",\"from\":\"{from}\",\"took\":\"{took}\",\"cause\":\"{cause}\",\
@@ -77,7 +78,7 @@ fn gaps(page: &Page<'_>, tracks: &[Track]) -> String {
     )
 }
 
-/// A row: its track, what kind of track that is, and the name in the margin.
+/// A row: the kind of its track, whether it is the first row of the track, and its name.
 fn row(ops: &[Op], track: &Track, number: usize, several: bool) -> String {
     let (kind, device) = match track.shows {
         Shows::Engine(device, _) => ("engine", Some(device)),
@@ -123,7 +124,7 @@ fn columns(text: &mut String, page: &Page<'_>, tracks: &[Track]) {
     column("call", &mut ops.iter().map(|op| calls(op).0));
     column("calling", &mut ops.iter().map(|op| calls(op).1 - calls(op).0));
     column("bytes", &mut ops.iter().map(|op| op.bytes));
-    // 0 stands for none.
+    // 0 stands for no chunk.
     column("chunk", &mut ops.iter().map(|op| op.chunk.map_or(0, |chunk| chunk.saturating_add(1))));
     let slack = |op: usize| summary?.slack.get(op).copied().flatten();
     column("slack", &mut (0..ops.len()).map(|op| slack(op).map_or(0, |slack| slack.0 + 1)));
@@ -144,7 +145,7 @@ fn columns(text: &mut String, page: &Page<'_>, tracks: &[Track]) {
     }
 }
 
-/// The row of each operation in one kind of track, from 1; 0 when it is in none.
+/// The row of each operation in tracks of one kind, counted from 1; 0 if the operation has none.
 fn row_of(count: usize, tracks: &[Track], wanted: u32) -> Vec<u64> {
     let mut of = vec![0; count];
     let mut number = 0;
@@ -164,7 +165,7 @@ fn row_of(count: usize, tracks: &[Track], wanted: u32) -> Vec<u64> {
     of
 }
 
-/// The different words, by first appearance, and the number of each.
+/// The distinct words in the order in which they first appear, and for each word its index.
 fn table(words: impl Iterator<Item = String>) -> (Vec<String>, Vec<u64>) {
     let mut numbers: BTreeMap<String, u64> = BTreeMap::new();
     let mut table = Vec::new();
@@ -182,6 +183,7 @@ fn table(words: impl Iterator<Item = String>) -> (Vec<String>, Vec<u64>) {
     (table, column)
 }
 
+/// A column as text.
 fn packed(values: &mut dyn Iterator<Item = u64>) -> String {
     let mut bytes = Vec::new();
     let mut before = 0_i64;
@@ -218,14 +220,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_become_base64_as_the_standard_has_it() {
+    fn base64_is_that_of_the_standard() {
         for (plain, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foobar", "Zm9vYmFy")] {
             assert_eq!(base64(plain.as_bytes()), text);
         }
     }
 
     #[test]
-    fn a_column_holds_differences_with_their_sign() {
+    fn a_column_has_differences_with_their_sign() {
         // 3, -2, +200 as 6, 3, 400.
         assert_eq!(packed(&mut [3, 1, 201].into_iter()), base64(&[6, 3, 0x90, 0x03]));
         assert_eq!(packed(&mut [u64::MAX].into_iter()), packed(&mut [NUMBER_MAX].into_iter()));

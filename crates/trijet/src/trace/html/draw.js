@@ -1,4 +1,4 @@
-// Drawing: what is visible, at most a few rectangles per pixel and row.
+// The drawing of the visible part of the timeline, with at most a few rectangles per pixel and row.
 
 const canvas = document.getElementById('canvas');
 const view = document.getElementById('view');
@@ -21,7 +21,7 @@ function colourOf(i) {
   return op.chunk[i] > 0 ? (op.chunk[i] - 1) % COLOURS : COLOURS;
 }
 
-// Colours as the browser resolves them, for the theme at hand.
+// The colours as the browser resolves them, for the current theme.
 function readLook() {
   const probe = document.createElement('span');
   document.body.append(probe);
@@ -30,7 +30,7 @@ function readLook() {
     return getComputedStyle(probe).color;
   };
   look = { chunks: [], inks: [], pixels: [] };
-  for (const name of ['paper', 'panel', 'lane', 'line', 'ink', 'soft', 'accent', 'critical', 'hazard', 'select']) {
+  for (const name of ['paper', 'panel', 'track', 'line', 'ink', 'soft', 'accent', 'critical', 'hazard', 'select']) {
     look[name] = colour(name);
   }
   for (let n = 0; n <= COLOURS; n++) {
@@ -51,7 +51,7 @@ function channels(colour) {
   return colour.match(/[\d.]+/g).map(Number);
 }
 
-// The pattern of a cause: the same as that of its part in the bars.
+// The pattern of a cause, the same as in the bars.
 function hatch(cause, idle, colour) {
   const own = { waiting: 'waiting', host: 'host', launch: 'launch', exposed: 'exposed' }[cause];
   if (!own && cause !== 'fill' && cause !== 'drain') return idle;
@@ -99,7 +99,7 @@ function resize(target) {
   if (target.width !== w || target.height !== h) { target.width = w; target.height = h; }
 }
 
-// Read once per layout: asking the document for each operation takes longer than drawing it.
+// Read once per layout, because reading it for each operation takes longer than drawing.
 let sheetWidth = 1;
 const width = () => Math.max(1, sheetWidth - MARGIN);
 const xOf = time => MARGIN + (time - state.from) / (state.to - state.from) * width();
@@ -171,7 +171,7 @@ function drawAxis(w, h) {
 
 function drawRow(row, top, height) {
   const w = sheetWidth;
-  pen.fillStyle = look.lane;
+  pen.fillStyle = look.track;
   pen.fillRect(MARGIN, top, w - MARGIN, height);
   if (row.kind === 'engine') drawGaps(row, top, height);
   const perPixel = (state.to - state.from) / width();
@@ -180,7 +180,7 @@ function drawRow(row, top, height) {
   strip.begin();
   let n = row.from(state.from);
   while (n < count && row.begin[n] < state.to) {
-    // The largest group from here on that is no wider than a pixel.
+    // Find the largest group from here that is no wider than a pixel.
     let level = 0;
     while (level < row.levels.length && n % (2 << level) === 0 &&
            row.levels[level].end[n >> (level + 1)] - row.begin[n] <= perPixel) level++;
@@ -209,9 +209,9 @@ function drawRow(row, top, height) {
   outline(row, state.selected, top, height, look.accent, 3);
 }
 
-// Operations narrower than a pixel. A column shows the longest of what lies in it. The columns of a
-// row are set as pixels of a strip one high, which is then stretched: a rectangle for each would
-// take most of the time of a frame.
+// The operations that are narrower than a pixel. A column shows the longest operation in it. The
+// columns of a row are the pixels of a strip of height 1, which is then stretched, because a
+// rectangle for each would take most of the time of a frame.
 const strip = {
   sheet: document.createElement('canvas'), pen: null, image: null, pixels: null,
   longest: null, used: false, marked: false,
@@ -267,7 +267,7 @@ function drawCritical(x, top, wide, height) {
   pen.strokeRect(x + 1, top + 1, wide - 2.6, height - 2);
 }
 
-// Measuring each text would take longer than drawing it: a digit is about this wide.
+// The width of a digit, about. Measuring each text would take longer than drawing it.
 const DIGIT = 6.6;
 function drawLabel(row, i, x, top, wide, height, colour) {
   const number = op.chunk[i] > 0 ? String(op.chunk[i] - 1) : '';
@@ -313,7 +313,7 @@ function drawGaps(row, top, height) {
     const gap = list[low];
     const x = Math.max(MARGIN, xOf(gap.from)), end = Math.min(sheetWidth, xOf(gap.to));
     low++;
-    // What is narrower than a pixel would be covered, and so would all within that pixel.
+    // A gap narrower than a pixel is not visible; go on after that pixel.
     if (end - x < 1) {
       seek(Math.max(gap.to, timeOf(x + 1)));
       continue;
@@ -333,8 +333,8 @@ function spanIn(row, i) {
                                : [op.begin[i], op.begin[i] + op.took[i]];
 }
 
-// Where an operation is on the screen: in its engine's row if it has one. The selected one is where
-// it was selected.
+// The place of an operation on the screen: in the row of its engine if there is one. The selected
+// operation is in the row in which it was selected.
 function placeOf(i) {
   const first = i === state.selected ? state.kind : 'engine';
   for (const kind of [first, 'engine', 'stream', 'thread']) {
@@ -353,7 +353,7 @@ function drawEdges() {
     if (first !== null) arrow(first, second, look.hazard, [6, 4], n === state.hazard ? 3 : 1.5);
   });
   if (state.selected < 0) return;
-  // An operation of a wide graph may have thousands.
+  // An operation may have thousands of edges.
   for (const i of before(state.selected).subarray(0, 200)) arrow(i, state.selected, look.ink, [], 2);
   for (const i of after(state.selected).subarray(0, 200)) arrow(state.selected, i, look.accent, [], 1.5);
 }
@@ -394,7 +394,8 @@ function drawRange(h) {
   pen.fillRect(end - 1, 0, 1, h);
 }
 
-// The whole run, small, with the visible part framed. The rows are drawn once per size and theme.
+// The overview: the whole run, small, with a frame around the visible part. The rows are drawn once
+// per size and theme.
 let small = null;
 function drawOverview() {
   resize(overview);
@@ -425,14 +426,14 @@ function drawSmall(p, scale, w, h) {
   p.fillStyle = look.panel;
   p.fillRect(MARGIN, 0, w, h);
   const engines = rows.filter(row => row.kind === 'engine');
-  const lanes = engines.length > 0 ? engines : rows.slice(0, 6);
-  const each = (h - 6) / Math.max(1, lanes.length), pixel = (everything[1] - everything[0]) / w;
-  lanes.forEach((row, lane) => {
+  const shown = engines.length > 0 ? engines : rows.slice(0, 6);
+  const each = (h - 6) / Math.max(1, shown.length), pixel = (everything[1] - everything[0]) / w;
+  shown.forEach((row, place) => {
     let n = 0;
     while (n < row.ops.length) {
       p.fillStyle = look.chunks[colourOf(row.ops[n])];
       const x = MARGIN + (row.begin[n] - everything[0]) / pixel;
-      p.fillRect(x, 3 + lane * each, Math.max(.7, (row.end[n] - row.begin[n]) / pixel), each - 1);
+      p.fillRect(x, 3 + place * each, Math.max(.7, (row.end[n] - row.begin[n]) / pixel), each - 1);
       n = Math.max(n + 1, row.from(row.begin[n] + pixel / 2));
     }
   });

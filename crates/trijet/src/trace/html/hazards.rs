@@ -1,4 +1,4 @@
-//! The findings of the checker: the text, and the two operations with the edge that is missing.
+//! The hazards section: for each finding its report, and a drawing of the missing edge.
 #![forbid(unsafe_code)]
 
 use super::markup::{escaped, none};
@@ -6,9 +6,9 @@ use super::page::{HazardNote, Page};
 use crate::base::ledger::Op;
 use std::fmt::Write;
 
-/// Findings with a picture; all have their text.
+/// The number of findings that have a drawing. All have their report.
 const DRAWN_MAX: usize = 20;
-/// Letters of a label in the picture.
+/// The most letters of a label in the drawing.
 const LETTERS_MAX: usize = 26;
 
 pub(super) fn list(page: &Page<'_>) -> String {
@@ -36,7 +36,7 @@ pub(super) fn list(page: &Page<'_>) -> String {
     text
 }
 
-/// Where an operation is: its stream, or the thread that does it itself.
+/// The stream of an operation, or the host thread that executes it.
 fn place(op: &Op) -> String {
     if op.kind.is_in_stream() {
         format!("stream {}", op.position.lane.0)
@@ -54,7 +54,7 @@ fn label(op: &Op, index: usize) -> String {
     }
 }
 
-/// Two rows with an operation each, and the missing edge dashed between them.
+/// Two rows with an operation each, and the missing edge between them as a dashed arrow.
 fn picture(ops: &[Op], note: &HazardNote) -> String {
     let Some(first) = note.first else { return String::new() };
     let (a, b) = (&ops[first], &ops[note.second]);
@@ -62,7 +62,7 @@ fn picture(ops: &[Op], note: &HazardNote) -> String {
     let labels = [label(a, first), label(b, note.second)].map(|label| escaped(&label));
     format!(
         "<svg class=\"missing\" viewBox=\"0 0 640 92\" role=\"img\" aria-label=\"Nothing orders {} \
-         before {}\"><path class=\"lane\" d=\"M120 22H636M120 70H636\"/>\
+         before {}\"><path class=\"track\" d=\"M120 22H636M120 70H636\"/>\
          <text x=\"108\" y=\"27\" text-anchor=\"end\">{}</text>\
          <text x=\"108\" y=\"75\" text-anchor=\"end\">{}</text>\
          <rect x=\"130\" y=\"6\" width=\"200\" height=\"32\" rx=\"4\"/>\

@@ -1,10 +1,10 @@
-//! The colours of times.
+//! The looks of times: each is a class of `page.css`, which `draw.js` knows too.
 #![forbid(unsafe_code)]
 
 use crate::trace::critical::Category;
 use crate::trace::gaps::Cause;
 
-/// How a time looks: a class of `page.css`, which `draw.js` knows too.
+/// How a stretch of time looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     Busy,
@@ -18,7 +18,8 @@ pub(super) enum Look {
 }
 
 impl Look {
-    pub(super) fn of(cause: Cause) -> Self {
+    /// The look of idle time with this cause.
+    pub(super) fn of_idle(cause: Cause) -> Self {
         match cause {
             Cause::Fill => Self::Fill,
             Cause::Drain => Self::Drain,
@@ -29,6 +30,7 @@ impl Look {
         }
     }
 
+    /// The look of a part of the critical path.
     pub(super) fn of_path(category: Category) -> Self {
         match category {
             Category::Engine(_) => Self::Busy,
@@ -45,6 +47,7 @@ impl Look {
         }
     }
 
+    /// The name of its class in `page.css`, without the prefix `c-`.
     pub(super) fn class(self) -> &'static str {
         match self {
             Self::Busy => "busy",

@@ -1,9 +1,9 @@
-//! Text and figures as the page has them.
+//! Markup for a page: escaped text, shares in percent, and the paragraph of an empty section.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
 
-/// Text that may stand between tags and in quoted attributes.
+/// The text, safe between tags and in quoted attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -21,7 +21,7 @@ pub(super) fn escaped(text: &str) -> String {
     safe
 }
 
-/// A part of a whole in thousandths.
+/// The part as a share of the whole, in thousandths.
 pub(super) fn share(part: Nanos, whole: u64) -> u64 {
     u64::try_from(u128::from(part.0) * 1000 / u128::from(whole.max(1))).unwrap_or(1000)
 }
@@ -34,7 +34,7 @@ pub(super) fn share_of(part: Nanos, whole: Nanos) -> String {
     percent(share(part, whole.0))
 }
 
-/// A section without content.
+/// The paragraph of a section without content.
 pub(super) fn none(words: &str) -> String {
     format!("<p class=\"none\">{words}</p>")
 }

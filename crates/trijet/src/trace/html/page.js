@@ -1,9 +1,9 @@
-// What the reader does: zoom, move, select, find.
+// The actions of the reader: zoom, move, select, find.
 
 const byId = id => document.getElementById(id);
 const [searchBox, streamsBox, threadsBox] = ['search', 'streams', 'threads'].map(byId);
 const card = byId('card');
-// Closer than this nothing more is to be seen.
+// The shortest visible span, in nanoseconds.
 const SPAN_MIN = 20;
 
 let asked = false;
@@ -50,7 +50,7 @@ function select(i, kind = 'engine') {
   redraw();
 }
 
-// Brings an operation into sight: its row if it is hidden, its time if it is far or too small.
+// Makes an operation visible: shows its row if that is hidden, and moves to its time.
 function reveal(i) {
   if (!placeOf(i)) {
     if (op.streamRow[i] > 0) streamsBox.checked = true;
@@ -69,7 +69,7 @@ function reveal(i) {
   view.scrollTop = Math.max(low, Math.min(high, view.scrollTop));
 }
 
-// What lies under a point: the row, and the operation if there is one within three pixels.
+// The row under a point, and the operation there, if there is one within three pixels.
 function under(x, y) {
   const at = y + view.scrollTop;
   const n = y < AXIS ? -1 : state.rows.findIndex((row, n) =>
@@ -147,7 +147,7 @@ function clear() {
 }
 
 function wheel(event) {
-  // Over the names the page scrolls.
+  // Over the names, the wheel scrolls the page.
   if (event.offsetX < MARGIN || event.ctrlKey) return;
   event.preventDefault();
   const pixels = event.deltaMode === 1 ? 16 : 1;
@@ -158,7 +158,8 @@ function wheel(event) {
   }
 }
 
-// The operation before or after the selected one in its row; the first visible one to begin with.
+// Selects the operation before or after the selected one in its row, or the first visible one if
+// none is selected.
 function step(by) {
   const place = state.selected >= 0 && placeOf(state.selected);
   if (!place) return enter(state.rows.findIndex(row => row.ops.length > 0));
@@ -175,7 +176,7 @@ function enter(n, time = state.from) {
   reveal(i);
 }
 
-// The row above or below, at the same time.
+// Selects the operation at the same time in the row above or below.
 function climb(by) {
   const place = state.selected >= 0 && placeOf(state.selected);
   if (!place) return step(0);
@@ -218,7 +219,7 @@ function key(event) {
   action();
 }
 
-// Matches the name, the kind, the source line, or `chunk N`.
+// Finds operations by name, kind, source line, or `chunk N`.
 function search(text) {
   const wanted = text.trim().toLowerCase();
   state.matches = state.matchSums = null;
@@ -252,7 +253,7 @@ function searchKey(event) {
   if (event.key === 'Escape') { searchBox.value = ''; search(''); canvas.focus(); }
 }
 
-// Links to a time (`#t=from,to`), an operation (`#op=n`) and a hazard (`#hazard=n`).
+// Follows a link to a time (`#t=from,to`), an operation (`#op=n`) or a hazard (`#hazard=n`).
 function follow() {
   const link = location.hash;
   const time = link.match(/^#t=(\d+),(\d+)$/), hazard = link.match(/^#hazard=(\d+)$/), one = link.match(/^#op=(\d+)$/);
@@ -342,7 +343,7 @@ function start() {
     return;
   }
   byId('timeline').hidden = false;
-  // Without engines there would be nothing to see.
+  // Without engine rows, show the rows of streams or threads.
   if (!rows.some(row => row.kind === 'engine')) {
     if (rows.some(row => row.kind === 'stream')) streamsBox.checked = true;
     else threadsBox.checked = true;
@@ -355,5 +356,5 @@ function start() {
   follow();
 }
 start();
-// For scripts that measure or test a page.
+// The interface for scripts that measure or test a page.
 window.timeline = { state, rows, draw, fit, zoom, move, count: COUNT, label: i => op.labels[op.label[i]] };

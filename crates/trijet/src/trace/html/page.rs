@@ -1,22 +1,22 @@
-//! What a page says.
+//! The content of a page.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Op;
 use crate::trace::summary::Summary;
 use std::borrow::Cow;
 
-/// A finding of the checker.
+/// A finding of the checker, as a page and a Perfetto trace show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HazardNote {
-    /// The finding, in full.
+    /// The full report.
     pub text: String,
-    /// The index of the first operation, if there are two.
+    /// The index of the first operation; `None` if the finding is about one operation.
     pub first: Option<usize>,
-    /// The index of the other one, which the missing edge would lead to.
+    /// The index of the second operation, or of the only one. The missing edge leads to it.
     pub second: usize,
 }
 
-/// What a page says. Sections without content say that there is none.
+/// The content of a page. A section without content says so.
 ///
 /// ```
 /// use trijet::trace::html::Page;
@@ -27,12 +27,13 @@ pub struct HazardNote {
 pub struct Page<'a> {
     /// The title.
     pub title: String,
-    /// The figures; `None` when nobody computed them.
+    /// The summary of the run; `None` if there is none.
     pub summary: Option<Summary>,
-    /// Findings, when somebody looked for any; how many of them are hazards says the summary.
+    /// The findings of the checker. The summary says how many of them are hazards, and whether the
+    /// run was checked.
     pub hazards: Vec<HazardNote>,
-    /// Where it comes from: names and values.
+    /// Names and values that say where the page comes from.
     pub provenance: Vec<(String, String)>,
-    /// The record, with the times that the summary is about.
+    /// The operations of the trace, with the times that the summary is about.
     pub ops: Cow<'a, [Op]>,
 }

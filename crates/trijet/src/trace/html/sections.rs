@@ -1,4 +1,4 @@
-//! The parts of the page that are lists of text.
+//! The sections of the page that are text: the verdict, the losses, the warnings, the provenance.
 #![forbid(unsafe_code)]
 
 use super::markup::{escaped, none, share_of};
@@ -6,7 +6,7 @@ use super::page::Page;
 use crate::trace::summary::describe;
 use std::fmt::Write;
 
-/// A value of more bytes than this gets a line of its own.
+/// The most bytes of a value that shares a line with others.
 const WIDE: usize = 60;
 
 pub(super) fn verdict(page: &Page<'_>) -> String {
@@ -16,7 +16,7 @@ pub(super) fn verdict(page: &Page<'_>) -> String {
     }
 }
 
-/// What the limiting engine lost, with the operations that came late.
+/// The losses of the limiting engine, with the operations after the longest gaps.
 pub(super) fn losses(page: &Page<'_>) -> String {
     let Some(summary) = page.summary.as_ref().filter(|summary| !summary.losses.is_empty()) else {
         return none("None was found.");
@@ -44,7 +44,7 @@ pub(super) fn losses(page: &Page<'_>) -> String {
     text
 }
 
-/// The remarks about performance.
+/// The warnings about performance.
 pub(super) fn warnings(page: &Page<'_>) -> String {
     let Some(summary) = &page.summary else { return none("Nobody looked for any.") };
     if summary.lints.is_empty() {

@@ -1,4 +1,4 @@
-//! The timeline without a script: a picture of the engines, as fine as a screen shows it.
+//! The still picture: the timeline of the engines for a reader without scripts.
 #![forbid(unsafe_code)]
 
 use super::super::timeline::extent;
@@ -10,14 +10,14 @@ use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Columns, each the colour of the chunk that ran longest in it.
+/// The number of columns. A column has the colour of the chunk that ran longest in it.
 const COLUMNS: usize = 480;
-/// Units of the picture per row, and what of it is drawn.
+/// The height of a row in units of the picture, and the part of it that is drawn.
 const ROW: usize = 24;
 const HEIGHT: usize = 18;
-/// Room for the names.
+/// The space for the names.
 const MARGIN: usize = 110;
-/// Colours, as in `page.css`.
+/// The number of colours of chunks in `page.css`.
 const COLOURS: u64 = 12;
 
 pub(super) fn picture(page: &Page<'_>) -> String {
@@ -58,7 +58,7 @@ pub(super) fn picture(page: &Page<'_>) -> String {
     )
 }
 
-/// A path per colour. A column belongs to whoever ran longest in it, if anybody ran.
+/// A path per colour. A column belongs to the operation that ran longest in it.
 fn paths(ops: &[&Op], (start, end): (u64, u64), top: usize) -> BTreeMap<u64, String> {
     let width = u128::from((end - start).max(1));
     let scaled = |at: u64| u128::from(at - start) * COLUMNS as u128;

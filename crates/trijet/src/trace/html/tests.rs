@@ -8,7 +8,7 @@ use crate::base::lint::{Lint, Rule};
 use crate::base::units::Nanos;
 use crate::trace::summary::{Settings, summarize};
 
-/// Text that would be markup, close the script, or end an attribute.
+/// A text that would be markup, end the script, or end an attribute if it were not escaped.
 const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&amp;{{data}}\u{2028}";
 
 fn sample() -> Vec<Op> {
@@ -21,7 +21,7 @@ fn sample() -> Vec<Op> {
     ops
 }
 
-/// The upload begins 5 ns into the window and the kernel follows it.
+/// The upload begins 5 ns after the window, and the kernel follows the upload.
 fn summary(ops: &[Op], lints: Vec<Lint>) -> Summary {
     let settings = Settings { window: Some(5..40), hazards: Some(1), ..Settings::default() };
     summarize(ops, &Dag::new(ops, Kernels::OneAtATime), &settings, lints)
@@ -40,20 +40,20 @@ fn evil_page(ops: &[Op]) -> Page<'_> {
 }
 
 #[test]
-fn text_from_outside_never_becomes_markup() {
+fn text_never_becomes_markup() {
     let ops = sample();
     let page = evil_page(&ops).render();
     let plain = Page { ops: ops.as_slice().into(), ..Page::default() };
-    assert!(!page.contains("<img"), "a tag came through");
+    assert!(!page.contains("<img"), "a tag is not escaped");
     let tags = |text: &str| text.matches("</script>").count();
     assert_eq!(tags(&page), tags(&plain.render()));
     assert_eq!(page.matches("<script").count(), 2, "the data and the script");
-    // Twice the title; the finding, the remark, two of the provenance; the loss before the kernel.
+    // Twice the title, the finding, the warning, twice the provenance, the loss before the kernel.
     assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 7);
 }
 
 #[test]
-fn the_data_of_a_page_are_json_that_says_what_was_given() {
+fn the_data_of_a_page_are_json() {
     let ops = sample();
     let page = evil_page(&ops).render();
     let (_, data) = page.split_once("type=\"application/json\">").unwrap();
@@ -61,10 +61,10 @@ fn the_data_of_a_page_are_json_that_says_what_was_given() {
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(data["count"], 2);
     assert_eq!(data["columns"]["labels"][1], EVIL);
-    // The upload idles from 5 to 10 and from 20 to 40, the kernels from 5 to 20.
+    // The upload engine is idle from 5 to 10 and from 20 to 40, the compute engine from 5 to 20.
     let causes = serde_json::json!([["fill", "fill"], ["drain", "drain"]]);
     assert_eq!(data["gaps"]["causes"], causes);
-    // 5, +15, -15 as 10, 30, 29.
+    // The differences 5, 15 and -15 are stored as 10, 30 and 29.
     assert_eq!(data["gaps"]["from"], "Ch4d");
     assert_eq!(data["hazards"], serde_json::json!([[0, 1]]));
     let names: Vec<_> = data["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
@@ -106,18 +106,18 @@ fn a_page_loads_nothing() {
 }
 
 #[test]
-fn a_loss_links_to_its_longest_time_and_a_remark_to_its_operation() {
+fn a_loss_links_to_its_longest_gap_and_a_warning_to_its_operation() {
     let ops = sample();
     let page = evil_page(&ops).render();
-    // The kernels limit; they idle until the upload is done, from 5 to 20.
+    // The compute engine limits the run. It is idle until the upload ends, from 5 to 20.
     assert!(page.contains("<b>15 ns</b> (42.8 %) <span>compute idle: fill"), "the loss");
-    assert!(page.contains("href=\"#t=5,20\""), "its time");
-    assert!(page.contains("<b>up to 3 ns</b> <code>PERF/SMALL-COPY</code>"), "the remark");
+    assert!(page.contains("href=\"#t=5,20\""), "its gap");
+    assert!(page.contains("<b>up to 3 ns</b> <code>PERF/SMALL-COPY</code>"), "the warning");
     assert!(page.contains("href=\"#op=1\""), "its operation");
 }
 
 #[test]
-fn a_page_says_what_a_terminal_says() {
+fn a_page_has_the_figures_that_a_terminal_prints() {
     let ops = sample();
     let (page, summary) = (evil_page(&ops).render(), summary(&ops, Vec::new()));
     assert!(
@@ -144,19 +144,19 @@ fn a_finding_shows_its_missing_edge() {
     assert_eq!(page.render().matches(edge).count(), 1);
     assert!(page.render().contains("aria-label=\"Nothing orders #0 op, chunk 0 before #1"));
     page.hazards[0].first = None;
-    assert_eq!(page.render().matches(edge).count(), 0, "nothing to draw it from");
+    assert_eq!(page.render().matches(edge).count(), 0, "it has no operation to start from");
 }
 
 #[test]
 #[should_panic(expected = "not in the record")]
-fn a_finding_about_what_is_not_in_the_record_is_refused() {
+fn a_finding_about_an_unknown_operation_is_refused() {
     let note = HazardNote { text: String::new(), first: None, second: 0 };
     drop(Page { hazards: vec![note], ..Page::default() }.render());
 }
 
 #[test]
 #[should_panic(expected = "not in the record")]
-fn a_summary_of_another_record_is_refused() {
+fn a_summary_of_another_trace_is_refused() {
     let summary = summary(&sample(), Vec::new());
     drop(Page { summary: Some(summary), ..Page::default() }.render());
 }

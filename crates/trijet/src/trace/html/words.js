@@ -1,5 +1,5 @@
-// Words: quantities with units, and what is known of an operation. All text enters the page as
-// text, never as markup.
+// The texts of the timeline: quantities with units, and the facts of an operation. All text enters
+// the page as text, never as markup.
 
 const words = {
   time(ns) {
@@ -9,7 +9,7 @@ const words = {
     if (size < 1e9) return `${(ns / 1e6).toFixed(2)} ms`;
     return `${(ns / 1e9).toFixed(3)} s`;
   },
-  // A place on the axis: as many digits as tell it from its neighbours.
+  // A time on the axis, with enough digits to differ from its neighbours.
   ticks(ns, step) {
     const [unit, name] = step >= 1e9 / 5 ? [1e9, 's'] : step >= 2e5 ? [1e6, 'ms'] : step >= 200 ? [1e3, 'µs'] : [1, 'ns'];
     const large = ns >= 1e9 && unit < 1e9 ? [1e9, 's'] : ns >= 1e6 && unit < 1e6 ? [1e6, 'ms'] : [unit, name];
@@ -79,8 +79,8 @@ function describe(target, i) {
   target.replaceChildren(element('h4', title(i)), list);
 }
 
-// What each engine did in a time: the union of its operations, and the share of their bytes that
-// falls into it.
+// The work of each engine in a span of time: the number of its operations, the length of their
+// union, and the share of their bytes that falls into the span.
 function statistics([from, to]) {
   const tracks = new Map();
   for (const row of rows.filter(row => row.kind === 'engine')) {
