@@ -7,6 +7,7 @@
 //! thread must nest, so operations of a stream that overlap get different values of `tid`, and
 //! `args.stream` is the stream. Kineto has no host functions; they get the category
 //! `user_annotation`. Equal traces give equal bytes.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 use super::json::string;
@@ -146,23 +147,44 @@ fn category(op: &Op) -> &'static str {
         OpKind::Kernel => "kernel",
         OpKind::Copy | OpKind::CopyNow | OpKind::Batch(_) => "gpu_memcpy",
         OpKind::Fill | OpKind::FillNow => "gpu_memset",
-        _ => "user_annotation",
+        OpKind::Alloc
+        | OpKind::Free
+        | OpKind::AllocNow
+        | OpKind::FreeNow
+        | OpKind::HostFn
+        | OpKind::Host
+        | OpKind::Fault { .. }
+        | OpKind::Record { .. }
+        | OpKind::Wait { .. }
+        | OpKind::Sync { .. }
+        | OpKind::Call(_)
+        | OpKind::Gone { .. }
+        | OpKind::Open
+        | OpKind::Signal { .. }
+        | OpKind::Begin
+        | OpKind::Ran
+        | OpKind::Settled { .. }
+        | OpKind::Name { .. }
+        | OpKind::ThreadGone
+        | OpKind::Handle { .. }
+        | OpKind::Lent => "user_annotation",
     }
 }
 
 /// The name of an operation on the device: Kineto's name if there is one, else the label.
 fn device_name(op: &Op) -> String {
     let host = op.accesses.iter().map(|access| access.place).find(|p| *p != Place::Device);
-    let host = match host {
-        Some(Place::Pageable) => "Pageable",
-        _ => "Pinned",
-    };
-    match (category(op), op.engine) {
-        ("gpu_memcpy", Engine::Upload) => format!("Memcpy HtoD ({host} -> Device)"),
-        ("gpu_memcpy", Engine::Download) => format!("Memcpy DtoH (Device -> {host})"),
-        ("gpu_memcpy", Engine::Peer) => "Memcpy PtoP (Device -> Device)".to_owned(),
-        ("gpu_memcpy", _) => "Memcpy DtoD (Device -> Device)".to_owned(),
-        ("gpu_memset", _) => "Memset (Device)".to_owned(),
+    let host = if host == Some(Place::Pageable) { "Pageable" } else { "Pinned" };
+    match category(op) {
+        "gpu_memcpy" => match op.engine {
+            Engine::Upload => format!("Memcpy HtoD ({host} -> Device)"),
+            Engine::Download => format!("Memcpy DtoH (Device -> {host})"),
+            Engine::Peer => "Memcpy PtoP (Device -> Device)".to_owned(),
+            Engine::Compute | Engine::Host | Engine::None => {
+                "Memcpy DtoD (Device -> Device)".to_owned()
+            }
+        },
+        "gpu_memset" => "Memset (Device)".to_owned(),
         _ => op.label.clone().into_owned(),
     }
 }

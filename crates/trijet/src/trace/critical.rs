@@ -5,6 +5,7 @@
 //! steps sum to the length of the window exactly. The slack of an operation is the time by which it
 //! could end later without a later end of the run. `what_if` computes the end of the run with
 //! faster or slower operations.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, Node};
@@ -91,7 +92,24 @@ pub fn category(ops: &[Op], node: Node) -> Category {
         OpKind::CopyNow | OpKind::FillNow => Category::Copy,
         OpKind::Copy | OpKind::Batch(_) if pageable() => Category::Copy,
         OpKind::Host | OpKind::Signal { .. } => Category::User,
-        _ => Category::Enqueue,
+        OpKind::Copy
+        | OpKind::Batch(_)
+        | OpKind::Fill
+        | OpKind::Kernel
+        | OpKind::HostFn
+        | OpKind::Fault { .. }
+        | OpKind::Record { .. }
+        | OpKind::Wait { .. }
+        | OpKind::Call(HostCall::InHostFn | HostCall::Failed)
+        | OpKind::Gone { .. }
+        | OpKind::Open
+        | OpKind::Begin
+        | OpKind::Ran
+        | OpKind::Settled { .. }
+        | OpKind::Name { .. }
+        | OpKind::ThreadGone
+        | OpKind::Handle { .. }
+        | OpKind::Lent => Category::Enqueue,
     }
 }
 

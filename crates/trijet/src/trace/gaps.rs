@@ -10,6 +10,7 @@
 //! 3. the launch took at most its latency;
 //! 4. the hardware was busy with an operation of the other copy direction;
 //! 5. the cause of the rest is unknown.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, Held, Node, by_engine};
@@ -137,11 +138,14 @@ impl Calls {
 
 fn dependency(ops: &[Op], held: &Held) -> Dependency {
     let op = &ops[held.by.op()];
-    match op.kind {
-        _ if held.legacy => Dependency::Legacy,
-        OpKind::Alloc | OpKind::Free => Dependency::Alloc,
-        _ if held.by.is_call() => Dependency::Call,
-        _ => Dependency::Engine(op.engine),
+    if held.legacy {
+        Dependency::Legacy
+    } else if matches!(op.kind, OpKind::Alloc | OpKind::Free) {
+        Dependency::Alloc
+    } else if held.by.is_call() {
+        Dependency::Call
+    } else {
+        Dependency::Engine(op.engine)
     }
 }
 
@@ -197,7 +201,8 @@ pub fn gaps(
         let other = match (copy_engines, engine.1) {
             (CopyEngines::One, Engine::Upload) => Some((engine.0, Engine::Download)),
             (CopyEngines::One, Engine::Download) => Some((engine.0, Engine::Upload)),
-            _ => None,
+            (CopyEngines::One, Engine::Compute | Engine::Peer | Engine::Host | Engine::None)
+            | (CopyEngines::Two, _) => None,
         };
         let others = engines.iter().filter(|(name, _)| Some(*name) == other);
         let taken = others.flat_map(|(_, list)| list).filter_map(|op| dag.work(*op));

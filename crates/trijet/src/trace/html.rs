@@ -4,6 +4,7 @@
 //! timeline, the hazards, and the provenance. All but the timeline is plain markup and works
 //! without a script. The figures are those of the summary, which a terminal prints too; this module
 //! computes only what drawing needs. All text is escaped, and equal pages give equal bytes.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 mod bars;

@@ -6,6 +6,7 @@
 //! and its call is a slice in the track of the host thread. The field numbers are those of
 //! `protos/perfetto/trace` in Perfetto's sources, where they never change. Equal traces give equal
 //! bytes.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 mod wire;
@@ -108,7 +109,10 @@ pub fn trace(ops: &[Op], edges: &[(Node, Node)], findings: &[HazardNote]) -> Vec
 }
 
 fn is_transfer(op: &Op) -> bool {
-    matches!(op.engine, Engine::Upload | Engine::Download | Engine::Peer)
+    match op.engine {
+        Engine::Upload | Engine::Download | Engine::Peer => true,
+        Engine::Compute | Engine::Host | Engine::None => false,
+    }
 }
 
 /// The numbers of the arrows that leave and reach a call or an operation.

@@ -5,6 +5,7 @@
 //! Operations of one track may overlap: pairs of events measure from ready to end, and a dependent
 //! kernel begins before its predecessor ends. No format can draw overlapping operations in one row,
 //! so a track has as many rows as it needs, and an operation takes the first free row.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, LaneId};
@@ -102,7 +103,9 @@ pub(super) fn track_name(ops: &[Op], track: &Track) -> String {
             match first.map(|index| ops[*index].stream) {
                 Some(StreamClass::Legacy) => format!("legacy stream {}", lane.0),
                 Some(StreamClass::PerThread) => format!("per-thread stream {}", lane.0),
-                _ => format!("stream {}", lane.0),
+                Some(StreamClass::Blocking | StreamClass::NonBlocking) | None => {
+                    format!("stream {}", lane.0)
+                }
             }
         }
         Shows::Thread(thread) => format!("host thread {thread}"),
@@ -118,7 +121,7 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Copy | OpKind::CopyNow, Engine::Upload) => "upload",
         (OpKind::Copy | OpKind::CopyNow, Engine::Download) => "download",
         (OpKind::Copy | OpKind::CopyNow, Engine::Peer) => "peer copy",
-        (OpKind::Copy | OpKind::CopyNow, _) => "copy",
+        (OpKind::Copy | OpKind::CopyNow, Engine::Compute | Engine::Host | Engine::None) => "copy",
         (OpKind::Fill | OpKind::FillNow, _) => "fill",
         (OpKind::Kernel, _) => "kernel",
         (OpKind::HostFn, _) => "host function",
@@ -139,7 +142,7 @@ pub(super) fn kind_name(op: &Op) -> &'static str {
         (OpKind::Open, _) => "new stream",
         (OpKind::Signal { what: Signalled::Set, .. }, _) => "set of a signal",
         (OpKind::Signal { what: Signalled::Gone, .. }, _) => "end of a signal",
-        (OpKind::Signal { .. }, _) => "wait for a signal",
+        (OpKind::Signal { what: Signalled::Wait | Signalled::Found, .. }, _) => "wait for a signal",
         (OpKind::Wait { .. }, _) => "wait of a stream",
         (OpKind::Begin, _) => "begin of a call that waits",
         (OpKind::Call(HostCall::Failed), _) => "call that failed",

@@ -1,4 +1,5 @@
 //! The reader of a trace file of processes, which may hold any bytes.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 use super::format::{

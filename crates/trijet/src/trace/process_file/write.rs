@@ -1,6 +1,7 @@
 //! The writer of a trace file of processes: functions that append one block each to a vector.
 //!
 //! They allocate nothing but the growth of the vector, which the tracing library uses again.
+#![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
 use super::format::{
