@@ -99,7 +99,7 @@ impl fmt::Display for Concurrency {
             Self::Apart { by } => write!(f, "serial, {by} apart, and nothing orders them"),
             Self::Unusable { op, why } => {
                 let why = match why {
-                    UnusableTimes::Missing => "was not measured",
+                    UnusableTimes::Missing => "has no times",
                     UnusableTimes::Empty => "took no time",
                     UnusableTimes::ReadyToEnd => {
                         "was measured from ready to end: its start is unknown"

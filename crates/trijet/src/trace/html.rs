@@ -43,7 +43,10 @@ impl Page<'_> {
         let notes =
             self.hazards.iter().flat_map(|note| note.first.into_iter().chain([note.second]));
         let named = self.summary.iter().flat_map(named_by).chain(notes);
-        assert!({ named }.all(known), "an operation is not in the record");
+        assert!(
+            { named }.all(known),
+            "the summary or a finding names an operation that the trace does not have"
+        );
         let mut page = String::new();
         let mut rest = PAGE;
         while let Some((before, marked)) = rest.split_once("{{") {

@@ -77,7 +77,7 @@ const ANNOTATION_NAME: u32 = 10;
 #[must_use]
 pub fn trace(ops: &[Op], edges: &[(Node, Node)], findings: &[HazardNote]) -> Vec<u8> {
     let known = edges.iter().all(|(from, to)| from.op() < ops.len() && to.op() < ops.len());
-    assert!(known, "an edge names an operation that is not in the record");
+    assert!(known, "an edge names an operation that the trace does not have");
     let tracks = tracks(ops);
     let mut writer = Writer { trace: Message::default(), next_uuid: 1, flows: flows(ops, edges) };
     let mut devices: BTreeMap<DeviceId, Folder> = BTreeMap::new();
@@ -229,7 +229,7 @@ impl Writer {
         }
         let uuid = self.describe("hazards", None, |d| d.number(CHILD_ORDERING, EXPLICIT));
         for note in findings {
-            let op = ops.get(note.second).expect("a finding is about the record");
+            let op = ops.get(note.second).expect("a finding names an operation of the trace");
             let at = op.times.or(op.call).map_or(0, |times| span(times).0);
             let mut event = Message::default();
             event.number(TYPE, INSTANT);

@@ -131,17 +131,19 @@ pub struct Summary {
 pub fn fix(cause: Cause) -> &'static str {
     match cause {
         Cause::Fill | Cause::Drain => "use smaller chunks, at least first and last",
-        Cause::HostLate(Category::Sync) => "wait for less, or later: one event per slot",
-        Cause::HostLate(Category::Alloc) => "allocate before, or from a pool",
+        Cause::HostLate(Category::Sync) => "wait later, or only for an event of the slot",
+        Cause::HostLate(Category::Alloc) => "allocate before the loop, or from a pool",
         Cause::HostLate(Category::Copy) => "copy asynchronously from page-locked memory",
-        Cause::HostLate(Category::Load) => "load kernels before",
-        Cause::HostLate(_) => "enqueue earlier, or less: a batch, a graph, another thread",
+        Cause::HostLate(Category::Load) => "load the kernels before the run",
+        Cause::HostLate(_) => {
+            "enqueue earlier, or with fewer calls: batches, a graph, another thread"
+        }
         Cause::Dependency(Dependency::Legacy) => "use non-blocking streams",
         Cause::Dependency(Dependency::Alloc) => "allocate before the loop",
         Cause::Dependency(_) => "use more slots, or a stream per engine",
         Cause::Launch => "launch less often: a graph, or larger chunks",
         Cause::Resource => "nothing: the hardware was busy",
-        Cause::Unknown => "record the calls that are missing",
+        Cause::Unknown => "trace the missing calls",
     }
 }
 

@@ -25,6 +25,7 @@ pub use writer::Writer;
 
 use crate::base::clocks::Clocks;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 const MAGIC: [u8; 8] = *b"TRIJETL3";
 /// The last bytes of the magics of the older versions.
@@ -126,6 +127,12 @@ pub struct About {
 struct End {
     ops: u64,
     texts: u64,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} operations and {} names", self.ops, self.texts)
+    }
 }
 
 #[cfg(test)]

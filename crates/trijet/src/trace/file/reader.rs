@@ -75,17 +75,19 @@ impl<R: Read> Reader<R> {
         let mut magic = [0; MAGIC.len()];
         reader.exact(&mut magic)?;
         if magic[..7] != MAGIC[..7] {
-            return Err(damaged(0, "this is no ledger"));
+            let cause = "not a ledger file, which `trijet overlap --trace FILE.ledger` writes";
+            return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
         if magic != MAGIC && !OLDER.contains(&magic[7]) {
             let version = char::from(magic[7]).escape_default();
-            let cause = format!("a ledger of version {version}; this program reads 1, 2 and 3");
+            let cause =
+                format!("a ledger file of version {version}; this program reads versions 1 to 3");
             return Err(Error::new(ErrorKind::InvalidValue, "read ledger", cause));
         }
         reader.magic = magic;
         reader.at = MAGIC.len() as u64;
         if reader.block()? != Kind::About {
-            return Err(damaged(MAGIC.len() as u64, "it does not say what it is of"));
+            return Err(damaged(MAGIC.len() as u64, "the first block is not the description"));
         }
         reader.about = reader.decode()?;
         Ok(reader)
@@ -99,7 +101,7 @@ impl<R: Read> Reader<R> {
     fn exact(&mut self, into: &mut [u8]) -> Result<()> {
         self.input.read_exact(into).map_err(|cause| match cause.kind() {
             std::io::ErrorKind::UnexpectedEof => {
-                let cause = format!("it ends early, after {} operations", self.read);
+                let cause = format!("the file ends early, after {} operations", self.read);
                 damaged(self.at, cause)
             }
             _ => Error::new(ErrorKind::Io, "read ledger", cause.to_string()).caused_by(cause),
@@ -116,7 +118,10 @@ impl<R: Read> Reader<R> {
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let length = usize::try_from(word(1)).unwrap_or(usize::MAX);
         if length > PAYLOAD_MAX {
-            return Err(damaged(self.at, format!("a block of {length} bytes")));
+            return Err(damaged(
+                self.at,
+                format!("a block of {length} bytes; the limit is {PAYLOAD_MAX}"),
+            ));
         }
         let mut payload = std::mem::take(&mut self.payload);
         payload.resize(length, 0);
@@ -133,7 +138,16 @@ impl<R: Read> Reader<R> {
     fn decode<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T> {
         let (value, rest) =
             postcard::take_from_bytes(&self.payload).map_err(|cause| damaged(self.at, cause))?;
-        if rest.is_empty() { Ok(value) } else { Err(damaged(self.at, "a block says too much")) }
+        self.demand_end(rest)?;
+        Ok(value)
+    }
+
+    /// Refuses a block with bytes after its content.
+    fn demand_end(&self, rest: &[u8]) -> Result<()> {
+        if rest.is_empty() {
+            return Ok(());
+        }
+        Err(damaged(self.at, format!("a block has {} bytes after its content", rest.len())))
     }
 
     fn read_texts(&mut self) -> Result<()> {
@@ -142,7 +156,7 @@ impl<R: Read> Reader<R> {
         self.text_bytes +=
             fresh.iter().map(|text| text.len() + size_of::<Arc<str>>()).sum::<usize>();
         if self.text_bytes > TEXTS_MAX {
-            return Err(damaged(self.at, "more names than a program has"));
+            return Err(damaged(self.at, format!("the names have more than {TEXTS_MAX} bytes")));
         }
         self.texts.extend(fresh);
         Ok(())
@@ -152,10 +166,16 @@ impl<R: Read> Reader<R> {
         let (count, _) = self
             .payload
             .split_first_chunk()
-            .ok_or_else(|| damaged(self.at, "a block without a count"))?;
+            .ok_or_else(|| damaged(self.at, "a block of operations without their number"))?;
         self.left = u32::from_le_bytes(*count);
         if usize::try_from(self.left).is_ok_and(|count| count > OPS_MAX) || self.left == 0 {
-            return Err(damaged(self.at, format!("a block of {} operations", self.left)));
+            return Err(damaged(
+                self.at,
+                format!(
+                    "a block of {} operations; at most {OPS_MAX} and at least one are allowed",
+                    self.left
+                ),
+            ));
         }
         self.taken = size_of::<u32>();
         self.previous = Previous::default();
@@ -175,11 +195,11 @@ impl<R: Read> Reader<R> {
         };
         self.taken = self.payload.len() - after.len();
         self.left -= 1;
-        if self.left == 0 && !after.is_empty() {
-            return Err(damaged(self.at, "a block says too much"));
+        if self.left == 0 {
+            self.demand_end(after)?;
         }
         self.read += 1;
-        op.ok_or_else(|| damaged(self.at, "an operation without a name"))
+        op.ok_or_else(|| damaged(self.at, "an operation has a name that the file does not have"))
     }
 
     fn advance(&mut self) -> Result<Option<Op>> {
@@ -188,14 +208,14 @@ impl<R: Read> Reader<R> {
                 return self.next_op().map(Some);
             }
             match self.block()? {
-                Kind::About => return Err(damaged(self.at, "it says twice what it is of")),
+                Kind::About => return Err(damaged(self.at, "a second description")),
                 Kind::Texts => self.read_texts()?,
                 Kind::Ops => self.begin_ops()?,
                 Kind::End => {
                     let end: End = self.decode()?;
                     let found = End { ops: self.read, texts: self.texts.len() as u64 };
                     if end != found {
-                        let cause = format!("{} operations of {}", found.ops, end.ops);
+                        let cause = format!("the file has {found}, but its end counts {end}");
                         return Err(damaged(self.at, cause));
                     }
                     return Ok(None);

@@ -33,7 +33,8 @@ fn failed(cause: std::io::Error) -> Error {
 
 fn encode(value: &impl Serialize, into: Vec<u8>) -> Result<Vec<u8>> {
     postcard::to_extend(value, into).map_err(|cause| {
-        Error::new(ErrorKind::InvalidValue, "write ledger", "a value has no form").caused_by(cause)
+        Error::new(ErrorKind::InvalidValue, "write ledger", "a value cannot be encoded")
+            .caused_by(cause)
     })
 }
 
@@ -77,7 +78,10 @@ impl<W: Write> Writer<W> {
     }
 
     fn block(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
-        let long = || Error::new(ErrorKind::InvalidValue, "write ledger", "a block is too long");
+        let long = || {
+            let cause = format!("a block of {} bytes; the limit is {PAYLOAD_MAX}", payload.len());
+            Error::new(ErrorKind::InvalidValue, "write ledger", cause)
+        };
         let length = u32::try_from(payload.len()).map_err(|_| long())?;
         if payload.len() > PAYLOAD_MAX {
             return Err(long());

@@ -298,7 +298,7 @@ function legend() {
   const causes = new Map();
   for (const all of gaps.values()) for (const gap of all) causes.set(gap.words, gap.look);
   for (const [text, look] of causes) list.push(entry(mark(`key c-${look}`), `idle: ${text}`));
-  if (source.hazards.length > 0) list.push(entry(mark('line dashed'), 'order that is missing'));
+  if (source.hazards.length > 0) list.push(entry(mark('line dashed'), 'missing order'));
   byId('legend').append(...list.map(item => element('span', '', item)));
 }
 

@@ -11,7 +11,7 @@ const WIDE: usize = 60;
 
 pub(super) fn verdict(page: &Page<'_>) -> String {
     match &page.summary {
-        None => none("Nobody judged this run."),
+        None => none("This page has no summary."),
         Some(summary) => format!("<p id=\"verdict\">{}</p>", escaped(&summary.verdict())),
     }
 }
@@ -46,7 +46,9 @@ pub(super) fn losses(page: &Page<'_>) -> String {
 
 /// The warnings about performance.
 pub(super) fn warnings(page: &Page<'_>) -> String {
-    let Some(summary) = &page.summary else { return none("Nobody looked for any.") };
+    let Some(summary) = &page.summary else {
+        return none("This run was not checked for warnings.");
+    };
     if summary.lints.is_empty() {
         return none("None was found.");
     }
@@ -70,7 +72,7 @@ pub(super) fn warnings(page: &Page<'_>) -> String {
 
 pub(super) fn provenance(page: &Page<'_>) -> String {
     if page.provenance.is_empty() {
-        return none("Nothing is known.");
+        return none("This page has no provenance.");
     }
     let mut text = String::from("<dl>");
     for (name, value) in &page.provenance {

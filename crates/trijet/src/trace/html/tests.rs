@@ -75,12 +75,12 @@ fn the_data_of_a_page_are_json() {
 fn a_section_without_content_says_so() {
     let page = Page::default().render();
     for words in [
-        "Nobody judged this run.",
+        "This page has no summary.",
         "No engine was measured.",
-        "Nobody looked for any.",
+        "This run was not checked for warnings.",
         "This run was not checked for hazards.",
         "No operation has times.",
-        "Nothing is known.",
+        "This page has no provenance.",
     ] {
         assert!(page.contains(words), "{words}");
     }
@@ -148,14 +148,14 @@ fn a_finding_shows_its_missing_edge() {
 }
 
 #[test]
-#[should_panic(expected = "not in the record")]
+#[should_panic(expected = "that the trace does not have")]
 fn a_finding_about_an_unknown_operation_is_refused() {
     let note = HazardNote { text: String::new(), first: None, second: 0 };
     drop(Page { hazards: vec![note], ..Page::default() }.render());
 }
 
 #[test]
-#[should_panic(expected = "not in the record")]
+#[should_panic(expected = "that the trace does not have")]
 fn a_summary_of_another_trace_is_refused() {
     let summary = summary(&sample(), Vec::new());
     drop(Page { summary: Some(summary), ..Page::default() }.render());

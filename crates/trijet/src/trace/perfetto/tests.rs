@@ -277,7 +277,7 @@ fn equal_traces_give_equal_bytes() {
 }
 
 #[test]
-#[should_panic(expected = "not in the record")]
+#[should_panic(expected = "that the trace does not have")]
 fn an_edge_to_no_operation_is_refused() {
     drop(trace(&[], &[(Node::call(0), Node::work(0))], &[]));
 }
