@@ -1,19 +1,19 @@
-//! Exploration: a program under many orders that the laws allow, each outcome with a run that shows
-//! it and can be repeated.
+//! Exploration: the outcomes of a program under the orders that the laws allow, each with an order
+//! that repeats it.
 //!
 //! ```
 //! use trijet::kernels::MIX;
 //! use trijet::explore::{Strategy, explore, replay};
 //! use trijet::{Device, HostConfig};
 //!
-//! // Two kernels on two streams write one buffer, and nobody orders them.
+//! // Two kernels on two streams write one buffer, and nothing orders them.
 //! fn race(devices: &[Device]) -> u64 {
 //!     let (a, b) = (devices[0].stream().unwrap(), devices[0].stream().unwrap());
 //!     let (mut x, mut y) = (a.alloc::<u64>(1).unwrap(), a.alloc::<u64>(1).unwrap());
 //!     a.fill_bytes(&mut x, 1).unwrap();
 //!     a.fill_bytes(&mut y, 2).unwrap();
 //!     a.synchronize().unwrap();
-//!     // SAFETY: whichever kernel comes first, both only mix numbers.
+//!     // SAFETY: the kernels only mix numbers, in either order.
 //!     unsafe { y.order_manually() };
 //!     a.launch(&MIX, (1, &x, &mut y)).unwrap();
 //!     b.launch(&MIX, (2, &x, &mut y)).unwrap();
@@ -41,72 +41,72 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which orders are tried.
+/// The orders that an exploration tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// Everything that the laws leave open is drawn, with modelled time.
+    /// Random orders on a simulated clock: a generator decides everything that the laws leave open.
     Seeded {
         /// The number of runs.
         runs: u64,
-        /// The seed of the first run; the others follow.
+        /// The seed of the first run. Each further run has the next seed.
         seed: u64,
     },
     /// Probabilistic concurrency testing, see [`Order::Pct`].
     Pct {
         /// The number of runs.
         runs: u64,
-        /// The seed of the first run; the others follow.
+        /// The seed of the first run. Each further run has the next seed.
         seed: u64,
-        /// The number of ordering constraints that the fault needs.
+        /// The number of ordering constraints that a fault needs to show.
         depth: u32,
-        /// About how many steps a run has.
+        /// The approximate number of steps of a run.
         steps: u32,
     },
-    /// Every order that can make a difference, operations being atomic, and each pair of operations
-    /// that race also with one in the middle of the other.
+    /// Every order of atomic operations that can make a difference, and for each pair of operations
+    /// that race, also the orders with one in the middle of the other.
     Exhaustive {
-        /// The search gives up after so many runs.
+        /// The search ends after this number of runs.
         runs_max: u64,
     },
 }
 
-/// What a program can come to.
+/// A value that the program can return.
 #[derive(Debug, Clone)]
 pub struct Outcome<T> {
-    /// What the program returned.
+    /// The value that the program returned.
     pub value: T,
-    /// The first order that led to it: [`replay`] repeats that run.
+    /// The first order that led to the value. [`replay`] repeats its run.
     pub order: Order,
-    /// How many runs led to it.
+    /// The number of runs that led to the value.
     pub runs: u64,
 }
 
-/// What was found.
+/// The result of an exploration.
 #[derive(Debug, Clone)]
 pub struct Exploration<T> {
-    /// Each outcome once, in the order in which they were found.
+    /// The outcomes, each once, in the order in which they were found.
     pub outcomes: Vec<Outcome<T>>,
-    /// The runs, those that turned out to repeat an earlier one included.
+    /// The number of runs, including those that repeated an earlier one.
     pub runs: u64,
-    /// Whether every order was tried that can make a difference.
+    /// Whether all orders were tried that can make a difference.
     pub complete: bool,
 }
 
-/// Outcomes as they are found.
-struct Found<T> {
-    /// The place of each value in the order in which they were found.
+/// The outcomes found so far.
+struct Outcomes<T> {
+    /// The index of each value in `orders`.
     places: HashMap<T, usize>,
-    /// The first order that led to each, and how many did.
+    /// For each value, the first order that led to it, and the number of runs that did.
     orders: Vec<(Order, u64)>,
     runs: u64,
 }
 
-impl<T: Eq + Hash> Found<T> {
+impl<T: Eq + Hash> Outcomes<T> {
     fn new() -> Self {
         Self { places: HashMap::new(), orders: Vec::new(), runs: 0 }
     }
 
-    fn note(&mut self, value: T, order: impl FnOnce() -> Order) {
+    fn add(&mut self, value: T, order: impl FnOnce() -> Order) {
         match self.places.entry(value) {
             Entry::Occupied(known) => self.orders[*known.get()].1 += 1,
             Entry::Vacant(new) => {
@@ -125,27 +125,27 @@ impl<T: Eq + Hash> Found<T> {
     }
 }
 
-/// Runs `program` on fresh host devices under each order of `strategy`. The executor of `config`
-/// is not used. The program must do the same whenever the devices do: it draws nothing and asks no
-/// clock.
+/// Runs `program` on new host devices under each order of `strategy`. The executor of `config` is
+/// not used. The program must be repeatable: it makes the same calls whenever the devices return
+/// the same results, so it uses no random numbers and no clock.
 ///
 /// # Errors
-/// `Unsupported` when the system starts no more threads; `InvalidValue` when the program is not
-/// repeatable under [`Strategy::Exhaustive`].
+/// `Unsupported` if the system starts no more threads; `InvalidValue` if the program turns out not
+/// to be repeatable under [`Strategy::Exhaustive`].
 ///
 /// # Panics
-/// When `program` does.
+/// If `program` panics.
 pub fn explore<T: Eq + Hash>(
     config: &HostConfig,
     strategy: Strategy,
     program: impl Fn(&[Device]) -> T,
 ) -> Result<Exploration<T>> {
-    let mut found = Found::new();
+    let mut found = Outcomes::new();
     let mut complete = false;
     let mut try_order = |order: Order| -> Result<()> {
         let value = replay(config, &order, &program)?;
         found.runs += 1;
-        found.note(value, || order);
+        found.add(value, || order);
         Ok(())
     };
     match strategy {
@@ -163,12 +163,12 @@ pub fn explore<T: Eq + Hash>(
     Ok(found.end(complete))
 }
 
-/// Whether every order was tried.
+/// Runs `program` under every order that can make a difference, and returns whether all were tried.
 fn exhaust<T: Eq + Hash>(
     config: &HostConfig,
     runs_max: u64,
     program: impl Fn(&[Device]) -> T,
-    found: &mut Found<T>,
+    found: &mut Outcomes<T>,
 ) -> Result<bool> {
     let search = Arc::new(Mutex::new(Search::default()));
     let lock = || search.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,15 +176,16 @@ fn exhaust<T: Eq + Hash>(
         lock().begin_run();
         let devices = Device::explored(config.clone(), &search)?;
         let value = program(&devices);
-        let news = lock().end_run();
+        let is_new = lock().end_run();
         drop(devices);
         if lock().is_unrepeatable() {
-            let cause = "the program did something else although the devices did the same";
+            let cause = "the program is not repeatable: it made other calls after the same results. \
+                         It must use no clock and no random numbers";
             return Err(Error::new(ErrorKind::InvalidValue, "explore", cause));
         }
         found.runs += 1;
-        if news {
-            found.note(value, || Order::Steps(lock().taken().into()));
+        if is_new {
+            found.add(value, || Order::Steps(lock().taken().into()));
         }
         if !lock().advance() {
             return Ok(true);
@@ -193,10 +194,10 @@ fn exhaust<T: Eq + Hash>(
     Ok(false)
 }
 
-/// Runs `program` on fresh host devices under one order.
+/// Runs `program` on new host devices under one order.
 ///
 /// # Errors
-/// `Unsupported` when the system starts no more threads.
+/// `Unsupported` if the system starts no more threads.
 pub fn replay<T>(
     config: &HostConfig,
     order: &Order,
@@ -212,7 +213,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// It once panicked under the driver's lock, and what dropped then ended the process.
+    /// The search once panicked while it held the lock of the driver, and a drop then ended the
+    /// process.
     #[test]
     fn a_program_that_cannot_be_repeated_is_refused() -> Result<()> {
         let runs = Cell::new(0);
@@ -220,7 +222,7 @@ mod tests {
             runs.set(runs.get() + 1);
             let streams: Vec<_> = (0..2).map(|_| devices[0].stream().expect("a stream")).collect();
             let mut h = devices[0].pinned::<u8>(8).expect("memory");
-            // Two host functions race in the first run, and there is one in the others.
+            // The first run has two host functions, which race. The other runs have one.
             for stream in &streams[..if runs.get() > 1 { 1 } else { 2 }] {
                 stream.host_fn(|| ()).expect("enqueued");
             }
