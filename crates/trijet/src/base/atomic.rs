@@ -1,5 +1,5 @@
-//! What threads tell each other without a lock, in pieces small enough that a test tries every
-//! order of their steps: `cargo xtask loom`.
+//! Atomic values that threads share without a lock. They are small enough for `cargo xtask loom` to
+//! try every order of their steps.
 #![forbid(unsafe_code)]
 
 #[cfg(all(loom, test))]
@@ -7,51 +7,51 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(all(loom, test)))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far something is known to be complete, by anybody. It only rises.
+/// The largest number up to which work is known to be complete. It never falls.
 #[derive(Debug, Default)]
 pub(crate) struct Watermark(AtomicU64);
 
 impl Watermark {
-    /// Everything up to `number` is complete.
+    /// Notes that the work up to `number` is complete.
     pub(crate) fn raise(&self, number: u64) {
-        // Releases what this thread saw to whoever reuses memory because of it.
+        // Release: a thread that reuses memory because of this number sees what this thread saw.
         self.0.fetch_max(number, Ordering::Release);
     }
 
-    /// Whether somebody said so of `number`. Then everything that happened before they did happens
-    /// before what follows here.
+    /// Whether the work up to `number` is complete. If so, everything that happened before the
+    /// matching [`Watermark::raise`] happens before the return of this call.
     pub(crate) fn covers(&self, number: u64) -> bool {
         self.0.load(Ordering::Acquire) >= number
     }
 }
 
-/// Counts, and picks out one by its number.
+/// A counter of calls that picks one call by its number.
 #[derive(Debug, Default)]
 pub(crate) struct Pick {
     count: AtomicU64,
-    /// The number to be picked, counted from 1; 0 for none.
+    /// The number of the call to pick, counted from 1; 0 for none.
     picked: AtomicU64,
 }
 
 impl Pick {
-    /// How many were counted.
+    /// The number of calls so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Picks the `number`-th from now on, counted from 1; none for 0.
+    /// Chooses the `number`-th call from now on, counted from 1; none for 0.
     pub(crate) fn choose(&self, number: u64) {
         let picked = if number == 0 { 0 } else { self.count() + number };
         self.picked.store(picked, Ordering::Relaxed);
     }
 
-    /// Counts one; whether it is the one. If that one was not `able`, the next that is takes its
-    /// place, whatever other threads count meanwhile.
+    /// Counts one call, and returns whether it is the picked one. A call that is not `able` is not
+    /// picked; the next able call takes its place, also if other threads count calls meanwhile.
     pub(crate) fn take(&self, able: bool) -> bool {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let picked = self.picked.load(Ordering::Relaxed);
         let due = able && picked != 0 && number >= picked;
-        // Of several that are due, one wins.
+        // Of several due calls, one is picked.
         due && self.picked.compare_exchange(picked, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_that_is_able_takes_the_place_of_the_picked() {
+    fn the_next_able_call_takes_the_place_of_one_that_is_not() {
         let pick = Pick::default();
         assert!(!pick.take(true), "nothing is picked");
         pick.choose(2);
@@ -87,9 +87,9 @@ mod every_order {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A copy ended, and whoever saw it lends its bytes to the next owner.
+    /// A thread that sees the end of a copy may pass on its bytes.
     #[test]
-    fn who_is_covered_sees_what_came_before() {
+    fn a_thread_that_finds_a_number_covered_sees_what_came_before() {
         loom::model(|| {
             let (mark, bytes) = (Arc::new(Watermark::default()), Arc::new(AtomicU64::new(0)));
             let (theirs, written) = (Arc::clone(&mark), Arc::clone(&bytes));
@@ -108,10 +108,10 @@ mod every_order {
         });
     }
 
-    /// The picked wait belongs to a free, which must not go without it, while another thread
-    /// counts two that could. One of these is left out; it once was none.
+    /// The picked call is not able while another thread counts two able calls. One of these is
+    /// picked; once, none was.
     #[test]
-    fn one_is_taken_whoever_counts_meanwhile() {
+    fn one_is_picked_while_another_thread_counts() {
         loom::model(|| {
             let pick = Arc::new(Pick::default());
             pick.choose(1);
@@ -126,7 +126,7 @@ mod every_order {
     }
 
     #[test]
-    fn no_more_than_one_is_taken() {
+    fn no_more_than_one_is_picked() {
         loom::model(|| {
             let pick = Arc::new(Pick::default());
             pick.choose(2);

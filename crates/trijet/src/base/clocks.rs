@@ -1,12 +1,12 @@
-//! What times of operations mean.
+//! The meaning of the times of operations.
 #![forbid(unsafe_code)]
 
-/// From when to when the times of a record reach.
+/// The interval that the times of an operation measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Clocks {
-    /// From ready to end: pairs of events. Time in the queue of an engine counts.
+    /// From ready to end, as pairs of events measure. The time in the queue of an engine counts.
     #[default]
     ReadyToEnd,
-    /// From the engine's begin to the end: a profiler, or the engines of a model.
+    /// From the begin of the engine's work to its end, as CUPTI or a simulated clock measures.
     StartToEnd,
 }

@@ -1,5 +1,5 @@
-//! The one error type. It says what was being done, to which object, on which device, and why it
-//! failed; its [`kind`](Error::kind) is what a program branches on.
+//! The error type of the crate. An error says which operation failed, on which device, and why. Its
+//! [`kind`](Error::kind) is for programs.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, Position};
@@ -9,46 +9,46 @@ use std::fmt;
 /// The result of every fallible call of the crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, for programs.
+/// The kind of an error, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A library, a symbol or a capability is missing.
+    /// A library, a symbol or a capability of the device is missing.
     Unsupported,
-    /// The device that was asked for does not exist.
+    /// The requested device does not exist.
     NoDevice,
-    /// An argument is out of range or contradicts another.
+    /// An argument is out of range, or contradicts another one.
     InvalidValue,
-    /// Device or page-locked memory is used up.
+    /// Device memory or page-locked memory is exhausted.
     OutOfMemory,
     /// The source of a kernel does not compile or its image does not load.
     Compile,
-    /// A module has no kernel of that name.
+    /// A module has no kernel with this name.
     NotFound,
-    /// A kernel has no host twin and the device is the host device.
+    /// The device is a host device, and the kernel has no twin for it.
     NoTwin,
-    /// A kernel faulted or could not run. The context is lost: later calls fail too.
+    /// A kernel faulted or could not run. The context is lost, so later calls fail too.
     Launch,
     /// The driver reported an error that makes its context unusable (law A40).
     ContextLost,
-    /// The stream is being captured into a graph, where the call is barred (law A33).
+    /// The stream is being captured into a graph, and a capture does not allow the call (law A33).
     Capturing,
     /// A call that may reach the driver was made inside a host function (law A28).
     InCallback,
-    /// The process is a child of `fork`, made after a driver was opened. No driver works in it:
-    /// open devices after the fork, or start another program with `exec`.
+    /// The process is a child that `fork` made after a driver was opened. No driver works in it.
+    /// Open devices after the fork, or start another program with `exec`.
     Forked,
-    /// Code of the user panicked: a host function, or a twin that was asked for its tiles or its cost.
+    /// Code of the program panicked: a host function, or a function of a twin.
     Panicked,
-    /// Nothing can progress any more: the wait would never end.
+    /// No work can make progress, so the wait would never end.
     Stalled,
     /// The object was closed before the call.
     Closed,
-    /// The work was cancelled by its user.
+    /// The program cancelled the work.
     Cancelled,
     /// Reading or writing data outside the device failed.
     Io,
-    /// Any other refusal of the driver; [`Error::code`] has its number.
+    /// The driver returned another error; [`Error::code`] has its number.
     Driver,
 }
 
@@ -93,7 +93,8 @@ impl Error {
         }))
     }
 
-    /// Adds what was being done around the failing operation; the outermost is printed first.
+    /// Adds what the program was doing when the operation failed. The last addition is printed
+    /// first.
     #[must_use]
     pub fn context(mut self, doing: impl Into<String>) -> Self {
         self.0.context.push(doing.into());
@@ -107,20 +108,20 @@ impl Error {
         self
     }
 
-    /// Adds the driver's own error number.
+    /// Adds the error number of the driver.
     #[must_use]
     pub fn with_code(mut self, code: i32) -> Self {
         self.0.code = Some(code);
         self
     }
 
-    /// Names the enqueued operation that failed, where that is known.
+    /// Adds the enqueued operation that failed, if it is known.
     pub(crate) fn with_culprit(mut self, culprit: Option<Position>) -> Self {
         self.0.culprit = culprit;
         self
     }
 
-    /// Keeps the error that caused this one.
+    /// Adds the error that caused this one.
     #[must_use]
     pub fn caused_by(
         mut self,
@@ -130,7 +131,7 @@ impl Error {
         self
     }
 
-    /// What went wrong, for programs.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -142,31 +143,31 @@ impl Error {
         &self.0.op
     }
 
-    /// The device it failed on, when one was involved.
+    /// The device on which the operation failed, if there was one.
     #[must_use]
     pub fn device(&self) -> Option<DeviceId> {
         self.0.device
     }
 
-    /// The driver's error number (`CUresult`), when the driver refused.
+    /// The error number (`CUresult`) that the driver returned, if it returned one.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         self.0.code
     }
 
-    /// The enqueued operation that failed and took the context with it. Known on host devices, and
-    /// only while the calls of the program are recorded.
+    /// The enqueued operation whose failure lost the context. Only host devices know it, and only
+    /// while the calls of the program are traced.
     #[must_use]
     pub fn culprit(&self) -> Option<Position> {
         self.0.culprit
     }
 
-    /// Whether the context is gone: no call on its device will succeed any more (law A40).
+    /// Whether the context is lost. Then every later call on its device fails (law A40).
     pub(crate) fn is_loss(&self) -> bool {
         matches!(self.kind(), ErrorKind::ContextLost | ErrorKind::Launch)
     }
 
-    /// The same error again, for a second reader; a source is kept as its text.
+    /// A copy of the error, with the text of its source in place of the source.
     pub(crate) fn again(&self) -> Self {
         let inner = &self.0;
         let mut copy = Self::new(inner.kind, inner.op.clone(), inner.cause.clone());

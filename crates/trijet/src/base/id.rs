@@ -1,53 +1,54 @@
-//! Identifiers. Newtypes, so that a lane number can never be passed where a device is meant.
+//! Identifiers. Each is a type of its own, so a lane cannot be passed where a device is expected.
 #![forbid(unsafe_code)]
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device by its ordinal within its driver.
+/// A device, by its number within its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId(pub u32);
 
-/// A lane: a queue of operations that execute in order (a stream).
+/// A lane: the part of a stream that gives its operations an order. A lane serves one stream after
+/// another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LaneId(pub u32);
 
-/// One allocation, from its birth to its free. Never reused, so that a recycled address cannot
-/// be mistaken for the memory that lived there before.
+/// An allocation, until it is freed. A number is never reused, so memory at a reused address is not
+/// mistaken for the memory that was there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BlockId(pub u64);
 
 impl BlockId {
-    /// The next identifier of the process.
+    /// The next unused identifier of the process.
     pub(crate) fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// The place of one operation in the order of the enqueue calls: its lane and its number there.
-/// Numbers start at 1; 0 means "nothing yet".
+/// The position of an operation: its lane, and its number in that lane. Numbers start at 1; 0 is
+/// the position before the first operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
-    /// The lane the operation was enqueued on.
+    /// The lane of the operation.
     pub lane: LaneId,
-    /// Its number in that lane.
+    /// The number of the operation in its lane.
     pub seq: u64,
 }
 
-/// Bits of a packed position that hold the number in the lane: 2^48 operations take months.
+/// The bits of a packed position that hold the number in the lane. 2^48 operations take months.
 const SEQ_BITS: u32 = 48;
 
 impl Position {
-    /// The position as one number; larger for later ones of its lane, and never 0.
+    /// The position as one number, which is never 0, and larger for later positions of the lane.
     #[inline]
     pub(crate) fn pack(self) -> u64 {
         debug_assert!(self.seq > 0 && self.seq >> SEQ_BITS == 0 && self.lane.0 < 1 << 16);
         u64::from(self.lane.0) << SEQ_BITS | self.seq
     }
 
-    /// The position behind a packed one; `None` for 0.
+    /// The position with this packed number; `None` for 0.
     #[inline]
     pub(crate) fn unpack(packed: u64) -> Option<Self> {
         let lane = LaneId(u32::try_from(packed >> SEQ_BITS).unwrap_or(u32::MAX));

@@ -1,9 +1,9 @@
-//! A map from byte ranges to values: which operation last touched which bytes.
+//! A map from byte ranges to values, for example to the operation that last accessed the bytes.
 //!
-//! Entries are disjoint, sorted, never empty, and neighbours with equal values are merged, so the
-//! map of a buffer that is used as a whole has one entry and updating it allocates nothing.
-//! Look-up is a binary search, O(log n + k); an update moves the tail of a flat vector, which for
-//! the tens of ranges a buffer has is cheaper than a tree.
+//! Entries are disjoint, sorted and not empty, and neighbours with equal values are merged. So the
+//! map of a buffer that is always used as a whole has one entry, and an update of it allocates
+//! nothing. Look-up is a binary search, O(log n + k). An update moves the tail of a vector, which
+//! is cheaper than a tree for the tens of ranges that a buffer has.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -27,29 +27,29 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         Self::default()
     }
 
-    /// The entries that share at least one byte with `range`, in order. Their ranges are whole:
-    /// they may stick out of `range`.
+    /// The entries that share at least one byte with `range`, in order. Their ranges may extend
+    /// beyond `range`.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &(Range<u64>, T)> {
         let first = self.entries.partition_point(|(r, _)| r.end <= range.start);
         self.entries[first..].iter().take_while(move |(r, _)| r.start < range.end)
     }
 
-    /// Applies `change` to every byte of `range`: to a mutable copy of what is there, or to
-    /// `empty()` where nothing is. An empty range changes nothing.
+    /// Applies `change` to the values of all bytes in `range`. Bytes without a value get that of
+    /// `empty()` first. An empty range changes nothing.
     ///
     /// # Panics
-    /// When `range.start > range.end`.
+    /// If `range.start > range.end`.
     pub fn update(
         &mut self,
         range: Range<u64>,
         empty: impl Fn() -> T,
         mut change: impl FnMut(&mut T),
     ) {
-        assert!(range.start <= range.end, "inverted byte range {range:?}");
+        assert!(range.start <= range.end, "the byte range {range:?} ends before it starts");
         if range.is_empty() {
             return;
         }
-        // A buffer that is used as a whole: the one entry changes in place.
+        // The only entry of a buffer that is used as a whole changes in place.
         if let [(only, value)] = &mut self.entries[..]
             && *only == range
         {
@@ -78,8 +78,8 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.merge(first.saturating_sub(1), index);
     }
 
-    /// Applies `change` to every value, forgets the entries for which it returns false, and merges
-    /// what became equal.
+    /// Applies `change` to every value, removes the entries for which it returns false, and merges
+    /// neighbours that have become equal.
     pub fn retain(&mut self, mut change: impl FnMut(&mut T) -> bool) {
         self.entries.retain_mut(|(_, value)| change(value));
         self.entries.dedup_by(|right, left| {
@@ -91,7 +91,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         });
     }
 
-    /// Forgets all entries, keeping the memory for new ones.
+    /// Removes all entries, and keeps the memory for new ones.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
@@ -101,7 +101,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.entries.iter()
     }
 
-    /// Splits the entry that has `at` strictly inside, so that no entry crosses it.
+    /// Splits the entry that contains `at`, so that one part ends there and the other begins.
     fn cut(&mut self, at: u64) {
         let index = self.entries.partition_point(|(r, _)| r.end <= at);
         let Some((r, value)) = self.entries.get_mut(index) else { return };
@@ -112,7 +112,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         }
     }
 
-    /// Merges equal, touching neighbours among the entries `first..=last`.
+    /// Merges neighbours that touch and are equal, among the entries `first..=last`.
     fn merge(&mut self, first: usize, last: usize) {
         let mut index = first;
         let mut left = last.saturating_sub(first) + 1;
@@ -138,8 +138,8 @@ mod tests {
     const SPAN: usize = 48;
 
     proptest! {
-        /// The law: the map agrees, byte for byte, with an array of one value per byte, and its
-        /// entries stay sorted, disjoint, non-empty and merged.
+        /// The map agrees with an array of one value per byte, and its entries stay sorted,
+        /// disjoint, non-empty and merged.
         #[test]
         fn range_map_equals_one_value_per_byte(
             steps in vec((0..SPAN, 0..SPAN, 0u8..3), 1..40),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn retaining_changes_forgets_and_merges() {
+    fn retain_changes_removes_and_merges() {
         let mut map = RangeMap::new();
         for (range, value) in [(0..4, 1), (4..6, 2), (6..9, 3), (12..14, 3)] {
             map.update(range, || value, |_| ());

@@ -1,42 +1,42 @@
-//! A remark about performance, as the checker gives it and a report shows it.
+//! Warnings about performance, which the checker finds and a report shows.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
 use std::fmt;
 
-/// What can be wrong with a run that computes the right thing.
+/// A habit of a program that costs time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
     /// Asynchronous copies from or to pageable memory.
     Pageable,
-    /// The legacy stream held other streams up, or they it.
+    /// The legacy stream delayed other streams, or they delayed it.
     LegacyBarrier,
-    /// Copies that the host waits for, again and again.
+    /// Repeated copies that the host waits for.
     SyncCopy,
-    /// Memory that belongs to no stream is allocated and freed again and again.
+    /// Repeated allocations and frees outside of streams.
     SyncAlloc,
-    /// A pool gives memory back only to get it again.
+    /// A pool repeatedly releases memory and allocates it again.
     PoolThrash,
-    /// The host waits for everything again and again.
+    /// Repeated waits of the host for a whole stream or device.
     OverSync,
-    /// A wait for what the stream already follows.
+    /// A wait for work that the stream follows already.
     RedundantWait,
-    /// Engines that could work at once work in turn.
+    /// Engines that could work at the same time work one after the other.
     NoOverlap,
     /// Many small copies.
     SmallCopy,
-    /// Small copies wait behind large ones of another stream.
+    /// Small copies that wait behind large copies of another stream.
     SmallCopyStarved,
-    /// More streams than operations that run at once.
+    /// More streams than operations that run at the same time.
     TooManyStreams,
-    /// A kernel is loaded while the device could work.
+    /// A kernel that is loaded after the first one has run.
     FirstUseLoad,
-    /// The host enqueues too late.
+    /// Code of the program that delays the enqueues.
     HostLate,
 }
 
 impl Rule {
-    /// Its stable name.
+    /// The name of the rule, which never changes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,23 +56,23 @@ impl Rule {
         }
     }
 
-    /// What to do about it.
+    /// What to do about the habit.
     #[must_use]
     pub fn fix(self) -> &'static str {
         match self {
-            Self::Pageable => "use page-locked memory for what is copied",
+            Self::Pageable => "use page-locked memory for the copies",
             Self::LegacyBarrier => "use non-blocking streams, with events where order is needed",
             Self::SyncCopy => "copy asynchronously, with two or more page-locked buffers in turn",
             Self::SyncAlloc => "allocate in stream order from a pool, or once before the loop",
             Self::PoolThrash => "raise the release threshold of the pool",
             Self::OverSync => "wait for one event per buffer slot, when the slot is used again",
-            Self::RedundantWait => "drop the wait",
+            Self::RedundantWait => "remove the wait",
             Self::NoOverlap => {
-                "use a stream per engine, or a pipeline, so that engines work at once"
+                "use a stream per engine, or a pipeline, so that engines work at the same time"
             }
             Self::SmallCopy => "pack them into one copy",
             Self::SmallCopyStarved => {
-                "use one stream per direction, or let a kernel copy what is small and urgent"
+                "use one stream per direction, or let a kernel copy small, urgent data"
             }
             Self::TooManyStreams => "use as many streams as operations run at once",
             Self::FirstUseLoad => "load every kernel before the first one runs",
@@ -81,16 +81,16 @@ impl Rule {
     }
 }
 
-/// One remark.
+/// One warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lint {
     /// The rule.
     pub rule: Rule,
-    /// The time that following the fix would save at most, by the rule's formula.
+    /// The most time that the fix can save, by the formula of the rule.
     pub saved: Nanos,
-    /// The records concerned, by index.
+    /// The indices of the operations that the warning is about.
     pub ops: Vec<usize>,
-    /// What was found, in words.
+    /// The text of the warning.
     pub text: String,
 }
 

@@ -1,5 +1,5 @@
-//! The ground floor: identifiers, units, errors, the byte-range map, the vector clock and the
-//! record of operations. No I/O, no unsafe code, no other floor.
+//! The lowest layer: identifiers, units, errors, the byte-range map, the vector clock and the
+//! ledger. It has no I/O and no unsafe code, and imports no other layer.
 #![forbid(unsafe_code)]
 
 pub(crate) mod atomic;

@@ -1,16 +1,16 @@
-//! Panics of a user's code: caught, and told by their message.
+//! Panics of the program's code, caught and turned into their messages.
 //!
-//! The payload of a panic is a value of the user's choice, and dropping it may panic again, on a
-//! thread that has nothing left to catch it. So a payload that is no text is forgotten.
+//! The payload of a panic may be any value of the program, and its drop may panic again on a thread
+//! that does not catch the panic. So a payload that is not text is leaked.
 #![forbid(unsafe_code)]
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `run`; the message of its panic if it panics.
+/// Calls `run`. State that `run` shares must be usable after a panic.
 ///
 /// # Errors
-/// The message. Whatever `run` shares with others must be fit for use after a panic.
+/// The message of the panic, if `run` panics.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(message)
 }
@@ -24,7 +24,7 @@ fn message(payload: Box<dyn Any + Send>) -> String {
         Ok(text) => *text,
         Err(other) => {
             std::mem::forget(other);
-            "a payload that is no text".to_owned()
+            "a payload that is not text".to_owned()
         }
     }
 }
@@ -43,22 +43,22 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_a_panic_is_kept_and_a_payload_that_is_no_text_is_not_dropped() {
+    fn the_message_of_a_panic_is_kept_and_a_payload_that_is_not_text_is_not_dropped() {
         assert_eq!(caught(|| 7), Ok(7));
-        let told = caught(|| resume_unwind(Box::new("what went wrong")));
-        assert_eq!(told, Err::<(), _>("what went wrong".to_owned()));
-        let told = caught(|| resume_unwind(Box::new(String::from("number 7"))));
-        assert_eq!(told, Err::<(), _>("number 7".to_owned()));
-        let told = caught(|| panic_any(PanicsWhenDropped));
-        assert_eq!(told, Err::<(), _>("a payload that is no text".to_owned()));
+        let result = caught(|| resume_unwind(Box::new("what went wrong")));
+        assert_eq!(result, Err::<(), _>("what went wrong".to_owned()));
+        let result = caught(|| resume_unwind(Box::new(String::from("number 7"))));
+        assert_eq!(result, Err::<(), _>("number 7".to_owned()));
+        let result = caught(|| panic_any(PanicsWhenDropped));
+        assert_eq!(result, Err::<(), _>("a payload that is not text".to_owned()));
     }
 
     #[test]
     fn a_captured_value_whose_drop_panics_is_caught_as_well() {
         let held = PanicsWhenDropped;
-        let told = caught(move || {
+        let result = caught(move || {
             let _held = held;
         });
-        assert_eq!(told, Err("dropped".to_owned()));
+        assert_eq!(result, Err("dropped".to_owned()));
     }
 }

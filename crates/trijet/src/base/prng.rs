@@ -1,13 +1,14 @@
-//! A small deterministic generator (SplitMix64, public domain constants by S. Vigna). Every
-//! choice that a law leaves open is drawn from one of these, so that a seed replays a run.
+//! A small pseudorandom number generator (SplitMix64, with the public domain constants of S.
+//! Vigna). A seeded run makes every choice that the laws leave open with one, so the seed repeats
+//! the run.
 #![forbid(unsafe_code)]
 
-/// A seeded stream of numbers.
+/// A seeded generator of numbers.
 #[derive(Debug, Clone)]
 pub struct Prng(u64);
 
 impl Prng {
-    /// A generator that repeats exactly for the same seed.
+    /// A generator. Equal seeds give equal numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -22,7 +23,7 @@ impl Prng {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..bound`; 0 when `bound` is 0. The bias is below `bound / 2^64`.
+    /// A number in `0..bound`; 0 if `bound` is 0. The bias is less than `bound / 2^64`.
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).unwrap_or(0)

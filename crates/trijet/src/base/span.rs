@@ -1,11 +1,10 @@
-//! Sets of moments: unions of intervals of time. Lengths of overlap are those of unions, never sums
-//! of durations.
+//! Unions of time intervals. The length of an overlap is that of a union, never a sum of durations.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
 use std::ops::Range;
 
-/// A set of disjoint, sorted time intervals in nanoseconds.
+/// A union of time intervals in nanoseconds, kept as disjoint, sorted intervals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Union(Vec<Range<u64>>);
 
@@ -38,19 +37,19 @@ impl Union {
         Self::of(unions.into_iter().flat_map(|union| union.0.iter().cloned()))
     }
 
-    /// Its intervals, in order.
+    /// The disjoint intervals, in order.
     #[must_use]
     pub fn intervals(&self) -> &[Range<u64>] {
         &self.0
     }
 
-    /// The time covered.
+    /// The length of the union.
     #[must_use]
     pub fn length(&self) -> Nanos {
         Nanos(self.0.iter().map(|i| i.end - i.start).sum())
     }
 
-    /// The part of it inside `other`.
+    /// The part of the union inside `other`.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let mut both = Vec::new();
@@ -69,7 +68,7 @@ impl Union {
         Self(both)
     }
 
-    /// The part of it outside `other`.
+    /// The part of the union outside `other`.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         let Some(end) = self.0.last().map(|i| i.end) else { return Self::default() };
@@ -83,7 +82,8 @@ impl Union {
         self.and(&Self::of(gaps))
     }
 
-    /// The time that it shares with one interval. Logarithmic in the set, but for what lies inside.
+    /// The length of the part inside one interval. The time is logarithmic in the number of
+    /// intervals, and linear in the number of those inside `span`.
     #[must_use]
     pub fn overlap(&self, span: &Range<u64>) -> u64 {
         let first = self.0.partition_point(|i| i.end <= span.start);
@@ -91,7 +91,7 @@ impl Union {
         inside.map(|i| i.end.min(span.end).saturating_sub(i.start.max(span.start))).sum()
     }
 
-    /// The first and the last moment covered.
+    /// The interval from the first to the last moment of the union; `None` if it is empty.
     #[must_use]
     pub fn hull(&self) -> Option<Range<u64>> {
         Some(self.0.first()?.start..self.0.last()?.end)
@@ -105,7 +105,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The law: unions behave as sets of points.
         #[test]
         fn a_union_is_a_set_of_points(
             a in vec((0u64..40, 0u64..12), 0..8),

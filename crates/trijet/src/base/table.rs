@@ -1,18 +1,18 @@
-//! Values by small, dense numbers: set once each, and read without a lock.
+//! A table of values with small, dense numbers. Each value is set once, and read without a lock.
 //!
-//! The table grows by segments, each twice as long as the one before, and never moves a value: a
-//! reader follows two pointers and waits for nobody.
+//! The table grows by segments, each twice as long as the one before, and never moves a value. A
+//! reader follows two pointers and never waits.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
 
-/// The length of the first segment, as a power of two: short, because an exploration makes its tables
-/// anew for every run.
+/// The binary logarithm of the length of the first segment. It is small, because an exploration
+/// makes new tables for every run.
 const FIRST_BITS: u32 = 3;
-/// Enough for 2^32 values.
+/// The number of segments, enough for 2^32 values.
 const SEGMENTS: usize = 30;
 
-/// Values by number.
+/// A table of values.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     segments: [OnceLock<Box<[OnceLock<T>]>>; SEGMENTS],
@@ -32,21 +32,21 @@ fn place(number: usize) -> (usize, usize) {
 }
 
 impl<T> Table<T> {
-    /// The value of `number`, if it has one.
+    /// The value with this number, if it is set.
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Option<&T> {
         let (segment, at) = place(number);
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
 
-    /// Gives `number` its value, unless it has one.
+    /// Sets the value with this number, unless it is set.
     ///
     /// # Panics
-    /// For numbers beyond 2^32: they are counted up from 0.
+    /// If `number` exceeds 2^32. Numbers count up from 0, so they do not.
     pub(crate) fn set(&self, number: usize, value: T) {
         let (segment, at) = place(number);
-        let fresh = || (0..1usize << (segment + FIRST_BITS as usize)).map(|_| OnceLock::new());
-        self.segments[segment].get_or_init(|| fresh().collect())[at].get_or_init(|| value);
+        let unset = || (0..1usize << (segment + FIRST_BITS as usize)).map(|_| OnceLock::new());
+        self.segments[segment].get_or_init(|| unset().collect())[at].get_or_init(|| value);
     }
 }
 

@@ -1,24 +1,24 @@
-//! Bytes and nanoseconds with readable printing.
+//! Units: bytes and nanoseconds, which print with a unit that fits their size.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// A number of bytes. Prints with binary units: `1.50 GiB`.
+/// A number of bytes. Prints with a binary unit, such as `1.50 GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Bytes(pub u64);
 
-/// A duration or a point on a device's clock, in nanoseconds. Prints as `1.234 ms`.
+/// A duration, or a moment on a clock, in nanoseconds. Prints with a unit, such as `1.23 ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The value in seconds, for rates.
+    /// The duration in seconds.
     #[must_use]
     pub fn seconds(self) -> f64 {
         self.0 as f64 * 1e-9
     }
 
-    /// The nearest whole nanosecond of a duration in seconds; negative and NaN become 0.
+    /// A duration in seconds, rounded to nanoseconds. A negative number and NaN become 0.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -29,7 +29,7 @@ impl Nanos {
     }
 }
 
-/// Bytes per second as `55.5 GB/s` (decimal, as link rates are quoted).
+/// A rate with a decimal unit, such as `55.5 GB/s`, as rates of links are stated; `-` without time.
 ///
 /// ```
 /// use trijet::base::units::{rate, Bytes, Nanos};

@@ -1,40 +1,41 @@
-//! The vector clock: for each lane, how far its operations are known to come before something.
+//! The vector clock: for each lane, the last position that is known to come before something.
 //!
-//! A clock is a set of positions that is closed downwards: `covers(lane, seq)` for a number means
-//! the same for every smaller one, because a lane executes in order (law A1). Joining two clocks
-//! takes the larger number per lane.
+//! A clock is a set of positions. If it has a position, it has all earlier positions of the lane,
+//! because a lane executes in order (law A1). So it keeps one number per lane, and the union of two
+//! clocks has the larger number of each lane.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{LaneId, Position};
 
-/// One number per lane; absent lanes count as 0.
+/// A set of positions that has all earlier positions of each position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VectorClock {
+    /// The last number of each lane. A lane beyond the end has 0.
     seqs: Vec<u64>,
 }
 
 impl VectorClock {
-    /// The clock that knows nothing.
+    /// An empty clock.
     #[must_use]
     pub const fn new() -> Self {
         Self { seqs: Vec::new() }
     }
 
-    /// The last number of `lane` that is known; 0 when none is.
+    /// The last number of `lane` in the clock; 0 if there is none.
     #[must_use]
     #[inline]
     pub fn get(&self, lane: LaneId) -> u64 {
         self.seqs.get(lane.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Whether the operation at `position`, and so everything before it in its lane, is known.
+    /// Whether `position`, and so every earlier position of its lane, is in the clock.
     #[must_use]
     #[inline]
     pub fn covers(&self, position: Position) -> bool {
         self.get(position.lane) >= position.seq
     }
 
-    /// Makes `position` and everything before it in its lane known.
+    /// Adds `position` and every earlier position of its lane.
     #[inline]
     pub fn raise(&mut self, position: Position) {
         match self.seqs.get_mut(position.lane.0 as usize) {
@@ -49,7 +50,7 @@ impl VectorClock {
         self.seqs.push(position.seq);
     }
 
-    /// Makes everything known that `other` knows.
+    /// Adds the positions of `other`.
     pub fn join(&mut self, other: &Self) {
         if other.seqs.len() > self.seqs.len() {
             self.seqs.resize(other.seqs.len(), 0);
@@ -59,13 +60,13 @@ impl VectorClock {
         }
     }
 
-    /// Copies `other` into this clock, keeping the memory of this one.
+    /// Replaces the positions by those of `other`, and keeps the memory.
     pub fn copy_from(&mut self, other: &Self) {
         self.seqs.clear();
         self.seqs.extend_from_slice(&other.seqs);
     }
 
-    /// The known positions, one per lane that has any.
+    /// The last position of each lane that has one.
     pub fn positions(&self) -> impl Iterator<Item = Position> + '_ {
         (0u32..)
             .zip(&self.seqs)
@@ -81,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// The oracle: the explicit set of all known positions.
+    /// The oracle: the explicit set of all positions.
     fn closure(steps: &[(u32, u64)]) -> BTreeSet<(u32, u64)> {
         steps.iter().flat_map(|&(lane, seq)| (1..=seq).map(move |s| (lane, s))).collect()
     }
@@ -95,8 +96,8 @@ mod tests {
     }
 
     proptest! {
-        /// The law: a clock is exactly the downward-closed set of what it was raised by, and a
-        /// join is the union of the sets.
+        /// A clock has exactly the positions that it was raised by and all earlier ones, and a
+        /// join is the union.
         #[test]
         fn a_clock_is_a_downward_closed_set_and_join_is_union(
             a in vec((0u32..5, 0u64..9), 0..12),
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn number_zero_is_known_to_every_clock() {
+    fn every_clock_covers_the_number_zero() {
         assert!(VectorClock::new().covers(Position { lane: LaneId(7), seq: 0 }));
     }
 }
