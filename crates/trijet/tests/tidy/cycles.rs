@@ -36,9 +36,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "crates/trijet/src/device/",
         &[
-            "conform/kernels.rs",
-            "conform/machine.rs",
-            "conform/order.rs",
             "cuda/api.rs",
             "cuda/mod.rs",
             "cuda/nvrtc.rs",

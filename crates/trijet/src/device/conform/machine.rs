@@ -1,8 +1,8 @@
 //! What runs a sequence: the objects by their names, and one method for each verb.
 #![forbid(unsafe_code)]
 
-use super::kernels::Desk;
-use super::order::{Gate, Log};
+use super::desk::Desk;
+use super::gate::Gate;
 use super::text::{Line, Need, Sequence, Unclear, Words, option};
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
@@ -13,6 +13,7 @@ use crate::device::driver::{
 use crate::device::memory::{Memory, Space};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 
 /// Why a call has no value.
 #[derive(Debug)]
@@ -67,6 +68,22 @@ pub(super) enum Thing {
     Memory(Memory, Return),
     Module(ModuleHandle, DeviceId),
     Function(FunctionHandle, String),
+}
+
+/// What host functions said, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// The words since the last call.
+    pub(super) fn take(&self) -> String {
+        let words = std::mem::take(&mut *self.0.lock().expect("nothing panics under this lock"));
+        if words.is_empty() { "nothing".to_owned() } else { words.join(" ") }
+    }
+
+    pub(super) fn say(&self, word: String) {
+        self.0.lock().expect("nothing panics under this lock").push(word);
+    }
 }
 
 /// Runs sequences one after the other.

@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod desk;
+mod gate;
 mod kernels;
 mod machine;
 mod order;

@@ -5,62 +5,19 @@
 //! that lasts for a second of that time.
 #![forbid(unsafe_code)]
 
-use super::kernels;
+use super::desk;
+use super::gate::{Gate, PATIENCE};
 use super::machine::{Answer, Failure, Machine, Outcome, Thing};
 use super::text::{Words, option};
 use crate::base::id::DeviceId;
 use crate::device::driver::{
     Action, Clock, EventHandle, HostFn, Progress, Readiness, StreamHandle, StreamKind, Timing,
 };
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-/// How long a stream is held up, and an event asked after, at the most: nothing hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The same for a driver whose time passes only while somebody asks.
+/// The most polls of an event, for a driver whose time passes only while it is asked.
 const POLLS_MAX: u32 = 1_000_000;
-
-/// A closed door in a stream. It opens when this value drops.
-#[derive(Debug)]
-pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    fn closed() -> (Self, impl Fn() + Send + Sync + 'static) {
-        let door = Arc::new((Mutex::new(false), Condvar::new()));
-        let seen = Arc::clone(&door);
-        let wait = move || {
-            let (open, changed) = &*seen;
-            let open = open.lock().expect("nothing panics under this lock");
-            let waited = changed.wait_timeout_while(open, PATIENCE, |open| !*open);
-            drop(waited.expect("nothing panics under this lock"));
-        };
-        (Self(door), wait)
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        let (open, changed) = &*self.0;
-        *open.lock().expect("nothing panics under this lock") = true;
-        changed.notify_all();
-    }
-}
-
-/// What host functions said, in order.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    /// The words since the last call.
-    pub(super) fn take(&self) -> String {
-        let words = std::mem::take(&mut *self.0.lock().expect("nothing panics under this lock"));
-        if words.is_empty() { "nothing".to_owned() } else { words.join(" ") }
-    }
-
-    fn say(&self, word: String) {
-        self.0.lock().expect("nothing panics under this lock").push(word);
-    }
-}
 
 fn readiness(answer: Readiness) -> Answer {
     Ok(match answer {
@@ -230,7 +187,7 @@ impl Machine<'_> {
         let (stream, device) = self.stream_named(words)?;
         if self.clock == Clock::Model {
             let function = self.desk(device)?.hold;
-            kernels::enqueue_hold(self.driver, stream, function)?;
+            desk::enqueue_hold(self.driver, stream, function)?;
         } else {
             let (gate, wait) = Gate::closed();
             let run: HostFn = Arc::new(wait);

@@ -1,0 +1,34 @@
+//! A gate that holds a stream up until the program opens it.
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// How long a stream is held up, and an event asked after, at the most: nothing hangs.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A closed door in a stream. It opens when this value drops.
+#[derive(Debug)]
+pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub(super) fn closed() -> (Self, impl Fn() + Send + Sync + 'static) {
+        let door = Arc::new((Mutex::new(false), Condvar::new()));
+        let seen = Arc::clone(&door);
+        let wait = move || {
+            let (open, changed) = &*seen;
+            let open = open.lock().expect("nothing panics under this lock");
+            let waited = changed.wait_timeout_while(open, PATIENCE, |open| !*open);
+            drop(waited.expect("nothing panics under this lock"));
+        };
+        (Self(door), wait)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let (open, changed) = &*self.0;
+        *open.lock().expect("nothing panics under this lock") = true;
+        changed.notify_all();
+    }
+}
