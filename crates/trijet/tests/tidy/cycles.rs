@@ -36,9 +36,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "crates/trijet/src/device/",
         &[
-            "cuda/api.rs",
-            "cuda/mod.rs",
-            "cuda/nvrtc.rs",
             "host/activity.rs",
             "host/engine.rs",
             "host/events.rs",
@@ -52,7 +49,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
             "host/trail.rs",
             "host/turn.rs",
             "memory.rs",
-            "probe.rs",
         ],
         "to be split",
     ),

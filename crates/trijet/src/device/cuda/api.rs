@@ -4,8 +4,8 @@
 //! Types follow `cuda.h` of CUDA 12.0 and later; their layouts are checked in tests against an
 //! independent binding.
 
+use super::library::{self, Library};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::device::probe::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 pub(crate) type CuResult = c_int;
@@ -185,7 +185,7 @@ pub(crate) fn need<F: Copy>(entry: Option<F>, symbol: &'static str) -> Result<F>
 /// # Errors
 /// `Unsupported`, naming what was tried.
 pub(crate) fn open_driver() -> Result<DriverApi> {
-    crate::device::probe::open(Library::Driver).map(DriverApi::load)
+    library::open(Library::Driver).map(DriverApi::load)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Compiling a user's CUDA C++ at run time, when the run-time compiler is installed.
 
 use super::api::CuResult;
+use super::library::{Library, open};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::device::probe::{Library, open};
 use std::ffi::{CString, c_char, c_int, c_void};
 
 type Program = *mut c_void;

@@ -20,8 +20,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 use crate::device::cuda::api::{CuResult, Handle};
 use crate::device::cuda::context::CudaDriver;
+use crate::device::cuda::library::{self, Library};
 use crate::device::driver::Activities;
-use crate::device::probe::{self, Library};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What the error of a refusal names.
@@ -57,7 +57,7 @@ fn own() -> Result<&'static Own> {
     if let Some(own) = OWN.get() {
         return Ok(own);
     }
-    let api = CuptiApi::load(probe::open(Library::Cupti)?);
+    let api = CuptiApi::load(library::open(Library::Cupti)?);
     if let Some(symbol) = api.missing().first() {
         return Err(refused(format!("the CUPTI library has no `{symbol}`")));
     }
@@ -173,7 +173,7 @@ extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usi
 
 impl CudaDriver {
     pub(in crate::device::cuda) fn activity_begin(&self) -> Result<()> {
-        if probe::recordings().is_some() {
+        if library::recordings().is_some() {
             return Err(refused("this process is recorded as a whole, and CUPTI serves one tool"));
         }
         own()?.begin()

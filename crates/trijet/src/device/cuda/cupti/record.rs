@@ -11,7 +11,7 @@ use super::layout::{self, kinds};
 use super::sink::{Sink, Texts};
 use crate::base::units::Nanos;
 use crate::device::cuda::api::{CuResult, Handle};
-use crate::device::probe::{self, Library};
+use crate::device::cuda::library::{self, Library};
 use crate::trace::activity::Api;
 use std::ffi::{CStr, c_char, c_int};
 use std::fs::File;
@@ -45,7 +45,7 @@ struct Recorder {
 /// file.
 pub fn record_this_process() {
     guarded(|| {
-        if let Some(folder) = probe::recordings()
+        if let Some(folder) = library::recordings()
             && RECORDER.get().is_none()
         {
             let process = std::process::id();
@@ -58,7 +58,7 @@ pub fn record_this_process() {
 }
 
 fn start(file: File, process: u32) {
-    let api = match probe::open(Library::Cupti) {
+    let api = match library::open(Library::Cupti) {
         Ok(library) => CuptiApi::load(library),
         Err(error) => return fail(Sink::new(file, process, 0, Nanos(0)), &error.to_string()),
     };

@@ -1,0 +1,183 @@
+//! The libraries of CUDA: where they are looked for, and opening them at run time. Nothing here
+//! panics, whatever is or is not installed.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// A library that is opened at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// The CUDA driver, `libcuda.so.1`. Needed for a GPU.
+    Driver,
+    /// The run-time compiler. Needed for kernels in source form.
+    Nvrtc,
+    /// The collective library. Needed for several GPUs.
+    Nccl,
+    /// The profiling interface. Better times, where it is there.
+    Cupti,
+}
+
+impl Library {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::Nccl, Self::Cupti];
+
+    /// The environment variable that names a file to be used instead of the search.
+    #[must_use]
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Driver => "TRIJET_LIBCUDA",
+            Self::Nvrtc => "TRIJET_LIBNVRTC",
+            Self::Nccl => "TRIJET_LIBNCCL",
+            Self::Cupti => "TRIJET_LIBCUPTI",
+        }
+    }
+
+    /// File names, the versioned ones first.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Driver => &["libcuda.so.1", "libcuda.so"],
+            Self::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
+            Self::Nccl => &["libnccl.so.2", "libnccl.so"],
+            Self::Cupti => &["libcupti.so.13", "libcupti.so.12", "libcupti.so"],
+        }
+    }
+
+    /// Folders of the Python wheels, below a `site-packages`.
+    fn wheel_folders(self) -> &'static [&'static str] {
+        match self {
+            Self::Driver => &[],
+            Self::Nvrtc => &["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"],
+            Self::Nccl => &["nvidia/nccl/lib"],
+            Self::Cupti => &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
+        }
+    }
+
+    /// The files to try, in order: the override alone, or plain names, then the usual toolkit
+    /// folder, then the wheels of the Python environment that is active.
+    fn candidates(self) -> Vec<PathBuf> {
+        if let Some(file) = std::env::var_os(self.variable()) {
+            return vec![file.into()];
+        }
+        let mut found: Vec<PathBuf> = self.names().iter().map(PathBuf::from).collect();
+        let toolkit = std::env::var_os("CUDA_HOME").map_or("/usr/local/cuda".into(), PathBuf::from);
+        for name in self.names() {
+            found.push(toolkit.join("lib64").join(name));
+            found.push(toolkit.join("extras/CUPTI/lib64").join(name));
+        }
+        for site in site_packages() {
+            for folder in self.wheel_folders() {
+                found.extend(self.names().iter().map(|name| site.join(folder).join(name)));
+            }
+        }
+        found.retain(|path| path.components().count() == 1 || path.exists());
+        found
+    }
+}
+
+/// The `site-packages` folders of the active virtual environment.
+fn site_packages() -> Vec<PathBuf> {
+    let Some(root) = std::env::var_os("VIRTUAL_ENV") else { return Vec::new() };
+    let Ok(versions) = std::fs::read_dir(PathBuf::from(root).join("lib")) else {
+        return Vec::new();
+    };
+    versions.flatten().map(|entry| entry.path().join("site-packages")).collect()
+}
+
+/// Opens a library.
+///
+/// # Errors
+/// `Unsupported`, with the files that were tried.
+pub(super) fn open(library: Library) -> Result<libloading::Library> {
+    if library == Library::Cupti
+        && let Some(opened) = opened_already(library)
+    {
+        return Ok(opened);
+    }
+    let candidates = library.candidates();
+    let mut reasons = Vec::new();
+    for path in &candidates {
+        if library == Library::Nvrtc {
+            preload_builtins(path);
+        }
+        match open_file(path) {
+            Ok(opened) => return Ok(opened),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+    let cause = format!(
+        "not found (tried {}; set {} to name a file): {}",
+        tried.join(", "),
+        library.variable(),
+        reasons.first().map_or("no candidate", String::as_str),
+    );
+    Err(Error::new(ErrorKind::Unsupported, format!("open {library:?} library"), cause))
+}
+
+/// The library as the program itself has opened it, unless the user names another: PyTorch comes
+/// with its own CUPTI, and two of them in a process do not know each other.
+fn opened_already(library: Library) -> Option<libloading::Library> {
+    if std::env::var_os(library.variable()).is_some() {
+        return None;
+    }
+    library.names().iter().find_map(|name| find_opened(Path::new(name)))
+}
+
+/// Names the folder for the recordings of processes, to the library that records them.
+pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
+
+/// The folder for recordings, where somebody asked for them.
+pub(super) fn recordings() -> Option<PathBuf> {
+    std::env::var_os(RECORDINGS).map(PathBuf::from)
+}
+
+/// The run-time compiler opens its built-ins by a bare name, which the loader finds outside of its
+/// own folders only when they are open already.
+fn preload_builtins(compiler: &Path) {
+    let Some(folder) = compiler.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return;
+    };
+    let Ok(files) = std::fs::read_dir(folder) else { return };
+    let named = |path: &PathBuf| {
+        path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("libnvrtc-builtins.so."))
+    };
+    for path in files.flatten().map(|entry| entry.path()).filter(named) {
+        // One that does not open leaves the compiler to say what it lacks. It stays open for the
+        // rest of the process, as the compiler does.
+        if let Ok(builtins) = open_file(&path) {
+            std::mem::forget(builtins);
+        }
+    }
+}
+
+/// Opens a shared library for the rest of the process.
+fn open_file(path: &Path) -> std::result::Result<libloading::Library, String> {
+    // SAFETY: the CUDA libraries' initialisers only set up their own state. A file named by the
+    // user's override runs with the user's rights, as LD_PRELOAD would.
+    unsafe { libloading::Library::new(path) }.map_err(|error| {
+        use std::error::Error;
+        // The loader's own words, which name the file, are in the source.
+        error.source().map_or_else(|| error.to_string(), ToString::to_string)
+    })
+}
+
+/// A shared library that this process has opened already, by its bare name.
+fn find_opened(name: &Path) -> Option<libloading::Library> {
+    use libloading::os::unix::{Library, RTLD_LAZY};
+    /// Of `dlfcn.h`: look, and load nothing.
+    const RTLD_NOLOAD: std::ffi::c_int = 4;
+    // SAFETY: nothing is loaded, so no initialiser runs; the library was opened by the program.
+    unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_NOLOAD) }.ok().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_an_error_that_names_it() {
+        let missing = PathBuf::from("libtrijet-no-such-library.so.1");
+        let reason = open_file(&missing).expect_err("there is no such library");
+        assert!(reason.contains("libtrijet-no-such-library.so.1"), "{reason}");
+    }
+}
