@@ -20,7 +20,7 @@ struct Part {
 const PARTS: [Part; 2] = [
     Part {
         cargo: &["--lib"],
-        filters: &["device::host::mem", "memory::", "stream::callback", "launch::"],
+        filters: &["device::region", "memory::", "stream::callback", "launch::"],
     },
     Part {
         cargo: &["--test", "semantics"],

@@ -4,9 +4,9 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
+use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
-pub(in crate::device) use crate::device::host::mem::HostBytes;
-pub(crate) use crate::device::host::mem::RangeGuard;
+use crate::device::region::{HostBytes, RangeGuard};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -90,6 +90,12 @@ impl Memory {
         self.host.as_deref()
     }
 
+    /// Locks the bytes of `range`, unless an overlapping lock excludes it. `None` as well where the
+    /// host does not reach them.
+    pub(in crate::device) fn lock(&self, range: Range<u64>, mode: Mode) -> Option<RangeGuard<'_>> {
+        RangeGuard::try_new(self.host()?, range, mode)
+    }
+
     /// A part of the memory.
     ///
     /// # Panics
@@ -122,6 +128,12 @@ impl Span {
     #[inline]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
+    }
+
+    /// Locks its bytes, unless an overlapping lock excludes them. `None` as well where the host does
+    /// not reach them.
+    pub(crate) fn lock(&self, mode: Mode) -> Option<RangeGuard<'_>> {
+        self.memory.lock(self.range(), mode)
     }
 
     /// The address of its first byte.
@@ -166,5 +178,23 @@ impl fmt::Display for Span {
             Space::Pinned => write!(f, "page-locked memory"),
             Space::Pageable => write!(f, "pageable memory"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_two_windows_overlap_where_the_windows_share_bytes() {
+        let whole = HostBytes::zeroed(64).expect("a few bytes");
+        let window = |range: Range<u64>| {
+            let (bytes, len) = (whole.part(range.clone()), range.end - range.start);
+            Memory::new(Space::Pinned, bytes.address(), len, Some(bytes)).span(0..len)
+        };
+        let (a, b, c) = (window(0..32), window(16..48), window(32..64));
+        assert!(a.overlaps(&b) && !a.overlaps(&c));
+        let _held = a.lock(Mode::Write).expect("free");
+        assert!(b.lock(Mode::Read).is_none() && c.lock(Mode::Write).is_some());
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod fork;
 pub mod host;
 pub mod memory;
 pub mod probe;
+pub(crate) mod region;
 pub mod twin;
 
 pub use host::cost::CostModel;

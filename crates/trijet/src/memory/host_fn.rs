@@ -11,7 +11,8 @@ use super::buffer::{AsView, AsViewMut, Buffer, Element};
 use super::pinned::OnHost;
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
-use crate::device::memory::{RangeGuard, Span};
+use crate::device::memory::Span;
+use crate::device::region::RangeGuard;
 use crate::order::track::Use;
 use crate::stream::Stream;
 use smallvec::SmallVec;
@@ -58,7 +59,7 @@ pub struct Locked<'a>(RangeGuard<'a>);
 
 impl<T> Held<T> {
     fn lock(&self, mode: Mode) -> Locked<'_> {
-        let guard = RangeGuard::of_part(self.0.memory(), self.0.range(), mode);
+        let guard = self.0.lock(mode);
         Locked(
             guard
                 .expect("the program orders other uses of the same bytes before or after this one"),

@@ -21,14 +21,13 @@ enum Licence {
 /// Path below `src/` (a trailing `/` names a folder), licence, reason. The first match counts.
 const PLACES: &[(&str, Licence, &str)] = &[
     ("lib.rs", Licence::Ancestor, "the crate root"),
-    ("device/mod.rs", Licence::Ancestor, "of device/cuda and device/host/mem.rs"),
-    ("device/host/mod.rs", Licence::Ancestor, "of device/host/mem.rs"),
+    ("device/mod.rs", Licence::Ancestor, "of device/cuda, device/fork.rs and device/region.rs"),
     ("stream/mod.rs", Licence::Ancestor, "of stream/foreign.rs"),
     ("memory/mod.rs", Licence::Ancestor, "of memory/pinned.rs and memory/dlpack.rs"),
     ("launch/mod.rs", Licence::Ancestor, "of launch/args.rs"),
     ("kernels/mod.rs", Licence::Ancestor, "of the kernels"),
     ("device/cuda/", Licence::Holds, "the only foreign functions"),
-    ("device/host/mem.rs", Licence::Holds, "the host device's bytes"),
+    ("device/region.rs", Licence::Holds, "the host device's bytes"),
     ("device/fork.rs", Licence::Holds, "a handler that the system calls in a child of a fork"),
     ("memory/pinned.rs", Licence::Holds, "page-locked bytes as a slice"),
     ("memory/dlpack.rs", Licence::Holds, "tensors of other frameworks pass through C pointers"),

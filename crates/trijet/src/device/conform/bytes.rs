@@ -7,8 +7,8 @@ use crate::base::error::{Error, ErrorKind};
 use crate::base::ledger::Mode;
 use crate::base::units::Bytes;
 use crate::device::driver::{Action, CopySpans, Form, SourceOrder};
-use crate::device::host::mem::RangeGuard;
 use crate::device::memory::{Memory, Space, Span};
+use crate::device::region::RangeGuard;
 use std::fmt::Write;
 
 /// The most runs of equal bytes that are printed one by one.
@@ -35,7 +35,7 @@ fn picture(bytes: &[u8]) -> String {
 
 /// The bytes of host memory that no operation uses.
 fn lock(span: &Span, mode: Mode) -> Outcome<RangeGuard<'_>> {
-    RangeGuard::try_new(span, mode).ok_or_else(|| {
+    span.lock(mode).ok_or_else(|| {
         let cause = "an operation still holds the bytes";
         Error::new(ErrorKind::Stalled, "look at bytes", cause).into()
     })

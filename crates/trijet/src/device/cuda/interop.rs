@@ -7,7 +7,8 @@ use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 use crate::device::driver::{EventHandle, StreamHandle, StreamKind};
-use crate::device::memory::{HostBytes, Memory, Space};
+use crate::device::memory::{Memory, Space};
+use crate::device::region::HostBytes;
 use std::ffi::{c_uint, c_void};
 
 /// `CU_STREAM_NON_BLOCKING`.

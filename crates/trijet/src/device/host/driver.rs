@@ -6,7 +6,6 @@ use super::calls::Call;
 use super::engine::{Engine, Work};
 use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
-use super::mem::HostBytes;
 use super::order::May;
 use super::streams::Kind;
 use super::touches::Object;
@@ -21,6 +20,7 @@ use crate::device::driver::{
     Readiness, Script, Simulation, StreamHandle, StreamKind, Timing,
 };
 use crate::device::memory::{Memory, Space};
+use crate::device::region::HostBytes;
 use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::engine::{Kernel, Work};
-use super::mem::{Bytes, RangeGuard, RangeGuards};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::panic::caught;
 use crate::device::memory::Span;
+use crate::device::region::{Bytes, RangeGuard, RangeGuards};
 use crate::device::twin::{Tile, Writes};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -91,7 +91,7 @@ fn slice(span: &Span, part: &Range<u64>) -> Range<u64> {
 }
 
 fn lock<'a>(span: &'a Span, part: Range<u64>, mode: Mode, what: &str) -> Result<RangeGuard<'a>> {
-    RangeGuard::of_part(span.memory(), part, mode).ok_or_else(|| excluded(what))
+    span.memory().lock(part, mode).ok_or_else(|| excluded(what))
 }
 
 #[cold]

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::engine::Point;
-use super::mem::HostBytes;
+use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 

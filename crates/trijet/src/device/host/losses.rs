@@ -2,7 +2,6 @@
 //! say what they touch.
 #![forbid(unsafe_code)]
 
-use super::mem::RangeGuard;
 use super::search::Search;
 use super::{Executor, Fault, FaultKind, HostConfig, HostDriver, Order, Verb};
 use crate::base::error::{ErrorKind, Result};
@@ -187,7 +186,7 @@ fn nothing() -> HostFn {
 fn writes(x: &Span, value: u8) -> HostFn {
     let x = x.clone();
     Arc::new(move || {
-        let mut guard = RangeGuard::try_new(&x, Mode::Write).expect("nothing else runs");
+        let mut guard = x.lock(Mode::Write).expect("nothing else runs");
         guard.bytes_mut().fill(value);
     })
 }
@@ -207,7 +206,7 @@ fn a_search_finds_what_a_host_function_that_says_what_it_touches_may_do() -> Res
         driver.host_fn(a, &writes(&x, 9), &[(x.clone(), Mode::Write)])?;
         driver.copy_async(b, &h, &x)?;
         driver.synchronize(GOOD)?;
-        let seen = RangeGuard::try_new(&h, Mode::Read).expect("all is done").bytes().to_vec();
+        let seen = h.lock(Mode::Read).expect("all is done").bytes().to_vec();
         if lock().end_run() {
             found.insert(seen);
         }

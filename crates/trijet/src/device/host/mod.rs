@@ -4,6 +4,7 @@
 //! threads as fast as it can. `Executor::Virtual` simulates a GPU's engines with a model's clock,
 //! in an order that a seed decides. Both follow the same laws: what may happen here is what the
 //! laws allow on CUDA.
+#![forbid(unsafe_code)]
 
 mod actions;
 mod activity;
@@ -19,7 +20,6 @@ mod heap;
 mod laws;
 #[cfg(test)]
 mod losses;
-pub(in crate::device) mod mem;
 pub(crate) mod order;
 mod pools;
 mod races;

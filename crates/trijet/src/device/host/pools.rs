@@ -4,7 +4,6 @@
 
 use super::engine::{Engine, NodeId, Point};
 use super::heap::{After, Heap, Place, growth};
-use super::mem::HostBytes;
 use super::order::May;
 use super::refuse;
 use super::streams::SlotId;
@@ -15,6 +14,7 @@ use crate::base::units::Bytes;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::memory::{Memory, Space};
+use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

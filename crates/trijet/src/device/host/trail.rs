@@ -4,10 +4,10 @@
 
 use super::engine::{Node, NodeId, Point, Work, cleared};
 use super::exec;
-use super::mem::HostBytes;
 use super::streams::SlotId;
 use super::touches::Object;
 use crate::base::ledger::Engine as Role;
+use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 
 /// The steps of an exploration that something follows from.

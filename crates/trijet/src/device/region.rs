@@ -5,10 +5,9 @@
 //! never a data race in Rust. The guards of page-locked memory that users hold take no lock: they
 //! rest on the ordering, see `memory::pinned`.
 //!
-//! Imports: `device::memory`. The only unsafe code of the host device.
+//! Imports: `base`. The only unsafe code of the host device.
 
 use crate::base::ledger::Mode;
-use crate::device::memory::{Memory, Span};
 use smallvec::SmallVec;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ops::Range;
@@ -73,7 +72,7 @@ impl HostBytes {
     /// The same for a pool, which hands out parts: the bytes of each are zeroed when it is first
     /// made. A program mostly needs little of what its pools hold, and an exploration runs it anew
     /// for every order.
-    pub(in crate::device::host) fn to_part(len: u64) -> Option<Self> {
+    pub(in crate::device) fn to_part(len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let layout = Layout::from_size_align(len.max(1), ALIGN).ok()?;
         // SAFETY: the layout has a non-zero size by `max(1)`.
@@ -132,7 +131,7 @@ impl HostBytes {
     ///
     /// # Panics
     /// When the range does not lie within this one: the pools hand out what they hold.
-    pub(in crate::device::host) fn part(&self, range: Range<u64>) -> Self {
+    pub(in crate::device) fn part(&self, range: Range<u64>) -> Self {
         let (start, len) = self.checked(&range);
         self.make_ready(start + len);
         Self { region: Arc::clone(&self.region), start, len }
@@ -184,12 +183,12 @@ impl HostBytes {
     }
 
     /// Whether both are windows of the same bytes, at whatever place.
-    pub(in crate::device::host) fn shares_region(&self, other: &Self) -> bool {
+    pub(in crate::device) fn shares_region(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.region, &other.region)
     }
 
     /// The same as numbers of the region.
-    pub(in crate::device::host) fn in_region(&self, range: &Range<u64>) -> Range<u64> {
+    pub(in crate::device) fn in_region(&self, range: &Range<u64>) -> Range<u64> {
         self.start as u64 + range.start..self.start as u64 + range.end
     }
 }
@@ -203,14 +202,12 @@ pub(crate) struct RangeGuard<'a> {
 }
 
 impl<'a> RangeGuard<'a> {
-    /// Locks the bytes of `span`, unless an overlapping lock excludes it.
-    pub(in crate::device) fn try_new(span: &'a Span, mode: Mode) -> Option<Self> {
-        Self::of_part(span.memory(), span.range(), mode)
-    }
-
-    /// The same for a part of `memory`.
-    pub(crate) fn of_part(memory: &'a Memory, range: Range<u64>, mode: Mode) -> Option<Self> {
-        let bytes = memory.host()?;
+    /// Locks `range` of `bytes`, unless an overlapping lock excludes it.
+    pub(in crate::device) fn try_new(
+        bytes: &'a HostBytes,
+        range: Range<u64>,
+        mode: Mode,
+    ) -> Option<Self> {
         let mut locks = bytes.region.locks.lock().expect("no code panics under a range lock");
         let taken = take(&mut locks, bytes.in_region(&range), mode);
         drop(locks);
@@ -245,7 +242,7 @@ impl Drop for RangeGuard<'_> {
 }
 
 /// What one operation has locked of one argument.
-pub(in crate::device::host) enum Bytes<'a> {
+pub(in crate::device) enum Bytes<'a> {
     Read(&'a [u8]),
     Write(&'a mut [u8]),
 }
@@ -255,13 +252,13 @@ type Part<'a> = (&'a HostBytes, Range<u64>, Mode);
 
 /// The locked byte ranges of one operation: all of them, or none. Neighbours of one region are
 /// locked, and let go, at once.
-pub(in crate::device::host) struct RangeGuards<'a> {
+pub(in crate::device) struct RangeGuards<'a> {
     parts: SmallVec<[Part<'a>; 4]>,
 }
 
 impl<'a> RangeGuards<'a> {
     /// Locks every range, unless an overlapping lock excludes one: be it another of these.
-    pub(in crate::device::host) fn try_new(parts: SmallVec<[Part<'a>; 4]>) -> Option<Self> {
+    pub(in crate::device) fn try_new(parts: SmallVec<[Part<'a>; 4]>) -> Option<Self> {
         // What is taken is let go when it drops.
         let mut taken = Self { parts: SmallVec::new() };
         let mut open: Option<(&Arc<Region>, MutexGuard<'_, Locks>)> = None;
@@ -277,7 +274,7 @@ impl<'a> RangeGuards<'a> {
     }
 
     /// The locked bytes, in the order in which they were asked for.
-    pub(in crate::device::host) fn bytes(&mut self) -> impl Iterator<Item = Bytes<'_>> {
+    pub(in crate::device) fn bytes(&mut self) -> impl Iterator<Item = Bytes<'_>> {
         self.parts.iter().map(|(bytes, range, mode)| {
             if mode.writes() {
                 // SAFETY: the lock is exclusive, also among these ranges; each is given out once,
@@ -337,42 +334,35 @@ fn release(locks: &mut Locks, range: &Range<u64>, mode: Mode) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::memory::Space;
 
-    fn memory(len: u64) -> Memory {
-        let bytes = HostBytes::zeroed(len).expect("a few bytes");
-        Memory::new(Space::Pinned, bytes.address(), len, Some(bytes))
+    fn zeroed(len: u64) -> HostBytes {
+        HostBytes::zeroed(len).expect("a few bytes")
     }
 
     #[test]
     fn a_write_lock_excludes_overlapping_locks_only() {
-        let m = memory(64);
-        let mut writer = RangeGuard::of_part(&m, 0..32, Mode::Write).expect("free");
+        let m = zeroed(64);
+        let mut writer = RangeGuard::try_new(&m, 0..32, Mode::Write).expect("free");
         writer.bytes_mut().fill(7);
-        assert!(RangeGuard::of_part(&m, 31..40, Mode::Read).is_none());
-        assert!(RangeGuard::of_part(&m, 32..40, Mode::Write).is_some());
+        assert!(RangeGuard::try_new(&m, 31..40, Mode::Read).is_none());
+        assert!(RangeGuard::try_new(&m, 32..40, Mode::Write).is_some());
         drop(writer);
-        let a = RangeGuard::of_part(&m, 0..40, Mode::Read).expect("free again");
-        let b = RangeGuard::of_part(&m, 8..16, Mode::Read).expect("readers share");
+        let a = RangeGuard::try_new(&m, 0..40, Mode::Read).expect("free again");
+        let b = RangeGuard::try_new(&m, 8..16, Mode::Read).expect("readers share");
         assert_eq!((a.bytes()[31], a.bytes()[32], b.bytes()[0]), (7, 0, 7));
-        assert!(RangeGuard::of_part(&m, 8..9, Mode::ReadWrite).is_none());
+        assert!(RangeGuard::try_new(&m, 8..9, Mode::ReadWrite).is_none());
     }
 
     #[test]
     fn windows_of_the_same_bytes_exclude_each_other() {
         let whole = HostBytes::zeroed(64).expect("a few bytes");
-        let window = |range: Range<u64>| {
-            let bytes = whole.part(range);
-            Memory::new(Space::Pinned, bytes.address(), bytes.len as u64, Some(bytes))
-        };
-        let (a, b, c) = (window(0..32), window(16..48), window(32..64));
-        assert!(a.span(0..32).overlaps(&b.span(0..32)) && !a.span(0..32).overlaps(&c.span(0..32)));
-        let mut held = RangeGuard::of_part(&a, 0..32, Mode::Write).expect("free");
+        let (a, b) = (whole.part(0..32), whole.part(16..48));
+        let mut held = RangeGuard::try_new(&a, 0..32, Mode::Write).expect("free");
         held.bytes_mut().fill(9);
-        assert!(RangeGuard::of_part(&b, 0..32, Mode::Read).is_none());
-        assert!(RangeGuard::of_part(&b, 16..32, Mode::Read).is_some());
+        assert!(RangeGuard::try_new(&b, 0..32, Mode::Read).is_none());
+        assert!(RangeGuard::try_new(&b, 16..32, Mode::Read).is_some());
         drop(held);
-        let guard = RangeGuard::of_part(&b, 0..32, Mode::Read).expect("free again");
+        let guard = RangeGuard::try_new(&b, 0..32, Mode::Read).expect("free again");
         assert_eq!((guard.bytes()[15], guard.bytes()[16]), (9, 0));
     }
 
@@ -380,49 +370,41 @@ mod tests {
     #[test]
     fn every_byte_of_a_part_is_zero_until_it_is_written() {
         let whole = HostBytes::to_part(1 << 16).expect("a few bytes");
-        let part = |range: Range<u64>| {
-            let bytes = whole.part(range);
-            Memory::new(Space::Pinned, bytes.address(), bytes.len as u64, Some(bytes))
-        };
-        let (later, first) = (part(512..1024), part(0..512));
+        let (later, first) = (whole.part(512..1024), whole.part(0..512));
         for m in [&later, &first] {
-            let mut guard = RangeGuard::of_part(m, 0..512, Mode::Write).expect("free");
+            let mut guard = RangeGuard::try_new(m, 0..512, Mode::Write).expect("free");
             assert_eq!(guard.bytes(), [0; 512]);
             guard.bytes_mut().fill(7);
         }
-        let all = part(0..1 << 16);
-        let guard = RangeGuard::of_part(&all, 0..1 << 16, Mode::Read).expect("free");
+        let all = whole.part(0..1 << 16);
+        let guard = RangeGuard::try_new(&all, 0..1 << 16, Mode::Read).expect("free");
         assert_eq!(guard.bytes()[..1024], [7; 1024]);
         assert_eq!(guard.bytes()[1024..], [0; (1 << 16) - 1024]);
     }
 
     #[test]
     fn an_operation_locks_all_of_its_ranges_or_none() {
-        let (m, other) = (memory(64), memory(8));
-        let lock = |parts: &[(&Memory, Range<u64>, Mode)]| {
-            let part = |(m, range, mode): &(&Memory, Range<u64>, Mode)| {
-                (m.host().cloned().expect("of the host"), range.clone(), *mode)
-            };
-            let parts: Vec<_> = parts.iter().map(part).collect();
-            let parts = parts.iter().map(|(bytes, range, mode)| (bytes, range.clone(), *mode));
-            RangeGuards::try_new(parts.collect()).map(|mut held| held.bytes().count())
+        let (m, other) = (zeroed(64), zeroed(8));
+        let lock = |parts: &[Part<'_>]| {
+            let parts = parts.iter().cloned().collect();
+            RangeGuards::try_new(parts).map(|mut held| held.bytes().count())
         };
-        let held = RangeGuard::of_part(&m, 32..40, Mode::Write).expect("free");
+        let held = RangeGuard::try_new(&m, 32..40, Mode::Write).expect("free");
         let mine = [(&m, 0..8, Mode::Read), (&other, 0..8, Mode::Write), (&m, 39..64, Mode::Read)];
         assert_eq!(lock(&mine), None);
         // What it had locked by then is free again.
-        assert!(RangeGuard::of_part(&m, 0..8, Mode::Write).is_some());
-        assert!(RangeGuard::of_part(&other, 0..8, Mode::Write).is_some());
+        assert!(RangeGuard::try_new(&m, 0..8, Mode::Write).is_some());
+        assert!(RangeGuard::try_new(&other, 0..8, Mode::Write).is_some());
         drop(held);
         assert_eq!(lock(&mine), Some(3));
         assert_eq!(lock(&[(&m, 0..8, Mode::Read), (&m, 7..9, Mode::Write)]), None);
-        assert!(RangeGuard::of_part(&m, 0..64, Mode::Write).is_some());
+        assert!(RangeGuard::try_new(&m, 0..64, Mode::Write).is_some());
     }
 
     #[test]
     fn an_empty_range_locks_nothing() {
-        let m = memory(8);
-        let _all = RangeGuard::of_part(&m, 0..8, Mode::Write).expect("free");
-        assert!(RangeGuard::of_part(&m, 4..4, Mode::Write).is_some());
+        let m = zeroed(8);
+        let _all = RangeGuard::try_new(&m, 0..8, Mode::Write).expect("free");
+        assert!(RangeGuard::try_new(&m, 4..4, Mode::Write).is_some());
     }
 }
