@@ -33,23 +33,6 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         ],
         "to be split",
     ),
-    (
-        "crates/trijet/src/device/",
-        &[
-            "host/activity.rs",
-            "host/engine.rs",
-            "host/events.rs",
-            "host/exec.rs",
-            "host/mod.rs",
-            "host/races.rs",
-            "host/search.rs",
-            "host/streams.rs",
-            "host/threads.rs",
-            "host/trail.rs",
-            "host/turn.rs",
-        ],
-        "to be split",
-    ),
 ];
 
 /// The imports of each file: the imported file, and the offset of the first import of it.

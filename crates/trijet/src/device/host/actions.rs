@@ -1,11 +1,12 @@
 //! The operations of the driver contract on the engine: one function for each kind of action.
 #![forbid(unsafe_code)]
 
-use super::engine::{Called, Engine, Work};
+use super::engine::Engine;
 use super::fault::{FaultKind, Verb};
 use super::order::May;
 use super::pools::Pools;
 use super::touches::Object;
+use super::work::{Called, Work};
 use super::{HostDriver, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;

@@ -3,7 +3,7 @@
 //! have a moment and no length.
 #![forbid(unsafe_code)]
 
-use super::engine::NodeId;
+use super::ids::NodeId;
 use super::refuse;
 use crate::base::error::Result;
 use crate::base::units::Nanos;

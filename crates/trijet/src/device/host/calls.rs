@@ -2,15 +2,20 @@
 //! and waits where the laws make the host wait (A16 to A19, A41).
 #![forbid(unsafe_code)]
 
-use super::engine::{NodeId, Point, Work};
+use super::clock::WallClock;
+use super::cost::CostModel;
+use super::engine::Engine;
 use super::fault::{self, FaultKind, Verb};
+use super::ids::{NodeId, Point, Points, SlotId};
 use super::order::May;
-use super::refuse;
-use super::streams::{Kind, SlotId};
-use super::threads::WallClock;
+use super::run::Run;
+use super::shared::Guard;
+use super::slot::{Barrier, Kind};
+use super::state::State;
 use super::touches::Object;
-use super::turn::{Guard, Points, Switch};
-use super::{CostModel, HostDriver, Run, State};
+use super::turn::Switch;
+use super::work::Work;
+use super::{HostDriver, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};
@@ -245,7 +250,7 @@ impl HostDriver {
         let (from, to) = (src.memory().space(), dst.memory().space());
         let (op, slot) = (call.op, call.slot);
         let pageable = from == Space::Pageable || to == Space::Pageable;
-        let work = Work::Copy { dst: dst.clone(), src: src.clone() };
+        let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
         if from.is_host() && to.is_host() {
             let (state, _) = self.push(call, work, &[])?;
             return self.wait_slot(op, state, slot, Switch::Never).map(drop);
@@ -273,10 +278,10 @@ impl HostDriver {
     ) -> Result<(Guard<'a>, NodeId)> {
         let (op, slot, struck) = (call.op, call.slot, call.struck);
         let staged = Memory::pageable(Bytes(src.bytes()))?.span(0..src.bytes());
-        let read = Work::Copy { dst: staged.clone(), src: src.clone() };
+        let read = Work::Copy(CopySpans { dst: staged.clone(), src: src.clone() });
         let (state, _) = self.push(Call { struck: None, ..call }, read, &[])?;
         let state = self.wait_slot(op, state, slot, Switch::Never)?;
-        let write = Work::Copy { dst: dst.clone(), src: staged };
+        let write = Work::Copy(CopySpans { dst: dst.clone(), src: staged });
         self.push(Call { state, slot, op, struck }, write, &[])
     }
 
@@ -287,7 +292,7 @@ impl HostDriver {
         match (src.memory().space(), dst.memory().space()) {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
             (Space::Device(a), Space::Device(b)) => {
-                let work = Work::Copy { dst: dst.clone(), src: src.clone() };
+                let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
                 // Law A38: between two devices it is in order with both.
                 let other = if a == device { b } else { a };
                 let waits = call.state.engine.tails(other);
@@ -298,7 +303,7 @@ impl HostDriver {
                 Ok(())
             }
             _ => {
-                let work = Work::Copy { dst: dst.clone(), src: src.clone() };
+                let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
                 let (state, _) = self.push(call, work, &[])?;
                 self.wait_slot(op, state, slot, Switch::Never).map(drop)
             }
@@ -404,7 +409,7 @@ impl State {
     }
 }
 
-impl super::engine::Engine {
+impl Engine {
     /// The last operations of the blocking streams of a device and of its legacy stream.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
         let queues = &self.devices[device.0 as usize];
@@ -417,7 +422,7 @@ impl super::engine::Engine {
     fn hold_back(&mut self, device: DeviceId, slot: SlotId, id: NodeId) {
         let clock = std::sync::Arc::new(self.snapshot_clock(slot));
         let version = self.barrier_of(device).version + 1;
-        let barrier = super::engine::Barrier { last: Some(id), clock, version };
+        let barrier = Barrier { last: Some(id), clock, version };
         self.set_barrier(device, barrier);
     }
 

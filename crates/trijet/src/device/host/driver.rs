@@ -3,14 +3,19 @@
 
 use super::actions::{BLOCK_THREADS_MAX, check_spans};
 use super::calls::Call;
-use super::engine::{Engine, Work};
+use super::config::Executor;
+use super::engine::Engine;
 use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
+use super::ids::Points;
 use super::order::May;
-use super::streams::Kind;
+use super::run::Run;
+use super::shared::Function;
+use super::slot::Kind;
 use super::touches::Object;
-use super::turn::{Points, Switch};
-use super::{Executor, Function, HostDriver, Run, activity, refuse};
+use super::turn::Switch;
+use super::work::Work;
+use super::{HostDriver, activity, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};

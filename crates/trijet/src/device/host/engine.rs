@@ -5,21 +5,24 @@
 #![forbid(unsafe_code)]
 
 use super::activity::Noting;
-use super::exec;
+use super::ids::{NodeId, Point, SlotId};
+use super::node::{Causes, Node};
 use super::refuse;
-use super::streams::{Kind, Slot, SlotId};
-use super::table::Table;
-use super::trail::{Causes, Trail};
+use super::slot::{DeviceQueues, Kind, Slot};
+use super::snapshot::Event;
+use super::table::{Table, cleared};
+use super::trail::Trail;
+use super::work::{Kernel, Work};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Engine as Role, Mode};
+use crate::base::id::DeviceId;
+use crate::base::ledger::Engine as Role;
 use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::args::ArgBlock;
 use crate::device::culprit;
-use crate::device::driver::{CopySpans, EventHandle, HostFn, StreamHandle};
-use crate::device::memory::{Memory, Space, Span};
+use crate::device::driver::StreamHandle;
+use crate::device::memory::Memory;
 use crate::device::twin::{Cost, Twin};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -28,132 +31,12 @@ use std::sync::Arc;
 /// More kernels than this are not kept for launches to come, nor clocks for events.
 pub(super) const SPARES_MAX: usize = 4096;
 
-/// A kernel with its arguments, ready to run tile by tile.
-#[derive(Debug)]
-pub(super) struct Kernel {
-    pub(super) name: Arc<str>,
-    pub(super) twin: Twin,
-    pub(super) args: ArgBlock,
-    /// What the twin said of these arguments at the launch.
-    pub(super) tile_elements: u64,
-    pub(super) cost: Cost,
-}
-
-/// A host function, and the bytes that it says it touches.
-pub(super) struct Called {
-    pub(super) run: HostFn,
-    pub(super) touches: Box<[(Span, Mode)]>,
-}
-
-impl Called {
-    /// Runs it. The floors above hand in closures that tell of their own panics.
-    pub(super) fn call(self) {
-        drop(caught(&*self.run));
-        drop(caught(|| drop(self)));
-    }
-}
-
-/// What an operation does.
-pub(super) enum Work {
-    /// Nothing but being in order: a wait, a barrier, the moment of an event.
-    Mark,
-    /// Note the time for this record of a timed event.
-    Time {
-        event: EventHandle,
-        generation: u64,
-    },
-    /// Give the bytes back to their pool.
-    Free(Memory),
-    Copy {
-        dst: Span,
-        src: Span,
-    },
-    /// Copies without order among them (law A19).
-    Batch(Arc<[CopySpans]>),
-    Fill {
-        dst: Span,
-        value: u8,
-    },
-    Kernel(Box<Kernel>),
-    HostFn(Called),
-    /// A thread has the work and runs it without the lock; whether it touches bytes meanwhile.
-    Lent {
-        touches: bool,
-    },
-}
-
-impl Work {
-    /// What it is called in errors.
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Mark => "an event or a wait",
-            Self::Time { .. } => "a timed event",
-            Self::Free(_) => "free",
-            Self::Copy { .. } | Self::Batch(_) => "copy",
-            Self::Fill { .. } => "fill",
-            Self::Kernel(_) => "kernel",
-            Self::HostFn(_) => "host function",
-            Self::Lent { .. } => "work that runs",
-        }
-    }
-}
-
-/// An operation by its place in the slab and its number among all of the driver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct NodeId {
-    pub(super) order: u64,
-    at: u32,
-}
-
-/// One enqueued operation that is not complete.
-pub(super) struct Node {
-    pub(super) id: NodeId,
-    pub(super) slot: SlotId,
-    pub(super) seq: u64,
-    pub(super) device: DeviceId,
-    pub(super) priority: i32,
-    pub(super) role: Role,
-    pub(super) enqueued: Nanos,
-    /// When the last operation that it waits for was done.
-    pub(super) ready: Nanos,
-    /// Operations before it that are not complete.
-    missing: u32,
-    after: SmallVec<[NodeId; 2]>,
-    /// The steps of an exploration that made it ready.
-    pub(super) causes: Causes,
-    /// What the floors above call it, if they said so.
-    culprit: Option<Position>,
-    pub(super) work: Work,
-}
-
-/// Everything of one stream up to a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Point {
-    pub(super) slot: SlotId,
-    pub(super) seq: u64,
-}
-
-impl Point {
-    pub(super) fn position(self) -> Position {
-        Position { lane: LaneId(self.slot.0), seq: self.seq }
-    }
-}
-
-/// What the legacy stream of a device holds back.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Barrier {
-    /// The last operation of the legacy stream that later work of blocking streams waits for.
-    pub(super) last: Option<NodeId>,
-    pub(super) clock: Arc<VectorClock>,
-    pub(super) version: u64,
-}
-
 /// All queues of one host driver.
 #[derive(Default)]
 pub(super) struct Engine {
     pub(super) slots: Vec<Slot>,
     pub(super) spare_slots: Vec<SlotId>,
-    pub(super) events: Table<super::events::Event>,
+    pub(super) events: Table<Event>,
     nodes: Vec<Option<Node>>,
     spare_nodes: Vec<u32>,
     /// Kernels that have run, for those to come: a launch allocates nothing then.
@@ -180,46 +63,6 @@ pub(super) struct Engine {
     pub(super) noting: Noting,
     /// While every step is explored: what made what possible.
     pub(super) trail: Option<Trail>,
-}
-
-/// The default streams of a device.
-#[derive(Debug, Default)]
-pub(super) struct DeviceQueues {
-    pub(super) legacy: Option<SlotId>,
-    pub(super) per_thread: BTreeMap<u64, SlotId>,
-    pub(super) blocking: Vec<SlotId>,
-    /// A stream of the driver's own, for what it does out of stream order.
-    pub(super) aside: Option<SlotId>,
-    pub(super) barrier: Barrier,
-}
-
-/// The engine that executes an operation; none for what takes no time.
-pub(super) fn role(work: &Work) -> Role {
-    match work {
-        Work::Copy { dst, src } => route(src.memory().space(), dst.memory().space()),
-        Work::Batch(copies) => copies
-            .first()
-            .map_or(Role::None, |copy| route(copy.src.memory().space(), copy.dst.memory().space())),
-        Work::Fill { .. } | Work::Kernel(_) => Role::Compute,
-        Work::HostFn(_) => Role::Host,
-        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::Lent { .. } => Role::None,
-    }
-}
-
-fn route(src: Space, dst: Space) -> Role {
-    match (src, dst) {
-        (Space::Device(a), Space::Device(b)) if a != b => Role::Peer,
-        (Space::Device(_), Space::Device(_)) => Role::Compute,
-        (Space::Device(_), _) => Role::Download,
-        // Within the host too, and not where host functions run: one of those may wait for the
-        // thread that copies.
-        _ => Role::Upload,
-    }
-}
-
-pub(super) fn cleared<T>(mut list: Vec<T>) -> Vec<T> {
-    list.clear();
-    list
 }
 
 /// Like `extend`, which is slow for none or one.
@@ -359,7 +202,7 @@ impl Engine {
             causes.push(trail.step);
             trail.meet(&work);
             trail.note(on, id);
-            trail.enqueue(id, (on, role(&work)), before);
+            trail.enqueue(id, (on, work.engine()), before);
         }
         let slot = &mut self.slots[on.index()];
         slot.submitted += 1;
@@ -370,7 +213,7 @@ impl Engine {
             seq: slot.submitted,
             device: slot.device,
             priority: slot.priority,
-            role: role(&work),
+            role: work.engine(),
             enqueued,
             // The stream's last operation may be complete already, and this one begins after it.
             ready: slot.clock,
@@ -395,7 +238,7 @@ impl Engine {
     pub(super) fn lend(&mut self, id: NodeId) -> Option<Work> {
         let node = self.node_mut(id)?;
         let mut touches = false;
-        exec::each_access(&node.work, |span, _| touches |= span.bytes() > 0);
+        node.work.each_access(|span, _| touches |= span.bytes() > 0);
         Some(std::mem::replace(&mut node.work, Work::Lent { touches }))
     }
 

@@ -1,46 +1,24 @@
 //! Events of the host device: snapshots of streams.
 #![forbid(unsafe_code)]
 
-use super::engine::{Engine, Node, NodeId, Point, SPARES_MAX, Work};
+use super::engine::{Engine, SPARES_MAX};
+use super::ids::{NodeId, Point, SlotId};
+use super::node::Node;
 use super::refuse;
-use super::streams::{Kind, SlotId};
+use super::slot::Kind;
+use super::snapshot::{Event, Snapshot};
+use super::work::Work;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{EventHandle, Timing};
 
-#[derive(Debug)]
-pub(super) struct Event {
-    device: DeviceId,
-    timing: Timing,
-    /// Counts records: a time belongs to one of them.
-    generation: u64,
-    stands_for: Option<Snapshot>,
-    time: Option<Nanos>,
-}
-
-/// What an event stands for since its last record (law A4).
-#[derive(Debug)]
-struct Snapshot {
-    point: Point,
-    /// The last operation of the snapshot; it may be complete.
-    node: Option<NodeId>,
-    clock: VectorClock,
-}
-
 /// Whether a record on the legacy stream holds later work of blocking streams back (law A14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LegacyRecord {
     Barrier,
     Bare,
-}
-
-impl Event {
-    /// The clock of an event that is gone, for its memory.
-    pub(super) fn take_clock(&mut self) -> Option<VectorClock> {
-        self.stands_for.take().map(|snapshot| snapshot.clock)
-    }
 }
 
 impl Engine {

@@ -1,10 +1,11 @@
 //! The bytes of operations: copies, fills and kernel tiles, under range locks.
 #![forbid(unsafe_code)]
 
-use super::engine::{Kernel, Work};
+use super::work::{Kernel, SEGMENTS, Work};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::base::panic::caught;
+use crate::device::driver::CopySpans;
 use crate::device::memory::Span;
 use crate::device::region::{Bytes, RangeGuard, RangeGuards};
 use crate::device::twin::{Tile, Writes};
@@ -15,49 +16,15 @@ use std::sync::{Mutex, PoisonError};
 /// Work smaller than this many written bytes is not worth a second thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
 
-/// A copy of a batch is cut into so many segments, which run in any order.
-const SEGMENTS: u64 = 4;
-
-/// The number of tiles of a kernel; at least 1.
-pub(super) fn tile_count(kernel: &Kernel) -> u64 {
-    let tile = kernel.tile_elements.max(1);
-    let longest = written(kernel).map(|(span, element)| span.bytes() / element).max();
-    longest.unwrap_or(0).div_ceil(tile).max(1)
-}
-
-fn written(kernel: &Kernel) -> impl Iterator<Item = (&Span, u64)> {
-    let spans = kernel.args.spans().iter().filter(|arg| arg.mode.writes());
-    spans.map(|arg| (&arg.span, arg.element_bytes))
-}
-
-/// How many parts an operation may be cut into.
-pub(super) fn units(work: &Work) -> u64 {
-    match work {
-        Work::Copy { src, .. } => src.bytes().max(1),
-        Work::Batch(copies) => copies.len() as u64 * SEGMENTS,
-        Work::Fill { dst, .. } => dst.bytes().max(1),
-        Work::Kernel(kernel) => tile_count(kernel),
-        _ => 1,
-    }
-}
-
-/// The bytes that an operation moves over a link, or sets.
-pub(super) fn bytes(work: &Work) -> u64 {
-    match work {
-        Work::Copy { src, .. } => src.bytes(),
-        Work::Batch(copies) => copies.iter().map(|copy| copy.src.bytes()).sum(),
-        Work::Fill { dst, .. } => dst.bytes(),
-        _ => 0,
-    }
-}
-
 /// Runs the units `part` of an operation. Host functions are the executors' business.
 ///
 /// # Errors
 /// `Launch` when a twin panics or a lock is held elsewhere, which the executors exclude.
 pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
     match work {
-        Work::Copy { dst, src } => copy((dst, slice(dst, &part)), (src, slice(src, &part))),
+        Work::Copy(CopySpans { dst, src }) => {
+            copy((dst, slice(dst, &part)), (src, slice(src, &part)))
+        }
         Work::Batch(copies) => {
             for unit in part {
                 let count = copies.len() as u64;
@@ -215,31 +182,4 @@ fn run_pieces<'a>(kernel: &'a Kernel, reads: &'a [(usize, &'a [u8])], pieces: Ve
         let mut tile = Tile { args: &kernel.args, first, reads, writes };
         (kernel.twin.run)(&mut tile);
     }
-}
-
-/// Calls `each` with the bytes an operation touches.
-pub(super) fn each_access<'a>(work: &'a Work, mut each: impl FnMut(&'a Span, Mode)) {
-    match work {
-        Work::Copy { dst, src } => {
-            each(src, Mode::Read);
-            each(dst, Mode::Write);
-        }
-        Work::Fill { dst, .. } => each(dst, Mode::Write),
-        Work::Kernel(kernel) => {
-            kernel.args.spans().iter().for_each(|arg| each(&arg.span, arg.mode));
-        }
-        Work::Batch(copies) => {
-            copies.iter().for_each(|copy| each(&copy.src, Mode::Read));
-            copies.iter().for_each(|copy| each(&copy.dst, Mode::Write));
-        }
-        Work::HostFn(called) => called.touches.iter().for_each(|(span, mode)| each(span, *mode)),
-        Work::Mark | Work::Time { .. } | Work::Free(_) | Work::Lent { .. } => {}
-    }
-}
-
-/// The bytes an operation touches.
-pub(super) fn accesses(work: &Work) -> Vec<(Span, Mode)> {
-    let mut found = Vec::new();
-    each_access(work, |span, mode| found.push((span.clone(), mode)));
-    found
 }

@@ -2,7 +2,9 @@
 //! the user chose. For testing that errors are reported and nothing hangs or leaks.
 #![forbid(unsafe_code)]
 
-use super::engine::{Node, NodeId, Work};
+use super::ids::NodeId;
+use super::node::Node;
+use super::work::Work;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 

@@ -3,7 +3,7 @@
 //! follows from the laws of reuse (law A23).
 #![forbid(unsafe_code)]
 
-use super::engine::Point;
+use super::ids::Point;
 use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ fn join(a: &After, b: &After) -> Option<After> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::streams::SlotId;
+    use super::super::ids::SlotId;
     use super::*;
     use crate::base::prng::Prng;
     use std::ops::Range;

@@ -8,7 +8,10 @@
 
 mod actions;
 mod activity;
+mod baton;
 mod calls;
+mod clock;
+mod config;
 pub(crate) mod cost;
 mod driver;
 mod engine;
@@ -16,16 +19,23 @@ mod events;
 mod exec;
 pub(crate) mod fault;
 mod heap;
+mod ids;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod losses;
+mod node;
 pub(crate) mod order;
 mod pools;
 mod races;
 mod refuse;
+mod run;
 pub(crate) mod search;
+mod shared;
 mod simulate;
+mod slot;
+mod snapshot;
+mod state;
 mod step;
 mod streams;
 mod table;
@@ -33,71 +43,31 @@ mod threads;
 mod touches;
 mod trail;
 mod turn;
+mod work;
+mod workers;
+
+pub use config::{Executor, HostConfig};
+pub use cost::CostModel;
+pub use fault::{Fault, FaultKind, Verb};
+pub use order::Order;
+pub(crate) use search::Search;
 
 use crate::base;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::prng::Prng;
-use crate::base::units::Bytes;
 use crate::device::driver::{FunctionHandle, ModuleHandle};
 use crate::device::fork;
-use crate::device::twin::Twin;
-pub use cost::CostModel;
+use baton::Baton;
+use clock::WallClock;
 use engine::Engine;
 use fault::Faults;
-pub use fault::{Fault, FaultKind, Verb};
-pub use order::Order;
-use order::{May, Policy, as_measured};
 use pools::Pools;
-pub(crate) use search::Search;
-use simulate::Simulation;
+use run::Run;
+use shared::{Function, Shared};
+use state::State;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use step::{Decider, Pct, Stepper};
 use table::Table;
-use threads::{WallClock, Workers};
-use turn::Baton;
-
-/// How the host device runs operations.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Executor {
-    /// Real work on CPU threads, as fast as this machine can.
-    Threads,
-    /// A simulated GPU: real bytes, an order policy, and with `Order::Greedy` and `Order::Seeded`
-    /// modelled time. Nothing happens beside the calls of the host.
-    Virtual(Order),
-}
-
-/// What the host devices of a driver are like.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HostConfig {
-    /// How operations run.
-    pub executor: Executor,
-    /// The number of devices.
-    pub devices: u32,
-    /// The memory of each device. Bytes exist only when allocated.
-    pub memory: Bytes,
-    /// The times of the virtual executor.
-    pub cost: CostModel,
-    /// A kernel of this name never ends: a hung device, for testing that waits report it.
-    pub never_ends: Option<String>,
-    /// Faults to inject, for testing that they are reported and nothing hangs or leaks.
-    pub faults: Vec<Fault>,
-}
-
-impl Default for HostConfig {
-    /// One device on threads with 16 GiB, as much as a common GPU has.
-    fn default() -> Self {
-        Self {
-            executor: Executor::Threads,
-            devices: 1,
-            memory: Bytes(16 << 30),
-            cost: CostModel::default(),
-            never_ends: None,
-            faults: Vec::new(),
-        }
-    }
-}
 
 /// The host driver: a contract implementation whose devices are this machine's processor.
 pub(crate) struct HostDriver {
@@ -108,91 +78,6 @@ pub(crate) struct HostDriver {
 impl fmt::Debug for HostDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostDriver").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
-pub(in crate::device::host) struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    clock: WallClock,
-    threads: usize,
-    /// Loaded kernels, which stay: a launch looks here before it takes the lock.
-    functions: base::table::Table<Function>,
-}
-
-struct Function {
-    device: DeviceId,
-    name: Arc<str>,
-    twin: Twin,
-    /// The most shared memory of a launch.
-    shared_bytes: u32,
-}
-
-/// What runs the operations.
-enum Run {
-    Threads(Workers),
-    Timed(Simulation),
-    Stepped(Stepper),
-}
-
-pub(in crate::device::host) struct State {
-    engine: Engine,
-    pools: Pools,
-    modules: Table<(DeviceId, String)>,
-    /// The number of loaded kernels.
-    functions: usize,
-    run: Run,
-    baton: Baton,
-    faults: Faults,
-    /// A thread has let go of the lock to call a host function.
-    calling: bool,
-    shutdown: bool,
-}
-
-impl State {
-    fn account_freed(&mut self) {
-        for memory in self.engine.freed.drain(..) {
-            self.pools.reached(&memory);
-        }
-    }
-
-    /// Whether every call is a step that competes with the device's.
-    fn explores(&self) -> bool {
-        matches!(self.run, Run::Stepped(_))
-    }
-
-    /// Whether the driver does what the laws let it do.
-    fn may(&mut self, what: May) -> bool {
-        self.run.may(what)
-    }
-}
-
-impl Run {
-    fn may(&mut self, what: May) -> bool {
-        match self {
-            Self::Threads(_) => as_measured(what),
-            Self::Timed(simulation) => simulation.policy.may(what),
-            Self::Stepped(stepper) => stepper.may(what),
-        }
-    }
-
-    fn new(config: &HostConfig, threads: usize, search: Option<Arc<Mutex<Search>>>) -> Self {
-        let timed = |policy| Self::Timed(Simulation::new(policy, config.cost.clone(), threads));
-        let stepped = |decider| Self::Stepped(Stepper::new(decider, threads));
-        if let Some(search) = search {
-            return stepped(Decider::Search(search));
-        }
-        match &config.executor {
-            Executor::Threads => Self::Threads(Workers::default()),
-            Executor::Virtual(Order::Greedy) => timed(Policy::Greedy),
-            Executor::Virtual(Order::Seeded(seed)) => timed(Policy::Seeded(Prng::new(*seed))),
-            Executor::Virtual(Order::Pct { seed, depth, steps }) => {
-                stepped(Decider::Pct(Pct::new(*seed, *depth, *steps)))
-            }
-            Executor::Virtual(Order::Steps(steps)) => {
-                stepped(Decider::List { steps: Arc::clone(steps), at: 0 })
-            }
-        }
     }
 }
 

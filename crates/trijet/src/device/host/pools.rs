@@ -2,11 +2,11 @@
 //! attributes, limits, access, and the laws of reuse (A21 to A26). Where bytes lie is `heap`.
 #![forbid(unsafe_code)]
 
-use super::engine::{Engine, NodeId, Point};
+use super::engine::Engine;
 use super::heap::{After, Heap, Place, growth};
+use super::ids::{NodeId, Point, SlotId};
 use super::order::May;
 use super::refuse;
-use super::streams::SlotId;
 use super::table::Table;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;

@@ -1,10 +1,18 @@
 //! Which steps of a run race: two that depend on each other, with nothing else that orders them.
 #![forbid(unsafe_code)]
 
-use super::search::Actor;
 use super::touches::{Touches, depend};
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// Who takes a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Actor {
+    /// A host thread; 0 is whoever is not scripted.
+    Thread(u32),
+    /// The stream in this slot.
+    Stream(u32),
+}
 
 /// One step of the run at hand.
 #[derive(Debug)]

@@ -9,20 +9,11 @@
 #![forbid(unsafe_code)]
 
 use super::engine::Engine;
-use super::races::{Event, Order};
+use super::races::{Actor, Event, Order};
 use super::touches::{Object, Touch, Touches, depend, may_tear};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Who takes a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Actor {
-    /// A host thread; 0 is whoever is not scripted.
-    Thread(u32),
-    /// The stream in this slot.
-    Stream(u32),
-}
 
 /// An actor that need not go first, and what its step touches.
 type Asleep = (Actor, Arc<Touches>);

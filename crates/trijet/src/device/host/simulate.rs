@@ -4,10 +4,13 @@
 #![forbid(unsafe_code)]
 
 use super::cost::CostModel;
-use super::engine::{Called, Engine, Node, NodeId, Work};
+use super::engine::Engine;
 use super::exec;
 use super::fault::Faults;
+use super::ids::NodeId;
+use super::node::Node;
 use super::order::Policy;
+use super::work::{Called, Work};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Engine as Role;
 use crate::base::units::Nanos;
@@ -258,7 +261,7 @@ impl Simulation {
     }
 
     fn begin(&mut self, node: &Node, place: Place, faults: &Faults) {
-        let units = exec::units(&node.work);
+        let units = node.work.units();
         let mut parts: SmallVec<[u64; PARTS]> = (0..units.min(PARTS as u64)).collect();
         self.policy.arrange(&mut parts);
         let first = self.part_time(&node.work, parts.len() as u64, place);
@@ -276,14 +279,14 @@ impl Simulation {
     fn part_time(&self, work: &Work, parts: u64, place: Place) -> Nanos {
         let station = |role| self.stations.get(place.beside(role).0);
         let busy = |role| station(role).is_some_and(|station| !station.running.is_empty());
-        let bytes = exec::bytes(work) / parts;
+        let bytes = work.bytes() / parts;
         match (work, place.role()) {
             (_, Role::Upload) => self.cost.link(bytes, busy(Role::Download)),
             (_, Role::Download) => self.cost.link(bytes, busy(Role::Upload)),
             (_, Role::Peer) => self.cost.link(bytes, false),
             (Work::Kernel(kernel), _) => Nanos(self.cost.kernel(kernel.cost).0 / parts),
             (Work::HostFn(_), _) => self.cost.host_fn,
-            _ => Nanos(self.cost.on_device(exec::bytes(work)).0 / parts),
+            _ => Nanos(self.cost.on_device(work.bytes()).0 / parts),
         }
     }
 

@@ -2,14 +2,17 @@
 //! finding faults: probabilistically (PCT), exhaustively, or again as listed.
 #![forbid(unsafe_code)]
 
-use super::engine::{Called, Engine, Node, NodeId, Work};
+use super::engine::Engine;
 use super::exec;
 use super::fault::Faults;
+use super::ids::{NodeId, SlotId};
+use super::node::Node;
 use super::order::May;
-use super::search::{Actor, Choice, Search};
-use super::streams::SlotId;
+use super::races::Actor;
+use super::search::{Choice, Search};
 use super::touches::Object;
 use super::trail::Trail;
+use super::work::{Called, Work};
 use crate::base::error::Result;
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
@@ -247,7 +250,7 @@ impl Stepper {
             self.forget(slot);
             return Stepped::Call(id, called);
         }
-        let units = exec::units(&node.work);
+        let units = node.work.units();
         let count = if matches!(self.decider, Decider::Pct(_)) { units.min(PARTS) } else { 1 };
         let (part, last) = if count == 1 {
             (0, true)
@@ -278,7 +281,7 @@ impl Stepper {
         let run = |id: NodeId, cut: fn(u64) -> Range<u64>| match engine.node(id) {
             Some(node) => faults
                 .outcome(node)
-                .and_then(|()| exec::run(&node.work, cut(exec::units(&node.work)), threads)),
+                .and_then(|()| exec::run(&node.work, cut(node.work.units()), threads)),
             None => Ok(()),
         };
         let first = run(a, |units| 0..units / 2);
@@ -299,7 +302,7 @@ impl Stepper {
     pub(super) fn end_torn(&mut self, engine: &mut Engine) {
         let Some((slot, id, first)) = self.torn.take() else { return };
         let second = engine.node(id).map_or(Ok(()), |node| {
-            let units = exec::units(&node.work);
+            let units = node.work.units();
             exec::run(&node.work, units / 2..units, self.threads)
         });
         let now = self.tick();

@@ -2,8 +2,10 @@
 //! blocking ones.
 #![forbid(unsafe_code)]
 
-use super::engine::{self, Barrier, Engine, NodeId, Point};
+use super::engine::{self, Engine};
+use super::ids::{NodeId, Point, SlotId};
 use super::refuse;
+use super::slot::{Barrier, Kind, Slot};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
 use crate::base::units::Nanos;
@@ -16,46 +18,6 @@ use std::sync::Arc;
 const LEGACY: u64 = 1 << 62;
 const PER_THREAD: u64 = 1 << 61;
 const SLOT_BITS: u32 = 24;
-
-/// The place of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct SlotId(pub(super) u32);
-
-impl SlotId {
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// How a stream relates to the legacy stream (laws A13 and A15).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Legacy,
-    Blocking,
-    NonBlocking,
-}
-
-/// One stream. A slot is used again when its stream is destroyed and drained; numbers go on.
-#[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) handle: StreamHandle,
-    pub(super) device: DeviceId,
-    pub(super) kind: Kind,
-    pub(super) priority: i32,
-    pub(super) submitted: u64,
-    pub(super) done: u64,
-    /// How far the host has seen it complete, by a synchronisation of any thread.
-    pub(super) seen: u64,
-    /// The last operation; it may be complete.
-    pub(super) last: Option<NodeId>,
-    /// When the last completed operation was done: the next one can begin no earlier.
-    pub(super) clock: Nanos,
-    /// What everything enqueued from now on comes after, by events and the legacy stream's rules.
-    pub(super) knows: VectorClock,
-    /// The barrier of the legacy stream that `knows` includes.
-    barrier_seen: u64,
-    destroyed: bool,
-}
 
 impl Engine {
     pub(super) fn stream_create(

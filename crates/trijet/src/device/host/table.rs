@@ -71,6 +71,12 @@ impl<T> Table<T> {
     }
 }
 
+/// An empty list in the memory of `list`.
+pub(super) fn cleared<T>(mut list: Vec<T>) -> Vec<T> {
+    list.clear();
+    list
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,42 +2,20 @@
 //! engine role starts the oldest operation that may run and whose bytes no other one holds.
 #![forbid(unsafe_code)]
 
-use super::engine::{NodeId, Work};
-use super::turn::Guard;
-use super::{Run, Shared, State, exec};
+use super::exec;
+use super::ids::NodeId;
+use super::run::Run;
+use super::shared::{Guard, Shared};
+use super::state::State;
+use super::work::Work;
 use crate::base::ledger::{Engine as Role, Mode};
 use crate::base::units::Nanos;
 use crate::device::memory::Span;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The roles that a worker serves. Copies between host devices share a thread with uploads.
 const ROLES: [&[Role]; 4] =
     [&[Role::Upload, Role::Peer], &[Role::Download], &[Role::Compute], &[Role::Host]];
-
-/// The processor's clock since the driver opened.
-#[derive(Debug)]
-pub(super) struct WallClock(Instant);
-
-impl WallClock {
-    pub(super) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    pub(super) fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-/// What the worker threads have to do and are doing.
-#[derive(Default)]
-pub(super) struct Workers {
-    /// Operations that may start, by urgency and age.
-    ready: BTreeMap<(i32, NodeId), Role>,
-    /// What the operations on worker threads touch at the moment.
-    running: Vec<(NodeId, Vec<(Span, Mode)>)>,
-}
 
 impl State {
     /// Completes what needs no engine, and accounts the memory that was freed. Whether anything
@@ -109,7 +87,7 @@ impl State {
 /// such a pair to run at once; here it waits, so that a racy program is only a wrong result.
 fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
     let held = || running.iter().flat_map(|(_, accesses)| accesses);
-    exec::accesses(work).iter().any(|(span, mode)| {
+    work.accesses().iter().any(|(span, mode)| {
         held().any(|(held, held_mode)| (mode.writes() || held_mode.writes()) && held.overlaps(span))
     })
 }
@@ -121,7 +99,7 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let Some(node) = state.engine.node(id) else { return guard };
     let fault = state.faults.outcome(node);
     let Some(work) = state.engine.lend(id) else { return guard };
-    workers.running.push((id, exec::accesses(&work)));
+    workers.running.push((id, work.accesses()));
     state.engine.noting.began(id, shared.clock.now());
     drop(guard);
     let outcome = fault.and_then(|()| match work {
@@ -129,7 +107,7 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
             called.call();
             Ok(())
         }
-        other => exec::run(&other, 0..exec::units(&other), shared.threads),
+        other => exec::run(&other, 0..other.units(), shared.threads),
     });
     let mut guard = shared.lock();
     let state = &mut *guard;

@@ -2,16 +2,14 @@
 //! memory that a repeated run gives again.
 #![forbid(unsafe_code)]
 
-use super::engine::{Node, NodeId, Point, Work, cleared};
-use super::exec;
-use super::streams::SlotId;
+use super::ids::{NodeId, Point, SlotId};
+use super::node::{Causes, Node};
+use super::table::cleared;
 use super::touches::Object;
+use super::work::Work;
 use crate::base::ledger::Engine as Role;
 use crate::device::region::HostBytes;
 use smallvec::SmallVec;
-
-/// The steps of an exploration that something follows from.
-pub(super) type Causes = SmallVec<[u32; 4]>;
 
 /// Streams, each once.
 type Streams = SmallVec<[SlotId; 4]>;
@@ -41,7 +39,7 @@ impl Trail {
 
     /// An operation is enqueued: its memory has a number from now on.
     pub(super) fn meet(&mut self, work: &Work) {
-        exec::each_access(work, |span, _| {
+        work.each_access(|span, _| {
             let Some(host) = span.memory().host() else { return };
             if self.region(host).is_none() {
                 // It is kept, so that no other memory takes its place in this run.
@@ -52,7 +50,7 @@ impl Trail {
 
     /// What an operation touches, in names that do not depend on where memory lies.
     pub(super) fn touches(&self, work: &Work, mut each: impl FnMut(Object, bool)) {
-        exec::each_access(work, |span, mode| {
+        work.each_access(|span, mode| {
             let Some(host) = span.memory().host() else { return };
             let Some(number) = self.region(host) else { return };
             let number = u32::try_from(number).unwrap_or(u32::MAX);

@@ -4,24 +4,24 @@
 //! holds the baton at a time.
 #![forbid(unsafe_code)]
 
-use super::engine::{Called, NodeId, Point};
-use super::search::Actor;
+use super::HostDriver;
+use super::baton::{self, Baton, Scripted};
+use super::ids::{NodeId, Point, Points, SlotId};
+use super::order::Policy;
+use super::races::Actor;
+use super::run::Run;
+use super::shared::Guard;
 use super::simulate::Step;
+use super::state::State;
 use super::step::{Actors, Stepped};
-use super::streams::SlotId;
 use super::touches::Object;
-use super::{HostDriver, Run, Shared, State};
+use super::work::Called;
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::Script;
 use smallvec::SmallVec;
-use std::cell::Cell;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-pub(super) type Guard<'a> = MutexGuard<'a, State>;
-pub(super) type Points = SmallVec<[Point; 2]>;
 
 /// Whether another scripted thread may go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,56 +30,6 @@ pub(super) enum Switch {
     Threads,
     /// It may: only the device moves.
     Never,
-}
-
-thread_local! {
-    /// The script that this thread belongs to, and its number there.
-    static ROLE: Cell<Option<(u64, u32)>> = const { Cell::new(None) };
-    static NUMBER: u64 = {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    };
-}
-
-/// The host threads of a script, numbered from 1; 0 is whoever is not scripted.
-#[derive(Debug, Default)]
-pub(super) struct Baton {
-    /// Scripts are numbered over the process; 0 while there is none.
-    script: u64,
-    holder: u32,
-    threads: Vec<Scripted>,
-    /// The last step before the script; after it, the last steps of its threads.
-    follows: SmallVec<[u32; 4]>,
-    ends: SmallVec<[u32; 4]>,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Scripted {
-    finished: bool,
-    /// What it waits for.
-    waits: Points,
-}
-
-impl Baton {
-    pub(super) fn has_script(&self) -> bool {
-        self.script != 0
-    }
-
-    /// Who calls: the number in the script of this driver, or 0.
-    fn me(&self) -> u32 {
-        match ROLE.get() {
-            Some((script, number)) if script == self.script => number,
-            _ => 0,
-        }
-    }
-
-    /// A number of the calling thread that a repeated run gives again, for its default stream.
-    pub(super) fn thread_key(&self) -> u64 {
-        match self.me() {
-            0 => NUMBER.with(|number| *number) << 16,
-            number => u64::from(number),
-        }
-    }
 }
 
 impl State {
@@ -150,7 +100,7 @@ impl HostDriver {
     /// Another scripted thread may go first.
     pub(super) fn let_others_go(&self) {
         // A thread of no script is asked for at every operation, and takes no lock for it.
-        if ROLE.get().is_none() {
+        if !baton::is_scripted() {
             return;
         }
         let state = self.shared.lock();
@@ -372,7 +322,7 @@ impl HostDriver {
                 let Run::Timed(simulation) = &mut state.run else { return Ok(state) };
                 let next = others[simulation.policy.pick(others.len())];
                 // In the greedy order a thread goes on until it waits.
-                let greedy = matches!(simulation.policy, super::order::Policy::Greedy);
+                let greedy = matches!(simulation.policy, Policy::Greedy);
                 if !pass || greedy || next == me {
                     return Ok(state);
                 }
@@ -497,7 +447,7 @@ impl HostDriver {
         std::thread::scope(|scope| {
             for (number, thread) in (1u32..).zip(threads) {
                 scope.spawn(move || {
-                    ROLE.set(Some((script, number)));
+                    baton::join_script(script, number);
                     let _end = EndOfThread { driver: self, number };
                     self.begin_thread(number);
                     thread();
@@ -578,15 +528,5 @@ struct EndOfThread<'a> {
 impl Drop for EndOfThread<'_> {
     fn drop(&mut self) {
         self.driver.end_thread(self.number);
-    }
-}
-
-impl Shared {
-    pub(super) fn lock(&self) -> Guard<'_> {
-        self.state.lock().expect("twins and host functions run without this lock")
-    }
-
-    pub(super) fn wait<'a>(&self, state: Guard<'a>) -> Guard<'a> {
-        self.changed.wait(state).expect("twins and host functions run without this lock")
     }
 }

@@ -1,0 +1,51 @@
+//! The executor of a host driver: one of three.
+#![forbid(unsafe_code)]
+
+use super::config::{Executor, HostConfig};
+use super::order::{May, Order, Policy, as_measured};
+use super::search::Search;
+use super::simulate::Simulation;
+use super::step::{Decider, Pct, Stepper};
+use super::workers::Workers;
+use crate::base::prng::Prng;
+use std::sync::{Arc, Mutex};
+
+/// What runs the operations.
+pub(super) enum Run {
+    Threads(Workers),
+    Timed(Simulation),
+    Stepped(Stepper),
+}
+
+impl Run {
+    pub(super) fn may(&mut self, what: May) -> bool {
+        match self {
+            Self::Threads(_) => as_measured(what),
+            Self::Timed(simulation) => simulation.policy.may(what),
+            Self::Stepped(stepper) => stepper.may(what),
+        }
+    }
+
+    pub(super) fn new(
+        config: &HostConfig,
+        threads: usize,
+        search: Option<Arc<Mutex<Search>>>,
+    ) -> Self {
+        let timed = |policy| Self::Timed(Simulation::new(policy, config.cost.clone(), threads));
+        let stepped = |decider| Self::Stepped(Stepper::new(decider, threads));
+        if let Some(search) = search {
+            return stepped(Decider::Search(search));
+        }
+        match &config.executor {
+            Executor::Threads => Self::Threads(Workers::default()),
+            Executor::Virtual(Order::Greedy) => timed(Policy::Greedy),
+            Executor::Virtual(Order::Seeded(seed)) => timed(Policy::Seeded(Prng::new(*seed))),
+            Executor::Virtual(Order::Pct { seed, depth, steps }) => {
+                stepped(Decider::Pct(Pct::new(*seed, *depth, *steps)))
+            }
+            Executor::Virtual(Order::Steps(steps)) => {
+                stepped(Decider::List { steps: Arc::clone(steps), at: 0 })
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! An event of the host device, and the snapshot of a stream that it stands for.
+#![forbid(unsafe_code)]
+
+use super::ids::{NodeId, Point};
+use crate::base::id::DeviceId;
+use crate::base::units::Nanos;
+use crate::base::vector_clock::VectorClock;
+use crate::device::driver::Timing;
+
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) device: DeviceId,
+    pub(super) timing: Timing,
+    /// Counts records: a time belongs to one of them.
+    pub(super) generation: u64,
+    pub(super) stands_for: Option<Snapshot>,
+    pub(super) time: Option<Nanos>,
+}
+
+/// What an event stands for since its last record (law A4).
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) point: Point,
+    /// The last operation of the snapshot; it may be complete.
+    pub(super) node: Option<NodeId>,
+    pub(super) clock: VectorClock,
+}
+
+impl Event {
+    /// The clock of an event that is gone, for its memory.
+    pub(super) fn take_clock(&mut self) -> Option<VectorClock> {
+        self.stands_for.take().map(|snapshot| snapshot.clock)
+    }
+}

@@ -1,0 +1,175 @@
+//! The work of an operation: what it does, the engine that does it, and the bytes that it touches.
+#![forbid(unsafe_code)]
+
+use crate::base::ledger::{Engine, Mode};
+use crate::base::panic::caught;
+use crate::device::args::ArgBlock;
+use crate::device::driver::{CopySpans, EventHandle, HostFn};
+use crate::device::memory::{Memory, Span};
+use crate::device::twin::{Cost, Twin};
+use std::sync::Arc;
+
+/// A copy of a batch is cut into so many segments, which run in any order.
+pub(super) const SEGMENTS: u64 = 4;
+
+/// A kernel with its arguments, ready to run tile by tile.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    pub(super) name: Arc<str>,
+    pub(super) twin: Twin,
+    pub(super) args: ArgBlock,
+    /// What the twin said of these arguments at the launch.
+    pub(super) tile_elements: u64,
+    pub(super) cost: Cost,
+}
+
+impl Kernel {
+    /// The number of tiles; at least 1.
+    fn tile_count(&self) -> u64 {
+        let tile = self.tile_elements.max(1);
+        let written = self.args.spans().iter().filter(|arg| arg.mode.writes());
+        let longest = written.map(|arg| arg.span.bytes() / arg.element_bytes).max();
+        longest.unwrap_or(0).div_ceil(tile).max(1)
+    }
+}
+
+/// A host function, and the bytes that it says it touches.
+pub(super) struct Called {
+    pub(super) run: HostFn,
+    pub(super) touches: Box<[(Span, Mode)]>,
+}
+
+impl Called {
+    /// Runs it. The floors above hand in closures that tell of their own panics.
+    pub(super) fn call(self) {
+        drop(caught(&*self.run));
+        drop(caught(|| drop(self)));
+    }
+}
+
+/// What an operation does.
+pub(super) enum Work {
+    /// Nothing but being in order: a wait, a barrier, the moment of an event.
+    Mark,
+    /// Note the time for this record of a timed event.
+    Time {
+        event: EventHandle,
+        generation: u64,
+    },
+    /// Give the bytes back to their pool.
+    Free(Memory),
+    Copy(CopySpans),
+    /// Copies without order among them (law A19).
+    Batch(Arc<[CopySpans]>),
+    Fill {
+        dst: Span,
+        value: u8,
+    },
+    Kernel(Box<Kernel>),
+    HostFn(Called),
+    /// A thread has the work and runs it without the lock; whether it touches bytes meanwhile.
+    Lent {
+        touches: bool,
+    },
+}
+
+impl Work {
+    /// What it is called in errors.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Mark => "an event or a wait",
+            Self::Time { .. } => "a timed event",
+            Self::Free(_) => "free",
+            Self::Copy(_) | Self::Batch(_) => "copy",
+            Self::Fill { .. } => "fill",
+            Self::Kernel(_) => "kernel",
+            Self::HostFn(_) => "host function",
+            Self::Lent { .. } => "work that runs",
+        }
+    }
+
+    /// The engine that executes it; none for what takes no time.
+    pub(super) fn engine(&self) -> Engine {
+        match self {
+            Self::Copy(spans) => engine_of_copy(spans),
+            // The copies of a batch go one way.
+            Self::Batch(copies) => copies.first().map_or(Engine::None, engine_of_copy),
+            Self::Fill { .. } | Self::Kernel(_) => Engine::Compute,
+            Self::HostFn(_) => Engine::Host,
+            Self::Mark | Self::Time { .. } | Self::Free(_) | Self::Lent { .. } => Engine::None,
+        }
+    }
+
+    /// How many parts it may be cut into.
+    pub(super) fn units(&self) -> u64 {
+        match self {
+            Self::Copy(spans) => spans.src.bytes().max(1),
+            Self::Batch(copies) => copies.len() as u64 * SEGMENTS,
+            Self::Fill { dst, .. } => dst.bytes().max(1),
+            Self::Kernel(kernel) => kernel.tile_count(),
+            Self::Mark
+            | Self::Time { .. }
+            | Self::Free(_)
+            | Self::HostFn(_)
+            | Self::Lent { .. } => 1,
+        }
+    }
+
+    /// The bytes that it moves over a link, or sets.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Copy(spans) => spans.src.bytes(),
+            Self::Batch(copies) => copies.iter().map(|copy| copy.src.bytes()).sum(),
+            Self::Fill { dst, .. } => dst.bytes(),
+            Self::Mark
+            | Self::Time { .. }
+            | Self::Free(_)
+            | Self::Kernel(_)
+            | Self::HostFn(_)
+            | Self::Lent { .. } => 0,
+        }
+    }
+
+    /// Calls `each` with the bytes that it touches.
+    pub(super) fn each_access<'a>(&'a self, mut each: impl FnMut(&'a Span, Mode)) {
+        match self {
+            Self::Copy(spans) => {
+                each(&spans.src, Mode::Read);
+                each(&spans.dst, Mode::Write);
+            }
+            Self::Fill { dst, .. } => each(dst, Mode::Write),
+            Self::Kernel(kernel) => {
+                kernel.args.spans().iter().for_each(|arg| each(&arg.span, arg.mode));
+            }
+            Self::Batch(copies) => {
+                copies.iter().for_each(|copy| each(&copy.src, Mode::Read));
+                copies.iter().for_each(|copy| each(&copy.dst, Mode::Write));
+            }
+            Self::HostFn(called) => {
+                called.touches.iter().for_each(|(span, mode)| each(span, *mode));
+            }
+            Self::Mark | Self::Time { .. } | Self::Free(_) | Self::Lent { .. } => {}
+        }
+    }
+
+    /// The bytes that it touches.
+    pub(super) fn accesses(&self) -> Vec<(Span, Mode)> {
+        let mut found = Vec::new();
+        self.each_access(|span, mode| found.push((span.clone(), mode)));
+        found
+    }
+}
+
+/// The engine of the contract, but for copies within the host: the contract gives them to the
+/// engine of host functions, and here the upload engine executes them, because a host function may
+/// wait for the thread that copies.
+fn engine_of_copy(copy: &CopySpans) -> Engine {
+    match copy.engine() {
+        Engine::Host => Engine::Upload,
+        engine @ (Engine::Upload
+        | Engine::Compute
+        | Engine::Download
+        | Engine::Peer
+        | Engine::None) => engine,
+    }
+}
