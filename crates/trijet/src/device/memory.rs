@@ -1,6 +1,7 @@
 //! Owning tokens for memory. The asynchronous verbs of the driver contract take these and never
 //! bare pointers: a queued operation holds a token, so the bytes it will touch stay allocated.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -26,7 +27,10 @@ impl Space {
     /// Whether the host reaches it.
     #[must_use]
     pub fn is_host(self) -> bool {
-        !matches!(self, Self::Device(_))
+        match self {
+            Self::Device(_) => false,
+            Self::Pinned | Self::Pageable => true,
+        }
     }
 }
 

@@ -57,7 +57,8 @@ impl CudaDriver {
                 copy_down(to as *mut c_void, from, bytes, stream),
                 "two live spans of `bytes`; the target's token outlives the copy"
             ),
-            _ => cu!(
+            (Space::Device(_), Space::Device(_))
+            | (Space::Pinned | Space::Pageable, Space::Pinned | Space::Pageable) => cu!(
                 self,
                 "cuMemcpyAsync",
                 copy(to, from, bytes, stream),

@@ -1,5 +1,6 @@
 //! The binding to CUDA: symbol tables and the driver contract on top of them. The only foreign
 //! function calls of the crate are in this folder.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod allocs;
 mod api;

@@ -267,7 +267,11 @@ impl Action<'_> {
                 match (src.memory().space(), dst.memory().space()) {
                     (Space::Device(_), Space::Device(_)) => AtReturn::Enqueued,
                     (Space::Pageable, Space::Device(_)) => AtReturn::Staged,
-                    (Space::Pinned | Space::Pageable, _) | (Space::Device(_), _) => AtReturn::Done,
+                    (Space::Pinned, Space::Device(_))
+                    | (
+                        Space::Device(_) | Space::Pinned | Space::Pageable,
+                        Space::Pinned | Space::Pageable,
+                    ) => AtReturn::Done,
                 }
             }
             Self::Batch { order: SourceOrder::DuringCall, .. } => AtReturn::SourcesRead,

@@ -8,6 +8,7 @@
 //! called from any thread. A verb returns an error and changes nothing, or does what its law says.
 //! No verb has a default body, so each driver answers for all of them.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod action;
 mod core;

@@ -88,7 +88,20 @@ impl HostDriver {
         // The others only enqueue, whatever the device has done by then.
         let mut state = match verb {
             Verb::Alloc | Verb::Query => self.turn(),
-            _ => self.enter(),
+            Verb::StreamCreate
+            | Verb::EventCreate
+            | Verb::EventRecord
+            | Verb::StreamWait
+            | Verb::Synchronize
+            | Verb::HostFn
+            | Verb::Free
+            | Verb::DeviceAlloc
+            | Verb::PinnedAlloc
+            | Verb::Copy
+            | Verb::Fill
+            | Verb::ModuleLoad
+            | Verb::Launch
+            | Verb::PoolQuery => self.enter(),
         };
         let found = &mut *state;
         let slot = found.engine.resolve(op, stream, || found.baton.thread_key())?;
@@ -133,7 +146,7 @@ impl HostDriver {
                 state.engine.check_lost(device)?;
                 Ok(None)
             }
-            other => Ok(Some(other)),
+            FaultKind::Faults | FaultKind::Slow(_) | FaultKind::NeverCompletes => Ok(Some(kind)),
         }
     }
 
@@ -302,7 +315,11 @@ impl HostDriver {
                 }
                 Ok(())
             }
-            _ => {
+            (Space::Pinned, Space::Device(_))
+            | (
+                Space::Device(_) | Space::Pinned | Space::Pageable,
+                Space::Pinned | Space::Pageable,
+            ) => {
                 let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
                 let (state, _) = self.push(call, work, &[])?;
                 self.wait_slot(op, state, slot, Switch::Never).map(drop)
@@ -404,7 +421,11 @@ impl State {
     pub(super) fn mark(&mut self, node: NodeId, kind: FaultKind) {
         match kind {
             FaultKind::NeverCompletes => self.engine.stuck.push(node),
-            other => self.faults.strike(node, other),
+            FaultKind::Refused
+            | FaultKind::RefusedFrom
+            | FaultKind::Faults
+            | FaultKind::DeviceLost
+            | FaultKind::Slow(_) => self.faults.strike(node, kind),
         }
     }
 }

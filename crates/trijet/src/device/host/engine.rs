@@ -261,7 +261,12 @@ impl Engine {
             Work::Time { event, generation } => self.note_time(event, generation, now),
             Work::Free(memory) => self.freed.push(memory),
             Work::Kernel(kernel) => self.keep_kernel(kernel),
-            _ => {}
+            Work::Mark
+            | Work::Copy(_)
+            | Work::Batch(_)
+            | Work::Fill { .. }
+            | Work::HostFn(_)
+            | Work::Lent { .. } => {}
         }
         for next in &after {
             let Some(later) = self.node_mut(*next) else { continue };
@@ -329,10 +334,10 @@ impl Engine {
 
     /// Whether an operation will never end: a hung device.
     pub(super) fn hangs(&self, node: &Node) -> bool {
-        match (&node.work, &self.never_ends) {
-            (Work::Kernel(kernel), Some(name)) => *kernel.name == **name,
-            _ => self.stuck.contains(&node.id),
+        if let (Work::Kernel(kernel), Some(name)) = (&node.work, &self.never_ends) {
+            return *kernel.name == **name;
         }
+        self.stuck.contains(&node.id)
     }
 
     /// Law A40: the device's context is lost. What is queued does nothing any more, in its place:
@@ -349,7 +354,14 @@ impl Engine {
             match node.work {
                 Work::Lent { touches: true } => continue,
                 Work::Lent { touches: false } => over.push(node.id),
-                _ => {}
+                Work::Mark
+                | Work::Time { .. }
+                | Work::Free(_)
+                | Work::Copy(_)
+                | Work::Batch(_)
+                | Work::Fill { .. }
+                | Work::Kernel(_)
+                | Work::HostFn(_) => {}
             }
             // What is freed now is never reached; its pool is lost with the device.
             let work = std::mem::replace(&mut node.work, Work::Mark);
@@ -393,9 +405,10 @@ impl Engine {
         while let Some(node) = at {
             let stream = self.handle_of(node.slot).0;
             if self.hangs(node) {
-                let what = match &node.work {
-                    Work::Kernel(kernel) => format!("kernel `{}`", kernel.name),
-                    other => format!("{} #{}", other.name(), node.seq),
+                let what = if let Work::Kernel(kernel) = &node.work {
+                    format!("kernel `{}`", kernel.name)
+                } else {
+                    format!("{} #{}", node.work.name(), node.seq)
                 };
                 chain.push(format!("{what} in stream {stream} never ends"));
                 break;

@@ -71,7 +71,7 @@ impl Engine {
         // the legacy stream holds back is not in a blocking stream until an operation of it is: no
         // law says that a record of the stream, timed or not, waits for it.
         let node = match (kind, timing) {
-            (Kind::Legacy, _) => {
+            (Kind::Legacy, Timing::On | Timing::Off) => {
                 let barrier = self.barrier_of(device);
                 let node = self.push(op, on, now, work, &[])?;
                 if legacy == LegacyRecord::Bare {
@@ -79,8 +79,10 @@ impl Engine {
                 }
                 Some(node)
             }
-            (_, Timing::On) => Some(self.hold(op, on, now, work, &[])?),
-            (_, Timing::Off) => self.last_of(on),
+            (Kind::Blocking | Kind::NonBlocking, Timing::On) => {
+                Some(self.hold(op, on, now, work, &[])?)
+            }
+            (Kind::Blocking | Kind::NonBlocking, Timing::Off) => self.last_of(on),
         };
         let point = Point { slot: on, seq: self.slots[on.index()].submitted };
         let mut clock = match self.events.get_mut(event.0) {

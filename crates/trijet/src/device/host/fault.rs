@@ -127,17 +127,23 @@ impl Faults {
             Work::Kernel(kernel) => {
                 format!("an illegal memory access was encountered in `{}`", kernel.name)
             }
-            _ => "an illegal memory access was encountered".to_owned(),
+            Work::Mark
+            | Work::Time { .. }
+            | Work::Free(_)
+            | Work::Copy(_)
+            | Work::Batch(_)
+            | Work::Fill { .. }
+            | Work::Lent { .. } => "an illegal memory access was encountered".to_owned(),
         };
         Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }
 
     /// How long the operation takes when the model says `nominal`.
     pub(super) fn slowed(&self, node: NodeId, nominal: Nanos) -> Nanos {
-        match self.of(node) {
-            Some(FaultKind::Slow(times)) => Nanos(nominal.0.saturating_mul(u64::from(times))),
-            _ => nominal,
+        if let Some(FaultKind::Slow(times)) = self.of(node) {
+            return Nanos(nominal.0.saturating_mul(u64::from(times)));
         }
+        nominal
     }
 }
 
@@ -152,7 +158,15 @@ pub(super) fn refusal(verb: Verb) -> Error {
         | Verb::PinnedAlloc => (ErrorKind::OutOfMemory, 2),
         Verb::Launch => (ErrorKind::Driver, 701),
         Verb::ModuleLoad => (ErrorKind::Compile, 209),
-        _ => (ErrorKind::Driver, 999),
+        Verb::EventRecord
+        | Verb::StreamWait
+        | Verb::Query
+        | Verb::Synchronize
+        | Verb::HostFn
+        | Verb::Free
+        | Verb::Copy
+        | Verb::Fill
+        | Verb::PoolQuery => (ErrorKind::Driver, 999),
     };
     Error::new(kind, op, "refused (injected)").with_code(code)
 }

@@ -5,6 +5,7 @@
 //! in an order that a seed decides. Both follow the same laws: what may happen here is what the
 //! laws allow on CUDA.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod actions;
 mod activity;

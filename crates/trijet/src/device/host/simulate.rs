@@ -239,7 +239,7 @@ impl Simulation {
             }
             let limit = match place.role() {
                 Role::Compute => self.policy.kernels_at_once(),
-                _ => 1,
+                Role::Upload | Role::Download | Role::Peer | Role::Host | Role::None => 1,
             };
             loop {
                 let Station { ready, running } = &mut self.stations[place.0];
@@ -267,7 +267,7 @@ impl Simulation {
         let first = self.part_time(&node.work, parts.len() as u64, place);
         let latency = match place.role() {
             Role::Upload | Role::Download | Role::Peer => self.cost.copy_latency,
-            _ => Nanos(0),
+            Role::Compute | Role::Host | Role::None => Nanos(0),
         };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
         self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, place));
@@ -280,13 +280,21 @@ impl Simulation {
         let station = |role| self.stations.get(place.beside(role).0);
         let busy = |role| station(role).is_some_and(|station| !station.running.is_empty());
         let bytes = work.bytes() / parts;
-        match (work, place.role()) {
-            (_, Role::Upload) => self.cost.link(bytes, busy(Role::Download)),
-            (_, Role::Download) => self.cost.link(bytes, busy(Role::Upload)),
-            (_, Role::Peer) => self.cost.link(bytes, false),
-            (Work::Kernel(kernel), _) => Nanos(self.cost.kernel(kernel.cost).0 / parts),
-            (Work::HostFn(_), _) => self.cost.host_fn,
-            _ => Nanos(self.cost.on_device(work.bytes()).0 / parts),
+        match place.role() {
+            Role::Upload => self.cost.link(bytes, busy(Role::Download)),
+            Role::Download => self.cost.link(bytes, busy(Role::Upload)),
+            Role::Peer => self.cost.link(bytes, false),
+            Role::Compute | Role::Host | Role::None => match work {
+                Work::Kernel(kernel) => Nanos(self.cost.kernel(kernel.cost).0 / parts),
+                Work::HostFn(_) => self.cost.host_fn,
+                Work::Mark
+                | Work::Time { .. }
+                | Work::Free(_)
+                | Work::Copy(_)
+                | Work::Batch(_)
+                | Work::Fill { .. }
+                | Work::Lent { .. } => Nanos(self.cost.on_device(work.bytes()).0 / parts),
+            },
         }
     }
 

@@ -102,12 +102,12 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     workers.running.push((id, work.accesses()));
     state.engine.noting.began(id, shared.clock.now());
     drop(guard);
-    let outcome = fault.and_then(|()| match work {
-        Work::HostFn(called) => {
+    let outcome = fault.and_then(|()| {
+        if let Work::HostFn(called) = work {
             called.call();
-            Ok(())
+            return Ok(());
         }
-        other => exec::run(&other, 0..other.units(), shared.threads),
+        exec::run(&work, 0..work.units(), shared.threads)
     });
     let mut guard = shared.lock();
     let state = &mut *guard;

@@ -105,9 +105,10 @@ impl Trail {
     /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
     /// step, from what it waited for.
     pub(super) fn finish(&mut self, node: &Node) -> Causes {
-        let causes = match node.role {
-            Role::None => Causes::from_slice(&node.causes),
-            _ => Causes::from_slice(&[self.step]),
+        let causes = if node.role == Role::None {
+            Causes::from_slice(&node.causes)
+        } else {
+            Causes::from_slice(&[self.step])
         };
         let at = usize::try_from(node.id.order).unwrap_or(usize::MAX);
         if at >= self.finished.len() {

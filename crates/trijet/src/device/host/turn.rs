@@ -76,7 +76,7 @@ impl HostDriver {
                 stepper.settle(&mut state.engine);
                 guard
             }
-            _ => self.turn_of(guard),
+            Run::Threads(_) | Run::Timed(_) | Run::Stepped(_) => self.turn_of(guard),
         }
     }
 
@@ -88,7 +88,7 @@ impl HostDriver {
     fn turn_of<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
         match &state.run {
             Run::Stepped(stepper) if !(stepper.over && state.is_alone()) => {}
-            _ => return state,
+            Run::Threads(_) | Run::Timed(_) | Run::Stepped(_) => return state,
         }
         match self.wait_turn("call", state, &Points::new(), Switch::Never) {
             Ok(state) => state,
@@ -268,7 +268,7 @@ impl HostDriver {
         let (engine, faults) = (&mut state.engine, &state.faults);
         let stepped = match torn_by {
             Some(Actor::Stream(inner)) => stepper.step_torn(engine, faults, slot, SlotId(inner)),
-            _ => stepper.step(engine, faults, slot),
+            Some(Actor::Thread(_)) | None => stepper.step(engine, faults, slot),
         };
         match stepped {
             Stepped::Moved => {
@@ -495,7 +495,7 @@ impl HostDriver {
         let count = state.baton.threads.len();
         let next = match &mut state.run {
             Run::Timed(simulation) => 1 + simulation.policy.pick(count),
-            _ => 1,
+            Run::Threads(_) | Run::Stepped(_) => 1,
         };
         self.pass(&mut state, u32::try_from(next).unwrap_or(1));
     }
