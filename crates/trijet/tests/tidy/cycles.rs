@@ -15,25 +15,23 @@ use crate::{File, Finding, demand_none, files, lines};
 
 /// Files that are in a cycle: their folder, the files below it, and the reason. An exception that is
 /// not needed any more is a finding.
-const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
-    (
-        "crates/trijet-bench/src/doctor/measure/",
-        &[
-            "allocations.rs",
-            "blocking.rs",
-            "blocking/stage.rs",
-            "calls.rs",
-            "chains.rs",
-            "copies.rs",
-            "defaults.rs",
-            "limits.rs",
-            "mod.rs",
-            "peers.rs",
-            "work.rs",
-        ],
-        "to be split",
-    ),
-];
+const EXCEPTIONS: &[(&str, &[&str], &str)] = &[(
+    "crates/trijet-bench/src/doctor/measure/",
+    &[
+        "allocations.rs",
+        "blocking.rs",
+        "blocking/stage.rs",
+        "calls.rs",
+        "chains.rs",
+        "copies.rs",
+        "defaults.rs",
+        "limits.rs",
+        "mod.rs",
+        "peers.rs",
+        "work.rs",
+    ],
+    "to be split",
+)];
 
 /// The imports of each file: the imported file, and the offset of the first import of it.
 type Imports = Vec<BTreeMap<usize, usize>>;
