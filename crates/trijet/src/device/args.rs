@@ -1,5 +1,5 @@
-//! The argument block of a kernel launch: inline bytes, the offset of each argument, and for each
-//! pointer the span behind it and how the kernel uses it. Comparable and patchable as plain data.
+//! The argument block of a kernel launch: the words of all arguments, the word at which each one
+//! begins, and for each pointer its span and how the kernel uses it.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use bytemuck::NoUninit;
 
 /// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need under 128.
 pub const BYTES_MAX: usize = 256;
-/// The most arguments, a span counting twice (address and length).
+/// The most arguments. A span counts twice, as its address and its length.
 pub const ARGS_MAX: usize = 32;
 const WORDS_MAX: usize = BYTES_MAX / 8;
 /// The most spans.
@@ -23,15 +23,16 @@ pub struct SpanArg {
     pub index: usize,
     /// The memory.
     pub span: Span,
-    /// What the kernel does with it.
+    /// How the kernel uses the memory.
     pub mode: Mode,
-    /// Its length in elements: kept, because dividing costs more than the rest of an argument.
+    /// The length in elements. It is kept because a division costs more than the rest of an
+    /// argument.
     pub elements: u64,
     /// The size of one element in bytes.
     pub element_bytes: u64,
 }
 
-/// The arguments of one launch. Every argument begins a word of its own, which aligns it.
+/// The arguments of one launch. Every argument begins at a word boundary, which aligns it.
 #[derive(Debug, Clone, Default)]
 pub struct ArgBlock {
     words: ArrayVec<u64, WORDS_MAX>,
@@ -42,13 +43,14 @@ pub struct ArgBlock {
 
 #[cold]
 fn full() -> Error {
-    let cause = format!("more than {ARGS_MAX} arguments or {BYTES_MAX} bytes of them");
+    let cause = format!("a launch holds at most {ARGS_MAX} arguments of {BYTES_MAX} bytes in all");
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
-// What appends is compiled into the launch: there the places of all arguments are constants.
+// The methods that append are inlined into the launch, where the offsets of all arguments are
+// constants.
 impl ArgBlock {
-    /// Appends a scalar, aligned as the kernel ABI wants it.
+    /// Appends a scalar, aligned as the kernel ABI demands.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
@@ -67,8 +69,7 @@ impl ArgBlock {
         Ok(())
     }
 
-    /// Appends the address of `span` and its length in elements of `element_bytes`: pointers
-    /// travel with lengths.
+    /// Appends the address of `span` and its length in elements of `element_bytes` each.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
@@ -87,7 +88,7 @@ impl ArgBlock {
         self.spans.try_push(arg).map_err(|_| full())
     }
 
-    /// Becomes a copy of `other`, in the same memory.
+    /// Replaces all arguments by those of `other`, without an allocation.
     pub(in crate::device) fn copy_from(&mut self, other: &Self) {
         let Self { words, begins, spans } = other;
         self.clear();
@@ -96,7 +97,7 @@ impl ArgBlock {
         self.spans.extend(spans.iter().cloned());
     }
 
-    /// Forgets all arguments, and with them the shares in memory.
+    /// Removes all arguments, and drops their shares of memory.
     pub(in crate::device) fn clear(&mut self) {
         self.words.clear();
         self.begins.clear();
@@ -110,7 +111,7 @@ impl ArgBlock {
         self.begins.len()
     }
 
-    /// The bytes from argument `index` on.
+    /// The bytes from argument `index` to the end of the block.
     ///
     /// # Panics
     /// When there is no such argument.
@@ -120,7 +121,7 @@ impl ArgBlock {
         bytemuck::cast_slice(&self.words[usize::from(self.begins[index])..])
     }
 
-    /// The words at which the arguments begin, in order.
+    /// The first word of each argument, in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &u64> {
         self.begins.iter().map(|begin| &self.words[usize::from(*begin)])

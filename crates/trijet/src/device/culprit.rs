@@ -1,8 +1,8 @@
-//! The position of the call that enqueues: an error of an operation can then say which one it was.
+//! The position of the operation that the calling thread enqueues, so that an error can name it.
 //!
-//! The floors above number operations; a driver does not know their numbers. While they keep a
-//! record they say here what the calling thread enqueues next, and the host device keeps it with the
-//! operation until it is complete.
+//! The layers above number operations, and a driver does not know the numbers. While a trace is
+//! taken they set the position before each call, and the host device keeps it with the operation
+//! until the operation is complete.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;
@@ -12,13 +12,13 @@ thread_local! {
     static ENQUEUED: Cell<Option<Position>> = const { Cell::new(None) };
 }
 
-/// What the calling thread enqueues from now on has this position, or none that is known.
+/// Sets the position of the next operation of the calling thread; `None` if it is not known.
 #[inline]
 pub(crate) fn set(position: Option<Position>) {
     ENQUEUED.set(position);
 }
 
-/// The position of what the calling thread enqueues.
+/// The position of the operation that the calling thread enqueues.
 #[inline]
 pub(in crate::device) fn get() -> Option<Position> {
     ENQUEUED.get()

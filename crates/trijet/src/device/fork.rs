@@ -1,17 +1,17 @@
 //! Whether this process is a child that a `fork` made after a driver was opened.
 //!
-//! Such a child has the memory of its parent and none of its threads: the workers of a host device
-//! are gone, CUDA works in no child (its documentation), and any lock may be held by a thread that
-//! does not exist. Every call there would hang or fail without a reason, so it is refused, and drops
-//! leak. A child that goes on to another program (`exec`), as [`std::process::Command`] makes it,
-//! never asks.
+//! Such a child has the memory of its parent but only one of its threads. The workers of a host
+//! device do not exist there, CUDA does not support it, and any lock may be held by a thread that
+//! does not exist. Calls of the library would hang or fail for no visible reason, so every call is
+//! refused, and drops leak. A child that starts another program with `exec`, as
+//! [`std::process::Command`] does, is not affected.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Up in a child of `fork`, and never let down again.
+/// Set in a child of `fork`, and never cleared.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
@@ -23,7 +23,7 @@ unsafe extern "C" {
 }
 
 extern "C" fn in_child() {
-    // The thread that forked is the only one of the child.
+    // No ordering is needed: the child has one thread.
     FORKED.store(true, Ordering::Relaxed);
 }
 
@@ -33,20 +33,22 @@ pub(crate) fn is_child() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Notices every `fork` from now on. Drivers call it before they start anything.
+/// Registers a handler for every later `fork`. Drivers call it before they start threads.
 ///
 /// # Errors
-/// `Forked` in a child; `Unsupported` when the system has no room for the handler.
+/// `Forked` in a child; `Unsupported` when the system does not register the handler.
 pub(in crate::device) fn watch() -> Result<()> {
     static REGISTERED: OnceLock<c_int> = OnceLock::new();
     refuse("open")?;
-    // SAFETY: the handler stores into a static atomic and nothing else, which is allowed between
-    // `fork` and `exec`; it is a function of the program, so it is there as long as the process.
+    // SAFETY: `in_child` has the C signature that the call expects. It only stores into a static
+    // atomic, which a child may do between `fork` and `exec`: false if it took a lock or allocated.
+    // The system keeps its address until the process ends, and the code is never unloaded: false in
+    // a shared library that is closed again.
     let code = REGISTERED.get_or_init(|| unsafe { pthread_atfork(None, None, Some(in_child)) });
     if *code == 0 {
         return Ok(());
     }
-    let cause = format!("the system cannot tell of a fork (error {code})");
+    let cause = format!("pthread_atfork failed with error {code}: a fork would go unnoticed");
     Err(Error::new(ErrorKind::Unsupported, "open", cause))
 }
 
@@ -61,7 +63,8 @@ pub(crate) fn refuse(op: &'static str) -> Result<()> {
 /// The refusal of a call in a child.
 #[cold]
 pub(crate) fn refused(op: &'static str) -> Error {
-    let cause = "called in a child that forked after a driver was opened, which has none of its \
-                 threads; open devices after the fork, or start another program with exec";
+    let cause = "the process was forked after a driver was opened, and the threads of the driver \
+                 do not exist in the child; open devices after the fork, or start another \
+                 program with exec";
     Error::new(ErrorKind::Forked, op, cause)
 }

@@ -1,5 +1,5 @@
-//! Owning tokens for memory. The asynchronous verbs of the driver contract take these and never
-//! bare pointers: a queued operation holds a token, so the bytes it will touch stay allocated.
+//! Owning tokens for memory. The asynchronous verbs of the driver contract take tokens instead of
+//! pointers. A queued operation holds its tokens, so its bytes stay allocated until it is complete.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -12,19 +12,19 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where memory lives.
+/// The space in which memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// On a device.
+    /// Memory of a device.
     Device(DeviceId),
-    /// Page-locked host memory, which the copy engines reach.
+    /// Page-locked host memory, which copy engines read and write directly.
     Pinned,
-    /// Ordinary host memory, which the driver stages.
+    /// Ordinary host memory, which the driver copies through buffers of its own.
     Pageable,
 }
 
 impl Space {
-    /// Whether the host reaches it.
+    /// Whether it is memory of the host.
     #[must_use]
     pub fn is_host(self) -> bool {
         match self {
@@ -34,8 +34,8 @@ impl Space {
     }
 }
 
-/// One allocation. Clones share it; the driver frees it only when told to. Where the host cannot
-/// reach the bytes a clone is a plain copy: every launch makes some.
+/// One allocation. Clones share it; the driver frees it only on request. Memory that the host
+/// cannot reach has no reference count: each launch clones some.
 #[derive(Debug, Clone)]
 pub struct Memory {
     space: Space,
@@ -45,7 +45,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Only the drivers make tokens.
+    /// Makes a token of memory that a driver allocated.
     pub(in crate::device) fn new(
         space: Space,
         address: u64,
@@ -55,27 +55,27 @@ impl Memory {
         Self { space, address, bytes, host: host.map(Arc::new) }
     }
 
-    /// Ordinary memory of this process. An operation that was handed it may touch it after the
-    /// call returns (law A17), so whoever frees it waits for its users, as for page-locked memory.
+    /// Ordinary memory of this process. An operation may use it after its call has returned
+    /// (law A17), so its owner waits for all users before it frees it, as for page-locked memory.
     ///
     /// # Errors
     /// `OutOfMemory` when the system has no more.
     pub(crate) fn pageable(bytes: Bytes) -> Result<Self> {
         let host = HostBytes::zeroed(bytes.0).ok_or_else(|| {
-            let cause = format!("the system has no {bytes} left");
+            let cause = format!("the system cannot allocate {bytes}");
             Error::new(ErrorKind::OutOfMemory, "pageable", cause)
         })?;
         Ok(Self::new(Space::Pageable, host.address(), bytes.0, Some(host)))
     }
 
-    /// Where the memory lives.
+    /// The space of the memory.
     #[must_use]
     #[inline]
     pub fn space(&self) -> Space {
         self.space
     }
 
-    /// The address as kernels see it.
+    /// The address, which is the same for the host and for kernels.
     #[must_use]
     #[inline]
     pub fn address(&self) -> u64 {
@@ -89,13 +89,13 @@ impl Memory {
         self.bytes
     }
 
-    /// The bytes themselves, where the host can reach them.
+    /// The bytes, if the host can reach them.
     pub(crate) fn host(&self) -> Option<&HostBytes> {
         self.host.as_deref()
     }
 
-    /// Locks the bytes of `range`, unless an overlapping lock excludes it. `None` as well where the
-    /// host does not reach them.
+    /// Locks the bytes of `range`. `None` if an overlapping lock excludes it, or the host cannot
+    /// reach the bytes.
     pub(in crate::device) fn lock(&self, range: Range<u64>, mode: Mode) -> Option<RangeGuard<'_>> {
         RangeGuard::try_new(self.host()?, range, mode)
     }
@@ -103,16 +103,20 @@ impl Memory {
     /// A part of the memory.
     ///
     /// # Panics
-    /// When the range does not lie within the memory: the floors above check lengths first.
+    /// When the range does not lie within the memory. The layers above check lengths first.
     #[must_use]
     #[inline]
     pub fn span(&self, range: Range<u64>) -> Span {
-        assert!(range.start <= range.end && range.end <= self.bytes, "span {range:?} outside");
+        assert!(
+            range.start <= range.end && range.end <= self.bytes,
+            "the span {range:?} is outside of {} bytes",
+            self.bytes
+        );
         Span { memory: self.clone(), range }
     }
 }
 
-/// A byte range of an allocation, with a share in its ownership.
+/// A byte range of an allocation. It owns a share of the allocation.
 #[derive(Debug, Clone)]
 pub struct Span {
     memory: Memory,
@@ -127,15 +131,15 @@ impl Span {
         &self.memory
     }
 
-    /// The bytes of the allocation it covers.
+    /// The bytes of the allocation that it covers.
     #[must_use]
     #[inline]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// Locks its bytes, unless an overlapping lock excludes them. `None` as well where the host does
-    /// not reach them.
+    /// Locks its bytes. `None` if an overlapping lock excludes it, or the host cannot reach the
+    /// bytes.
     pub(crate) fn lock(&self, mode: Mode) -> Option<RangeGuard<'_>> {
         self.memory.lock(self.range(), mode)
     }
@@ -154,8 +158,8 @@ impl Span {
         self.range.end - self.range.start
     }
 
-    /// Whether a kernel or fill of `device` reaches the bytes: its own memory, and page-locked
-    /// memory. Another device's memory is reached by copies.
+    /// Whether a kernel or fill of `device` can use the bytes: memory of the device itself, and
+    /// page-locked memory. Memory of another device is used by copies.
     #[must_use]
     #[inline]
     pub fn is_reached_by(&self, device: DeviceId) -> bool {
@@ -166,7 +170,8 @@ impl Span {
         }
     }
 
-    /// Whether the two share a byte. By address: a pool hands the same bytes out again.
+    /// Whether the two share a byte. Addresses are compared, because a pool allocates the same
+    /// bytes more than once.
     #[must_use]
     #[inline]
     pub fn overlaps(&self, other: &Self) -> bool {
@@ -175,14 +180,23 @@ impl Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.memory.space() {
-            Space::Device(home) => write!(f, "memory of {home}"),
-            Space::Pinned => write!(f, "page-locked memory"),
-            Space::Pageable => write!(f, "pageable memory"),
+        match self {
+            Self::Device(home) => write!(f, "memory of {home}"),
+            Self::Pinned => write!(f, "page-locked memory"),
+            Self::Pageable => write!(f, "pageable memory"),
         }
     }
+}
+
+/// Why `src` cannot be copied to `dst`: they differ in length, or overlap.
+#[cold]
+pub(in crate::device) fn mismatch(dst: &Span, src: &Span) -> String {
+    if dst.bytes() == src.bytes() {
+        return format!("source and target of {} bytes overlap", src.bytes());
+    }
+    format!("the source has {} bytes and the target {}", src.bytes(), dst.bytes())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! [`driver::Driver`] is the contract, at the level of the CUDA driver API. `cuda` is a thin
 //! binding that opens the driver library at run time; `host` executes the same rules in software.
-//! Nothing above this floor asks which one it talks to.
+//! The layers above never ask which of them they use.
 
 pub mod args;
 pub mod conform;
@@ -35,13 +35,13 @@ pub(crate) fn open_cuda() -> Result<Arc<dyn Driver>> {
 /// Opens host devices.
 ///
 /// # Errors
-/// `Unsupported` when the system starts no more threads; `Forked` in a child.
+/// `Unsupported` when the system does not start the threads; `Forked` in a child.
 pub(crate) fn open_host(config: HostConfig) -> Result<Arc<dyn Driver>> {
     fork::watch()?;
     Ok(Arc::new(host::HostDriver::open(config)?))
 }
 
-/// Opens host devices whose every choice `search` makes.
+/// Opens host devices for one run of an exploration: `search` makes every choice.
 ///
 /// # Errors
 /// `Forked` in a child.

@@ -1,20 +1,20 @@
-//! The libraries of CUDA that this machine has, and what is missing of the others.
+//! A report on the libraries of CUDA on this machine.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
 use crate::device::cuda;
 pub use crate::device::cuda::{Library, RECORDINGS};
 
-/// The state of one library on this machine.
+/// The report on one library.
 #[derive(Debug)]
 pub struct LibraryReport {
-    /// Which library.
+    /// The library.
     pub library: Library,
-    /// `Ok` with the symbols that it lacks, or why it cannot be used.
+    /// The symbols that the library lacks, or the reason why it cannot be used.
     pub state: Result<Vec<&'static str>>,
 }
 
-/// Looks at every library without using any.
+/// Opens every library, calls none of their functions, and reports what was found.
 ///
 /// ```
 /// let report = trijet::device::probe::libraries();

@@ -1,9 +1,9 @@
-//! Host twins: what a kernel computes, written for the host device.
+//! Host twins: the computation of a kernel, written for the host device.
 //!
 //! A twin computes one *tile* at a time. Every written argument is cut into runs of
-//! `tile_elements`; a tile owns its run of each and may read every read-only argument as a whole.
-//! Tiles of one launch touch disjoint bytes, so the executor may run them in any order, or at
-//! once, and no twin can race in Rust.
+//! `tile_elements`. A tile owns its run of each of them, and may read all of every read-only
+//! argument. Tiles of one launch write disjoint bytes, so the executor may run them in any order or
+//! at once, and no twin can have a data race.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use crate::device::args::ArgBlock;
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
-/// What a launch costs on the modelled GPU.
+/// The cost of a launch on the modelled GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
     /// Bytes moved through device memory.
@@ -31,7 +31,7 @@ pub struct Twin {
     pub cost: fn(&ArgBlock) -> Cost,
 }
 
-/// Written spans by the index of their argument, mostly one or two.
+/// Written spans by the index of their argument.
 pub(in crate::device) type Writes<'a> = SmallVec<[(usize, &'a mut [u8]); 2]>;
 
 /// The arguments of a twin for one tile.
@@ -45,7 +45,7 @@ pub struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// The scalar at argument `index`, counted as the kernel counts: a span takes two places.
+    /// The scalar at argument `index`. As for the kernel, a span counts as two arguments.
     ///
     /// # Panics
     /// When there is no such argument: the twin contradicts its own declaration.
@@ -61,11 +61,12 @@ impl<'a> Tile<'a> {
     #[must_use]
     pub fn read<T: Pod>(&self, index: usize) -> &'a [T] {
         let (_, bytes) = self.reads.iter().find(|(i, _)| *i == index).expect("a read-only span");
-        // No bytes lie nowhere, aligned for nothing.
+        // An empty slice has no address that could be aligned.
         if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
     }
 
-    /// This tile's part of the written span whose address is argument `index`. Once per tile.
+    /// This tile's part of the written span whose address is argument `index`. A tile takes each
+    /// part once.
     ///
     /// # Panics
     /// When `index` is not a written span of `T`, or was taken before.
@@ -86,8 +87,9 @@ pub fn scalar<T: Pod>(args: &ArgBlock, index: usize) -> T {
     bytemuck::pod_read_unaligned(&args.bytes_at(index)[..size_of::<T>()])
 }
 
-/// Refuses a launch whose written spans overlap another of its spans: tiles would not be
-/// disjoint. Borrowed arguments never do; foreign ones might.
+/// Refuses a launch in which a written span overlaps another span, because its tiles would not be
+/// disjoint. The borrow checker excludes this for arguments of this library, but not for memory of
+/// other libraries.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidValue`] naming the two arguments.

@@ -1,4 +1,4 @@
-//! Memory: stream-ordered, of a device, and page-locked.
+//! Stream-ordered memory, device memory that belongs to no stream, and page-locked memory.
 
 use super::api::need;
 use super::context::{CudaDriver, cu, device_of, raw};
@@ -24,14 +24,16 @@ impl CudaDriver {
         let device = self.enter_of("alloc", stream.0)?;
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX);
         let mut address = 0;
-        // The memory lies where the pool does, which may be another device than the stream's.
+        // The memory is on the device of the pool, which may be another one than the stream's.
         let (home, outcome) = match pool {
             Some(pool) => {
                 let outcome = cu!(
                     self,
                     "cuMemAllocFromPoolAsync",
                     alloc_from(&raw mut address, size, raw(pool.0), raw(stream.0)),
-                    "a live pool and stream, one number to write"
+                    "the call writes the local variable `address`; the pool and the stream are \
+                     live, which is false after their destruction. In a capture the address would \
+                     be that of a graph's memory: the layers above refuse a capturing stream"
                 );
                 (device_of(pool.0), outcome)
             }
@@ -40,7 +42,9 @@ impl CudaDriver {
                     self,
                     "cuMemAllocAsync",
                     alloc(&raw mut address, size, raw(stream.0)),
-                    "a live stream, one number to write"
+                    "the call writes the local variable `address`; the stream is live. In a \
+                     capture the memory would belong to the graph: the layers above refuse a \
+                     capturing stream"
                 );
                 (device, outcome)
             }
@@ -55,8 +59,9 @@ impl CudaDriver {
             self,
             "cuMemFreeAsync",
             free(memory.address(), raw(stream.0)),
-            "an allocation that its block frees once, after waits for all its users; what is \
-             none is refused by the driver"
+            "the owner of the memory frees it once, behind waits for all its users: false for a \
+             second free after the address was allocated again. In a capture each replay would \
+             free it: the layers above refuse a capturing stream"
         )
     }
 
@@ -68,7 +73,8 @@ impl CudaDriver {
             self,
             "cuMemAlloc",
             device_alloc(&raw mut address, size),
-            "one number to write; the context is current"
+            "the call writes the local variable `address`, and allocates on the device whose \
+             context is current"
         );
         outcome.map_err(|error| self.explain(error, device, bytes))?;
         Ok(Memory::new(Space::Device(device), address, bytes.0, None))
@@ -76,7 +82,7 @@ impl CudaDriver {
 
     pub(super) fn device_free(&self, memory: &Memory) -> Result<()> {
         let Space::Device(home) = memory.space() else {
-            let cause = "memory of the host is not freed as memory of a device";
+            let cause = format!("{} cannot be freed as device memory", memory.space());
             return Err(refused("cuMemFree", INVALID_VALUE, cause));
         };
         self.enter("device free", home)?;
@@ -84,16 +90,17 @@ impl CudaDriver {
             self,
             "cuMemFree",
             device_free(memory.address()),
-            "an allocation that its owner frees once, when all its users are complete"
+            "the owner frees the memory once, when all its users are complete on every device: \
+             false while a copy of another device still reads it"
         )
     }
 
-    /// A failed allocation, with what was asked and what was free.
+    /// Adds the size that was asked for and the free memory to the error of an allocation.
     #[cold]
     fn explain(&self, error: Error, device: DeviceId, bytes: Bytes) -> Error {
         let doing = match self.memory_info(device) {
-            Ok((free, total)) => format!("{bytes} wanted, {free} of {total} free"),
-            Err(_) => format!("{bytes} wanted"),
+            Ok((free, total)) => format!("allocating {bytes}, with {free} of {total} free"),
+            Err(_) => format!("allocating {bytes}"),
         };
         error.context(doing).on(device)
     }
@@ -106,22 +113,24 @@ impl CudaDriver {
             self,
             "cuMemHostAlloc",
             host_alloc(&raw mut base, size, HOST_ALLOC_PORTABLE),
-            "one pointer to write; portable, so that every device's copies reach it"
+            "the call writes the local variable `base`; the flag lets copies of every device use \
+             the memory, without which the address would be invalid on a second device"
         )
-        .map_err(|e| e.context(format!("{bytes} of page-locked memory")).on(device))?;
+        .map_err(|e| e.context(format!("allocating {bytes} of page-locked memory")).on(device))?;
         let Some(base) = NonNull::new(base.cast::<u8>()) else {
-            let cause = "the driver gave no address";
+            let cause = format!("the driver returned a null address for {bytes}");
             return Err(Error::new(ErrorKind::OutOfMemory, "cuMemHostAlloc", cause));
         };
-        // SAFETY: the driver's zeroed pages of `size` bytes are ours until `pinned_free`, which
-        // the pinned pool calls only when the last token is its own.
+        // SAFETY: the driver returned `size` zeroed bytes, which stay mapped until `pinned_free`.
+        // The pool of page-locked memory calls that when no other token of the memory exists: false
+        // if a queued operation held no token. After a context error the pages stay mapped.
         let host = unsafe { HostBytes::lent(base, size) };
         Ok(Memory::new(Space::Pinned, base.as_ptr() as u64, bytes.0, Some(host)))
     }
 
     pub(super) fn pinned_free(&self, memory: &Memory) -> Result<()> {
         if memory.space() != Space::Pinned {
-            let cause = "the memory is not page-locked";
+            let cause = format!("{} cannot be freed as page-locked memory", memory.space());
             return Err(refused("cuMemFreeHost", INVALID_VALUE, cause));
         }
         self.enter_any("pinned free")?;
@@ -129,7 +138,8 @@ impl CudaDriver {
             self,
             "cuMemFreeHost",
             host_free(memory.address() as *mut c_void),
-            "memory of `pinned_alloc` that no operation uses any more"
+            "the address is of `pinned_alloc`, and no operation of any device uses the memory any \
+             more: false while a copy of a second device is pending"
         )
     }
 }

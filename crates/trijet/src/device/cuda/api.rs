@@ -1,8 +1,8 @@
-//! The symbols of the CUDA driver library, opened at run time. A symbol that the library does not
-//! have is `None` and becomes an `Unsupported` error when it is needed, never a panic.
+//! The symbols of the CUDA driver library, opened at run time. A symbol that the library lacks is
+//! `None`; a call that needs it returns an `Unsupported` error.
 //!
-//! Types follow `cuda.h` of CUDA 12.0 and later; their layouts are checked in tests against an
-//! independent binding.
+//! Types follow `cuda.h` of CUDA 12.0 and later. Tests compare their layouts with an independent
+//! binding.
 
 use super::library::{self, Library};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -61,14 +61,14 @@ pub(crate) struct LaunchConfig {
     pub(crate) block: [c_uint; 3],
     pub(crate) shared_bytes: c_uint,
     pub(crate) stream: Handle,
-    /// `CUlaunchAttribute`; we set none.
+    /// `CUlaunchAttribute`; always none.
     pub(crate) attrs: *mut c_void,
     pub(crate) attr_count: c_uint,
 }
 
 macro_rules! symbols {
     ($table:ident, $($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
-        /// One entry per symbol that we use.
+        /// One entry for each symbol that is used.
         #[derive(Debug)]
         pub(crate) struct $table {
             $(pub(crate) $field: Option<unsafe extern "C" fn($($arg),*) -> CuResult>,)*
@@ -80,8 +80,10 @@ macro_rules! symbols {
             /// Looks every symbol up in `library`.
             pub(crate) fn load(library: libloading::Library) -> Self {
                 Self {
-                    // SAFETY: the name is the documented symbol and the type is its documented
-                    // signature; `_library` keeps the code mapped while the table lives.
+                    // SAFETY: the type is the documented signature of the symbol: false for a
+                    // library that exports the name with another meaning. The pointer is copied
+                    // out, and is valid while `_library` keeps the code mapped: false for a copy
+                    // that outlives the table.
                     $($field: unsafe { library.get($symbol) }.ok().map(|symbol| *symbol),)*
                     _library: library,
                 }
@@ -175,7 +177,7 @@ symbols! { DriverApi,
 /// The entry of a table, or the error that names the symbol.
 pub(crate) fn need<F: Copy>(entry: Option<F>, symbol: &'static str) -> Result<F> {
     entry.ok_or_else(|| {
-        let cause = format!("the driver library has no `{symbol}`; a newer driver has");
+        let cause = format!("the driver library has no `{symbol}`; install a newer driver");
         Error::new(ErrorKind::Unsupported, symbol, cause)
     })
 }
@@ -183,7 +185,7 @@ pub(crate) fn need<F: Copy>(entry: Option<F>, symbol: &'static str) -> Result<F>
 /// Opens the driver library.
 ///
 /// # Errors
-/// `Unsupported`, naming what was tried.
+/// `Unsupported`, with the files that were tried.
 pub(crate) fn open_driver() -> Result<DriverApi> {
     library::open(Library::Driver).map(DriverApi::load)
 }

@@ -2,7 +2,8 @@
 //!
 //! A handle is the driver's pointer with the device's number in its top byte (user-space
 //! addresses end at bit 47), so that a verb makes the right context current without a look-up.
-//! Handles are made in this folder only; the crate never invents one.
+//! Handles are made in this folder only. The layers above destroy an object after its last use, and
+//! use no handle afterwards.
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
 use super::error::{INVALID_DEVICE, NOT_READY, check};
@@ -25,10 +26,12 @@ pub(super) struct Context {
     pub(super) ordinal: CuDevice,
 }
 
-// SAFETY: a context handle is an opaque number to us and valid in every thread until released,
-// which happens only when the driver table drops.
+// SAFETY: the handle is never dereferenced here, and the driver accepts it in every thread. It is
+// valid until `CudaDriver` drops, which releases it: false for a copy of the handle that is kept
+// longer.
 unsafe impl Send for Context {}
-// SAFETY: as for `Send`; the driver API is thread-safe for one context.
+// SAFETY: the driver takes calls on one context from several threads at once (CUDA Driver API,
+// "thread safety"), and a context error leaves the handle valid: the calls return the error.
 unsafe impl Sync for Context {}
 
 /// CUDA, with every device's primary context on first use.
@@ -51,12 +54,16 @@ pub(super) fn device_of(handle: u64) -> DeviceId {
     DeviceId(u32::try_from(handle >> DEVICE_SHIFT).unwrap_or(u32::MAX))
 }
 
-/// Calls one driver function and checks its code.
+/// Calls one driver function and checks its code. The last argument is the rest of the safety
+/// argument: what the call reads, writes and keeps, and when that would be invalid.
 macro_rules! cu {
     ($self:ident, $op:literal, $entry:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
         let function = need($self.api.$entry, $op)?;
-        // SAFETY: the signature is that of the documented symbol; `$why` says for each call what
-        // it is given and who keeps it alive.
+        // SAFETY: the type of the entry is the documented signature of the symbol: false for a
+        // symbol of another version, whose name has another suffix. A call on an object of a device
+        // has that device's context current, by `enter`: false on a second device for a verb that
+        // does not enter. After a context error the driver returns the error and uses no argument.
+        // `$why` argues the rest for each call.
         let code = unsafe { function($($arg),*) };
         check(&$self.api, $op, code)
     }};
@@ -72,12 +79,17 @@ impl CudaDriver {
     pub(in crate::device) fn open() -> Result<Self> {
         let api = api::open_driver()?;
         let mut this = Self { api, version: 0, contexts: Vec::new() };
-        cu!(this, "cuInit", init(0), "the only defined flag value")?;
+        cu!(this, "cuInit", init(0), "0 is the only defined flag, and the call keeps nothing")?;
         let mut version = 0;
-        cu!(this, "cuDriverGetVersion", driver_version(&raw mut version), "one number to write")?;
+        cu!(
+            this,
+            "cuDriverGetVersion",
+            driver_version(&raw mut version),
+            "the call writes the local variable `version` and does not keep its address"
+        )?;
         if version < VERSION_MIN {
             let cause = format!(
-                "the driver supports CUDA {}.{}; 12.0 is needed",
+                "the driver supports CUDA {}.{}; install one that supports CUDA 12.0 or later",
                 version / 1000,
                 version % 1000 / 10
             );
@@ -85,7 +97,12 @@ impl CudaDriver {
         }
         this.version = version;
         let mut count = 0;
-        cu!(this, "cuDeviceGetCount", device_count(&raw mut count), "one number to write")?;
+        cu!(
+            this,
+            "cuDeviceGetCount",
+            device_count(&raw mut count),
+            "the call writes the local variable `count` and does not keep its address"
+        )?;
         this.contexts.resize_with(usize::try_from(count).unwrap_or(0), OnceLock::new);
         Ok(this)
     }
@@ -109,15 +126,20 @@ impl CudaDriver {
         };
         let (mut ordinal, mut raw) = (0, null_mut());
         let number = c_int::try_from(device.0).unwrap_or(c_int::MAX);
-        cu!(self, "cuDeviceGet", device_get(&raw mut ordinal, number), "one number to write")?;
+        cu!(
+            self,
+            "cuDeviceGet",
+            device_get(&raw mut ordinal, number),
+            "the call writes the local variable `ordinal`; it refuses a number without a device"
+        )?;
         cu!(
             self,
             "cuDevicePrimaryCtxRetain",
             primary_retain(&raw mut raw, ordinal),
-            "a device of this driver and one pointer to write"
+            "`ordinal` is of this driver; the call writes the local variable `raw`"
         )?;
-        // Two threads may both retain; the context is one and the count is released in `Drop`
-        // only once, which leaves it alive: harmless, and process exit clears it.
+        // Two threads may both retain the context. `Drop` releases it once, so it stays alive until
+        // the process ends: that leaks it, and does no other harm.
         Ok(slot.get_or_init(|| Context { raw, ordinal }))
     }
 
@@ -126,11 +148,21 @@ impl CudaDriver {
     pub(super) fn enter(&self, op: &'static str, device: DeviceId) -> Result<()> {
         let context = self.context(op, device)?;
         let mut current = null_mut();
-        cu!(self, "cuCtxGetCurrent", ctx_get(&raw mut current), "one pointer to write")?;
+        cu!(
+            self,
+            "cuCtxGetCurrent",
+            ctx_get(&raw mut current),
+            "the call writes the local variable `current` and needs no context"
+        )?;
         if current == context.raw {
             return Ok(());
         }
-        cu!(self, "cuCtxSetCurrent", ctx_set(context.raw), "a context retained for the process")
+        cu!(
+            self,
+            "cuCtxSetCurrent",
+            ctx_set(context.raw),
+            "the context is retained until `self` drops; false for a context that was reset"
+        )
     }
 
     #[inline]
@@ -140,10 +172,15 @@ impl CudaDriver {
         Ok(device)
     }
 
-    /// Makes some context current, if none is: for memory that belongs to no one device.
+    /// Makes the context of any device current, if none is: for memory that belongs to no device.
     pub(super) fn enter_any(&self, op: &'static str) -> Result<()> {
         let mut current = null_mut();
-        cu!(self, "cuCtxGetCurrent", ctx_get(&raw mut current), "room for the current context")?;
+        cu!(
+            self,
+            "cuCtxGetCurrent",
+            ctx_get(&raw mut current),
+            "the call writes the local variable `current`; null means that no context is current"
+        )?;
         if !current.is_null() {
             return Ok(());
         }
@@ -157,7 +194,8 @@ impl CudaDriver {
             self,
             "cuDeviceGetAttribute",
             device_attribute(&raw mut value, which, ordinal),
-            "a device of this driver, an attribute of CUDA 12.0, one number to write"
+            "`ordinal` is of this driver, and the call writes the local variable `value`; an \
+             attribute that the driver does not know is refused"
         )?;
         Ok(u32::try_from(value).unwrap_or(0))
     }
@@ -173,13 +211,14 @@ impl CudaDriver {
 impl Drop for CudaDriver {
     fn drop(&mut self) {
         if fork::is_child() {
-            // The contexts are the parent's.
+            // The contexts belong to the parent.
             return;
         }
         let Some(release) = self.api.primary_release else { return };
         for context in self.contexts.iter().filter_map(OnceLock::get) {
-            // SAFETY: retained by `context` and not used after this drop. A refusal, as during
-            // process exit, leaves nothing to be done.
+            // SAFETY: `retain` retained the context, and nothing uses it after this drop: false if
+            // a handle outlived the driver, which the layers above hold as long as any handle.
+            // While the process exits the driver refuses the call; nothing needs to be done then.
             let _code = unsafe { release(context.ordinal) };
         }
     }

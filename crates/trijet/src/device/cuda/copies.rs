@@ -1,33 +1,33 @@
 //! Copies and fills.
 //!
-//! Page-locked and pageable bytes are tokens of the floors above, which give none back before the
-//! operations that use it are known to be complete. So an asynchronous copy may read or write
-//! them after the call, whatever the kind of memory.
+//! The layers above keep the tokens of page-locked and pageable memory until the operations that
+//! use them are known to be complete. So an asynchronous copy may read or write the bytes after its
+//! call has returned, whatever the kind of memory. A copy in a capture would use them once for each
+//! replay, when the tokens may be gone: the layers above refuse a capturing stream.
 
 use super::api::{CopyAttributes, MemLocation, need};
 use super::context::{CudaDriver, cu, raw};
 use super::error::{INVALID_VALUE, check, refused};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::driver::{CopySpans, SourceOrder, StreamHandle};
-use crate::device::memory::{Space, Span};
+use crate::device::memory::{self, Space, Span};
 use std::ffi::{c_int, c_void};
 
 /// The length of a copy.
 ///
 /// # Errors
-/// `InvalidValue` when the spans differ in length, which the driver has no means to see, or
-/// overlap, which it leaves undefined.
+/// `InvalidValue` when the spans differ in length, which the driver is not told, or overlap, for
+/// which the driver defines no result.
 fn length(op: &'static str, dst: &Span, src: &Span) -> Result<usize> {
     if dst.bytes() != src.bytes() || dst.overlaps(src) {
-        return Err(mismatch(op, dst, src));
+        return Err(mismatched(op, dst, src));
     }
     Ok(usize::try_from(dst.bytes()).unwrap_or(usize::MAX))
 }
 
 #[cold]
-fn mismatch(op: &'static str, dst: &Span, src: &Span) -> Error {
-    let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
-    refused(op, INVALID_VALUE, cause)
+fn mismatched(op: &'static str, dst: &Span, src: &Span) -> Error {
+    refused(op, INVALID_VALUE, memory::mismatch(dst, src))
 }
 
 /// `CUmemcpySrcAccessOrder`.
@@ -49,20 +49,23 @@ impl CudaDriver {
                 self,
                 "cuMemcpyHtoDAsync",
                 copy_up(to, from as *const c_void, bytes, stream),
-                "two live spans of `bytes`; the source's token outlives the copy"
+                "both spans have `bytes` bytes by `length`, and their tokens outlive the copy: \
+                 false for a source that is freed before the stream reaches the copy"
             ),
             (Space::Device(_), Space::Pinned | Space::Pageable) => cu!(
                 self,
                 "cuMemcpyDtoHAsync",
                 copy_down(to as *mut c_void, from, bytes, stream),
-                "two live spans of `bytes`; the target's token outlives the copy"
+                "both spans have `bytes` bytes by `length`, and their tokens outlive the copy: \
+                 false for a target that is freed before the stream reaches the copy"
             ),
             (Space::Device(_), Space::Device(_))
             | (Space::Pinned | Space::Pageable, Space::Pinned | Space::Pageable) => cu!(
                 self,
                 "cuMemcpyAsync",
                 copy(to, from, bytes, stream),
-                "two live spans of `bytes` in unified addressing, whose tokens outlive the copy"
+                "both spans have `bytes` bytes by `length`, and their tokens outlive the copy; \
+                 unified addressing tells the driver both devices of a copy between devices"
             ),
         }
     }
@@ -86,7 +89,7 @@ impl CudaDriver {
             target_hint: MemLocation::default(),
             flags: 0,
         };
-        // One set of attributes, from the first copy on.
+        // One set of attributes for all copies.
         let mut first = 0usize;
         let (to, from, lengths) = (targets.as_mut_ptr(), sources.as_mut_ptr(), sizes.as_mut_ptr());
         let (attributes, first, count) = (&raw mut attributes, &raw mut first, copies.len());
@@ -95,7 +98,9 @@ impl CudaDriver {
                 self,
                 "cuMemcpyBatchAsync",
                 copy_batch(to, from, lengths, count, attributes, first, 1, raw(stream.0)),
-                "arrays of `count` live spans, read during the call; the tokens outlive the batch"
+                "the arrays have `count` entries, and the driver reads them during the call; the \
+                 tokens of the spans outlive the batch, which is false if one is freed while the \
+                 batch is pending"
             );
         }
         if self.api.copy_batch_12.is_none() {
@@ -117,7 +122,8 @@ impl CudaDriver {
                 &raw mut failed,
                 raw(stream.0)
             ),
-            "as for the newer form, and the index of the failed copy to write"
+            "the arrays have `count` entries and are read during the call, which also writes the \
+             local variable `failed`; the tokens of the spans outlive the batch"
         )
     }
 
@@ -133,7 +139,8 @@ impl CudaDriver {
             self,
             "cuMemcpy",
             copy_now(dst.address(), src.address(), bytes),
-            "two live spans of `bytes` in unified addressing, whose tokens outlive the copy"
+            "both spans have `bytes` bytes by `length`. Between two devices the copy may run after \
+             the call has returned, and the tokens outlive it"
         )
     }
 
@@ -144,7 +151,8 @@ impl CudaDriver {
             self,
             "cuMemsetD8Async",
             fill(dst.address(), value, bytes, raw(stream.0)),
-            "a live span of `bytes`"
+            "the span has `bytes` bytes, and its token outlives the fill: false if the memory is \
+             freed before the stream reaches the fill"
         )
     }
 
@@ -160,14 +168,16 @@ impl CudaDriver {
             self,
             "cuMemsetD8",
             fill_now(dst.address(), value, bytes),
-            "a live span of `bytes`; its token outlives the fill"
+            "the span has `bytes` bytes. Device memory is filled after the call has returned, and \
+             the token outlives that"
         )
     }
 }
 
-/// Between page-locked memory and a device a copy at once is an asynchronous one that is waited for
-/// (law A18). `cuMemcpy` means the same, but while it waits the driver holds up other threads that
-/// create streams, events or page-locked memory (seen on an H200, driver 580).
+/// Whether `one` is page-locked memory and `other` device memory. A synchronous copy between them
+/// is an asynchronous one and a wait (law A18). `cuMemcpy` has the same meaning, but while it waits
+/// the driver delays other threads that create streams, events or page-locked memory (measured on
+/// an H200, driver 580).
 fn is_linked(one: &Span, other: &Span) -> bool {
     let spaces = (one.memory().space(), other.memory().space());
     matches!(spaces, (Space::Pinned, Space::Device(_)))

@@ -1,4 +1,4 @@
-//! What a device says of itself, and waiting for all of its work.
+//! The properties of a device, and waiting for all of its work.
 
 use super::api::need;
 use super::context::{CudaDriver, cu};
@@ -21,16 +21,21 @@ impl CudaDriver {
             self,
             "cuDeviceGetName",
             device_name(name.as_mut_ptr().cast(), 256, ordinal),
-            "a buffer of the length that is passed with it"
+            "the buffer `name` has the 256 bytes that are passed as its length"
         )?;
         let mut memory = 0usize;
-        cu!(self, "cuDeviceTotalMem", device_memory(&raw mut memory, ordinal), "one number")?;
+        cu!(
+            self,
+            "cuDeviceTotalMem",
+            device_memory(&raw mut memory, ordinal),
+            "`ordinal` is of this driver; the call writes the local variable `memory`"
+        )?;
         let (mut low, mut high) = (0, 0);
         cu!(
             self,
             "cuCtxGetStreamPriorityRange",
             ctx_priorities(&raw mut low, &raw mut high),
-            "two numbers to write; the context is current"
+            "the call writes two local variables, for the device whose context is current"
         )?;
         let length = name.iter().position(|b| *b == 0).unwrap_or(name.len());
         Ok(DeviceInfo {
@@ -51,12 +56,22 @@ impl CudaDriver {
     pub(super) fn memory_info(&self, device: DeviceId) -> Result<(Bytes, Bytes)> {
         self.enter("memory info", device)?;
         let (mut free, mut total) = (0usize, 0usize);
-        cu!(self, "cuMemGetInfo", mem_info(&raw mut free, &raw mut total), "two numbers")?;
+        cu!(
+            self,
+            "cuMemGetInfo",
+            mem_info(&raw mut free, &raw mut total),
+            "the call writes `free` and `total`, for the device whose context is current"
+        )?;
         Ok((Bytes(free as u64), Bytes(total as u64)))
     }
 
     pub(super) fn synchronize(&self, device: DeviceId) -> Result<()> {
         self.enter("synchronize", device)?;
-        cu!(self, "cuCtxSynchronize", ctx_synchronize(), "nothing; the context is current")
+        cu!(
+            self,
+            "cuCtxSynchronize",
+            ctx_synchronize(),
+            "the call has no argument, and waits for the device whose context is current"
+        )
     }
 }

@@ -1,7 +1,7 @@
 //! The driver contract on CUDA: one foreign call per verb, wherever one is enough.
 //!
-//! Every verb that names a stream first makes that stream's context current in the thread. The
-//! bodies are inherent methods, a file for each concept of the contract.
+//! Every verb that names a stream first makes the context of that stream current in the thread. The
+//! bodies are inherent methods, in a file for each concept of the contract.
 #![forbid(unsafe_code)]
 
 use super::context::CudaDriver;
@@ -17,7 +17,7 @@ use crate::device::memory::{Memory, Space};
 use crate::device::twin::Twin;
 use std::ffi::c_void;
 
-/// Each verb as the inherent method of the same name, which takes precedence.
+/// Implements each verb by the inherent method of the same name, which takes precedence.
 macro_rules! inherent {
     ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {$(
         fn $name(&self, $($arg: $type),*) -> $answer {

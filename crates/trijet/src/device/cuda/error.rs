@@ -10,7 +10,7 @@ pub(crate) const INVALID_HANDLE: CuResult = 400;
 pub(crate) const NOT_FOUND: CuResult = 500;
 pub(crate) const NOT_READY: CuResult = 600;
 
-/// What a code means for a program (law A40 lists the codes that cost the context).
+/// The kind of error of a code. Law A40 lists the codes after which the context is lost.
 fn kind(code: CuResult) -> ErrorKind {
     match code {
         1 | 101 | 200 | 201 | 400 => ErrorKind::InvalidValue,
@@ -26,14 +26,14 @@ fn kind(code: CuResult) -> ErrorKind {
     }
 }
 
-/// The error of a misuse that the driver leaves undefined, with the number that it gives to misuse
-/// of that kind where it notices any.
+/// The error of a misuse that the driver does not check, with the code that it returns for misuse
+/// of that kind.
 #[cold]
 pub(crate) fn refused(op: &'static str, code: CuResult, cause: impl Into<String>) -> Error {
     Error::new(kind(code), op, cause.into()).with_code(code)
 }
 
-/// `Ok` for success, else the error of `op` with the driver's own words.
+/// `Ok` for success, else the error of `op` with the name and the description of the driver.
 #[inline]
 pub(crate) fn check(api: &DriverApi, op: &'static str, code: CuResult) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(failed(api, op, code)) }
@@ -46,12 +46,14 @@ fn failed(api: &DriverApi, op: &'static str, code: CuResult) -> Error {
     >| {
         let function = entry?;
         let mut words: *const std::ffi::c_char = std::ptr::null();
-        // SAFETY: the function only writes the pointer to a static string.
+        // SAFETY: the call writes the local variable `words`, for any code, and works without a
+        // context and after a context error.
         let found = unsafe { function(code, &raw mut words) };
         if found != 0 || words.is_null() {
             return None;
         }
-        // SAFETY: on success the driver hands out a static, terminated string.
+        // SAFETY: on success the text is terminated and static: false once the library is unloaded,
+        // and `api` keeps it loaded.
         let words = unsafe { CStr::from_ptr(words) };
         Some(words.to_string_lossy().into_owned())
     };

@@ -1,4 +1,4 @@
-//! Events: points in a stream that streams and the host wait for.
+//! Events: recorded points in a stream, for which streams and the host can wait.
 
 use super::api::need;
 use super::context::{CudaDriver, cu, pack, raw};
@@ -17,13 +17,23 @@ impl CudaDriver {
         self.enter("event create", device)?;
         let flags = if timing == Timing::On { 0 } else { EVENT_DISABLE_TIMING };
         let mut event = null_mut();
-        cu!(self, "cuEventCreate", event_create(&raw mut event, flags), "one pointer to write")?;
+        cu!(
+            self,
+            "cuEventCreate",
+            event_create(&raw mut event, flags),
+            "the call writes the local variable `event`, in the context of `device`"
+        )?;
         Ok(EventHandle(pack(device, event)))
     }
 
     pub(super) fn event_destroy(&self, event: EventHandle) -> Result<()> {
         self.enter_of("event destroy", event.0)?;
-        cu!(self, "cuEventDestroy", event_destroy(raw(event.0)), "an event its owner gives up")
+        cu!(
+            self,
+            "cuEventDestroy",
+            event_destroy(raw(event.0)),
+            "the owner destroys the event once, and no other thread uses it any more"
+        )
     }
 
     pub(super) fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
@@ -32,21 +42,29 @@ impl CudaDriver {
             self,
             "cuEventRecord",
             event_record(raw(event.0), raw(stream.0)),
-            "a live event and stream; different devices are refused by the driver"
+            "event and stream are live; the driver refuses those of two devices. In a capture the \
+             event would stand for a node: the layers above refuse a capturing stream"
         )
     }
 
     pub(super) fn event_query(&self, event: EventHandle) -> Result<Readiness> {
         self.enter_of("event query", event.0)?;
         let function = need(self.api.event_query, "cuEventQuery")?;
-        // SAFETY: a live event of this driver: its owner destroys it when nobody can ask.
+        // SAFETY: the event is live: its owner destroys it after the last query, so this is false
+        // for a query beside the destruction. The call may be made with the context of another
+        // device.
         let code = unsafe { function(raw(event.0)) };
         self.readiness("cuEventQuery", code)
     }
 
     pub(super) fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         self.enter_of("event synchronize", event.0)?;
-        cu!(self, "cuEventSynchronize", event_synchronize(raw(event.0)), "a live event")
+        cu!(
+            self,
+            "cuEventSynchronize",
+            event_synchronize(raw(event.0)),
+            "the event stays live until the call returns: its owner is borrowed meanwhile"
+        )
     }
 
     pub(super) fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos> {
@@ -56,7 +74,8 @@ impl CudaDriver {
             self,
             "cuEventElapsedTime",
             event_elapsed(&raw mut milliseconds, raw(from.0), raw(to.0)),
-            "two live events and one number to write; untimed ones are refused by the driver"
+            "the call writes the local variable `milliseconds`; both events are live, and the \
+             driver refuses those without a time and those of two devices"
         )?;
         Ok(Nanos::from_seconds(f64::from(milliseconds) * 1e-3))
     }

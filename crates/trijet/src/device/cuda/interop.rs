@@ -27,7 +27,8 @@ impl CudaDriver {
         raw: *mut c_void,
     ) -> Result<(StreamHandle, StreamKind)> {
         if raw.addr() <= PER_THREAD {
-            let cause = "a default stream is opened by its name";
+            let cause = "the handle is a default stream: open it with `Device::legacy_stream` or \
+                         `Device::per_thread_stream`";
             return Err(refused("cuStreamGetFlags", INVALID_VALUE, cause));
         }
         self.enter("stream from raw", device)?;
@@ -36,7 +37,9 @@ impl CudaDriver {
             self,
             "cuStreamGetFlags",
             stream_flags(raw, &raw mut flags),
-            "a stream that its owner keeps alive, and one number to write"
+            "the caller of the unsafe function above guarantees that the stream is live until its \
+             owner drops: false for a stream that was destroyed before. The call writes the local \
+             variable `flags`"
         )?;
         let kind = match flags & NON_BLOCKING {
             0 => StreamKind::Blocking,
@@ -69,7 +72,7 @@ impl CudaDriver {
         Ok(Memory::new(space, address, bytes.0, Some(host)))
     }
 
-    /// Has another library enqueue its work, with the context of the stream current in the thread.
+    /// Calls `run` with the raw stream, whose context is current in the thread.
     pub(super) fn foreign(
         &self,
         stream: StreamHandle,

@@ -4,24 +4,24 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// A library that is opened at run time.
+/// A library of CUDA, which is opened at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// The CUDA driver, `libcuda.so.1`. Needed for a GPU.
+    /// The CUDA driver, `libcuda.so.1`. A GPU needs it.
     Driver,
-    /// The run-time compiler. Needed for kernels in source form.
+    /// The run-time compiler. Kernels in source form need it.
     Nvrtc,
-    /// The collective library. Needed for several GPUs.
+    /// The collective library. Collectives of several GPUs need it.
     Nccl,
-    /// The profiling interface. Better times, where it is there.
+    /// The profiling interface. With it times are more exact.
     Cupti,
 }
 
 impl Library {
-    /// All of them.
+    /// All libraries.
     pub const ALL: [Self; 4] = [Self::Driver, Self::Nvrtc, Self::Nccl, Self::Cupti];
 
-    /// The environment variable that names a file to be used instead of the search.
+    /// The environment variable that names the file of the library. It replaces the search.
     #[must_use]
     pub fn variable(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Library {
         }
     }
 
-    /// File names, the versioned ones first.
+    /// The file names, those with a version first.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Driver => &["libcuda.so.1", "libcuda.so"],
@@ -42,7 +42,7 @@ impl Library {
         }
     }
 
-    /// Folders of the Python wheels, below a `site-packages`.
+    /// The folders of the Python wheels, below a `site-packages` folder.
     fn wheel_folders(self) -> &'static [&'static str] {
         match self {
             Self::Driver => &[],
@@ -52,8 +52,8 @@ impl Library {
         }
     }
 
-    /// The files to try, in order: the override alone, or plain names, then the usual toolkit
-    /// folder, then the wheels of the Python environment that is active.
+    /// The files to try, in order: the file that the environment names; or else plain names, the
+    /// folder of the toolkit, and the wheels of the active Python environment.
     fn candidates(self) -> Vec<PathBuf> {
         if let Some(file) = std::env::var_os(self.variable()) {
             return vec![file.into()];
@@ -106,7 +106,7 @@ pub(super) fn open(library: Library) -> Result<libloading::Library> {
     }
     let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
     let cause = format!(
-        "not found (tried {}; set {} to name a file): {}",
+        "the library was not found (tried {}; set {} to the path of its file): {}",
         tried.join(", "),
         library.variable(),
         reasons.first().map_or("no candidate", String::as_str),
@@ -114,8 +114,8 @@ pub(super) fn open(library: Library) -> Result<libloading::Library> {
     Err(Error::new(ErrorKind::Unsupported, format!("open {library:?} library"), cause))
 }
 
-/// The library as the program itself has opened it, unless the user names another: PyTorch comes
-/// with its own CUPTI, and two of them in a process do not know each other.
+/// The library that the program itself has opened, unless the environment names a file. PyTorch
+/// brings its own CUPTI, and two of them in one process do not work together.
 fn opened_already(library: Library) -> Option<libloading::Library> {
     if std::env::var_os(library.variable()).is_some() {
         return None;
@@ -123,16 +123,16 @@ fn opened_already(library: Library) -> Option<libloading::Library> {
     library.names().iter().find_map(|name| find_opened(Path::new(name)))
 }
 
-/// Names the folder for the recordings of processes, to the library that records them.
+/// The environment variable that names the folder for recordings of processes.
 pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
 
-/// The folder for recordings, where somebody asked for them.
+/// The folder for recordings; `None` if this process is not recorded.
 pub(super) fn recordings() -> Option<PathBuf> {
     std::env::var_os(RECORDINGS).map(PathBuf::from)
 }
 
-/// The run-time compiler opens its built-ins by a bare name, which the loader finds outside of its
-/// own folders only when they are open already.
+/// Opens the built-ins of the run-time compiler. The compiler opens them by a bare name, which the
+/// loader finds outside of its own folders only if they are open already.
 fn preload_builtins(compiler: &Path) {
     let Some(folder) = compiler.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return;
@@ -142,31 +142,33 @@ fn preload_builtins(compiler: &Path) {
         path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("libnvrtc-builtins.so."))
     };
     for path in files.flatten().map(|entry| entry.path()).filter(named) {
-        // One that does not open leaves the compiler to say what it lacks. It stays open for the
-        // rest of the process, as the compiler does.
+        // If they do not open, the compiler reports what is missing. They stay open for the rest of
+        // the process, as the compiler does.
         if let Ok(builtins) = open_file(&path) {
             std::mem::forget(builtins);
         }
     }
 }
 
-/// Opens a shared library for the rest of the process.
+/// Opens a shared library.
 fn open_file(path: &Path) -> std::result::Result<libloading::Library, String> {
-    // SAFETY: the CUDA libraries' initialisers only set up their own state. A file named by the
-    // user's override runs with the user's rights, as LD_PRELOAD would.
+    // SAFETY: the initialisers of the libraries of CUDA set up their own state and expect nothing
+    // of their caller. False for another library that the environment names: its initialisers run
+    // as those of `LD_PRELOAD` do, at the responsibility of the user.
     unsafe { libloading::Library::new(path) }.map_err(|error| {
         use std::error::Error;
-        // The loader's own words, which name the file, are in the source.
+        // The source is the message of the loader, which names the file.
         error.source().map_or_else(|| error.to_string(), ToString::to_string)
     })
 }
 
-/// A shared library that this process has opened already, by its bare name.
+/// The shared library of this name, if the process has opened it already.
 fn find_opened(name: &Path) -> Option<libloading::Library> {
     use libloading::os::unix::{Library, RTLD_LAZY};
-    /// Of `dlfcn.h`: look, and load nothing.
+    /// A flag of `dlfcn.h`: find the library, and do not load it.
     const RTLD_NOLOAD: std::ffi::c_int = 4;
-    // SAFETY: nothing is loaded, so no initialiser runs; the library was opened by the program.
+    // SAFETY: with `RTLD_NOLOAD` nothing is loaded, so no initialiser runs. The returned handle
+    // keeps the library open, also when the program closes its own.
     unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_NOLOAD) }.ok().map(Into::into)
 }
 

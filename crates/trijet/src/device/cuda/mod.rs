@@ -26,7 +26,7 @@ use library::open;
 pub use library::{Library, RECORDINGS};
 pub(crate) use nvrtc::compile;
 
-/// The symbols that an installed library lacks.
+/// The symbols that a library of this machine lacks.
 pub(in crate::device) fn missing_symbols(library: Library) -> Result<Vec<&'static str>> {
     match library {
         Library::Driver => api::open_driver().map(|api| api.missing()),

@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 const MAX_DYNAMIC_SHARED: c_int = 8;
-/// Zeros after a text, so that the driver can look for the header of a binary in a short one.
+/// Zeros after a text: the driver reads a short text as far as the header of a binary.
 const HEADER_BYTES: usize = 64;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
@@ -29,7 +29,7 @@ impl CudaDriver {
         let text;
         let data: *const c_void = match image {
             Image::Ptx(ptx) if ptx.contains('\0') => {
-                let cause = format!("{label} holds a NUL byte");
+                let cause = format!("the PTX of {label} contains a NUL byte");
                 return Err(Error::new(ErrorKind::Compile, "module load", cause).on(device));
             }
             Image::Ptx(ptx) => {
@@ -47,7 +47,9 @@ impl CudaDriver {
             self,
             "cuModuleLoadDataEx",
             module_load(&raw mut module, data, 2, options.as_mut_ptr(), values.as_mut_ptr()),
-            "a terminated text or an ELF image, which carries its size; a log buffer and its size"
+            "`data` is a terminated text, or a binary with its size in its header: false for a \
+             binary that was cut. The log buffer has the size that is passed with it; all is read \
+             and written during the call"
         );
         outcome.map_err(|error| {
             let length = log.iter().position(|b| *b == 0).unwrap_or(0);
@@ -82,11 +84,17 @@ impl CudaDriver {
             self,
             "cuModuleGetFunction",
             module_function(&raw mut function, raw(module.0), name.as_ptr()),
-            "a module that is never unloaded and a terminated name"
+            "the module is live, since modules are never unloaded; `name` is terminated and read \
+             during the call"
         )
         .map_err(|e| if e.kind() == ErrorKind::NotFound { missing() } else { e })?;
         if self.api.func_load.is_some() {
-            cu!(self, "cuFuncLoad", func_load(function), "a function of a loaded module")?;
+            cu!(
+                self,
+                "cuFuncLoad",
+                func_load(function),
+                "the function is live, since its module is never unloaded"
+            )?;
         }
         if shared_bytes > 0 {
             let bytes = c_int::try_from(shared_bytes).unwrap_or(c_int::MAX);
@@ -94,7 +102,8 @@ impl CudaDriver {
                 self,
                 "cuFuncSetAttribute",
                 func_set(function, MAX_DYNAMIC_SHARED, bytes),
-                "a function of a loaded module; too much is refused by the driver"
+                "the function is live, since its module is never unloaded; the driver refuses more \
+                 memory than a block can have"
             )?;
         }
         Ok(FunctionHandle(pack(device, function)))
@@ -110,7 +119,7 @@ impl CudaDriver {
             attrs: null_mut(),
             attr_count: 0,
         };
-        // The driver reads as many as the kernel has: the rest is never looked at.
+        // The driver reads as many pointers as the kernel has arguments, and not the rest.
         let mut params = [const { MaybeUninit::<*mut c_void>::uninit() }; ARGS_MAX];
         for (param, word) in params.iter_mut().zip(launch.args.iter()) {
             param.write((&raw const *word).cast_mut().cast());
@@ -124,7 +133,10 @@ impl CudaDriver {
                 params.as_mut_ptr().cast(),
                 null_mut()
             ),
-            "arguments that match the kernel's declaration, which its author vouched for"
+            "the driver copies the arguments during the call. They match the signature of the \
+             kernel: false if its author declared it wrongly, for which `Kernel::declare` is \
+             unsafe. The tokens of the spans outlive the launch; a replay of a capture would \
+             outlive them, and the layers above refuse a capturing stream"
         )
         .map_err(|error| error.context(format!("kernel `{}`", launch.name)))
     }

@@ -1,4 +1,4 @@
-//! What devices may do with each other's memory.
+//! Access of devices to each other's memory.
 
 use super::api::need;
 use super::context::{CudaDriver, cu};
@@ -15,7 +15,7 @@ impl CudaDriver {
             self,
             "cuDeviceCanAccessPeer",
             peer_possible(&raw mut possible, here, there),
-            "two devices of this driver and one number to write"
+            "both ordinals are of this driver; the call writes the local variable `possible`"
         )?;
         Ok(possible != 0)
     }
@@ -27,7 +27,8 @@ impl CudaDriver {
             self,
             "cuCtxEnablePeerAccess",
             peer_enable(there, 0),
-            "a context retained for the process, and the only defined flags"
+            "`there` is retained until `self` drops, and 0 is the only defined flag; the access is \
+             that of the current context, which is the one of `device`"
         )
     }
 
@@ -38,7 +39,9 @@ impl CudaDriver {
             self,
             "cuCtxDisablePeerAccess",
             peer_disable(there),
-            "a context retained for the process"
+            "`there` is retained until `self` drops; without access the driver refuses the call. \
+             No kernel of `device` uses memory of `peer` any more, for which the caller is \
+             responsible"
         )
     }
 }

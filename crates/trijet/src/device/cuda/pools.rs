@@ -16,16 +16,16 @@ const ON_DEVICE: c_int = 1;
 const ACCESS_NONE: c_int = 0;
 const ACCESS_READ: c_int = 1;
 const ACCESS_READ_WRITE: c_int = 3;
-/// Room for the value of an attribute that a later driver may know. Those of today have 4 or 8
-/// bytes, and lie at the low end of the first word.
+/// Space for the value of any attribute, also one of a later driver. The values of today have 4 or
+/// 8 bytes, in the low end of the first word.
 const ATTRIBUTE_WORDS: usize = 8;
 
-/// The location as the driver takes it, which judges devices that do not exist by itself.
+/// A device as the driver names it. The driver refuses devices that do not exist.
 fn location(device: DeviceId) -> MemLocation {
     MemLocation { kind: ON_DEVICE, id: c_int::try_from(device.0).unwrap_or(c_int::MAX) }
 }
 
-/// Attributes whose value is an `int`.
+/// Whether the value of the attribute is an `int`.
 fn is_switch(attribute: PoolAttribute) -> bool {
     use PoolAttribute as A;
     [A::REUSE_FOLLOW_EVENTS, A::REUSE_OPPORTUNISTIC, A::REUSE_INTERNAL].contains(&attribute)
@@ -35,7 +35,7 @@ impl CudaDriver {
     pub(super) fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.enter("pool create", device)?;
         let ordinal = self.context("pool create", device)?.ordinal;
-        // Pinned allocations (1) without exported handles.
+        // `CU_MEM_ALLOCATION_TYPE_PINNED`, and no handles for other processes.
         let props = MemPoolProps {
             alloc_type: 1,
             handle_types: 0,
@@ -50,7 +50,8 @@ impl CudaDriver {
             self,
             "cuMemPoolCreate",
             pool_create(&raw mut pool, &raw const props),
-            "properties of the documented layout, the rest zero"
+            "`props` has the documented layout, which a test compares, and is read during the \
+             call, which writes the local variable `pool`"
         )?;
         Ok(PoolHandle(pack(device, pool)))
     }
@@ -61,7 +62,8 @@ impl CudaDriver {
             self,
             "cuMemPoolDestroy",
             pool_destroy(raw(pool.0)),
-            "a pool its owner gives up; a default one is refused by the driver"
+            "the owner destroys the pool once and uses it no more; the driver refuses a default \
+             pool"
         )
     }
 
@@ -72,7 +74,8 @@ impl CudaDriver {
             self,
             "cuDeviceGetDefaultMemPool",
             pool_default(&raw mut pool, ordinal),
-            "a device of this driver and one pointer to write"
+            "`ordinal` is of this driver; the call writes the local variable `pool`, which lives \
+             as long as its device"
         )?;
         Ok(PoolHandle(pack(device, pool)))
     }
@@ -84,7 +87,8 @@ impl CudaDriver {
             self,
             "cuDeviceGetMemPool",
             pool_current(&raw mut pool, ordinal),
-            "a device of this driver and one pointer to write"
+            "`ordinal` is of this driver; the call writes the local variable `pool`, which is live \
+             until its owner destroys it"
         )?;
         Ok(PoolHandle(pack(device, pool)))
     }
@@ -95,7 +99,8 @@ impl CudaDriver {
             self,
             "cuDeviceSetMemPool",
             pool_set_current(ordinal, raw(pool.0)),
-            "a live pool; one of another device is refused by the driver"
+            "the pool is live; the driver refuses one of another device. A pool that is destroyed \
+             while it is current is replaced by the default one (law A26)"
         )
     }
 
@@ -106,7 +111,8 @@ impl CudaDriver {
             self,
             "cuMemPoolGetAttribute",
             pool_get(raw(pool.0), attribute.0, value.as_mut_ptr().cast()),
-            "a live pool, and zeroed room for the value of any attribute"
+            "the pool is live. The call writes at most 8 bytes for an attribute of today into the \
+             64 of `value`: false for a longer attribute of a later driver"
         )?;
         Ok(value[0])
     }
@@ -119,7 +125,7 @@ impl CudaDriver {
     ) -> Result<()> {
         self.enter_of("pool set", pool.0)?;
         if is_switch(attribute) && u32::try_from(value).is_err() {
-            let cause = format!("attribute {} has 32 bits, not those of {value}", attribute.0);
+            let cause = format!("{value} does not fit the 32 bits of attribute {}", attribute.0);
             return Err(refused("cuMemPoolSetAttribute", INVALID_VALUE, cause));
         }
         let mut words = [0u64; ATTRIBUTE_WORDS];
@@ -128,18 +134,24 @@ impl CudaDriver {
             self,
             "cuMemPoolSetAttribute",
             pool_set(raw(pool.0), attribute.0, words.as_mut_ptr().cast()),
-            "a live pool, and a value that is followed by zeros"
+            "the pool is live. The call reads at most 8 bytes for an attribute of today of the 64 \
+             of `words`: false for a longer attribute of a later driver"
         )
     }
 
     pub(super) fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()> {
-        // Measured on driver 580: a size near the largest one trims to nothing instead of keeping
-        // everything, so what keeps everything is not passed on.
+        // Measured on driver 580: for a size near the largest one the driver returns all memory
+        // instead of none. So a size that keeps everything makes no call.
         if self.pool_get(pool, PoolAttribute::RESERVED)? <= keep.0 {
             return Ok(());
         }
         let keep = usize::try_from(keep.0).unwrap_or(usize::MAX);
-        cu!(self, "cuMemPoolTrimTo", pool_trim(raw(pool.0), keep), "a live pool")
+        cu!(
+            self,
+            "cuMemPoolTrimTo",
+            pool_trim(raw(pool.0), keep),
+            "the pool is live; memory that is allocated stays"
+        )
     }
 
     pub(super) fn pool_set_access(
@@ -159,7 +171,8 @@ impl CudaDriver {
             self,
             "cuMemPoolSetAccess",
             pool_set_access(raw(pool.0), &raw const wanted, 1),
-            "a live pool and one description; a device that does not exist is refused"
+            "the pool is live, and the call reads the one description that it is told of; the \
+             driver refuses a device that does not exist"
         )
     }
 
@@ -170,7 +183,7 @@ impl CudaDriver {
             self,
             "cuMemPoolGetAccess",
             pool_access(&raw mut flags, raw(pool.0), &raw mut place),
-            "one number to write, a live pool, and a location that is only read"
+            "the pool is live; the call writes the local variable `flags` and reads `place`"
         )?;
         Ok(match flags {
             ACCESS_READ_WRITE => PoolAccess::ReadWrite,

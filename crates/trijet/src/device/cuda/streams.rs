@@ -11,24 +11,25 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 
-/// `CU_STREAM_CAPTURE_STATUS_NONE`; an invalidated capture has not ended.
+/// `CU_STREAM_CAPTURE_STATUS_NONE`. An invalidated capture has another status until it is ended.
 const NOT_CAPTURING: c_int = 0;
 const STREAM_NON_BLOCKING: c_uint = 1;
-/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: numbers in place of pointers, which mean a
-/// stream of the current context.
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: numbers in place of pointers, for streams of the
+/// current context.
 const LEGACY: usize = 1;
 const PER_THREAD: usize = 2;
 
-/// Runs the closure behind `data`, which `host_fn` boxed.
+/// Runs the closure that `host_fn` put into the box at `data`.
 ///
 /// # Safety
-/// `data` comes from `Box::into_raw` of a `Box<HostFn>` and is passed here once.
+/// `data` comes from `Box::into_raw` of a `Box<HostFn>` and is passed to this function once.
 unsafe extern "C" fn trampoline(data: *mut c_void) {
-    // SAFETY: by this function's contract; the driver calls once per enqueue, and a capture, in
-    // which it would call once per replay, is refused before it gets here.
+    // SAFETY: the contract of this function. The driver calls it once for each enqueue, and not
+    // after a context error. In a capture it would call once for each replay and the box would be
+    // freed twice: the layers above refuse a capturing stream.
     let run = unsafe { Box::from_raw(data.cast::<HostFn>()) };
-    // The layers above hand in closures that report their own panics; this is the last guard
-    // before a foreign stack frame.
+    // The closures of the layers above report their own panics. A panic that leaves one must not
+    // unwind into the frames of the driver.
     drop(caught(&**run));
     drop(caught(|| drop(run)));
 }
@@ -50,7 +51,8 @@ impl CudaDriver {
             self,
             "cuStreamCreateWithPriority",
             stream_create(&raw mut stream, flags, priority),
-            "one pointer to write; a priority out of range is clamped by the driver"
+            "the call writes the local variable `stream`, in the context of `device`; the driver \
+             clamps a priority out of range"
         )?;
         Ok(StreamHandle(pack(device, stream)))
     }
@@ -68,21 +70,34 @@ impl CudaDriver {
     pub(super) fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         self.enter_of("stream destroy", stream.0)?;
         if raw(stream.0) as usize <= PER_THREAD {
-            let cause = "a default stream lives as long as its device";
+            let cause = "a default stream cannot be destroyed: it lives as long as its device";
             return Err(refused("cuStreamDestroy", INVALID_HANDLE, cause));
         }
-        cu!(self, "cuStreamDestroy", stream_destroy(raw(stream.0)), "a stream its owner gives up")
+        cu!(
+            self,
+            "cuStreamDestroy",
+            stream_destroy(raw(stream.0)),
+            "the owner destroys the stream once, and no other thread uses it any more; pending \
+             work still runs (law A12)"
+        )
     }
 
     pub(super) fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
         self.enter_of("stream synchronize", stream.0)?;
-        cu!(self, "cuStreamSynchronize", stream_synchronize(raw(stream.0)), "a live stream")
+        cu!(
+            self,
+            "cuStreamSynchronize",
+            stream_synchronize(raw(stream.0)),
+            "the stream stays live until the call returns: its owner is borrowed meanwhile"
+        )
     }
 
     pub(super) fn stream_query(&self, stream: StreamHandle) -> Result<Readiness> {
         self.enter_of("stream query", stream.0)?;
         let function = need(self.api.stream_query, "cuStreamQuery")?;
-        // SAFETY: a live stream of this driver: its owner destroys it when nobody can ask.
+        // SAFETY: the stream is live: its owner destroys it after the last query, so this is false
+        // for a query beside the destruction. `enter_of` made the context of its device current,
+        // which a default stream needs: its number means a stream of the current context.
         let code = unsafe { function(raw(stream.0)) };
         self.readiness("cuStreamQuery", code)
     }
@@ -94,7 +109,7 @@ impl CudaDriver {
             self,
             "cuStreamIsCapturing",
             stream_is_capturing(raw(stream.0), &raw mut status),
-            "a live stream and one number to write"
+            "the stream is live; the call writes the local variable `status`"
         )?;
         Ok(status != NOT_CAPTURING)
     }
@@ -105,7 +120,9 @@ impl CudaDriver {
             self,
             "cuStreamWaitEvent",
             stream_wait(raw(stream.0), raw(event.0), 0),
-            "a live stream and event; they may be of different devices (law A6)"
+            "stream and event are live, and may be of two devices (law A6). The wait holds for the \
+             record that the event has at the call, so the event may be destroyed afterwards (law \
+             A12)"
         )
     }
 
@@ -113,12 +130,15 @@ impl CudaDriver {
         self.enter_of("host function", stream.0)?;
         let launch = need(self.api.host_fn, "cuLaunchHostFunc")?;
         let data = Box::into_raw(Box::new(Arc::clone(run))).cast::<c_void>();
-        // SAFETY: `data` is uniquely owned, its only reader is `trampoline`, and the driver calls
-        // that once, or never after a context error: then the box leaks, which is the price of
-        // not freeing what the driver may still hold.
+        // SAFETY: the stream is live. `data` is owned by this call, and from here on by
+        // `trampoline`, which the driver calls once on a thread of its own; `HostFn` is `Send` and
+        // `'static`. In a capture it would call once for each replay: the layers above refuse a
+        // capturing stream. After a context error it never calls, and the box leaks, since the
+        // driver may still hold it.
         let code = unsafe { launch(raw(stream.0), trampoline, data) };
         if code != 0 {
-            // SAFETY: a refused enqueue keeps no pointer, so `data` is still ours alone.
+            // SAFETY: a refused call keeps no pointer and never calls `trampoline`, so the box is
+            // still owned here: false for a code other than 0 after which the function would run.
             drop(unsafe { Box::from_raw(data.cast::<HostFn>()) });
         }
         check(&self.api, "cuLaunchHostFunc", code)

@@ -1,8 +1,8 @@
 //! An operation of a stream, as data.
 //!
 //! An [`Action`] borrows its parts, so enqueuing one clones nothing. The facts about an operation
-//! that the rest of the library needs (its engine, its name, its bytes, its accesses, what holds
-//! when the call returns) are functions of the action, and stand here alone.
+//! that the rest of the library needs (its engine, its name, its bytes, its accesses, the guarantee
+//! at the return of the call) are functions of the action. No other file repeats them.
 #![forbid(unsafe_code)]
 
 use super::handle::{FunctionHandle, PoolHandle};
@@ -34,7 +34,7 @@ pub struct CopySpans {
 pub struct Launch<'a> {
     /// The kernel.
     pub function: FunctionHandle,
-    /// Its name, for errors and traces.
+    /// The name of the kernel, for errors and traces.
     pub name: &'a Cow<'static, str>,
     /// Blocks in x, y and z.
     pub grid: [u32; 3],
@@ -66,7 +66,7 @@ pub enum Action<'a> {
         dst: &'a Span,
         /// The source.
         src: &'a Span,
-        /// Which form of the call.
+        /// The form of the call.
         form: Form,
     },
     /// Copies all of `copies` as one operation, without any order among them (law A19). Refused
@@ -83,7 +83,7 @@ pub enum Action<'a> {
         dst: &'a Span,
         /// The value.
         value: u8,
-        /// Which form of the call; the synchronous one waits only for page-locked memory (law A18).
+        /// The form of the call. The synchronous one waits only for page-locked memory (law A18).
         form: Form,
     },
     /// Launches a kernel.
@@ -93,16 +93,17 @@ pub enum Action<'a> {
     HostFn {
         /// The function.
         run: &'a HostFn,
-        /// The bytes that it reads and writes. The host device keeps other operations from them
-        /// meanwhile and explores the orders of both; CUDA has no use for them.
+        /// The bytes that it reads and writes. The host device runs no conflicting operation beside
+        /// the function, and explores both orders. CUDA ignores them.
         touches: &'a [(Span, Mode)],
     },
-    /// Calls `run`, which enqueues work of another library in the stream. `run` is called during the
-    /// call, without a lock of the library. The host device refuses it.
+    /// Calls `run`, which enqueues work of another library in the stream. The call of `run` ends
+    /// before [`super::Core::submit`] returns, and no lock of this library is held during it. The
+    /// host device refuses this operation.
     Foreign {
-        /// A name for people.
+        /// A name for messages and traces.
         label: &'static str,
-        /// Enqueues the work; its argument is the stream as other libraries have it.
+        /// Enqueues the work. The argument is the raw handle of the stream.
         run: &'a dyn Fn(*mut c_void) -> Result<()>,
         /// The bytes that the work reads and writes.
         touches: &'a [(Span, Mode)],
@@ -120,21 +121,21 @@ pub enum Action<'a> {
     Free(&'a Memory),
 }
 
-/// What holds when the call that enqueues an operation returns.
+/// The guarantee at the return of the call that enqueues an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtReturn {
     /// The operation is enqueued.
     Enqueued,
-    /// What the operation reads has been read (law A19).
+    /// The sources of the operation have been read (law A19).
     SourcesRead,
-    /// What the operation reads has been read, and everything before it is complete (law A18).
+    /// The sources of the operation have been read, and everything before it is complete (law A18).
     Staged,
     /// The operation is complete (laws A17 and A18).
     Done,
 }
 
 impl AtReturn {
-    /// Whether everything before the operation is complete.
+    /// Whether every earlier operation of the stream is complete.
     #[must_use]
     pub const fn completes_earlier(self) -> bool {
         matches!(self, Self::Staged | Self::Done)
@@ -178,7 +179,7 @@ impl Action<'_> {
         }
     }
 
-    /// A name for people: that of the kernel, or of the operation.
+    /// A name for messages and traces: that of the kernel, or of the operation.
     #[must_use]
     #[inline]
     pub fn label(&self) -> &'static str {
@@ -199,7 +200,7 @@ impl Action<'_> {
         }
     }
 
-    /// The kind of its entry in the ledger.
+    /// The kind of the entry that the operation has in the ledger.
     #[must_use]
     pub fn kind(&self) -> OpKind {
         match self {
@@ -215,7 +216,7 @@ impl Action<'_> {
         }
     }
 
-    /// The bytes that it moves or sets.
+    /// The number of bytes that it moves or sets.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
@@ -257,7 +258,7 @@ impl Action<'_> {
         }
     }
 
-    /// What holds when the call returns.
+    /// The guarantee at the return of the call.
     #[must_use]
     #[inline]
     pub fn at_return(&self) -> AtReturn {
@@ -289,8 +290,8 @@ impl Action<'_> {
         }
     }
 
-    /// Whether the driver may keep the call until other work is done (laws A17 to A19), or code of the
-    /// user runs in it: then the call is made without a lock.
+    /// Whether the call may last until other work is complete (laws A17 to A19), or runs code of
+    /// the user. Such a call is made without a lock.
     #[must_use]
     #[inline]
     pub fn may_wait(&self) -> bool {

@@ -14,18 +14,18 @@ use std::fmt::Debug;
 /// How a stream relates to the legacy default stream of its device (laws A13 and A15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamKind {
-    /// Each waits for the work of the other.
+    /// The stream and the legacy stream wait for each other's work.
     Blocking,
-    /// Neither waits for the other.
+    /// The stream and the legacy stream do not wait for each other.
     NonBlocking,
 }
 
 /// Whether an event keeps the time at which it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Timing {
-    /// The event keeps its time.
+    /// The event keeps the time.
     On,
-    /// The event keeps no time, and costs less.
+    /// The event keeps no time and costs less.
     Off,
 }
 
@@ -34,14 +34,14 @@ pub enum Timing {
 pub enum Readiness {
     /// All of the work is complete, and its effects are visible to the caller.
     Ready,
-    /// Some of it is not.
+    /// Some of the work is not complete.
     NotReady,
 }
 
 /// The properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// The product name; the host device says how it keeps time.
+    /// The product name. That of a host device names its executor.
     pub name: String,
     /// Compute capability, major and minor; (0, 0) on the host device.
     pub compute: (u32, u32),
@@ -51,15 +51,16 @@ pub struct DeviceInfo {
     pub copy_engines: u32,
     /// All memory of the device.
     pub memory: Bytes,
-    /// The lowest and the highest stream priority (smaller numbers are more urgent).
+    /// The lowest and the highest stream priority. Smaller numbers are more urgent.
     pub priorities: (i32, i32),
     /// The most threads of a block.
     pub block_threads_max: u32,
-    /// Shared memory a block gets without asking.
+    /// The dynamic shared memory that every kernel can use.
     pub shared_bytes: u32,
-    /// Shared memory a block may ask for.
+    /// The dynamic shared memory that a kernel can use when it was loaded with that much.
     pub shared_bytes_optin: u32,
-    /// The version the driver reports, as `1000 * major + 10 * minor`; 0 on the host device.
+    /// The version of CUDA that the driver supports, as `1000 * major + 10 * minor`; 0 on the host
+    /// device.
     pub driver_version: i32,
     /// The origin of its times.
     pub clock: Clock,
@@ -90,7 +91,7 @@ pub trait Core: Debug + Send + Sync {
     /// The number of devices.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn device_count(&self) -> Result<u32>;
 
     /// The properties of a device.
@@ -102,7 +103,7 @@ pub trait Core: Debug + Send + Sync {
     /// Free and total memory of a device.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn memory_info(&self, device: DeviceId) -> Result<(Bytes, Bytes)>;
 
     /// Waits for all work of the device (law A10).
@@ -114,7 +115,7 @@ pub trait Core: Debug + Send + Sync {
     /// Creates a stream. A priority out of range is clamped, as CUDA does.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn stream_create(
         &self,
         device: DeviceId,
@@ -122,24 +123,24 @@ pub trait Core: Debug + Send + Sync {
         priority: i32,
     ) -> Result<StreamHandle>;
 
-    /// The legacy default stream of a device: whatever is enqueued in it waits for all blocking
-    /// streams of the device, which wait for it in turn (law A13). It cannot be destroyed.
+    /// The legacy default stream of a device. Its operations wait for those of all blocking streams
+    /// of the device, and theirs wait for its operations (law A13). It cannot be destroyed.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
     fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle>;
 
     /// The per-thread default stream of a device: one blocking stream per host thread (law A15).
-    /// The handle means the stream of whichever thread uses it.
+    /// The handle stands for the stream of the thread that uses it.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
     fn stream_per_thread(&self, device: DeviceId) -> Result<StreamHandle>;
 
-    /// Gives a stream back. Work pending in it still runs (law A12).
+    /// Destroys a stream. Its pending work still runs (law A12).
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()>;
 
     /// Waits for everything enqueued in the stream so far (law A9).
@@ -154,37 +155,39 @@ pub trait Core: Debug + Send + Sync {
     /// An error of work that failed.
     fn stream_query(&self, stream: StreamHandle) -> Result<Readiness>;
 
-    /// Makes all future work of `stream` wait for what `event` stands for at this call (law A7).
+    /// Makes all future work of `stream` wait for the work that `event` stands for at this call
+    /// (law A7).
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()>;
 
     /// Whether the stream is being captured into a graph (law A33).
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn stream_is_capturing(&self, stream: StreamHandle) -> Result<bool>;
 
-    /// Enqueues an operation. An allocation returns its memory, everything else `None`.
+    /// Enqueues an operation. Returns the memory of an allocation, and `None` for any other
+    /// operation.
     ///
     /// # Errors
-    /// What the driver reports: `OutOfMemory` for an allocation, with the size that was asked for and
-    /// the memory that was free; `InvalidValue` for a shape of a launch that the device refuses and
-    /// for a copy between spans that differ in length or overlap; `Unsupported` for a batch before
-    /// CUDA 12.8. The operation is not enqueued then.
+    /// An error of the driver: `OutOfMemory` for an allocation, with the size that was asked for
+    /// and the memory that was free; `InvalidValue` for a shape of a launch that the device refuses
+    /// and for a copy between spans that differ in length or overlap; `Unsupported` for a batch
+    /// before CUDA 12.8. The operation is not enqueued then.
     fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<Option<Memory>>;
 
     /// Creates an event that was never recorded: an empty set of work (law A5).
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle>;
 
-    /// Gives an event back. Waits already enqueued still hold (law A12).
+    /// Destroys an event. Waits that were enqueued before still hold (law A12).
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn event_destroy(&self, event: EventHandle) -> Result<()>;
 
     /// Makes the event stand for everything enqueued in the stream so far (law A4).
@@ -217,11 +220,11 @@ pub trait Core: Debug + Send + Sync {
     /// `InvalidValue` for no bytes; `OutOfMemory`.
     fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory>;
 
-    /// Frees device memory at once. For memory of an [`Action::Alloc`] all accesses are taken to be
-    /// complete; for other memory it may wait for the device (law A24).
+    /// Frees device memory at the call. The caller has made sure that all accesses to memory of an
+    /// [`Action::Alloc`] are complete; for other memory the call may wait for the device (law A24).
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn device_free(&self, memory: &Memory) -> Result<()>;
 
     /// Allocates page-locked host memory.
@@ -233,13 +236,13 @@ pub trait Core: Debug + Send + Sync {
     /// Frees page-locked memory. No operation may still use it. May wait for the device.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn pinned_free(&self, memory: &Memory) -> Result<()>;
 
-    /// Loads a module. `label` names it in errors.
+    /// Loads a module, which errors call `label`.
     ///
     /// # Errors
-    /// `Compile` with the driver's log when it does not load.
+    /// `Compile`, with the log of the driver, when the image does not load.
     fn module_load(&self, device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
 
     /// Finds a kernel, loads it eagerly (law A42) and lets it use `shared_bytes` of dynamic shared

@@ -11,23 +11,24 @@ use std::ffi::c_void;
 use std::fmt::Debug;
 
 /// Handles and addresses as other libraries have them: `CUstream`, `CUevent` and `CUdeviceptr` on
-/// CUDA. On the host device a handle is a number in place of a pointer, and an address is one of this
-/// process. The caller vouches that what comes in is alive for as long as it is used.
+/// CUDA. On the host device a handle is a number in place of a pointer, and an address is one of
+/// this process. The caller guarantees that a stream, an event or memory that it passes in is alive
+/// for as long as it is used.
 pub trait Interop: Debug {
-    /// The stream as other libraries have it.
+    /// The raw handle of a stream.
     fn stream_to_raw(&self, stream: StreamHandle) -> *mut c_void;
 
     /// A stream of `device` that another library made, and its kind.
     ///
     /// # Errors
-    /// `InvalidValue` for a default stream; what the driver reports.
+    /// `InvalidValue` for a default stream; an error of the driver.
     fn stream_from_raw(
         &self,
         device: DeviceId,
         raw: *mut c_void,
     ) -> Result<(StreamHandle, StreamKind)>;
 
-    /// The event as other libraries have it.
+    /// The raw handle of an event.
     fn event_to_raw(&self, event: EventHandle) -> *mut c_void;
 
     /// An event of `device` that another library made.

@@ -1,12 +1,12 @@
 //! The driver contract: what a device must do, at the level of the CUDA driver API.
 //!
 //! The contract has parts, and a driver implements the parts that it has. Every driver has a
-//! [`Core`], [`Pools`], [`Peers`] and . A [`Profiler`] tells when engines worked, and a
-//! [`Simulation`] controls time and the order of host threads: a driver says whether it has one.
+//! [`Core`], [`Pools`], [`Peers`] and [`Interop`]. A [`Profiler`] measures when engines work, and a
+//! [`Simulation`] controls time and the order of host threads; not every driver has one.
 //!
 //! Handles are plain numbers that only the driver that made them understands. Every verb may be
-//! called from any thread. A verb returns an error and changes nothing, or does what its law says.
-//! No verb has a default body, so each driver answers for all of them.
+//! called from any thread. A verb returns an error and changes nothing, or does what its laws
+//! demand. No verb has a default body: each driver implements all of them.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 

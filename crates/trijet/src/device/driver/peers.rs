@@ -22,7 +22,7 @@ pub trait Peers: Debug {
     /// `Driver` when it is enabled already or not possible.
     fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()>;
 
-    /// Takes the access back.
+    /// Ends the access of `device` to the memory of `peer`.
     ///
     /// # Errors
     /// `Driver` when it is not enabled.
@@ -31,14 +31,14 @@ pub trait Peers: Debug {
     /// Lets another device use all memory of the pool, past and future.
     ///
     /// # Errors
-    /// `InvalidValue` when the pool's own device is to lose access; what the driver reports for
-    /// a device that cannot reach it.
+    /// `InvalidValue` for less than full access of the pool's own device; an error of the driver
+    /// for a device that cannot reach the pool.
     fn pool_set_access(&self, pool: PoolHandle, device: DeviceId, access: PoolAccess)
     -> Result<()>;
 
     /// The access that a device has to the memory of the pool.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess>;
 }

@@ -10,13 +10,13 @@ use std::fmt::Debug;
 /// Statistics of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolStats {
-    /// Memory the pool holds from the device.
+    /// The memory that the pool holds from the device.
     pub reserved: Bytes,
-    /// The most it held since the last reset.
+    /// The most memory that the pool held since the last reset.
     pub reserved_high: Bytes,
-    /// Memory not available for reuse.
+    /// The memory that is allocated.
     pub used: Bytes,
-    /// The most since the last reset.
+    /// The most memory that was allocated since the last reset.
     pub used_high: Bytes,
 }
 
@@ -32,22 +32,24 @@ impl PoolAttribute {
     pub const REUSE_OPPORTUNISTIC: Self = Self(2);
     /// Reuse memory by making the allocating stream wait for the free (law A23).
     pub const REUSE_INTERNAL: Self = Self(3);
-    /// How many freed bytes survive a synchronisation (law A25).
+    /// The number of free bytes that the pool keeps at a synchronisation (law A25).
     pub const THRESHOLD: Self = Self(4);
-    /// Bytes the pool holds from the device.
+    /// The bytes that the pool holds from the device.
     pub const RESERVED: Self = Self(5);
-    /// The most it held; can be set to 0, and takes the current value.
+    /// The most bytes that the pool held. It can be set to 0 only, and takes the current value
+    /// then.
     pub const RESERVED_HIGH: Self = Self(6);
-    /// Bytes not available for reuse.
+    /// The bytes that are allocated.
     pub const USED: Self = Self(7);
-    /// The most of them; can be set to 0, and takes the current value.
+    /// The most bytes that were allocated. It can be set to 0 only, and takes the current value
+    /// then.
     pub const USED_HIGH: Self = Self(8);
 }
 
 /// The access of a device to the memory of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PoolAccess {
-    /// Nothing.
+    /// No access.
     None,
     /// Read only.
     Read,
@@ -61,11 +63,11 @@ pub trait Pools: Debug {
     /// bytes; 0 is the system's own limit.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle>;
 
-    /// Gives a pool back; its resources go when its last allocation is freed (law A26). When it
-    /// is the current pool of its device, the default pool takes its place.
+    /// Destroys a pool. Its resources are released when its last allocation is freed (law A26).
+    /// When the pool is the current pool of its device, the default pool becomes current.
     ///
     /// # Errors
     /// `InvalidValue` for a default pool.
@@ -77,7 +79,7 @@ pub trait Pools: Debug {
     /// `NoDevice` when there is no such device.
     fn pool_default(&self, device: DeviceId) -> Result<PoolHandle>;
 
-    /// The pool that allocations of the device take from when they name none.
+    /// The pool of allocations of the device that name no pool.
     ///
     /// # Errors
     /// `NoDevice` when there is no such device.
@@ -98,12 +100,13 @@ pub trait Pools: Debug {
     /// Sets an attribute.
     ///
     /// # Errors
-    /// `InvalidValue` for an attribute that cannot be set, or not to this value.
+    /// `InvalidValue` for an attribute that cannot be set, or cannot be set to this value.
     fn pool_set(&self, pool: PoolHandle, attribute: PoolAttribute, value: u64) -> Result<()>;
 
-    /// Returns memory to the device until at most `keep` is reserved or nothing more can go.
+    /// Returns memory to the device until the pool holds at most `keep`, or nothing more can be
+    /// returned.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// An error of the driver.
     fn pool_trim(&self, pool: PoolHandle, keep: Bytes) -> Result<()>;
 }

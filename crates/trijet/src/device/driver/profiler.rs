@@ -1,18 +1,20 @@
-//! The part of the contract that tells when engines worked.
+//! The part of the contract that measures when engines work.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use std::fmt::Debug;
 
-/// When engines worked on the operations under one tag: see [`Profiler::activity_tag`].
+/// The time in which engines worked on the operations under one tag: see
+/// [`Profiler::activity_tag`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     /// The tag.
     pub tag: u64,
-    /// When an engine began, on the clock of [`Profiler::activity_time`].
+    /// The begin of the first operation, on the clock of [`Profiler::activity_time`].
     pub begin: Nanos,
-    /// When the last operation under the tag was done. There may be gaps in between.
+    /// The end of the last operation under the tag. No engine may work in parts of the time
+    /// between.
     pub end: Nanos,
 }
 
@@ -32,10 +34,11 @@ pub trait Profiler: Debug {
     /// that are enqueued under a tag.
     ///
     /// # Errors
-    /// `Unsupported` without a usable profiler library, and while another trace collects.
+    /// `Unsupported` without a usable profiler library, and while another trace collects them.
     fn activity_begin(&self) -> Result<()>;
 
-    /// Puts everything that the calling thread enqueues from now on under `tag`, or under none.
+    /// Puts every operation that the calling thread enqueues from now on under `tag`, or under no
+    /// tag.
     /// Does nothing while no activities are collected.
     fn activity_tag(&self, tag: Option<u64>);
 
@@ -45,9 +48,9 @@ pub trait Profiler: Debug {
     /// `Unsupported` without a usable profiler library.
     fn activity_time(&self) -> Result<Nanos>;
 
-    /// Stops collecting, and returns the activities of everything that is complete.
+    /// Stops collecting, and returns the activities of the operations that are complete.
     ///
     /// # Errors
-    /// `Unsupported` when no activities are collected; what the profiler reports.
+    /// `Unsupported` when no activities are collected; an error of the profiler.
     fn activity_take(&self) -> Result<Activities>;
 }

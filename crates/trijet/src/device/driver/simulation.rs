@@ -20,24 +20,25 @@ pub enum Progress {
     Again,
 }
 
-/// Control of time and of host threads, where the driver has it.
+/// Control of time and of host threads, for drivers that have it.
 pub trait Simulation: Debug {
-    /// [`super::Core::event_query`] for polling loops. On a simulated clock, each call advances time.
+    /// [`super::Core::event_query`] for polling loops. On a simulated clock, each call advances
+    /// time.
     ///
     /// # Errors
     /// An error of work that failed, or `Stalled`.
     fn event_poll(&self, event: EventHandle) -> Result<Progress>;
 
-    /// The host's clock, which is the clock that the events are timed with.
+    /// The time of the host, on the clock of timed events.
     fn host_time(&self) -> Nanos;
 
-    /// Runs host threads to their ends. On a simulated clock only one of them runs at any moment,
-    /// and the order policy chooses the next one at each [`Simulation::pause`] and each wait, so that
-    /// a run can be repeated. The threads must then wait for each other by events only. Otherwise
-    /// they run freely.
+    /// Runs host threads to their ends. On a simulated clock only one of them runs at any moment.
+    /// The order policy chooses the next one at each [`Simulation::pause`] and each wait, so that a
+    /// run can be repeated; the threads must then wait for each other by events only. On any other
+    /// clock the threads run freely.
     fn script(&self, threads: Vec<Script<'_>>);
 
-    /// Lets another thread of a script run. Called at the beginning of a call of the layers above,
-    /// without a lock.
+    /// Lets another thread of a script run. The layers above call it at the beginning of each of
+    /// their calls, without a lock.
     fn pause(&self);
 }

@@ -14,7 +14,7 @@ use crate::base::units::Bytes;
 use crate::device::driver::{
     CopySpans, HostFn, Launch, Mode, PoolHandle, SourceOrder, StreamHandle,
 };
-use crate::device::memory::{Memory, Span};
+use crate::device::memory::{self, Memory, Span};
 use crate::device::twin::check_disjoint;
 use std::sync::Arc;
 
@@ -154,6 +154,5 @@ pub(super) fn check_spans(dst: &Span, src: &Span) -> Result<()> {
     if dst.bytes() == src.bytes() && !dst.overlaps(src) {
         return Ok(());
     }
-    let cause = format!("{} bytes into {}, or overlapping", src.bytes(), dst.bytes());
-    Err(refuse::value("copy", cause))
+    Err(refuse::value("copy", memory::mismatch(dst, src)))
 }

@@ -1,4 +1,4 @@
-//! The turn of a scripted host thread: of the threads of a script, one holds the baton at a time.
+//! The turn among the host threads of a script: one of them at a time holds the baton.
 #![forbid(unsafe_code)]
 
 use super::ids::Points;
@@ -7,30 +7,34 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
-    /// The script that this thread belongs to, and its number there.
+    /// The script of this thread, and the number of the thread in it.
     static SCRIPT: Cell<Option<(u64, u32)>> = const { Cell::new(None) };
+    /// The number of this thread in the process.
     static NUMBER: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
     };
 }
 
-/// The host threads of a script, numbered from 1; 0 is whoever is not scripted.
+/// The host threads of a script, numbered from 1. The number 0 stands for every other thread.
 #[derive(Debug, Default)]
 pub(super) struct Baton {
-    /// Scripts are numbered over the process; 0 while there is none.
+    /// The number of the script in the process; 0 if no script runs.
     pub(super) script: u64,
+    /// The thread that may go on.
     pub(super) holder: u32,
     pub(super) threads: Vec<Scripted>,
-    /// The last step before the script; after it, the last steps of its threads.
+    /// During a script, the last step before it; afterwards, the last steps of its threads.
     pub(super) follows: SmallVec<[u32; 4]>,
+    /// The last step of each thread that has ended.
     pub(super) ends: SmallVec<[u32; 4]>,
 }
 
+/// A thread of a script.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Scripted {
     pub(super) finished: bool,
-    /// What it waits for.
+    /// The points that it waits for.
     pub(super) waits: Points,
 }
 
@@ -39,17 +43,17 @@ impl Baton {
         self.script != 0
     }
 
-    /// Who calls: the number in the script of this driver, or 0.
-    pub(super) fn me(&self) -> u32 {
+    /// The number of the calling thread in the script of this driver, or 0.
+    pub(super) fn caller(&self) -> u32 {
         match SCRIPT.get() {
             Some((script, number)) if script == self.script => number,
             _ => 0,
         }
     }
 
-    /// A number of the calling thread that a repeated run gives again, for its default stream.
+    /// The key of the calling thread's default stream. It is the same in a repeated run.
     pub(super) fn thread_key(&self) -> u64 {
-        match self.me() {
+        match self.caller() {
             0 => NUMBER.with(|number| *number) << 16,
             number => u64::from(number),
         }

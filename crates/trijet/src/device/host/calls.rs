@@ -227,8 +227,8 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Holds the caller up until all work of a device is done by now. It is no synchronisation (laws
-    /// A20, A24 and A42): the driver learns of no free by it.
+    /// Holds the caller up until all work of a device is done by now. It is no synchronisation
+    /// (laws A20, A24 and A42): the driver learns of no free by it.
     pub(super) fn held_up<'a>(
         &'a self,
         op: &'static str,
@@ -348,7 +348,7 @@ impl HostDriver {
         }
         // Read out of stream order, into a place of the driver.
         let device = call.state.engine.slots[call.slot.index()].device;
-        let aside = call.state.engine.aside(device);
+        let staging = call.state.engine.staging_stream(device);
         let mut staged = Vec::with_capacity(copies.len());
         let mut reads = Vec::with_capacity(copies.len());
         for copy in copies {
@@ -357,10 +357,10 @@ impl HostDriver {
             reads.push(CopySpans { dst: place, src: copy.src.clone() });
         }
         let now = call.state.call_time(&self.shared.clock, |cost| cost.enqueue);
-        let read = call.state.engine.push(call.op, aside, now, Work::Batch(reads.into()), &[])?;
+        let read = call.state.engine.push(call.op, staging, now, Work::Batch(reads.into()), &[])?;
         if order == SourceOrder::DuringCall {
             self.wake(&mut call.state);
-            call.state = self.wait_slot(call.op, call.state, aside, Switch::Never)?;
+            call.state = self.wait_slot(call.op, call.state, staging, Switch::Never)?;
         }
         self.push(call, Work::Batch(staged.into()), &[read]).map(drop)
     }
@@ -448,13 +448,13 @@ impl Engine {
     }
 
     /// A stream of the driver's own.
-    fn aside(&mut self, device: DeviceId) -> SlotId {
-        if let Some(slot) = self.devices[device.0 as usize].aside {
+    fn staging_stream(&mut self, device: DeviceId) -> SlotId {
+        if let Some(slot) = self.devices[device.0 as usize].staging {
             return slot;
         }
         let handle = self.stream_create(device, StreamKind::NonBlocking, 0);
         let slot = self.resolve("copy", handle, || 0).expect("it was created just now");
-        self.devices[device.0 as usize].aside = Some(slot);
+        self.devices[device.0 as usize].staging = Some(slot);
         slot
     }
 }

@@ -1,10 +1,10 @@
-//! The processor's clock, which times the work of the executor on threads.
+//! The clock of the executor on CPU threads.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
 use std::time::Instant;
 
-/// The processor's clock since the driver opened.
+/// The time of the processor since the driver was opened.
 #[derive(Debug)]
 pub(super) struct WallClock(Instant);
 

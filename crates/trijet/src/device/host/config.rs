@@ -6,35 +6,36 @@ use super::fault::Fault;
 use super::order::Order;
 use crate::base::units::Bytes;
 
-/// How the host device runs operations.
+/// The executor of a host device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Executor {
-    /// Real work on CPU threads, as fast as this machine can.
+    /// Operations run on CPU threads, as fast as possible.
     Threads,
-    /// A simulated GPU: real bytes, an order policy, and with `Order::Greedy` and `Order::Seeded`
-    /// modelled time. Nothing happens beside the calls of the host.
+    /// A simulated GPU: the bytes are real, and an order policy makes every choice. With
+    /// `Order::Greedy` and `Order::Seeded` time is modelled. Operations run inside of the calls of
+    /// the host only.
     Virtual(Order),
 }
 
-/// What the host devices of a driver are like.
+/// The configuration of the host devices of a driver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostConfig {
-    /// How operations run.
+    /// The executor.
     pub executor: Executor,
     /// The number of devices.
     pub devices: u32,
-    /// The memory of each device. Bytes exist only when allocated.
+    /// The memory of each device. It is taken from the system when it is allocated.
     pub memory: Bytes,
-    /// The times of the virtual executor.
+    /// The cost model of the virtual executor.
     pub cost: CostModel,
-    /// A kernel of this name never ends: a hung device, for testing that waits report it.
+    /// Kernels of this name never end. For tests that a wait for a hung device returns an error.
     pub never_ends: Option<String>,
-    /// Faults to inject, for testing that they are reported and nothing hangs or leaks.
+    /// Faults to inject. For tests that errors are reported and nothing hangs or leaks.
     pub faults: Vec<Fault>,
 }
 
 impl Default for HostConfig {
-    /// One device on threads with 16 GiB, as much as a common GPU has.
+    /// One device on CPU threads with 16 GiB, the memory of a common GPU.
     fn default() -> Self {
         Self {
             executor: Executor::Threads,

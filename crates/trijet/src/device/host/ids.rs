@@ -1,10 +1,10 @@
-//! The numbers of streams and operations in the engine.
+//! The identifiers of streams and operations in the queues of a host driver.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{LaneId, Position};
 use smallvec::SmallVec;
 
-/// The place of a stream.
+/// The slot of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SlotId(pub(super) u32);
 
@@ -14,14 +14,15 @@ impl SlotId {
     }
 }
 
-/// An operation by its place in the slab and its number among all of the driver.
+/// An operation: its index in the table of nodes, and its number among all operations of the
+/// driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId {
     pub(super) order: u64,
     pub(super) at: u32,
 }
 
-/// Everything of one stream up to a number.
+/// A point of a stream: its first `seq` operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) slot: SlotId,
@@ -34,5 +35,5 @@ impl Point {
     }
 }
 
-/// Points that a call waits for.
+/// The points that a call waits for.
 pub(super) type Points = SmallVec<[Point; 2]>;

@@ -1,9 +1,9 @@
 //! The host device: the driver contract in software, on a machine with no GPU.
 //!
-//! One engine keeps the queues; two executors run them. `Executor::Threads` does the work on CPU
-//! threads as fast as it can. `Executor::Virtual` simulates a GPU's engines with a model's clock,
-//! in an order that a seed decides. Both follow the same laws: what may happen here is what the
-//! laws allow on CUDA.
+//! `queues` holds the enqueued operations and the edges between them; an executor runs them.
+//! `Executor::Threads` runs them on CPU threads as fast as it can. `Executor::Virtual` simulates
+//! the engines of a GPU, with modelled time or step by step, in an order that a policy chooses. All
+//! executors follow the same laws: they do nothing that the laws do not allow on CUDA.
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -70,7 +70,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use table::Table;
 
-/// The host driver: a contract implementation whose devices are this machine's processor.
+/// The host driver: the driver contract on the processors of this machine.
 pub(crate) struct HostDriver {
     config: HostConfig,
     shared: Arc<Shared>,
@@ -82,8 +82,8 @@ impl fmt::Debug for HostDriver {
     }
 }
 
-/// The processors of this process. Asked once: the system reads several files to answer, and an
-/// exploration opens a driver for every run.
+/// The number of processors that this process can use. It is computed once, because the system
+/// reads several files for it, and an exploration opens a driver for every run.
 fn processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     let ask = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -91,22 +91,24 @@ fn processors() -> usize {
 }
 
 impl HostDriver {
+    /// Opens host devices.
+    ///
     /// # Errors
-    /// `Unsupported` when the system starts no more threads.
+    /// `Unsupported` when the system does not start the threads.
     pub(crate) fn open(config: HostConfig) -> Result<Self> {
         Self::with_search(config, None)
     }
 
-    /// Opens devices whose every choice is made by `search`, if there is one.
+    /// Opens host devices. `search`, if there is one, makes every choice.
     ///
     /// # Errors
-    /// `Unsupported` when the system starts no more threads.
+    /// `Unsupported` when the system does not start the threads.
     pub(in crate::device) fn with_search(
         mut config: HostConfig,
         search: Option<Arc<Mutex<Search>>>,
     ) -> Result<Self> {
         if search.is_some() {
-            // What a program asks the device must be what it is told when the run is repeated.
+            // A repeated run must have the same executor, also for a program that asks for it.
             config.executor = Executor::Virtual(Order::Steps(Arc::default()));
         }
         let threads = processors();
@@ -140,8 +142,12 @@ impl HostDriver {
         let driver = Self { config, shared };
         if works {
             threads::spawn(&driver.shared).map_err(|e| {
-                Error::new(ErrorKind::Unsupported, "open", "no thread for the host device")
-                    .caused_by(e)
+                Error::new(
+                    ErrorKind::Unsupported,
+                    "open",
+                    "the system does not start the threads of the host device",
+                )
+                .caused_by(e)
             })?;
         }
         Ok(driver)
@@ -152,7 +158,7 @@ impl HostDriver {
             return Ok(());
         }
         let count = self.config.devices;
-        let cause = format!("there are {count} host devices, numbered from 0");
+        let cause = format!("there are {count} host devices, and they are numbered from 0");
         Err(Error::new(ErrorKind::NoDevice, op, cause).with_code(101).on(device))
     }
 
@@ -160,21 +166,22 @@ impl HostDriver {
         // Handles count from 1.
         let number = usize::try_from(function.0).ok().and_then(|number| number.checked_sub(1));
         let found = number.and_then(|number| self.shared.functions.get(number));
-        found.ok_or_else(|| refuse::handle("launch", "the kernel was never loaded"))
+        found.ok_or_else(|| refuse::handle("launch", "the kernel was not loaded by this driver"))
     }
 
     fn module_of(state: &State, module: ModuleHandle) -> Result<&(DeviceId, String)> {
         let found = state.modules.get(module.0);
-        found.ok_or_else(|| refuse::handle("function", "the module was never loaded"))
+        found.ok_or_else(|| refuse::handle("function", "the module was not loaded by this driver"))
     }
 }
 
 impl Drop for HostDriver {
-    /// Tells the workers to end. What is still queued is dropped, as when a process ends. Nobody
-    /// waits: a host function may wait for this thread, or be what drops the driver.
+    /// Makes the workers end. Operations that are still queued are dropped, as when a process ends.
+    /// The call does not wait for the workers: a host function may wait for this thread, or drop
+    /// the driver itself.
     fn drop(&mut self) {
         if fork::is_child() {
-            // There are no workers to tell, and one of them may have had the lock.
+            // The child has no workers, and one of the parent's may have held the lock at the fork.
             return;
         }
         let mut state = self.shared.lock();

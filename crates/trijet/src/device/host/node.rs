@@ -1,4 +1,4 @@
-//! An operation of the engine that is not complete.
+//! An enqueued operation that is not complete.
 #![forbid(unsafe_code)]
 
 use super::ids::{NodeId, SlotId};
@@ -8,7 +8,7 @@ use crate::base::ledger::Engine;
 use crate::base::units::Nanos;
 use smallvec::SmallVec;
 
-/// The steps of an exploration that something follows from.
+/// The steps of an exploration that come directly before a step.
 pub(super) type Causes = SmallVec<[u32; 4]>;
 
 /// One enqueued operation that is not complete.
@@ -20,14 +20,15 @@ pub(super) struct Node {
     pub(super) priority: i32,
     pub(super) role: Engine,
     pub(super) enqueued: Nanos,
-    /// When the last operation that it waits for was done.
+    /// The end of the last operation that it waits for.
     pub(super) ready: Nanos,
-    /// Operations before it that are not complete.
+    /// The number of operations before it that are not complete.
     pub(super) missing: u32,
+    /// The operations that wait for it.
     pub(super) after: SmallVec<[NodeId; 2]>,
-    /// The steps of an exploration that made it ready.
+    /// The steps of an exploration after which it is ready.
     pub(super) causes: Causes,
-    /// What the floors above call it, if they said so.
+    /// Its position in the layers above, if they set one.
     pub(super) culprit: Option<Position>,
     pub(super) work: Work,
 }

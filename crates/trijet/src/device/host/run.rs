@@ -1,4 +1,4 @@
-//! The executor of a host driver: one of three.
+//! The executor of a host driver.
 #![forbid(unsafe_code)]
 
 use super::config::{Executor, HostConfig};
@@ -10,7 +10,7 @@ use super::workers::Workers;
 use crate::base::prng::Prng;
 use std::sync::{Arc, Mutex};
 
-/// What runs the operations.
+/// The executor: worker threads, a simulation with modelled time, or single steps.
 pub(super) enum Run {
     Threads(Workers),
     Timed(Simulation),
@@ -18,6 +18,7 @@ pub(super) enum Run {
 }
 
 impl Run {
+    /// Whether the driver makes use of a choice that the laws leave to it.
     pub(super) fn may(&mut self, what: May) -> bool {
         match self {
             Self::Threads(_) => as_measured(what),

@@ -1,5 +1,5 @@
-//! What the calls and the workers of a host driver share: its state with the lock, the clock, and
-//! the loaded kernels.
+//! The parts of a host driver that calls and workers share: the state under its lock, the clock,
+//! and the loaded kernels.
 #![forbid(unsafe_code)]
 
 use super::clock::WallClock;
@@ -12,13 +12,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 /// The state, locked.
 pub(super) type Guard<'a> = MutexGuard<'a, State>;
 
-/// What the calls and the workers of a host driver share.
+/// The parts of a host driver that calls and workers share.
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
+    /// Notified whenever the state changed.
     pub(super) changed: Condvar,
     pub(super) clock: WallClock,
+    /// The number of processors.
     pub(super) threads: usize,
-    /// Loaded kernels, which stay: a launch looks here before it takes the lock.
+    /// The loaded kernels. None is ever removed, so a launch reads the table without the lock.
     pub(super) functions: Table<Function>,
 }
 
@@ -27,7 +29,7 @@ pub(super) struct Function {
     pub(super) device: DeviceId,
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
-    /// The most shared memory of a launch.
+    /// The most shared memory that a launch can use.
     pub(super) shared_bytes: u32,
 }
 

@@ -9,7 +9,7 @@ use crate::device::driver::StreamHandle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How a stream relates to the legacy stream (laws A13 and A15).
+/// The relation of a stream to the legacy stream (laws A13 and A15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Legacy,
@@ -17,7 +17,8 @@ pub(super) enum Kind {
     NonBlocking,
 }
 
-/// One stream. A slot is used again when its stream is destroyed and drained; numbers go on.
+/// One stream. When a stream is destroyed and its operations are complete, a later stream takes the
+/// slot and continues its numbers.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) handle: StreamHandle,
@@ -26,35 +27,37 @@ pub(super) struct Slot {
     pub(super) priority: i32,
     pub(super) submitted: u64,
     pub(super) done: u64,
-    /// How far the host has seen it complete, by a synchronisation of any thread.
+    /// The number of operations that the host has seen complete, by a synchronisation of any
+    /// thread.
     pub(super) seen: u64,
-    /// The last operation; it may be complete.
+    /// The last operation. It may be complete.
     pub(super) last: Option<NodeId>,
-    /// When the last completed operation was done: the next one can begin no earlier.
+    /// The end of the last completed operation. The next one begins no earlier.
     pub(super) clock: Nanos,
-    /// What everything enqueued from now on comes after, by events and the legacy stream's rules.
+    /// The operations of other streams that come before every later operation of this one, because
+    /// of events and of the legacy stream.
     pub(super) knows: VectorClock,
-    /// The barrier of the legacy stream that `knows` includes.
+    /// The version of the legacy stream's barrier that `knows` includes.
     pub(super) barrier_seen: u64,
     pub(super) destroyed: bool,
 }
 
-/// What the legacy stream of a device holds back.
+/// The point of the legacy stream that later operations of blocking streams come after (law A13).
 #[derive(Debug, Default, Clone)]
 pub(super) struct Barrier {
-    /// The last operation of the legacy stream that later work of blocking streams waits for.
+    /// The last operation before the barrier.
     pub(super) last: Option<NodeId>,
     pub(super) clock: Arc<VectorClock>,
     pub(super) version: u64,
 }
 
-/// The default streams of a device.
+/// The default streams and the blocking streams of a device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceQueues {
     pub(super) legacy: Option<SlotId>,
     pub(super) per_thread: BTreeMap<u64, SlotId>,
     pub(super) blocking: Vec<SlotId>,
-    /// A stream of the driver's own, for what it does out of stream order.
-    pub(super) aside: Option<SlotId>,
+    /// A stream of the driver, in which it reads sources of batches out of stream order (law A19).
+    pub(super) staging: Option<SlotId>,
     pub(super) barrier: Barrier,
 }

@@ -7,27 +7,28 @@ use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::Timing;
 
+/// An event.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) device: DeviceId,
     pub(super) timing: Timing,
-    /// Counts records: a time belongs to one of them.
+    /// The number of records. A time belongs to one of them.
     pub(super) generation: u64,
     pub(super) stands_for: Option<Snapshot>,
     pub(super) time: Option<Nanos>,
 }
 
-/// What an event stands for since its last record (law A4).
+/// The work that an event stands for since its last record (law A4).
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) point: Point,
-    /// The last operation of the snapshot; it may be complete.
+    /// The last operation of the snapshot. It may be complete.
     pub(super) node: Option<NodeId>,
     pub(super) clock: VectorClock,
 }
 
 impl Event {
-    /// The clock of an event that is gone, for its memory.
+    /// The clock of an event that is destroyed or recorded again, for its memory.
     pub(super) fn take_clock(&mut self) -> Option<VectorClock> {
         self.stands_for.take().map(|snapshot| snapshot.clock)
     }

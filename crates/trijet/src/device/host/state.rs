@@ -10,6 +10,7 @@ use super::run::Run;
 use super::table::Table;
 use crate::base::id::DeviceId;
 
+/// The state of a host driver.
 pub(super) struct State {
     pub(super) engine: Engine,
     pub(super) pools: Pools,
@@ -19,24 +20,26 @@ pub(super) struct State {
     pub(super) run: Run,
     pub(super) baton: Baton,
     pub(super) faults: Faults,
-    /// A thread has let go of the lock to call a host function.
+    /// Whether a thread calls a host function without the lock.
     pub(super) calling: bool,
+    /// Whether the driver was dropped.
     pub(super) shutdown: bool,
 }
 
 impl State {
+    /// Accounts the memory that completed operations freed.
     pub(super) fn account_freed(&mut self) {
         for memory in self.engine.freed.drain(..) {
             self.pools.reached(&memory);
         }
     }
 
-    /// Whether every call is a step that competes with the device's.
+    /// Whether the executor takes single steps, of which every call of the host is one.
     pub(super) fn explores(&self) -> bool {
         matches!(self.run, Run::Stepped(_))
     }
 
-    /// Whether the driver does what the laws let it do.
+    /// Whether the driver makes use of a choice that the laws leave to it.
     pub(super) fn may(&mut self, what: May) -> bool {
         self.run.may(what)
     }

@@ -1,7 +1,7 @@
 //! Whose turn it is. On threads every call takes the lock and goes on. In the virtual executor a
-//! call that waits lets the device work meanwhile; where steps are explored, every call that can see
-//! or be seen by the others is a step that competes with theirs, and of scripted host threads one
-//! holds the baton at a time.
+//! call that waits lets the device work meanwhile; where steps are explored, every call that can
+//! see or be seen by the others is a step that competes with theirs, and of scripted host threads
+//! one holds the baton at a time.
 #![forbid(unsafe_code)]
 
 use super::HostDriver;
@@ -65,8 +65,9 @@ impl State {
 
 impl HostDriver {
     /// Begins a call that sees nothing of how far the device is. While one thread calls, and the
-    /// device calls nobody, such a call and a step of the device have nothing in common, in whatever
-    /// order they come: so the call goes on with the step of its thread that came before it.
+    /// device calls nobody, such a call and a step of the device have nothing in common, in
+    /// whatever order they come: so the call goes on with the step of its thread that came before
+    /// it.
     pub(super) fn enter(&self) -> Guard<'_> {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
@@ -104,7 +105,7 @@ impl HostDriver {
             return;
         }
         let state = self.shared.lock();
-        if state.baton.me() != 0 {
+        if state.baton.caller() != 0 {
             drop(self.wait_turn("pause", state, &Points::new(), Switch::Threads));
         }
     }
@@ -133,7 +134,7 @@ impl HostDriver {
         points: &Points,
         switch: Switch,
     ) -> Result<Guard<'a>> {
-        let scripted = state.baton.me() != 0 && switch == Switch::Threads;
+        let scripted = state.baton.caller() != 0 && switch == Switch::Threads;
         let mut state = if state.explores() || scripted {
             self.wait_turn(op, state, points, switch)?
         } else {
@@ -157,7 +158,7 @@ impl HostDriver {
         points: &Points,
         switch: Switch,
     ) -> Result<Guard<'a>> {
-        let me = state.baton.me();
+        let me = state.baton.caller();
         if me != 0 {
             state.baton.threads[me as usize - 1].waits.clone_from(points);
         }

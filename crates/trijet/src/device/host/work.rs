@@ -9,7 +9,7 @@ use crate::device::memory::{Memory, Span};
 use crate::device::twin::{Cost, Twin};
 use std::sync::Arc;
 
-/// A copy of a batch is cut into so many segments, which run in any order.
+/// The number of segments of each copy of a batch. They run in any order.
 pub(super) const SEGMENTS: u64 = 4;
 
 /// A kernel with its arguments, ready to run tile by tile.
@@ -18,8 +18,9 @@ pub(super) struct Kernel {
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
     pub(super) args: ArgBlock,
-    /// What the twin said of these arguments at the launch.
+    /// The tile size that the twin computed for these arguments at the launch.
     pub(super) tile_elements: u64,
+    /// The cost that the twin computed for these arguments at the launch.
     pub(super) cost: Cost,
 }
 
@@ -33,30 +34,31 @@ impl Kernel {
     }
 }
 
-/// A host function, and the bytes that it says it touches.
+/// A host function, and the bytes that it is declared to use.
 pub(super) struct Called {
     pub(super) run: HostFn,
     pub(super) touches: Box<[(Span, Mode)]>,
 }
 
 impl Called {
-    /// Runs it. The floors above hand in closures that tell of their own panics.
+    /// Calls the function. The closures of the layers above report their own panics.
     pub(super) fn call(self) {
         drop(caught(&*self.run));
         drop(caught(|| drop(self)));
     }
 }
 
-/// What an operation does.
+/// The work of an operation.
 pub(super) enum Work {
-    /// Nothing but being in order: a wait, a barrier, the moment of an event.
+    /// No work: the operation takes a place in the order. A wait, a barrier, or the record of an
+    /// event without a time.
     Mark,
-    /// Note the time for this record of a timed event.
+    /// Store the time in this record of a timed event.
     Time {
         event: EventHandle,
         generation: u64,
     },
-    /// Give the bytes back to their pool.
+    /// Return the memory to its pool.
     Free(Memory),
     Copy(CopySpans),
     /// Copies without order among them (law A19).
@@ -67,14 +69,15 @@ pub(super) enum Work {
     },
     Kernel(Box<Kernel>),
     HostFn(Called),
-    /// A thread has the work and runs it without the lock; whether it touches bytes meanwhile.
+    /// A thread has taken the work and runs it without the lock.
     Lent {
+        /// Whether the work uses bytes.
         touches: bool,
     },
 }
 
 impl Work {
-    /// What it is called in errors.
+    /// The name of the work in errors.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Mark => "an event or a wait",
@@ -84,11 +87,11 @@ impl Work {
             Self::Fill { .. } => "fill",
             Self::Kernel(_) => "kernel",
             Self::HostFn(_) => "host function",
-            Self::Lent { .. } => "work that runs",
+            Self::Lent { .. } => "a running operation",
         }
     }
 
-    /// The engine that executes it; none for what takes no time.
+    /// The engine that executes it; none for work that takes no time.
     pub(super) fn engine(&self) -> Engine {
         match self {
             Self::Copy(spans) => engine_of_copy(spans),
@@ -100,7 +103,7 @@ impl Work {
         }
     }
 
-    /// How many parts it may be cut into.
+    /// The number of units that it can be cut into.
     pub(super) fn units(&self) -> u64 {
         match self {
             Self::Copy(spans) => spans.src.bytes().max(1),
@@ -115,7 +118,7 @@ impl Work {
         }
     }
 
-    /// The bytes that it moves over a link, or sets.
+    /// The number of bytes that it moves or sets.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Copy(spans) => spans.src.bytes(),
@@ -130,7 +133,7 @@ impl Work {
         }
     }
 
-    /// Calls `each` with the bytes that it touches.
+    /// Calls `each` with every span of bytes that it uses.
     pub(super) fn each_access<'a>(&'a self, mut each: impl FnMut(&'a Span, Mode)) {
         match self {
             Self::Copy(spans) => {
@@ -152,7 +155,7 @@ impl Work {
         }
     }
 
-    /// The bytes that it touches.
+    /// The spans of bytes that it uses.
     pub(super) fn accesses(&self) -> Vec<(Span, Mode)> {
         let mut found = Vec::new();
         self.each_access(|span, mode| found.push((span.clone(), mode)));
@@ -160,9 +163,9 @@ impl Work {
     }
 }
 
-/// The engine of the contract, but for copies within the host: the contract gives them to the
-/// engine of host functions, and here the upload engine executes them, because a host function may
-/// wait for the thread that copies.
+/// The engine that executes a copy. It is the engine of the contract, with one difference: a copy
+/// within the host runs on the upload engine and not on the engine of host functions, because a
+/// host function may wait for the thread that made the copy.
 fn engine_of_copy(copy: &CopySpans) -> Engine {
     match copy.engine() {
         Engine::Host => Engine::Upload,

@@ -1,4 +1,4 @@
-//! The operations that the worker threads have to run and are running.
+//! The operations that worker threads run, or are about to run.
 #![forbid(unsafe_code)]
 
 use super::ids::NodeId;
@@ -6,11 +6,11 @@ use crate::base::ledger::{Engine, Mode};
 use crate::device::memory::Span;
 use std::collections::BTreeMap;
 
-/// What the worker threads have to do and are doing.
+/// The operations of the worker threads.
 #[derive(Default)]
 pub(super) struct Workers {
-    /// Operations that may start, by urgency and age.
+    /// The operations that can start, by priority and age, and their engines.
     pub(super) ready: BTreeMap<(i32, NodeId), Engine>,
-    /// What the operations on worker threads touch at the moment.
+    /// The operations that are running, and the bytes that they use.
     pub(super) running: Vec<(NodeId, Vec<(Span, Mode)>)>,
 }

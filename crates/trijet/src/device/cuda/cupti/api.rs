@@ -1,4 +1,4 @@
-//! The symbols of CUPTI that recordings use, and the records of a buffer one by one.
+//! The symbols of CUPTI that are used, and the records of a buffer one by one.
 
 use crate::base::units::Nanos;
 use crate::device::cuda::api::{CuResult, Handle, symbols};
@@ -26,22 +26,24 @@ impl CuptiApi {
     pub(super) fn version_number(&self) -> u32 {
         let mut version = 0;
         let Some(call) = self.version else { return 0 };
-        // SAFETY: the call writes one number and needs no initialisation.
+        // SAFETY: the call writes the local variable `version`. It needs no context and no
+        // initialisation of CUPTI, and works after a context error.
         let code = unsafe { call(&raw mut version) };
         if code == 0 { version } else { 0 }
     }
 
-    /// The clock of the records.
+    /// The time now, on the clock of the records.
     pub(super) fn now(&self) -> Nanos {
         let mut now = 0;
         let Some(call) = self.timestamp else { return Nanos(0) };
-        // SAFETY: it writes one number; CUPTI may be asked the time whether or not it records.
+        // SAFETY: the call writes the local variable `now`, whether or not CUPTI collects records:
+        // false only in a child of a fork, where every call is refused before this one.
         let code = unsafe { call(&raw mut now) };
         Nanos(if code == 0 { now } else { 0 })
     }
 
-    /// Hands each record of a buffer that CUPTI gave back to `each`, as the bytes from its begin to
-    /// the end of the buffer.
+    /// Calls `each` with every record of a buffer that CUPTI returned: the bytes from the begin of
+    /// the record to the end of the buffer.
     pub(super) fn walk(&self, buffer: &[u64], valid: usize, mut each: impl FnMut(&[u8])) {
         let bytes: &[u8] = bytemuck::cast_slice(buffer);
         let valid = valid.min(bytes.len());
@@ -49,11 +51,13 @@ impl CuptiApi {
         let mut record: *mut c_void = std::ptr::null_mut();
         let mut last = None;
         loop {
-            // SAFETY: the buffer is the one that CUPTI filled, of which it says that `valid` bytes
-            // hold records; the call reads them and writes `record`.
+            // SAFETY: CUPTI filled the buffer and reported `valid` bytes of records, of which there
+            // are no more than the buffer has. The call reads them and writes `record`. False for a
+            // buffer that is read a second time after it was lent again.
             let code = unsafe { next(bytes.as_ptr().cast_mut(), valid, &raw mut record) };
             let at = record.addr().wrapping_sub(bytes.as_ptr().addr());
-            // Forwards and inside, or the walk could last for ever.
+            // The next record begins behind the last one and inside of the buffer, so the loop
+            // ends.
             if code != 0 || at >= valid || last.is_some_and(|last| at <= last) {
                 break;
             }
@@ -62,11 +66,12 @@ impl CuptiApi {
         }
     }
 
-    /// The records that CUPTI had no buffer for, since it was asked last.
+    /// The number of records that CUPTI had no buffer for, since the last call.
     pub(super) fn dropped_number(&self) -> u64 {
         let mut dropped = 0;
         let Some(call) = self.dropped else { return 0 };
-        // SAFETY: null and 0 mean all of them; the call writes one number.
+        // SAFETY: null and 0 stand for all contexts and streams; the call writes `dropped`. It is
+        // made from the callback that CUPTI makes when a buffer is complete, where it is allowed.
         let code = unsafe { call(std::ptr::null_mut(), 0, &raw mut dropped) };
         if code == 0 { dropped as u64 } else { 0 }
     }

@@ -1,25 +1,26 @@
-//! Buffers that go to CUPTI empty and come back full, and are used again.
+//! Buffers for the records of CUPTI, which fills and returns them.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Words of a buffer: 4 MiB, some twenty thousand kernels, written as one piece.
+/// The words of a buffer: 4 MiB, enough for about twenty thousand kernels.
 const BUFFER_WORDS: usize = (4 << 20) / 8;
-/// Buffers in the world: 1 GiB. CUPTI drops records, and counts them, when it gets no more.
+/// The most buffers: 1 GiB. Without a buffer CUPTI drops records, and counts them.
 const BUFFERS_MAX: usize = 256;
-/// Buffers that wait for their next use.
+/// The most buffers that are kept for later use.
 const SPARE_MAX: usize = 16;
 
-/// What a request is answered with that gets no buffer: an address and a length in bytes.
+/// The address and the length that refuse a request for a buffer.
 pub(super) const NONE: (*mut u8, usize) = (std::ptr::null_mut(), 0);
 
-/// Buffers of one recording.
+/// The buffers of one recorder.
 pub(super) struct Buffers {
     spare: Mutex<Vec<Box<[u64]>>>,
-    /// The addresses of those that CUPTI has.
+    /// The addresses of the buffers that CUPTI has.
     lent: Mutex<Vec<usize>>,
-    /// Those that were made and not given up.
+    /// The number of buffers that exist.
     made: AtomicUsize,
+    /// The number of requests that were refused.
     declined: AtomicU64,
 }
 
@@ -33,7 +34,7 @@ impl Buffers {
         }
     }
 
-    /// An empty buffer, unless there are too many already.
+    /// An empty buffer; `None` if there are [`BUFFERS_MAX`] already.
     fn empty(&self) -> Option<Box<[u64]>> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if spare.is_some() {
@@ -47,16 +48,17 @@ impl Buffers {
         Some(vec![0; BUFFER_WORDS].into_boxed_slice())
     }
 
-    /// Has a buffer ready whose pages exist, so that the first operations do not wait for them.
+    /// Makes a buffer and touches its pages, so that the first operations do not wait for the
+    /// pages.
     pub(super) fn warm(&self) {
         if let Some(mut buffer) = self.empty() {
-            // Zeroes that are written again: fresh ones come from pages that do not exist yet.
+            // The pages of fresh zeros do not exist before they are written.
             buffer.fill(std::hint::black_box(0));
             self.keep(buffer);
         }
     }
 
-    /// Keeps a buffer for its next use, or gives it up.
+    /// Keeps a buffer for later use, or frees it.
     pub(super) fn keep(&self, buffer: Box<[u64]>) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_MAX {
@@ -74,18 +76,19 @@ impl Buffers {
         (words, BUFFER_WORDS * 8)
     }
 
-    /// The buffer that CUPTI gives back; `None` for one that another tool in this process gave out.
+    /// The buffer that CUPTI returns; `None` for a buffer of another tool in this process.
     pub(super) fn take_back(&self, buffer: *mut u8) -> Option<Box<[u64]>> {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let place = lent.iter().position(|&other| other == buffer.addr())?;
         lent.swap_remove(place);
         let words = std::ptr::slice_from_raw_parts_mut(buffer.cast::<u64>(), BUFFER_WORDS);
-        // SAFETY: the address was lent and not yet taken back, so the pointer is that of a box of
-        // this length which `lend` turned into one; CUPTI uses it no more once it is here.
+        // SAFETY: the address is that of a box of this length that `lend` gave away, and was
+        // removed from the list just now, so the box is made once. CUPTI does not use a buffer that
+        // it has returned: false if it returned one while a thread still wrote a record into it.
         Some(unsafe { Box::from_raw(words) })
     }
 
-    /// How often CUPTI was refused one.
+    /// The number of requests for a buffer that were refused.
     pub(super) fn declined(&self) -> u64 {
         self.declined.load(Ordering::Relaxed)
     }

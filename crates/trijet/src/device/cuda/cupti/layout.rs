@@ -1,10 +1,10 @@
-//! Where the fields of CUPTI's records lie.
+//! The offsets of the fields in CUPTI's records.
 //!
 //! A kind of record grows at its end: `CUpti_ActivityKernel9` of CUDA 12.0 is a prefix of
-//! `CUpti_ActivityKernel13` of CUDA 13.4 as far as the fields below. Their offsets were printed by
-//! the C compiler from the headers of CUDA 12.0, 12.4, 13.0 and 13.4 and are the same in all four.
-//! So records are read by offset, never as a struct of one version, and never past the shortest of
-//! these versions. A library outside of the range is recorded with words that say so.
+//! `CUpti_ActivityKernel13` of CUDA 13.4 as far as the fields below. The C compiler printed their
+//! offsets from the headers of CUDA 12.0, 12.4, 13.0 and 13.4; all four are the same. So records
+//! are read by offset, never as a struct of one version, and never behind the end of the shortest
+//! version. The recording of a library outside of this range contains a warning.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::StreamClass;
@@ -16,7 +16,7 @@ use crate::trace::activity::{
 /// `CUPTI_API_VERSION` of the headers that were compared: CUDA 12.0 to 13.4.
 pub(super) const VERSIONS: std::ops::RangeInclusive<u32> = 18..=130_499;
 
-/// `CUpti_ActivityKind`: what is asked for.
+/// `CUpti_ActivityKind`: the kinds of records that are collected.
 pub(super) mod kinds {
     pub(crate) const MEMCPY: u32 = 1;
     pub(crate) const MEMSET: u32 = 2;
@@ -24,7 +24,7 @@ pub(super) mod kinds {
     pub(crate) const DRIVER: u32 = 4;
     pub(crate) const RUNTIME: u32 = 5;
     pub(crate) const CONTEXT: u32 = 9;
-    /// Kernels as they run; asking for `KERNEL` would run them one after the other.
+    /// Kernels as they run. Collecting `KERNEL` would make them run one after the other.
     pub(crate) const CONCURRENT_KERNEL: u32 = 10;
     pub(crate) const OVERHEAD: u32 = 17;
     /// Copies between devices.
@@ -33,7 +33,7 @@ pub(super) mod kinds {
     pub(crate) const SYNCHRONIZATION: u32 = 38;
     pub(crate) const EXTERNAL_CORRELATION: u32 = 39;
 
-    /// What a recording of this program's own operations asks for: work, and whose it is.
+    /// The kinds for a trace of this program's own operations, with names for messages.
     pub(crate) const OWN: [(u32, &str); 6] = [
         (CONCURRENT_KERNEL, "kernels"),
         (MEMCPY, "copies"),
@@ -43,7 +43,7 @@ pub(super) mod kinds {
         (DRIVER, "driver calls"),
     ];
 
-    /// What a recording of a foreign program asks for, with names for messages.
+    /// The kinds for a recording of another program, with names for messages.
     pub(crate) const ALL: [(u32, &str); 10] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
@@ -58,25 +58,25 @@ pub(super) mod kinds {
     ];
 }
 
-/// What a record is, before names are known.
+/// A record, before its names are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     /// An activity without a name.
     Plain(Activity),
-    /// A kernel, and the address of its name.
+    /// A kernel and the address of its name.
     Kernel(Activity, u64),
-    /// A call, and the number of its function.
+    /// A call and the number of its function.
     Call(Activity, u32),
     Context(ContextInfo),
     Stream(StreamInfo),
-    /// A call of this number was made under a tag: `CUpti_ActivityExternalCorrelation`.
+    /// The tag of the call with this number: `CUpti_ActivityExternalCorrelation`.
     Tag {
         correlation: u32,
         tag: u64,
     },
 }
 
-/// Fields of a record by their offsets.
+/// The fields of a record by their offsets.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a [u8]);
 
@@ -97,7 +97,7 @@ impl Fields<'_> {
         self.0.get(at..at + 8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// An activity with the times at these offsets, and nothing else yet.
+    /// An activity with the times at these offsets; its other fields are 0.
     fn timed(self, kind: ActivityKind, [begin, end]: [usize; 2]) -> Option<Activity> {
         let (begin, end) = (self.long(begin)?, self.long(end)?);
         if end != 0 && end < begin {
@@ -117,7 +117,8 @@ impl Fields<'_> {
         })
     }
 
-    /// `timed`, with device, context and stream in a row, and the correlation.
+    /// An activity with its times, the device, context and stream that follow each other from
+    /// `device`, and the correlation.
     fn operation(
         self,
         kind: ActivityKind,
@@ -135,8 +136,8 @@ impl Fields<'_> {
     }
 }
 
-/// Reads a record that starts with `bytes`; more bytes than its own may follow. `None` for a kind
-/// that was not asked for, or one that makes no sense.
+/// Reads the record at the begin of `bytes`; other bytes may follow it. `None` for a kind that is
+/// not collected, and for a record that is cut or contradicts itself.
 pub(super) fn read(bytes: &[u8]) -> Option<Read> {
     let fields = Fields(bytes);
     match fields.word(0)? {
@@ -198,7 +199,8 @@ pub(super) fn read(bytes: &[u8]) -> Option<Read> {
     }
 }
 
-/// `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` differ before the correlation only.
+/// A copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, but the
+/// correlation.
 fn copy(fields: Fields<'_>, correlation: usize) -> Option<Activity> {
     let direction = match fields.byte(4)? {
         1 | 3 => Direction::Upload,
@@ -217,7 +219,7 @@ fn copy(fields: Fields<'_>, correlation: usize) -> Option<Activity> {
     Some(Activity { bytes: fields.long(8)?, ..one })
 }
 
-/// `CUpti_ActivityMemoryKind`. Static device memory counts as the device's.
+/// `CUpti_ActivityMemoryKind`. Static device memory counts as device memory.
 fn memory(code: u8) -> Memory {
     match code {
         1 => Memory::Pageable,

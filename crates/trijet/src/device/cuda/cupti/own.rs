@@ -1,15 +1,15 @@
-//! When the engines of the GPU worked on operations of this program: CUPTI's activity records,
-//! matched to the tags under which the operations were enqueued.
+//! The times of this program's own operations on the GPU: CUPTI's activity records, matched to the
+//! tags under which the operations were enqueued.
 //!
-//! A tag is an external correlation identifier of the calling thread. CUPTI writes one more record
-//! for each call of the driver that is made under one, which ties the tag to the number that the
-//! activities of the call bear. It does so only while it records the calls themselves, so these are
-//! asked for too, and left unread.
+//! A tag is an external correlation identifier of the calling thread. For each call of the driver
+//! that is made under a tag, CUPTI writes a record that connects the tag with the number of the
+//! call, which the activities of the call carry as well. It does so only while it collects records
+//! of the calls themselves, so these are collected too, and ignored.
 //!
-//! CUPTI calls back without a word of whose buffers these are, so there is one recorder per process,
-//! as there is one driver. It is asked for records when a recording begins, and no more when that
-//! ends; CUPTI itself stays attached to the process, and calls stay dearer than before the first
-//! recording (docs/metrics.md says by how much).
+//! The callbacks of CUPTI do not say for which tool they are, so there is one recorder in a
+//! process, as there is one driver. CUPTI collects records from the begin of a trace to its end.
+//! Then it stays attached to the process, and calls cost more than before the first trace
+//! (docs/metrics.md says how much).
 
 use super::api::CuptiApi;
 use super::buffers::{self, Buffers};
@@ -24,10 +24,10 @@ use crate::device::cuda::library::{self, Library};
 use crate::device::driver::Activities;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What the error of a refusal names.
+/// The operation that errors name.
 const OP: &str = "activity records";
 
-/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`: for tools like this one.
+/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`, for tags of tools that are not NVIDIA's.
 const TAG_KIND: u32 = 3;
 
 static OWN: OnceLock<Own> = OnceLock::new();
@@ -39,18 +39,18 @@ struct Own {
     found: Mutex<Tagged>,
 }
 
-/// Whether somebody records.
+/// Whether a trace collects records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Session {
     Idle,
-    Recording,
+    Collecting,
 }
 
 fn refused(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, OP, cause.into())
 }
 
-/// The recorder, with the library opened at its first use.
+/// The recorder. The first call opens the library.
 fn own() -> Result<&'static Own> {
     static OPENING: Mutex<()> = Mutex::new(());
     let _alone = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,12 +59,14 @@ fn own() -> Result<&'static Own> {
     }
     let api = CuptiApi::load(library::open(Library::Cupti)?);
     if let Some(symbol) = api.missing().first() {
-        return Err(refused(format!("the CUPTI library has no `{symbol}`")));
+        return Err(refused(format!(
+            "the CUPTI library has no `{symbol}`; install CUPTI of CUDA 12 or later"
+        )));
     }
     let version = api.version_number();
     if !layout::VERSIONS.contains(&version) {
         let (first, last) = (layout::VERSIONS.start(), layout::VERSIONS.end());
-        let cause = format!("CUPTI {version}: its records were checked for {first} to {last}");
+        let cause = format!("CUPTI has version {version}; install one from {first} to {last}");
         return Err(refused(cause));
     }
     Ok(OWN.get_or_init(|| Own {
@@ -75,12 +77,12 @@ fn own() -> Result<&'static Own> {
     }))
 }
 
-/// Makes sure that CUPTI took a call.
+/// The outcome of a call; `None` if the library lacks its symbol.
 fn check(what: &str, code: Option<CuResult>) -> Result<()> {
     match code {
         Some(0) => Ok(()),
         Some(code) => Err(refused(format!("CUPTI refused {what}")).with_code(code)),
-        None => Err(refused(format!("CUPTI cannot be asked for {what}"))),
+        None => Err(refused(format!("the CUPTI library has no function for {what}"))),
     }
 }
 
@@ -95,35 +97,38 @@ impl Own {
 
     fn begin(&self) -> Result<()> {
         let mut session = self.session();
-        if *session == Session::Recording {
-            return Err(refused("another recording has them: there is one at a time"));
+        if *session == Session::Collecting {
+            return Err(refused("another trace collects them; end it before the next one begins"));
         }
         self.buffers.warm();
         *self.found() = Tagged::default();
         let registered = self.api.register.map(|call| {
-            // SAFETY: both functions have the documented signatures and find the recorder in its
-            // place, which is a static. It would not do in a library that can be unloaded.
+            // SAFETY: both functions have the documented signatures, and find the recorder in a
+            // static. CUPTI calls them until the process ends: false in a library that is unloaded
+            // before.
             unsafe { call(requested, completed) }
         });
         check("buffers for records", registered)?;
         for (kind, what) in kinds::OWN {
-            // SAFETY: takes a number, and the buffers that follow go to `completed`, which is
-            // registered by now; a kind that this version does not know is refused.
+            // SAFETY: the call takes a number, and refuses one that it does not know. From here on
+            // CUPTI asks for buffers: false before the callbacks are registered, and they are by
+            // now.
             let enabled = check(what, self.api.enable.map(|call| unsafe { call(kind) }));
             if let Err(error) = enabled {
                 self.disable();
                 return Err(error);
             }
         }
-        *session = Session::Recording;
+        *session = Session::Collecting;
         Ok(())
     }
 
-    /// CUPTI writes no more records. What is not enabled is refused, and nobody has to know.
+    /// Ends the collection. CUPTI refuses the kinds that were not enabled, which does no harm.
     fn disable(&self) {
         for (kind, _) in kinds::OWN {
             if let Some(call) = self.api.disable {
-                // SAFETY: takes a number; records that were made keep their buffers.
+                // SAFETY: the call takes a number. CUPTI keeps the buffers that have records until
+                // it returns them, and the recorder exists until the process ends.
                 let _code = unsafe { call(kind) };
             }
         }
@@ -132,12 +137,13 @@ impl Own {
     fn take(&self) -> Result<Activities> {
         let mut session = self.session();
         if *session == Session::Idle {
-            return Err(refused("nothing records them"));
+            return Err(refused("no trace collects them; begin one first"));
         }
         *session = Session::Idle;
         let flushed = self.api.flush.map(|call| {
-            // SAFETY: 1 asks for buffers with unfinished records too. `completed` is called from in
-            // here and takes the lock of `found`, which is not held.
+            // SAFETY: 1 stands for buffers with unfinished records too. The call calls `completed`,
+            // which takes the lock of `found`: a deadlock if it were held here, and only `session`
+            // is.
             unsafe { call(1) }
         });
         self.disable();
@@ -146,19 +152,22 @@ impl Own {
     }
 }
 
-/// CUPTI wants an empty buffer.
+/// CUPTI asks for an empty buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let mut given = buffers::NONE;
     guarded(|| given = OWN.get().map_or(buffers::NONE, |own| own.buffers.lend()));
-    // SAFETY: the address of a variable of CUPTI's own; null in it declines, as documented.
+    // SAFETY: CUPTI passes the address of a variable of its own, valid during this call. A null
+    // pointer in it refuses the request, as documented.
     unsafe { buffer.write(given.0) };
-    // SAFETY: the variable for the length of what was given, valid for the time of this call.
+    // SAFETY: the variable for the length of the buffer, valid during this call: false if the
+    // address were kept and written later.
     unsafe { size.write(given.1) };
-    // SAFETY: the variable for the most records of the buffer; 0 means as many as fit.
+    // SAFETY: the variable for the most records of the buffer, valid during this call; 0 means as
+    // many as fit.
     unsafe { records.write(0) };
 }
 
-/// CUPTI hands a buffer back.
+/// CUPTI returns a buffer.
 extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     guarded(|| {
         let Some(own) = OWN.get() else { return };
@@ -174,7 +183,9 @@ extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usi
 impl CudaDriver {
     pub(in crate::device::cuda) fn activity_begin(&self) -> Result<()> {
         if library::recordings().is_some() {
-            return Err(refused("this process is recorded as a whole, and CUPTI serves one tool"));
+            return Err(refused(
+                "TRIJET_RECORDINGS records this whole process, and CUPTI serves one tool at a time",
+            ));
         }
         own()?.begin()
     }
@@ -183,13 +194,14 @@ impl CudaDriver {
         let Some(own) = OWN.get() else { return };
         match (tag, own.api.push, own.api.pop) {
             (Some(tag), Some(push), _) => {
-                // SAFETY: takes two numbers. A refusal leaves the operation without a time, and
-                // who takes the times counts those.
+                // SAFETY: the call takes two numbers and acts on the calling thread only. If it is
+                // refused, the operation gets no time, and is counted as one without.
                 let _code = unsafe { push(TAG_KIND, tag) };
             }
             (None, _, Some(pop)) => {
                 let mut last = 0;
-                // SAFETY: writes one number; with no tag there it is refused and writes none.
+                // SAFETY: the call writes the local variable `last`; without a tag on this thread
+                // it is refused and writes nothing.
                 let _code = unsafe { pop(TAG_KIND, &raw mut last) };
             }
             _ => {}

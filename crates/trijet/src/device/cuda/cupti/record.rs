@@ -1,8 +1,8 @@
-//! The recorder of this process: CUPTI's callbacks, and the buffers that go back and forth.
+//! The recorder of a whole process: the callbacks of CUPTI, and their buffers.
 //!
-//! Callbacks run on threads of the program and of CUPTI, in the midst of calls of both. None of
-//! them panics outwards, none calls CUDA, and the one on the program's threads only takes a buffer
-//! from a list.
+//! Callbacks run on threads of the program and of CUPTI, inside of calls of both. No panic leaves
+//! them, and they do not call CUDA. The callback on threads of the program only takes a buffer from
+//! a list.
 
 use super::api::CuptiApi;
 use super::buffers::{self, Buffers};
@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// How often CUPTI hands over full buffers, in milliseconds.
+/// The time between two returns of full buffers, in milliseconds.
 const PERIOD_MS: u32 = 1000;
 
 unsafe extern "C" {
-    /// Of the C library.
+    /// A function of the C library.
     fn atexit(handler: extern "C" fn()) -> c_int;
 }
 
@@ -34,14 +34,15 @@ struct Recorder {
     process: u32,
     sink: Mutex<Sink<File>>,
     buffers: Buffers,
-    /// Time in our own callbacks, in nanoseconds.
+    /// The time spent in the callbacks of this file, in nanoseconds.
     host: AtomicU64,
 }
 
-/// Starts to record this process, in the folder that the environment names, to its exit. For the
-/// library that the driver loads; without the variable, or a second time, it does nothing.
+/// Records this process until it exits, into a file in the folder that the environment names. The
+/// library that the driver loads calls it. Without the variable, and at a second call, it does
+/// nothing.
 ///
-/// Nothing is returned, because the program must run on in any case: what fails is said in the
+/// It returns no error, because the program runs on in any case: failures become warnings in the
 /// file.
 pub fn record_this_process() {
     guarded(|| {
@@ -49,7 +50,7 @@ pub fn record_this_process() {
             && RECORDER.get().is_none()
         {
             let process = std::process::id();
-            // A folder that is gone leaves nobody to tell.
+            // Without the folder there is no place for a warning either.
             if let Ok(file) = File::create_new(folder.join(format!("{process}.trijet"))) {
                 start(file, process);
             }
@@ -63,14 +64,14 @@ fn start(file: File, process: u32) {
         Err(error) => return fail(Sink::new(file, process, 0, Nanos(0)), &error.to_string()),
     };
     if let Some(symbol) = api.missing().first() {
-        let words = format!("the CUPTI library has no `{symbol}`; a newer one has");
+        let words = format!("the CUPTI library has no `{symbol}`; install a newer one");
         return fail(Sink::new(file, process, 0, Nanos(0)), &words);
     }
     let version = api.version_number();
     let mut sink = Sink::new(file, process, version, api.now());
     if !layout::VERSIONS.contains(&version) {
         let words = format!(
-            "the version of CUPTI is {version}; its records were checked for {} to {}",
+            "CUPTI has version {version}, and its records were tested for {} to {} only",
             layout::VERSIONS.start(),
             layout::VERSIONS.end()
         );
@@ -83,11 +84,11 @@ fn start(file: File, process: u32) {
         buffers: Buffers::new(),
         host: AtomicU64::new(0),
     };
-    // The callbacks look here from the moment at which they are registered.
+    // The callbacks read `RECORDER` as soon as they are registered.
     RECORDER.get_or_init(|| recorder).begin();
 }
 
-/// Ends a recording that never began.
+/// Writes a recording that has a warning and no records.
 fn fail(mut sink: Sink<File>, words: &str) {
     sink.trouble(words);
     sink.finish(0, Nanos(0), Nanos(0));
@@ -99,25 +100,31 @@ impl Recorder {
         let mut check = |what: &str, code: Option<CuResult>| match code {
             Some(0) => {}
             Some(code) => troubles.push(format!("CUPTI refused {what}: error {code}")),
-            None => troubles.push(format!("CUPTI cannot be asked for {what}")),
+            None => troubles.push(format!("the CUPTI library has no function for {what}")),
         };
         let registered = self.api.register.map(|call| {
-            // SAFETY: both functions have the documented signatures, live as long as this library,
-            // which the driver never unloads, and find the recorder in its place already.
+            // SAFETY: both functions have the documented signatures, and find the recorder in a
+            // static that is set by now. CUPTI calls them until the process ends: false in a
+            // library that is unloaded before, and the driver never unloads this one.
             unsafe { call(requested, completed) }
         });
         check("buffers for records", registered);
         if registered == Some(0) {
             for (kind, what) in kinds::ALL {
-                // SAFETY: takes a number; one that this version does not know is refused.
+                // SAFETY: the call takes a number and refuses one that it does not know. The
+                // callbacks for the buffers that CUPTI asks for from here on are registered: false
+                // otherwise.
                 check(what, self.api.enable.map(|call| unsafe { call(kind) }));
             }
-            // SAFETY: takes a number, and buffers are handed to `completed`, which is registered.
+            // SAFETY: the call takes a number. It starts a thread of CUPTI that calls `completed`,
+            // which is registered, and takes only locks that this function does not hold.
             check("full buffers in time", self.api.period.map(|call| unsafe { call(PERIOD_MS) }));
         }
-        // SAFETY: `ended` is code of this library, which stays mapped until the process is gone.
+        // SAFETY: the C library calls `ended` once, while the process exits. The code is mapped
+        // until then: false in a library that is unloaded before, and the driver never unloads this
+        // one.
         let code = unsafe { atexit(ended) };
-        check("a place among the exit handlers", Some(code));
+        check("an exit handler", Some(code));
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.iter().for_each(|words| sink.trouble(words));
         sink.flush();
@@ -131,7 +138,7 @@ impl Recorder {
         sink.flush();
     }
 
-    /// Whether this is the process that is recorded, and not a child that it forked.
+    /// Whether this is the recorded process and not a child that it forked.
     fn is_at_home(&self) -> bool {
         std::process::id() == self.process
     }
@@ -149,9 +156,9 @@ impl Texts for Recorder {
         if name.is_null() {
             return b"";
         }
-        // SAFETY: the record of a kernel holds a terminated string, which CUPTI keeps for all
-        // records of that kernel. This becomes false if a record is read after CUPTI was finalised;
-        // we never do that, and records are read inside of CUPTI's own callback.
+        // SAFETY: the record of a kernel holds the address of a terminated string, which CUPTI
+        // keeps until it is finalised. False for a record that is read after that: records are read
+        // inside of CUPTI's own callback only.
         unsafe { CStr::from_ptr(name) }.to_bytes()
     }
 
@@ -162,18 +169,19 @@ impl Texts for Recorder {
             Api::Runtime => 2,
         };
         let mut name: *const c_char = std::ptr::null();
-        // SAFETY: the call writes one pointer; a number that it does not know is refused.
+        // SAFETY: the call writes the local variable `name`, and refuses a domain or a number that
+        // it does not know.
         let code = unsafe { (self.api.name?)(domain, number, &raw mut name) };
         if code != 0 || name.is_null() {
             return None;
         }
-        // SAFETY: on success it is one of the static, terminated strings of the library, which the
-        // recorder keeps open for ever.
+        // SAFETY: on success `name` is a static, terminated string of the library: false once the
+        // library is closed, and the recorder keeps it open until the process ends.
         Some(unsafe { CStr::from_ptr(name) }.to_bytes())
     }
 }
 
-/// CUPTI wants an empty buffer.
+/// CUPTI asks for an empty buffer.
 extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let mut given = buffers::NONE;
     guarded(|| {
@@ -183,15 +191,18 @@ extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut us
             recorder.spent(since);
         }
     });
-    // SAFETY: CUPTI passes the address of its variable; null in it declines, as documented.
+    // SAFETY: CUPTI passes the address of its variable for the buffer, which is valid during this
+    // call only. A null pointer in it refuses the request.
     unsafe { buffer.write(given.0) };
-    // SAFETY: likewise a variable of CUPTI, for the length of what was given.
+    // SAFETY: CUPTI's variable for the length of the buffer, 0 for a refused request; it is written
+    // during the call and its address is not kept.
     unsafe { size.write(given.1) };
-    // SAFETY: the third variable of the request; 0 means as many records as fit.
+    // SAFETY: CUPTI's variable for the most records of the buffer, also valid during the call only;
+    // 0 means as many as fit.
     unsafe { records.write(0) };
 }
 
-/// CUPTI hands a buffer back.
+/// CUPTI returns a buffer.
 extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usize) {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
@@ -215,9 +226,10 @@ extern "C" fn ended() {
             return;
         }
         if let Some(flush) = recorder.api.flush {
-            // SAFETY: 1 asks for unfinished records too. No lock of ours is held, since `completed`
-            // is called from in here; CUPTI's own exit handlers were registered before and run
-            // after this one. A refusal leaves records out, and there is nobody left to tell.
+            // SAFETY: 1 stands for buffers with unfinished records too. The call calls `completed`,
+            // which takes the lock of the sink: a deadlock if it were held here. CUPTI is still
+            // usable, since its own exit handlers were registered before and run after this one. If
+            // the call is refused, the last records are missing.
             unsafe { flush(1) };
         }
         let declined = recorder.buffers.declined();

@@ -1,4 +1,4 @@
-//! What becomes of records: names are written once, everything is appended to a file.
+//! The file of a recorded process: records are appended, and each name is written once.
 #![forbid(unsafe_code)]
 
 use super::layout::Read;
@@ -8,9 +8,9 @@ use crate::trace::process_file;
 use std::collections::HashMap;
 use std::io::Write;
 
-/// Finds texts that records point to.
+/// The texts that records refer to.
 pub(super) trait Texts {
-    /// The name of a kernel, by the address that its record holds.
+    /// The name of a kernel, by the address in its record.
     fn kernel(&self, address: u64) -> &[u8];
     /// The name of a function, by its number.
     fn function(&self, api: Api, number: u32) -> Option<&[u8]>;
@@ -19,20 +19,20 @@ pub(super) trait Texts {
 /// The file of a process.
 pub(super) struct Sink<W> {
     file: W,
-    /// Records on their way to the file; its space is kept.
+    /// Records that are not in the file yet.
     staged: Vec<u8>,
     names: HashMap<Box<[u8]>, NameId>,
-    /// The name of each function that was met.
+    /// The names of the functions that were looked up.
     functions: HashMap<(Api, u32), Option<NameId>>,
     end: End,
     state: State,
 }
 
-/// Whether the file still takes records.
+/// Whether the file is open for records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// A write failed. More would not be readable after the hole.
+    /// A write failed. A reader could not read on behind the missing bytes.
     Failed,
     Ended,
 }
@@ -63,7 +63,7 @@ impl<W: Write> Sink<W> {
             return;
         }
         let activity = match record {
-            // Tags were not asked for.
+            // Tags are not collected for a whole process.
             None | Some(Read::Tag { .. }) => {
                 self.end.unknown += 1;
                 return;
@@ -91,7 +91,7 @@ impl<W: Write> Sink<W> {
         Activity { name, ..activity }
     }
 
-    /// The number of a text, which is written when it comes for the first time.
+    /// The number of a text. The first call for a text writes it.
     fn named(&mut self, text: &[u8]) -> Option<NameId> {
         let text = &text[..text.len().min(process_file::NAME_BYTES_MAX)];
         if let Some(&id) = self.names.get(text) {
@@ -106,12 +106,12 @@ impl<W: Write> Sink<W> {
         Some(id)
     }
 
-    /// CUPTI had no space for as many records.
+    /// Counts records that CUPTI had no buffer for.
     pub(super) fn dropped(&mut self, records: u64) {
         self.end.dropped += records;
     }
 
-    /// Writes what is staged, whole records all of it.
+    /// Writes the staged records, each as a whole.
     pub(super) fn flush(&mut self) {
         if self.state == State::Open && self.file.write_all(&self.staged).is_err() {
             self.state = State::Failed;
@@ -119,7 +119,7 @@ impl<W: Write> Sink<W> {
         self.staged.clear();
     }
 
-    /// Ends the recording. What comes later is too late.
+    /// Writes the end of the recording. Later records are ignored.
     pub(super) fn finish(&mut self, declined: u64, host: Nanos, at: Nanos) {
         if self.state != State::Open {
             return;
@@ -140,7 +140,7 @@ mod tests {
     use std::cell::Cell;
     use std::io;
 
-    /// Names by number, and how often a function was asked for.
+    /// Names by number, and the number of look-ups of a function.
     struct Numbers(Cell<u32>);
 
     impl Texts for Numbers {
@@ -214,7 +214,7 @@ mod tests {
         assert!(recording.activities.is_empty() && recording.troubles.is_empty());
     }
 
-    /// A disk with space for so many bytes.
+    /// A disk with space for a number of bytes.
     struct Disk(Vec<u8>, usize);
 
     impl io::Write for Disk {

@@ -1,4 +1,4 @@
-//! Activities matched to tags: by the number that a call of the driver and its activities share.
+//! Activities by tag. The number of a call of the driver connects its activities with its tag.
 #![forbid(unsafe_code)]
 
 use super::layout::Read;
@@ -7,18 +7,18 @@ use crate::device::driver::{Activities, Activity};
 use crate::trace::activity::ActivityKind;
 use std::collections::{BTreeMap, HashMap};
 
-/// What CUPTI handed over so far. Records come in any order, some of a call before its tag.
+/// The records that CUPTI returned. They come in any order, also an activity before its tag.
 #[derive(Debug, Default)]
 pub(super) struct Tagged {
     /// The tag of each call that has one.
     tags: HashMap<u32, u64>,
-    /// The work of the engines, by the call's number.
+    /// The number of the call, the begin and the end of each activity of an engine.
     work: Vec<(u32, Nanos, Nanos)>,
     lost: u64,
 }
 
 impl Tagged {
-    /// Takes one record. Calls and what has no time of an engine tell nothing here.
+    /// Takes one record. Records of calls, contexts and streams are ignored.
     pub(super) fn take(&mut self, record: Option<Read>) {
         match record {
             Some(Read::Tag { correlation, tag }) => {
@@ -29,7 +29,7 @@ impl Tagged {
                     one.kind,
                     ActivityKind::Kernel | ActivityKind::Fill | ActivityKind::Copy { .. }
                 );
-                // One that was not finished has no end.
+                // An unfinished activity has no end.
                 if work && one.end > Nanos(0) {
                     self.work.push((one.correlation, one.begin, one.end));
                 }
@@ -38,12 +38,12 @@ impl Tagged {
         }
     }
 
-    /// CUPTI had no space for as many records.
+    /// Counts records that CUPTI had no buffer for.
     pub(super) fn lost(&mut self, records: u64) {
         self.lost += records;
     }
 
-    /// One activity for each tag that has any: from the first begin to the last end.
+    /// One activity for each tag that has any, from the first begin to the last end.
     pub(super) fn activities(self) -> Activities {
         let mut hulls: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
         for (correlation, begin, end) in self.work {
@@ -61,7 +61,7 @@ mod tests {
     use super::super::layout::read;
     use super::*;
 
-    /// A record as the C compiler would lay it out.
+    /// A record in the layout of the C compiler.
     fn record(kind: u32, fields: &[(usize, u64)]) -> Option<Read> {
         let mut bytes = vec![0; 208];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
