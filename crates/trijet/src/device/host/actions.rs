@@ -1,10 +1,10 @@
 //! The operations of the driver contract on the engine: one function for each kind of action.
 #![forbid(unsafe_code)]
 
-use super::engine::Engine;
 use super::fault::{FaultKind, Verb};
 use super::order::May;
 use super::pools::Pools;
+use super::queues::Queues;
 use super::touches::Object;
 use super::work::{Called, Work};
 use super::{HostDriver, refuse};
@@ -34,17 +34,17 @@ impl HostDriver {
         let mut call = self.begin_on(Verb::Alloc, stream)?;
         let slot = call.slot;
         let state = &mut *call.state;
-        let device = state.engine.slots[slot.index()].device;
+        let device = state.queues.slots[slot.index()].device;
         let pool = pool.unwrap_or_else(|| state.pools.current_of(device));
         let run = &mut state.run;
-        let found = state.pools.alloc(&state.engine, slot, pool, bytes, |what| run.may(what))?;
+        let found = state.pools.alloc(&state.queues, slot, pool, bytes, |what| run.may(what))?;
         state.touch(Object::Pools, true);
         state.touch_queue(slot);
         for slot in &found.looked {
-            state.touch_progress(state.engine.end_of(*slot));
+            state.touch_progress(state.queues.end_of(*slot));
         }
         if !found.waits.is_empty() {
-            let waits = Pools::nodes_of(&state.engine, &found.waits);
+            let waits = Pools::nodes_of(&state.queues, &found.waits);
             self.push_hold(call, &waits)?;
         }
         Ok(found.memory)
@@ -59,7 +59,7 @@ impl HostDriver {
             return Err(refuse::value("free", cause));
         }
         let (mut state, _) = self.push(call, Work::Free(memory.clone()), &[])?;
-        let point = state.engine.end_of(slot);
+        let point = state.queues.end_of(slot);
         state.pools.release(memory, Some(point));
         Ok(())
     }
@@ -71,7 +71,7 @@ impl HostDriver {
         order: SourceOrder,
     ) -> Result<()> {
         copies.iter().try_for_each(|copy| check_spans(&copy.dst, &copy.src))?;
-        if Engine::is_legacy(stream) || copies.iter().any(|copy| copy.src.bytes() == 0) {
+        if Queues::is_legacy(stream) || copies.iter().any(|copy| copy.src.bytes() == 0) {
             let cause = "a batch in the legacy stream, or with a copy of nothing";
             return Err(refuse::value("copy batch", cause));
         }
@@ -93,10 +93,10 @@ impl HostDriver {
         let mut call = self.begin_on(Verb::HostFn, stream)?;
         // Law A28: host functions of independent streams may run one after the other.
         let serial = call.state.may(May::HostFnsSerial);
-        let last = call.state.engine.last_host_fn.filter(|_| serial);
+        let last = call.state.queues.last_host_fn.filter(|_| serial);
         let work = Work::HostFn(Called { run: Arc::clone(run), touches: touches.into() });
         let (mut state, id) = self.push(call, work, last.as_slice())?;
-        state.engine.last_host_fn = Some(id);
+        state.queues.last_host_fn = Some(id);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl HostDriver {
         // Law A39: the launch itself succeeds; the kernel faults.
         let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
         let strays = !memories.all(|memory| call.state.pools.reaches(device, memory));
-        let mut kernel = call.state.engine.kernel((name, twin), launch.args);
+        let mut kernel = call.state.queues.kernel((name, twin), launch.args);
         (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
         let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
         if strays {

@@ -4,10 +4,10 @@
 
 use super::clock::WallClock;
 use super::cost::CostModel;
-use super::engine::Engine;
 use super::fault::{self, FaultKind, Verb};
 use super::ids::{NodeId, Point, Points, SlotId};
 use super::order::May;
+use super::queues::Queues;
 use super::run::Run;
 use super::shared::Guard;
 use super::slot::{Barrier, Kind};
@@ -62,7 +62,7 @@ impl State {
         if !self.explores() || !self.baton.has_script() {
             return;
         }
-        let found = &self.engine.slots[slot.index()];
+        let found = &self.queues.slots[slot.index()];
         self.touch(Object::Queue(slot.0), true);
         match found.kind {
             Kind::NonBlocking => {}
@@ -78,7 +78,7 @@ impl HostDriver {
         self.check_device(fault::name(verb), device)?;
         let mut state = self.enter();
         self.strike(&mut state, verb, device)?;
-        state.engine.check_lost(device)?;
+        state.queues.check_lost(device)?;
         Ok(state)
     }
 
@@ -104,10 +104,10 @@ impl HostDriver {
             | Verb::PoolQuery => self.enter(),
         };
         let found = &mut *state;
-        let slot = found.engine.resolve(op, stream, || found.baton.thread_key())?;
-        let device = state.engine.slots[slot.index()].device;
+        let slot = found.queues.resolve(op, stream, || found.baton.thread_key())?;
+        let device = state.queues.slots[slot.index()].device;
         let struck = self.strike(&mut state, verb, device)?;
-        state.engine.check_lost(device)?;
+        state.queues.check_lost(device)?;
         Ok(Call { state, slot, op, struck })
     }
 
@@ -140,10 +140,10 @@ impl HostDriver {
                 let cause = "the device has fallen off the bus";
                 let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
                 let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
-                state.engine.lose(device, error.with_code(721).on(device), now);
+                state.queues.lose(device, error.with_code(721).on(device), now);
                 // Other threads wait for what is over now.
                 self.shared.changed.notify_all();
-                state.engine.check_lost(device)?;
+                state.queues.check_lost(device)?;
                 Ok(None)
             }
             FaultKind::Faults | FaultKind::Slow(_) | FaultKind::NeverCompletes => Ok(Some(kind)),
@@ -158,14 +158,14 @@ impl HostDriver {
         waits: &[NodeId],
     ) -> Result<(Guard<'a>, NodeId)> {
         let Call { mut state, slot, op, struck } = call;
-        let found = &state.engine.slots[slot.index()];
+        let found = &state.queues.slots[slot.index()];
         if found.submitted - found.done >= DEPTH {
             let room = Point { slot, seq: found.submitted + 1 - DEPTH };
             state = self.wait_until(op, state, &Points::from_slice(&[room]), Switch::Never)?;
         }
         let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
         state.touch_queue(slot);
-        let id = state.engine.push(op, slot, now, work, waits)?;
+        let id = state.queues.push(op, slot, now, work, waits)?;
         if let Some(kind) = struck {
             state.mark(id, kind);
         }
@@ -177,7 +177,7 @@ impl HostDriver {
     pub(super) fn push_hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
         let Call { mut state, slot, op, struck } = call;
         let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
-        let id = state.engine.hold(op, slot, now, Work::Mark, waits)?;
+        let id = state.queues.hold(op, slot, now, Work::Mark, waits)?;
         if let Some(kind) = struck {
             state.mark(id, kind);
         }
@@ -201,11 +201,11 @@ impl HostDriver {
         slot: SlotId,
         switch: Switch,
     ) -> Result<Guard<'a>> {
-        let points = state.engine.points_of(slot);
-        let clock = state.engine.snapshot_clock(slot);
-        let device = state.engine.slots[slot.index()].device;
+        let points = state.queues.points_of(slot);
+        let clock = state.queues.snapshot_clock(slot);
+        let device = state.queues.slots[slot.index()].device;
         let state = self.wait_for(op, state, (&points, &clock), switch)?;
-        state.engine.check_lost(device)?;
+        state.queues.check_lost(device)?;
         Ok(state)
     }
 
@@ -216,14 +216,14 @@ impl HostDriver {
         state: Guard<'a>,
         device: DeviceId,
     ) -> Result<Guard<'a>> {
-        state.engine.check_lost(device)?;
-        let points = state.engine.points_of_device(device);
+        state.queues.check_lost(device)?;
+        let points = state.queues.points_of_device(device);
         let mut clock = VectorClock::new();
         for point in &points {
-            clock.join(&state.engine.snapshot_clock(point.slot));
+            clock.join(&state.queues.snapshot_clock(point.slot));
         }
         let state = self.wait_for(op, state, (&points, &clock), Switch::Threads)?;
-        state.engine.check_lost(device)?;
+        state.queues.check_lost(device)?;
         Ok(state)
     }
 
@@ -235,10 +235,10 @@ impl HostDriver {
         state: Guard<'a>,
         device: DeviceId,
     ) -> Result<Guard<'a>> {
-        state.engine.check_lost(device)?;
-        let points = state.engine.points_of_device(device);
+        state.queues.check_lost(device)?;
+        let points = state.queues.points_of_device(device);
         let state = self.wait_until(op, state, &points, Switch::Never)?;
-        state.engine.check_lost(device)?;
+        state.queues.check_lost(device)?;
         Ok(state)
     }
 
@@ -247,10 +247,10 @@ impl HostDriver {
         let op = "event query";
         let state = self.turn();
         let mut state = self.catch_up(state)?;
-        let device = state.engine.device_of_event(op, event)?;
+        let device = state.queues.device_of_event(op, event)?;
         self.strike(&mut state, Verb::Query, device)?;
         state.touch(Object::Event(event.0), false);
-        let Some((point, clock)) = state.engine.snapshot(op, event)? else {
+        let Some((point, clock)) = state.queues.snapshot(op, event)? else {
             return Ok((state, None));
         };
         let readiness = state.look(&[point], &clock);
@@ -308,10 +308,10 @@ impl HostDriver {
                 let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
                 // Law A38: between two devices it is in order with both.
                 let other = if a == device { b } else { a };
-                let waits = call.state.engine.tails(other);
+                let waits = call.state.queues.tails(other);
                 let (mut state, id) = self.push(call, work, &waits)?;
                 if other != device {
-                    state.engine.hold_back(other, slot, id);
+                    state.queues.hold_back(other, slot, id);
                 }
                 Ok(())
             }
@@ -347,8 +347,8 @@ impl HostDriver {
             return self.push(call, Work::Batch(copies.into()), &[]).map(drop);
         }
         // Read out of stream order, into a place of the driver.
-        let device = call.state.engine.slots[call.slot.index()].device;
-        let staging = call.state.engine.staging_stream(device);
+        let device = call.state.queues.slots[call.slot.index()].device;
+        let staging = call.state.queues.staging_stream(device);
         let mut staged = Vec::with_capacity(copies.len());
         let mut reads = Vec::with_capacity(copies.len());
         for copy in copies {
@@ -357,7 +357,7 @@ impl HostDriver {
             reads.push(CopySpans { dst: place, src: copy.src.clone() });
         }
         let now = call.state.call_time(&self.shared.clock, |cost| cost.enqueue);
-        let read = call.state.engine.push(call.op, staging, now, Work::Batch(reads.into()), &[])?;
+        let read = call.state.queues.push(call.op, staging, now, Work::Batch(reads.into()), &[])?;
         if order == SourceOrder::DuringCall {
             self.wake(&mut call.state);
             call.state = self.wait_slot(call.op, call.state, staging, Switch::Never)?;
@@ -380,7 +380,7 @@ impl HostDriver {
 
 impl Call<'_> {
     pub(super) fn device(&self) -> DeviceId {
-        self.state.engine.slots[self.slot.index()].device
+        self.state.queues.slots[self.slot.index()].device
     }
 
     /// Whether an injected fault keeps what this call enqueues from ever completing.
@@ -401,7 +401,7 @@ impl State {
     /// A call sees whether everything up to `point` is complete.
     pub(super) fn touch_progress(&self, point: Point) {
         self.touch(Object::Progress(point.slot.0), false);
-        let Some(trail) = &self.engine.trail else { return };
+        let Some(trail) = &self.queues.trail else { return };
         for slot in trail.streams_before(point) {
             self.touch(Object::Progress(slot.0), false);
         }
@@ -410,17 +410,17 @@ impl State {
     /// Laws A8 and A9: whether everything is complete; then the host has seen so.
     pub(super) fn look(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
         points.iter().for_each(|point| self.touch_progress(*point));
-        if !points.iter().all(|point| self.engine.completed(*point)) {
+        if !points.iter().all(|point| self.queues.completed(*point)) {
             return Readiness::NotReady;
         }
-        self.engine.see(points, clock);
+        self.queues.see(points, clock);
         Readiness::Ready
     }
 
     /// The fault strikes the operation when it runs.
     pub(super) fn mark(&mut self, node: NodeId, kind: FaultKind) {
         match kind {
-            FaultKind::NeverCompletes => self.engine.stuck.push(node),
+            FaultKind::NeverCompletes => self.queues.stuck.push(node),
             FaultKind::Refused
             | FaultKind::RefusedFrom
             | FaultKind::Faults
@@ -430,11 +430,11 @@ impl State {
     }
 }
 
-impl Engine {
+impl Queues {
     /// The last operations of the blocking streams of a device and of its legacy stream.
     fn tails(&self, device: DeviceId) -> Vec<NodeId> {
-        let queues = &self.devices[device.0 as usize];
-        let streams = queues.blocking.iter().chain(&queues.legacy);
+        let of_device = &self.devices[device.0 as usize];
+        let streams = of_device.blocking.iter().chain(&of_device.legacy);
         streams.filter_map(|slot| self.last_of(*slot)).collect()
     }
 

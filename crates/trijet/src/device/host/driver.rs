@@ -4,11 +4,11 @@
 use super::actions::{BLOCK_THREADS_MAX, check_spans};
 use super::calls::Call;
 use super::config::Executor;
-use super::engine::Engine;
 use super::events::LegacyRecord;
 use super::fault::{FaultKind, Verb};
 use super::ids::Points;
 use super::order::May;
+use super::queues::Queues;
 use super::run::Run;
 use super::shared::Function;
 use super::slot::Kind;
@@ -64,7 +64,7 @@ impl Core for HostDriver {
     fn memory_info(&self, device: DeviceId) -> Result<(Bytes, Bytes)> {
         self.check_device("memory info", device)?;
         let state = self.shared.lock();
-        state.engine.check_lost(device)?;
+        state.queues.check_lost(device)?;
         Ok(state.pools.free_bytes(device))
     }
 
@@ -83,23 +83,23 @@ impl Core for HostDriver {
         let mut state = self.begin(Verb::StreamCreate, device)?;
         state.touch(Object::Pools, true);
         state.touch(Object::Legacy(device.0), true);
-        Ok(state.engine.stream_create(device, kind, priority.clamp(-5, 0)))
+        Ok(state.queues.stream_create(device, kind, priority.clamp(-5, 0)))
     }
 
     fn stream_legacy(&self, device: DeviceId) -> Result<StreamHandle> {
         self.check_device("legacy stream", device)?;
-        Ok(Engine::legacy(device))
+        Ok(Queues::legacy(device))
     }
 
     fn stream_per_thread(&self, device: DeviceId) -> Result<StreamHandle> {
         self.check_device("per-thread stream", device)?;
-        Ok(Engine::per_thread(device))
+        Ok(Queues::per_thread(device))
     }
 
     fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
         let mut state = self.enter();
         state.touch(Object::Pools, true);
-        state.engine.stream_destroy(stream)
+        state.queues.stream_destroy(stream)
     }
 
     fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
@@ -111,8 +111,8 @@ impl Core for HostDriver {
     fn stream_query(&self, stream: StreamHandle) -> Result<Readiness> {
         let Call { state, slot, .. } = self.begin_on(Verb::Query, stream)?;
         let mut state = self.catch_up(state)?;
-        state.engine.check_lost(state.engine.slots[slot.index()].device)?;
-        let (points, clock) = (state.engine.points_of(slot), state.engine.snapshot_clock(slot));
+        state.queues.check_lost(state.queues.slots[slot.index()].device)?;
+        let (points, clock) = (state.queues.points_of(slot), state.queues.snapshot_clock(slot));
         Ok(state.look(&points, &clock))
     }
 
@@ -121,7 +121,7 @@ impl Core for HostDriver {
         let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
         state.touch(Object::Event(event.0), false);
         state.touch_queue(slot);
-        state.engine.stream_wait(slot, event, now)?;
+        state.queues.stream_wait(slot, event, now)?;
         self.wake(&mut state);
         Ok(())
     }
@@ -134,13 +134,13 @@ impl Core for HostDriver {
     fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
         let mut state = self.begin(Verb::EventCreate, device)?;
         state.touch(Object::Pools, true);
-        Ok(state.engine.event_create(device, timing))
+        Ok(state.queues.event_create(device, timing))
     }
 
     fn event_destroy(&self, event: EventHandle) -> Result<()> {
         let mut state = self.enter();
         state.touch(Object::Event(event.0), true);
-        state.engine.event_destroy(event)
+        state.queues.event_destroy(event)
     }
 
     fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
@@ -156,10 +156,10 @@ impl Core for HostDriver {
             LegacyRecord::Bare
         };
         if never {
-            let stuck = state.engine.hold("event record", slot, now, Work::Mark, &[])?;
+            let stuck = state.queues.hold("event record", slot, now, Work::Mark, &[])?;
             state.mark(stuck, FaultKind::NeverCompletes);
         }
-        state.engine.event_record(event, slot, now, legacy)?;
+        state.queues.event_record(event, slot, now, legacy)?;
         self.wake(&mut state);
         Ok(())
     }
@@ -172,21 +172,21 @@ impl Core for HostDriver {
     fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         let op = "event synchronize";
         let mut state = self.enter();
-        let device = state.engine.device_of_event(op, event)?;
+        let device = state.queues.device_of_event(op, event)?;
         self.strike(&mut state, Verb::Synchronize, device)?;
         state.touch(Object::Event(event.0), false);
         state.touch(Object::Pools, true);
-        let Some((point, clock)) = state.engine.snapshot(op, event)? else { return Ok(()) };
+        let Some((point, clock)) = state.queues.snapshot(op, event)? else { return Ok(()) };
         let points = Points::from_slice(&[point]);
         let state = self.wait_for(op, state, (&points, &clock), Switch::Threads)?;
-        state.engine.check_lost(device)
+        state.queues.check_lost(device)
     }
 
     fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos> {
         let state = self.turn();
         let state = self.catch_up(state)?;
         let ((home, from), (other, to)) =
-            (state.engine.event_time(from)?, state.engine.event_time(to)?);
+            (state.queues.event_time(from)?, state.queues.event_time(to)?);
         if home != other {
             return Err(refuse::handle("event elapsed", "the events are of two devices"));
         }
@@ -256,7 +256,7 @@ impl Core for HostDriver {
         let mut state = self.enter();
         state.touch(Object::Pools, true);
         let (device, label) = Self::module_of(&state, module)?;
-        state.engine.check_lost(*device)?;
+        state.queues.check_lost(*device)?;
         let Some(twin) = twin else {
             let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
             return Err(Error::new(ErrorKind::NoTwin, "function", cause));
@@ -307,7 +307,7 @@ impl Pools for HostDriver {
     fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
         self.check_device("pool create", device)?;
         let mut state = self.enter();
-        state.engine.check_lost(device)?;
+        state.queues.check_lost(device)?;
         state.touch(Object::Pools, true);
         Ok(state.pools.create(device, max))
     }
@@ -358,7 +358,7 @@ impl Pools for HostDriver {
         state.touch(Object::Pools, true);
         let keeps_unseen = state.may(May::TrimKeepsUnseen);
         let state = &mut *state;
-        state.pools.trim(&state.engine, pool, keep, keeps_unseen)
+        state.pools.trim(&state.queues, pool, keep, keeps_unseen)
     }
 }
 
@@ -418,8 +418,8 @@ impl Interop for HostDriver {
         let stream = StreamHandle(raw.addr() as u64);
         let mut state = self.enter();
         let found = &mut *state;
-        let slot = found.engine.resolve(op, stream, || found.baton.thread_key())?;
-        let slot = &found.engine.slots[slot.index()];
+        let slot = found.queues.resolve(op, stream, || found.baton.thread_key())?;
+        let slot = &found.queues.slots[slot.index()];
         let kind = match slot.kind {
             Kind::NonBlocking => StreamKind::NonBlocking,
             Kind::Blocking => StreamKind::Blocking,
@@ -453,7 +453,7 @@ impl Interop for HostDriver {
 
 impl Profiler for HostDriver {
     fn activity_begin(&self) -> Result<()> {
-        self.shared.lock().engine.noting.begin()
+        self.shared.lock().queues.noting.begin()
     }
 
     fn activity_tag(&self, tag: Option<u64>) {
@@ -465,7 +465,7 @@ impl Profiler for HostDriver {
     }
 
     fn activity_take(&self) -> Result<Activities> {
-        self.shared.lock().engine.noting.take()
+        self.shared.lock().queues.noting.take()
     }
 }
 

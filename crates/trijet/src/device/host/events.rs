@@ -1,15 +1,16 @@
 //! Events of the host device: snapshots of streams.
 #![forbid(unsafe_code)]
 
-use super::engine::{Engine, SPARES_MAX};
 use super::ids::{NodeId, Point, SlotId};
 use super::node::Node;
+use super::queues::{Queues, SPARES_MAX};
 use super::refuse;
 use super::slot::Kind;
 use super::snapshot::{Event, Snapshot};
 use super::work::Work;
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::base::ledger::Engine;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{EventHandle, Timing};
@@ -21,7 +22,7 @@ pub(super) enum LegacyRecord {
     Bare,
 }
 
-impl Engine {
+impl Queues {
     pub(super) fn event_create(&mut self, device: DeviceId, timing: Timing) -> EventHandle {
         let event = Event { device, timing, generation: 0, stands_for: None, time: None };
         EventHandle(self.events.insert(event))
@@ -175,7 +176,7 @@ impl Engine {
                 continue;
             }
             let at = node.enqueued.max(node.ready);
-            let idle = node.role == crate::base::ledger::Engine::None;
+            let idle = node.engine == Engine::None;
             if idle && at <= now {
                 self.complete(id, at);
             } else {

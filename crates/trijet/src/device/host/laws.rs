@@ -3,7 +3,7 @@
 //! happens in some order, or in none.
 #![forbid(unsafe_code)]
 
-use super::engine::Engine;
+use super::queues::Queues;
 use super::{CostModel, Executor, HostConfig, HostDriver, Order};
 use crate::base::error::ErrorKind;
 use crate::base::id::DeviceId;
@@ -398,7 +398,7 @@ fn a_copy_between_devices_is_in_order_with_both() {
             });
             let busy = streams[held.0 as usize];
             driver.hold(busy);
-            driver.copy_legacy(Engine::legacy(DEVICE), &y, &x).expect("enqueued");
+            driver.copy_legacy(Queues::legacy(DEVICE), &y, &x).expect("enqueued");
             let later = streams[1 - held.0 as usize];
             driver.host_fn(later, &nothing(), &[]).expect("enqueued");
             let waits = !driver.ready(later);

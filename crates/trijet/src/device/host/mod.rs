@@ -15,7 +15,6 @@ mod clock;
 mod config;
 pub(crate) mod cost;
 mod driver;
-mod engine;
 mod events;
 mod exec;
 pub(crate) mod fault;
@@ -28,6 +27,7 @@ mod losses;
 mod node;
 pub(crate) mod order;
 mod pools;
+mod queues;
 mod races;
 mod refuse;
 mod run;
@@ -60,9 +60,9 @@ use crate::device::driver::{FunctionHandle, ModuleHandle};
 use crate::device::fork;
 use baton::Baton;
 use clock::WallClock;
-use engine::Engine;
 use fault::Faults;
 use pools::Pools;
+use queues::Queues;
 use run::Run;
 use shared::{Function, Shared};
 use state::State;
@@ -113,15 +113,15 @@ impl HostDriver {
         }
         let threads = processors();
         let never_ends = config.never_ends.clone();
-        let engine = match &search {
-            None => Engine::new(config.devices, never_ends),
+        let queues = match &search {
+            None => Queues::new(config.devices, never_ends),
             Some(search) => {
                 let mut search = search.lock().expect("no panic under this lock");
-                Engine::explored(std::mem::take(&mut search.spare), config.devices, never_ends)
+                Queues::explored(std::mem::take(&mut search.spare), config.devices, never_ends)
             }
         };
         let state = State {
-            engine,
+            queues,
             pools: Pools::new(config.memory, config.devices),
             modules: Table::default(),
             functions: 0,
@@ -189,9 +189,9 @@ impl Drop for HostDriver {
         self.shared.changed.notify_all();
         let Run::Stepped(stepper) = &state.run else { return };
         let Some(search) = stepper.search().map(Arc::clone) else { return };
-        let engine = std::mem::take(&mut state.engine);
+        let queues = std::mem::take(&mut state.queues);
         drop(state);
-        let engine = engine.cleared();
-        search.lock().expect("no panic under this lock").spare = engine;
+        let queues = queues.cleared();
+        search.lock().expect("no panic under this lock").spare = queues;
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Node {
     pub(super) seq: u64,
     pub(super) device: DeviceId,
     pub(super) priority: i32,
-    pub(super) role: Engine,
+    pub(super) engine: Engine,
     pub(super) enqueued: Nanos,
     /// The end of the last operation that it waits for.
     pub(super) ready: Nanos,

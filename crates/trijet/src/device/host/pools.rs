@@ -2,10 +2,10 @@
 //! attributes, limits, access, and the laws of reuse (A21 to A26). Where bytes lie is `heap`.
 #![forbid(unsafe_code)]
 
-use super::engine::Engine;
 use super::heap::{After, Heap, Place, growth};
 use super::ids::{NodeId, Point, SlotId};
 use super::order::May;
+use super::queues::Queues;
 use super::refuse;
 use super::table::Table;
 use crate::base::error::Result;
@@ -111,22 +111,22 @@ impl Pool {
     }
 
     /// Law A23: why a block that comes after `after` may go to `slot`.
-    fn law_a23_reuse(&self, engine: &Engine, slot: SlotId, after: &After) -> Reuse {
-        let all = after.iter().map(|point| self.reuse_after(engine, slot, point));
+    fn law_a23_reuse(&self, queues: &Queues, slot: SlotId, after: &After) -> Reuse {
+        let all = after.iter().map(|point| self.reuse_after(queues, slot, point));
         all.max().unwrap_or(Reuse::Own)
     }
 
     /// The same for one of the frees.
-    fn reuse_after(&self, engine: &Engine, slot: SlotId, point: &Point) -> Reuse {
+    fn reuse_after(&self, queues: &Queues, slot: SlotId, point: &Point) -> Reuse {
         let position = point.position();
         let behind = |clock: &VectorClock| clock.covers(position);
-        if point.slot == slot || engine.slots[point.slot.index()].seen >= point.seq {
+        if point.slot == slot || queues.slots[point.slot.index()].seen >= point.seq {
             Reuse::Own
-        } else if self.follow && engine.slots[slot.index()].knows.covers(position) {
+        } else if self.follow && queues.slots[slot.index()].knows.covers(position) {
             Reuse::Following
-        } else if self.follow && engine.barrier_before(slot).is_some_and(behind) {
+        } else if self.follow && queues.barrier_before(slot).is_some_and(behind) {
             Reuse::Behind
-        } else if self.opportunistic && engine.completed(*point) {
+        } else if self.opportunistic && queues.completed(*point) {
             Reuse::Finished
         } else {
             Reuse::Internal
@@ -134,9 +134,9 @@ impl Pool {
     }
 
     /// The frees that have to be waited for before a block is used.
-    fn waits(&self, engine: &Engine, slot: SlotId, after: &After) -> After {
+    fn waits(&self, queues: &Queues, slot: SlotId, after: &After) -> After {
         let held = |point: &&Point| {
-            matches!(self.reuse_after(engine, slot, point), Reuse::Behind | Reuse::Internal)
+            matches!(self.reuse_after(queues, slot, point), Reuse::Behind | Reuse::Internal)
         };
         after.iter().filter(held).copied().collect()
     }
@@ -144,7 +144,7 @@ impl Pool {
     /// The best block of at least `size` that `slot` may have for one of `reasons`.
     fn find(
         &self,
-        engine: &Engine,
+        queues: &Queues,
         slot: SlotId,
         size: u64,
         reasons: RangeInclusive<Reuse>,
@@ -152,16 +152,16 @@ impl Pool {
         let ranked = self
             .heap
             .candidates(size)
-            .map(|(place, after)| (self.law_a23_reuse(engine, slot, after), place, after.clone()));
+            .map(|(place, after)| (self.law_a23_reuse(queues, slot, after), place, after.clone()));
         ranked.filter(|(reuse, ..)| reasons.contains(reuse)).min_by_key(|(reuse, ..)| *reuse)
     }
 
     /// The streams whose progress decides what `slot` may have by luck.
-    fn looks(&self, engine: &Engine, slot: SlotId, size: u64) -> SmallVec<[SlotId; 2]> {
+    fn looks(&self, queues: &Queues, slot: SlotId, size: u64) -> SmallVec<[SlotId; 2]> {
         let others = self
             .heap
             .candidates(size)
-            .filter(|(_, after)| self.law_a23_reuse(engine, slot, after) > Reuse::Behind);
+            .filter(|(_, after)| self.law_a23_reuse(queues, slot, after) > Reuse::Behind);
         others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
     }
 
@@ -322,7 +322,7 @@ impl Pools {
     /// the device, or behind a dependency; in this order, except where `may` decides otherwise.
     pub(super) fn alloc(
         &mut self,
-        engine: &Engine,
+        queues: &Queues,
         slot: SlotId,
         pool: PoolHandle,
         bytes: Bytes,
@@ -334,9 +334,9 @@ impl Pools {
         let mut grown = self.growth(pool, size)?;
         if grown.is_none() {
             // What lies in pieces and is idle goes back to the device first.
-            let seen = |point: Point| engine.slots[point.slot.index()].seen >= point.seq;
+            let seen = |point: Point| queues.slots[point.slot.index()].seen >= point.seq;
             let found = self.get("alloc", pool)?;
-            if found.find(engine, slot, size, Reuse::Own..=Reuse::Finished).is_none() {
+            if found.find(queues, slot, size, Reuse::Own..=Reuse::Finished).is_none() {
                 found.heap.shrink(0, seen);
             }
             grown = self.growth(pool, size)?;
@@ -349,24 +349,24 @@ impl Pools {
             Reuse::Finished => may(May::ReuseFinished),
             Reuse::Internal => false,
         };
-        let own = found.find(engine, slot, size, Reuse::Own..=Reuse::Own);
+        let own = found.find(queues, slot, size, Reuse::Own..=Reuse::Own);
         // Memory that the stream itself freed comes first. The driver may prefer memory that it got
         // back to some that nobody had (measured).
         let is_recycled = own.as_ref().is_some_and(|(.., after)| !after.is_empty());
         let of_others = Reuse::Following..=Reuse::Finished;
-        let other = found.find(engine, slot, size, of_others).filter(|_| !is_recycled);
+        let other = found.find(queues, slot, size, of_others).filter(|_| !is_recycled);
         let is_needed = own.is_none() && grown.is_none();
         let other = other.filter(|(reuse, ..)| is_needed || wanted(*reuse, &mut may));
         let free_block = other.or(own);
         let fresh = match free_block {
-            Some((_, place, after)) => Some((place, found.waits(engine, slot, &after))),
+            Some((_, place, after)) => Some((place, found.waits(queues, slot, &after))),
             None => grown.and_then(|more| found.grow(more, size)).map(|p| (p, After::new())),
         };
         let internal = if found.internal { Reuse::Internal } else { Reuse::Finished };
         let (place, waits) = match fresh {
             Some(fresh) => fresh,
-            None => match found.find(engine, slot, size, Reuse::Own..=internal) {
-                Some((_, place, after)) => (place, found.waits(engine, slot, &after)),
+            None => match found.find(queues, slot, size, Reuse::Own..=internal) {
+                Some((_, place, after)) => (place, found.waits(queues, slot, &after)),
                 None => {
                     let cause = format!("{bytes} wanted, {free} of {total} free");
                     return Err(refuse::memory("alloc", cause).on(device));
@@ -374,8 +374,8 @@ impl Pools {
             },
         };
         // Only an exploration asks what the choice rested on.
-        let explores = engine.trail.is_some();
-        let looked = if explores { found.looks(engine, slot, size) } else { SmallVec::new() };
+        let explores = queues.trail.is_some();
+        let looked = if explores { found.looks(queues, slot, size) } else { SmallVec::new() };
         let Some(host) = found.heap.take(place) else {
             return Err(refuse::memory("alloc", "the block is gone"));
         };
@@ -443,8 +443,8 @@ impl Pools {
 
     /// Law A25: at a synchronisation, what exceeds the threshold goes back to the device, as far
     /// as the host has seen its frees complete.
-    pub(super) fn synchronised(&mut self, engine: &Engine) {
-        let seen = |point: Point| engine.slots[point.slot.index()].seen >= point.seq;
+    pub(super) fn synchronised(&mut self, queues: &Queues) {
+        let seen = |point: Point| queues.slots[point.slot.index()].seen >= point.seq;
         for pool in self.pools.values_mut() {
             pool.heap.forget(seen);
             pool.heap.shrink(pool.threshold, seen);
@@ -453,14 +453,14 @@ impl Pools {
 
     pub(super) fn trim(
         &mut self,
-        engine: &Engine,
+        queues: &Queues,
         pool: PoolHandle,
         keep: Bytes,
         keeps_unseen: bool,
     ) -> Result<()> {
         let gone = |point: Point| {
-            engine.slots[point.slot.index()].seen >= point.seq
-                || (!keeps_unseen && engine.completed(point))
+            queues.slots[point.slot.index()].seen >= point.seq
+                || (!keeps_unseen && queues.completed(point))
         };
         self.get("pool trim", pool)?.heap.shrink(keep.0, gone);
         Ok(())
@@ -540,7 +540,7 @@ impl Pools {
     }
 
     /// The operations that are the frees in `waits`.
-    pub(super) fn nodes_of(engine: &Engine, waits: &After) -> Vec<NodeId> {
-        waits.iter().filter_map(|point| engine.node_at(*point)).collect()
+    pub(super) fn nodes_of(queues: &Queues, waits: &After) -> Vec<NodeId> {
+        waits.iter().filter_map(|point| queues.node_at(*point)).collect()
     }
 }

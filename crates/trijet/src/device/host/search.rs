@@ -8,7 +8,7 @@
 //! the search goes on to the run in which they swap. So a program without races has exactly one run.
 #![forbid(unsafe_code)]
 
-use super::engine::Engine;
+use super::queues::Queues;
 use super::races::{Actor, Event, Order};
 use super::touches::{Object, Touch, Touches, depend, may_tear};
 use smallvec::SmallVec;
@@ -67,7 +67,7 @@ impl Choice {
 #[derive(Default)]
 pub(crate) struct Search {
     /// The queues of a run that is over, for their memory.
-    pub(super) spare: Engine,
+    pub(super) spare: Queues,
     frames: Vec<Frame>,
     depth: usize,
     /// The steps of this run, or of the last one where it is the same.

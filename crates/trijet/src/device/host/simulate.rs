@@ -4,15 +4,15 @@
 #![forbid(unsafe_code)]
 
 use super::cost::CostModel;
-use super::engine::Engine;
 use super::exec;
 use super::fault::Faults;
 use super::ids::NodeId;
 use super::node::Node;
 use super::order::Policy;
+use super::queues::Queues;
 use super::work::{Called, Work};
 use crate::base::id::DeviceId;
-use crate::base::ledger::Engine as Role;
+use crate::base::ledger::Engine;
 use crate::base::units::Nanos;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -58,20 +58,26 @@ impl Station {
 struct Place(usize);
 
 impl Place {
-    const ROLES: [Role; 6] =
-        [Role::Upload, Role::Compute, Role::Download, Role::Peer, Role::Host, Role::None];
+    const ENGINES: [Engine; 6] = [
+        Engine::Upload,
+        Engine::Compute,
+        Engine::Download,
+        Engine::Peer,
+        Engine::Host,
+        Engine::None,
+    ];
 
-    fn of(device: DeviceId, role: Role) -> Self {
-        Self(device.0 as usize * Self::ROLES.len() + role as usize)
+    fn of(device: DeviceId, engine: Engine) -> Self {
+        Self(device.0 as usize * Self::ENGINES.len() + engine as usize)
     }
 
-    fn role(self) -> Role {
-        Self::ROLES[self.0 % Self::ROLES.len()]
+    fn engine(self) -> Engine {
+        Self::ENGINES[self.0 % Self::ENGINES.len()]
     }
 
     /// Another engine of the same device.
-    fn beside(self, role: Role) -> Self {
-        Self(self.0 - self.role() as usize + role as usize)
+    fn beside(self, engine: Engine) -> Self {
+        Self(self.0 - self.engine() as usize + engine as usize)
     }
 }
 
@@ -147,12 +153,12 @@ impl Simulation {
     }
 
     /// Advances to the next moment at which anything changes, if it is not after `limit`.
-    pub(super) fn step(&mut self, engine: &mut Engine, faults: &Faults, limit: Nanos) -> Step {
-        let arrived = !engine.arrived.is_empty();
+    pub(super) fn step(&mut self, queues: &mut Queues, faults: &Faults, limit: Nanos) -> Step {
+        let arrived = !queues.arrived.is_empty();
         if arrived {
-            self.settle(engine);
+            self.settle(queues);
         }
-        let moved = self.start(engine, faults) || arrived;
+        let moved = self.start(queues, faults) || arrived;
         let Some(Reverse((next, ..))) = self.agenda.peek().copied() else {
             return if moved { Step::Moved } else { Step::Idle };
         };
@@ -163,10 +169,10 @@ impl Simulation {
         match self.pop_due() {
             None => Step::Moved,
             Some(Due::Visible(node)) => {
-                self.make_ready(engine, node, Hold::Over);
+                self.make_ready(queues, node, Hold::Over);
                 Step::Moved
             }
-            Some(Due::Part(node, place)) => self.finish_part(engine, faults, node, place),
+            Some(Due::Part(node, place)) => self.finish_part(queues, faults, node, place),
         }
     }
 
@@ -198,14 +204,14 @@ impl Simulation {
     }
 
     /// Takes up what nothing holds back any more.
-    fn settle(&mut self, engine: &mut Engine) {
+    fn settle(&mut self, queues: &mut Queues) {
         let (now, mut found) = (self.now, std::mem::take(&mut self.found));
-        engine.settle(now, |node| found.push((node.id, node.enqueued.max(node.ready))));
+        queues.settle(now, |node| found.push((node.id, node.enqueued.max(node.ready))));
         for (id, at) in found.drain(..) {
             if at > now {
                 self.put_off(at, Due::Visible(id));
             } else {
-                self.make_ready(engine, id, Hold::NotYet);
+                self.make_ready(queues, id, Hold::NotYet);
             }
         }
         self.found = found;
@@ -218,28 +224,28 @@ impl Simulation {
         &mut self.stations[place.0]
     }
 
-    fn make_ready(&mut self, engine: &mut Engine, id: NodeId, hold: Hold) {
-        let Some(node) = engine.node(id) else { return };
-        if node.role == Role::None {
-            engine.complete(id, self.now);
+    fn make_ready(&mut self, queues: &mut Queues, id: NodeId, hold: Hold) {
+        let Some(node) = queues.node(id) else { return };
+        if node.engine == Engine::None {
+            queues.complete(id, self.now);
             return;
         }
         let key = (node.priority, id);
-        let ready = &mut self.station(Place::of(node.device, node.role)).ready;
+        let ready = &mut self.station(Place::of(node.device, node.engine)).ready;
         let at = ready.partition_point(|(other, _)| *other < key);
         ready.insert(at, (key, hold));
     }
 
     /// Starts what may start, until no engine is free or nothing is ready.
-    fn start(&mut self, engine: &mut Engine, faults: &Faults) -> bool {
+    fn start(&mut self, queues: &mut Queues, faults: &Faults) -> bool {
         let mut any = false;
         for place in (0..self.stations.len()).map(Place) {
             if self.stations[place.0].ready.is_empty() {
                 continue;
             }
-            let limit = match place.role() {
-                Role::Compute => self.policy.kernels_at_once(),
-                Role::Upload | Role::Download | Role::Peer | Role::Host | Role::None => 1,
+            let limit = match place.engine() {
+                Engine::Compute => self.policy.kernels_at_once(),
+                Engine::Upload | Engine::Download | Engine::Peer | Engine::Host | Engine::None => 1,
             };
             loop {
                 let Station { ready, running } = &mut self.stations[place.0];
@@ -251,9 +257,9 @@ impl Simulation {
                 let held = if hold == Hold::NotYet { self.policy.hold() } else { Nanos(0) };
                 if held > Nanos(0) {
                     self.put_off(Nanos(self.now.0 + held.0), Due::Visible(key.1));
-                } else if let Some(node) = engine.node(key.1) {
+                } else if let Some(node) = queues.node(key.1) {
                     self.begin(node, place, faults);
-                    engine.noting.began(key.1, self.now);
+                    queues.noting.began(key.1, self.now);
                 }
             }
         }
@@ -265,9 +271,9 @@ impl Simulation {
         let mut parts: SmallVec<[u64; PARTS]> = (0..units.min(PARTS as u64)).collect();
         self.policy.arrange(&mut parts);
         let first = self.part_time(&node.work, parts.len() as u64, place);
-        let latency = match place.role() {
-            Role::Upload | Role::Download | Role::Peer => self.cost.copy_latency,
-            Role::Compute | Role::Host | Role::None => Nanos(0),
+        let latency = match place.engine() {
+            Engine::Upload | Engine::Download | Engine::Peer => self.cost.copy_latency,
+            Engine::Compute | Engine::Host | Engine::None => Nanos(0),
         };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
         self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, place));
@@ -277,14 +283,14 @@ impl Simulation {
 
     /// The model's time for one of `parts` parts of an operation, if it starts now.
     fn part_time(&self, work: &Work, parts: u64, place: Place) -> Nanos {
-        let station = |role| self.stations.get(place.beside(role).0);
-        let busy = |role| station(role).is_some_and(|station| !station.running.is_empty());
+        let station = |engine| self.stations.get(place.beside(engine).0);
+        let busy = |engine| station(engine).is_some_and(|station| !station.running.is_empty());
         let bytes = work.bytes() / parts;
-        match place.role() {
-            Role::Upload => self.cost.link(bytes, busy(Role::Download)),
-            Role::Download => self.cost.link(bytes, busy(Role::Upload)),
-            Role::Peer => self.cost.link(bytes, false),
-            Role::Compute | Role::Host | Role::None => match work {
+        match place.engine() {
+            Engine::Upload => self.cost.link(bytes, busy(Engine::Download)),
+            Engine::Download => self.cost.link(bytes, busy(Engine::Upload)),
+            Engine::Peer => self.cost.link(bytes, false),
+            Engine::Compute | Engine::Host | Engine::None => match work {
                 Work::Kernel(kernel) => Nanos(self.cost.kernel(kernel.cost).0 / parts),
                 Work::HostFn(_) => self.cost.host_fn,
                 Work::Mark
@@ -300,19 +306,19 @@ impl Simulation {
 
     fn finish_part(
         &mut self,
-        engine: &mut Engine,
+        queues: &mut Queues,
         faults: &Faults,
         id: NodeId,
         place: Place,
     ) -> Step {
         let Some(index) = self.stations[place.0].find(id) else { return Step::Moved };
-        let Some(node) = engine.node(id).filter(|node| node.role != Role::None) else {
+        let Some(node) = queues.node(id).filter(|node| node.engine != Engine::None) else {
             // The device was lost while the operation ran.
             self.stop(place, index);
             return Step::Moved;
         };
         if matches!(node.work, Work::HostFn(_)) {
-            let Some(Work::HostFn(called)) = engine.lend(id) else { return Step::Moved };
+            let Some(Work::HostFn(called)) = queues.lend(id) else { return Step::Moved };
             return Step::Call(id, called);
         }
         let Running { parts, units, at, .. } = &self.stations[place.0].running[index];
@@ -324,12 +330,12 @@ impl Simulation {
             self.stop(place, index);
             // Whoever advances the simulation may wait for another device, which is not lost: those
             // who wait for this one ask the engine (law A10).
-            engine.fail(id, error, self.now);
+            queues.fail(id, error, self.now);
             return Step::Moved;
         }
         if last {
             self.stop(place, index);
-            engine.complete(id, self.now);
+            queues.complete(id, self.now);
             return Step::Moved;
         }
         let nominal = self.part_time(&node.work, count, place);
@@ -351,10 +357,10 @@ impl Simulation {
     }
 
     /// The host function of `id` returned.
-    pub(super) fn host_fn_done(&mut self, engine: &mut Engine, id: NodeId) {
+    pub(super) fn host_fn_done(&mut self, queues: &mut Queues, id: NodeId) {
         if let Some((place, index)) = self.find_running(id) {
             self.stop(place, index);
         }
-        engine.complete(id, self.now);
+        queues.complete(id, self.now);
     }
 }

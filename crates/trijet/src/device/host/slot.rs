@@ -53,7 +53,7 @@ pub(super) struct Barrier {
 
 /// The default streams and the blocking streams of a device.
 #[derive(Debug, Default)]
-pub(super) struct DeviceQueues {
+pub(super) struct DeviceStreams {
     pub(super) legacy: Option<SlotId>,
     pub(super) per_thread: BTreeMap<u64, SlotId>,
     pub(super) blocking: Vec<SlotId>,

@@ -2,17 +2,17 @@
 #![forbid(unsafe_code)]
 
 use super::baton::Baton;
-use super::engine::Engine;
 use super::fault::Faults;
 use super::order::May;
 use super::pools::Pools;
+use super::queues::Queues;
 use super::run::Run;
 use super::table::Table;
 use crate::base::id::DeviceId;
 
 /// The state of a host driver.
 pub(super) struct State {
-    pub(super) engine: Engine,
+    pub(super) queues: Queues,
     pub(super) pools: Pools,
     pub(super) modules: Table<(DeviceId, String)>,
     /// The number of loaded kernels.
@@ -29,7 +29,7 @@ pub(super) struct State {
 impl State {
     /// Accounts the memory that completed operations freed.
     pub(super) fn account_freed(&mut self) {
-        for memory in self.engine.freed.drain(..) {
+        for memory in self.queues.freed.drain(..) {
             self.pools.reached(&memory);
         }
     }

@@ -2,12 +2,12 @@
 //! finding faults: probabilistically (PCT), exhaustively, or again as listed.
 #![forbid(unsafe_code)]
 
-use super::engine::Engine;
 use super::exec;
 use super::fault::Faults;
 use super::ids::{NodeId, SlotId};
 use super::node::Node;
 use super::order::May;
+use super::queues::Queues;
 use super::races::Actor;
 use super::search::{Choice, Search};
 use super::touches::Object;
@@ -131,9 +131,9 @@ impl Stepper {
     }
 
     /// Takes up what nothing holds back any more.
-    pub(super) fn settle(&mut self, engine: &mut Engine) {
+    pub(super) fn settle(&mut self, queues: &mut Queues) {
         let (now, ready) = (self.now, &mut self.ready);
-        engine.settle(now, |node| {
+        queues.settle(now, |node| {
             match ready.binary_search_by_key(&node.slot, |(slot, _)| *slot) {
                 Ok(at) => ready[at].1 = node.id,
                 Err(at) => ready.insert(at, (node.slot, node.id)),
@@ -150,23 +150,23 @@ impl Stepper {
     }
 
     /// The streams that may go on.
-    pub(super) fn streams(&mut self, engine: &Engine, actors: &mut Actors) {
+    pub(super) fn streams(&mut self, queues: &Queues, actors: &mut Actors) {
         // What a lost device had is complete by now.
-        self.ready.retain(|(_, id)| engine.node(*id).is_some());
+        self.ready.retain(|(_, id)| queues.node(*id).is_some());
         for (slot, _) in &self.ready {
             actors.push(Actor::Stream(slot.0));
         }
     }
 
     /// Which of the candidates goes on.
-    pub(super) fn choose(&mut self, enabled: &[Actor], engine: &mut Engine) -> Choice {
-        let choice = self.decide(enabled, engine);
+    pub(super) fn choose(&mut self, enabled: &[Actor], queues: &mut Queues) -> Choice {
+        let choice = self.decide(enabled, queues);
         self.goes_on =
             enabled[choice.index] == Actor::Thread(0) && !matches!(self.decider, Decider::Pct(_));
         choice
     }
 
-    fn decide(&mut self, enabled: &[Actor], engine: &mut Engine) -> Choice {
+    fn decide(&mut self, enabled: &[Actor], queues: &mut Queues) -> Choice {
         let whole = |index| Choice { index, torn_by: None };
         match &mut self.decider {
             Decider::Pct(pct) => whole(pct.choose(enabled)),
@@ -180,7 +180,7 @@ impl Stepper {
                 let mut search = search.lock().expect("no panic under this lock");
                 let choice = search.choose(enabled);
                 (self.listens, self.over) = (search.listens(), search.is_over());
-                if let Some(trail) = &mut engine.trail {
+                if let Some(trail) = &mut queues.trail {
                     trail.step = search.step();
                 }
                 choice
@@ -240,13 +240,13 @@ impl Stepper {
     }
 
     /// Lets a stream go on: one part of its operation under PCT, else all of it.
-    pub(super) fn step(&mut self, engine: &mut Engine, faults: &Faults, slot: SlotId) -> Stepped {
+    pub(super) fn step(&mut self, queues: &mut Queues, faults: &Faults, slot: SlotId) -> Stepped {
         let now = self.tick();
         let Some(id) = self.head(slot) else { return Stepped::Moved };
-        let Some(node) = engine.node(id) else { return Stepped::Moved };
-        self.note(node, engine.trail.as_ref());
+        let Some(node) = queues.node(id) else { return Stepped::Moved };
+        self.note(node, queues.trail.as_ref());
         if matches!(node.work, Work::HostFn(_)) {
-            let Some(Work::HostFn(called)) = engine.lend(id) else { return Stepped::Moved };
+            let Some(Work::HostFn(called)) = queues.lend(id) else { return Stepped::Moved };
             self.forget(slot);
             return Stepped::Call(id, called);
         }
@@ -261,14 +261,14 @@ impl Stepper {
         let range = part * units / count..(part + 1) * units / count;
         let outcome =
             faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
-        self.finish(engine, slot, id, last, outcome, now);
+        self.finish(queues, slot, id, last, outcome, now);
         Stepped::Moved
     }
 
     /// One operation in the middle of another.
     pub(super) fn step_torn(
         &mut self,
-        engine: &mut Engine,
+        queues: &mut Queues,
         faults: &Faults,
         outer: SlotId,
         inner: SlotId,
@@ -278,7 +278,7 @@ impl Stepper {
             return Stepped::Moved;
         };
         let threads = self.threads;
-        let run = |id: NodeId, cut: fn(u64) -> Range<u64>| match engine.node(id) {
+        let run = |id: NodeId, cut: fn(u64) -> Range<u64>| match queues.node(id) {
             Some(node) => faults
                 .outcome(node)
                 .and_then(|()| exec::run(&node.work, cut(node.work.units()), threads)),
@@ -287,31 +287,31 @@ impl Stepper {
         let first = run(a, |units| 0..units / 2);
         let middle = run(b, |units| 0..units);
         self.torn = Some((outer, a, first));
-        if engine.node(b).is_some_and(|node| matches!(node.work, Work::HostFn(_)))
-            && let Some(Work::HostFn(called)) = engine.lend(b)
+        if queues.node(b).is_some_and(|node| matches!(node.work, Work::HostFn(_)))
+            && let Some(Work::HostFn(called)) = queues.lend(b)
         {
             self.forget(inner);
             return Stepped::Call(b, called);
         }
-        self.finish(engine, inner, b, true, middle, now);
-        self.end_torn(engine);
+        self.finish(queues, inner, b, true, middle, now);
+        self.end_torn(queues);
         Stepped::Moved
     }
 
     /// The second half of an operation in whose middle another one was.
-    pub(super) fn end_torn(&mut self, engine: &mut Engine) {
+    pub(super) fn end_torn(&mut self, queues: &mut Queues) {
         let Some((slot, id, first)) = self.torn.take() else { return };
-        let second = engine.node(id).map_or(Ok(()), |node| {
+        let second = queues.node(id).map_or(Ok(()), |node| {
             let units = node.work.units();
             exec::run(&node.work, units / 2..units, self.threads)
         });
         let now = self.tick();
-        self.finish(engine, slot, id, true, first.and(second), now);
+        self.finish(queues, slot, id, true, first.and(second), now);
     }
 
     fn finish(
         &mut self,
-        engine: &mut Engine,
+        queues: &mut Queues,
         slot: SlotId,
         id: NodeId,
         last: bool,
@@ -323,9 +323,9 @@ impl Stepper {
             self.begun.remove(&id);
         }
         if let Err(error) = outcome {
-            engine.fail(id, error, now);
+            queues.fail(id, error, now);
         } else if last {
-            engine.complete(id, now);
+            queues.complete(id, now);
         }
     }
 }

@@ -2,8 +2,8 @@
 //! blocking ones.
 #![forbid(unsafe_code)]
 
-use super::engine::{self, Engine};
 use super::ids::{NodeId, Point, SlotId};
+use super::queues::{Queues, add_last};
 use super::refuse;
 use super::slot::{Barrier, Kind, Slot};
 use crate::base::error::Result;
@@ -19,7 +19,7 @@ const LEGACY: u64 = 1 << 62;
 const PER_THREAD: u64 = 1 << 61;
 const SLOT_BITS: u32 = 24;
 
-impl Engine {
+impl Queues {
     pub(super) fn stream_create(
         &mut self,
         device: DeviceId,
@@ -100,11 +100,11 @@ impl Engine {
         }
         let number = handle.0 & !(LEGACY | PER_THREAD);
         let device = DeviceId(u32::try_from(number).unwrap_or(u32::MAX));
-        let Some(queues) = self.devices.get(device.0 as usize) else {
+        let Some(streams) = self.devices.get(device.0 as usize) else {
             return Err(refuse::handle(op, "the stream does not exist"));
         };
         if handle.0 & LEGACY != 0 {
-            if let Some(slot) = queues.legacy {
+            if let Some(slot) = streams.legacy {
                 return Ok(slot);
             }
             let slot = self.open_slot(device, Kind::Legacy, 0);
@@ -112,7 +112,7 @@ impl Engine {
             return Ok(slot);
         }
         let thread = thread();
-        if let Some(slot) = queues.per_thread.get(&thread) {
+        if let Some(slot) = streams.per_thread.get(&thread) {
             return Ok(*slot);
         }
         let slot = self.open_slot(device, Kind::Blocking, 0);
@@ -147,17 +147,17 @@ impl Engine {
     /// it.
     pub(super) fn law_a13_edges(&mut self, on: SlotId, before: &mut SmallVec<[NodeId; 6]>) {
         let slot = &self.slots[on.index()];
-        let queues = &self.devices[slot.device.0 as usize];
+        let streams = &self.devices[slot.device.0 as usize];
         match slot.kind {
             Kind::NonBlocking => {}
             Kind::Blocking => {
-                engine::add_last(before, queues.barrier.last);
+                add_last(before, streams.barrier.last);
                 self.see_barrier(on);
             }
             Kind::Legacy => {
-                let blocking = queues.blocking.clone();
+                let blocking = streams.blocking.clone();
                 // The barrier is the stream's own, or a copy between devices (law A38).
-                before.extend(queues.barrier.last);
+                before.extend(streams.barrier.last);
                 before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
                 for other in blocking {
                     self.learn(on, &self.snapshot_clock(other));
@@ -248,7 +248,7 @@ impl Engine {
     }
 }
 
-impl Engine {
+impl Queues {
     /// The host has seen everything in `points` complete, and so what came before it.
     pub(super) fn see(&mut self, points: &[Point], clock: &VectorClock) {
         for point in points {

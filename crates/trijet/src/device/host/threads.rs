@@ -8,23 +8,23 @@ use super::run::Run;
 use super::shared::{Guard, Shared};
 use super::state::State;
 use super::work::Work;
-use crate::base::ledger::{Engine as Role, Mode};
+use crate::base::ledger::{Engine, Mode};
 use crate::base::units::Nanos;
 use crate::device::memory::Span;
 use std::sync::Arc;
 
 /// The roles that a worker serves. Copies between host devices share a thread with uploads.
-const ROLES: [&[Role]; 4] =
-    [&[Role::Upload, Role::Peer], &[Role::Download], &[Role::Compute], &[Role::Host]];
+const ENGINES: [&[Engine]; 4] =
+    [&[Engine::Upload, Engine::Peer], &[Engine::Download], &[Engine::Compute], &[Engine::Host]];
 
 impl State {
     /// Completes what needs no engine, and accounts the memory that was freed. Whether anything
     /// moved.
     pub(super) fn retire(&mut self, now: Nanos) -> bool {
         let Run::Threads(workers) = &mut self.run else { return false };
-        let moved = !self.engine.arrived.is_empty();
-        self.engine.settle(now, |node| {
-            workers.ready.insert((node.priority, node.id), node.role);
+        let moved = !self.queues.arrived.is_empty();
+        self.queues.settle(now, |node| {
+            workers.ready.insert((node.priority, node.id), node.engine);
         });
         self.account_freed();
         moved
@@ -33,7 +33,7 @@ impl State {
     /// Whether the worker threads have nothing to do: then nothing will ever happen.
     pub(super) fn is_idle(&mut self) -> bool {
         let Run::Threads(workers) = &mut self.run else { return false };
-        workers.ready.retain(|(_, id), _| self.engine.node(*id).is_some());
+        workers.ready.retain(|(_, id), _| self.queues.node(*id).is_some());
         workers.running.is_empty() && workers.ready.is_empty()
     }
 }
@@ -45,21 +45,21 @@ impl State {
 /// When the system starts no more threads.
 pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<()> {
     let names = ["trijet-upload", "trijet-download", "trijet-compute", "trijet-host-fn"];
-    for (roles, name) in ROLES.iter().zip(names) {
+    for (engines, name) in ENGINES.iter().zip(names) {
         let shared = Arc::clone(shared);
         let thread = std::thread::Builder::new().name(name.to_owned());
-        thread.spawn(move || worker(&shared, roles))?;
+        thread.spawn(move || worker(&shared, engines))?;
     }
     Ok(())
 }
 
-fn worker(shared: &Shared, roles: &[Role]) {
+fn worker(shared: &Shared, engines: &[Engine]) {
     let mut state = shared.lock();
     while !state.shutdown {
         if state.retire(shared.clock.now()) {
             shared.changed.notify_all();
         }
-        match state.next_for(roles) {
+        match state.next_for(engines) {
             Some(id) => state = run(shared, state, id),
             None => state = shared.wait(state),
         }
@@ -68,13 +68,13 @@ fn worker(shared: &Shared, roles: &[Role]) {
 
 impl State {
     /// Takes the first operation of these roles whose bytes nobody holds.
-    fn next_for(&mut self, roles: &[Role]) -> Option<NodeId> {
+    fn next_for(&mut self, engines: &[Engine]) -> Option<NodeId> {
         let Run::Threads(workers) = &mut self.run else { return None };
-        let engine = &self.engine;
-        let mut ready = workers.ready.iter().filter(|(_, role)| roles.contains(role));
+        let queues = &self.queues;
+        let mut ready = workers.ready.iter().filter(|(_, engine)| engines.contains(engine));
         let found = ready.find(|((_, id), _)| {
             // What a lost device had is retired, not run.
-            let live = engine.node(*id).filter(|node| node.role != Role::None);
+            let live = queues.node(*id).filter(|node| node.engine != Engine::None);
             live.is_some_and(|node| !excluded(&workers.running, &node.work))
         });
         let key = *found?.0;
@@ -96,11 +96,11 @@ fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
 fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let state = &mut *guard;
     let Run::Threads(workers) = &mut state.run else { return guard };
-    let Some(node) = state.engine.node(id) else { return guard };
+    let Some(node) = state.queues.node(id) else { return guard };
     let fault = state.faults.outcome(node);
-    let Some(work) = state.engine.lend(id) else { return guard };
+    let Some(work) = state.queues.lend(id) else { return guard };
     workers.running.push((id, work.accesses()));
-    state.engine.noting.began(id, shared.clock.now());
+    state.queues.noting.began(id, shared.clock.now());
     drop(guard);
     let outcome = fault.and_then(|()| {
         if let Work::HostFn(called) = work {
@@ -116,8 +116,8 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     }
     let now = shared.clock.now();
     match outcome {
-        Ok(()) => state.engine.complete(id, now),
-        Err(error) => state.engine.fail(id, error, now),
+        Ok(()) => state.queues.complete(id, now),
+        Err(error) => state.queues.fail(id, error, now),
     }
     shared.changed.notify_all();
     guard

@@ -7,7 +7,7 @@ use super::node::{Causes, Node};
 use super::table::cleared;
 use super::touches::Object;
 use super::work::Work;
-use crate::base::ledger::Engine as Role;
+use crate::base::ledger::Engine;
 use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 
@@ -70,9 +70,14 @@ impl Trail {
     }
 
     /// An operation is enqueued in a stream, after others.
-    pub(super) fn enqueue(&mut self, id: NodeId, (on, role): (SlotId, Role), before: &[NodeId]) {
+    pub(super) fn enqueue(
+        &mut self,
+        id: NodeId,
+        (on, engine): (SlotId, Engine),
+        before: &[NodeId],
+    ) {
         let mut streams = Streams::new();
-        if role != Role::None {
+        if engine != Engine::None {
             streams.push(on);
         }
         for slot in before.iter().flat_map(|other| self.streams_of(*other)) {
@@ -105,7 +110,7 @@ impl Trail {
     /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
     /// step, from what it waited for.
     pub(super) fn finish(&mut self, node: &Node) -> Causes {
-        let causes = if node.role == Role::None {
+        let causes = if node.engine == Engine::None {
             Causes::from_slice(&node.causes)
         } else {
             Causes::from_slice(&[self.step])

@@ -34,12 +34,12 @@ pub(super) enum Switch {
 
 impl State {
     fn reached(&self, points: &[Point]) -> bool {
-        points.iter().all(|point| self.engine.completed(*point))
+        points.iter().all(|point| self.queues.completed(*point))
     }
 
     /// What is still waited for: of several points, the first may be reached before others stall.
     fn unreached(&self, points: &[Point]) -> Option<Point> {
-        points.iter().find(|point| !self.engine.completed(**point)).copied()
+        points.iter().find(|point| !self.queues.completed(**point)).copied()
     }
 
     /// Whether nobody calls but the thread that runs the program.
@@ -71,10 +71,10 @@ impl HostDriver {
     pub(super) fn enter(&self) -> Guard<'_> {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
-        let quiet = state.is_alone() && state.engine.last_host_fn.is_none();
+        let quiet = state.is_alone() && state.queues.last_host_fn.is_none();
         match &mut state.run {
             Run::Stepped(stepper) if quiet && stepper.goes_on => {
-                stepper.settle(&mut state.engine);
+                stepper.settle(&mut state.queues);
                 guard
             }
             Run::Threads(_) | Run::Timed(_) | Run::Stepped(_) => self.turn_of(guard),
@@ -120,8 +120,8 @@ impl HostDriver {
     ) -> Result<Guard<'a>> {
         let mut state = self.wait_until(op, state, points, switch)?;
         let found = &mut *state;
-        found.engine.see(points, clock);
-        found.pools.synchronised(&found.engine);
+        found.queues.see(points, clock);
+        found.pools.synchronised(&found.queues);
         Ok(state)
     }
 
@@ -176,7 +176,7 @@ impl HostDriver {
         let state = &mut *state;
         let Run::Stepped(stepper) = &mut state.run else { return };
         stepper.touch(Object::Host, false);
-        if let Some(trail) = &state.engine.trail {
+        if let Some(trail) = &state.queues.trail {
             for point in points {
                 stepper.follow(trail.causes_of(*point));
             }
@@ -208,7 +208,7 @@ impl HostDriver {
             }
             let state = &mut *guard;
             let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
-            stepper.settle(&mut state.engine);
+            stepper.settle(&mut state.queues);
             // Host threads come first: the first possibility is to enqueue, and then to run.
             let mut enabled = Actors::new();
             if let (true, Some(me)) = (alone, me) {
@@ -221,18 +221,18 @@ impl HostDriver {
                 enabled.push(Actor::Thread(0));
             }
             let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
-            stepper.streams(&state.engine, &mut enabled);
+            stepper.streams(&state.queues, &mut enabled);
             if enabled.is_empty() {
                 if me.is_none() {
                     self.hand_over(&mut guard);
                     return Ok(guard);
                 }
                 let target = guard.unreached(points);
-                return Err(guard.engine.stalled(op, target));
+                return Err(guard.queues.stalled(op, target));
             }
             let state = &mut *guard;
             let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
-            let choice = stepper.choose(&enabled, &mut state.engine);
+            let choice = stepper.choose(&enabled, &mut state.queues);
             match enabled[choice.index] {
                 Actor::Thread(thread) => {
                     state.baton.holder = thread;
@@ -266,10 +266,10 @@ impl HostDriver {
     ) -> Guard<'a> {
         let state = &mut *guard;
         let Run::Stepped(stepper) = &mut state.run else { return guard };
-        let (engine, faults) = (&mut state.engine, &state.faults);
+        let (queues, faults) = (&mut state.queues, &state.faults);
         let stepped = match torn_by {
-            Some(Actor::Stream(inner)) => stepper.step_torn(engine, faults, slot, SlotId(inner)),
-            Some(Actor::Thread(_)) | None => stepper.step(engine, faults, slot),
+            Some(Actor::Stream(inner)) => stepper.step_torn(queues, faults, slot, SlotId(inner)),
+            Some(Actor::Thread(_)) | None => stepper.step(queues, faults, slot),
         };
         match stepped {
             Stepped::Moved => {
@@ -289,11 +289,11 @@ impl HostDriver {
         let state = &mut *guard;
         state.calling = false;
         match &mut state.run {
-            Run::Timed(simulation) => simulation.host_fn_done(&mut state.engine, node),
+            Run::Timed(simulation) => simulation.host_fn_done(&mut state.queues, node),
             Run::Stepped(stepper) => {
                 let now = stepper.tick();
-                state.engine.complete(node, now);
-                stepper.end_torn(&mut state.engine);
+                state.queues.complete(node, now);
+                stepper.end_torn(&mut state.queues);
             }
             Run::Threads(_) => {}
         }
@@ -382,13 +382,13 @@ impl HostDriver {
         // Only the device moves: a poll that could come first for ever would never end.
         let found = &mut *state;
         let Run::Stepped(stepper) = &mut found.run else { return Ok(()) };
-        stepper.settle(&mut found.engine);
+        stepper.settle(&mut found.queues);
         let mut streams = Actors::new();
-        stepper.streams(&found.engine, &mut streams);
+        stepper.streams(&found.queues, &mut streams);
         if streams.is_empty() {
-            return Err(found.engine.stalled(op, Some(target)));
+            return Err(found.queues.stalled(op, Some(target)));
         }
-        let choice = stepper.choose(&streams, &mut found.engine);
+        let choice = stepper.choose(&streams, &mut found.queues);
         if let Actor::Stream(slot) = streams[choice.index] {
             drop(self.step_stream(state, SlotId(slot), None));
         }
@@ -409,13 +409,13 @@ impl HostDriver {
         }
         let state = &mut *guard;
         let step = match &mut state.run {
-            Run::Timed(simulation) => simulation.step(&mut state.engine, &state.faults, limit),
+            Run::Timed(simulation) => simulation.step(&mut state.queues, &state.faults, limit),
             Run::Stepped(_) => return Ok((guard, false)),
             Run::Threads(_) => {
                 if state.retire(self.shared.clock.now()) {
                     self.shared.changed.notify_all();
                 } else if state.is_idle() {
-                    return Err(state.engine.stalled(op, target));
+                    return Err(state.queues.stalled(op, target));
                 } else {
                     guard = self.shared.wait(guard);
                 }
@@ -427,7 +427,7 @@ impl HostDriver {
             Step::Moved => Ok((guard, true)),
             Step::Quiet => Ok((guard, false)),
             Step::Idle if limit < Nanos(u64::MAX) => Ok((guard, false)),
-            Step::Idle => Err(state.engine.stalled(op, target)),
+            Step::Idle => Err(state.queues.stalled(op, target)),
             Step::Call(node, called) => Ok((self.call(guard, node, called), true)),
         }
     }
@@ -474,7 +474,7 @@ impl HostDriver {
 
     fn begin_script(&self, script: u64, count: usize) {
         let mut state = self.turn();
-        let step = state.engine.trail.as_ref().map(|trail| trail.step);
+        let step = state.queues.trail.as_ref().map(|trail| trail.step);
         let threads = vec![Scripted::default(); count];
         state.baton = Baton {
             script,
@@ -504,7 +504,7 @@ impl HostDriver {
     fn end_thread(&self, number: u32) {
         let mut state = self.shared.lock();
         state.baton.threads[number as usize - 1].finished = true;
-        if let Some(trail) = &state.engine.trail {
+        if let Some(trail) = &state.queues.trail {
             let step = trail.step;
             state.baton.ends.push(step);
         }

@@ -8,14 +8,14 @@ use super::activity::Noting;
 use super::ids::{NodeId, Point, SlotId};
 use super::node::{Causes, Node};
 use super::refuse;
-use super::slot::{DeviceQueues, Kind, Slot};
+use super::slot::{DeviceStreams, Kind, Slot};
 use super::snapshot::Event;
 use super::table::{Table, cleared};
 use super::trail::Trail;
 use super::work::{Kernel, Work};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::Engine as Role;
+use crate::base::ledger::Engine;
 use crate::base::panic::caught;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
@@ -33,7 +33,7 @@ pub(super) const SPARES_MAX: usize = 4096;
 
 /// All queues of one host driver.
 #[derive(Default)]
-pub(super) struct Engine {
+pub(super) struct Queues {
     pub(super) slots: Vec<Slot>,
     pub(super) spare_slots: Vec<SlotId>,
     pub(super) events: Table<Event>,
@@ -50,7 +50,7 @@ pub(super) struct Engine {
     /// Memory freed by completed operations, for the pools to account.
     pub(super) freed: Vec<Memory>,
     /// Per device: blocking streams and the legacy stream's barrier (law A13).
-    pub(super) devices: Vec<DeviceQueues>,
+    pub(super) devices: Vec<DeviceStreams>,
     /// The first error of each device; everything after it fails the same way (law A40).
     lost: BTreeMap<DeviceId, Error>,
     /// Kernels of this name never end: a hung device, for tests of waits.
@@ -72,10 +72,10 @@ pub(super) fn add_last(before: &mut SmallVec<[NodeId; 6]>, node: Option<NodeId>)
     }
 }
 
-impl Engine {
+impl Queues {
     pub(super) fn new(devices: u32, never_ends: Option<String>) -> Self {
-        let queues = (0..devices).map(|_| DeviceQueues::default()).collect();
-        Self { devices: queues, never_ends, ..Self::default() }
+        let devices = (0..devices).map(|_| DeviceStreams::default()).collect();
+        Self { devices, never_ends, ..Self::default() }
     }
 
     /// Forgets everything but the memory of its lists. What is still queued is dropped, and with it
@@ -213,7 +213,7 @@ impl Engine {
             seq: slot.submitted,
             device: slot.device,
             priority: slot.priority,
-            role: work.engine(),
+            engine: work.engine(),
             enqueued,
             // The stream's last operation may be complete already, and this one begins after it.
             ready: slot.clock,
@@ -223,7 +223,7 @@ impl Engine {
             culprit: culprit::get(),
             work,
         };
-        if node.role != Role::None {
+        if node.engine != Engine::None {
             self.noting.enqueued(id);
         }
         self.nodes[at as usize] = Some(node);
@@ -365,7 +365,7 @@ impl Engine {
             }
             // What is freed now is never reached; its pool is lost with the device.
             let work = std::mem::replace(&mut node.work, Work::Mark);
-            node.role = Role::None;
+            node.engine = Engine::None;
             if node.missing == 0 {
                 self.arrived.push(node.id);
             }
