@@ -190,6 +190,12 @@ impl fmt::Display for Space {
     }
 }
 
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.memory.space().fmt(f)
+    }
+}
+
 /// Why `src` cannot be copied to `dst`: they differ in length, or overlap.
 #[cold]
 pub(in crate::device) fn mismatch(dst: &Span, src: &Span) -> String {

@@ -1,4 +1,4 @@
-//! The operations of the driver contract on the engine: one function for each kind of action.
+//! The actions of the driver contract: one function for each kind.
 #![forbid(unsafe_code)]
 
 use super::fault::{FaultKind, Verb};
@@ -6,7 +6,7 @@ use super::order::May;
 use super::pools::Pools;
 use super::queues::Queues;
 use super::touches::Object;
-use super::work::{Called, Work};
+use super::work::{HostFnCall, Work};
 use super::{HostDriver, refuse};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::panic::caught;
@@ -18,12 +18,15 @@ use crate::device::memory::{self, Memory, Span};
 use crate::device::twin::check_disjoint;
 use std::sync::Arc;
 
-/// Host devices accept what a GPU accepts, so that a shape that works here works there.
+/// The most threads of a block. Host devices have the limits of a GPU, so that a shape that they
+/// accept is accepted there.
 pub(super) const BLOCK_THREADS_MAX: u32 = 1024;
 
-/// The most threads of a block, and blocks of a grid, in x, y and z.
+/// The most threads of a block in x, y and z.
 const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
+/// The most blocks of a grid in x, y and z.
 const GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+
 impl HostDriver {
     pub(super) fn alloc(
         &self,
@@ -40,7 +43,7 @@ impl HostDriver {
         let found = state.pools.alloc(&state.queues, slot, pool, bytes, |what| run.may(what))?;
         state.touch(Object::Pools, true);
         state.touch_queue(slot);
-        for slot in &found.looked {
+        for slot in &found.depends_on {
             state.touch_progress(state.queues.end_of(*slot));
         }
         if !found.waits.is_empty() {
@@ -55,7 +58,7 @@ impl HostDriver {
         let slot = call.slot;
         call.state.touch(Object::Pools, true);
         if !call.state.pools.holds(memory) && !call.state.pools.holds_plain(memory) {
-            let cause = "the address is no live allocation of the device";
+            let cause = format!("{:#x} is not the address of a live allocation", memory.address());
             return Err(refuse::value("free", cause));
         }
         let (mut state, _) = self.push(call, Work::Free(memory.clone()), &[])?;
@@ -72,7 +75,8 @@ impl HostDriver {
     ) -> Result<()> {
         copies.iter().try_for_each(|copy| check_spans(&copy.dst, &copy.src))?;
         if Queues::is_legacy(stream) || copies.iter().any(|copy| copy.src.bytes() == 0) {
-            let cause = "a batch in the legacy stream, or with a copy of nothing";
+            let cause = "a batch needs another stream than the legacy stream, and at least one byte in each \
+                         copy";
             return Err(refuse::value("copy batch", cause));
         }
         self.copy_many(stream, copies, order)
@@ -94,7 +98,7 @@ impl HostDriver {
         // Law A28: host functions of independent streams may run one after the other.
         let serial = call.state.may(May::HostFnsSerial);
         let last = call.state.queues.last_host_fn.filter(|_| serial);
-        let work = Work::HostFn(Called { run: Arc::clone(run), touches: touches.into() });
+        let work = Work::HostFn(HostFnCall { run: Arc::clone(run), touches: touches.into() });
         let (mut state, id) = self.push(call, work, last.as_slice())?;
         state.queues.last_host_fn = Some(id);
         Ok(())
@@ -109,10 +113,10 @@ impl HostDriver {
         let possible = within(launch.block, BLOCK_MAX) && within(launch.grid, GRID_MAX);
         if threads == 0 || threads > u64::from(BLOCK_THREADS_MAX) || blocks == 0 || !possible {
             let cause = format!(
-                "`{}` with {blocks} blocks of {threads} threads; 1 to {BLOCK_THREADS_MAX} threads \
-                 and at least one block are possible, blocks up to {BLOCK_MAX:?} and grids up to \
-                 {GRID_MAX:?}",
-                launch.name
+                "`{}` with a grid of {:?} and blocks of {:?}; a block has 1 to {BLOCK_THREADS_MAX} \
+                 threads and at most {BLOCK_MAX:?}, a grid has at most {GRID_MAX:?} blocks and no \
+                 side of 0",
+                launch.name, launch.grid, launch.block
             );
             return Err(refuse::value("launch", cause));
         }
@@ -121,35 +125,40 @@ impl HostDriver {
         let (name, twin, home) = (&function.name, function.twin, function.device);
         if launch.shared_bytes > function.shared_bytes {
             let (asked, most) = (launch.shared_bytes, function.shared_bytes);
-            let cause = format!("`{name}` with {asked} bytes of shared memory, {most} possible");
+            let cause = format!(
+                "`{name}` with {asked} bytes of shared memory; it was loaded for at most {most}"
+            );
             return Err(refuse::value("launch", cause));
         }
-        // A user's functions: asked here, where no lock of the driver is held.
+        // Functions of the user are called here, where no lock of the driver is held.
         let ask = || ((twin.tile_elements)(launch.args), (twin.cost)(launch.args));
         let (tile_elements, cost) = caught(ask).map_err(|words| {
             let cause =
-                format!("the twin of `{name}` panicked when asked for tiles and cost: {words}");
+                format!("the twin of `{name}` panicked in `tile_elements` or `cost`: {words}");
             Error::new(ErrorKind::Panicked, "launch", cause)
         })?;
         let mut call = self.begin_on(Verb::Launch, stream)?;
         let device = call.device();
         if home != device {
-            return Err(refuse::handle("launch", format!("`{name}` was loaded on {home}")));
+            return Err(refuse::handle(
+                "launch",
+                format!("`{name}` was loaded on {home}, and the stream belongs to {device}"),
+            ));
         }
-        // Law A39: the launch itself succeeds; the kernel faults.
+        // Law A39: a launch on memory that the device cannot use succeeds, and the kernel faults.
         let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
-        let strays = !memories.all(|memory| call.state.pools.reaches(device, memory));
+        let has_stray = !memories.all(|memory| call.state.pools.reaches(device, memory));
         let mut kernel = call.state.queues.kernel((name, twin), launch.args);
         (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
         let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
-        if strays {
-            state.mark(id, FaultKind::Faults);
+        if has_stray {
+            state.attach_fault(id, FaultKind::Faults);
         }
         Ok(())
     }
 }
 
-/// Copies are between equally long, disjoint spans.
+/// Refuses a copy between spans that differ in length or overlap.
 pub(super) fn check_spans(dst: &Span, src: &Span) -> Result<()> {
     if dst.bytes() == src.bytes() && !dst.overlaps(src) {
         return Ok(());

@@ -1,6 +1,6 @@
-//! When the engines of the host device worked on what was enqueued under a tag: what a profiler
-//! says of a GPU. In the virtual executor that is exact; where operations are single steps they
-//! have a moment and no length.
+//! The times of operations that were enqueued under a tag, as a profiler measures them on a GPU.
+//! The simulation gives exact times. In an executor of single steps an operation begins and ends at
+//! the same time.
 #![forbid(unsafe_code)]
 
 use super::ids::NodeId;
@@ -12,31 +12,35 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 thread_local! {
-    /// The tag of what this thread enqueues, on whichever driver.
+    /// The tag of the operations that this thread enqueues, on any driver.
     static TAG: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// What the calling thread enqueues from now on is under `tag`.
+/// Sets the tag of the operations that the calling thread enqueues from now on.
 pub(super) fn set_tag(tag: Option<u64>) {
     TAG.set(tag);
 }
 
-/// Operations under tags, while somebody asked for their times.
+/// The times of operations under tags, while a trace collects them.
 #[derive(Debug, Default)]
-pub(super) enum Noting {
+pub(super) enum Collector {
     #[default]
     Off,
     On {
-        /// Those that are not done, with the moment at which their engine began.
+        /// The operations that are not complete, with their tags and begins.
         open: HashMap<NodeId, (u64, Option<Nanos>)>,
+        /// The operations that are complete.
         done: Vec<Activity>,
     },
 }
 
-impl Noting {
+impl Collector {
     pub(super) fn begin(&mut self) -> Result<()> {
         if matches!(self, Self::On { .. }) {
-            return Err(refuse::unsupported("activity records", "another recording has them"));
+            return Err(refuse::unsupported(
+                "activity records",
+                "another trace collects them; end it before the next one begins",
+            ));
         }
         *self = Self::On { open: HashMap::new(), done: Vec::new() };
         Ok(())
@@ -44,7 +48,10 @@ impl Noting {
 
     pub(super) fn take(&mut self) -> Result<Activities> {
         match std::mem::take(self) {
-            Self::Off => Err(refuse::unsupported("activity records", "nothing records them")),
+            Self::Off => Err(refuse::unsupported(
+                "activity records",
+                "no trace collects them; begin one first",
+            )),
             Self::On { mut done, .. } => {
                 done.sort_unstable_by_key(|activity| activity.tag);
                 Ok(Activities { work: done, lost: 0 })

@@ -1,5 +1,5 @@
-//! What a call does besides enqueuing: it takes its turn, suffers its fault, says what it touches,
-//! and waits where the laws make the host wait (A16 to A19, A41).
+//! The parts of a call besides enqueuing: its turn, its injected fault, the objects that it
+//! touches, and the waits of the host that the laws demand (A16 to A19, A41).
 #![forbid(unsafe_code)]
 
 use super::clock::WallClock;
@@ -25,19 +25,20 @@ use crate::device::driver::{
 };
 use crate::device::memory::{Memory, Space, Span};
 
-/// Law A41: operations that fit behind a busy stream; the next call waits (1021 measured).
+/// Law A41: the most pending operations of a stream. The next call waits (1021 measured).
 const DEPTH: u64 = 1024;
 
-/// A call on a stream that has begun.
+/// A call on a stream, after its begin.
 pub(super) struct Call<'a> {
     pub(super) state: Guard<'a>,
     pub(super) slot: SlotId,
     op: &'static str,
-    struck: Option<FaultKind>,
+    /// The injected fault of the operation that the call enqueues.
+    fault: Option<FaultKind>,
 }
 
 impl State {
-    /// The host spends the time of a call; what the clock says then.
+    /// Lets the time of a call pass, and returns the time at its end.
     pub(super) fn call_time(&mut self, wall: &WallClock, cost: fn(&CostModel) -> Nanos) -> Nanos {
         match &mut self.run {
             Run::Threads(_) => wall.now(),
@@ -49,15 +50,17 @@ impl State {
         }
     }
 
+    /// The running step touches an object.
     pub(super) fn touch(&self, object: Object, write: bool) {
         let Run::Stepped(stepper) = &self.run else { return };
-        // What only threads touch matters where there are several.
+        // Objects that streams do not touch matter only if there are several host threads.
         if self.baton.has_script() || object.is_of_streams() {
             stepper.touch(object, write);
         }
     }
 
-    /// What enqueuing on a stream touches: its queue, and with the legacy stream its barrier.
+    /// The running step enqueues on a stream: it touches the queue, and the barrier of the legacy
+    /// stream.
     pub(super) fn touch_queue(&self, slot: SlotId) {
         if !self.explores() || !self.baton.has_script() {
             return;
@@ -77,7 +80,7 @@ impl HostDriver {
     pub(super) fn begin(&self, verb: Verb, device: DeviceId) -> Result<Guard<'_>> {
         self.check_device(fault::name(verb), device)?;
         let mut state = self.enter();
-        self.strike(&mut state, verb, device)?;
+        self.count_call(&mut state, verb, device)?;
         state.queues.check_lost(device)?;
         Ok(state)
     }
@@ -85,7 +88,7 @@ impl HostDriver {
     /// Begins a call on a stream.
     pub(super) fn begin_on(&self, verb: Verb, stream: StreamHandle) -> Result<Call<'_>> {
         let op = fault::name(verb);
-        // The others only enqueue, whatever the device has done by then.
+        // An allocation and a query depend on the progress of the device; the others do not.
         let mut state = match verb {
             Verb::Alloc | Verb::Query => self.turn(),
             Verb::StreamCreate
@@ -106,14 +109,15 @@ impl HostDriver {
         let found = &mut *state;
         let slot = found.queues.resolve(op, stream, || found.baton.thread_key())?;
         let device = state.queues.slots[slot.index()].device;
-        let struck = self.strike(&mut state, verb, device)?;
+        let fault = self.count_call(&mut state, verb, device)?;
         state.queues.check_lost(device)?;
-        Ok(Call { state, slot, op, struck })
+        Ok(Call { state, slot, op, fault })
     }
 
-    /// Counts the call and suffers the fault that strikes the call itself.
+    /// Counts the call, and injects its fault if there is one. A fault of the operation is
+    /// returned.
     #[inline]
-    pub(super) fn strike(
+    pub(super) fn count_call(
         &self,
         state: &mut State,
         verb: Verb,
@@ -121,13 +125,13 @@ impl HostDriver {
     ) -> Result<Option<FaultKind>> {
         match state.faults.count(verb) {
             None => Ok(None),
-            Some(kind) => self.suffer(state, verb, device, kind),
+            Some(kind) => self.inject(state, verb, device, kind),
         }
     }
 
-    /// What a fault does to the call itself.
+    /// Injects a fault into the call. A fault of the operation is returned.
     #[cold]
-    fn suffer(
+    fn inject(
         &self,
         state: &mut State,
         verb: Verb,
@@ -137,11 +141,11 @@ impl HostDriver {
         match kind {
             FaultKind::Refused | FaultKind::RefusedFrom => Err(fault::refusal(verb).on(device)),
             FaultKind::DeviceLost => {
-                let cause = "the device has fallen off the bus";
+                let cause = "the device was lost (injected fault)";
                 let error = Error::new(ErrorKind::ContextLost, fault::name(verb), cause);
                 let now = state.call_time(&self.shared.clock, |cost| cost.event_call);
                 state.queues.lose(device, error.with_code(721).on(device), now);
-                // Other threads wait for what is over now.
+                // Other threads may wait for operations that are complete now.
                 self.shared.changed.notify_all();
                 state.queues.check_lost(device)?;
                 Ok(None)
@@ -150,14 +154,14 @@ impl HostDriver {
         }
     }
 
-    /// Enqueues `work` behind `waits`.
+    /// Enqueues `work`, which comes after `waits`.
     pub(super) fn push<'a>(
         &'a self,
         call: Call<'a>,
         work: Work,
         waits: &[NodeId],
     ) -> Result<(Guard<'a>, NodeId)> {
-        let Call { mut state, slot, op, struck } = call;
+        let Call { mut state, slot, op, fault } = call;
         let found = &state.queues.slots[slot.index()];
         if found.submitted - found.done >= DEPTH {
             let room = Point { slot, seq: found.submitted + 1 - DEPTH };
@@ -166,26 +170,26 @@ impl HostDriver {
         let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
         state.touch_queue(slot);
         let id = state.queues.push(op, slot, now, work, waits)?;
-        if let Some(kind) = struck {
-            state.mark(id, kind);
+        if let Some(kind) = fault {
+            state.attach_fault(id, kind);
         }
         self.wake(&mut state);
         Ok((state, id))
     }
 
-    /// Holds the stream back behind `waits`, without an operation.
+    /// Makes later operations of the stream wait for `waits`. This is no operation itself.
     pub(super) fn push_hold(&self, call: Call<'_>, waits: &[NodeId]) -> Result<()> {
-        let Call { mut state, slot, op, struck } = call;
+        let Call { mut state, slot, op, fault } = call;
         let now = state.call_time(&self.shared.clock, |cost| cost.enqueue);
         let id = state.queues.hold(op, slot, now, Work::Mark, waits)?;
-        if let Some(kind) = struck {
-            state.mark(id, kind);
+        if let Some(kind) = fault {
+            state.attach_fault(id, kind);
         }
         self.wake(&mut state);
         Ok(())
     }
 
-    /// The workers look at what arrived.
+    /// Wakes the workers, which take the arrived operations.
     pub(super) fn wake(&self, state: &mut State) {
         if matches!(state.run, Run::Threads(_)) {
             state.retire(self.shared.clock.now());
@@ -193,7 +197,7 @@ impl HostDriver {
         }
     }
 
-    /// Waits for everything that is enqueued in `slot` by now.
+    /// Waits for everything that was enqueued in `slot` so far.
     pub(super) fn wait_slot<'a>(
         &'a self,
         op: &'static str,
@@ -227,9 +231,9 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Holds the caller up until all work of a device is done by now. It is no synchronisation
-    /// (laws A20, A24 and A42): the driver learns of no free by it.
-    pub(super) fn held_up<'a>(
+    /// Blocks the caller until all work that a device has now is complete. It is no synchronisation
+    /// (laws A20, A24 and A42): no free counts as seen complete afterwards.
+    pub(super) fn block_for_device<'a>(
         &'a self,
         op: &'static str,
         state: Guard<'a>,
@@ -242,22 +246,22 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Law A8: the point that an event stands for, unless it is complete.
+    /// Law A8: the point that an event stands for; `None` if it is complete.
     pub(super) fn query_event(&self, event: EventHandle) -> Result<(Guard<'_>, Option<Point>)> {
         let op = "event query";
         let state = self.turn();
         let mut state = self.catch_up(state)?;
         let device = state.queues.device_of_event(op, event)?;
-        self.strike(&mut state, Verb::Query, device)?;
+        self.count_call(&mut state, Verb::Query, device)?;
         state.touch(Object::Event(event.0), false);
         let Some((point, clock)) = state.queues.snapshot(op, event)? else {
             return Ok((state, None));
         };
-        let readiness = state.look(&[point], &clock);
+        let readiness = state.observe(&[point], &clock);
         Ok((state, (readiness == Readiness::NotReady).then_some(point)))
     }
 
-    /// Laws A16 and A17: who waits for an asynchronous copy.
+    /// Laws A16 and A17: an asynchronous copy, and the wait of the host for one of pageable memory.
     pub(super) fn copy_async(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         let mut call = self.begin_on(Verb::Copy, stream)?;
         let (from, to) = (src.memory().space(), dst.memory().space());
@@ -272,7 +276,7 @@ impl HostDriver {
             return self.push(call, work, &[]).map(drop);
         }
         if to.is_host() {
-            // The driver copies out of a staging buffer of its own, before it returns.
+            // The driver copies from a staging buffer to pageable memory before it returns.
             let (state, _) = self.push(call, work, &[])?;
             return self.wait_slot(op, state, slot, Switch::Never).map(drop);
         }
@@ -281,24 +285,25 @@ impl HostDriver {
         if waits { self.wait_slot(op, state, slot, Switch::Never).map(drop) } else { Ok(()) }
     }
 
-    /// Waits for the stream, reads the source, and enqueues the rest of the way: the source is
-    /// free when this returns.
+    /// Waits for the stream, reads the source into a staging buffer, and enqueues the copy from
+    /// there. The source has been read when this returns.
     fn copy_staged<'a>(
         &'a self,
         call: Call<'a>,
         dst: &Span,
         src: &Span,
     ) -> Result<(Guard<'a>, NodeId)> {
-        let (op, slot, struck) = (call.op, call.slot, call.struck);
+        let (op, slot, fault) = (call.op, call.slot, call.fault);
         let staged = Memory::pageable(Bytes(src.bytes()))?.span(0..src.bytes());
         let read = Work::Copy(CopySpans { dst: staged.clone(), src: src.clone() });
-        let (state, _) = self.push(Call { struck: None, ..call }, read, &[])?;
+        let (state, _) = self.push(Call { fault: None, ..call }, read, &[])?;
         let state = self.wait_slot(op, state, slot, Switch::Never)?;
         let write = Work::Copy(CopySpans { dst: dst.clone(), src: staged });
-        self.push(Call { state, slot, op, struck }, write, &[])
+        self.push(Call { state, slot, op, fault }, write, &[])
     }
 
-    /// Law A18: a copy in the legacy stream, and what the host waits for.
+    /// Law A18: a synchronous copy, which is enqueued in the legacy stream, and the wait of the
+    /// host.
     pub(super) fn copy_legacy(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         let call = self.begin_on(Verb::Copy, legacy)?;
         let (op, slot, device) = (call.op, call.slot, call.device());
@@ -306,7 +311,7 @@ impl HostDriver {
             (Space::Pageable, Space::Device(_)) => self.copy_staged(call, dst, src).map(drop),
             (Space::Device(a), Space::Device(b)) => {
                 let work = Work::Copy(CopySpans { dst: dst.clone(), src: src.clone() });
-                // Law A38: between two devices it is in order with both.
+                // Law A38: a copy between two devices is in order with both.
                 let other = if a == device { b } else { a };
                 let waits = call.state.queues.tails(other);
                 let (mut state, id) = self.push(call, work, &waits)?;
@@ -327,7 +332,7 @@ impl HostDriver {
         }
     }
 
-    /// Law A19: one operation of the stream. Sources may be read at another time than its own.
+    /// Law A19: a batch is one operation of the stream. Its sources may be read at another time.
     pub(super) fn copy_many(
         &self,
         stream: StreamHandle,
@@ -336,7 +341,7 @@ impl HostDriver {
     ) -> Result<()> {
         let mut call = self.begin_on(Verb::Copy, stream)?;
         if copies.is_empty() {
-            return Err(refuse::value("copy batch", "there is nothing to copy"));
+            return Err(refuse::value("copy batch", "a batch needs at least one copy"));
         }
         let early = match order {
             SourceOrder::Stream => false,
@@ -346,7 +351,7 @@ impl HostDriver {
         if !early {
             return self.push(call, Work::Batch(copies.into()), &[]).map(drop);
         }
-        // Read out of stream order, into a place of the driver.
+        // The sources are read out of stream order, into staging buffers.
         let device = call.state.queues.slots[call.slot.index()].device;
         let staging = call.state.queues.staging_stream(device);
         let mut staged = Vec::with_capacity(copies.len());
@@ -365,7 +370,7 @@ impl HostDriver {
         self.push(call, Work::Batch(staged.into()), &[read]).map(drop)
     }
 
-    /// Law A18: sync memset waits only for memory of the host.
+    /// Law A18: a synchronous fill waits only for page-locked memory.
     pub(super) fn fill_legacy(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         let call = self.begin_on(Verb::Fill, legacy)?;
         call.check_reach(call.device(), dst)?;
@@ -383,22 +388,25 @@ impl Call<'_> {
         self.state.queues.slots[self.slot.index()].device
     }
 
-    /// Whether an injected fault keeps what this call enqueues from ever completing.
+    /// Whether an injected fault keeps the operation of this call from completing.
     pub(super) fn never_completes(&self) -> bool {
-        self.struck == Some(FaultKind::NeverCompletes)
+        self.fault == Some(FaultKind::NeverCompletes)
     }
 
-    /// Law A39: a fill of memory that the device does not reach is refused.
+    /// Law A39: a fill of memory that the device cannot use is refused.
     pub(super) fn check_reach(&self, device: DeviceId, dst: &Span) -> Result<()> {
         if self.state.pools.reaches(device, dst.memory()) {
             return Ok(());
         }
-        Err(refuse::value("fill", format!("{dst} is out of reach of {device}")))
+        Err(refuse::value(
+            "fill",
+            format!("{dst} is out of reach of {device}; enable peer access or copy it first"),
+        ))
     }
 }
 
 impl State {
-    /// A call sees whether everything up to `point` is complete.
+    /// The running step depends on whether everything up to `point` is complete.
     pub(super) fn touch_progress(&self, point: Point) {
         self.touch(Object::Progress(point.slot.0), false);
         let Some(trail) = &self.queues.trail else { return };
@@ -407,8 +415,8 @@ impl State {
         }
     }
 
-    /// Laws A8 and A9: whether everything is complete; then the host has seen so.
-    pub(super) fn look(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
+    /// Laws A8 and A9: whether everything is complete. If it is, the host has seen it complete.
+    pub(super) fn observe(&mut self, points: &[Point], clock: &VectorClock) -> Readiness {
         points.iter().for_each(|point| self.touch_progress(*point));
         if !points.iter().all(|point| self.queues.completed(*point)) {
             return Readiness::NotReady;
@@ -417,15 +425,15 @@ impl State {
         Readiness::Ready
     }
 
-    /// The fault strikes the operation when it runs.
-    pub(super) fn mark(&mut self, node: NodeId, kind: FaultKind) {
+    /// Attaches a fault to an operation, which has its effect when the operation runs.
+    pub(super) fn attach_fault(&mut self, node: NodeId, kind: FaultKind) {
         match kind {
             FaultKind::NeverCompletes => self.queues.stuck.push(node),
             FaultKind::Refused
             | FaultKind::RefusedFrom
             | FaultKind::Faults
             | FaultKind::DeviceLost
-            | FaultKind::Slow(_) => self.faults.strike(node, kind),
+            | FaultKind::Slow(_) => self.faults.attach(node, kind),
         }
     }
 }
@@ -438,8 +446,8 @@ impl Queues {
         streams.filter_map(|slot| self.last_of(*slot)).collect()
     }
 
-    /// Law A38: blocking streams of `device` and its legacy stream wait for this operation of
-    /// another one.
+    /// Law A38: later operations of the blocking streams of `device` and of its legacy stream wait
+    /// for the operation `id` of another device.
     fn hold_back(&mut self, device: DeviceId, slot: SlotId, id: NodeId) {
         let clock = std::sync::Arc::new(self.snapshot_clock(slot));
         let version = self.barrier_of(device).version + 1;
@@ -447,7 +455,7 @@ impl Queues {
         self.set_barrier(device, barrier);
     }
 
-    /// A stream of the driver's own.
+    /// The staging stream of a device.
     fn staging_stream(&mut self, device: DeviceId) -> SlotId {
         if let Some(slot) = self.devices[device.0 as usize].staging {
             return slot;

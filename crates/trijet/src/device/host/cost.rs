@@ -1,7 +1,7 @@
-//! The cost model: how long operations take on the GPU that the virtual executor stands for.
+//! The cost model: the durations of operations on the GPU that the virtual executor simulates.
 //!
-//! The numbers are medians measured on an NVIDIA H200 behind PCIe 5 x16. The model gives times,
-//! never results, and whatever prints them says that they are the model's.
+//! The numbers are medians, measured on an NVIDIA H200 with PCIe 5 x16. Every output that contains
+//! times of the model says that they are modelled.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
@@ -10,23 +10,23 @@ use crate::device::twin::Cost;
 /// Rates in bytes or operations per second, fixed costs in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostModel {
-    /// One direction of the link while the other is idle.
+    /// The rate of one direction of the link while the other one is idle.
     pub link_rate: f64,
-    /// Each direction while both are busy.
+    /// The rate of each direction of the link while both are busy.
     pub duplex_rate: f64,
     /// The part of a copy that does not depend on its size.
     pub copy_latency: Nanos,
-    /// Device memory, reads and writes counted together.
+    /// The rate of device memory; reads and writes are counted together.
     pub memory_rate: f64,
-    /// Simple operations of all multiprocessors together.
+    /// The rate of simple operations of all multiprocessors together.
     pub op_rate: f64,
-    /// A kernel without work.
+    /// The duration of a kernel without work.
     pub kernel_latency: Nanos,
-    /// A host function.
+    /// The duration of a host function.
     pub host_fn: Nanos,
-    /// Host time of one enqueue call.
+    /// The time of the host in one enqueue call.
     pub enqueue: Nanos,
-    /// Host time of one event call.
+    /// The time of the host in one event call.
     pub event_call: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl Default for CostModel {
 }
 
 impl CostModel {
-    /// The time of a kernel that does `cost`.
+    /// The duration of a kernel of this cost.
     #[must_use]
     pub fn kernel(&self, cost: Cost) -> Nanos {
         let memory = cost.bytes as f64 / self.memory_rate;

@@ -1,4 +1,4 @@
-//! The driver contract on the engine, verb by verb, but for the operations, which are `actions`.
+//! The verbs of the driver contract. The file `actions` has the operations.
 #![forbid(unsafe_code)]
 
 use super::actions::{BLOCK_THREADS_MAX, check_spans};
@@ -30,9 +30,9 @@ use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 
-/// Shared memory a block gets without asking.
+/// The shared memory that every kernel can use.
 const SHARED_BYTES: u32 = 48 << 10;
-/// Shared memory a block may ask for.
+/// The shared memory that a kernel can use if it was loaded with that much.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
 impl Core for HostDriver {
@@ -113,7 +113,7 @@ impl Core for HostDriver {
         let mut state = self.catch_up(state)?;
         state.queues.check_lost(state.queues.slots[slot.index()].device)?;
         let (points, clock) = (state.queues.points_of(slot), state.queues.snapshot_clock(slot));
-        Ok(state.look(&points, &clock))
+        Ok(state.observe(&points, &clock))
     }
 
     fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
@@ -157,7 +157,7 @@ impl Core for HostDriver {
         };
         if never {
             let stuck = state.queues.hold("event record", slot, now, Work::Mark, &[])?;
-            state.mark(stuck, FaultKind::NeverCompletes);
+            state.attach_fault(stuck, FaultKind::NeverCompletes);
         }
         state.queues.event_record(event, slot, now, legacy)?;
         self.wake(&mut state);
@@ -173,7 +173,7 @@ impl Core for HostDriver {
         let op = "event synchronize";
         let mut state = self.enter();
         let device = state.queues.device_of_event(op, event)?;
-        self.strike(&mut state, Verb::Synchronize, device)?;
+        self.count_call(&mut state, Verb::Synchronize, device)?;
         state.touch(Object::Event(event.0), false);
         state.touch(Object::Pools, true);
         let Some((point, clock)) = state.queues.snapshot(op, event)? else { return Ok(()) };
@@ -188,7 +188,10 @@ impl Core for HostDriver {
         let ((home, from), (other, to)) =
             (state.queues.event_time(from)?, state.queues.event_time(to)?);
         if home != other {
-            return Err(refuse::handle("event elapsed", "the events are of two devices"));
+            return Err(refuse::handle(
+                "event elapsed",
+                format!("the events belong to {home} and {other}"),
+            ));
         }
         Ok(Nanos(to.0.saturating_sub(from.0)))
     }
@@ -204,14 +207,16 @@ impl Core for HostDriver {
         state.touch(Object::Pools, true);
         let op = "device free";
         let Space::Device(device) = memory.space() else {
-            return Err(refuse::value(op, "the memory is not of a device"));
+            let cause = format!("{} cannot be freed as device memory", memory.space());
+            return Err(refuse::value(op, cause));
         };
         if state.pools.holds_plain(memory) {
             if state.may(May::FreeWaits) {
-                state = self.held_up(op, state, device)?;
+                state = self.block_for_device(op, state, device)?;
             }
         } else if !state.pools.holds(memory) {
-            return Err(refuse::value(op, "the address is no live allocation of the device"));
+            let cause = format!("{:#x} is not the address of a live allocation", memory.address());
+            return Err(refuse::value(op, cause));
         }
         state.pools.release(memory, None);
         Ok(())
@@ -220,8 +225,9 @@ impl Core for HostDriver {
     fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
         let state = self.begin(Verb::PinnedAlloc, device)?;
         drop(state);
-        let host = HostBytes::zeroed(bytes.0)
-            .ok_or_else(|| refuse::memory("pinned", format!("the system has no {bytes} left")))?;
+        let host = HostBytes::zeroed(bytes.0).ok_or_else(|| {
+            refuse::memory("pinned", format!("the system cannot allocate {bytes}"))
+        })?;
         self.shared.lock().pools.pin(host.address());
         Ok(Memory::new(Space::Pinned, host.address(), bytes.0, Some(host)))
     }
@@ -229,14 +235,16 @@ impl Core for HostDriver {
     fn pinned_free(&self, memory: &Memory) -> Result<()> {
         let mut state = self.enter();
         if memory.space() != Space::Pinned || !state.pools.unpin(memory.address()) {
-            return Err(refuse::value("pinned free", "the memory is not page-locked"));
+            let cause =
+                format!("{:#x} is not the address of live page-locked memory", memory.address());
+            return Err(refuse::value("pinned free", cause));
         }
         if state.may(May::FreeWaits) {
             for device in (0..self.config.devices).map(DeviceId) {
-                state = self.held_up("pinned free", state, device)?;
+                state = self.block_for_device("pinned free", state, device)?;
             }
         }
-        // The bytes go with the last token.
+        // The bytes are freed with the last token.
         Ok(())
     }
 
@@ -258,16 +266,19 @@ impl Core for HostDriver {
         let (device, label) = Self::module_of(&state, module)?;
         state.queues.check_lost(*device)?;
         let Some(twin) = twin else {
-            let cause = format!("kernel `{entry}` of {label} has no host twin; it needs a GPU");
+            let cause = format!("kernel `{entry}` of {label} has no host twin; run it on a GPU");
             return Err(Error::new(ErrorKind::NoTwin, "function", cause));
         };
         if shared_bytes > SHARED_BYTES_OPTIN {
-            let cause = format!("`{entry}` may not ask for {shared_bytes} bytes of shared memory");
+            let cause = format!(
+                "`{entry}` asks for {shared_bytes} bytes of shared memory; the most are \
+                 {SHARED_BYTES_OPTIN}"
+            );
             return Err(refuse::value("function", cause));
         }
         let device = *device;
         if state.may(May::LoadWaits) {
-            state = self.held_up("function", state, device)?;
+            state = self.block_for_device("function", state, device)?;
         }
         let shared_bytes = shared_bytes.max(SHARED_BYTES);
         let function = Function { device, name: entry.into(), twin, shared_bytes };
@@ -295,7 +306,7 @@ impl Core for HostDriver {
             Action::Launch(launch) => self.launch(stream, launch)?,
             Action::HostFn { run, touches } => self.host_fn(stream, run, touches)?,
             Action::Foreign { label, .. } => {
-                let cause = format!("`{label}` is work of another library; it needs a GPU");
+                let cause = format!("`{label}` is work of another library; run it on a GPU");
                 return Err(Error::new(ErrorKind::NoTwin, "foreign work", cause));
             }
         }
@@ -342,7 +353,7 @@ impl Pools for HostDriver {
         let mut state = self.catch_up(state)?;
         state.touch(Object::Pools, false);
         let device = state.pools.home("pool attribute", pool)?;
-        self.strike(&mut state, Verb::PoolQuery, device)?;
+        self.count_call(&mut state, Verb::PoolQuery, device)?;
         state.pools.attribute(pool, attribute)
     }
 
@@ -424,11 +435,17 @@ impl Interop for HostDriver {
             Kind::NonBlocking => StreamKind::NonBlocking,
             Kind::Blocking => StreamKind::Blocking,
             Kind::Legacy => {
-                return Err(refuse::value(op, "a default stream is opened by its name"));
+                return Err(refuse::value(
+                    op,
+                    "the handle is the legacy stream; open it with `Device::legacy_stream`",
+                ));
             }
         };
         if slot.device != device {
-            return Err(refuse::value(op, format!("the stream belongs to {}", slot.device)));
+            return Err(refuse::value(
+                op,
+                format!("the stream belongs to {}, not to {device}", slot.device),
+            ));
         }
         Ok((stream, kind))
     }
@@ -453,7 +470,7 @@ impl Interop for HostDriver {
 
 impl Profiler for HostDriver {
     fn activity_begin(&self) -> Result<()> {
-        self.shared.lock().queues.noting.begin()
+        self.shared.lock().queues.collector.begin()
     }
 
     fn activity_tag(&self, tag: Option<u64>) {
@@ -465,13 +482,14 @@ impl Profiler for HostDriver {
     }
 
     fn activity_take(&self) -> Result<Activities> {
-        self.shared.lock().queues.noting.take()
+        self.shared.lock().queues.collector.take()
     }
 }
 
 impl Simulation for HostDriver {
     fn event_poll(&self, event: EventHandle) -> Result<Progress> {
-        // Under one lock: what another thread completes meanwhile would leave nothing to do.
+        // The lock is not released before `advance`: another thread could complete the rest, and
+        // `advance` would find nothing to do.
         let (state, incomplete) = self.query_event(event)?;
         let Some(point) = incomplete else { return Ok(Progress::Ready) };
         if matches!(state.run, Run::Threads(_)) {
@@ -495,7 +513,7 @@ impl Simulation for HostDriver {
     }
 
     fn pause(&self) {
-        self.let_others_go();
+        self.pause_thread();
     }
 }
 
@@ -509,7 +527,7 @@ impl Driver for HostDriver {
     }
 }
 
-/// A number in place of a pointer.
+/// A handle of the host device as a raw handle: a number in place of a pointer.
 fn number_to_raw(number: u64) -> *mut c_void {
     without_provenance_mut(usize::try_from(number).unwrap_or(usize::MAX))
 }

@@ -1,4 +1,4 @@
-//! Events of the host device: snapshots of streams.
+//! The laws of events. An event is a snapshot of a stream.
 #![forbid(unsafe_code)]
 
 use super::ids::{NodeId, Point, SlotId};
@@ -15,7 +15,7 @@ use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{EventHandle, Timing};
 
-/// Whether a record on the legacy stream holds later work of blocking streams back (law A14).
+/// Whether later work of blocking streams waits for a record on the legacy stream (law A14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LegacyRecord {
     Barrier,
@@ -28,7 +28,7 @@ impl Queues {
         EventHandle(self.events.insert(event))
     }
 
-    /// Law A12: waits that were enqueued hold a snapshot of their own.
+    /// Law A12: waits that were enqueued before keep their snapshot.
     pub(super) fn event_destroy(&mut self, event: EventHandle) -> Result<()> {
         match self.events.remove(event.0) {
             Some(mut gone) => {
@@ -45,8 +45,8 @@ impl Queues {
         self.events.get(event.0).ok_or_else(|| refuse::handle(op, "the event does not exist"))
     }
 
-    /// Law A4: the event stands for everything enqueued so far; a second record overwrites.
-    /// Law A6: event and stream are of one device.
+    /// Law A4: the event stands for everything enqueued so far; a later record overwrites it.
+    /// Law A6: event and stream belong to one device.
     pub(super) fn event_record(
         &mut self,
         event: EventHandle,
@@ -59,7 +59,7 @@ impl Queues {
         self.check_lost(device)?;
         let found = self.event(op, event)?;
         if found.device != device {
-            let cause = format!("the event is of {} and the stream of {device}", found.device);
+            let cause = format!("the event belongs to {} and the stream to {device}", found.device);
             return Err(refuse::handle(op, cause));
         }
         let (timing, generation) = (found.timing, found.generation + 1);
@@ -68,9 +68,9 @@ impl Queues {
             Timing::On => Work::Time { event, generation },
             Timing::Off => Work::Mark,
         };
-        // Only a time, or the blocking streams of the legacy one, need a place of their own. What
-        // the legacy stream holds back is not in a blocking stream until an operation of it is: no
-        // law says that a record of the stream, timed or not, waits for it.
+        // A record needs a node only for its time, or as a barrier in the legacy stream. In a
+        // blocking stream it is no operation: no law makes a record, timed or not, wait for the
+        // legacy stream.
         let node = match (kind, timing) {
             (Kind::Legacy, Timing::On | Timing::Off) => {
                 let barrier = self.barrier_of(device);
@@ -90,7 +90,7 @@ impl Queues {
             Some(found) => {
                 found.generation = generation;
                 found.time = None;
-                // Overwritten, in the same memory.
+                // The new snapshot takes the memory of the old one.
                 found
                     .take_clock()
                     .or_else(|| self.spare_clocks.pop())
@@ -105,10 +105,10 @@ impl Queues {
         Ok(node)
     }
 
-    /// Law A7: the snapshot at the call holds back all future work of the stream, and nothing
-    /// enqueued before. In the legacy stream the wait is a barrier as well (law A13). Law A5: an
-    /// event that was never recorded holds nothing back. A wait takes a place in its stream also
-    /// where what it waits for is complete: every executor has the same places.
+    /// Law A7: all later work of the stream waits for the snapshot that the event has at the call.
+    /// In the legacy stream the wait is a barrier as well (law A13). Law A5: a wait for an event
+    /// that was never recorded does nothing. The wait gets a node also if the snapshot is complete,
+    /// so that the numbers of a stream do not depend on the executor.
     pub(super) fn stream_wait(&mut self, on: SlotId, event: EventHandle, now: Nanos) -> Result<()> {
         self.event("stream wait", event)?;
         let found = self.events.get(event.0).and_then(|event| event.stands_for.as_ref());
@@ -126,14 +126,15 @@ impl Queues {
         }
     }
 
-    /// What an event stands for (law A8); `None` is the empty set of law A5.
+    /// The snapshot of an event (law A8); `None` for one that was never recorded (law A5).
     pub(super) fn snapshot(
         &self,
         op: &'static str,
         event: EventHandle,
     ) -> Result<Option<(Point, VectorClock)>> {
         let found = self.event(op, event)?;
-        // By the event's device: the stream may be gone, and a worker still busy with its bytes.
+        // The device is that of the event: the stream may be destroyed while a worker still uses
+        // bytes.
         if found.stands_for.is_some() {
             self.check_lost(found.device)?;
         }
@@ -144,12 +145,13 @@ impl Queues {
         self.event(op, event).map(|found| found.device)
     }
 
-    /// Law A5: no time without timing, or before a record. Not ready before completion.
+    /// Law A5: an event without timing or without a record has no time. Before completion the time
+    /// is not ready.
     pub(super) fn event_time(&self, event: EventHandle) -> Result<(DeviceId, Nanos)> {
         let op = "event elapsed";
         let found = self.event(op, event)?;
         if found.timing == Timing::Off {
-            return Err(refuse::handle(op, "the event keeps no time"));
+            return Err(refuse::handle(op, "the event was created without timing"));
         }
         if found.stands_for.is_none() {
             return Err(refuse::handle(op, "the event was never recorded"));
@@ -167,8 +169,8 @@ impl Queues {
         }
     }
 
-    /// Takes the operations that need no engine out of the arrived ones, completes those whose
-    /// time has come, and gives the others to `later`.
+    /// Empties the list of arrived operations. Those that need no engine and are due by `now` are
+    /// completed; `later` gets all others.
     pub(super) fn settle(&mut self, now: Nanos, mut later: impl FnMut(&Node)) {
         while let Some(id) = self.arrived.pop() {
             let Some(node) = self.node(id) else { continue };

@@ -1,4 +1,4 @@
-//! The bytes of operations: copies, fills and kernel tiles, under range locks.
+//! The execution of operations: copies, fills and tiles of kernels, under range locks.
 #![forbid(unsafe_code)]
 
 use super::work::{Kernel, SEGMENTS, Work};
@@ -13,13 +13,14 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Work smaller than this many written bytes is not worth a second thread.
+/// Kernels that write fewer bytes than this run on one thread.
 const SPLIT_BYTES: u64 = 256 * 1024;
 
-/// Runs the units `part` of an operation. Host functions are the executors' business.
+/// Runs the units `part` of an operation. The executors call host functions themselves.
 ///
 /// # Errors
-/// `Launch` when a twin panics or a lock is held elsewhere, which the executors exclude.
+/// `Launch` when a twin panics, or when another operation holds a conflicting lock, which the
+/// executors exclude.
 pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
     match work {
         Work::Copy(CopySpans { dst, src }) => {
@@ -50,7 +51,7 @@ pub(super) fn run(work: &Work, part: Range<u64>, threads: usize) -> Result<()> {
     }
 }
 
-/// The part of a span, as bytes of its memory.
+/// A part of a span, as a range of its memory.
 fn slice(span: &Span, part: &Range<u64>) -> Range<u64> {
     let base = span.range().start;
     let end = part.end.min(span.bytes());
@@ -63,7 +64,8 @@ fn lock<'a>(span: &'a Span, part: Range<u64>, mode: Mode, what: &str) -> Result<
 
 #[cold]
 fn excluded(what: &str) -> Error {
-    let cause = format!("`{what}` overlaps bytes that it or another operation holds");
+    let cause =
+        format!("the bytes of `{what}` overlap each other, or those of a running operation");
     Error::new(ErrorKind::Launch, "run", cause)
 }
 
@@ -77,10 +79,10 @@ fn copy(dst: (&Span, Range<u64>), src: (&Span, Range<u64>)) -> Result<()> {
     Ok(())
 }
 
-/// What a kernel only reads, by argument.
+/// The read-only arguments of a kernel.
 type Reads<'a> = SmallVec<[(usize, &'a [u8]); 4]>;
 
-/// Runs the tiles `part` of a kernel, on up to `threads` threads: tiles own disjoint bytes.
+/// Runs the tiles `part` of a kernel on up to `threads` threads. Tiles write disjoint bytes.
 fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     let mut held = hold(kernel, &part)?;
     let (mut reads, mut writes) = (Reads::new(), Writes::new());
@@ -95,7 +97,7 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
         }
     }
     let outcome = caught(|| {
-        // Most kernels of an exploration have one tile, and allocate nothing here.
+        // Most kernels of an exploration have one tile. This branch allocates nothing.
         if part.end - part.start == 1 {
             let first = part.start * kernel.tile_elements.max(1);
             let mut tile = Tile { args: &kernel.args, first, reads: &reads, writes };
@@ -111,8 +113,7 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     })
 }
 
-/// Locks what the tiles `part` touch, in the order of the arguments; there is nothing to lock of an
-/// empty span.
+/// Locks the bytes of the tiles `part`, in the order of the arguments. Empty spans are not locked.
 fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
     let tile = kernel.tile_elements.max(1);
     let mut parts = SmallVec::new();
@@ -132,7 +133,10 @@ fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
 /// The first element of a tile, and its part of each written argument.
 type Piece<'a> = (u64, Writes<'a>);
 
-/// Runs tiles on several threads. An error is the message of the first panic.
+/// Runs tiles on several threads.
+///
+/// # Errors
+/// The message of the first panic.
 fn run_many<'a>(
     kernel: &'a Kernel,
     part: Range<u64>,
@@ -149,7 +153,7 @@ fn run_many<'a>(
         let chunk = usize::try_from(chunk).unwrap_or(usize::MAX).max(1);
         let mut rest = bytes.chunks_mut(chunk);
         for (_, own) in &mut pieces {
-            // A span shorter than the others has no bytes for the last tiles.
+            // The last tiles get no bytes of a span that is shorter than the others.
             own.push((index, rest.next().unwrap_or(&mut [])));
         }
     }
@@ -165,7 +169,7 @@ fn run_many<'a>(
             let tail = pieces.split_off(share.min(pieces.len()));
             let mine = std::mem::replace(&mut pieces, tail);
             let panicked = &panicked;
-            // The scope would drop the payload of a panic that its thread does not catch.
+            // An uncaught panic would end the scope, which would drop its payload.
             scope.spawn(move || {
                 if let Err(words) = caught(|| run_pieces(kernel, reads, mine)) {
                     let mut first = panicked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Injected faults: what a driver or a device may do to a program, at a call or an operation that
-//! the user chose. For testing that errors are reported and nothing hangs or leaks.
+//! Injected faults: failures of a driver or a device at a call that the user chooses. For tests
+//! that errors are reported and nothing hangs or leaks.
 #![forbid(unsafe_code)]
 
 use super::ids::NodeId;
@@ -8,7 +8,7 @@ use super::work::Work;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
 
-/// A verb of the driver contract that a fault can strike.
+/// A verb of the driver contract at which a fault can be injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
     /// Creating a stream.
@@ -19,7 +19,7 @@ pub enum Verb {
     EventRecord,
     /// Making a stream wait for an event.
     StreamWait,
-    /// Asking whether an event or a stream is complete.
+    /// Querying an event or a stream.
     Query,
     /// Waiting for an event, a stream or the device.
     Synchronize,
@@ -41,23 +41,23 @@ pub enum Verb {
     ModuleLoad,
     /// Launching a kernel.
     Launch,
-    /// Asking a pool for an attribute.
+    /// Reading an attribute of a pool.
     PoolQuery,
 }
 
-/// What happens.
+/// The effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
-    /// The call is refused: out of memory where it allocates or creates, a launch that lacks
-    /// resources (701), or a refusal of the driver otherwise. Nothing else changes.
+    /// The call returns an error: out of memory if it allocates or creates, lack of resources (701)
+    /// for a launch, or another error of the driver. Nothing else changes.
     Refused,
-    /// The call is refused as above, and so is every later call of the verb.
+    /// The call and every later call of the verb return an error, as above.
     RefusedFrom,
     /// The operation faults when it runs, and the context is lost (law A40).
     Faults,
     /// The device is lost at the call.
     DeviceLost,
-    /// The operation takes this many times as long, where time is modelled.
+    /// The operation takes this many times as long, if time is modelled.
     Slow(u32),
     /// The operation never completes: a hung device.
     NeverCompletes,
@@ -68,18 +68,18 @@ pub enum FaultKind {
 pub struct Fault {
     /// The verb.
     pub verb: Verb,
-    /// Which of its calls, from 1.
+    /// The number of the call, from 1.
     pub nth: u64,
-    /// What happens.
+    /// The effect.
     pub kind: FaultKind,
 }
 
-/// The faults of a driver, and how many calls there were.
+/// The faults of a driver, and the numbers of calls.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     planned: Vec<Fault>,
     calls: Vec<(Verb, u64)>,
-    struck: Vec<(NodeId, FaultKind)>,
+    attached: Vec<(NodeId, FaultKind)>,
 }
 
 impl Faults {
@@ -87,7 +87,7 @@ impl Faults {
         Self { planned, ..Self::default() }
     }
 
-    /// Counts a call; what strikes it.
+    /// Counts a call, and returns its fault.
     #[inline]
     pub(super) fn count(&mut self, verb: Verb) -> Option<FaultKind> {
         if self.planned.is_empty() { None } else { self.count_planned(verb) }
@@ -107,22 +107,22 @@ impl Faults {
         self.planned.iter().find(strikes).map(|fault| fault.kind)
     }
 
-    /// The fault concerns this operation when it runs.
-    pub(super) fn strike(&mut self, node: NodeId, kind: FaultKind) {
-        self.struck.push((node, kind));
+    /// Attaches a fault to an operation.
+    pub(super) fn attach(&mut self, node: NodeId, kind: FaultKind) {
+        self.attached.push((node, kind));
     }
 
     fn of(&self, node: NodeId) -> Option<FaultKind> {
-        self.struck.iter().find(|(struck, _)| *struck == node).map(|(_, kind)| *kind)
+        self.attached.iter().find(|(at, _)| *at == node).map(|(_, kind)| *kind)
     }
 
-    /// Law A40: whether the operation faults when it runs. The error names it.
+    /// Law A40: the error of an operation that faults when it runs.
     pub(super) fn outcome(&self, node: &Node) -> Result<()> {
         if self.of(node.id) != Some(FaultKind::Faults) {
             return Ok(());
         }
         let cause = match &node.work {
-            // It is the host's code, and cannot fault for the device.
+            // A host function runs on the host, and cannot fault on the device.
             Work::HostFn(_) => return Ok(()),
             Work::Kernel(kernel) => {
                 format!("an illegal memory access was encountered in `{}`", kernel.name)
@@ -138,7 +138,7 @@ impl Faults {
         Err(Error::new(ErrorKind::Launch, node.work.name(), cause).with_code(700))
     }
 
-    /// How long the operation takes when the model says `nominal`.
+    /// The duration of an operation for which the model gives `nominal`.
     pub(super) fn slowed(&self, node: NodeId, nominal: Nanos) -> Nanos {
         if let Some(FaultKind::Slow(times)) = self.of(node) {
             return Nanos(nominal.0.saturating_mul(u64::from(times)));
@@ -147,7 +147,7 @@ impl Faults {
     }
 }
 
-/// The refusal of a call of `verb`.
+/// The error of a refused call of `verb`.
 pub(super) fn refusal(verb: Verb) -> Error {
     let op = name(verb);
     let (kind, code) = match verb {
@@ -168,7 +168,7 @@ pub(super) fn refusal(verb: Verb) -> Error {
         | Verb::Fill
         | Verb::PoolQuery => (ErrorKind::Driver, 999),
     };
-    Error::new(kind, op, "refused (injected)").with_code(code)
+    Error::new(kind, op, "the call was refused (injected fault)").with_code(code)
 }
 
 pub(super) fn name(verb: Verb) -> &'static str {
@@ -219,8 +219,8 @@ mod tests {
         driver.stream_create(DEVICE, StreamKind::Blocking, 0).map(drop)
     }
 
-    /// Law A40: nothing reaches the context any more. Only handles, which say nothing of it, and
-    /// giving back are left.
+    /// Law A40: every verb that uses the context returns the error. Verbs that return handles, and
+    /// those that destroy, still work.
     #[test]
     fn every_verb_refuses_a_lost_device_and_names_the_first_culprit() -> Result<()> {
         for executor in [Executor::Threads, Executor::Virtual(Order::Greedy)] {

@@ -1,6 +1,6 @@
-//! The memory of one pool: segments that it holds from the device, and the free blocks in them.
-//! A free block remembers the frees that it comes after; whether it may be handed out to a stream
-//! follows from the laws of reuse (law A23).
+//! The memory of one pool: the segments that it holds from the device, and the free blocks in them.
+//! A free block remembers the frees that it comes after. The laws of reuse say which stream may
+//! allocate it (law A23).
 #![forbid(unsafe_code)]
 
 use super::ids::Point;
@@ -8,18 +8,18 @@ use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// Memory comes from the device in multiples of this.
+/// A pool takes memory from the device in multiples of this size.
 const SEGMENT: u64 = 64 << 10;
 
-/// The frees that a block comes after, the latest per stream. Empty: nobody uses it any more, and
-/// the host has seen so.
+/// The frees that a block comes after, the latest one of each stream. If there are none, the host
+/// has seen all of them complete.
 pub(super) type After = SmallVec<[Point; 2]>;
 
 #[derive(Debug)]
 struct Segment {
     bytes: HostBytes,
     size: u64,
-    /// Length and frees of each free block, by offset.
+    /// The length and the frees of each free block, by offset.
     free: BTreeMap<u64, (u64, After)>,
 }
 
@@ -29,16 +29,16 @@ impl Segment {
     }
 }
 
-/// Where an allocation lies.
+/// The segment, the offset and the size of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Extent {
     segment: u64,
     offset: u64,
     pub(super) size: u64,
 }
 
-impl Place {
-    /// Numbered in the order in which the pool grew.
+impl Extent {
+    /// The number of the segment, in the order in which the pool grew.
     pub(super) fn segment(self) -> u64 {
         self.segment
     }
@@ -52,39 +52,40 @@ pub(super) struct Heap {
     pub(super) reserved: u64,
 }
 
-/// How much the device has to give for `size` bytes of which `room` are left.
+/// The bytes to take from a device with `room` free bytes for a block of `size`; `None` if there
+/// are too few.
 pub(super) fn growth(size: u64, room: u64) -> Option<u64> {
     let rounded = size.checked_next_multiple_of(SEGMENT)?;
-    // The last bytes of a device need not be a multiple.
+    // The last bytes of a device need not be a multiple of `SEGMENT`.
     if rounded <= room { Some(rounded) } else { (size <= room).then_some(room) }
 }
 
 impl Heap {
-    /// The free blocks of at least `size`, the tightest first.
-    pub(super) fn candidates(&self, size: u64) -> impl Iterator<Item = (Place, &After)> {
-        let mut found: SmallVec<[(u64, Place, &After); 4]> = SmallVec::new();
+    /// The free blocks of at least `size`, the smallest first.
+    pub(super) fn candidates(&self, size: u64) -> impl Iterator<Item = (Extent, &After)> {
+        let mut found: SmallVec<[(u64, Extent, &After); 4]> = SmallVec::new();
         for (id, segment) in &self.segments {
             for (offset, (len, after)) in &segment.free {
                 if *len >= size {
-                    found.push((*len, Place { segment: *id, offset: *offset, size }, after));
+                    found.push((*len, Extent { segment: *id, offset: *offset, size }, after));
                 }
             }
         }
-        found.sort_by_key(|(len, place, _)| (*len, place.segment, place.offset));
-        found.into_iter().map(|(_, place, after)| (place, after))
+        found.sort_by_key(|(len, extent, _)| (*len, extent.segment, extent.offset));
+        found.into_iter().map(|(_, extent, after)| (extent, after))
     }
 
-    /// Takes `place` out of the free block that it begins.
-    pub(super) fn take(&mut self, place: Place) -> Option<HostBytes> {
-        let segment = self.segments.get_mut(&place.segment)?;
-        let (len, after) = segment.free.remove(&place.offset)?;
-        if len > place.size {
-            segment.free.insert(place.offset + place.size, (len - place.size, after));
+    /// Takes `extent` from the begin of a free block.
+    pub(super) fn take(&mut self, extent: Extent) -> Option<HostBytes> {
+        let segment = self.segments.get_mut(&extent.segment)?;
+        let (len, after) = segment.free.remove(&extent.offset)?;
+        if len > extent.size {
+            segment.free.insert(extent.offset + extent.size, (len - extent.size, after));
         }
-        Some(segment.bytes.part(place.offset..place.offset + place.size))
+        Some(segment.bytes.part(extent.offset..extent.offset + extent.size))
     }
 
-    /// Adds `size` bytes from the device, or nothing when the system has no more.
+    /// Adds a segment of `size` bytes. False if the system cannot allocate it.
     pub(super) fn grow(&mut self, size: u64) -> bool {
         let Some(bytes) = HostBytes::to_part(size) else { return false };
         let free = BTreeMap::from([(0, (size, After::new()))]);
@@ -94,14 +95,14 @@ impl Heap {
         true
     }
 
-    /// Gives a block back, to be handed out again after the free at `point`, or at once.
-    pub(super) fn give_back(&mut self, place: Place, point: Option<Point>) {
-        let Some(segment) = self.segments.get_mut(&place.segment) else { return };
-        segment.free.insert(place.offset, (place.size, point.into_iter().collect()));
-        merge(&mut segment.free, place.offset);
+    /// Frees a block. It comes after the free at `point`; without one it can be allocated at once.
+    pub(super) fn give_back(&mut self, extent: Extent, point: Option<Point>) {
+        let Some(segment) = self.segments.get_mut(&extent.segment) else { return };
+        segment.free.insert(extent.offset, (extent.size, point.into_iter().collect()));
+        merge(&mut segment.free, extent.offset);
     }
 
-    /// Forgets frees that the host has seen complete.
+    /// Removes the frees that the host has seen complete from all blocks.
     pub(super) fn forget(&mut self, seen: impl Fn(Point) -> bool) {
         for segment in self.segments.values_mut() {
             let mut changed = false;
@@ -110,7 +111,7 @@ impl Heap {
                 after.retain(|point| !seen(*point));
                 changed |= after.len() != before;
             }
-            // From the last: each block joins what has become of its right neighbour.
+            // From the last to the first, so that a block is joined with its grown right neighbour.
             let offsets: Vec<u64> = segment.free.keys().rev().copied().collect();
             if changed {
                 offsets.into_iter().for_each(|offset| merge(&mut segment.free, offset));
@@ -118,8 +119,8 @@ impl Heap {
         }
     }
 
-    /// Returns whole free segments to the device until at most `keep` bytes are held. `gone` says
-    /// of a free whether its block may go.
+    /// Returns free segments to the device until at most `keep` bytes are held. A segment can be
+    /// returned if `gone` holds for all frees that it comes after.
     pub(super) fn shrink(&mut self, keep: u64, gone: impl Fn(Point) -> bool) {
         let idle: Vec<u64> = self
             .segments
@@ -138,7 +139,7 @@ impl Heap {
     }
 }
 
-/// Joins the block at `offset` with its neighbours when they come after the same streams.
+/// Joins the block at `offset` with its neighbours if they come after frees of the same streams.
 fn merge(free: &mut BTreeMap<u64, (u64, After)>, offset: u64) {
     let before = free.range(..offset).next_back().map(|(at, _)| *at);
     for (left, right) in [(Some(offset), None), (before, Some(offset))] {
@@ -157,7 +158,7 @@ fn merge(free: &mut BTreeMap<u64, (u64, After)>, offset: u64) {
     }
 }
 
-/// The later of each stream's frees, when both come after the same streams.
+/// The later free of each stream; `None` if the two have frees of different streams.
 fn join(a: &After, b: &After) -> Option<After> {
     let find = |list: &After, point: &Point| list.iter().find(|p| p.slot == point.slot).copied();
     if a.len() != b.len() {
@@ -176,19 +177,19 @@ mod tests {
     use crate::base::prng::Prng;
     use std::ops::Range;
 
-    fn span(place: Place) -> (u64, Range<u64>) {
-        (place.segment, place.offset..place.offset + place.size)
+    fn span(extent: Extent) -> (u64, Range<u64>) {
+        (extent.segment, extent.offset..extent.offset + extent.size)
     }
 
-    /// The law: live allocations never overlap, and when everything is free and seen, the heap is
-    /// whole again.
+    /// Live allocations never overlap. When all of them are freed and seen complete, every segment
+    /// is one free block.
     #[test]
     fn live_places_are_disjoint_and_free_ones_become_whole() {
         for seed in 0..50 {
             let mut prng = Prng::new(seed);
             let mut heap = Heap::default();
             assert!(heap.grow(1 << 20) && heap.grow(1 << 18));
-            let mut live: Vec<Place> = Vec::new();
+            let mut live: Vec<Extent> = Vec::new();
             for seq in 0..300 {
                 if prng.below(2) == 0 && !live.is_empty() {
                     let index = usize::try_from(prng.below(live.len() as u64)).expect("small");
@@ -197,18 +198,18 @@ mod tests {
                     continue;
                 }
                 let size = 512 * (1 + prng.below(100));
-                let Some(place) = heap.candidates(size).next().map(|(place, _)| place) else {
+                let Some(extent) = heap.candidates(size).next().map(|(extent, _)| extent) else {
                     continue;
                 };
-                heap.take(place).expect("a candidate is free");
+                heap.take(extent).expect("a candidate is free");
                 let overlap = live.iter().find(|other| {
-                    let ((a, x), (b, y)) = (span(place), span(**other));
+                    let ((a, x), (b, y)) = (span(extent), span(**other));
                     a == b && x.start < y.end && y.start < x.end
                 });
-                assert_eq!(overlap, None, "seed {seed}: {place:?}");
-                live.push(place);
+                assert_eq!(overlap, None, "seed {seed}: {extent:?}");
+                live.push(extent);
             }
-            live.into_iter().for_each(|place| heap.give_back(place, None));
+            live.into_iter().for_each(|extent| heap.give_back(extent, None));
             heap.forget(|_| true);
             assert!(heap.segments.values().all(Segment::is_free), "seed {seed}");
             heap.shrink(0, |_| true);

@@ -1,4 +1,4 @@
-//! Order policies: what the virtual executor does where the laws leave a choice.
+//! Order policies: the choices of the virtual executor among the orders that the laws allow.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -8,9 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Which of several possible steps comes next, and how long things take. An order with the same
-/// program gives the same run, so it is the way to write a run down: it prints as text and is read
-/// back from it.
+/// The policy that chooses the next one of several possible steps, and the durations. The same
+/// program under the same order gives the same run, so an order identifies a run. It can be printed
+/// and parsed.
 ///
 /// ```
 /// use trijet::Order;
@@ -21,25 +21,27 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Order {
-    /// What was enqueued first starts first, and durations are the model's: the timing of a GPU.
+    /// Operations start in the order in which they were enqueued, with the durations of the model:
+    /// the timing of a GPU.
     Greedy,
-    /// Everything the laws leave open is drawn from the seed: who starts, who is held back, how
-    /// long each part takes. For finding what the enqueue order hides.
+    /// Every choice is drawn from the seed: the operation that starts next, its delay, and the
+    /// duration of each part. It shows faults that the order of the calls hides.
     Seeded(u64),
-    /// Probabilistic concurrency testing: streams and threads have random priorities, and the most
-    /// urgent one that can go on does, except at `depth - 1` random steps, where it becomes the
-    /// least urgent. Finds a fault that needs `depth` orders among `steps` steps of n streams and
-    /// threads with a probability of at least 1 / (n * steps^(depth - 1)) (Burckhardt et al. 2010).
+    /// Probabilistic concurrency testing: streams and threads have random priorities. The most
+    /// urgent one that can take a step takes it; at `depth - 1` random steps it becomes the least
+    /// urgent one. A fault that needs `depth` orderings among `steps` steps of n streams and
+    /// threads is found with a probability of at least 1 / (n * steps^(depth - 1)) (Burckhardt et
+    /// al. 2010).
     Pct {
         /// The seed.
         seed: u64,
         /// The number of ordering constraints that the fault needs, at least 1.
         depth: u32,
-        /// About how many steps a run has.
+        /// The approximate number of steps of a run.
         steps: u32,
     },
-    /// Each choice as listed, one number per choice: a run that an exploration found. Beyond the
-    /// list the first possibility is taken.
+    /// The listed choices, one number for each: a run that an exploration found. After the end of
+    /// the list the first possibility is chosen.
     Steps(Arc<[u32]>),
 }
 
@@ -65,8 +67,9 @@ impl FromStr for Order {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || {
-            let cause =
-                format!("`{text}` is none of greedy, seeded:N, pct:N:DEPTH:STEPS, steps:N.N");
+            let cause = format!(
+                "`{text}` is not an order; write greedy, seeded:N, pct:N:DEPTH:STEPS or steps:N.N"
+            );
             Error::new(ErrorKind::InvalidValue, "order", cause)
         };
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -92,32 +95,32 @@ impl FromStr for Order {
     }
 }
 
-/// Choices that the laws leave to the driver (rows marked MAY).
+/// Choices that the laws leave to the driver (the rows of `docs/semantics.md` marked MAY).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum May {
-    /// A14: a bare record on the legacy stream holds blocking streams back.
+    /// A14: blocking streams wait for a bare record on the legacy stream.
     LegacyRecordHolds,
-    /// A17: a copy from or to pageable memory waits for the stream and stages.
+    /// A17: a copy from or to pageable memory waits for the stream, and uses a staging buffer.
     PageableStages,
-    /// A17: it even waits until it is done.
+    /// A17: a copy from pageable memory returns when it is complete.
     PageableWaits,
-    /// A19: sources of a batch with `Any` are read before the call returns.
+    /// A19: the sources of a batch with `Any` are read before the call returns.
     BatchReadsAtOnce,
-    /// A23: memory whose free happens to be complete is handed out.
+    /// A23: memory is reused if its free happens to be complete.
     ReuseFinished,
-    /// A23: memory freed in a stream that the allocating one follows is handed out.
+    /// A23: memory is reused if the allocating stream comes after its free.
     ReuseFollowing,
     /// A24: freeing memory that belongs to no stream waits for the device.
     FreeWaits,
-    /// A25: trimming counts frees that nobody has seen complete as live.
+    /// A25: trimming keeps memory whose free the host has not seen complete.
     TrimKeepsUnseen,
     /// A28: host functions of independent streams run one after the other.
     HostFnsSerial,
-    /// A42: loading a kernel waits for the work that runs.
+    /// A42: loading a kernel waits for running work.
     LoadWaits,
 }
 
-/// The choices of the executors that keep time.
+/// The policies of the executor with modelled time.
 #[derive(Debug)]
 pub(super) enum Policy {
     Greedy,
@@ -125,8 +128,8 @@ pub(super) enum Policy {
 }
 
 impl Policy {
-    /// Whether the driver does what it may. Without a seed it does what an H200 does (driver 580,
-    /// `docs/semantics.md`).
+    /// Whether the driver makes use of a choice. Without a seed it does as an H200 does (driver
+    /// 580, `docs/semantics.md`).
     pub(super) fn may(&mut self, what: May) -> bool {
         match self {
             Self::Greedy => as_measured(what),
@@ -134,7 +137,7 @@ impl Policy {
         }
     }
 
-    /// Which of `count > 0` candidates, listed by urgency and enqueue order, goes first.
+    /// The next one of `count > 0` candidates, which are sorted by priority and age.
     pub(super) fn pick(&mut self, count: usize) -> usize {
         match self {
             Self::Greedy => 0,
@@ -142,18 +145,19 @@ impl Policy {
         }
     }
 
-    /// How long a part really takes when the model says `nominal`.
+    /// The duration of a part for which the model gives `nominal`.
     pub(super) fn stretch(&mut self, nominal: Nanos) -> Nanos {
         match self {
             Self::Greedy => nominal,
-            // A quarter to four times: enough for any two overlapping parts to swap.
+            // A quarter to four times as long, so that any two overlapping parts can end in both
+            // orders.
             Self::Seeded(prng) => {
                 Nanos::from_seconds(nominal.seconds() * (4f64).powf(prng.unit() * 2.0 - 1.0))
             }
         }
     }
 
-    /// How long a ready operation is held back before it may start.
+    /// The delay of an operation that is ready.
     pub(super) fn hold(&mut self) -> Nanos {
         match self {
             Self::Greedy => Nanos(0),
@@ -167,16 +171,16 @@ impl Policy {
         }
     }
 
-    /// How many kernels of one device may run at once.
+    /// The most kernels of one device that run at once.
     pub(super) fn kernels_at_once(&self) -> usize {
         match self {
-            // The model's kernels fill the GPU.
+            // A kernel of the model occupies the whole GPU.
             Self::Greedy => 1,
             Self::Seeded(_) => 8,
         }
     }
 
-    /// The order in which the parts of one operation run.
+    /// Chooses the order of the parts of one operation.
     pub(super) fn arrange(&mut self, parts: &mut [u64]) {
         if let Self::Seeded(prng) = self {
             for last in (1..parts.len()).rev() {
@@ -187,7 +191,7 @@ impl Policy {
     }
 }
 
-/// What an H200 with driver 580 was seen to do.
+/// The choices of an H200 with driver 580, as measured.
 pub(super) fn as_measured(what: May) -> bool {
     match what {
         May::LegacyRecordHolds
@@ -197,7 +201,7 @@ pub(super) fn as_measured(what: May) -> bool {
         | May::FreeWaits
         | May::TrimKeepsUnseen
         | May::HostFnsSerial => true,
-        // Kernels are loaded eagerly, before anything runs.
+        // Measured for kernels that are loaded before anything runs.
         May::PageableWaits | May::BatchReadsAtOnce | May::LoadWaits => false,
     }
 }

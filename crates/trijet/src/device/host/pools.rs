@@ -1,8 +1,8 @@
-//! Pools of stream-ordered memory on the host device, and device memory that belongs to no stream:
-//! attributes, limits, access, and the laws of reuse (A21 to A26). Where bytes lie is `heap`.
+//! The memory of host devices: pools with their attributes, limits and access, the laws of reuse
+//! (A21 to A26), and device memory that belongs to no stream. The `heap` of a pool has its bytes.
 #![forbid(unsafe_code)]
 
-use super::heap::{After, Heap, Place, growth};
+use super::heap::{After, Extent, Heap, growth};
 use super::ids::{NodeId, Point, SlotId};
 use super::order::May;
 use super::queues::Queues;
@@ -19,13 +19,13 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// Sizes are rounded up to this, as a real driver does (512 bytes measured).
+/// Sizes are rounded up to a multiple of this, as on a GPU (512 bytes measured).
 const GRANULE: u64 = 512;
 
 #[derive(Debug)]
 pub(super) struct Pool {
     device: DeviceId,
-    /// The most it may hold; 0 for no limit of its own.
+    /// The most bytes that it holds; 0 for no limit.
     max: u64,
     is_default: bool,
     follow: bool,
@@ -40,20 +40,20 @@ pub(super) struct Pool {
     destroyed: bool,
 }
 
-/// All memory of a host driver's devices.
+/// The memory of all devices of a host driver.
 #[derive(Debug)]
 pub(super) struct Pools {
     capacity: u64,
     pools: Table<Pool>,
     defaults: Vec<PoolHandle>,
     current: Vec<PoolHandle>,
-    /// Live stream-ordered allocations by address.
+    /// The live stream-ordered allocations by address.
     live: BTreeMap<u64, Live>,
-    /// Page-locked allocations by address.
+    /// The addresses of live page-locked memory.
     pinned: BTreeSet<u64>,
-    /// Device memory that belongs to no stream, by address.
+    /// The device memory that belongs to no stream, by address: its device and size.
     plain: BTreeMap<u64, (DeviceId, u64)>,
-    /// Who may reach whose plain memory (law A39).
+    /// Pairs of devices: the first one can use the plain memory of the second one (law A39).
     peers: Vec<(DeviceId, DeviceId)>,
 }
 
@@ -61,33 +61,35 @@ pub(super) struct Pools {
 #[derive(Debug)]
 struct Live {
     pool: PoolHandle,
-    place: Place,
-    /// What was asked for: the statistics count this (measured).
+    extent: Extent,
+    /// The size that was asked for, which the statistics count (measured).
     bytes: u64,
 }
 
-/// What an allocation found.
+/// The result of an allocation.
 pub(super) struct Found {
     pub(super) memory: Memory,
-    /// Streams whose progress decided what could be had.
-    pub(super) looked: SmallVec<[SlotId; 2]>,
-    /// Frees that the stream has to wait for: a dependency that the driver inserts (law A23).
+    /// The streams whose progress decided which block was found.
+    pub(super) depends_on: SmallVec<[SlotId; 2]>,
+    /// The frees that the stream has to wait for: a dependency that the driver inserts (law A23).
     pub(super) waits: After,
 }
 
-/// Why a free block may be handed out to a stream (law A23).
+/// The reason why a stream may allocate a free block (law A23), the strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reuse {
-    /// Freed earlier in the same stream, or seen complete by the host: always.
+    /// It was freed earlier in the same stream, or the host has seen the free complete.
     Own,
-    /// Freed in a stream that this one follows by events or by the legacy stream's rules.
+    /// It was freed in another stream, and this stream comes after the free by events or by the
+    /// legacy stream.
     Following,
-    /// Freed before what the legacy stream holds the next operation of this one back for: the
-    /// memory is had with a wait, because what uses it next may be no operation of this stream.
+    /// The next operation of this stream comes after the free by the legacy stream. The stream gets
+    /// a wait for the free, because the next user of the memory may be an operation of another
+    /// stream.
     Behind,
-    /// Complete by now, by luck.
+    /// The free happens to be complete.
     Finished,
-    /// Only with a dependency that the driver inserts.
+    /// The driver inserts a dependency on the free.
     Internal,
 }
 
@@ -110,13 +112,13 @@ impl Pool {
         }
     }
 
-    /// Law A23: why a block that comes after `after` may go to `slot`.
+    /// Law A23: the reason why `slot` may allocate a block that comes after the frees `after`.
     fn law_a23_reuse(&self, queues: &Queues, slot: SlotId, after: &After) -> Reuse {
         let all = after.iter().map(|point| self.reuse_after(queues, slot, point));
         all.max().unwrap_or(Reuse::Own)
     }
 
-    /// The same for one of the frees.
+    /// The reason with respect to one of the frees.
     fn reuse_after(&self, queues: &Queues, slot: SlotId, point: &Point) -> Reuse {
         let position = point.position();
         let behind = |clock: &VectorClock| clock.covers(position);
@@ -133,7 +135,7 @@ impl Pool {
         }
     }
 
-    /// The frees that have to be waited for before a block is used.
+    /// The frees that the stream has to wait for before it uses a block.
     fn waits(&self, queues: &Queues, slot: SlotId, after: &After) -> After {
         let held = |point: &&Point| {
             matches!(self.reuse_after(queues, slot, point), Reuse::Behind | Reuse::Internal)
@@ -141,7 +143,7 @@ impl Pool {
         after.iter().filter(held).copied().collect()
     }
 
-    /// The best block of at least `size` that `slot` may have for one of `reasons`.
+    /// The block of at least `size` that `slot` may allocate for the strongest one of `reasons`.
     fn find(
         &self,
         queues: &Queues,
@@ -149,15 +151,14 @@ impl Pool {
         size: u64,
         reasons: RangeInclusive<Reuse>,
     ) -> Option<Candidate> {
-        let ranked = self
-            .heap
-            .candidates(size)
-            .map(|(place, after)| (self.law_a23_reuse(queues, slot, after), place, after.clone()));
+        let ranked = self.heap.candidates(size).map(|(extent, after)| {
+            (self.law_a23_reuse(queues, slot, after), extent, after.clone())
+        });
         ranked.filter(|(reuse, ..)| reasons.contains(reuse)).min_by_key(|(reuse, ..)| *reuse)
     }
 
-    /// The streams whose progress decides what `slot` may have by luck.
-    fn looks(&self, queues: &Queues, slot: SlotId, size: u64) -> SmallVec<[SlotId; 2]> {
+    /// The streams whose progress decides which block `slot` may allocate.
+    fn depends_on(&self, queues: &Queues, slot: SlotId, size: u64) -> SmallVec<[SlotId; 2]> {
         let others = self
             .heap
             .candidates(size)
@@ -165,21 +166,21 @@ impl Pool {
         others.flat_map(|(_, after)| after.iter().map(|point| point.slot)).collect()
     }
 
-    /// A block of fresh memory.
-    fn grow(&mut self, more: u64, size: u64) -> Option<Place> {
+    /// A block of memory that the pool takes from the device.
+    fn grow(&mut self, more: u64, size: u64) -> Option<Extent> {
         if !self.heap.grow(more) {
             return None;
         }
         self.reserved_high = self.reserved_high.max(self.heap.reserved);
         let blocks = self.heap.candidates(size);
-        blocks.map(|(place, _)| place).max_by_key(|place| place.segment())
+        blocks.map(|(extent, _)| extent).max_by_key(|extent| extent.segment())
     }
 }
 
-/// A block that may be handed out, why, and what it comes after.
-type Candidate = (Reuse, Place, After);
+/// A block, the reason why it may be allocated, and the frees that it comes after.
+type Candidate = (Reuse, Extent, After);
 
-/// Whether a driver that reads 32 bits finds a number that is not negative.
+/// Whether the low 32 bits are a number that is not negative.
 fn is_int(value: u64) -> bool {
     value & 0x8000_0000 == 0
 }
@@ -209,11 +210,11 @@ impl Pools {
         self.pools
             .get_mut(pool.0)
             .filter(|p| !p.destroyed)
-            .ok_or_else(|| refuse::value(op, "the pool does not exist"))
+            .ok_or_else(|| refuse::value(op, "the pool does not exist, or was destroyed"))
     }
 
-    /// Law A26: the pool's memory goes when its last allocation is freed; as the current pool, the
-    /// default one takes its place.
+    /// Law A26: the memory of the pool is released when its last allocation is freed. If it is the
+    /// current pool, the default pool becomes current.
     pub(super) fn destroy(&mut self, pool: PoolHandle) -> Result<()> {
         let found = self.get("pool destroy", pool)?;
         if found.is_default {
@@ -247,7 +248,7 @@ impl Pools {
     pub(super) fn set_current(&mut self, device: DeviceId, pool: PoolHandle) -> Result<()> {
         let home = self.home("set current pool", pool)?;
         if home != device {
-            let cause = format!("the pool is of {home}, not of {device}");
+            let cause = format!("the pool belongs to {home}, not to {device}");
             return Err(refuse::value("set current pool", cause));
         }
         self.current[device.0 as usize] = pool;
@@ -271,7 +272,7 @@ impl Pools {
             PoolAttribute::USED => found.used,
             PoolAttribute::USED_HIGH => found.used_high,
             PoolAttribute(number) => {
-                return Err(refuse::value(op, format!("there is no attribute {number}")));
+                return Err(refuse::value(op, format!("a pool has no attribute {number}")));
             }
         })
     }
@@ -285,7 +286,7 @@ impl Pools {
         let op = "pool attribute";
         let found = self.get(op, pool)?;
         match what {
-            // The driver reads an `int`, and takes no negative one.
+            // The driver reads an `int` and refuses a negative one.
             PoolAttribute::REUSE_FOLLOW_EVENTS if is_int(value) => found.follow = value != 0,
             PoolAttribute::REUSE_OPPORTUNISTIC if is_int(value) => {
                 found.opportunistic = value != 0;
@@ -302,7 +303,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Memory of `device` that nobody holds, and all of it.
+    /// The free and the total memory of `device`.
     pub(super) fn free_bytes(&self, device: DeviceId) -> (Bytes, Bytes) {
         let pools = self.pools.values().filter(|p| p.device == device).map(|p| p.heap.reserved);
         let plain = self.plain.values().filter(|(home, _)| *home == device).map(|(_, size)| *size);
@@ -310,7 +311,8 @@ impl Pools {
         (Bytes(self.capacity - held.min(self.capacity)), Bytes(self.capacity))
     }
 
-    /// How much the device would have to give for `size` bytes more, if it can.
+    /// The bytes that the pool has to take from the device for a block of `size`; `None` if they
+    /// are not there.
     fn growth(&mut self, pool: PoolHandle, size: u64) -> Result<Option<u64>> {
         let found = self.get("alloc", pool)?;
         let own = if found.max == 0 { u64::MAX } else { found.max - found.heap.reserved };
@@ -318,8 +320,9 @@ impl Pools {
         Ok(growth(size, self.free_bytes(device).0.0.min(own)))
     }
 
-    /// Law A21: memory for `slot`, at once. From a block that the laws of reuse let it have, from
-    /// the device, or behind a dependency; in this order, except where `may` decides otherwise.
+    /// Law A21: memory for `slot`, at the call. It comes from a block that the laws of reuse allow,
+    /// from the device, or from a block behind a dependency; in this order, unless `may` decides
+    /// otherwise.
     pub(super) fn alloc(
         &mut self,
         queues: &Queues,
@@ -329,11 +332,11 @@ impl Pools {
         mut may: impl FnMut(May) -> bool,
     ) -> Result<Found> {
         let device = self.get("alloc", pool)?.device;
-        // An allocation of nothing is one all the same (measured).
+        // An allocation of no bytes is an allocation too (measured).
         let size = bytes.0.max(1).checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
         let mut grown = self.growth(pool, size)?;
         if grown.is_none() {
-            // What lies in pieces and is idle goes back to the device first.
+            // Free segments that are too small are returned to the device first.
             let seen = |point: Point| queues.slots[point.slot.index()].seen >= point.seq;
             let found = self.get("alloc", pool)?;
             if found.find(queues, slot, size, Reuse::Own..=Reuse::Finished).is_none() {
@@ -350,8 +353,8 @@ impl Pools {
             Reuse::Internal => false,
         };
         let own = found.find(queues, slot, size, Reuse::Own..=Reuse::Own);
-        // Memory that the stream itself freed comes first. The driver may prefer memory that it got
-        // back to some that nobody had (measured).
+        // Memory that the stream itself freed comes first. The driver may prefer memory that was
+        // freed to memory that was never allocated (measured).
         let is_recycled = own.as_ref().is_some_and(|(.., after)| !after.is_empty());
         let of_others = Reuse::Following..=Reuse::Finished;
         let other = found.find(queues, slot, size, of_others).filter(|_| !is_recycled);
@@ -359,41 +362,42 @@ impl Pools {
         let other = other.filter(|(reuse, ..)| is_needed || wanted(*reuse, &mut may));
         let free_block = other.or(own);
         let fresh = match free_block {
-            Some((_, place, after)) => Some((place, found.waits(queues, slot, &after))),
+            Some((_, extent, after)) => Some((extent, found.waits(queues, slot, &after))),
             None => grown.and_then(|more| found.grow(more, size)).map(|p| (p, After::new())),
         };
         let internal = if found.internal { Reuse::Internal } else { Reuse::Finished };
-        let (place, waits) = match fresh {
+        let (extent, waits) = match fresh {
             Some(fresh) => fresh,
             None => match found.find(queues, slot, size, Reuse::Own..=internal) {
-                Some((_, place, after)) => (place, found.waits(queues, slot, &after)),
+                Some((_, extent, after)) => (extent, found.waits(queues, slot, &after)),
                 None => {
-                    let cause = format!("{bytes} wanted, {free} of {total} free");
+                    let cause = format!("{bytes} asked for, {free} of {total} free");
                     return Err(refuse::memory("alloc", cause).on(device));
                 }
             },
         };
-        // Only an exploration asks what the choice rested on.
+        // Only an exploration needs to know on which streams the choice depends.
         let explores = queues.trail.is_some();
-        let looked = if explores { found.looks(queues, slot, size) } else { SmallVec::new() };
-        let Some(host) = found.heap.take(place) else {
-            return Err(refuse::memory("alloc", "the block is gone"));
+        let depends_on =
+            if explores { found.depends_on(queues, slot, size) } else { SmallVec::new() };
+        let Some(host) = found.heap.take(extent) else {
+            return Err(refuse::memory("alloc", "a free block was lost"));
         };
         found.used += bytes.0;
         found.used_high = found.used_high.max(found.used);
         let address = host.address();
-        self.live.insert(address, Live { pool, place, bytes: bytes.0 });
+        self.live.insert(address, Live { pool, extent, bytes: bytes.0 });
         let memory = Memory::new(Space::Device(device), address, bytes.0, Some(host));
-        Ok(Found { memory, looked, waits })
+        Ok(Found { memory, depends_on, waits })
     }
 
-    /// Law A22: from the call on, the block may be handed out after the free at `point`; `None`
-    /// when it is free at once (law A24).
+    /// Law A22: from this call on the block may be allocated after the free at `point`. Without a
+    /// point it is free at once (law A24).
     pub(super) fn release(&mut self, memory: &Memory, point: Option<Point>) {
-        if let Some(Live { pool, place, bytes }) = self.live.remove(&memory.address()) {
+        if let Some(Live { pool, extent, bytes }) = self.live.remove(&memory.address()) {
             if let Some(found) = self.pools.get_mut(pool.0) {
                 found.used -= bytes;
-                found.heap.give_back(place, point);
+                found.heap.give_back(extent, point);
             }
             self.drop_empty(pool);
         }
@@ -402,7 +406,7 @@ impl Pools {
         }
     }
 
-    /// A stream has reached the free of memory that belongs to no stream.
+    /// Accounts memory that belongs to no stream and whose free in a stream is complete.
     pub(super) fn reached(&mut self, memory: &Memory) {
         self.plain.remove(&memory.address());
     }
@@ -421,7 +425,7 @@ impl Pools {
         self.pinned.insert(address);
     }
 
-    /// Whether there was page-locked memory at the address.
+    /// Removes page-locked memory. False if there was none at the address.
     pub(super) fn unpin(&mut self, address: u64) -> bool {
         self.pinned.remove(&address)
     }
@@ -429,20 +433,20 @@ impl Pools {
     pub(super) fn plain_alloc(&mut self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
         let op = "device alloc";
         if bytes.0 == 0 {
-            return Err(refuse::value(op, "no bytes are asked for"));
+            return Err(refuse::value(op, "0 bytes asked for; ask for at least 1"));
         }
         let (free, total) = self.free_bytes(device);
         let size = bytes.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
         let out =
-            || refuse::memory(op, format!("{bytes} wanted, {free} of {total} free")).on(device);
+            || refuse::memory(op, format!("{bytes} asked for, {free} of {total} free")).on(device);
         let host = if size <= free.0 { HostBytes::zeroed(bytes.0) } else { None };
         let host = host.ok_or_else(out)?;
         self.plain.insert(host.address(), (device, size));
         Ok(Memory::new(Space::Device(device), host.address(), bytes.0, Some(host)))
     }
 
-    /// Law A25: at a synchronisation, what exceeds the threshold goes back to the device, as far
-    /// as the host has seen its frees complete.
+    /// Law A25: at a synchronisation the memory above the threshold is returned to the device, as
+    /// far as the host has seen its frees complete.
     pub(super) fn synchronised(&mut self, queues: &Queues) {
         let seen = |point: Point| queues.slots[point.slot.index()].seen >= point.seq;
         for pool in self.pools.values_mut() {
@@ -466,7 +470,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Law A39: per pool and device, for past and future allocations.
+    /// Law A39: the access of a device to past and future allocations of a pool.
     pub(super) fn set_access(
         &mut self,
         pool: PoolHandle,
@@ -475,20 +479,26 @@ impl Pools {
     ) -> Result<()> {
         let op = "pool access";
         if device.0 as usize >= self.defaults.len() {
-            return Err(refuse::device(op, format!("there is no {device}")));
+            return Err(refuse::device(op, format!("{device} does not exist")));
         }
         let found = self.get(op, pool)?;
         if found.device == device {
             return match access {
                 PoolAccess::ReadWrite => Ok(()),
                 PoolAccess::None => {
-                    Err(refuse::device(op, "a device keeps the access to its own pools"))
+                    Err(refuse::device(op, "a device cannot lose access to its own pool"))
                 }
-                PoolAccess::Read => Err(refuse::unsupported(op, "memory is not read only")),
+                PoolAccess::Read => Err(refuse::unsupported(
+                    op,
+                    "read-only access is not supported; use read-write access",
+                )),
             };
         }
         if access == PoolAccess::Read {
-            return Err(refuse::unsupported(op, "memory is not read only"));
+            return Err(refuse::unsupported(
+                op,
+                "read-only access is not supported; use read-write access",
+            ));
         }
         found.access.insert(device, access);
         Ok(())
@@ -496,7 +506,7 @@ impl Pools {
 
     pub(super) fn access(&mut self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
         if device.0 as usize >= self.defaults.len() {
-            return Err(refuse::value("pool access", format!("there is no {device}")));
+            return Err(refuse::value("pool access", format!("{device} does not exist")));
         }
         let found = self.get("pool access", pool)?;
         if found.device == device {
@@ -508,10 +518,14 @@ impl Pools {
     pub(super) fn peer_enable(&mut self, device: DeviceId, peer: DeviceId) -> Result<()> {
         let op = "peer enable";
         if device == peer {
-            return Err(refuse::other(op, 217, "a device is no peer of itself"));
+            return Err(refuse::other(op, 217, "a device cannot be its own peer"));
         }
         if self.peers.contains(&(device, peer)) {
-            return Err(refuse::other(op, 704, "the access is enabled already"));
+            return Err(refuse::other(
+                op,
+                704,
+                format!("access of {device} to {peer} is enabled already"),
+            ));
         }
         self.peers.push((device, peer));
         Ok(())
@@ -519,13 +533,17 @@ impl Pools {
 
     pub(super) fn peer_disable(&mut self, device: DeviceId, peer: DeviceId) -> Result<()> {
         let Some(index) = self.peers.iter().position(|pair| *pair == (device, peer)) else {
-            return Err(refuse::other("peer disable", 705, "the access is not enabled"));
+            return Err(refuse::other(
+                "peer disable",
+                705,
+                format!("access of {device} to {peer} is not enabled"),
+            ));
         };
         self.peers.swap_remove(index);
         Ok(())
     }
 
-    /// Law A39: whether a kernel of `device` reaches the memory.
+    /// Law A39: whether a kernel of `device` can use the memory.
     pub(super) fn reaches(&self, device: DeviceId, memory: &Memory) -> bool {
         let Space::Device(home) = memory.space() else { return memory.space() == Space::Pinned };
         if home == device {
@@ -539,7 +557,7 @@ impl Pools {
         }
     }
 
-    /// The operations that are the frees in `waits`.
+    /// The nodes of the frees in `waits`.
     pub(super) fn nodes_of(queues: &Queues, waits: &After) -> Vec<NodeId> {
         waits.iter().filter_map(|point| queues.node_at(*point)).collect()
     }

@@ -1,10 +1,11 @@
-//! The engine of the host device: what is enqueued, as a graph of operations and the edges that the
-//! laws put between them. One law per function; no time passes and no bytes move here. The executors
-//! drive it: `simulate` with a model's clock, `step` one operation at a time, `threads` with real
-//! work. Streams are `streams`, events `events`, what a host call waits for `waits`.
+//! The queues of a host driver: the enqueued operations as a graph, with the edges that the laws
+//! demand. A function implements one law. No time passes and no bytes move here: an executor takes
+//! operations that are ready and completes them (`simulate` on a modelled clock, `step` one at a
+//! time, `threads` on CPU threads). `streams` and `events` implement the laws of streams and
+//! events.
 #![forbid(unsafe_code)]
 
-use super::activity::Noting;
+use super::activity::Collector;
 use super::ids::{NodeId, Point, SlotId};
 use super::node::{Causes, Node};
 use super::refuse;
@@ -28,10 +29,10 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More kernels than this are not kept for launches to come, nor clocks for events.
+/// The most kernels that are kept for later launches, and clocks for later events.
 pub(super) const SPARES_MAX: usize = 4096;
 
-/// All queues of one host driver.
+/// The queues of one host driver.
 #[derive(Default)]
 pub(super) struct Queues {
     pub(super) slots: Vec<Slot>,
@@ -39,33 +40,39 @@ pub(super) struct Queues {
     pub(super) events: Table<Event>,
     nodes: Vec<Option<Node>>,
     spare_nodes: Vec<u32>,
-    /// Kernels that have run, for those to come: a launch allocates nothing then.
-    #[expect(clippy::vec_box, reason = "an operation holds its kernel in a box, and that is kept")]
+    /// Kernels that have run. A later launch uses one of them and allocates nothing.
+    #[expect(
+        clippy::vec_box,
+        reason = "an operation holds its kernel in a box, and the box is kept"
+    )]
     spare_kernels: Vec<Box<Kernel>>,
+    /// The number of operations that were enqueued.
     orders: u64,
-    /// Clocks of events that are gone, for those to come.
+    /// Clocks of destroyed events, for later events.
     pub(super) spare_clocks: Vec<VectorClock>,
-    /// Operations that nothing holds back any more, for the executor to take up.
+    /// Operations that wait for nothing any more, until the executor takes them.
     pub(super) arrived: Vec<NodeId>,
-    /// Memory freed by completed operations, for the pools to account.
+    /// Memory that completed operations freed, until the pools account it.
     pub(super) freed: Vec<Memory>,
-    /// Per device: blocking streams and the legacy stream's barrier (law A13).
+    /// By device: the default and the blocking streams, and the barrier of the legacy stream (law
+    /// A13).
     pub(super) devices: Vec<DeviceStreams>,
-    /// The first error of each device; everything after it fails the same way (law A40).
+    /// The error of each lost device, which every later call returns (law A40).
     lost: BTreeMap<DeviceId, Error>,
-    /// Kernels of this name never end: a hung device, for tests of waits.
+    /// Kernels of this name never end: a hung device.
     pub(super) never_ends: Option<String>,
-    /// Operations that never complete (injected).
+    /// Operations that never complete, because of an injected fault.
     pub(super) stuck: Vec<NodeId>,
-    /// The last host function, for drivers that run them one after the other (law A28).
+    /// The last host function, after which the next one runs if the driver runs one at a time (law
+    /// A28).
     pub(super) last_host_fn: Option<NodeId>,
-    /// When operations under tags ran.
-    pub(super) noting: Noting,
-    /// While every step is explored: what made what possible.
+    /// The times of operations under tags.
+    pub(super) collector: Collector,
+    /// During an exploration: the steps that completed operations.
     pub(super) trail: Option<Trail>,
 }
 
-/// Like `extend`, which is slow for none or one.
+/// Adds one element or none. `extend` is slower.
 pub(super) fn add_last(before: &mut SmallVec<[NodeId; 6]>, node: Option<NodeId>) {
     if let Some(node) = node {
         before.push(node);
@@ -78,8 +85,8 @@ impl Queues {
         Self { devices, never_ends, ..Self::default() }
     }
 
-    /// Forgets everything but the memory of its lists. What is still queued is dropped, and with it
-    /// host functions: no lock may be held.
+    /// Empty queues in the same memory. Queued operations are dropped, and with them host functions
+    /// of the user: the caller holds no lock.
     pub(super) fn cleared(mut self) -> Self {
         for event in self.events.values_mut() {
             let clock = event.take_clock();
@@ -102,7 +109,7 @@ impl Queues {
         }
     }
 
-    /// The queues of a run of an exploration, in the memory of those of an earlier one.
+    /// Empty queues for a run of an exploration, in the memory of the queues of an earlier run.
     pub(super) fn explored(earlier: Self, devices: u32, never_ends: Option<String>) -> Self {
         let Self { devices, never_ends, .. } = Self::new(devices, never_ends);
         let trail = earlier.trail.or_else(|| Some(Trail::default()));
@@ -137,10 +144,10 @@ impl Queues {
         Ok(id)
     }
 
-    /// Holds back what comes after it in the stream until everything in `waits` is complete: a wait
-    /// for an event, the moment of a record, memory that is had behind its free. It is no operation,
-    /// so the legacy stream and the blocking ones do not wait for each other because of it (laws A4
-    /// and A13).
+    /// Makes later operations of the stream wait until `waits` are complete: for a wait for an
+    /// event, a record, or memory that was allocated before its free is complete. This is no
+    /// operation of the stream, so the legacy stream and the blocking streams do not wait for each
+    /// other because of it (laws A4 and A13).
     pub(super) fn hold(
         &mut self,
         op: &'static str,
@@ -154,7 +161,7 @@ impl Queues {
         self.add(op, on, enqueued, work, &before)
     }
 
-    /// What comes before the next thing in a stream: `waits`, and the last one.
+    /// Law A1: the next node of a stream comes after its last one, and after `waits`.
     #[inline(always)]
     fn law_a1_edges(
         &self,
@@ -181,8 +188,12 @@ impl Queues {
             Some(at) => at,
             None => {
                 self.nodes.push(None);
-                u32::try_from(self.nodes.len() - 1)
-                    .map_err(|_| refuse::memory(op, "the host device holds 2^32 operations"))?
+                u32::try_from(self.nodes.len() - 1).map_err(|_| {
+                    refuse::memory(
+                        op,
+                        "2^32 operations are pending; synchronize before enqueuing more",
+                    )
+                })?
             }
         };
         self.orders += 1;
@@ -200,8 +211,8 @@ impl Queues {
         }
         if let Some(trail) = &mut self.trail {
             causes.push(trail.step);
-            trail.meet(&work);
-            trail.note(on, id);
+            trail.add_memory(&work);
+            trail.add_point(on, id);
             trail.enqueue(id, (on, work.engine()), before);
         }
         let slot = &mut self.slots[on.index()];
@@ -215,7 +226,7 @@ impl Queues {
             priority: slot.priority,
             engine: work.engine(),
             enqueued,
-            // The stream's last operation may be complete already, and this one begins after it.
+            // The last operation of the stream may be complete; this one begins after its end.
             ready: slot.clock,
             missing,
             after: SmallVec::new(),
@@ -224,7 +235,7 @@ impl Queues {
             work,
         };
         if node.engine != Engine::None {
-            self.noting.enqueued(id);
+            self.collector.enqueued(id);
         }
         self.nodes[at as usize] = Some(node);
         if missing == 0 {
@@ -233,8 +244,8 @@ impl Queues {
         Ok(id)
     }
 
-    /// Gives the work of an operation to a thread that runs it without the lock. The operation
-    /// stays, so that what follows it waits.
+    /// Takes the work of an operation, for a thread that runs it without the lock. The node stays,
+    /// so that later operations wait for it.
     pub(super) fn lend(&mut self, id: NodeId) -> Option<Work> {
         let node = self.node_mut(id)?;
         let mut touches = false;
@@ -242,18 +253,19 @@ impl Queues {
         Some(std::mem::replace(&mut node.work, Work::Lent { touches }))
     }
 
-    /// An operation is done: what waited for it may be ready.
+    /// Completes an operation. Operations that waited for it may be ready then.
     pub(super) fn complete(&mut self, id: NodeId, now: Nanos) {
         let Some(place) = self.nodes.get_mut(id.at as usize) else { return };
-        // A host function that was running when its device was lost is complete by now.
+        // A host function that ran when its device was lost was completed at the loss.
         let Some(node) = place.as_mut().filter(|node| node.id == id) else { return };
-        // Piece by piece: an operation is large, and moving it costs more than completing it.
+        // A node is large, and moving it costs more than the rest. So its parts are taken one by
+        // one.
         let (on, seq, after) = (node.slot, node.seq, std::mem::take(&mut node.after));
         let work = std::mem::replace(&mut node.work, Work::Mark);
         let causes = self.trail.as_mut().map_or_else(Causes::new, |trail| trail.finish(node));
         *place = None;
         self.spare_nodes.push(id.at);
-        self.noting.ended(id, now);
+        self.collector.ended(id, now);
         let slot = &mut self.slots[on.index()];
         slot.done = seq;
         slot.clock = slot.clock.max(now);
@@ -282,7 +294,7 @@ impl Queues {
         self.drop_drained(on);
     }
 
-    /// The work of a launch.
+    /// A kernel for a launch.
     pub(super) fn kernel(
         &mut self,
         (name, twin): (&Arc<str>, Twin),
@@ -290,7 +302,7 @@ impl Queues {
     ) -> Box<Kernel> {
         match self.spare_kernels.pop() {
             Some(mut kernel) => {
-                // Counting shares costs more than looking whether it is the same.
+                // A comparison costs less than two changes of a reference count.
                 if !Arc::ptr_eq(&kernel.name, name) {
                     kernel.name = Arc::clone(name);
                 }
@@ -317,13 +329,13 @@ impl Queues {
         self.slots[point.slot.index()].done >= point.seq
     }
 
-    /// The last operation of a stream; it may be complete.
+    /// The last operation of a stream. It may be complete.
     pub(super) fn last_of(&self, slot: SlotId) -> Option<NodeId> {
         self.slots[slot.index()].last
     }
 
-    /// The operation at a point. One that is complete is found only where steps are explored:
-    /// there the order behind it has to be known all the same.
+    /// The operation at a point. A complete operation is found during an exploration only, which
+    /// needs the steps that completed it.
     pub(super) fn node_at(&self, point: Point) -> Option<NodeId> {
         if let Some(trail) = &self.trail {
             return trail.node_at(point);
@@ -332,7 +344,7 @@ impl Queues {
         nodes.find(|n| n.slot == point.slot && n.seq == point.seq).map(|n| n.id)
     }
 
-    /// Whether an operation will never end: a hung device.
+    /// Whether an operation never ends: a hung device.
     pub(super) fn hangs(&self, node: &Node) -> bool {
         if let (Work::Kernel(kernel), Some(name)) = (&node.work, &self.never_ends) {
             return *kernel.name == **name;
@@ -340,11 +352,11 @@ impl Queues {
         self.stuck.contains(&node.id)
     }
 
-    /// Law A40: the device's context is lost. What is queued does nothing any more, in its place:
-    /// whoever waits for it, on other devices too, still waits for what came before. An operation
-    /// whose bytes a thread touches at the moment stays until that thread is done with them; a host
-    /// function that touches none holds nothing back. Those in the queues are dropped without being
-    /// called (law A29).
+    /// Law A40: the context of the device is lost. Queued operations lose their work but keep their
+    /// edges: an operation of another device that waits for one of them still waits for the
+    /// operations before it. An operation whose bytes a thread uses at the moment stays until the
+    /// thread is done. A running host function that uses no bytes is completed now. Queued host
+    /// functions are dropped without a call (law A29).
     pub(super) fn lose(&mut self, device: DeviceId, error: Error, now: Nanos) {
         self.lost.entry(device).or_insert(error);
         let step = self.trail.as_ref().map(|trail| trail.step);
@@ -363,13 +375,14 @@ impl Queues {
                 | Work::Kernel(_)
                 | Work::HostFn(_) => {}
             }
-            // What is freed now is never reached; its pool is lost with the device.
+            // A free loses its work too: its pool is lost with the device.
             let work = std::mem::replace(&mut node.work, Work::Mark);
             node.engine = Engine::None;
             if node.missing == 0 {
                 self.arrived.push(node.id);
             }
-            // A closure holds what a user gave it, and this is under the driver's lock.
+            // A closure drops values of the user, which may panic, and the lock of the driver is
+            // held.
             drop(caught(|| drop(work)));
         }
         let nodes = &self.nodes;
@@ -379,7 +392,7 @@ impl Queues {
         over.into_iter().for_each(|id| self.complete(id, now));
     }
 
-    /// Law A40: the operation has failed, and its device is lost. It touches nothing any more.
+    /// Law A40: an operation failed, and its device is lost. The operation uses no bytes any more.
     pub(super) fn fail(&mut self, id: NodeId, error: Error, now: Nanos) {
         let Some(node) = self.node(id) else { return };
         let device = node.device;
@@ -395,7 +408,8 @@ impl Queues {
         }
     }
 
-    /// Why waiting for `target` would never end: the chain of operations that hold each other back.
+    /// The error of a wait for `target` that would never end: the chain of operations that wait for
+    /// each other.
     pub(super) fn stalled(&self, op: &'static str, target: Option<Point>) -> Error {
         let mut chain = Vec::new();
         let first = |slot: SlotId| {
@@ -408,7 +422,7 @@ impl Queues {
                 let what = if let Work::Kernel(kernel) = &node.work {
                     format!("kernel `{}`", kernel.name)
                 } else {
-                    format!("{} #{}", node.work.name(), node.seq)
+                    format!("operation {}, {},", node.seq, node.work.name())
                 };
                 chain.push(format!("{what} in stream {stream} never ends"));
                 break;
@@ -417,9 +431,9 @@ impl Queues {
             chain.push(match before {
                 Some(before) => {
                     let on = self.handle_of(before.slot).0;
-                    format!("stream {stream} waits for stream {on} #{}", before.seq)
+                    format!("stream {stream} waits for operation {} of stream {on}", before.seq)
                 }
-                None => format!("stream {stream} cannot start its #{}", node.seq),
+                None => format!("stream {stream} cannot start its operation {}", node.seq),
             });
             at = before;
             if chain.len() > self.nodes.len() {

@@ -1,38 +1,39 @@
-//! Which steps of a run race: two that depend on each other, with nothing else that orders them.
+//! The races of a run: pairs of steps that depend on each other and that nothing else orders.
 #![forbid(unsafe_code)]
 
 use super::touches::{Touches, depend};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Who takes a step.
+/// An actor, which takes steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Actor {
-    /// A host thread; 0 is whoever is not scripted.
+    /// A host thread by its number in the script; 0 stands for every thread without a script.
     Thread(u32),
     /// The stream in this slot.
     Stream(u32),
 }
 
-/// One step of the run at hand.
+/// One step of the current run.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct TakenStep {
     pub(super) actor: Actor,
-    /// Which of the choices so far chose it.
+    /// The index of the choice that chose it.
     pub(super) frame: usize,
     pub(super) causes: SmallVec<[u32; 8]>,
     pub(super) touches: Arc<Touches>,
 }
 
-/// Happens-before among the first steps of a run. What is said of a step depends on those before it
-/// only, so it holds for every run that begins alike.
+/// Happens-before among the first steps of a run. The clock of a step depends only on the steps
+/// before it, so it holds for every run with the same first steps.
 #[derive(Debug, Default)]
-pub(super) struct Order {
-    /// In the order in which they were first met.
+pub(super) struct HappensBefore {
+    /// In the order of their first steps.
     actors: Vec<Actor>,
-    /// Close together, because every step is compared with all before it.
+    /// The fields of a step that are compared with all later steps, in one list.
     steps: Vec<Step>,
-    /// Per step, per actor: the last step of that actor, from 1, that comes before it or is it.
+    /// For each step, by actor: the number of the last step of that actor, from 1, that comes
+    /// before it or is it.
     clocks: Vec<Clock>,
 }
 
@@ -40,16 +41,16 @@ type Clock = SmallVec<[u32; 8]>;
 
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// The place of its actor.
+    /// The index of its actor.
     actor: usize,
-    /// Its number among those of its actor, from 1.
+    /// Its number among the steps of its actor, from 1.
     number: u32,
-    /// As in [`Touches`].
+    /// A bit for each object that is touched, as in [`Touches`].
     any: u64,
     writes: u64,
 }
 
-impl Order {
+impl HappensBefore {
     pub(super) fn len(&self) -> usize {
         self.clocks.len()
     }
@@ -66,13 +67,13 @@ impl Order {
         })
     }
 
-    /// The number of a step among those of its actor, from 1.
+    /// The number of a step among the steps of its actor, from 1.
     pub(super) fn number(&self, step: usize) -> u32 {
         self.steps[step].number
     }
 
-    /// Takes up the next of `events`, and adds to `races` what it races with.
-    pub(super) fn add(&mut self, events: &[Event], races: &mut Vec<usize>) {
+    /// Adds the next step of `events`, and adds the steps that it races with to `races`.
+    pub(super) fn add(&mut self, events: &[TakenStep], races: &mut Vec<usize>) {
         let j = self.len();
         let mine = self.index(events[j].actor);
         let mut clock = Clock::from_elem(0, self.actors.len());
@@ -90,7 +91,7 @@ impl Order {
         let number = clock[mine] + 1;
         let touches = &*events[j].touches;
         for (i, step) in self.steps.iter().enumerate().rev() {
-            // What is known comes with all that it knows: it adds nothing.
+            // A step that comes before this one already adds nothing: nor do the steps before it.
             let apart = (step.writes & touches.any) | (step.any & touches.writes) == 0;
             if apart || clock[step.actor] >= step.number {
                 continue;
@@ -110,8 +111,14 @@ impl Order {
         self.clocks[later].get(actor).is_some_and(|known| *known >= number)
     }
 
-    /// The actors that can begin the run in which `j` comes before `i`; that of `j` last, if it can.
-    pub(super) fn initials(&self, events: &[Event], i: usize, j: usize) -> SmallVec<[Actor; 8]> {
+    /// The actors whose step can be the first one of a run in which `j` comes before `i`. The actor
+    /// of `j` is the last one, if it is among them.
+    pub(super) fn initials(
+        &self,
+        events: &[TakenStep],
+        i: usize,
+        j: usize,
+    ) -> SmallVec<[Actor; 8]> {
         let mut between: SmallVec<[usize; 16]> =
             (i + 1..j).filter(|k| !self.precedes(i, *k)).collect();
         between.push(j);

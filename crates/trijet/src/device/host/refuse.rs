@@ -1,4 +1,5 @@
-//! Refusals of the host device. Each carries the number that CUDA gives for the same misuse.
+//! The errors of the host device for misuse. Each has the code that CUDA returns for the same
+//! misuse.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind};
@@ -29,7 +30,7 @@ pub(super) fn unsupported(op: &'static str, cause: impl Into<Cow<'static, str>>)
     Error::new(ErrorKind::Unsupported, op, cause).with_code(801)
 }
 
-/// A refusal that only its number tells from others.
+/// An error with a code that has no kind of its own.
 pub(super) fn other(op: &'static str, code: i32, cause: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Driver, op, cause).with_code(code)
 }

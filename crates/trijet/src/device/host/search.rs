@@ -1,56 +1,57 @@
-//! Exhaustive exploration: every run of a program that can differ, and few that cannot.
+//! Exhaustive exploration: every run of a program that can have another outcome, and few others.
 //!
 //! Stateless search with dynamic partial-order reduction: source sets and sleep sets (Abdulla et
-//! al. 2014, algorithm 1). A run is a sequence of steps; a step is one call of a host thread, with
-//! the calls after it that no other step can tell of (`turn`), or one operation of a stream. Two
-//! steps of different actors depend on each other when they touch the same object and one of them
-//! changes it. After each run, every pair of dependent steps that nothing else orders is a race, and
-//! the search goes on to the run in which they swap. So a program without races has exactly one run.
+//! al. 2014, algorithm 1). A run is a sequence of steps. A step is one operation of a stream, or
+//! one call of a host thread together with later calls that are independent of every other step
+//! (`turn`). Two steps of different actors depend on each other when they touch the same object and
+//! one of them changes it. After each run, every pair of dependent steps that nothing else orders
+//! is a race, and the search continues with the run in which the two are swapped. So a program
+//! without races has exactly one run.
 #![forbid(unsafe_code)]
 
 use super::queues::Queues;
-use super::races::{Actor, Event, Order};
+use super::races::{Actor, HappensBefore, TakenStep};
 use super::touches::{Object, Touch, Touches, depend, may_tear};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// An actor that need not go first, and what its step touches.
+/// An actor whose step need not come first, and the objects that its step touches.
 type Asleep = (Actor, Arc<Touches>);
 
-/// One choice of the run at hand.
+/// One choice of the current run.
 #[derive(Debug)]
 enum Frame {
     Actors {
         enabled: SmallVec<[Actor; 4]>,
         chosen: usize,
-        /// To be tried, or tried, in ascending order.
+        /// The actors that were tried or are to be tried, in ascending order.
         backtrack: SmallVec<[usize; 4]>,
         tried: SmallVec<[(usize, Arc<Touches>); 1]>,
         sleep: Vec<Asleep>,
     },
-    /// A choice of the driver between two possibilities; both are tried.
+    /// A choice of the driver between two possibilities. Both are tried.
     Flip { value: bool },
 }
 
 /// A run in which one operation happens in the middle of another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Torn {
-    /// Which operations, by stream and number.
+    /// The two operations, by stream and number.
     pair: [(Actor, u32); 2],
     before: Vec<Actor>,
 }
 
-/// What a choice came to.
+/// The result of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) index: usize,
-    /// The candidate that runs in the middle of the chosen one.
+    /// The actor whose operation runs in the middle of the chosen one.
     pub(super) torn_by: Option<usize>,
 }
 
 impl Choice {
-    /// As a number, for a list of steps.
+    /// The number of the choice in a list of steps.
     pub(super) fn number(self, candidates: usize) -> u32 {
         let torn = self.torn_by.map_or(0, |other| other + 1);
         u32::try_from(torn * candidates + self.index).unwrap_or(u32::MAX)
@@ -66,27 +67,28 @@ impl Choice {
 /// The search over all runs of a program.
 #[derive(Default)]
 pub(crate) struct Search {
-    /// The queues of a run that is over, for their memory.
+    /// The queues of an earlier run, for their memory.
     pub(super) spare: Queues,
     frames: Vec<Frame>,
     depth: usize,
-    /// The steps of this run, or of the last one where it is the same.
-    events: Vec<Event>,
-    /// Steps that were taken in this run.
+    /// The steps of this run, followed by those of the last run.
+    events: Vec<TakenStep>,
+    /// The number of steps of this run.
     steps: usize,
-    /// Steps at the beginning that are the same as in the run before: they touch the same again.
+    /// The number of first steps that are the same as in the last run. They touch the same objects
+    /// again.
     same: usize,
-    order: Order,
+    order: HappensBefore,
     sleep: Vec<Asleep>,
-    /// The run at hand equals one that was seen: its outcome is not news.
+    /// Whether the current run is equivalent to an earlier one.
     redundant: bool,
-    /// The same choices led elsewhere than before.
+    /// Whether the same choices led to other steps than before.
     unrepeatable: bool,
-    /// The program has ended; what its objects still do when they drop is not explored.
+    /// Whether the program has ended. The drops of its objects are not explored.
     ended: bool,
     taken: Vec<u32>,
     torn: BTreeSet<Torn>,
-    /// The pairs that were or are in `torn`.
+    /// The pairs that are or were in `torn`.
     torn_seen: BTreeSet<[(Actor, u32); 2]>,
     plan: Option<Torn>,
 }
@@ -104,7 +106,7 @@ impl Search {
         self.ended = false;
     }
 
-    /// The program has ended. Whether the run differs from all earlier ones.
+    /// Ends the current run. False if it is equivalent to an earlier one.
     pub(crate) fn end_run(&mut self) -> bool {
         if !self.ended {
             self.close_event();
@@ -116,12 +118,12 @@ impl Search {
         !self.redundant
     }
 
-    /// The choices of the run.
+    /// The choices of the current run.
     pub(crate) fn taken(&self) -> &[u32] {
         &self.taken
     }
 
-    /// Prepares the next run. False when there is none.
+    /// Prepares the next run. False if there is none.
     pub(crate) fn advance(&mut self) -> bool {
         if self.plan.is_none() && self.next_branch() {
             return true;
@@ -136,7 +138,7 @@ impl Search {
             match frame {
                 Frame::Flip { value } if !*value => {
                     *value = true;
-                    // The step in which the driver chooses goes on otherwise.
+                    // The step in which the driver chooses differs from its last run.
                     self.same = self.steps_before(self.frames.len() - 1).saturating_sub(1);
                     return true;
                 }
@@ -158,12 +160,12 @@ impl Search {
         false
     }
 
-    /// The steps of the run at hand that were chosen before `frame`.
+    /// The number of steps of the current run that were chosen before `frame`.
     fn steps_before(&self, frame: usize) -> usize {
         self.events[..self.steps].partition_point(|event| event.frame < frame)
     }
 
-    /// The number of the step that is running.
+    /// The number of the running step.
     pub(super) fn step(&self) -> u32 {
         u32::try_from(self.steps.saturating_sub(1)).unwrap_or(u32::MAX)
     }
@@ -173,18 +175,18 @@ impl Search {
         self.ended
     }
 
-    /// Whether it has to be said what the running step touches.
+    /// Whether the objects that the running step touches are not known yet.
     pub(super) fn listens(&self) -> bool {
         !self.ended && self.steps > self.same
     }
 
-    /// The step that is running, unless it is known what it touches.
-    fn running(&mut self) -> Option<&mut Event> {
+    /// The running step; `None` if the objects that it touches are known.
+    fn running(&mut self) -> Option<&mut TakenStep> {
         let listens = self.listens();
         self.events.last_mut().filter(|_| listens)
     }
 
-    /// The step that is running follows from these.
+    /// The running step comes after these steps.
     pub(super) fn follow(&mut self, causes: &[u32]) {
         if let Some(event) = self.running() {
             for cause in causes {
@@ -201,7 +203,7 @@ impl Search {
         }
     }
 
-    /// Which of `enabled` takes the next step.
+    /// Chooses the actor of `enabled` that takes the next step.
     pub(super) fn choose(&mut self, enabled: &[Actor]) -> Choice {
         if self.ended {
             return Choice { index: 0, torn_by: None };
@@ -215,7 +217,7 @@ impl Search {
             self.taken.push(choice.number(enabled.len()));
         }
         if self.steps == self.events.len() {
-            self.events.push(Event {
+            self.events.push(TakenStep {
                 actor: enabled[choice.index],
                 frame: self.depth.saturating_sub(1),
                 causes: SmallVec::new(),
@@ -254,20 +256,20 @@ impl Search {
         *chosen
     }
 
-    /// The same choices led elsewhere. The run goes on to its end, unexplored: its caller holds
-    /// locks.
+    /// The same choices led to other steps. The run continues to its end without exploration,
+    /// because its caller holds locks.
     fn give_up(&mut self) -> usize {
         self.unrepeatable = true;
         self.redundant = true;
         0
     }
 
-    /// Whether the program did something else under the same choices.
+    /// Whether the program took other steps under the same choices.
     pub(crate) fn is_unrepeatable(&self) -> bool {
         self.unrepeatable
     }
 
-    /// A choice of the driver that the laws leave open.
+    /// Makes a choice of the driver.
     pub(super) fn flip(&mut self) -> bool {
         if self.ended {
             return false;
@@ -289,7 +291,7 @@ impl Search {
         value
     }
 
-    /// The last step is over: what it touched is known.
+    /// The last step has ended, and the objects that it touched are known.
     fn close_event(&mut self) {
         let Some(last) = self.steps.checked_sub(1) else { return };
         if self.plan.is_some() || self.redundant {
@@ -306,7 +308,7 @@ impl Search {
         if tried.iter().all(|(index, _)| index != chosen) {
             tried.push((*chosen, Arc::clone(&event.touches)));
         }
-        // A choice that was made before has its sleepers already.
+        // The sleepers after an earlier choice are known already.
         if is_last {
             let tried = tried.iter().filter(|(index, _)| index != chosen);
             let tried = tried.map(|(index, touches)| (enabled[*index], touches));
@@ -319,8 +321,8 @@ impl Search {
         }
     }
 
-    /// Adds what has to be tried besides the run at hand. What follows from the steps that it shares
-    /// with the runs before has been added then.
+    /// Finds the races of the current run, and adds the runs that have to be tried because of them.
+    /// The races among the steps that it shares with earlier runs were found there.
     fn find_races(&mut self) {
         self.events.truncate(self.steps);
         let mut races = Vec::new();
@@ -333,7 +335,7 @@ impl Search {
         }
     }
 
-    /// Two steps race: they are tried the other way round.
+    /// Two steps race: the run in which they are swapped is to be tried.
     fn note_race(&mut self, i: usize, j: usize) {
         let initials = self.order.initials(&self.events, i, j);
         let Some(Frame::Actors { enabled, backtrack, .. }) =
@@ -355,7 +357,8 @@ impl Search {
         }
     }
 
-    /// Two operations race for bytes: one may happen in the middle of the other.
+    /// Two operations race for bytes: the runs in which one happens in the middle of the other are
+    /// to be tried.
     fn note_torn(&mut self, i: usize, j: usize) {
         let (order, events) = (&self.order, &self.events);
         let (a, b) = (&events[i], &events[j]);
@@ -372,7 +375,7 @@ impl Search {
         }
         let before = (0..j).filter(|k| *k != i && (*k < i || !order.precedes(i, *k)));
         let before: Vec<Actor> = before.map(|k| events[k].actor).collect();
-        // A host function cannot be cut in two, whatever happens meanwhile.
+        // A host function cannot be cut into two halves.
         let calls = [a.touches.calls_host(), b.touches.calls_host()];
         for (pair, calls) in pairs.into_iter().zip(calls) {
             if !calls && self.torn_seen.insert(pair) {
@@ -382,7 +385,7 @@ impl Search {
     }
 }
 
-/// The step number `at` of a plan: as listed, then the torn pair, then whatever comes first.
+/// The step `at` of a plan: first the listed steps, then the torn pair, then the first possibility.
 fn follow_plan(plan: &Torn, at: usize, enabled: &[Actor]) -> Choice {
     let find = |actor: Actor| enabled.iter().position(|other| *other == actor);
     if let Some(actor) = plan.before.get(at) {
@@ -402,7 +405,7 @@ mod tests {
     use super::*;
     use crate::base::prng::Prng;
 
-    /// A model: each actor does its steps in order; a step touches objects.
+    /// A model of a program: each actor takes its steps in order, and a step touches objects.
     type Model = Vec<Vec<Vec<(u32, bool)>>>;
 
     fn draw(prng: &mut Prng) -> Model {
@@ -420,10 +423,10 @@ mod tests {
         (0..actors).map(|_| steps(prng)).collect()
     }
 
-    /// Which step found which object as which other one left it.
+    /// Step, object, and the step that had written the object last.
     type Seen = Vec<(usize, u32, usize)>;
 
-    /// What a run leaves: per object, who last wrote it and what everyone read.
+    /// The outcome of a run: the last writer of each object, and the writer that each access found.
     fn outcome(model: &Model, schedule: impl FnMut(&[Actor]) -> usize) -> Seen {
         let mut schedule = schedule;
         let mut at = vec![0; model.len()];
@@ -492,7 +495,7 @@ mod tests {
         }
     }
 
-    /// The law: the reduced search finds exactly the outcomes of all interleavings.
+    /// The reduced search finds exactly the outcomes of all interleavings.
     #[test]
     fn the_reduced_search_finds_every_outcome() {
         let mut smaller = 0;

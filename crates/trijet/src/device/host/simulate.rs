@@ -1,6 +1,6 @@
-//! The virtual executor that keeps time: a discrete-event simulation of the device's engines. Bytes
-//! are real; time is the cost model's; where the laws leave a choice, the order policy makes it.
-//! Nothing runs until somebody waits or asks.
+//! The virtual executor with modelled time: a discrete-event simulation of the engines of each
+//! device. The bytes are real, the time is that of the cost model, and the order policy makes every
+//! choice. Operations run only inside of calls that wait or query.
 #![forbid(unsafe_code)]
 
 use super::cost::CostModel;
@@ -10,7 +10,7 @@ use super::ids::NodeId;
 use super::node::Node;
 use super::order::Policy;
 use super::queues::Queues;
-use super::work::{Called, Work};
+use super::work::{HostFnCall, Work};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Engine;
 use crate::base::units::Nanos;
@@ -18,7 +18,8 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Parts of one operation; at least 4, so that a copy can be seen half done.
+/// The most parts of an operation: at least 4, so that other operations can run in the middle of a
+/// copy.
 const PARTS: usize = 4;
 
 /// An operation that occupies an engine.
@@ -26,23 +27,23 @@ struct Running {
     node: NodeId,
     parts: SmallVec<[u64; PARTS]>,
     units: u64,
-    /// The part that is being run.
+    /// The index of the running part.
     at: usize,
 }
 
-/// What becomes due.
+/// An entry of the agenda.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// The host's call takes effect on the device, or the policy lets go.
+    /// The call of the host takes effect on the device, or a delay of the policy ends.
     Visible(NodeId),
     /// A part of an operation ends, on this engine.
-    Part(NodeId, Place),
+    Part(NodeId, StationId),
 }
 
 /// One engine of a device.
 #[derive(Default)]
 struct Station {
-    /// Operations that may start, by urgency and age: at most one per stream.
+    /// The operations that can start, by priority and age: at most one of each stream.
     ready: Vec<((i32, NodeId), Hold)>,
     running: SmallVec<[Running; 1]>,
 }
@@ -55,9 +56,9 @@ impl Station {
 
 /// The engine of a device, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(usize);
+struct StationId(usize);
 
-impl Place {
+impl StationId {
     const ENGINES: [Engine; 6] = [
         Engine::Upload,
         Engine::Compute,
@@ -75,45 +76,45 @@ impl Place {
         Self::ENGINES[self.0 % Self::ENGINES.len()]
     }
 
-    /// Another engine of the same device.
+    /// The station of another engine of the same device.
     fn beside(self, engine: Engine) -> Self {
         Self(self.0 - self.engine() as usize + engine as usize)
     }
 }
 
 pub(super) struct Simulation {
-    /// How far the device has been simulated.
+    /// The time up to which the devices are simulated.
     now: Nanos,
-    /// The clock of the enqueuing host.
+    /// The time of the host.
     host: Nanos,
     pub(super) policy: Policy,
     cost: CostModel,
-    /// By device and role.
+    /// By device and engine.
     stations: Vec<Station>,
-    /// Operations that `settle` found; kept for its memory.
+    /// The operations that `settle` found. Kept for its memory.
     found: Vec<(NodeId, Nanos)>,
-    /// The same for what is due at one moment.
+    /// The entries that are due at one time. Kept for its memory.
     due: Vec<Reverse<(Nanos, u64, Due)>>,
     agenda: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
     ticket: u64,
     threads: usize,
 }
 
-/// Whether the policy has held an operation back already.
+/// Whether the policy has delayed an operation already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     NotYet,
     Over,
 }
 
-/// What one step did.
+/// The result of one step.
 pub(super) enum Step {
     Moved,
     /// A host function is due; run it without the lock, then complete the operation.
-    Call(NodeId, Called),
+    Call(NodeId, HostFnCall),
     /// Nothing more happens before the limit.
     Quiet,
-    /// Nothing will ever happen.
+    /// Nothing is pending: no operation will ever complete.
     Idle,
 }
 
@@ -147,12 +148,12 @@ impl Simulation {
         self.host.max(self.now)
     }
 
-    /// The host waited for what is now complete.
+    /// The host has waited until now.
     pub(super) fn host_waited(&mut self) {
         self.host = self.host.max(self.now);
     }
 
-    /// Advances to the next moment at which anything changes, if it is not after `limit`.
+    /// Advances to the time of the next entry of the agenda, if it is not after `limit`.
     pub(super) fn step(&mut self, queues: &mut Queues, faults: &Faults, limit: Nanos) -> Step {
         let arrived = !queues.arrived.is_empty();
         if arrived {
@@ -172,11 +173,11 @@ impl Simulation {
                 self.make_ready(queues, node, Hold::Over);
                 Step::Moved
             }
-            Some(Due::Part(node, place)) => self.finish_part(queues, faults, node, place),
+            Some(Due::Part(node, station)) => self.finish_part(queues, faults, node, station),
         }
     }
 
-    /// One of the things that are due now; which one is the policy's choice.
+    /// An entry that is due now; the policy chooses which one.
     fn pop_due(&mut self) -> Option<Due> {
         if matches!(self.policy, Policy::Greedy) {
             return self.agenda.pop().map(|Reverse((.., due))| due);
@@ -184,7 +185,8 @@ impl Simulation {
         let first = self.agenda.pop()?;
         let is_due = |Reverse((time, ..)): &Reverse<(Nanos, u64, Due)>| *time <= self.now;
         if !self.agenda.peek().is_some_and(is_due) {
-            // Mostly there is nothing to choose from; the draw is made all the same.
+            // With a single entry a number is drawn too, so that the numbers of a seed stay the
+            // same.
             self.policy.pick(1);
             let Reverse((_, _, only)) = first;
             return Some(only);
@@ -203,7 +205,7 @@ impl Simulation {
         self.agenda.push(Reverse((until, self.ticket, due)));
     }
 
-    /// Takes up what nothing holds back any more.
+    /// Takes the operations that wait for nothing any more.
     fn settle(&mut self, queues: &mut Queues) {
         let (now, mut found) = (self.now, std::mem::take(&mut self.found));
         queues.settle(now, |node| found.push((node.id, node.enqueued.max(node.ready))));
@@ -217,11 +219,11 @@ impl Simulation {
         self.found = found;
     }
 
-    fn station(&mut self, place: Place) -> &mut Station {
-        if place.0 >= self.stations.len() {
-            self.stations.resize_with(place.0 + 1, Station::default);
+    fn station(&mut self, station: StationId) -> &mut Station {
+        if station.0 >= self.stations.len() {
+            self.stations.resize_with(station.0 + 1, Station::default);
         }
-        &mut self.stations[place.0]
+        &mut self.stations[station.0]
     }
 
     fn make_ready(&mut self, queues: &mut Queues, id: NodeId, hold: Hold) {
@@ -231,24 +233,24 @@ impl Simulation {
             return;
         }
         let key = (node.priority, id);
-        let ready = &mut self.station(Place::of(node.device, node.engine)).ready;
+        let ready = &mut self.station(StationId::of(node.device, node.engine)).ready;
         let at = ready.partition_point(|(other, _)| *other < key);
         ready.insert(at, (key, hold));
     }
 
-    /// Starts what may start, until no engine is free or nothing is ready.
+    /// Starts operations until no engine is free or none is ready. False if none was ready.
     fn start(&mut self, queues: &mut Queues, faults: &Faults) -> bool {
         let mut any = false;
-        for place in (0..self.stations.len()).map(Place) {
-            if self.stations[place.0].ready.is_empty() {
+        for station in (0..self.stations.len()).map(StationId) {
+            if self.stations[station.0].ready.is_empty() {
                 continue;
             }
-            let limit = match place.engine() {
+            let limit = match station.engine() {
                 Engine::Compute => self.policy.kernels_at_once(),
                 Engine::Upload | Engine::Download | Engine::Peer | Engine::Host | Engine::None => 1,
             };
             loop {
-                let Station { ready, running } = &mut self.stations[place.0];
+                let Station { ready, running } = &mut self.stations[station.0];
                 if ready.is_empty() || running.len() >= limit {
                     break;
                 }
@@ -258,35 +260,35 @@ impl Simulation {
                 if held > Nanos(0) {
                     self.put_off(Nanos(self.now.0 + held.0), Due::Visible(key.1));
                 } else if let Some(node) = queues.node(key.1) {
-                    self.begin(node, place, faults);
-                    queues.noting.began(key.1, self.now);
+                    self.begin(node, station, faults);
+                    queues.collector.began(key.1, self.now);
                 }
             }
         }
         any
     }
 
-    fn begin(&mut self, node: &Node, place: Place, faults: &Faults) {
+    fn begin(&mut self, node: &Node, station: StationId, faults: &Faults) {
         let units = node.work.units();
         let mut parts: SmallVec<[u64; PARTS]> = (0..units.min(PARTS as u64)).collect();
         self.policy.arrange(&mut parts);
-        let first = self.part_time(&node.work, parts.len() as u64, place);
-        let latency = match place.engine() {
+        let first = self.part_time(&node.work, parts.len() as u64, station);
+        let latency = match station.engine() {
             Engine::Upload | Engine::Download | Engine::Peer => self.cost.copy_latency,
             Engine::Compute | Engine::Host | Engine::None => Nanos(0),
         };
         let time = faults.slowed(node.id, Nanos(latency.0 + self.policy.stretch(first).0));
-        self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, place));
+        self.put_off(Nanos(self.now.0 + time.0), Due::Part(node.id, station));
         let running = Running { node: node.id, parts, units, at: 0 };
-        self.station(place).running.push(running);
+        self.station(station).running.push(running);
     }
 
-    /// The model's time for one of `parts` parts of an operation, if it starts now.
-    fn part_time(&self, work: &Work, parts: u64, place: Place) -> Nanos {
-        let station = |engine| self.stations.get(place.beside(engine).0);
-        let busy = |engine| station(engine).is_some_and(|station| !station.running.is_empty());
+    /// The modelled duration of one of `parts` parts of an operation, if it starts now.
+    fn part_time(&self, work: &Work, parts: u64, station: StationId) -> Nanos {
+        let beside = |engine| self.stations.get(station.beside(engine).0);
+        let busy = |engine| beside(engine).is_some_and(|station| !station.running.is_empty());
         let bytes = work.bytes() / parts;
-        match place.engine() {
+        match station.engine() {
             Engine::Upload => self.cost.link(bytes, busy(Engine::Download)),
             Engine::Download => self.cost.link(bytes, busy(Engine::Upload)),
             Engine::Peer => self.cost.link(bytes, false),
@@ -309,57 +311,57 @@ impl Simulation {
         queues: &mut Queues,
         faults: &Faults,
         id: NodeId,
-        place: Place,
+        station: StationId,
     ) -> Step {
-        let Some(index) = self.stations[place.0].find(id) else { return Step::Moved };
+        let Some(index) = self.stations[station.0].find(id) else { return Step::Moved };
         let Some(node) = queues.node(id).filter(|node| node.engine != Engine::None) else {
             // The device was lost while the operation ran.
-            self.stop(place, index);
+            self.stop(station, index);
             return Step::Moved;
         };
         if matches!(node.work, Work::HostFn(_)) {
             let Some(Work::HostFn(called)) = queues.lend(id) else { return Step::Moved };
             return Step::Call(id, called);
         }
-        let Running { parts, units, at, .. } = &self.stations[place.0].running[index];
+        let Running { parts, units, at, .. } = &self.stations[station.0].running[index];
         let (part, count, last) = (parts[*at], parts.len() as u64, *at + 1 == parts.len());
         let range = part * units / count..(part + 1) * units / count;
         let outcome =
             faults.outcome(node).and_then(|()| exec::run(&node.work, range, self.threads));
         if let Err(error) = outcome {
-            self.stop(place, index);
-            // Whoever advances the simulation may wait for another device, which is not lost: those
-            // who wait for this one ask the engine (law A10).
+            self.stop(station, index);
+            // The error is not returned here: the caller may wait for another device, which is not
+            // lost. A wait for this device gets the error from `check_lost` (law A10).
             queues.fail(id, error, self.now);
             return Step::Moved;
         }
         if last {
-            self.stop(place, index);
+            self.stop(station, index);
             queues.complete(id, self.now);
             return Step::Moved;
         }
-        let nominal = self.part_time(&node.work, count, place);
+        let nominal = self.part_time(&node.work, count, station);
         let time = faults.slowed(id, self.policy.stretch(nominal));
-        self.stations[place.0].running[index].at += 1;
-        self.put_off(Nanos(self.now.0 + time.0), Due::Part(id, place));
+        self.stations[station.0].running[index].at += 1;
+        self.put_off(Nanos(self.now.0 + time.0), Due::Part(id, station));
         Step::Moved
     }
 
-    fn find_running(&self, id: NodeId) -> Option<(Place, usize)> {
+    fn find_running(&self, id: NodeId) -> Option<(StationId, usize)> {
         (0..)
-            .map(Place)
+            .map(StationId)
             .zip(&self.stations)
-            .find_map(|(place, station)| station.find(id).map(|index| (place, index)))
+            .find_map(|(at, station)| station.find(id).map(|index| (at, index)))
     }
 
-    fn stop(&mut self, place: Place, index: usize) {
-        self.stations[place.0].running.swap_remove(index);
+    fn stop(&mut self, station: StationId, index: usize) {
+        self.stations[station.0].running.swap_remove(index);
     }
 
     /// The host function of `id` returned.
     pub(super) fn host_fn_done(&mut self, queues: &mut Queues, id: NodeId) {
-        if let Some((place, index)) = self.find_running(id) {
-            self.stop(place, index);
+        if let Some((station, index)) = self.find_running(id) {
+            self.stop(station, index);
         }
         queues.complete(id, self.now);
     }

@@ -1,5 +1,5 @@
-//! The virtual executor without time: one step at a time, in an order that a decider chooses. For
-//! finding faults: probabilistically (PCT), exhaustively, or again as listed.
+//! The virtual executor of single steps, in an order that a decider chooses: at random (PCT), for
+//! an exhaustive search, or as listed.
 #![forbid(unsafe_code)]
 
 use super::exec;
@@ -12,7 +12,7 @@ use super::races::Actor;
 use super::search::{Choice, Search};
 use super::touches::Object;
 use super::trail::Trail;
-use super::work::{Called, Work};
+use super::work::{HostFnCall, Work};
 use crate::base::error::Result;
 use crate::base::prng::Prng;
 use crate::base::units::Nanos;
@@ -21,13 +21,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Parts of an operation under PCT; at least 4, so that a copy can be seen half done.
+/// The most parts of an operation under PCT: at least 4, so that other operations can run in the
+/// middle of a copy.
 const PARTS: u64 = 4;
 
-/// Who may take the next step.
+/// The actors that can take the next step.
 pub(super) type Actors = SmallVec<[Actor; 8]>;
 
-/// Who decides.
+/// The decider of the next step.
 pub(super) enum Decider {
     Pct(Pct),
     List { steps: Arc<[u32]>, at: usize },
@@ -38,7 +39,7 @@ pub(super) enum Decider {
 pub(super) struct Pct {
     prng: Prng,
     priorities: BTreeMap<Actor, u64>,
-    /// Steps at which the most urgent actor becomes the least urgent one.
+    /// The steps at which the most urgent actor becomes the least urgent one.
     changes: Vec<u64>,
     taken: u64,
 }
@@ -54,7 +55,7 @@ impl Pct {
 
     fn choose(&mut self, enabled: &[Actor]) -> usize {
         for actor in enabled {
-            // Drawn priorities lie above those of actors that were made less urgent.
+            // Drawn priorities are above those of actors that became less urgent.
             let drawn = self.prng.next_u64() | 1 << 63;
             self.priorities.entry(*actor).or_insert(drawn);
         }
@@ -62,7 +63,7 @@ impl Pct {
         let most = (0..enabled.len()).max_by_key(|index| priorities[&enabled[*index]]).unwrap_or(0);
         self.taken += 1;
         if self.changes.contains(&self.taken) {
-            // Each change puts its actor below all earlier ones, and all below what is drawn.
+            // Each change puts its actor below all earlier changes, and below every drawn priority.
             let least = (1 << 62) - self.taken;
             self.priorities.insert(enabled[most], least);
         }
@@ -72,29 +73,30 @@ impl Pct {
 
 pub(super) struct Stepper {
     decider: Decider,
-    /// The head of each stream that may go on, in order of the streams.
+    /// The next operation of each stream that can take a step, in order of the slots.
     ready: Vec<(SlotId, NodeId)>,
-    /// The search wants to know what the running step touches.
+    /// Whether the search needs to know which objects the running step touches.
     listens: bool,
-    /// The last step was one of the thread that runs the program, and its next call may be a part of
-    /// it. Not under PCT, which counts on steps that are as short as can be.
-    pub(super) goes_on: bool,
-    /// The program of the search has ended: its objects drop, and nothing competes with that.
-    pub(super) over: bool,
-    /// The parts that a begun operation still has, last first.
+    /// Whether the last step was one of the thread that runs the program: then its next call may
+    /// join that step. Not under PCT, whose bound needs the shortest steps.
+    pub(super) joins_next_call: bool,
+    /// Whether the program of the search has ended. The drops of its objects are not explored.
+    pub(super) program_ended: bool,
+    /// The parts that remain of a begun operation, the next one last.
     begun: BTreeMap<NodeId, Vec<u64>>,
-    /// An operation that is half done while another one runs, and what its first half came to.
+    /// An operation of which one half is done while another operation runs, and the outcome of the
+    /// first half.
     torn: Option<(SlotId, NodeId, Result<()>)>,
-    /// Counts steps; the clock of this executor.
+    /// The clock of this executor, which counts steps.
     now: Nanos,
     threads: usize,
 }
 
-/// What one step of a stream did.
+/// The result of one step of a stream.
 pub(super) enum Stepped {
     Moved,
     /// A host function is due; run it without the lock, then complete the operation.
-    Call(NodeId, Called),
+    Call(NodeId, HostFnCall),
 }
 
 impl Stepper {
@@ -103,8 +105,8 @@ impl Stepper {
             decider,
             ready: Vec::new(),
             listens: false,
-            goes_on: false,
-            over: false,
+            joins_next_call: false,
+            program_ended: false,
             begun: BTreeMap::new(),
             torn: None,
             now: Nanos(0),
@@ -112,7 +114,7 @@ impl Stepper {
         }
     }
 
-    /// The search that decides, if one does.
+    /// The search, if it is the decider.
     pub(super) fn search(&self) -> Option<&Arc<Mutex<Search>>> {
         match &self.decider {
             Decider::Search(search) => Some(search),
@@ -124,13 +126,13 @@ impl Stepper {
         self.now
     }
 
-    /// A new moment for each call and each step.
+    /// Advances the clock. Each call and each step has a time of its own.
     pub(super) fn tick(&mut self) -> Nanos {
         self.now = Nanos(self.now.0 + 1_000);
         self.now
     }
 
-    /// Takes up what nothing holds back any more.
+    /// Takes the operations that wait for nothing any more.
     pub(super) fn settle(&mut self, queues: &mut Queues) {
         let (now, ready) = (self.now, &mut self.ready);
         queues.settle(now, |node| {
@@ -149,19 +151,19 @@ impl Stepper {
         self.ready.retain(|(other, _)| *other != slot);
     }
 
-    /// The streams that may go on.
+    /// Adds the streams that can take a step to `actors`.
     pub(super) fn streams(&mut self, queues: &Queues, actors: &mut Actors) {
-        // What a lost device had is complete by now.
+        // Operations of a lost device were completed at the loss.
         self.ready.retain(|(_, id)| queues.node(*id).is_some());
         for (slot, _) in &self.ready {
             actors.push(Actor::Stream(slot.0));
         }
     }
 
-    /// Which of the candidates goes on.
+    /// Chooses the actor that takes the next step.
     pub(super) fn choose(&mut self, enabled: &[Actor], queues: &mut Queues) -> Choice {
         let choice = self.decide(enabled, queues);
-        self.goes_on =
+        self.joins_next_call =
             enabled[choice.index] == Actor::Thread(0) && !matches!(self.decider, Decider::Pct(_));
         choice
     }
@@ -179,7 +181,7 @@ impl Stepper {
             Decider::Search(search) => {
                 let mut search = search.lock().expect("no panic under this lock");
                 let choice = search.choose(enabled);
-                (self.listens, self.over) = (search.listens(), search.is_over());
+                (self.listens, self.program_ended) = (search.listens(), search.is_over());
                 if let Some(trail) = &mut queues.trail {
                     trail.step = search.step();
                 }
@@ -188,12 +190,13 @@ impl Stepper {
         }
     }
 
-    /// What the driver does where the laws leave it a choice that changes more than the order.
+    /// Whether the driver makes use of a choice. Choices that change only the order are not offered
+    /// to the decider.
     pub(super) fn may(&mut self, what: May) -> bool {
         let matters =
             matches!(what, May::ReuseFinished | May::ReuseFollowing | May::BatchReadsAtOnce);
         if !matters {
-            // What only holds something back allows nothing that was not possible before.
+            // A choice that only delays something makes no new outcome possible.
             return what == May::TrimKeepsUnseen;
         }
         match &mut self.decider {
@@ -206,7 +209,7 @@ impl Stepper {
         }
     }
 
-    /// The step that is running touches an object.
+    /// The running step touches an object.
     pub(super) fn touch(&self, object: Object, write: bool) {
         if let Decider::Search(search) = &self.decider
             && self.listens
@@ -215,7 +218,7 @@ impl Stepper {
         }
     }
 
-    /// The step that is running follows from these.
+    /// The running step comes after these steps.
     pub(super) fn follow(&self, causes: &[u32]) {
         if let Decider::Search(search) = &self.decider
             && self.listens
@@ -225,7 +228,7 @@ impl Stepper {
         }
     }
 
-    fn note(&self, node: &Node, trail: Option<&Trail>) {
+    fn note_touches(&self, node: &Node, trail: Option<&Trail>) {
         if !self.listens {
             return;
         }
@@ -239,12 +242,12 @@ impl Stepper {
         }
     }
 
-    /// Lets a stream go on: one part of its operation under PCT, else all of it.
+    /// Takes a step of a stream: one part of its operation under PCT, else all of it.
     pub(super) fn step(&mut self, queues: &mut Queues, faults: &Faults, slot: SlotId) -> Stepped {
         let now = self.tick();
         let Some(id) = self.head(slot) else { return Stepped::Moved };
         let Some(node) = queues.node(id) else { return Stepped::Moved };
-        self.note(node, queues.trail.as_ref());
+        self.note_touches(node, queues.trail.as_ref());
         if matches!(node.work, Work::HostFn(_)) {
             let Some(Work::HostFn(called)) = queues.lend(id) else { return Stepped::Moved };
             self.forget(slot);
@@ -265,7 +268,7 @@ impl Stepper {
         Stepped::Moved
     }
 
-    /// One operation in the middle of another.
+    /// Runs one operation in the middle of another one.
     pub(super) fn step_torn(
         &mut self,
         queues: &mut Queues,
@@ -298,7 +301,7 @@ impl Stepper {
         Stepped::Moved
     }
 
-    /// The second half of an operation in whose middle another one was.
+    /// Runs the second half of an operation after the one in its middle.
     pub(super) fn end_torn(&mut self, queues: &mut Queues) {
         let Some((slot, id, first)) = self.torn.take() else { return };
         let second = queues.node(id).map_or(Ok(()), |node| {
@@ -334,8 +337,8 @@ impl Stepper {
 mod tests {
     use super::*;
 
-    /// Two actors with five steps each; how often the second begins between the third and the
-    /// fourth step of the first, which takes two orderings.
+    /// Two actors take five steps each. The number of runs in which the second one begins between
+    /// the third and the fourth step of the first one, which needs two orderings.
     fn hits(depth: u32) -> usize {
         let is_hit = |seed: &u64| {
             let mut pct = Pct::new(*seed, depth, 10);

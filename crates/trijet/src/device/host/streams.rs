@@ -1,5 +1,5 @@
-//! Streams of the host device: the four kinds, and the edges between the legacy stream and the
-//! blocking ones.
+//! The laws of streams: their creation and handles, and the edges between the legacy stream and
+//! blocking streams.
 #![forbid(unsafe_code)]
 
 use super::ids::{NodeId, Point, SlotId};
@@ -14,7 +14,7 @@ use crate::device::driver::{StreamHandle, StreamKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Handles of default streams carry one of these and the device's number.
+/// The handle of a default stream is one of these bits and the number of the device.
 const LEGACY: u64 = 1 << 62;
 const PER_THREAD: u64 = 1 << 61;
 const SLOT_BITS: u32 = 24;
@@ -35,7 +35,7 @@ impl Queues {
     }
 
     fn open_slot(&mut self, device: DeviceId, kind: Kind, priority: i32) -> SlotId {
-        // What the legacy stream did before holds a new stream back as well.
+        // The barrier of the legacy stream holds for a new stream too.
         let fresh = |handle, earlier: Option<&Slot>| Slot {
             handle,
             device,
@@ -69,7 +69,7 @@ impl Queues {
         id
     }
 
-    /// The legacy stream's handle of a device.
+    /// The handle of the legacy stream of a device.
     pub(super) fn legacy(device: DeviceId) -> StreamHandle {
         StreamHandle(LEGACY | u64::from(device.0))
     }
@@ -78,12 +78,12 @@ impl Queues {
         stream.0 & LEGACY != 0
     }
 
-    /// Law A15: a handle for the stream of whichever thread uses it.
+    /// Law A15: a handle that stands for the stream of the thread that uses it.
     pub(super) fn per_thread(device: DeviceId) -> StreamHandle {
         StreamHandle(PER_THREAD | u64::from(device.0))
     }
 
-    /// The stream that a handle means for the thread `thread`.
+    /// The stream of a handle; that of the calling thread `thread` for the per-thread handle.
     pub(super) fn resolve(
         &mut self,
         op: &'static str,
@@ -95,13 +95,13 @@ impl Queues {
             let live = |slot: &&Slot| slot.handle == handle && !slot.destroyed;
             return match self.slots.get(at).filter(live) {
                 Some(_) => Ok(SlotId(u32::try_from(at).unwrap_or(u32::MAX))),
-                None => Err(refuse::handle(op, "the stream does not exist")),
+                None => Err(refuse::handle(op, "the stream does not exist, or was destroyed")),
             };
         }
         let number = handle.0 & !(LEGACY | PER_THREAD);
         let device = DeviceId(u32::try_from(number).unwrap_or(u32::MAX));
         let Some(streams) = self.devices.get(device.0 as usize) else {
-            return Err(refuse::handle(op, "the stream does not exist"));
+            return Err(refuse::handle(op, "the stream does not exist, or was destroyed"));
         };
         if handle.0 & LEGACY != 0 {
             if let Some(slot) = streams.legacy {
@@ -120,7 +120,7 @@ impl Queues {
         Ok(slot)
     }
 
-    /// Law A12: a destroyed stream still runs what was enqueued.
+    /// Law A12: the operations of a destroyed stream still run.
     pub(super) fn stream_destroy(&mut self, handle: StreamHandle) -> Result<()> {
         if handle.0 & (LEGACY | PER_THREAD) != 0 {
             return Err(refuse::handle("stream destroy", "a default stream cannot be destroyed"));
@@ -135,7 +135,7 @@ impl Queues {
         let slot = &self.slots[id.index()];
         if slot.destroyed && slot.done == slot.submitted && slot.kind != Kind::Legacy {
             let device = slot.device.0 as usize;
-            // A slot drains once: its list of blocking streams names it once.
+            // The list of blocking streams has the slot once.
             self.devices[device].blocking.retain(|other| *other != id);
             if !self.spare_slots.contains(&id) {
                 self.spare_slots.push(id);
@@ -156,7 +156,8 @@ impl Queues {
             }
             Kind::Legacy => {
                 let blocking = streams.blocking.clone();
-                // The barrier is the stream's own, or a copy between devices (law A38).
+                // The barrier is an earlier operation of the stream, or a copy between devices (law
+                // A38).
                 before.extend(streams.barrier.last);
                 before.extend(blocking.iter().filter_map(|other| self.last_of(*other)));
                 for other in blocking {
@@ -166,7 +167,7 @@ impl Queues {
         }
     }
 
-    /// What the legacy stream did is known to a blocking stream's later work.
+    /// Later work of a blocking stream comes after the barrier of the legacy stream.
     fn see_barrier(&mut self, on: SlotId) {
         let slot = &self.slots[on.index()];
         let barrier = &self.devices[slot.device.0 as usize].barrier;
@@ -177,22 +178,22 @@ impl Queues {
         }
     }
 
-    /// What the next operation of a stream comes after because of the legacy stream, and nothing
-    /// else that is enqueued there does.
+    /// The operations that the next operation of a stream comes after because of the legacy stream.
+    /// A record or a wait of the stream does not come after them.
     pub(super) fn barrier_before(&self, on: SlotId) -> Option<&VectorClock> {
         let slot = &self.slots[on.index()];
         let barrier = &self.devices[slot.device.0 as usize].barrier;
         (slot.kind == Kind::Blocking).then_some(&*barrier.clock)
     }
 
-    /// Law A13: from now on, blocking streams wait for this operation of the legacy stream.
+    /// Law A13: later operations of blocking streams wait for this operation of the legacy stream.
     pub(super) fn raise_barrier(&mut self, on: SlotId, last: NodeId) {
         let clock = Arc::new(self.snapshot_clock(on));
         let barrier = &mut self.devices[self.slots[on.index()].device.0 as usize].barrier;
         *barrier = Barrier { last: Some(last), clock, version: barrier.version + 1 };
     }
 
-    /// Law A14: a bare record may leave the barrier where it was.
+    /// The barrier of a device. A bare record may restore it afterwards (law A14).
     pub(super) fn barrier_of(&self, device: DeviceId) -> Barrier {
         self.devices[device.0 as usize].barrier.clone()
     }
@@ -205,22 +206,22 @@ impl Queues {
         self.slots[on.index()].knows.join(clock);
     }
 
-    /// Everything that is complete when all of the stream is.
+    /// The operations that are complete when all operations of the stream are.
     pub(super) fn snapshot_clock(&self, slot: SlotId) -> VectorClock {
         let mut clock = VectorClock::new();
         self.snapshot_into(slot, &mut clock);
         clock
     }
 
-    /// The same into a clock whose memory is kept.
+    /// Stores the operations that are complete when all operations of the stream are, in `clock`.
     pub(super) fn snapshot_into(&self, slot: SlotId, clock: &mut VectorClock) {
         let found = &self.slots[slot.index()];
         clock.copy_from(&found.knows);
         clock.raise(Point { slot, seq: found.submitted }.position());
     }
 
-    /// Law A9, and A14 for the legacy stream: what a synchronisation or a query of the stream
-    /// stands for.
+    /// Law A9, and A14 for the legacy stream: the points of a synchronisation or a query of the
+    /// stream.
     pub(super) fn points_of(&self, slot: SlotId) -> SmallVec<[Point; 2]> {
         let point = |id: SlotId| Point { slot: id, seq: self.slots[id.index()].submitted };
         let found = &self.slots[slot.index()];
@@ -233,12 +234,12 @@ impl Queues {
         points
     }
 
-    /// Everything that is enqueued in the stream by now.
+    /// The point behind everything that was enqueued in the stream so far.
     pub(super) fn end_of(&self, slot: SlotId) -> Point {
         Point { slot, seq: self.slots[slot.index()].submitted }
     }
 
-    /// Law A10: what a synchronisation of the device stands for.
+    /// Law A10: the points of a synchronisation of the device.
     pub(super) fn points_of_device(&self, device: DeviceId) -> SmallVec<[Point; 2]> {
         let of_device = (0u32..).map(SlotId).zip(&self.slots);
         of_device
@@ -249,7 +250,7 @@ impl Queues {
 }
 
 impl Queues {
-    /// The host has seen everything in `points` complete, and so what came before it.
+    /// The host has seen everything up to `points` complete, and with it the operations of `clock`.
     pub(super) fn see(&mut self, points: &[Point], clock: &VectorClock) {
         for point in points {
             let slot = &mut self.slots[point.slot.index()];

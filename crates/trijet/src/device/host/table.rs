@@ -1,5 +1,5 @@
-//! A table of the driver's objects by handle. A handle carries its place and a generation, so
-//! that one of an object that is gone is told from its successor's.
+//! A table of objects by handle. A handle holds the index of its entry and a generation, so that
+//! the handle of a removed object does not find its successor.
 #![forbid(unsafe_code)]
 
 const PLACE_BITS: u32 = 32;
@@ -10,7 +10,7 @@ struct Entry<T> {
     value: Option<T>,
 }
 
-/// Objects by handle; a handle is never 0.
+/// Objects by handle. No handle is 0.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     entries: Vec<Entry<T>>,
@@ -55,7 +55,7 @@ impl<T> Table<T> {
         self.entries[place(handle)].value.take()
     }
 
-    /// Nothing, in the same memory: handles begin anew.
+    /// An empty table in the same memory, with the same handles as a new one.
     pub(super) fn cleared(mut self) -> Self {
         self.entries.clear();
         self.free.clear();

@@ -1,5 +1,5 @@
-//! The executor with real work on CPU threads: what a user without a GPU gets. One thread per
-//! engine role starts the oldest operation that may run and whose bytes no other one holds.
+//! The executor on CPU threads, which users without a GPU use. A worker thread for each engine runs
+//! the oldest operation that is ready and conflicts with no running one.
 #![forbid(unsafe_code)]
 
 use super::exec;
@@ -13,13 +13,13 @@ use crate::base::units::Nanos;
 use crate::device::memory::Span;
 use std::sync::Arc;
 
-/// The roles that a worker serves. Copies between host devices share a thread with uploads.
+/// The engines of each worker. Copies between host devices share a worker with uploads.
 const ENGINES: [&[Engine]; 4] =
     [&[Engine::Upload, Engine::Peer], &[Engine::Download], &[Engine::Compute], &[Engine::Host]];
 
 impl State {
-    /// Completes what needs no engine, and accounts the memory that was freed. Whether anything
-    /// moved.
+    /// Completes operations that need no engine, and accounts freed memory. False if no operation
+    /// arrived.
     pub(super) fn retire(&mut self, now: Nanos) -> bool {
         let Run::Threads(workers) = &mut self.run else { return false };
         let moved = !self.queues.arrived.is_empty();
@@ -30,7 +30,7 @@ impl State {
         moved
     }
 
-    /// Whether the worker threads have nothing to do: then nothing will ever happen.
+    /// Whether no operation runs and none can start. Then no pending operation will ever complete.
     pub(super) fn is_idle(&mut self) -> bool {
         let Run::Threads(workers) = &mut self.run else { return false };
         workers.ready.retain(|(_, id), _| self.queues.node(*id).is_some());
@@ -38,11 +38,11 @@ impl State {
     }
 }
 
-/// Starts one worker per role. They own a share of the queues and end by themselves, after what
-/// they run at the moment, when the driver drops.
+/// Starts the workers. They own a share of the driver's state. When the driver drops, each ends
+/// after the operation that it runs.
 ///
 /// # Errors
-/// When the system starts no more threads.
+/// When the system does not start a thread.
 pub(super) fn spawn(shared: &Arc<Shared>) -> std::io::Result<()> {
     let names = ["trijet-upload", "trijet-download", "trijet-compute", "trijet-host-fn"];
     for (engines, name) in ENGINES.iter().zip(names) {
@@ -67,13 +67,13 @@ fn worker(shared: &Shared, engines: &[Engine]) {
 }
 
 impl State {
-    /// Takes the first operation of these roles whose bytes nobody holds.
+    /// Takes the first operation of these engines that conflicts with no running one.
     fn next_for(&mut self, engines: &[Engine]) -> Option<NodeId> {
         let Run::Threads(workers) = &mut self.run else { return None };
         let queues = &self.queues;
         let mut ready = workers.ready.iter().filter(|(_, engine)| engines.contains(engine));
         let found = ready.find(|((_, id), _)| {
-            // What a lost device had is retired, not run.
+            // An operation of a lost device has no engine any more; `retire` completes it.
             let live = queues.node(*id).filter(|node| node.engine != Engine::None);
             live.is_some_and(|node| !excluded(&workers.running, &node.work))
         });
@@ -83,8 +83,8 @@ impl State {
     }
 }
 
-/// Whether a running operation holds bytes that `work` must not touch meanwhile. The laws allow
-/// such a pair to run at once; here it waits, so that a racy program is only a wrong result.
+/// Whether a running operation conflicts with `work`. The laws allow both to run at once. Here
+/// `work` waits, so that a program with a race gets a wrong result and not undefined behaviour.
 fn excluded(running: &[(NodeId, Vec<(Span, Mode)>)], work: &Work) -> bool {
     let held = || running.iter().flat_map(|(_, accesses)| accesses);
     work.accesses().iter().any(|(span, mode)| {
@@ -100,7 +100,7 @@ fn run<'a>(shared: &'a Shared, mut guard: Guard<'a>, id: NodeId) -> Guard<'a> {
     let fault = state.faults.outcome(node);
     let Some(work) = state.queues.lend(id) else { return guard };
     workers.running.push((id, work.accesses()));
-    state.queues.noting.began(id, shared.clock.now());
+    state.queues.collector.began(id, shared.clock.now());
     drop(guard);
     let outcome = fault.and_then(|()| {
         if let Work::HostFn(called) = work {

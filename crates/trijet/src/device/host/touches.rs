@@ -1,26 +1,26 @@
-//! What the steps of an exploration touch. Two steps of different actors depend on each other when
-//! they touch the same object and one of them changes it.
+//! The objects that the steps of an exploration touch. Two steps of different actors depend on each
+//! other if they touch the same object and one of them changes it.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// What a step may touch.
+/// An object that a step can touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Object {
     /// The end of a stream's queue.
     Queue(u32),
-    /// What has been completed of a stream, seen by a query.
+    /// The progress of a stream, which a query sees.
     Progress(u32),
     Event(u64),
     /// The barrier of a device's legacy stream.
     Legacy(u32),
-    /// The books of all pools.
+    /// The state of all pools.
     Pools,
-    /// Whatever host functions and host threads share.
+    /// The memory that host functions and host threads share.
     Host,
-    /// Bytes of a region of memory, which has a number that a repeated run gives again. Addresses
-    /// differ between runs.
+    /// Bytes of a region of memory. The region has a number, which is the same in a repeated run;
+    /// its address is not.
     Bytes(u32, Range<u64>),
 }
 
@@ -30,13 +30,13 @@ pub(super) struct Touch {
     pub(super) write: bool,
 }
 
-/// What one step touches.
+/// The objects that one step touches.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Touches {
     list: SmallVec<[Touch; 4]>,
-    /// A bit for each object that is read or changed, several objects to a bit.
+    /// A bit for each object that is read or changed. Several objects share a bit.
     pub(super) any: u64,
-    /// The same for those that are changed.
+    /// A bit for each object that is changed.
     pub(super) writes: u64,
 }
 
@@ -59,12 +59,12 @@ impl Touches {
 }
 
 impl Object {
-    /// Whether steps of streams touch it: else those of host threads only.
+    /// Whether steps of streams touch it, and not only those of host threads.
     pub(super) fn is_of_streams(&self) -> bool {
         matches!(self, Self::Progress(_) | Self::Host | Self::Bytes(..))
     }
 
-    /// A number below 64: what may be in conflict has the same one.
+    /// A number below 64. Objects that can conflict have the same one.
     fn hash(&self) -> u32 {
         let (kind, number) = match self {
             Self::Queue(slot) => (8, *slot),
@@ -92,13 +92,13 @@ fn conflict(a: &Touch, b: &Touch) -> bool {
 }
 
 pub(super) fn depend(a: &Touches, b: &Touches) -> bool {
-    // Most pairs have nothing in common.
+    // The bits exclude most pairs.
     (a.writes & b.any) | (a.any & b.writes) != 0
         && a.list.iter().any(|x| b.list.iter().any(|y| conflict(x, y)))
 }
 
-/// Whether both touch the same bytes, and one of them changes them: then one may happen in the middle
-/// of the other.
+/// Whether both touch the same bytes and one of them changes them. Then one may happen in the
+/// middle of the other.
 pub(super) fn may_tear(a: &Touches, b: &Touches) -> bool {
     let bytes = |touch: &&Touch| matches!(touch.object, Object::Bytes(..));
     let of_b = |x: &Touch| b.list.iter().filter(bytes).any(|y| conflict(x, y));

@@ -1,5 +1,5 @@
-//! What an exploration remembers of a run: which step completed which operation, and names for
-//! memory that a repeated run gives again.
+//! The trail of one run of an exploration: the step that completed each operation, and numbers of
+//! memory that are the same in a repeated run.
 #![forbid(unsafe_code)]
 
 use super::ids::{NodeId, Point, SlotId};
@@ -11,24 +11,23 @@ use crate::base::ledger::Engine;
 use crate::device::region::HostBytes;
 use smallvec::SmallVec;
 
-/// Streams, each once.
+/// A set of streams.
 type Streams = SmallVec<[SlotId; 4]>;
 
-/// Which step of an exploration completed which operation. An order between two operations that
-/// the engine need not enforce any more is still an order.
+/// The steps that completed operations. The queues need not enforce the order of an operation that
+/// is complete, but the exploration has to know it.
 #[derive(Debug, Default)]
 pub(super) struct Trail {
-    /// The step that is running.
+    /// The number of the running step.
     pub(super) step: u32,
-    /// By the number of the operation among all of the driver, from 1.
+    /// By the number of the operation, from 1: the steps that completed it.
     finished: Vec<Option<Causes>>,
-    /// By the same number: the streams whose steps complete it, all before it included. They are the
-    /// same in whatever order the steps come.
+    /// By the same number: the streams whose steps complete the operation and all operations before
+    /// it. They do not depend on the order of the steps.
     streams: Vec<Streams>,
-    /// The operations of each stream in order. Numbers of a stream go on when its place is used
-    /// again.
+    /// The operations of each slot in order, also those of earlier streams of the slot.
     points: Vec<Vec<NodeId>>,
-    /// Memory in the order in which it was first enqueued with.
+    /// The regions of memory, in the order of the first operation that uses each.
     regions: Vec<HostBytes>,
 }
 
@@ -37,18 +36,19 @@ impl Trail {
         self.regions.iter().position(|other| other.shares_region(host))
     }
 
-    /// An operation is enqueued: its memory has a number from now on.
-    pub(super) fn meet(&mut self, work: &Work) {
+    /// Numbers the memory of an operation that is enqueued.
+    pub(super) fn add_memory(&mut self, work: &Work) {
         work.each_access(|span, _| {
             let Some(host) = span.memory().host() else { return };
             if self.region(host).is_none() {
-                // It is kept, so that no other memory takes its place in this run.
+                // The region is kept, so that no other memory gets its address in this run.
                 self.regions.push(host.clone());
             }
         });
     }
 
-    /// What an operation touches, in names that do not depend on where memory lies.
+    /// Calls `each` with the bytes that an operation touches, by numbers that do not depend on
+    /// addresses.
     pub(super) fn touches(&self, work: &Work, mut each: impl FnMut(Object, bool)) {
         work.each_access(|span, mode| {
             let Some(host) = span.memory().host() else { return };
@@ -64,12 +64,12 @@ impl Trail {
         self.points.get(point.slot.index())?.get(before).copied()
     }
 
-    /// What completed everything up to `point`.
+    /// The steps that completed everything up to `point`.
     pub(super) fn causes_of(&self, point: Point) -> &[u32] {
         self.node_at(point).map_or(&[], |node| self.finished(node))
     }
 
-    /// An operation is enqueued in a stream, after others.
+    /// Adds an operation, which comes after the operations `before`.
     pub(super) fn enqueue(
         &mut self,
         id: NodeId,
@@ -101,14 +101,14 @@ impl Trail {
         self.node_at(point).map_or(&[], |node| self.streams_of(node))
     }
 
-    /// What completed an operation, if it is complete.
+    /// The steps that completed an operation; none if it is not complete.
     pub(super) fn finished(&self, id: NodeId) -> &[u32] {
         let causes = self.finished.get(usize::try_from(id.order).unwrap_or(usize::MAX));
         causes.and_then(Option::as_deref).unwrap_or(&[])
     }
 
-    /// What follows from the completion of `node`: from the step that ran it, or, for what takes no
-    /// step, from what it waited for.
+    /// Notes the steps that completed `node`, and returns them: the running step, or, for an
+    /// operation without an engine, the steps that it waited for.
     pub(super) fn finish(&mut self, node: &Node) -> Causes {
         let causes = if node.engine == Engine::None {
             Causes::from_slice(&node.causes)
@@ -123,7 +123,7 @@ impl Trail {
         causes
     }
 
-    /// Forgets everything but the memory of its lists.
+    /// An empty trail in the same memory.
     pub(super) fn cleared(self) -> Self {
         let mut points = self.points;
         points.iter_mut().for_each(Vec::clear);
@@ -136,8 +136,8 @@ impl Trail {
         }
     }
 
-    /// The next operation of a stream.
-    pub(super) fn note(&mut self, slot: SlotId, id: NodeId) {
+    /// Adds the next operation of a stream.
+    pub(super) fn add_point(&mut self, slot: SlotId, id: NodeId) {
         if slot.index() >= self.points.len() {
             self.points.resize_with(slot.index() + 1, Vec::new);
         }

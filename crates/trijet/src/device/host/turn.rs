@@ -1,7 +1,7 @@
-//! Whose turn it is. On threads every call takes the lock and goes on. In the virtual executor a
-//! call that waits lets the device work meanwhile; where steps are explored, every call that can
-//! see or be seen by the others is a step that competes with theirs, and of scripted host threads
-//! one holds the baton at a time.
+//! The turns of host threads and of the device. With the executor on CPU threads a call only takes
+//! the lock. In the virtual executor operations run while a call waits. In an executor of single
+//! steps a call is itself a step, in competition with the other threads and the streams; and of the
+//! threads of a script only the holder of the baton runs.
 #![forbid(unsafe_code)]
 
 use super::HostDriver;
@@ -15,7 +15,7 @@ use super::simulate::Step;
 use super::state::State;
 use super::step::{Actors, Stepped};
 use super::touches::Object;
-use super::work::Called;
+use super::work::HostFnCall;
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
@@ -23,12 +23,12 @@ use crate::device::driver::Script;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether another scripted thread may go first.
+/// Whether another thread of the script may run before the call goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switch {
-    /// The caller holds no lock of the floors above.
+    /// Another thread may run: the caller holds no lock of the layers above.
     Threads,
-    /// It may: only the device moves.
+    /// Only the device may take steps: the caller may hold a lock.
     Never,
 }
 
@@ -37,12 +37,12 @@ impl State {
         points.iter().all(|point| self.queues.completed(*point))
     }
 
-    /// What is still waited for: of several points, the first may be reached before others stall.
+    /// The first point that is not reached.
     fn unreached(&self, points: &[Point]) -> Option<Point> {
         points.iter().find(|point| !self.queues.completed(**point)).copied()
     }
 
-    /// Whether nobody calls but the thread that runs the program.
+    /// Whether no thread makes calls but the one that runs the program.
     pub(super) fn is_alone(&self) -> bool {
         !self.baton.has_script() && !self.calling
     }
@@ -64,16 +64,15 @@ impl State {
 }
 
 impl HostDriver {
-    /// Begins a call that sees nothing of how far the device is. While one thread calls, and the
-    /// device calls nobody, such a call and a step of the device have nothing in common, in
-    /// whatever order they come: so the call goes on with the step of its thread that came before
-    /// it.
+    /// Begins a call whose result does not depend on the progress of the device. If one thread
+    /// makes calls and no host function was enqueued, such a call is independent of every step of
+    /// the device. So it joins the last step of its thread and is no step of its own.
     pub(super) fn enter(&self) -> Guard<'_> {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         let quiet = state.is_alone() && state.queues.last_host_fn.is_none();
         match &mut state.run {
-            Run::Stepped(stepper) if quiet && stepper.goes_on => {
+            Run::Stepped(stepper) if quiet && stepper.joins_next_call => {
                 stepper.settle(&mut state.queues);
                 guard
             }
@@ -81,26 +80,26 @@ impl HostDriver {
         }
     }
 
-    /// Begins a call. Where steps are explored, the device may take some first.
+    /// Begins a call. In an executor of single steps, the device may take steps before it.
     pub(super) fn turn(&self) -> Guard<'_> {
         self.turn_of(self.shared.lock())
     }
 
     fn turn_of<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
         match &state.run {
-            Run::Stepped(stepper) if !(stepper.over && state.is_alone()) => {}
+            Run::Stepped(stepper) if !(stepper.program_ended && state.is_alone()) => {}
             Run::Threads(_) | Run::Timed(_) | Run::Stepped(_) => return state,
         }
         match self.wait_turn("call", state, &Points::new(), Switch::Never) {
             Ok(state) => state,
-            // Who waits for nothing can always go on.
+            // This does not happen: the call waits for no points.
             Err(_) => self.shared.lock(),
         }
     }
 
-    /// Another scripted thread may go first.
-    pub(super) fn let_others_go(&self) {
-        // A thread of no script is asked for at every operation, and takes no lock for it.
+    /// Lets another thread of the script run before the caller goes on.
+    pub(super) fn pause_thread(&self) {
+        // Threads without a script call this for every operation, and take no lock.
         if !baton::is_scripted() {
             return;
         }
@@ -110,7 +109,8 @@ impl HostDriver {
         }
     }
 
-    /// Lets the device work until everything in `target` is complete, of which its clock says more.
+    /// Lets operations run until all points are complete. The host has then seen everything in
+    /// `clock` complete.
     pub(super) fn wait_for<'a>(
         &'a self,
         op: &'static str,
@@ -125,8 +125,8 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// The same where the caller is only held up: it has synchronised with nothing, so it has seen
-    /// nothing (law A20).
+    /// Lets operations run until all points are complete. It is no synchronisation: nothing counts
+    /// as seen by the host afterwards (law A20).
     pub(super) fn wait_until<'a>(
         &'a self,
         op: &'static str,
@@ -150,7 +150,7 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Waits until it is the caller's turn and `points` are complete.
+    /// Waits until it is the turn of the caller and `points` are complete.
     fn wait_turn<'a>(
         &'a self,
         op: &'static str,
@@ -181,12 +181,13 @@ impl HostDriver {
                 stepper.follow(trail.causes_of(*point));
             }
         }
-        // Who is not scripted follows the last script; a scripted thread what came before its own.
+        // A thread of a script comes after the step before the script. Any other thread comes after
+        // the last steps of the script.
         stepper.follow(&state.baton.follows);
     }
 
-    /// Takes steps until one is the caller's. `None` stands for a thread that has ended, or that
-    /// waits for its script: until one is anybody's.
+    /// Takes steps until one is a step of the caller. `None` stands for a thread that has ended or
+    /// waits for its script: then until one is a step of any thread.
     fn step_until<'a>(
         &'a self,
         op: &'static str,
@@ -209,7 +210,8 @@ impl HostDriver {
             let state = &mut *guard;
             let Run::Stepped(stepper) = &mut state.run else { return Ok(guard) };
             stepper.settle(&mut state.queues);
-            // Host threads come first: the first possibility is to enqueue, and then to run.
+            // Host threads come before streams, so that the first possibility is to enqueue
+            // everything and then to run it.
             let mut enabled = Actors::new();
             if let (true, Some(me)) = (alone, me) {
                 if state.reached(points) {
@@ -252,7 +254,7 @@ impl HostDriver {
         }
     }
 
-    /// Nothing can go on: the next thread learns so from its own wait.
+    /// No step is possible. The next thread gets the error of its wait.
     fn hand_over(&self, state: &mut State) {
         state.baton.holder = state.unfinished().unwrap_or(0);
         self.shared.changed.notify_all();
@@ -280,8 +282,8 @@ impl HostDriver {
         }
     }
 
-    /// Runs a host function without the lock.
-    fn call<'a>(&'a self, mut guard: Guard<'a>, node: NodeId, called: Called) -> Guard<'a> {
+    /// Calls a host function without the lock.
+    fn call<'a>(&'a self, mut guard: Guard<'a>, node: NodeId, called: HostFnCall) -> Guard<'a> {
         guard.calling = true;
         drop(guard);
         called.call();
@@ -302,8 +304,8 @@ impl HostDriver {
         guard
     }
 
-    /// Where time is simulated: passes the baton on while the caller has to wait, and lets the
-    /// device work when every thread has.
+    /// In a simulation: passes the baton on while the caller has to wait. If every thread waits,
+    /// lets operations run.
     fn pass_until<'a>(
         &'a self,
         op: &'static str,
@@ -322,7 +324,7 @@ impl HostDriver {
                 let pass = std::mem::replace(&mut may_pass, false);
                 let Run::Timed(simulation) = &mut state.run else { return Ok(state) };
                 let next = others[simulation.policy.pick(others.len())];
-                // In the greedy order a thread goes on until it waits.
+                // In the greedy order a thread keeps the baton until it waits.
                 let greedy = matches!(simulation.policy, Policy::Greedy);
                 if !pass || greedy || next == me {
                     return Ok(state);
@@ -347,7 +349,7 @@ impl HostDriver {
         self.shared.changed.notify_all();
     }
 
-    /// Lets the device work until its clock reaches the host's. Only a simulation needs to.
+    /// Lets operations run until the time of the host. Only a simulation needs this.
     pub(super) fn catch_up<'a>(&'a self, mut state: Guard<'a>) -> Result<Guard<'a>> {
         let Run::Timed(simulation) = &mut state.run else {
             let now = self.shared.clock.now();
@@ -358,7 +360,7 @@ impl HostDriver {
         };
         let event_call = simulation.cost().event_call;
         let limit = simulation.host_call(event_call);
-        // A query never blocks: it does not wait for the host function that another thread calls.
+        // A query never blocks, so it does not wait while another thread calls a host function.
         while !state.calling {
             let (next, moved) = self.progress("query", state, None, limit)?;
             state = next;
@@ -369,7 +371,7 @@ impl HostDriver {
         Ok(state)
     }
 
-    /// Lets the device work a little for who asks again until `target` is complete.
+    /// Lets operations run for one poll of a loop that polls until `target` is complete.
     pub(super) fn advance<'a>(
         &'a self,
         op: &'static str,
@@ -379,7 +381,7 @@ impl HostDriver {
         if !state.explores() {
             return self.progress(op, state, Some(target), Nanos(u64::MAX)).map(drop);
         }
-        // Only the device moves: a poll that could come first for ever would never end.
+        // Only the device takes steps: the poll itself could otherwise be chosen for ever.
         let found = &mut *state;
         let Run::Stepped(stepper) = &mut found.run else { return Ok(()) };
         stepper.settle(&mut found.queues);
@@ -395,8 +397,8 @@ impl HostDriver {
         Ok(())
     }
 
-    /// One step of the simulation, or a wait for the worker threads. False when a simulation has
-    /// nothing more to do before `limit`.
+    /// Takes one step of the simulation, or waits for the worker threads. False if a simulation has
+    /// nothing to do until `limit`.
     pub(super) fn progress<'a>(
         &'a self,
         op: &'static str,
@@ -463,7 +465,7 @@ impl HostDriver {
         state.baton.follows = ends;
     }
 
-    /// A thread does nothing before its first turn.
+    /// Waits for the first turn of a thread.
     fn begin_thread(&self, number: u32) {
         let mut state = self.shared.lock();
         while state.baton.holder != number {
@@ -485,11 +487,11 @@ impl HostDriver {
         };
     }
 
-    /// Gives the baton to the first thread that takes a step.
+    /// Chooses the first thread and gives it the baton.
     fn choose_first(&self) {
         let mut state = self.shared.lock();
         if state.explores() {
-            // A thread that is ready waits for its turn in its first call.
+            // The threads wait for their turn in `begin_thread`.
             drop(self.step_until("script", state, None, &Points::new()));
             return;
         }
@@ -520,7 +522,7 @@ impl HostDriver {
     }
 }
 
-/// A scripted thread ends, be it by a panic.
+/// Ends a thread of a script when it drops, also after a panic.
 struct EndOfThread<'a> {
     driver: &'a HostDriver,
     number: u32,

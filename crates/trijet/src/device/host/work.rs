@@ -35,12 +35,12 @@ impl Kernel {
 }
 
 /// A host function, and the bytes that it is declared to use.
-pub(super) struct Called {
+pub(super) struct HostFnCall {
     pub(super) run: HostFn,
     pub(super) touches: Box<[(Span, Mode)]>,
 }
 
-impl Called {
+impl HostFnCall {
     /// Calls the function. The closures of the layers above report their own panics.
     pub(super) fn call(self) {
         drop(caught(&*self.run));
@@ -68,7 +68,7 @@ pub(super) enum Work {
         value: u8,
     },
     Kernel(Box<Kernel>),
-    HostFn(Called),
+    HostFn(HostFnCall),
     /// A thread has taken the work and runs it without the lock.
     Lent {
         /// Whether the work uses bytes.
