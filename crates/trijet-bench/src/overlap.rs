@@ -9,7 +9,7 @@ use trijet::kernels::WORK;
 use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Result};
 
-const ROW: u64 = 1024;
+const ROW: usize = 1024;
 /// Up to this many rounds the host recomputes every element.
 const CHEAP_ROUNDS: u32 = 8;
 

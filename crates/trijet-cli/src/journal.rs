@@ -31,7 +31,7 @@ impl Fingerprint {
     /// everything else that the output depends on: the operation and its parameters.
     #[must_use]
     pub fn new(input: &Input, operation: &str, target: &Target) -> Self {
-        let Layout { rows, row_bytes, granule } = input.layout();
+        let Layout { rows, row_bytes, granule, .. } = input.layout();
         let state = input.state();
         let fields = [
             ("version", json!(env!("CARGO_PKG_VERSION"))),

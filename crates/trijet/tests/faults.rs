@@ -653,7 +653,7 @@ struct Rows(Vec<u8>);
 
 impl Source for Rows {
     fn layout(&self) -> Layout {
-        Layout { rows: self.0.len() as u64 / 64, row_bytes: 64, granule: 1 }
+        Layout::rows(self.0.len() as u64 / 64, 64)
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

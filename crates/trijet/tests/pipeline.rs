@@ -36,7 +36,7 @@ struct Memory {
 impl Memory {
     fn new(bytes: Vec<u8>, row_bytes: u64) -> Self {
         let rows = bytes.len() as u64 / row_bytes;
-        Self { bytes, layout: Layout { rows, row_bytes, granule: 1 }, fails_at: None }
+        Self { bytes, layout: Layout::rows(rows, row_bytes), fails_at: None }
     }
 }
 
@@ -381,7 +381,7 @@ fn a_panicking_source_is_an_error_and_not_a_hang() {
     struct Panics;
     impl Source for Panics {
         fn layout(&self) -> Layout {
-            Layout { rows: 10, row_bytes: 4, granule: 1 }
+            Layout::rows(10, 4)
         }
         fn read(&self, _: Range<u64>, _: &mut [u8]) -> Result<()> {
             panic!("the source is broken")
@@ -538,7 +538,8 @@ fn sizes_beyond_all_bounds_are_refused() {
     }
     let device = threads();
     let of = |rows, row_bytes, granule| {
-        Pipeline::on(&device).source(Huge(Layout { rows, row_bytes, granule }))
+        let layout = Layout::rows(rows, row_bytes).granule(granule);
+        Pipeline::on(&device).source(Huge(layout))
     };
     let landed = Mutex::default();
     let kind = |pipeline: Pipeline<'_>| pipeline.run().expect_err("too much").kind();

@@ -137,7 +137,7 @@ impl Array {
     pub fn layout(&self) -> Layout {
         let width = if self.shape.len() == 1 { 1 } else { self.shape[self.shape.len() - 1] };
         let row_bytes = width.max(1) * self.dtype.bytes();
-        Layout { rows: self.bytes() / row_bytes, row_bytes, granule: 1 }
+        Layout::rows(self.bytes() / row_bytes, row_bytes)
     }
 
     /// The width, height and number of images of a two-dimensional or three-dimensional array.

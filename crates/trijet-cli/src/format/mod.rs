@@ -176,7 +176,7 @@ impl Input {
 
 impl Source for Input {
     fn layout(&self) -> Layout {
-        Layout { granule: self.granule, ..self.array.layout() }
+        self.array.layout().granule(self.granule)
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

@@ -77,7 +77,7 @@ impl Target {
     /// The rows of the output.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        Layout { granule: self.granule(), ..self.array.layout() }
+        self.array.layout().granule(self.granule())
     }
 
     /// The number of rows of which chunks must hold a multiple: the height of an image for images,

@@ -122,11 +122,11 @@ impl<'a> Pipeline<'a> {
     /// Data that are already in page-locked memory, as rows of `row_len` elements. They are
     /// uploaded from where they are.
     #[must_use]
-    pub fn pinned_source<T: Element>(mut self, data: &'a PinnedBuffer<T>, row_len: u64) -> Self {
-        let row_bytes = row_len * size_of::<T>() as u64;
+    pub fn pinned_source<T: Element>(mut self, data: &'a PinnedBuffer<T>, row_len: usize) -> Self {
+        let row_bytes = (row_len as u64).saturating_mul(size_of::<T>() as u64);
         let bytes = data.view().as_bytes();
         let rows = bytes.len().checked_div(row_bytes).unwrap_or(0);
-        let layout = Layout { rows, row_bytes, granule: 1 };
+        let layout = Layout::rows(rows, row_bytes);
         self.input = Some(Input::Pinned { bytes, layout });
         self
     }

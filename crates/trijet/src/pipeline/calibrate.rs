@@ -25,6 +25,7 @@ enum Pattern {
 
 /// Rates of the link between host and device.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Calibration {
     /// Bytes that each measurement moved per direction.
     pub bytes: Bytes,

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 /// Where source and sink are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum HostWork {
     /// On a thread each, so that reading, enqueuing and writing overlap.
     #[default]

@@ -4,7 +4,15 @@
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// How data are laid out: `rows` rows of `row_bytes` bytes each.
+///
+/// ```
+/// use trijet::pipeline::Layout;
+/// let images = Layout::rows(512 * 2048, 4096).granule(2048);
+/// assert_eq!(images.bytes()?, 4 << 30);
+/// # Ok::<(), trijet::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Layout {
     /// The number of rows.
     pub rows: u64,
@@ -16,6 +24,19 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// `rows` rows of `row_bytes` bytes, with chunks that begin at any row.
+    #[must_use]
+    pub fn rows(rows: u64, row_bytes: u64) -> Self {
+        Self { rows, row_bytes, granule: 1 }
+    }
+
+    /// Has chunks begin at multiples of `rows` rows.
+    #[must_use]
+    pub fn granule(mut self, rows: u64) -> Self {
+        self.granule = rows;
+        self
+    }
+
     /// All bytes.
     ///
     /// # Errors

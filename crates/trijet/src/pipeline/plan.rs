@@ -24,6 +24,7 @@ const RAMP_STEPS: u32 = 4;
 
 /// One chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Chunk {
     /// Its number in the run.
     pub index: u64,
@@ -52,6 +53,7 @@ impl Chunk {
 
 /// A plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Plan {
     /// How chunks share streams.
     pub schedule: Schedule,
@@ -207,7 +209,7 @@ mod tests {
             halo in 0u64..9, ramped in any::<bool>(), from in 0u64..40,
         ) {
             let rows = images * granule;
-            let layout = Layout { rows, row_bytes, granule };
+            let layout = Layout::rows(rows, row_bytes).granule(granule);
             let shape = if ramped { Ramp::Both } else { Ramp::Flat };
             let start = (from * granule).min(rows);
             let plan = Plan::new(layout, &options(shape, chunk, halo, start..rows), u64::MAX)?;
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_ramp_doubles_up_and_halves_down() {
-        let layout = Layout { rows: 1024, row_bytes: 1 << 20, granule: 1 };
+        let layout = Layout::rows(1024, 1 << 20);
         let plan = Plan::new(layout, &options(Ramp::Both, 16 << 20, 0, 0..1024), u64::MAX);
         let plan = plan.expect("a plain plan");
         let sizes: Vec<_> = plan.chunks.iter().map(|c| c.rows.end - c.rows.start).collect();

@@ -42,6 +42,7 @@ pub(super) struct Measured {
 
 /// What happened before the first chunk, on the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Cold {
     /// Allocating slots and page-locked memory, and loading kernels.
     pub setup: Nanos,
@@ -49,6 +50,7 @@ pub struct Cold {
 
 /// One engine's part in a run.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct EngineReport {
     /// Its name: `upload`, `compute`, `download`, or `read` and `write` for the host.
     pub name: &'static str,
@@ -82,6 +84,7 @@ struct Alone {
 
 /// What a run did and how close it came to its bound. Prints as a short table.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Report {
     /// The device's name.
     pub device: String,

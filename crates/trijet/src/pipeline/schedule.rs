@@ -14,6 +14,7 @@ const COMPUTE_STREAMS: usize = 2;
 
 /// How chunks share streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Schedule {
     /// Everything in one stream: nothing overlaps.
     OneStream,

@@ -184,8 +184,6 @@ fn probe(job: &Job<'_>, chunk: &Chunk, mut resources: Resources) -> Result<[u64;
 mod tests {
     use super::*;
 
-    const LAYOUT: Layout = Layout { rows: 1 << 18, row_bytes: 4096, granule: 1 };
-
     fn model(up: f64, compute: f64, down: f64) -> Model {
         Model([up, compute, down].map(|row| Line { fixed: 1_000.0, row }))
     }
@@ -200,14 +198,14 @@ mod tests {
     #[test]
     fn balanced_directions_want_flat_chunks_near_the_root_of_all() {
         // 80 ns a row of 4 KiB is 51 GB/s; sqrt(1 GiB * 4 us * 51 GB/s) is 14 MiB.
-        let (chunk, shape) = model(80.0, 3.0, 80.0).choose(LAYOUT.rows, LAYOUT, 3);
+        let (chunk, shape) = model(80.0, 3.0, 80.0).choose(1 << 18, Layout::rows(1 << 18, 4096), 3);
         assert_eq!(shape, Ramp::Flat);
         assert!((10 << 20..20 << 20).contains(&chunk.0), "{chunk}");
     }
 
     #[test]
     fn a_limiting_engine_wants_small_chunks_at_both_ends() {
-        let (_, shape) = model(80.0, 400.0, 80.0).choose(LAYOUT.rows, LAYOUT, 3);
+        let (_, shape) = model(80.0, 400.0, 80.0).choose(1 << 18, Layout::rows(1 << 18, 4096), 3);
         assert_eq!(shape, Ramp::Both);
     }
 }

@@ -60,7 +60,7 @@ impl<T: Pixel> Job<T> {
     pub(super) fn pipeline(&mut self, schedule: Schedule) -> Pipeline<'_> {
         let (width, height, radius) = (self.stack.width, self.stack.height, self.radius);
         let mut pipeline = Pipeline::on(&self.device)
-            .pinned_source(&self.stack.data, u64::from(width))
+            .pinned_source(&self.stack.data, width as usize)
             .halo(u64::from(radius))
             .stage::<T, T>(move |s, x, y| {
                 let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
