@@ -104,7 +104,7 @@ impl Resources {
         };
         let pinned_out = match job.output {
             Output::Sink(_) => pinned(rows_out.saturating_mul(stages.row_out()))?,
-            Output::Pinned(_) => Vec::new(),
+            Output::Pinned { .. } => Vec::new(),
         };
         Ok(Self { plan, streams, slots, pinned_in, pinned_out })
     }

@@ -3,6 +3,7 @@
 
 use super::calibrate::Calibration;
 use super::cancel::Cancel;
+use super::element::ElementType;
 use super::host_work::HostWork;
 use super::layout::Layout;
 use super::plan::{Plan, PlanOptions, Ramp};
@@ -16,6 +17,7 @@ use crate::base::units::Bytes;
 use crate::log::TimesFrom;
 use crate::memory::{Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
 use crate::stream::Device;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -26,28 +28,27 @@ pub(super) enum Input<'a> {
 
 pub(super) enum Output<'a> {
     Sink(Box<dyn Sink + 'a>),
-    Pinned(ViewMut<'a, u8>),
+    Pinned { target: ViewMut<'a, u8>, element: ElementType },
 }
 
 /// A pipeline: source, stages, sink.
 ///
 /// ```
 /// use trijet::kernels::AXPY;
-/// use trijet::pipeline::Pipeline;
+/// use trijet::pipeline::{Pipeline, rows_of};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
-/// let mut x = device.pinned::<f32>(6000)?;
-/// x.write()?.fill(2.0);
-/// let mut y = device.pinned::<f32>(6000)?;
+/// let x = vec![2.0f32; 6000];
+/// let mut y: Vec<f32> = Vec::new();
 /// let report = Pipeline::on(&device)
-///     .pinned_source(&x, 10)
+///     .source(rows_of(&x, 10))
 ///     .stage(|s, x, mut y| {
 ///         s.fill_bytes(&mut y, 0)?;
 ///         s.launch(&AXPY, (1.5f32, x, y))
 ///     })
-///     .pinned_sink(&mut y)
+///     .sink(&mut y)
 ///     .run()?;
-/// assert!(y.read()?.iter().all(|v| *v == 3.0));
+/// assert_eq!(y, vec![3.0; 6000]);
 /// assert_eq!(report.rows, 600);
 /// # Ok::<(), trijet::Error>(())
 /// ```
@@ -112,7 +113,9 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Where the data come from.
+    /// Where the data come from: [`rows_of`](super::rows_of) a slice, an iterator or a function
+    /// ([`rows_from_iter`](super::rows_from_iter), [`rows_from_fn`](super::rows_from_fn)), or
+    /// another [`Source`].
     #[must_use]
     pub fn source(mut self, source: impl Source + 'a) -> Self {
         self.input = Some(Input::Source(Box::new(source)));
@@ -120,13 +123,24 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Data that are already in page-locked memory, as rows of `row_len` elements. They are
-    /// uploaded from where they are.
+    /// uploaded from where they are, without a copy on the host.
+    ///
+    /// ```
+    /// use trijet::pipeline::Pipeline;
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut x = device.pinned::<u32>(6000)?;
+    /// x.write()?.fill(7);
+    /// let mut y = device.pinned::<u32>(6000)?;
+    /// Pipeline::on(&device).pinned_source(&x, 10).pinned_sink(&mut y).run()?;
+    /// assert_eq!(*y.read()?, *x.read()?);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
     #[must_use]
     pub fn pinned_source<T: Element>(mut self, data: &'a PinnedBuffer<T>, row_len: usize) -> Self {
-        let row_bytes = (row_len as u64).saturating_mul(size_of::<T>() as u64);
         let bytes = data.view().as_bytes();
-        let rows = bytes.len().checked_div(row_bytes).unwrap_or(0);
-        let layout = Layout::rows(rows, row_bytes);
+        let rows = data.len().checked_div(row_len as u64).unwrap_or(0);
+        let layout = Layout::of::<T>(rows, row_len);
         self.input = Some(Input::Pinned { bytes, layout });
         self
     }
@@ -151,7 +165,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Where the results go.
+    /// Where the results go: to the end of a `&mut Vec`, into a `&mut` slice, to a function
+    /// ([`rows_to_fn`](super::rows_to_fn)), or into another [`Sink`].
     #[must_use]
     pub fn sink(mut self, sink: impl Sink + 'a) -> Self {
         self.output = Some(Output::Sink(Box::new(sink)));
@@ -161,7 +176,8 @@ impl<'a> Pipeline<'a> {
     /// Page-locked memory that takes the results, at least as long as they are.
     #[must_use]
     pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {
-        self.output = Some(Output::Pinned(data.view_mut().into_bytes()));
+        let target = data.view_mut().into_bytes();
+        self.output = Some(Output::Pinned { target, element: ElementType::of::<T>() });
         self
     }
 
@@ -254,17 +270,26 @@ impl<'a> Pipeline<'a> {
         Plan::new(self.layout()?, &self.settings.plan, u64::MAX)
     }
 
+    /// The layout of the input, after the checks of the input.
     pub(super) fn layout(&self) -> Result<Layout> {
-        match &self.input {
-            Some(Input::Source(source)) => Ok(source.layout()),
-            Some(Input::Pinned { layout, bytes }) => {
-                if layout.row_bytes == 0 || layout.bytes()? != bytes.len() {
-                    let cause = format!("{} bytes are no whole rows", bytes.len());
-                    return Err(Error::new(ErrorKind::InvalidValue, "pipeline", cause));
-                }
-                Ok(*layout)
+        let layout = match &self.input {
+            Some(Input::Source(source)) => {
+                source.check()?;
+                source.layout()
             }
-            None => Err(Error::new(ErrorKind::InvalidValue, "pipeline", "it has no source")),
+            Some(Input::Pinned { layout, .. }) => *layout,
+            None => return Err(invalid("it has no source")),
+        };
+        layout.check()?;
+        if let Some(Input::Pinned { bytes, .. }) = &self.input
+            && layout.bytes()? != bytes.len()
+        {
+            return Err(invalid(format!("{} bytes are no whole rows", bytes.len())));
         }
+        Ok(layout)
     }
+}
+
+fn invalid(cause: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidValue, "pipeline", cause)
 }

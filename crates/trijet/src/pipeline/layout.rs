@@ -1,7 +1,9 @@
 //! The layout of data: rows of bytes.
 #![forbid(unsafe_code)]
 
+use super::element::ElementType;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::memory::Element;
 
 /// How data are laid out: `rows` rows of `row_bytes` bytes each.
 ///
@@ -21,13 +23,29 @@ pub struct Layout {
     /// Chunks begin at multiples of this many rows, because the format reads or writes no less:
     /// 1 for arrays, the height of an image for folders of images.
     pub granule: u64,
+    /// What a row consists of, where that is known.
+    pub(super) element: Option<ElementType>,
 }
 
 impl Layout {
     /// `rows` rows of `row_bytes` bytes, with chunks that begin at any row.
     #[must_use]
     pub fn rows(rows: u64, row_bytes: u64) -> Self {
-        Self { rows, row_bytes, granule: 1 }
+        Self { rows, row_bytes, granule: 1, element: None }
+    }
+
+    /// `rows` rows of `row_len` elements of type `T`, with chunks that begin at any row. A run
+    /// refuses stages and sinks that take another type; `u8` fits every type.
+    ///
+    /// ```
+    /// use trijet::pipeline::Layout;
+    /// assert_eq!(Layout::of::<u16>(512, 2048).row_bytes, 4096);
+    /// ```
+    #[must_use]
+    pub fn of<T: Element>(rows: u64, row_len: usize) -> Self {
+        let element = ElementType::of::<T>();
+        let row_bytes = (row_len as u64).saturating_mul(element.bytes);
+        Self { element: Some(element), ..Self::rows(rows, row_bytes) }
     }
 
     /// Has chunks begin at multiples of `rows` rows.
@@ -46,5 +64,39 @@ impl Layout {
             let cause = format!("{} rows of {} bytes overflow", self.rows, self.row_bytes);
             Error::new(ErrorKind::InvalidValue, "layout", cause)
         })
+    }
+
+    /// Refuses rows without bytes, and granules without rows.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.row_bytes == 0 || self.granule == 0 {
+            let cause = "a row has no bytes, or the granule no rows";
+            return Err(Error::new(ErrorKind::InvalidValue, "layout", cause));
+        }
+        Ok(())
+    }
+
+    /// Refuses rows that do not consist of elements of type `T`, for [`Sink::check`](super::Sink).
+    ///
+    /// # Errors
+    /// `InvalidValue` when the rows have elements of another type, or are not a whole number of
+    /// elements.
+    pub fn check_elements<T: Element>(&self) -> Result<()> {
+        self.check_element(ElementType::of::<T>())
+            .map_err(|cause| Error::new(ErrorKind::InvalidValue, "sink", cause))
+    }
+
+    /// Says why a row does not consist of elements of type `wanted`.
+    pub(super) fn check_element(&self, wanted: ElementType) -> std::result::Result<(), String> {
+        if let Some(held) = self.element.filter(|held| !held.fits(wanted)) {
+            return Err(format!("it takes elements of {wanted}, and the rows have {held}"));
+        }
+        if !self.row_bytes.is_multiple_of(wanted.bytes) {
+            let bytes = self.row_bytes;
+            return Err(format!(
+                "a row of {bytes} bytes is not a whole number of elements of {wanted} ({} bytes)",
+                wanted.bytes
+            ));
+        }
+        Ok(())
     }
 }

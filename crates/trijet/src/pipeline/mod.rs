@@ -3,6 +3,10 @@
 //! A pipeline places no events. A slot is a set of buffers, and every wait between the streams of
 //! a run follows from the uses of the buffers in the slots.
 //!
+//! Data come from and go to files, or whatever implements [`Source`] and [`Sink`]; page-locked
+//! memory, without a copy; and, typed, slices and vectors ([`rows_of`]), iterators
+//! ([`rows_from_iter`]) and functions ([`rows_from_fn`], [`rows_to_fn`]).
+//!
 //! A run has four steps, a file each: `validate`, `allocate`, `drive` and `measure`.
 #![forbid(unsafe_code)]
 
@@ -11,6 +15,7 @@ mod builder;
 mod calibrate;
 mod cancel;
 mod drive;
+mod element;
 mod host_work;
 mod layout;
 mod measure;
@@ -19,6 +24,7 @@ mod plan;
 mod progress;
 mod reader;
 mod report;
+mod rows;
 mod run;
 mod schedule;
 mod sink;
@@ -36,6 +42,7 @@ pub use layout::Layout;
 pub use plan::{Chunk, Plan};
 pub use progress::Progress;
 pub use report::{Cold, EngineReport, Report};
+pub use rows::{rows_from_fn, rows_from_iter, rows_of, rows_to_fn};
 pub use schedule::Schedule;
 pub use sink::Sink;
 pub use source::Source;

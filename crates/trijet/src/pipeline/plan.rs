@@ -92,16 +92,20 @@ impl Plan {
     /// Plans a run over `layout`, with chunks of at most `rows_max` rows.
     ///
     /// # Errors
-    /// `InvalidValue` for a depth of 0, empty rows, a size that overflows, or too many chunks.
+    /// `InvalidValue` for a depth of 0, empty rows, rows that are not sorted, a size that overflows,
+    /// or too many chunks.
     pub(crate) fn new(layout: Layout, options: &PlanOptions, rows_max: u64) -> Result<Self> {
         let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
         let total = layout.bytes()?;
-        if layout.row_bytes == 0 || layout.granule == 0 {
-            return Err(invalid("a row has no bytes, or the granule no rows"));
-        }
         let depth = options.depth.unwrap_or(DEPTH);
         if depth == 0 {
             return Err(invalid("a depth of 0 slots"));
+        }
+        if let Some(pair) = options.todo.windows(2).find(|pair| pair[0].end > pair[1].start) {
+            let (first, second) = (&pair[0], &pair[1]);
+            return Err(invalid(&format!(
+                "rows {second:?} follow rows {first:?}; give ranges that are sorted and disjoint"
+            )));
         }
         let granule = layout.granule;
         // The balanced optimum of `tune` for a link of 50 GB/s and 4 us per chunk.

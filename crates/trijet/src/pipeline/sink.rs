@@ -1,12 +1,51 @@
 //! Sinks: where the results of a pipeline go.
 #![forbid(unsafe_code)]
 
+use super::layout::Layout;
 use crate::base::error::Result;
 use std::ops::Range;
 
 /// Where results go. Called in the order of the rows.
+///
+/// A `Vec` is a sink that appends the results, and a slice one that puts each row at its place.
+///
+/// ```
+/// use std::ops::Range;
+/// use trijet::pipeline::{Pipeline, Sink, rows_of};
+/// use trijet::{Device, Result, Select};
+///
+/// #[derive(Default)]
+/// struct Largest(u8);
+///
+/// impl Sink for Largest {
+///     fn write(&mut self, _rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+///         self.0 = bytes.iter().copied().fold(self.0, u8::max);
+///         Ok(())
+///     }
+///
+///     fn finish(&mut self) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// let device = Device::open(Select::Host(0))?;
+/// let mut largest = Largest::default();
+/// Pipeline::on(&device).source(rows_of([3u8, 9, 4, 1], 2)).sink(&mut largest).run()?;
+/// assert_eq!(largest.0, 9);
+/// # Ok::<(), trijet::Error>(())
+/// ```
 pub trait Sink: Send {
-    /// Takes the bytes of `rows`. When it returns, those rows survive the end of the process.
+    /// Says why the results cannot be taken. Called before anything is allocated, with the layout of
+    /// all results; by default there is no reason.
+    ///
+    /// # Errors
+    /// `InvalidValue`, with what does not fit.
+    fn check(&self, _results: Layout) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes the bytes of `rows`. A sink whose rows a later run relies on makes them durable before
+    /// it returns.
     ///
     /// # Errors
     /// `Io`, naming the file and what failed. The pipeline adds the chunk.
@@ -17,4 +56,19 @@ pub trait Sink: Send {
     /// # Errors
     /// `Io`, naming the file and what failed.
     fn finish(&mut self) -> Result<()>;
+}
+
+/// A sink that is lent to a pipeline, and has the results after the run.
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn check(&self, results: Layout) -> Result<()> {
+        (**self).check(results)
+    }
+
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        (**self).write(rows, bytes)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        (**self).finish()
+    }
 }

@@ -5,14 +5,70 @@ use super::layout::Layout;
 use crate::base::error::Result;
 use std::ops::Range;
 
-/// Data to be read, chunk by chunk, in any order and from several threads.
+/// Data to be read, chunk by chunk.
+///
+/// A run reads forwards, one chunk at a time: each call begins at the first row of the call before
+/// or after it. Rows may be read again, since the halos of chunks overlap and tuning reads the first
+/// chunk more than once.
+///
+/// ```
+/// use std::ops::Range;
+/// use trijet::pipeline::{Layout, Pipeline, Source};
+/// use trijet::{Device, Result, Select};
+///
+/// /// Rows of four bytes that count.
+/// struct Count;
+///
+/// impl Source for Count {
+///     fn layout(&self) -> Layout {
+///         Layout::rows(256, 4)
+///     }
+///
+///     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+///         for (row, into) in rows.zip(into.chunks_exact_mut(4)) {
+///             into.fill(row as u8);
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let device = Device::open(Select::Host(0))?;
+/// let mut bytes: Vec<u8> = Vec::new();
+/// Pipeline::on(&device).source(Count).sink(&mut bytes).run()?;
+/// assert_eq!(bytes[1020..], [255; 4]);
+/// # Ok::<(), trijet::Error>(())
+/// ```
 pub trait Source: Send + Sync {
-    /// What there is.
+    /// How the data are laid out.
     fn layout(&self) -> Layout;
+
+    /// Says why the data cannot be read as the layout promises. Called before anything is
+    /// allocated; by default there is no reason.
+    ///
+    /// # Errors
+    /// `InvalidValue`, with what is wrong with the data.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Fills `into`, which is exactly as long as the rows are.
     ///
     /// # Errors
     /// `Io`, naming the file and what failed. The pipeline adds the chunk.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
+}
+
+/// A source that is lent to a pipeline.
+impl<S: Source + ?Sized> Source for &S {
+    fn layout(&self) -> Layout {
+        (**self).layout()
+    }
+
+    fn check(&self) -> Result<()> {
+        (**self).check()
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        (**self).read(rows, into)
+    }
 }

@@ -1,6 +1,7 @@
 //! Stages: the kernels of a pipeline, and the rows between them.
 #![forbid(unsafe_code)]
 
+use super::element::ElementType;
 use super::plan::Chunk;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
@@ -32,11 +33,11 @@ impl Deref for StageCx<'_> {
 
 type StageFn<'a> = Box<dyn Fn(&StageCx<'_>, View<'_, u8>, ViewMut<'_, u8>) -> Result<()> + 'a>;
 
-/// A stage with its element sizes in bytes.
+/// A stage with the types of its elements.
 pub(super) struct Stage<'a> {
     pub(super) run: StageFn<'a>,
-    pub(super) element_in: u64,
-    pub(super) element_out: u64,
+    pub(super) takes: ElementType,
+    pub(super) gives: ElementType,
 }
 
 impl<'a> Stage<'a> {
@@ -45,8 +46,7 @@ impl<'a> Stage<'a> {
     ) -> Self {
         let run: StageFn<'a> =
             Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
-        let (element_in, element_out) = (size_of::<T>() as u64, size_of::<U>() as u64);
-        Self { run, element_in, element_out }
+        Self { run, takes: ElementType::of::<T>(), gives: ElementType::of::<U>() }
     }
 }
 

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::builder::{Input, Output, Pipeline, Settings};
+use super::element::ElementType;
 use super::layout::Layout;
+use super::schedule::StageId;
 use super::stage::{Stage, Stages};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::Device;
@@ -25,41 +27,52 @@ impl<'a> Job<'a> {
     pub(super) fn validate(pipeline: Pipeline<'a>) -> Result<Self> {
         let layout = pipeline.layout()?;
         let Pipeline { device, input, stages, output, settings } = pipeline;
-        let stages = check_stages(layout, stages)?;
-        if stages.stages.is_empty() && settings.plan.halo > 0 {
+        if stages.is_empty() && settings.plan.halo > 0 {
             return Err(invalid("a halo without a stage that reads it"));
         }
+        let (stages, results) = check_stages(layout, stages)?;
         let (Some(input), Some(output)) = (input, output) else {
             return Err(invalid("it has no source or no sink"));
         };
-        if let Output::Pinned(target) = &output {
-            let results = Layout { row_bytes: stages.row_out(), ..layout }.bytes()?;
-            if target.len() < results {
-                return Err(invalid(format!("results of {results} B into {} B", target.len())));
-            }
+        match &output {
+            Output::Sink(sink) => sink.check(results)?,
+            Output::Pinned { target, element } => check_pinned(results, target.len(), *element)?,
         }
         Ok(Self { device, input, layout, stages, output, settings })
     }
 }
 
-/// Follows the size of a row through the stages.
-fn check_stages(layout: Layout, stages: Vec<Stage<'_>>) -> Result<Stages<'_>> {
+/// Follows a row through the stages: the stages with the bytes of a row around each, and the layout
+/// of the results.
+fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, Layout)> {
+    let mut layout = input;
     let mut row_bytes = vec![layout.row_bytes];
     for (index, stage) in stages.iter().enumerate() {
-        let bytes = row_bytes[index];
-        if !bytes.is_multiple_of(stage.element_in) {
-            return Err(invalid(format!(
-                "rows of {bytes} bytes do not hold whole elements of {} bytes (stage {index})",
-                stage.element_in
-            )));
-        }
-        let out = (bytes / stage.element_in).checked_mul(stage.element_out);
-        row_bytes.push(out.filter(|_| stage.element_out > 0).ok_or_else(|| {
-            invalid(format!(
-                "rows of {bytes} bytes cannot become elements of {} bytes (stage {index})",
-                stage.element_out
+        let refused =
+            |cause| Error::new(ErrorKind::InvalidValue, StageId::Kernels(index).to_string(), cause);
+        layout.check_element(stage.takes).map_err(refused)?;
+        let elements = layout.row_bytes / stage.takes.bytes;
+        let bytes = elements.checked_mul(stage.gives.bytes).filter(|bytes| *bytes > 0);
+        layout.row_bytes = bytes.ok_or_else(|| {
+            let gives = stage.gives;
+            refused(format!(
+                "rows cannot have {elements} elements of {gives} ({} bytes)",
+                gives.bytes
             ))
-        })?);
+        })?;
+        layout.element = Some(stage.gives);
+        row_bytes.push(layout.row_bytes);
     }
-    Ok(Stages { stages, row_bytes })
+    Ok((Stages { stages, row_bytes }, layout))
+}
+
+/// Refuses page-locked memory that has other elements than the results, or is too short for them.
+fn check_pinned(results: Layout, held: u64, element: ElementType) -> Result<()> {
+    let refused = |cause| Error::new(ErrorKind::InvalidValue, "sink", cause);
+    results.check_element(element).map_err(refused)?;
+    let wanted = results.bytes()?;
+    if held < wanted {
+        return Err(refused(format!("the results are {wanted} bytes and the buffer has {held}")));
+    }
+    Ok(())
 }

@@ -81,7 +81,7 @@ impl<'scope, 'env> Writer<'scope, 'env> {
         buffers: Vec<PinnedBuffer<u8>>,
     ) -> Self {
         let sink = match output {
-            Output::Pinned(target) => {
+            Output::Pinned { target, .. } => {
                 let writes = Writes::Pinned { target: target.reborrow(), tally };
                 return Self { row_bytes, writes };
             }

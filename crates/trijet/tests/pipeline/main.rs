@@ -1,6 +1,8 @@
 //! Pipelines: every byte arrives once and in order, whatever the schedule, the order the device
 //! chooses, or what fails on the way.
 
+mod rows;
+
 use std::ops::Range;
 use std::sync::Mutex;
 use trijet::base::ledger::OpKind;
@@ -439,7 +441,7 @@ fn parts_that_do_not_fit_are_refused() {
         .sink(Collect::new(&landed))
         .run();
     let error = odd.expect_err("10 bytes hold no whole u32");
-    assert!(error.to_string().contains("whole elements of 4 bytes"), "{error}");
+    assert!(error.to_string().contains("a whole number of elements of u32"), "{error}");
 }
 
 #[test]
@@ -521,7 +523,10 @@ fn page_locked_memory_too_short_for_the_results_is_refused() {
         .run();
     let error = run.expect_err("100 elements into 99");
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
-    assert!(error.to_string().contains("400 B into 396 B"), "{error}");
+    assert!(
+        error.to_string().contains("the results are 400 bytes and the buffer has 396"),
+        "{error}"
+    );
 }
 
 /// Sizes that no machine has are refused, or cut to what there is: nothing wraps around.
