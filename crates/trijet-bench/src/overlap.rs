@@ -68,7 +68,7 @@ impl Bench<'_> {
         }
         // One stream is where the kernel is measured alone.
         if case.schedule != Schedule::OneStream {
-            pipeline = pipeline.unrecorded();
+            pipeline = pipeline.untraced();
         }
         pipeline.run()
     }

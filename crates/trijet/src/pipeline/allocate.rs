@@ -55,8 +55,8 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// Allocates for the plan that the job asks for, with smaller chunks as long as memory does not
-    /// suffice.
+    /// Allocates for the plan that the job asks for; while that does not fit into memory, for one
+    /// with smaller chunks.
     pub(super) fn allocate(job: &Job<'_>) -> Result<Self> {
         let layout = job.layout;
         let mut rows_max = u64::MAX;
@@ -71,7 +71,8 @@ impl Resources {
                 }
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                     let bytes = Bytes(chunk_rows.saturating_mul(layout.row_bytes));
-                    return Err(error.context(format!("even chunks of {bytes} do not fit")));
+                    return Err(error
+                        .context(format!("no memory for chunks of {bytes}, the smallest ones")));
                 }
                 done => return done,
             }
@@ -92,7 +93,7 @@ impl Resources {
             };
             stages.row_bytes.iter().enumerate().map(buffer).collect::<Result<_>>().map(Slot)
         };
-        // One more than slots, so that the host fills one while all others are in flight.
+        // One more than there are slots: the host fills one while the others are in flight.
         let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
             let buffer = |_| job.device.pinned::<u8>(bytes)?.expect_crossing(None);
             (0..=slots).map(buffer).collect()

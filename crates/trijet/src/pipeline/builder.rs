@@ -67,7 +67,7 @@ pub(super) struct Settings<'a> {
     pub(super) cancel: Cancel,
     pub(super) progress: Option<OnProgress<'a>>,
     pub(super) calibration: Option<Calibration>,
-    pub(super) record: bool,
+    pub(super) traced: bool,
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
 }
@@ -87,7 +87,7 @@ impl Default for Settings<'_> {
             cancel: Cancel::default(),
             progress: None,
             calibration: None,
-            record: true,
+            traced: true,
             times: TimesFrom::Events,
             drop_wait: None,
         }
@@ -145,17 +145,17 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Rows beyond each chunk's own that its first stage reads, on both sides.
+    /// Lets the first stage read this many rows on both sides of each chunk.
     #[must_use]
     pub fn halo(mut self, rows: u64) -> Self {
         self.settings.plan.halo = rows;
         self
     }
 
-    /// Appends a stage: it enqueues kernels that compute `y` from `x`. `y` has the rows of the
-    /// chunk, as many elements in each as `x`; the `x` of the first stage has the halo around
-    /// them. The closure is also called once with an empty chunk before the first, so that its
-    /// kernels are loaded.
+    /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`. `y` has the
+    /// rows of the chunk, each with as many elements as in `x`; the `x` of the first stage also has
+    /// the halo. The function is called with an empty chunk before the first one, which loads its
+    /// kernels.
     #[must_use]
     pub fn stage<T: Element, U: Element>(
         mut self,
@@ -173,7 +173,8 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Page-locked memory that takes the results, at least as long as they are.
+    /// Page-locked memory that takes the results, each row at its place. A run refuses memory that
+    /// is too short for all rows.
     #[must_use]
     pub fn pinned_sink<T: Element>(mut self, data: &'a mut Buffer<T, PageLocked>) -> Self {
         let target = data.view_mut().into_bytes();
@@ -188,7 +189,7 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// The size of a chunk's input. It is rounded to whole rows, and halved when the device has
+    /// The bytes of a chunk's input, rounded to whole rows. They are halved while the device has
     /// too little memory.
     #[must_use]
     pub fn chunk(mut self, bytes: Bytes) -> Self {
@@ -196,14 +197,15 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Slots: chunks in flight.
+    /// The number of slots, and so of chunks in flight at most.
     #[must_use]
     pub fn depth(mut self, slots: usize) -> Self {
         self.settings.plan.depth = Some(slots);
         self
     }
 
-    /// Produces only these rows, sorted and disjoint: what an earlier run left undone.
+    /// Produces only these ranges of rows, sorted and disjoint: those that an earlier run left
+    /// undone.
     #[must_use]
     pub fn rows(mut self, todo: Vec<Range<u64>>) -> Self {
         self.settings.plan.todo = todo;
@@ -231,7 +233,7 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// The link's rates, so that the report can state the bound. Without them it says that the
+    /// Gives the rates of the link, from which the report computes the bound. Without them the
     /// bound is unknown.
     #[must_use]
     pub fn calibrated(mut self, calibration: &Calibration) -> Self {
@@ -239,30 +241,30 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Leaves the times of the single operations out: two events fewer for each of them. The
-    /// report then has the elapsed time and no engines.
+    /// Does not trace the operations, which saves two events for each. The report then has the
+    /// elapsed time, and no engines.
     #[must_use]
-    pub fn unrecorded(mut self) -> Self {
-        self.settings.record = false;
+    pub fn untraced(mut self) -> Self {
+        self.settings.traced = false;
         self
     }
 
-    /// Where the times of the single operations come from; from pairs of events by default.
+    /// Where the times of operations come from; from pairs of events by default.
     #[must_use]
     pub fn times(mut self, from: TimesFrom) -> Self {
         self.settings.times = from;
         self
     }
 
-    /// Leaves out the `number`-th wait between streams of the run, counted from 1, to show what it
-    /// is good for; see [`Device::drop_wait`].
+    /// Leaves out one wait between streams of the run, counted from 1, to show what depends on it;
+    /// see [`Device::drop_wait`].
     #[must_use]
     pub fn drop_wait(mut self, number: u64) -> Self {
         self.settings.drop_wait = Some(number);
         self
     }
 
-    /// The plan that a run would follow, if memory suffices.
+    /// The plan that a run follows if memory suffices.
     ///
     /// # Errors
     /// `InvalidValue` for a source, stages and sink that do not fit together.
@@ -284,7 +286,11 @@ impl<'a> Pipeline<'a> {
         if let Some(Input::Pinned { bytes, .. }) = &self.input
             && layout.bytes()? != bytes.len()
         {
-            return Err(invalid(format!("{} bytes are no whole rows", bytes.len())));
+            return Err(invalid(format!(
+                "{} bytes is not a whole number of rows of {} bytes",
+                bytes.len(),
+                layout.row_bytes
+            )));
         }
         Ok(layout)
     }

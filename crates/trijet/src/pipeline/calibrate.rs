@@ -1,8 +1,10 @@
-//! The link's rates on this machine, measured: each direction alone, and both at once.
+//! Calibration: the rates of the link between host and device, for each direction alone and for
+//! both at once.
 //!
-//! The bound of a pipeline that moves bytes both ways is what the link does both ways, which is
-//! less than one way alone (50.8 against 55.5 GB/s on an H200). One pattern of copies can be 5 %
-//! pessimistic, so several are tried and the best counts.
+//! The bound of a pipeline that moves bytes both ways follows from the rate of both directions at
+//! once, which is lower than the rate of one alone (50.8 and 55.5 GB/s on an H200). A single
+//! pattern of copies can be 5 % slower than the link allows, so several are measured and the
+//! fastest counts.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -11,10 +13,10 @@ use crate::memory::{Buffer, PinnedBuffer};
 use crate::stream::{Device, Stream};
 use std::fmt;
 
-/// Repeats of each measurement; the best counts, since a bound is asked for.
+/// How often each pattern is measured. The fastest counts, since the result is a bound.
 const REPEATS: usize = 3;
 
-/// How copies of both directions are submitted.
+/// The order in which copies of both directions are enqueued.
 #[derive(Debug, Clone, Copy)]
 enum Pattern {
     /// In pieces of this many bytes, one up and one down in turn.
@@ -23,11 +25,11 @@ enum Pattern {
     OneAfterTheOther(u64),
 }
 
-/// Rates of the link between host and device.
+/// Rates of the link between host and device, as the times of some copies.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Calibration {
-    /// Bytes that each measurement moved per direction.
+    /// Bytes that each of the copies moves per direction.
     pub bytes: Bytes,
     /// Uploading `bytes` alone.
     pub upload: Nanos,
@@ -38,7 +40,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Measures with `bytes` per direction; 256 MiB and more give stable numbers on a GPU.
+    /// Measures with `bytes` per direction. From 256 MiB on, the results are stable on a GPU.
     ///
     /// # Errors
     /// `OutOfMemory`, or what the driver reports.
@@ -106,7 +108,7 @@ struct Bench {
 impl Bench {
     fn pair(&self, bytes: u64) -> Result<Pair> {
         let mut host = self.device.pinned::<u8>(bytes)?;
-        // Touch every page; copies of never written pages can be faster than real ones.
+        // Write every page: copies of pages that were never written can be faster than others.
         for (index, page) in host.write()?.chunks_mut(4096).enumerate() {
             page.fill(u8::try_from(index % 251).unwrap_or(0));
         }

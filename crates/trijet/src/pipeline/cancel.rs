@@ -1,4 +1,4 @@
-//! Stopping a run from another thread.
+//! Cancellation: stopping a run from any thread.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// A run that is not stopped.
+    /// A switch that stops nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops the run: what is in flight is finished and written, nothing new begins.
+    /// Stops the run: chunks in flight are finished and written, and no other begins.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was stopped.
+    /// Whether [`Cancel::cancel`] was called.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)

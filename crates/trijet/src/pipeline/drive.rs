@@ -92,7 +92,7 @@ pub(super) fn drive(job: &mut Job<'_>, resources: &mut Resources, spans: &HostSp
 /// Fails when the run was cancelled.
 fn check(cancel: &Cancel, chunk: &Chunk) -> Result<()> {
     if cancel.is_cancelled() {
-        let cause = format!("stopped by its user before chunk {}", chunk.index);
+        let cause = format!("cancelled before chunk {}", chunk.index);
         return Err(Error::new(ErrorKind::Cancelled, "run", cause));
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HostWork {
-    /// On a thread each, so that reading, enqueuing and writing overlap.
+    /// On a thread for each, so that reading, enqueuing and writing overlap.
     #[default]
     Threads,
     /// On the calling thread, in turn: every call happens in the same order in every run.
@@ -59,9 +59,10 @@ impl HostSpans {
     }
 }
 
-/// The error of a side that finds the channel of the other one closed. The other side has the cause.
+/// The error of a side that finds the channel of the other one closed. The other side has the
+/// cause.
 pub(super) fn closed(side: &'static str) -> Error {
-    Error::new(ErrorKind::Io, side, "ended early")
+    Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
 }
 
 /// Waits for the thread of a side, and returns its error.

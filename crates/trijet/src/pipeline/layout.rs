@@ -20,10 +20,10 @@ pub struct Layout {
     pub rows: u64,
     /// The bytes of a row; at least 1.
     pub row_bytes: u64,
-    /// Chunks begin at multiples of this many rows, because the format reads or writes no less:
+    /// Chunks begin at multiples of this many rows, because the format cannot read or write fewer:
     /// 1 for arrays, the height of an image for folders of images.
     pub granule: u64,
-    /// What a row consists of, where that is known.
+    /// The type of the elements in a row, where it is known.
     pub(super) element: Option<ElementType>,
 }
 
@@ -55,24 +55,26 @@ impl Layout {
         self
     }
 
-    /// All bytes.
+    /// The bytes of all rows.
     ///
     /// # Errors
     /// `InvalidValue` when the product overflows.
     pub fn bytes(&self) -> Result<u64> {
         self.rows.checked_mul(self.row_bytes).ok_or_else(|| {
-            let cause = format!("{} rows of {} bytes overflow", self.rows, self.row_bytes);
+            let cause =
+                format!("{} rows of {} bytes are more than 2^64 bytes", self.rows, self.row_bytes);
             Error::new(ErrorKind::InvalidValue, "layout", cause)
         })
     }
 
     /// Refuses rows without bytes, and granules without rows.
     pub(super) fn check(&self) -> Result<()> {
-        if self.row_bytes == 0 || self.granule == 0 {
-            let cause = "a row has no bytes, or the granule no rows";
-            return Err(Error::new(ErrorKind::InvalidValue, "layout", cause));
-        }
-        Ok(())
+        let cause = match (self.row_bytes, self.granule) {
+            (0, _) => "a row has 0 bytes; it needs at least 1",
+            (_, 0) => "the granule has 0 rows; it needs at least 1",
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::InvalidValue, "layout", cause))
     }
 
     /// Refuses rows that do not consist of elements of type `T`, for [`Sink::check`](super::Sink).

@@ -1,4 +1,4 @@
-//! The last step of a run: its times and its records become a report.
+//! The last step of a run: a report from its times and its trace.
 #![forbid(unsafe_code)]
 
 use super::allocate::{Resources, Streams};
@@ -15,8 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// While it is there, the calls of host threads are recorded. It is dropped also when a stage
-/// panics.
+/// Traces the calls of host threads until it is dropped, which also happens when a stage panics.
 struct HostCalls(Arc<Tracers>, Arc<Tracer>);
 
 impl HostCalls {
@@ -45,15 +44,15 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
-    /// Begins with the first chunk. `setup` is when the run began to prepare itself.
+    /// Begins to measure, before the first chunk. `setup` is the begin of the run.
     pub(super) fn begin(job: &Job<'_>, streams: &Streams, setup: Instant) -> Result<Self> {
         let setup = setup.elapsed();
         let (device, settings) = (&job.device, &job.settings);
-        let tracer = Arc::new(match settings.record {
+        let tracer = Arc::new(match settings.traced {
             true => Tracer::new(device.shared().domain.driver(), settings.times)?,
             false => Tracer::default(),
         });
-        let host_calls = settings.record.then(|| HostCalls::record(device, &tracer));
+        let host_calls = settings.traced.then(|| HostCalls::trace(device, &tracer));
         if host_calls.is_some() {
             streams.all().iter().try_for_each(|s| s.lane().begin_trace(&tracer))?;
         }
@@ -78,9 +77,8 @@ impl Measurement {
         drop(self.host_calls);
         outcome?;
         let (window, elapsed) = extent(&self.tracer, streams.first(), &self.begin, &ends?)?;
-        let trace = self
-            .tracer
-            .take(streams.first().lane().driver(), &streams.first().lane().domain.log().instants)?;
+        let log = streams.first().lane().domain.log();
+        let trace = self.tracer.take(&*log.driver, &log.instants)?;
         let modelled = job.device.info().clock == Clock::Model;
         let (read, write) = (self.host_work.read, self.host_work.write);
         let measured = Measured {
@@ -125,9 +123,8 @@ fn finish(device: &Device, streams: &Streams, outcome: &Result<()>) -> Result<Ve
     ends
 }
 
-/// From when to when a run was, on the clock of its records if it has any, and how long it took.
-/// Both are differences of the same moments, so that all figures of a recorded run are about one
-/// time.
+/// Begin and end of a run on the clock of its trace, if it has one, and the elapsed time. Both come
+/// from the same events, so that all figures of a traced run are about one time.
 fn extent(
     tracer: &Tracer,
     stream: &Stream,

@@ -1,4 +1,4 @@
-//! A run's report as a timeline: a page, and a trace for Perfetto or for Chrome.
+//! The timeline of a report: a page, and traces for Perfetto and Chrome.
 #![forbid(unsafe_code)]
 
 use super::report::Report;
@@ -10,38 +10,38 @@ use crate::trace::{chrome, perfetto};
 use std::borrow::Cow;
 
 impl Report {
-    /// The run in a sentence, for a terminal and for a page: that of the summary.
+    /// The run in one sentence, for a terminal or a page.
     #[must_use]
     pub fn verdict(&self) -> String {
         match &self.summary {
             Some(summary) => summary.verdict(),
             None if self.clock == Clock::Model => {
-                format!("{} modelled, not recorded", self.elapsed)
+                format!("{} modelled, not traced", self.elapsed)
             }
-            None => format!("{} measured, not recorded", self.elapsed),
+            None => format!("{} measured, not traced", self.elapsed),
         }
     }
 
-    /// The records with the times at which the engines worked, as far as those are known.
+    /// The trace with the times at which the engines worked, as far as they are known.
     #[must_use]
     pub fn timeline(&self) -> Vec<Op> {
         self.dag().settle(&self.ops)
     }
 
-    /// The record as a Perfetto trace, with arrows along the critical path and marks for findings.
+    /// The trace in Perfetto's format, with arrows along the critical path and marks for findings.
     #[must_use]
     pub fn perfetto(&self) -> Vec<u8> {
         let path = self.summary.as_ref().map_or_else(Vec::new, |s| s.critical.edges());
         perfetto::trace(&self.timeline(), &path, &self.notes())
     }
 
-    /// The record as Chrome JSON, with Kineto's names.
+    /// The trace as Chrome JSON, with Kineto's names.
     #[must_use]
     pub fn chrome(&self) -> String {
         chrome::trace(&self.timeline())
     }
 
-    /// The page of a recorded run.
+    /// The page of a traced run.
     ///
     /// ```
     /// use trijet::kernels::WORK;
@@ -73,11 +73,11 @@ impl Report {
         }
     }
 
-    /// What the checker found, in its words.
+    /// The checker's findings as texts.
     fn notes(&self) -> Vec<HazardNote> {
         let Some(found) = &self.found else { return Vec::new() };
         let names = self.names();
-        let index = |op: u64| usize::try_from(op).expect("the record is in memory");
+        let index = |op: u64| usize::try_from(op).expect("the trace is in memory");
         let note = |finding: &Finding| HazardNote {
             text: finding.text(&names),
             first: finding.first.as_ref().map(|party| index(party.op)),
@@ -86,7 +86,7 @@ impl Report {
         found.findings.iter().map(note).collect()
     }
 
-    /// What the findings' texts call the streams: as the timeline does.
+    /// Names for the texts of findings: streams have the names that the timeline gives them.
     #[must_use]
     pub fn names(&self) -> Names {
         let lanes = self.ops.iter().map(|op| op.position.lane);
@@ -107,11 +107,11 @@ impl Report {
                 "ordering",
                 format!("{} waits, {} records, {} over-waits", o.waits, o.records, o.over_waits),
             ),
-            ("records", format!("{}, of all operations of the run", self.ops.len())),
+            ("trace", format!("{} entries, of all operations of the run", self.ops.len())),
         ];
-        let recorded = self.summary.as_ref().map(|summary| summary.metrics.elapsed());
-        if recorded.is_some_and(|recorded| recorded != self.elapsed) {
-            rows.push(("without records", format!("{}, the median of its runs", self.elapsed)));
+        let traced = self.summary.as_ref().map(|summary| summary.metrics.elapsed());
+        if traced.is_some_and(|traced| traced != self.elapsed) {
+            rows.push(("without a trace", format!("{}, the median of its runs", self.elapsed)));
         }
         for host in self.engines.iter().filter(|engine| engine.of_the_host()) {
             rows.push((host.name, format!("{} on the host", host.busy)));

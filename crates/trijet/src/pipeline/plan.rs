@@ -1,7 +1,6 @@
-//! The plan of a run: which rows make which chunk, and how chunks share streams. Pure: the same
-//! input gives the same plan.
+//! The plan of a run: the rows of each chunk. The same input gives the same plan.
 //!
-//! How large chunks should be is the business of `tune`; here they are cut.
+//! `tune` chooses the size of chunks; this file only cuts them.
 #![forbid(unsafe_code)]
 
 use super::layout::Layout;
@@ -11,18 +10,19 @@ use crate::base::units::Bytes;
 use std::fmt;
 use std::ops::Range;
 
-/// The largest chunk that is chosen unasked: where copies reach 99 % of the link on an H200.
+/// The largest chunk that is chosen by default: copies of this size reach 99 % of the link's rate
+/// on an H200.
 pub(super) const CHUNK_MAX: Bytes = Bytes(32 << 20);
-/// No chunk is made smaller than this unasked: below, the fixed cost of a copy shows.
+/// The smallest chunk that is chosen by default: in a smaller one the fixed cost of a copy shows.
 pub(super) const CHUNK_MIN: Bytes = Bytes(256 << 10);
-/// Chunks in flight: one in each of upload, compute and download.
+/// The default number of chunks in flight: one in each of upload, compute and download.
 const DEPTH: usize = 3;
 /// The most chunks of a plan: enough for 256 TiB in chunks of 16 MiB.
 const CHUNKS_MAX: u64 = 1 << 24;
 /// The first chunk of a ramp is the full size divided by two this many times.
 const RAMP_STEPS: u32 = 4;
 
-/// One chunk.
+/// One chunk of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Chunk {
@@ -30,7 +30,7 @@ pub struct Chunk {
     pub index: u64,
     /// The rows it produces.
     pub rows: Range<u64>,
-    /// The rows it reads: those and the halo, as far as there are any.
+    /// The rows it reads: its own and the halo, as far as the data go.
     pub input: Range<u64>,
 }
 
@@ -51,15 +51,15 @@ impl Chunk {
     }
 }
 
-/// A plan.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
     /// How chunks share streams.
     pub schedule: Schedule,
-    /// Slots: chunks in flight.
+    /// The number of slots: chunks in flight at most.
     pub depth: usize,
-    /// The largest chunk in rows.
+    /// The rows of the largest chunk.
     pub chunk_rows: u64,
     /// The chunks in order.
     pub chunks: Vec<Chunk>,
@@ -68,15 +68,15 @@ pub struct Plan {
 /// Whether the first and last chunks are smaller than the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Ramp {
-    /// All are of one size, but for a ragged last one.
+    /// All chunks have one size; the last one may be smaller.
     #[default]
     Flat,
-    /// Sizes double from a sixteenth up and halve again at the end. For a pipeline that one engine
-    /// limits: it starts earlier and the others end sooner after it.
+    /// Sizes double from a sixteenth of the full size, and halve again at the end. When one engine
+    /// limits a pipeline, that engine starts earlier, and the others end sooner after it.
     Both,
 }
 
-/// What a plan is made from.
+/// Options for making a plan.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
@@ -89,22 +89,22 @@ pub(crate) struct PlanOptions {
 }
 
 impl Plan {
-    /// Plans a run over `layout`, with chunks of at most `rows_max` rows.
+    /// Plans a run over data of this layout, with chunks of at most `rows_max` rows.
     ///
     /// # Errors
-    /// `InvalidValue` for a depth of 0, empty rows, rows that are not sorted, a size that overflows,
-    /// or too many chunks.
+    /// `InvalidValue` for a depth of 0, empty rows, rows that are not sorted, a size that
+    /// overflows, or too many chunks.
     pub(crate) fn new(layout: Layout, options: &PlanOptions, rows_max: u64) -> Result<Self> {
         let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
         let total = layout.bytes()?;
         let depth = options.depth.unwrap_or(DEPTH);
         if depth == 0 {
-            return Err(invalid("a depth of 0 slots"));
+            return Err(invalid("the depth is 0; a pipeline needs at least 1 slot"));
         }
         if let Some(pair) = options.todo.windows(2).find(|pair| pair[0].end > pair[1].start) {
             let (first, second) = (&pair[0], &pair[1]);
             return Err(invalid(&format!(
-                "rows {second:?} follow rows {first:?}; give ranges that are sorted and disjoint"
+                "rows {second:?} come after rows {first:?}; give ranges that are sorted and disjoint"
             )));
         }
         let granule = layout.granule;
@@ -118,7 +118,7 @@ impl Plan {
         for range in &options.todo {
             let rows = range.end.min(layout.rows).saturating_sub(range.start);
             if rows / full >= CHUNKS_MAX - chunks.len() as u64 {
-                return Err(invalid("more than 16,777,216 chunks"));
+                return Err(invalid("a plan has at most 16,777,216 chunks; choose larger ones"));
             }
             let sizes = match options.ramp {
                 Ramp::Both => ramp(rows, full, granule),
@@ -167,7 +167,7 @@ impl Plan {
     }
 }
 
-/// Chunks of `full` rows and a ragged last one.
+/// The sizes of chunks of `full` rows, the last one smaller if it must be.
 pub(super) fn even(rows: u64, full: u64) -> Vec<u64> {
     let mut sizes = vec![full; usize::try_from(rows / full).unwrap_or(usize::MAX)];
     if !rows.is_multiple_of(full) {
@@ -176,13 +176,13 @@ pub(super) fn even(rows: u64, full: u64) -> Vec<u64> {
     sizes
 }
 
-/// Chunks that double up to `full` rows and halve again at the end.
+/// The sizes of chunks that double up to `full` rows and halve again at the end.
 pub(super) fn ramp(rows: u64, full: u64, granule: u64) -> Vec<u64> {
     let step = |n: u32| ((full >> n) / granule * granule).max(granule);
     let mut up: Vec<u64> = (1..=RAMP_STEPS).rev().map(step).collect();
     let both = 2 * up.iter().sum::<u64>();
     if rows < both + full {
-        // Too little for two ramps: equal chunks, enough of them to overlap.
+        // Too few rows for two ramps: equal chunks, enough of them to overlap.
         let size = (rows / 8 / granule * granule).max(granule).min(full);
         return even(rows, size);
     }

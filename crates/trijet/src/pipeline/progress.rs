@@ -4,7 +4,7 @@
 use super::plan::{Chunk, Plan};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far a run is.
+/// The progress of a run, in rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -16,7 +16,7 @@ pub struct Progress {
 
 pub(super) type OnProgress<'a> = Box<dyn Fn(Progress) + Sync + 'a>;
 
-/// Counts the finished rows of a run, and reports each step to its user.
+/// Counts the finished rows of a run, and reports them to its user.
 pub(super) struct Tally<'a> {
     rows_done: AtomicU64,
     rows: u64,

@@ -1,4 +1,4 @@
-//! The report that every run gives: what bound it, how close it came, and where the time went.
+//! The report of a run: its bound, how close it came to it, and what each engine did.
 #![forbid(unsafe_code)]
 
 use super::calibrate::Calibration;
@@ -20,14 +20,14 @@ use crate::trace::summary::{Settings, Summary, TimeKind, summarize};
 use std::fmt;
 use std::ops::Range;
 
-/// The engines of a pipeline, in the order in which a chunk meets them.
+/// The engines of a pipeline, in the order of a chunk's stages.
 const ENGINES: [(Engine, &str); 3] =
     [(Engine::Upload, "upload"), (Engine::Compute, "compute"), (Engine::Download, "download")];
 
-/// What a run measured.
+/// The measurements of a run.
 pub(super) struct Measured {
     pub(super) trace: Trace,
-    /// The run on the clock of the records, when it was recorded.
+    /// Begin and end of the run on the clock of the trace, when it was traced.
     pub(super) window: Option<Range<u64>>,
     pub(super) elapsed: Nanos,
     pub(super) wall: Option<Nanos>,
@@ -40,7 +40,7 @@ pub(super) struct Measured {
     pub(super) rows: u64,
 }
 
-/// What happened before the first chunk, on the host's clock.
+/// The time before the first chunk, on the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Cold {
@@ -63,7 +63,7 @@ pub struct EngineReport {
 }
 
 impl EngineReport {
-    /// W_e: the isolated work where it was measured, else the observed busy time.
+    /// W_e: the isolated work where it was measured, otherwise the observed busy time.
     #[must_use]
     pub fn work(&self) -> Nanos {
         self.isolated.unwrap_or(self.busy)
@@ -74,30 +74,31 @@ impl EngineReport {
     }
 }
 
-/// What is known of engines that work alone.
+/// The work of engines that was measured while no other engine worked.
 #[derive(Debug, Clone, Default)]
 struct Alone {
     link: Option<Calibration>,
-    /// All kernels of the run.
+    /// The time of all kernels of the run.
     kernels: Option<Nanos>,
 }
 
-/// What a run did and how close it came to its bound. Prints as a short table.
+/// The report of a run: what it did, and how close it came to its bound. It prints as a short
+/// table.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Report {
     /// The device's name.
     pub device: String,
     about: About,
-    /// Which clock there is.
+    /// The kind of the device's clock.
     pub clock: Clock,
     /// Where the times of the operations come from.
     pub times: TimeSource,
-    /// Why they are from pairs of events, where better ones had been asked for.
+    /// Why the times come from pairs of events, where others were asked for.
     pub instead: Option<String>,
     /// Operations without a time.
     pub untimed: usize,
-    /// What was run.
+    /// The plan that the run followed.
     pub plan: Plan,
     /// Rows produced.
     pub rows: u64,
@@ -108,17 +109,18 @@ pub struct Report {
     /// T: from the begin of the run to the end of its last operation, on the device's clock; the
     /// figures of [`Report::summary`] are about the same time unless [`Report::timed`] says more.
     pub elapsed: Nanos,
-    /// The same on the host's clock, reading and writing included; `None` with a model's clock.
+    /// The elapsed time on the host's clock, reading and writing included; `None` where time is
+    /// modelled.
     pub wall: Option<Nanos>,
     /// The least time that copies and kernels allow; `None` without a calibration.
     pub bound: Option<Nanos>,
-    /// Each engine's part; empty when the run was not recorded.
+    /// The engines of the device and of the host; empty when the run was not traced.
     pub engines: Vec<EngineReport>,
     /// Waits, records and over-waits of the run.
     pub ordering: OrderingCounts,
-    /// What happened before the first chunk.
+    /// The time before the first chunk.
     pub cold: Cold,
-    /// The records, for a timeline.
+    /// The entries of the trace.
     pub ops: Vec<Op>,
     pub(super) window: Option<Range<u64>>,
     pub(super) summary: Option<Summary>,
@@ -126,7 +128,7 @@ pub struct Report {
     alone: Alone,
 }
 
-/// An engine's part, of one device.
+/// The report on one engine of the device.
 fn part(metrics: &Metrics, role: Engine, name: &'static str) -> EngineReport {
     let found = metrics.engines.iter().find(|engine| engine.engine.1 == role);
     EngineReport {
@@ -144,7 +146,7 @@ fn hazards(found: &Verdict) -> usize {
 }
 
 impl Report {
-    /// What the head of a ledger file says of the run's records, for [`crate::trace::file::Writer`].
+    /// The head of a file with the run's trace, for [`crate::trace::file::Writer`].
     #[must_use]
     pub fn about(&self, program: &str) -> About {
         About { program: program.to_owned(), ..self.about.clone() }
@@ -195,15 +197,15 @@ impl Report {
         report
     }
 
-    /// The graph of the records.
+    /// The graph of the operations.
     pub(super) fn dag(&self) -> Dag {
-        // The model's kernels fill the device; of a GPU's nobody knows.
+        // A modelled kernel fills the device; on a GPU several may run at once.
         let one = self.clock == Clock::Model;
         let kernels = if one { Kernels::OneAtATime } else { Kernels::Several };
         Dag::with_clocks(&self.ops, kernels, self.times.clocks())
     }
 
-    /// Computes what follows from the records and from what is known of engines alone.
+    /// Computes the figures that follow from the trace and from isolated work.
     fn judge(&mut self) {
         let kernels = |report: &Self| report.engine("compute").map(EngineReport::work);
         let copies = self.alone.link.as_ref().map(|link| link.bound(self.bytes_in, self.bytes_out));
@@ -220,7 +222,7 @@ impl Report {
             let link = self.alone.link.as_ref()?;
             Some(Nanos::from_seconds(op.bytes as f64 * time(link).seconds() / link.bytes.0 as f64))
         };
-        // In one stream nothing overlaps, so every operation was measured alone.
+        // In one stream nothing overlaps, so each operation was measured alone.
         let serial = self.plan.schedule == Schedule::OneStream;
         let alone = |op: &Op| match op.engine {
             Engine::Compute => match self.alone.kernels {
@@ -256,8 +258,8 @@ impl Report {
         self.summary = Some(summarize(&ops, &dag, &settings, lints(&ops, &dag)));
     }
 
-    /// States the isolated work of the kernels, measured in a run of one stream; the bound and all
-    /// figures follow.
+    /// Sets the isolated work of the kernels, measured in a run of one stream, and computes the
+    /// bound and all figures from it.
     #[must_use]
     pub fn with_kernels_alone(mut self, kernels: Nanos) -> Self {
         self.alone.kernels = Some(kernels);
@@ -265,9 +267,9 @@ impl Report {
         self
     }
 
-    /// Checks the record for hazards: every conflict among the accesses of the run's operations. What
-    /// host threads did is not in a pipeline's record, so this is for runs between page-locked
-    /// buffers; a source or a sink that is waited for would look like one that is not.
+    /// Checks the trace for hazards among the accesses of the run's operations. A pipeline's trace
+    /// has no accesses of host threads, so this is for runs between page-locked buffers: a source
+    /// or a sink that is waited for would look like one that is not.
     #[must_use]
     pub fn checked(mut self) -> Self {
         let options = Options { names: self.names(), ..Options::default() };
@@ -276,7 +278,7 @@ impl Report {
         self
     }
 
-    /// What a checker that reads along has found so far, on all streams of the device's driver.
+    /// Takes the findings of a checker that runs along, for all streams of the device's driver.
     pub(super) fn with_verdict(mut self, verdict: Option<Verdict>) -> Self {
         if verdict.is_some() {
             self.found = verdict;
@@ -285,33 +287,34 @@ impl Report {
         self
     }
 
-    /// What the checker found; `None` when it did not run.
+    /// The result of the checker; `None` when it did not run.
     #[must_use]
     pub fn found(&self) -> Option<&Verdict> {
         self.found.as_ref()
     }
 
-    /// States the time that the same run took without records, which cost time themselves: elapsed
-    /// time, efficiency and overlap are about that, and the summary stays about the recorded run.
+    /// Sets the time that the same run took without a trace, since tracing costs time itself.
+    /// Elapsed time, efficiency and overlap are then about that time; the summary stays about the
+    /// traced run.
     #[must_use]
     pub fn timed(mut self, elapsed: Nanos) -> Self {
         self.elapsed = elapsed;
         self
     }
 
-    /// The figures of the recorded run; `None` when it was not recorded.
+    /// The figures of the traced run; `None` when it was not traced.
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
-    /// The part of an engine, by its name.
+    /// The report on an engine, by its name.
     #[must_use]
     pub fn engine(&self, name: &str) -> Option<&EngineReport> {
         self.engines.iter().find(|engine| engine.name == name)
     }
 
-    /// The engine with the most work: more of anything else would not help.
+    /// The engine with the most work. A faster engine of another kind would not help.
     #[must_use]
     pub fn limiting(&self) -> Option<&EngineReport> {
         self.engines.iter().max_by_key(|engine| engine.work())
@@ -331,7 +334,7 @@ impl Report {
         achieved_overlap(Nanos(work.sum::<Option<u64>>()?), self.elapsed, self.bound?)
     }
 
-    /// Where the times come from, in words.
+    /// A phrase that says where the times come from.
     #[must_use]
     pub fn clock_words(&self) -> &'static str {
         match (self.clock, self.times) {
@@ -344,9 +347,9 @@ impl Report {
         }
     }
 
-    /// What to know before the times are believed: engines for which operations of several streams
-    /// queued, where times count the queueing; operations without a time; and why there are no
-    /// better times, where those had been asked for.
+    /// Limits of the times: engines for which operations of several streams queued, where times
+    /// include the queueing; operations without a time; and why the times do not come from where
+    /// they were asked for.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut words: Vec<_> =

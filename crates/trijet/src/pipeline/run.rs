@@ -12,12 +12,12 @@ use crate::base::error::Result;
 use std::time::Instant;
 
 impl Pipeline<'_> {
-    /// Runs it.
+    /// Runs the pipeline, and returns when every row is written.
     ///
     /// # Errors
-    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` when not even the
-    /// smallest chunk fits; `Cancelled`; the error of a source, stage or sink, with its chunk.
-    /// After an error nothing more is enqueued, and everything enqueued has ended.
+    /// `InvalidValue` for parts that do not fit together; `OutOfMemory` when even the smallest
+    /// chunk does not fit; `Cancelled`; the error of a source, stage or sink, with its chunk. After
+    /// an error nothing more is enqueued, and everything enqueued has ended.
     pub fn run(self) -> Result<Report> {
         let start = Instant::now();
         let mut job = Job::validate(self)?;

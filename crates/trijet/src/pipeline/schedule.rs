@@ -18,18 +18,18 @@ const COMPUTE_STREAMS: usize = 2;
 pub enum Schedule {
     /// Everything in one stream: nothing overlaps.
     OneStream,
-    /// A stream per slot, each with upload, kernels and download of its chunks in turn.
+    /// A stream for each slot, with upload, kernels and download of its chunks one after another.
     SlotStreams,
-    /// A stream per engine: upload, compute, download.
+    /// A stream for each engine: upload, compute, download.
     RoleStreams,
-    /// A stream per copy engine, two for kernels in turn, and chunk sizes chosen from a measurement
-    /// of the first chunks.
+    /// A stream for each copy engine, two for kernels that chunks take in turn, and chunk sizes
+    /// that a measurement of the first chunks decides.
     #[default]
     Tuned,
 }
 
 impl Schedule {
-    /// A word for it.
+    /// The name of the schedule, for reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

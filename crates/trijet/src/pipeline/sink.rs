@@ -35,8 +35,8 @@ use std::ops::Range;
 /// # Ok::<(), trijet::Error>(())
 /// ```
 pub trait Sink: Send {
-    /// Says why the results cannot be taken. Called before anything is allocated, with the layout of
-    /// all results; by default there is no reason.
+    /// Says why the results cannot be taken. Called before anything is allocated, with the layout
+    /// of all results; by default there is no reason.
     ///
     /// # Errors
     /// `InvalidValue`, with what does not fit.
@@ -48,13 +48,13 @@ pub trait Sink: Send {
     /// it returns.
     ///
     /// # Errors
-    /// `Io`, naming the file and what failed. The pipeline adds the chunk.
+    /// `Io`, with the file and what failed. The pipeline adds the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
     /// Called once after the last row, and not after an error.
     ///
     /// # Errors
-    /// `Io`, naming the file and what failed.
+    /// `Io`, with the file and what failed.
     fn finish(&mut self) -> Result<()>;
 }
 

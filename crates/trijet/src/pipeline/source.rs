@@ -8,8 +8,8 @@ use std::ops::Range;
 /// Data to be read, chunk by chunk.
 ///
 /// A run reads forwards, one chunk at a time: each call begins at the first row of the call before
-/// or after it. Rows may be read again, since the halos of chunks overlap and tuning reads the first
-/// chunk more than once.
+/// or after it. Rows may be read again, since the halos of chunks overlap and tuning reads the
+/// first chunk more than once.
 ///
 /// ```
 /// use std::ops::Range;
@@ -51,10 +51,10 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
-    /// Fills `into`, which is exactly as long as the rows are.
+    /// Fills `into` with the rows; it is exactly as long as they are.
     ///
     /// # Errors
-    /// `Io`, naming the file and what failed. The pipeline adds the chunk.
+    /// `Io`, with the file and what failed. The pipeline adds the chunk.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 }
 

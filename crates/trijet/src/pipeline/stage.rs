@@ -16,8 +16,8 @@ pub struct StageCx<'a> {
 }
 
 impl StageCx<'_> {
-    /// The chunk. A stage is also called once with an empty one, before the first, so that its
-    /// kernels are loaded (law A42).
+    /// The chunk. Before the first one, a stage is called with an empty chunk, which loads its
+    /// kernels (law A42).
     #[must_use]
     pub fn chunk(&self) -> &Chunk {
         self.chunk

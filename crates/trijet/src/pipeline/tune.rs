@@ -1,12 +1,12 @@
-//! Choosing chunk sizes: measure the first chunks alone, then compare plans in a model.
+//! Tuning: measures the first chunks alone, and chooses the chunk size that is best in a model.
 //!
-//! Two things pull apart. Each chunk has fixed costs, so large chunks are cheap; but nothing
-//! overlaps with the upload of the first and the download of the last, so small ones are. With
-//! both directions equally busy and n bytes at rate r, T = n/r + c/r + (n/c) g is least at
-//! c = sqrt(n g r), and ramps are useless: a chunk twice as long as the one before leaves the
-//! download idle for the difference. When one engine limits, small first and last chunks do help.
-//! The recurrences of a three-lane pipeline cover all of this, so each candidate is simply run
-//! through them.
+//! Each chunk has a fixed cost, which is a reason for large chunks. Nothing overlaps with the
+//! upload of the first chunk and the download of the last, which is a reason for small ones. With
+//! both directions equally busy and n bytes at rate r, T = n/r + c/r + (n/c) g is least at c =
+//! sqrt(n g r), and ramps do not help: a chunk twice as long as the one before leaves the download
+//! idle for the difference. When one engine limits, small first and last chunks do help. The
+//! recurrences of a pipeline with three streams give both results, so every candidate is computed
+//! with them.
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
@@ -22,18 +22,20 @@ use crate::base::units::Bytes;
 use crate::log::tracer::Tracer;
 use std::sync::Arc;
 
-/// The sizes of the two probes. Both are timed alone; the line through them is the cost.
+/// The sizes of the two probes. Each runs alone; the line through their times is the cost.
 const PROBES: [Bytes; 2] = [Bytes(256 << 10), Bytes(4 << 20)];
-/// The most chunks of a candidate that the model is asked about.
+/// The most chunks of a candidate that the model computes.
 const CANDIDATE_CHUNKS_MAX: u64 = 1 << 16;
-/// Below this a run is over before measuring pays.
+/// A smaller run ends before a measurement pays off.
 const WORTH_TUNING: Bytes = Bytes(32 << 20);
-/// How much slower a direction of the link is while the other is busy (an H200: 55.5 to 50.8).
+/// How much slower one direction of the link is while the other is busy (an H200: 55.5 to 50.8
+/// GB/s).
 const DUPLEX: f64 = 1.09;
-/// Time between two dependent operations of a lane that the probes, alone in one, do not see.
+/// The time between two dependent operations of different streams. The probes have only one stream,
+/// and do not show it.
 const GAP_NS: f64 = 3_000.0;
 
-/// Cost of one engine: nanoseconds per chunk, and per row.
+/// The cost of one engine: nanoseconds for a chunk, and for each row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
     fixed: f64,
@@ -41,7 +43,7 @@ struct Line {
 }
 
 impl Line {
-    /// Through two measurements of (rows, nanoseconds).
+    /// The line through two measurements of (rows, nanoseconds).
     fn through(a: (u64, u64), b: (u64, u64)) -> Self {
         let rows = (b.0 as f64 - a.0 as f64).max(1.0);
         let row = ((b.1 as f64 - a.1 as f64) / rows).max(0.0);
@@ -58,8 +60,8 @@ impl Line {
 struct Model([Line; 3]);
 
 impl Model {
-    /// The time of chunks of these rows with `depth` slots, in nanoseconds: each chunk waits for
-    /// the one before it on its lane, for its own earlier stage, and for its slot.
+    /// The nanoseconds of chunks with these rows in `depth` slots. Each stage of a chunk waits for
+    /// the chunk before in its stream, for the stage before of its chunk, and for its slot.
     fn time(&self, sizes: &[u64], depth: usize) -> f64 {
         let mut ends = vec![[0.0f64; 3]; sizes.len()];
         for (k, rows) in sizes.iter().enumerate() {
@@ -74,14 +76,14 @@ impl Model {
         ends.last().map_or(0.0, |end| end[2])
     }
 
-    /// The best candidate for `rows` rows: the rows of a full chunk, and whether to ramp.
+    /// The best candidate for `rows` rows: the size of a full chunk, and whether to ramp.
     fn choose(&self, rows: u64, layout: Layout, depth: usize) -> (Bytes, Ramp) {
         let mut best = (f64::INFINITY, CHUNK_MIN, Ramp::Flat);
         let mut bytes = CHUNK_MIN.0;
         while bytes <= CHUNK_MAX.0 {
             let granule = layout.granule;
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
-            // Far more chunks than this are never best, and the model would take seconds.
+            // More chunks than this are never best, and the model would take seconds.
             let sensible = rows / full <= CANDIDATE_CHUNKS_MAX || bytes >= CHUNK_MAX.0;
             for shape in [Ramp::Flat, Ramp::Both].into_iter().filter(|_| sensible) {
                 let sizes = match shape {
@@ -116,7 +118,7 @@ pub(super) fn tune(job: &mut Job<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Times the probes, each engine alone. `None` when the device has no room for them.
+/// Times the probes. `None` when they do not fit into the device's memory.
 fn measure(job: &Job<'_>) -> Result<Option<Model>> {
     let mut measured: Vec<[(u64, u64); 3]> = Vec::new();
     for size in PROBES {

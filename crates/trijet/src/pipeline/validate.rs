@@ -28,12 +28,13 @@ impl<'a> Job<'a> {
         let layout = pipeline.layout()?;
         let Pipeline { device, input, stages, output, settings } = pipeline;
         if stages.is_empty() && settings.plan.halo > 0 {
-            return Err(invalid("a halo without a stage that reads it"));
+            return Err(invalid(
+                "it has a halo and no stage that reads it; add a stage or leave the halo out",
+            ));
         }
         let (stages, results) = check_stages(layout, stages)?;
-        let (Some(input), Some(output)) = (input, output) else {
-            return Err(invalid("it has no source or no sink"));
-        };
+        let input = input.ok_or_else(|| invalid("it has no source"))?;
+        let output = output.ok_or_else(|| invalid("it has no sink"))?;
         match &output {
             Output::Sink(sink) => sink.check(results)?,
             Output::Pinned { target, element } => check_pinned(results, target.len(), *element)?,

@@ -425,7 +425,7 @@ fn far_too_little_memory_says_what_was_wanted() {
         .run()
         .expect_err("a row does not fit");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-    assert!(error.to_string().contains("even chunks of 97.66 KiB do not fit"), "{error}");
+    assert!(error.to_string().contains("no memory for chunks of 97.66 KiB"), "{error}");
     assert!(error.to_string().contains("wanted"), "{error}");
 }
 

@@ -1,5 +1,5 @@
-//! Typed sources and sinks: slices, iterators and functions give rows, vectors, slices and functions
-//! take them, and what does not fit is refused before anything runs.
+//! Typed sources and sinks: slices, iterators and functions give rows, vectors, slices and
+//! functions take them, and what does not fit is refused before anything runs.
 
 use crate::{SCHEDULES, threads};
 use std::ops::Range;
@@ -153,7 +153,8 @@ impl Source for Watched {
     }
 }
 
-/// What an iterator relies on, also while the first chunks are measured and where rows are left out.
+/// What an iterator relies on, also while the first chunks are measured and where rows are left
+/// out.
 #[test]
 fn a_run_reads_forwards() {
     for schedule in SCHEDULES {
@@ -354,7 +355,7 @@ fn data_that_are_not_whole_rows_are_refused() {
         Box::new(rows_from_iter(3, 0, [[0u32; 0]; 3])),
         Box::new(rows_from_fn(3, 0, |_, _: &mut [u32]| Ok(()))),
     ] {
-        assert!(refusal(&*source).contains("a row has no bytes"));
+        assert!(refusal(&*source).contains("a row has 0 bytes"));
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
         check_picture_path(input, &options.picture)?;
     }
     job.result.write()?.fill(T::SENTINEL);
-    job.pipeline(Schedule::OneStream).unrecorded().run()?;
+    job.pipeline(Schedule::OneStream).untraced().run()?;
     let expected = job.result.read()?.to_vec();
     job.result.write()?.fill(T::SENTINEL);
     let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?.checked();
