@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures everything that a record file stands for, on a GPU host, with the programs of `bundle/`.
+# Measures on a GPU host, with the programs of `bundle/`, what `results/<gpu>/` holds.
 #
-#   crates/trijet-bench/measure.sh OUT     from the root of the tree; OUT takes the record files.
+#   crates/trijet-bench/measure.sh OUT     from the root of the tree; OUT takes a file per benchmark.
 #
-# Needs nvcc and python3 with PyTorch for the peers; a missing one is said in its record file.
+# Needs nvcc and python3 with PyTorch for the peers; a missing one is said in the results.
 set -uo pipefail
 out="$1"
 bundle="$PWD/bundle"
@@ -12,78 +12,117 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
+trijet() { # seconds arguments...
+    timeout "$1" "$bundle/trijet" "${@:2}"
+}
+
+# The device, the driver and the host, as the first benchmark found them.
+facts() {
+    sed -n 2p "$out/overlap.csv" | cut -d, -f1-3
+}
+
+today() {
+    date -u +%Y-%m-%dT%H:%M:%SZ
+}
+
+# Puts the first five cells before rows that have the others.
+rows() {
+    awk -v facts="$(facts),$(today),$(cat "$bundle/COMMIT")" '{ print facts "," $0 }'
+}
+
+note() { # what note
+    echo "$1,,,,,,,,$2"
+}
+
 head_lines() { # what
     echo "# bench: $1"
-    echo "# device: $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)"
-    echo "# date: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
+    facts | awk -F, '{ print "# device: " $1 "\n# driver: " $2 "\n# host: " $3 }'
+    echo "# date: $(today)"
     echo "# commit: $(cat "$bundle/COMMIT")"
 }
 
+trijet 150 bench overlap --device cuda:0 >"$out/overlap.csv"
 {
-    timeout 150 "$bundle/trijet" bench overlap --device cuda:0
-    echo "# peer in the same hold of the machine:"
-    timeout 60 python3 "$peers/overlap_torch.py" || echo "# peer failed: status $?"
-} >"$out/overlap.csv" 2>&1
+    timeout 60 python3 "$peers/overlap_torch.py" || note pytorch "failed with status $?"
+} | rows >>"$out/overlap.csv"
+
+trijet 60 bench enqueue --device cuda:0 >"$out/enqueue.csv"
+TRIJET_LIBCUDA="$bundle/libempty_cuda.so" trijet 60 bench enqueue --device cuda:0 |
+    tail -n +2 >>"$out/enqueue.csv"
+
+trijet 100 bench pitfalls --device cuda:0 >"$out/pitfalls.csv"
+
+trijet 200 bench virtual --device host >"$out/virtual.csv"
+
+trijet 100 bench check --device host >"$out/check.csv"
 
 {
-    timeout 60 "$bundle/trijet" bench enqueue --device cuda:0
-    TRIJET_LIBCUDA="$bundle/libempty_cuda.so" timeout 60 "$bundle/trijet" bench enqueue --device cuda:0
-} >"$out/enqueue.csv" 2>&1
-
-timeout 100 "$bundle/trijet" bench pitfalls --device cuda:0 >"$out/pitfalls.csv" 2>&1
-
-timeout 200 "$bundle/trijet" bench virtual --device host >"$out/virtual.csv" 2>&1
+    head_lines "trijet doctor"
+    trijet 60 doctor --device cuda:0 2>&1
+} >"$out/doctor.txt"
 
 for radius in 1 3 7; do
-    {
-        head_lines "trijet overlap --size 4GiB --radius $radius"
-        timeout 100 "$bundle/trijet" overlap --device cuda:0 --size 4GiB --radius "$radius" 2>&1
-    } >"$out/overlap-4gib-radius-$radius.txt"
-done
+    head_lines "trijet overlap --size 4GiB --radius $radius"
+    trijet 100 overlap --device cuda:0 --size 4GiB --radius "$radius" 2>&1
+done >"$out/overlap-4gib.txt"
 
+# A 16 MiB job from process start to end, with its files in the page cache.
+head -n 1 "$out/overlap.csv" >"$out/cold-start.csv"
+head -c 16777216 /dev/urandom >"$work/in.raw"
 {
-    head_lines "cold start: a 16 MiB job, process start to end, files in page cache, seconds of wall time"
-    head -c 16777216 /dev/urandom >"$work/in.raw"
-    nvcc -O2 -arch=sm_90 "$peers/cold_start.cu" -o "$work/cold_start" || echo "# no nvcc"
-    echo "what,unit,median,min,max,samples"
-    for what in bare trijet; do
+    programs=(trijet)
+    if nvcc -O2 -arch=sm_90 "$peers/cold_start.cu" -o "$work/cold_start"; then
+        programs=(bare trijet)
+    else
+        note bare "not measured: nvcc failed"
+    fi
+    for what in "${programs[@]}"; do
         for _ in $(seq 12); do
             rm -f "$work/out.raw"
             start=$(date +%s.%N)
             if [ "$what" = bare ]; then
                 "$work/cold_start" "$work/in.raw" "$work/out.raw"
             else
-                "$bundle/trijet" map "$work/in.raw" -o "$work/out.raw" --shape 4096x2048 \
+                trijet 60 map "$work/in.raw" -o "$work/out.raw" --shape 4096x2048 \
                     --dtype u16 --op affine --scale 0.5 --offset 3 --device cuda:0 >/dev/null
             fi
             end=$(date +%s.%N)
             echo "$end - $start" | python3 -c 'print(eval(input()))'
         done | tail -n +3 | sort -n | awk -v w="$what" '{a[NR]=$1}
-            END {printf "%s,s,%.4f,%.4f,%.4f,%d\n", w, a[int((NR+1)/2)], a[1], a[NR], NR}'
+            END {printf "%s,s,%.4f,%.4f,%.4f,%d,,,\n", w, a[int((NR+1)/2)], a[1], a[NR], NR}'
         cp "$work/out.raw" "$work/$what.out"
     done
-    if cmp -s "$work/bare.out" "$work/trijet.out"; then
-        echo "# verified: both outputs are equal"
+    if [ ! -e "$work/bare.out" ]; then
+        note verified nothing
+    elif cmp -s "$work/bare.out" "$work/trijet.out"; then
+        note verified "both outputs are equal"
     else
-        echo "# WRONG: the outputs differ"
+        note verified "WRONG: the outputs differ"
     fi
-} >"$out/cold-start.csv" 2>&1
+} | rows >>"$out/cold-start.csv"
 
 {
     head_lines "trijet trace of PyTorch programs: planted habits, their corrected twin, a training loop"
     for program in "trace_planted.py" "trace_planted.py clean" "trace_training.py 8"; do
         echo "== $program"
         # shellcheck disable=SC2086 # the words are the program and its argument
-        timeout 60 "$bundle/trijet" trace -- python3 "$peers"/$program
+        trijet 60 trace -- python3 "$peers"/$program
         echo "exit code $?"
     done
     echo "== the training loop without the recording and with it, in turn"
     for _ in 1 2 3 4 5; do
         timeout 60 python3 "$peers/trace_training.py" 8
-        timeout 60 "$bundle/trijet" trace -- python3 "$peers/trace_training.py" 8 2>/dev/null |
+        trijet 60 trace -- python3 "$peers/trace_training.py" 8 2>/dev/null |
             sed 's/^/traced: /'
     done
 } >"$out/trace.txt" 2>&1
+
+costs=gpu_only::times::the_cost_of_each_source_is_shown
+{
+    head_lines "times from pairs of events beside those of CUPTI, costs in a process of their own"
+    timeout 60 "$bundle/tests/gpu" "$costs" --nocapture
+    timeout 60 "$bundle/tests/gpu" gpu_only::times --skip "$costs" --nocapture --test-threads=1
+} >"$out/times.txt" 2>&1
 
 "$bundle/trijet" overlap --device cuda:0 --drop-wait 1 --picture "$out/damaged.png"
 

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
-use crate::simulate::processor;
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -17,7 +16,7 @@ use trijet::base::ledger::{
 };
 use trijet::check::{Checker, Options, check};
 use trijet::trace::file::{About, Reader, TimeSource, Writer};
-use trijet::{Device, Error, ErrorKind, Result};
+use trijet::{Error, ErrorKind, Result};
 
 #[derive(Debug, Deserialize)]
 struct Definition {
@@ -133,15 +132,15 @@ fn definition() -> Result<Definition> {
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))
 }
 
-/// Runs the benchmark. The device is only named in the results.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// `InvalidValue` when the checker finds something in a clean record, or not what was planted.
-pub fn run(device: &Device) -> Result<Results> {
+pub fn run() -> Result<Results> {
     let definition = definition()?;
     let verified = "nothing is found in the clean records, and in each other one the planted race";
-    let mut results = Results::new("check", device, verified);
-    results.device = format!("the checker on one thread of {}", processor());
+    let mut results = Results::of_host("the checker on one thread");
+    results.note("verified", verified);
     let mut runs = Vec::new();
     for streams in &definition.streams {
         verify(&definition, *streams)?;

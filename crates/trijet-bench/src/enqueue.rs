@@ -8,7 +8,7 @@
 
 use crate::bare::Bare;
 use crate::manual::by_hand;
-use crate::results::Results;
+use crate::results::{Results, is_empty_driver};
 use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
@@ -160,7 +160,8 @@ pub fn run(device: &Device) -> Result<Results> {
         }
     }
     let launches = f64::from(definition.burst) * (definition.bursts + 2) as f64;
-    let mut results = Results::new("enqueue", device, verify(device, &round, launches)?);
+    let mut results = Results::of_device(device);
+    results.note("verified", verify(device, &round, launches)?);
     for (what, unit, samples) in figures.0 {
         results.push(what, unit, samples, None);
     }
@@ -169,7 +170,7 @@ pub fn run(device: &Device) -> Result<Results> {
 
 /// Every launch added 1 to each element, as long as a float can count.
 fn verify(device: &Device, round: &Round, launches: f64) -> Result<String> {
-    if device.info().name.starts_with("empty") {
+    if is_empty_driver(device.info()) {
         return Ok("nothing: a driver of empty functions computes nothing".to_owned());
     }
     let stream = &round.streams[0];

@@ -23,8 +23,8 @@ pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<results::Resul
     match name {
         "overlap" => overlap::run(device),
         "enqueue" => enqueue::run(device),
-        "virtual" => simulate::run(device),
-        "check" => check::run(device),
+        "virtual" => simulate::run(),
+        "check" => check::run(),
         "pitfalls" => pitfalls::run(device),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,

@@ -17,7 +17,7 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    // The checker uses no device, but its results name one.
+    // The checker uses no device.
     let is_of_host = options.name == "check";
     let select = if is_of_host { Select::Host(0) } else { Select::Cuda(options.device) };
     let device = Device::open(select);

@@ -159,11 +159,9 @@ pub fn run(device: &Device) -> Result<Results> {
             samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
         }
     }
-    let mut results = Results::new(
-        "overlap",
-        device,
-        "every case once: all elements without rounds, every 1021st with many",
-    );
+    let mut results = Results::of_device(device);
+    results
+        .note("verified", "every case once: all elements without rounds, every 1021st with many");
     let one = |value: f64| {
         let mut samples = Samples::default();
         samples.push(value);

@@ -1,9 +1,12 @@
-//! Results: what was measured, where and of which commit, as a CSV file.
+//! Results of a benchmark: rows of a CSV file, each with where and of which commit it was measured.
+//!
+//! Every row is complete by itself, so the rows of another run are appended without their header:
+//! `tail -n +2 NEW.csv >>crates/trijet-bench/results/<gpu>/<benchmark>.csv`.
 #![forbid(unsafe_code)]
 
 use crate::stats::Samples;
 use std::fmt;
-use trijet::Device;
+use trijet::{Device, DeviceInfo};
 
 /// The commit that the program was built from, when the bundle built it.
 pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
@@ -11,49 +14,53 @@ pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
     None => "unknown",
 };
 
-/// One figure.
+/// The first line of every file. A script may cut the first five cells: they are never quoted.
+pub const HEADER: &str =
+    "device,driver,host,date,commit,what,unit,median,min,max,samples,bound,bound_over_median,note";
+
+/// One row.
 #[derive(Debug, Clone)]
-pub struct Row {
-    /// What was run.
-    pub what: String,
-    /// The unit of the figures.
-    pub unit: &'static str,
-    /// The samples.
-    pub samples: Samples,
-    /// The bound of the same run in the same unit, if there is one.
-    pub bound: Option<f64>,
+pub enum Row {
+    /// One figure.
+    Figure {
+        /// What was run.
+        what: String,
+        /// The unit of the figures.
+        unit: &'static str,
+        /// The samples.
+        samples: Samples,
+        /// The bound of the same run in the same unit, if there is one.
+        bound: Option<f64>,
+    },
+    /// What was verified or seen beside the figures.
+    Note {
+        /// What it is about.
+        what: String,
+        /// What was seen.
+        note: String,
+    },
 }
 
-/// A benchmark's figures with where they come from. Prints as a CSV file.
+/// A benchmark's rows with where they come from. Prints as a CSV file.
 #[derive(Debug, Clone)]
 pub struct Results {
-    /// The benchmark.
-    pub bench: &'static str,
-    /// The device's name.
-    pub device: String,
-    /// The driver's version.
-    pub driver: i32,
-    /// What was verified, in words.
-    pub verified: String,
-    /// What was seen beside the figures, a line each.
-    pub notes: Vec<String>,
-    /// The figures.
-    pub rows: Vec<Row>,
+    device: String,
+    driver: String,
+    rows: Vec<Row>,
 }
 
 impl Results {
-    /// Results without figures.
+    /// Results of a device, without rows.
     #[must_use]
-    pub fn new(bench: &'static str, device: &Device, verified: impl Into<String>) -> Self {
+    pub fn of_device(device: &Device) -> Self {
         let info = device.info();
-        Self {
-            bench,
-            device: info.name.clone(),
-            driver: info.driver_version,
-            verified: verified.into(),
-            notes: Vec::new(),
-            rows: Vec::new(),
-        }
+        Self { device: info.name.clone(), driver: driver(info), rows: Vec::new() }
+    }
+
+    /// Results of a part of the library that uses no driver, without rows.
+    #[must_use]
+    pub fn of_host(part: &str) -> Self {
+        Self { device: part.to_owned(), driver: "none".to_owned(), rows: Vec::new() }
     }
 
     /// Adds a figure.
@@ -64,33 +71,136 @@ impl Results {
         samples: Samples,
         bound: Option<f64>,
     ) {
-        self.rows.push(Row { what: what.into(), unit, samples, bound });
+        self.rows.push(Row::Figure { what: what.into(), unit, samples, bound });
+    }
+
+    /// Adds a note.
+    pub fn note(&mut self, what: impl Into<String>, note: impl Into<String>) {
+        self.rows.push(Row::Note { what: what.into(), note: note.into() });
     }
 }
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let now = jiff::Timestamp::now();
-        writeln!(f, "# bench: {}", self.bench)?;
-        writeln!(f, "# device: {}", self.device)?;
-        writeln!(f, "# driver: CUDA {}.{}", self.driver / 1000, self.driver % 1000 / 10)?;
-        writeln!(f, "# date: {now:.0}")?;
-        writeln!(f, "# commit: {COMMIT}")?;
-        writeln!(f, "# verified: {}", self.verified)?;
-        for note in &self.notes {
-            writeln!(f, "# {note}")?;
-        }
-        writeln!(f, "what,unit,median,min,max,samples,bound,bound_over_median")?;
+        let date = format!("{:.0}", jiff::Timestamp::now());
+        let facts = [&self.device, &self.driver, &host(), &date, COMMIT].map(unquoted).join(",");
+        writeln!(f, "{HEADER}")?;
         for row in &self.rows {
-            let s = &row.samples;
-            let median = s.quantile(0.5);
-            write!(f, "\"{}\",{},{median:.3},", row.what, row.unit)?;
-            write!(f, "{:.3},{:.3},{}", s.quantile(0.0), s.quantile(1.0), s.count())?;
-            match row.bound {
-                Some(bound) => writeln!(f, ",{bound:.3},{:.4}", bound / median)?,
-                None => writeln!(f, ",,")?,
+            match row {
+                Row::Figure { what, unit, samples, bound } => {
+                    let median = samples.quantile(0.5);
+                    let (min, max) = (samples.quantile(0.0), samples.quantile(1.0));
+                    write!(f, "{facts},{},{unit},{median:.3},{min:.3},{max:.3}", cell(what))?;
+                    write!(f, ",{}", samples.count())?;
+                    match bound {
+                        Some(bound) => writeln!(f, ",{bound:.3},{:.4},", bound / median)?,
+                        None => writeln!(f, ",,,")?,
+                    }
+                }
+                Row::Note { what, note } => {
+                    writeln!(f, "{facts},{},,,,,,,,{}", cell(what), cell(note))?;
+                }
             }
         }
         Ok(())
+    }
+}
+
+/// A cell on one line, in quotes where it needs them.
+fn cell(text: &str) -> String {
+    let line = text.replace(['\n', '\r'], " ");
+    if line.contains([',', '"']) {
+        return format!("\"{}\"", line.replace('"', "\"\""));
+    }
+    line
+}
+
+/// A cell that needs no quotes.
+fn unquoted(text: &str) -> String {
+    text.replace([',', '"', '\n', '\r'], " ")
+}
+
+/// Whether the driver is the one of empty functions, which computes nothing.
+pub(crate) fn is_empty_driver(info: &DeviceInfo) -> bool {
+    info.name == "empty driver"
+}
+
+/// The driver by its versions: the kernel's part, where it is known, and CUDA.
+fn driver(info: &DeviceInfo) -> String {
+    let version = info.driver_version;
+    if version == 0 {
+        return "none".to_owned();
+    }
+    let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
+    match kernel_driver().filter(|_| !is_empty_driver(info)) {
+        Some(kernel) => format!("{kernel} for {cuda}"),
+        None => cuda,
+    }
+}
+
+/// The version of the kernel's driver, as Linux tells it: the first word of the file that is numbers
+/// and dots.
+pub(crate) fn kernel_driver() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let is_version = |word: &&str| {
+        word.split('.').count() >= 2 && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    text.split_whitespace().find(is_version).map(str::to_owned)
+}
+
+/// The processors of this machine: how many this process may use, and their name.
+fn host() -> String {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let text = std::fs::read_to_string("/proc/cpuinfo");
+    let name = text.ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        line.split_once(": ").map(|(_, name)| name.to_owned())
+    });
+    format!("{count} x {}", name.as_deref().unwrap_or("unknown processor"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cells of a row, without their quotes.
+    fn cells(row: &str) -> Vec<String> {
+        let (mut cells, mut inside) = (vec![String::new()], false);
+        for c in row.chars() {
+            match c {
+                '"' => inside = !inside,
+                ',' if !inside => cells.push(String::new()),
+                c => cells.last_mut().expect("there is one").push(c),
+            }
+        }
+        cells
+    }
+
+    #[test]
+    fn every_row_has_all_columns_and_where_it_comes_from() {
+        let mut results = Results::of_host("a part, \"quoted\"");
+        let mut samples = Samples::default();
+        for value in [3.0, 1.0, 2.0] {
+            samples.push(value);
+        }
+        results.push("a launch, one stream", "ns", samples.clone(), None);
+        results.push("upload", "ms", samples, Some(1.0));
+        results.note("verified", "bytes,\nand \"words\"");
+        let text = results.to_string();
+        let rows: Vec<Vec<String>> = text.lines().map(cells).collect();
+        let columns = HEADER.split(',').count();
+        assert!(rows.len() == 4 && rows.iter().all(|row| row.len() == columns), "{text}");
+        assert!(rows[1..].iter().all(|row| row[..5] == rows[1][..5]), "{text}");
+        assert!(rows[1][..5].iter().all(|fact| !fact.is_empty()), "{text}");
+        assert!(text.lines().skip(1).all(|row| row.split(',').nth(1) == Some("none")), "{text}");
+        assert_eq!(
+            rows[1][5..],
+            ["a launch, one stream", "ns", "2.000", "1.000", "3.000", "3", "", "", ""]
+        );
+        assert_eq!(
+            rows[2][5..],
+            ["upload", "ms", "2.000", "1.000", "3.000", "3", "1.000", "0.5000", ""]
+        );
+        assert!(text.ends_with(",verified,,,,,,,,\"bytes, and \"\"words\"\"\"\n"), "{text}");
     }
 }

@@ -140,21 +140,11 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
     Ok((found, time))
 }
 
-/// The processor by its name, where the system tells.
-pub(crate) fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo");
-    let name = text.ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("model name"))?;
-        line.split_once(": ").map(|(_, name)| name.to_owned())
-    });
-    name.unwrap_or_else(|| "an unknown processor".to_owned())
-}
-
-/// Runs the benchmark. The device opens nothing here: it is only named in the results.
+/// Runs the benchmark.
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result or a search that does not end.
-pub fn run(device: &Device) -> Result<Results> {
+pub fn run() -> Result<Results> {
     let text = include_str!("../definitions/virtual.toml");
     let definition: Definition = toml::from_str(text)
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
@@ -183,8 +173,8 @@ pub fn run(device: &Device) -> Result<Results> {
     }
     let verified = "the bytes of both orders equal those of CPU threads; every search was complete \
                     and found as many outcomes as there are orders";
-    let mut results = Results::new("virtual", device, verified);
-    results.device = format!("the virtual executor on one thread of {}", processor());
+    let mut results = Results::of_host("the virtual executor on one thread");
+    results.note("verified", verified);
     for ((name, _), samples) in desks.iter().zip(figures) {
         results.push(format!("operation, {name}"), "ns", samples, None);
     }

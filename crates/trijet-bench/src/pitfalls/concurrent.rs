@@ -98,12 +98,11 @@ impl Found {
     }
 
     fn note(&self) -> String {
-        let Self { case, verdict, saved, .. } = self;
+        let Self { verdict, saved, .. } = self;
         let right = |right: bool| if right { "right" } else { "WRONG" };
         format!(
-            "concurrent? {}: {verdict}: {}; both together saved {:.0} % of the shorter one's time; \
+            "{verdict}: {}; both together saved {:.0} % of the shorter one's time; \
              the formula is {}",
-            case.name,
             right(self.is_right()),
             100.0 * saved,
             right(self.formula == self.were()).to_lowercase(),
@@ -111,8 +110,9 @@ impl Found {
     }
 
     pub(super) fn add_to(self, results: &mut Results) {
-        results.notes.push(self.note());
-        results.push(format!("concurrent? {}, both", self.case.name), "ms", self.both_ms, None);
+        let what = format!("concurrent? {}", self.case.name);
+        results.note(what.clone(), self.note());
+        results.push(format!("{what}, both"), "ms", self.both_ms, None);
     }
 }
 

@@ -26,18 +26,21 @@ impl Edited {
         self.bad.flag.is_some() && self.good.names.is_empty()
     }
 
-    /// What was said, a line each.
-    pub(super) fn notes(&self) -> [String; 2] {
+    /// What was said of each record.
+    pub(super) fn notes(&self) -> [(String, String); 2] {
         let Self { name, flag, bad, good } = self;
         let bad = match &bad.flag {
-            Some(text) => format!("{name}: the record without the library's wait: {text}"),
-            None => format!("{name}: the record without the wait: NOT FLAGGED as {}", flag.name()),
+            Some(text) => text.clone(),
+            None => format!("NOT FLAGGED as {}", flag.name()),
         };
         let good = match good.names.is_empty() {
-            true => format!("{name}: as it ran: nothing"),
-            false => format!("{name}: as it ran: FLAGGED: {}", good.list()),
+            true => "nothing".to_owned(),
+            false => format!("FLAGGED: {}", good.list()),
         };
-        [bad, good]
+        [
+            (format!("{name}, the record without the library's wait"), bad),
+            (format!("{name}, as it ran"), good),
+        ]
     }
 }
 

@@ -145,7 +145,7 @@ pub fn run(device: &Device) -> Result<Results> {
 
 fn with(device: &Device, size: Size) -> Result<Results> {
     let ground = Ground::new(device, size)?;
-    let mut results = Results::new("pitfalls", device, "");
+    let mut results = Results::of_device(device);
     let (mut failed, mut count) = (Vec::new(), 0);
     for pair in PAIRS {
         match pair.measure(&ground) {
@@ -157,7 +157,7 @@ fn with(device: &Device, size: Size) -> Result<Results> {
                 outcome.add_to(&mut results);
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                results.notes.push(format!("{}: left out: {error}", pair.name));
+                results.note(pair.name, format!("left out: {error}"));
             }
             Err(error) => return Err(error.context(pair.name)),
         }
@@ -167,7 +167,7 @@ fn with(device: &Device, size: Size) -> Result<Results> {
         if !edited.is_as_it_should_be() {
             failed.push("an edited record");
         }
-        results.notes.extend(edited.notes());
+        edited.notes().into_iter().for_each(|(what, note)| results.note(what, note));
     }
     let concurrent = concurrent::measure(&ground)?;
     let right = concurrent.iter().filter(|found| found.is_right()).count();
@@ -175,10 +175,11 @@ fn with(device: &Device, size: Size) -> Result<Results> {
     concurrent.into_iter().for_each(|found| found.add_to(&mut results));
     let not =
         if failed.is_empty() { String::new() } else { format!(", not {}", failed.join(", ")) };
-    results.verified = format!(
+    let verified = format!(
         "the results of all runs that should be right; {} of {count} pairs are flagged and silent as \
          they should be{not}; {right} of {asked} verdicts on concurrency are right",
         count - failed.len()
     );
+    results.note("verified", verified);
     Ok(results)
 }

@@ -203,36 +203,48 @@ impl Outcome {
         flagged && self.good.flag.is_none()
     }
 
-    /// What was said, a line each.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let (name, flag) = (self.name, self.flag.name());
+    /// What was said of which program.
+    pub(super) fn notes(&self) -> Vec<(String, String)> {
+        let flag = self.flag.name();
+        let [bad, good] = [Side::Bad, Side::Good].map(|side| self.what(side));
         let mut notes = Vec::new();
-        notes.push(match (&self.bad.flag, self.flag) {
-            (Some(text), _) => format!("{name}: bad: {text}"),
-            (None, Flag::Nobody(why)) => format!("{name}: bad: {why}"),
-            (None, _) => format!("{name}: bad: NOT FLAGGED as {flag}"),
-        });
+        let first = match (&self.bad.flag, self.flag) {
+            (Some(text), _) => text.clone(),
+            (None, Flag::Nobody(why)) => why.to_owned(),
+            (None, _) => format!("NOT FLAGGED as {flag}"),
+        };
+        notes.push((bad.clone(), first));
         if !self.bad.names.is_empty() && self.bad.names != [(flag, 1)] {
-            notes.push(format!("{name}: bad: all in all {}", self.bad.list()));
+            notes.push((bad.clone(), format!("all in all {}", self.bad.list())));
         }
         if matches!(self.flag, Flag::Finding(_)) {
             let (damaged, all) = self.damaged;
-            notes.push(format!("{name}: bad: the result was wrong in {damaged} of {all} runs"));
+            notes.push((bad, format!("the result was wrong in {damaged} of {all} runs")));
         }
-        notes.push(match (&self.good.flag, self.good.names.is_empty()) {
-            (Some(text), _) => format!("{name}: good: FLAGGED: {text}"),
-            (None, true) => format!("{name}: good: nothing"),
-            (None, false) => format!("{name}: good: no {flag}, but {}", self.good.list()),
-        });
+        let last = match (&self.good.flag, self.good.names.is_empty()) {
+            (Some(text), _) => format!("FLAGGED: {text}"),
+            (None, true) => "nothing".to_owned(),
+            (None, false) => format!("no {flag}, but {}", self.good.list()),
+        };
+        notes.push((good, last));
         notes
+    }
+
+    /// The name of one program in the results.
+    fn what(&self, side: Side) -> String {
+        match side {
+            Side::Bad => format!("{}, bad", self.name),
+            Side::Good => format!("{}, good", self.name),
+        }
     }
 
     /// The times, the factor, and what the remark had promised.
     pub(super) fn add_to(self, results: &mut Results) {
         let name = self.name;
-        results.notes.extend(self.notes());
-        results.push(format!("{name}, bad"), "ms", self.bad_ms, None);
-        results.push(format!("{name}, good"), "ms", self.good_ms, None);
+        let [bad, good] = [Side::Bad, Side::Good].map(|side| self.what(side));
+        self.notes().into_iter().for_each(|(what, note)| results.note(what, note));
+        results.push(bad, "ms", self.bad_ms, None);
+        results.push(good, "ms", self.good_ms, None);
         let factor = match self.flag {
             Flag::Finding(_) => "price of the cure, good over bad",
             _ => "bad over good",

@@ -4,6 +4,7 @@ use super::{Bench, samples};
 use crate::bare::lab::Lab;
 use crate::bare::peer::Peers;
 use crate::doctor::findings::{Neighbour, Path, Rate};
+use crate::results::kernel_driver;
 use crate::stats::Samples;
 use trijet::{Bytes, Device, Result};
 
@@ -59,13 +60,4 @@ fn copies(bench: &mut Bench, lab: &Lab, other: &Lab) -> Result<()> {
     }
     peers.verify(0xa5)?;
     peers.close()
-}
-
-/// As Linux tells it: the first word of the file that is numbers and dots.
-fn kernel_driver() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
-    let is_version = |word: &&str| {
-        word.split('.').count() >= 2 && word.chars().all(|c| c.is_ascii_digit() || c == '.')
-    };
-    text.split_whitespace().find(is_version).map(str::to_owned)
 }
