@@ -208,7 +208,7 @@ impl State {
     pub(super) fn record(&mut self, gate: &Gate, lane: LaneId) -> Result<Arc<Mark>> {
         let Some(stream) = self.stream else { return Err(self.gone()) };
         if self.owner.is_some_and(|owner| owner != thread::number()) {
-            return self.untraced();
+            return self.unrecorded();
         }
         let (log, device) = (&gate.log, stream.device);
         if self.checkpoints.len() == CHECKPOINTS_MAX {

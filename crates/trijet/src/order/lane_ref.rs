@@ -89,7 +89,7 @@ impl LaneRef {
                 match state.mark_of(state.seq) {
                     _ if state.seq == state.base => Ok(None),
                     Some(mark) => Ok(Some(Arc::clone(mark))),
-                    None => state.untraced(),
+                    None => state.unrecorded(),
                 }
             }
             _ => self.mark(),
