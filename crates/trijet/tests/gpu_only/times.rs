@@ -1,5 +1,5 @@
 //! Times from pairs of events beside those of CUPTI, on the same programs: where they agree, where
-//! pairs mislead, and what each costs. `--nocapture` shows the figures, as a record.
+//! pairs mislead, and what each costs. `--nocapture` shows the figures.
 
 use super::conformance::header;
 use super::{count, cuda};
