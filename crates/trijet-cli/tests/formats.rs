@@ -182,8 +182,8 @@ fn a_raw_file_needs_its_array_and_exactly_its_size() {
         demand(format::open(&path, raw), ErrorKind::InvalidValue, "scan.raw", words);
     };
     refused(None, &["--shape", "--dtype"]);
-    refused(array(&[4]), &["8 bytes", "found 6"]);
-    refused(array(&[2]), &["4 bytes", "found 6"]);
+    refused(array(&[4]), &["8 bytes", "has 6"]);
+    refused(array(&[2]), &["4 bytes", "has 6"]);
     let path = workdir.file("a.npy", &npy(&dictionary("|u1", "False", "(1,)"), &[0]));
     let both = format::open(&path, array(&[1]));
     demand(both, ErrorKind::InvalidValue, "a.npy", &["remove --shape and --dtype"]);

@@ -106,19 +106,19 @@ impl Display for Device {
         let parts: Vec<String> = parts
             .iter()
             .filter(|(time, _)| time.0 > 0)
-            .map(|(time, words)| format!("{time} {words}"))
+            .map(|(time, activity)| format!("{time} {activity}"))
             .collect();
         if !parts.is_empty() {
             wrapped(f, 6, &format!("meanwhile the host was: {}", parts.join(", ")))?;
         }
         if let Some(limit) = self.limiting() {
-            let words = format!(
+            let bound = format!(
                 "limited by {}: no run with the same work takes less than {}, {:.3} of this run",
                 limit.name,
                 limit.busy,
                 limit.busy.0 as f64 / self.elapsed.0.max(1) as f64
             );
-            wrapped(f, 4, &words)?;
+            wrapped(f, 4, &bound)?;
         }
         if !self.findings.is_empty() {
             writeln!(f, "    findings by cost (costs may overlap, so they do not add up):")?;
