@@ -135,6 +135,15 @@ pub(crate) struct DevicesOptions {
     pub(crate) json: bool,
 }
 
+/// The option that runs the checker along with a command.
+#[derive(Debug, Args)]
+pub(crate) struct LiveCheck {
+    /// Check all calls for races while the command runs, and print the verdict at the end. The exit
+    /// status is 1 if there is an error. The command runs slower.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
 /// The source of the times of single operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TimesName {
@@ -282,6 +291,8 @@ pub(crate) struct MapOptions {
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) check: LiveCheck,
     /// Continue an interrupted run. The output is the same, byte for byte.
     #[arg(long)]
     pub(crate) resume: bool,
@@ -346,6 +357,8 @@ pub(crate) struct OverlapOptions {
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) check: LiveCheck,
 }
 
 /// In under a minute and without a CUDA toolkit, measures the rates of copies by size, the cost of
@@ -367,6 +380,8 @@ pub(crate) struct DoctorOptions {
     /// Print everything that was measured as JSON, with units in the names.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) check: LiveCheck,
 }
 
 /// Examples:
@@ -431,4 +446,6 @@ pub(crate) struct BenchOptions {
     /// The device: auto, cuda:N or host.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
+    #[command(flatten)]
+    pub(crate) check: LiveCheck,
 }

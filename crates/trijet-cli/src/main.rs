@@ -11,15 +11,14 @@ use trijet::ErrorKind;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let done = |()| ExitCode::SUCCESS;
     let outcome = match Options::of_this_process().command {
-        Command::Devices(options) => cmd::devices::run(&options).map(done),
-        Command::Map(options) => cmd::map::run(&options).map(done),
-        Command::Overlap(options) => cmd::overlap::run(&options).map(done),
-        Command::Doctor(options) => cmd::doctor::run(&options).map(done),
+        Command::Devices(options) => cmd::devices::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Map(options) => cmd::map::run(&options),
+        Command::Overlap(options) => cmd::overlap::run(&options),
+        Command::Doctor(options) => cmd::doctor::run(&options),
         Command::Trace(options) => cmd::trace::run(&options),
         Command::Check(options) => cmd::check::run(&options),
-        Command::Bench(options) => cmd::bench::run(&options).map(done),
+        Command::Bench(options) => cmd::bench::run(&options),
     };
     match outcome {
         Ok(code) => code,

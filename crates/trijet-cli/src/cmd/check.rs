@@ -1,7 +1,7 @@
 //! `trijet check`: checks the ledger of a run that was saved in a file.
 #![forbid(unsafe_code)]
 
-use super::print;
+use super::{print, verdict};
 use crate::args::{Assumption, CheckOptions};
 use std::fs::File;
 use std::io::BufReader;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use trijet::base::dag::{Dag, Kernels};
 use trijet::base::ledger::Op;
 use trijet::check::lint::{Lint, lints};
-use trijet::check::{Assume, Checker, Finding, Names, Options, Party, Verdict, check_with};
+use trijet::check::{Assume, Checker, Names, Options, Verdict, check_with};
 use trijet::trace::file::{About, Reader, TimeSource};
 use trijet::{Error, ErrorKind, Result};
 
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitCode> {
     } else {
         text(&options.file, &checked)?;
     }
-    Ok(if checked.verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(verdict::exit_code(&checked.verdict))
 }
 
 fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
@@ -94,54 +94,11 @@ fn text(path: &Path, checked: &Checked) -> Result<()> {
 
 fn json(checked: &Checked) -> serde_json::Value {
     let Checked { about, verdict, lints } = checked;
-    let names = Names::default();
-    let findings = verdict.findings.iter().map(|one| finding(one, &names));
-    serde_json::json!({
-        "program": about.program,
-        "entries": verdict.ops,
-        "entries_missing": about.dropped,
-        "accesses": verdict.accesses,
-        "undeclared": verdict.undeclared,
-        "poisoned": verdict.poisoned,
-        "clean": verdict.is_clean(),
-        "summary": verdict.summary(),
-        "findings": findings.collect::<Vec<_>>(),
-        "more_findings": verdict.more,
-        "lints": lints.as_ref().map(|lints| lints.iter().map(lint).collect::<Vec<_>>()),
-    })
-}
-
-/// A finding as JSON, for all commands.
-pub(crate) fn finding(finding: &Finding, names: &Names) -> serde_json::Value {
-    serde_json::json!({
-        "class": finding.class.code(),
-        "severity": format!("{:?}", finding.class.severity()).to_lowercase(),
-        "first": finding.first.as_ref().map(party),
-        "second": party(&finding.second),
-        "block": finding.block.map(|block| block.0),
-        "ranges": finding.ranges.iter().map(|range| [range.start, range.end]).collect::<Vec<_>>(),
-        "order_known": finding.known,
-        "fix": finding.fix,
-        "rules": finding.rules,
-        "witness": finding.witness.map(|witness| serde_json::json!({
-            "byte": witness.byte,
-            "in_order_of_calls": format!("{:08x}", witness.kept),
-            "in_other_order": format!("{:08x}", witness.swapped),
-        })),
-        "text": finding.text(names),
-    })
-}
-
-fn party(party: &Party) -> serde_json::Value {
-    serde_json::json!({
-        "op": party.op,
-        "label": party.label,
-        "site": party.site.as_ref().map(ToString::to_string),
-        "device": party.device.0,
-        "stream": (!party.is_of_thread()).then_some(party.position.lane.0),
-        "position": (!party.is_of_thread()).then_some(party.position.seq),
-        "thread": party.thread,
-    })
+    let mut value = verdict::json(verdict);
+    value["program"] = about.program.as_str().into();
+    value["entries_missing"] = about.dropped.into();
+    value["lints"] = lints.as_ref().map(|lints| lints.iter().map(lint).collect::<Vec<_>>()).into();
+    value
 }
 
 fn lint(lint: &Lint) -> serde_json::Value {

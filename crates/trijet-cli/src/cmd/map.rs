@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::operation::Operation;
+use super::verdict::Live;
 use super::{print, print_stderr, report};
 use crate::args::MapOptions;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Cancel, Layout, Pipeline, Source};
 use trijet::{Bytes, Error, ErrorKind, Result};
 use trijet_cli::format::{self, Array};
@@ -50,7 +52,7 @@ fn progress_bar(rows: u64) -> ProgressBar {
     }
 }
 
-pub(crate) fn run(options: &MapOptions) -> Result<()> {
+pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let raw = match (&options.shape, options.dtype) {
         (Some(shape), Some(dtype)) => Some(Array::new(dtype.into(), shape.0.clone())?),
         _ => None,
@@ -59,7 +61,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<()> {
     let array = input.array().clone();
     let operation = Operation::new(options, &array)?;
     let target = Target::new(&options.output, array.clone(), &input)?;
-    let device = super::open(options.device)?;
+    let device = super::open(options.device, &options.check)?;
     operation.load(&device, array.dtype())?;
     let cancel = cancel_on_interrupt()?;
     let granule = target.granule().max(input.layout().granule);
@@ -88,13 +90,18 @@ pub(crate) fn run(options: &MapOptions) -> Result<()> {
     let outcome = pipeline.run();
     bar.finish_and_clear();
     let report = outcome.map_err(|error| explain(error, &target))?;
+    let verdict = Live::of(&device);
     if options.json {
-        print(format_args!("{:#}", report::json(&report)))?;
+        let mut value = report::json(&report);
+        verdict.add_to(&mut value);
+        print(format_args!("{value:#}"))?;
     } else {
         print(format_args!("{}: {array}, {}", target.path().display(), operation.description()))?;
         print(&report)?;
+        verdict.print()?;
     }
-    device.close()
+    device.close()?;
+    Ok(verdict.exit_code())
 }
 
 /// Adds what became of the output.

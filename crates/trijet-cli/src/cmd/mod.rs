@@ -10,19 +10,28 @@ pub(crate) mod overlap;
 mod report;
 pub(crate) mod trace;
 mod user_kernel;
+mod verdict;
 
-use crate::args::DeviceName;
+use crate::args::{DeviceName, LiveCheck};
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
+use trijet::check::Options;
+use trijet::stream::Builder;
 use trijet::{Device, Error, ErrorKind, Result, Select};
 
 /// Opens the device. The host device is opened in place of a GPU for `auto` only.
-fn open(name: DeviceName) -> Result<Device> {
-    Device::open(match name {
+fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
+    let select = match name {
         DeviceName::Auto => Select::Auto,
         DeviceName::Cuda(ordinal) => Select::Cuda(ordinal),
         DeviceName::Host => Select::Host(0),
-    })
+    };
+    with_check(Device::builder().select(select), check).open()
+}
+
+/// Adds the checker to a device that is about to be opened, if `--check` is given.
+fn with_check(builder: Builder, check: &LiveCheck) -> Builder {
+    if check.check { builder.check(Options::default()) } else { builder }
 }
 
 /// Prints a line. It is not an error if the reader has closed the pipe.

@@ -10,10 +10,12 @@ mod job;
 mod show;
 mod stack;
 
-use super::{print, report};
-use crate::args::{DeviceName, OverlapOptions, TimesName};
+use super::verdict::Live;
+use super::{print, report, with_check};
+use crate::args::{DeviceName, LiveCheck, OverlapOptions, TimesName};
 use job::Job;
 use stack::{Pixel, Stack};
+use std::process::ExitCode;
 use trijet::device::probe::{self, Library};
 use trijet::kernels::median::load;
 use trijet::pipeline::{Calibration, Report};
@@ -29,15 +31,17 @@ const CALIBRATION_BYTES_MAX: u64 = 1 << 30;
 
 /// Opens the device. Without a GPU it is a host device with a model of a GPU's times, because the
 /// times of CPU threads would say nothing about overlap.
-fn open(name: DeviceName) -> Result<Device> {
+fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {
+    let gpu = |ordinal| with_check(Device::builder().select(Select::Cuda(ordinal)), check).open();
     let modelled = || {
         let executor = Executor::Virtual(Order::Greedy);
-        Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
+        let config = HostConfig { executor, ..HostConfig::default() };
+        with_check(Device::builder().host(config), check).open()
     };
     match name {
-        DeviceName::Cuda(ordinal) => Device::open(Select::Cuda(ordinal)),
+        DeviceName::Cuda(ordinal) => gpu(ordinal),
         DeviceName::Host => modelled(),
-        DeviceName::Auto => match Device::open(Select::Cuda(0)) {
+        DeviceName::Auto => match gpu(0) {
             Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::NoDevice) => {
                 modelled()
             }
@@ -54,10 +58,10 @@ fn require_cupti() -> Result<()> {
     cupti.map_or(Ok(()), |report| report.state.map(drop))
 }
 
-pub(crate) fn run(options: &OverlapOptions) -> Result<()> {
+pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
     // An invalid file name is an error before anything runs.
     let trace = options.trace.as_deref().map(timeline::Target::new).transpose()?;
-    let device = open(options.device)?;
+    let device = open(options.device, &options.check)?;
     let on_gpu = device.info().compute.0 > 0;
     if on_gpu && options.times == TimesName::Engines {
         require_cupti()?;
@@ -88,7 +92,7 @@ fn run_job<T: Pixel>(
     trace: Option<timeline::Target>,
     device: &Device,
     stack: Stack<T>,
-) -> Result<()> {
+) -> Result<ExitCode> {
     let bytes = Bytes(stack.data.len() * size_of::<T>() as u64);
     load::<T>(device, options.radius)?;
     device.load(T::stretch())?;
@@ -110,6 +114,7 @@ fn run_job<T: Pixel>(
         return damage::run(&mut job, number, options);
     }
     let results = job.compare(options.repeats)?;
+    let verdict = Live::of(device);
     let tuned = results.last().map(|result| &result.report);
     if let (Some(target), Some(tuned)) = (&trace, tuned) {
         target.write(tuned, &job.description())?;
@@ -118,7 +123,7 @@ fn run_job<T: Pixel>(
         let schedules: Vec<_> = results.iter().map(|result| report::json(&result.report)).collect();
         let digests: Vec<_> = results.iter().map(|result| result.digest.to_string()).collect();
         let pool = device.pool_stats()?;
-        let value = serde_json::json!({
+        let mut value = serde_json::json!({
             "job": job.description(),
             "link": job.calibration.to_string(),
             "verdict": tuned.map(Report::verdict),
@@ -127,17 +132,20 @@ fn run_job<T: Pixel>(
             "scratch_reserved_bytes": pool.reserved.0,
             "scratch_used_high_bytes": pool.used_high.0,
         });
+        verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {
         show::table(&job.description(), &job.calibration, device, &results)?;
         if let Some(target) = &trace {
             print(format_args!("timeline: {}", target.path().display()))?;
         }
+        verdict.print()?;
     }
     let first = results.first().map(|result| result.digest.value());
     if results.iter().any(|result| Some(result.digest.value()) != first) {
         let cause = "the schedules gave different results, which is a bug in trijet";
         return Err(Error::new(ErrorKind::InvalidValue, "overlap", cause));
     }
-    device.clone().close()
+    device.clone().close()?;
+    Ok(verdict.exit_code())
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// A library that cargo built beside the tests.
-fn library(name: &str) -> PathBuf {
+pub(crate) fn library(name: &str) -> PathBuf {
     let file = std::env::current_exe().unwrap().with_file_name(name);
     assert!(file.exists(), "{} is built with the tests", file.display());
     file

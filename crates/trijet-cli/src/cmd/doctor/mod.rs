@@ -7,21 +7,28 @@ mod json;
 mod show;
 
 use super::print;
+use super::verdict::Live;
 use crate::args::DoctorOptions;
+use std::process::ExitCode;
 use trijet::{Error, ErrorKind, Result};
 use trijet_bench::doctor;
 
-pub(crate) fn run(options: &DoctorOptions) -> Result<()> {
-    let device = super::open(options.device)?;
+pub(crate) fn run(options: &DoctorOptions) -> Result<ExitCode> {
+    let device = super::open(options.device, &options.check)?;
     let findings = doctor::run(&device)?;
+    let verdict = Live::of(&device);
     if options.json {
-        print(format_args!("{:#}", json::json(&findings)))?;
+        let mut value = json::json(&findings);
+        verdict.add_to(&mut value);
+        print(format_args!("{value:#}"))?;
     } else {
         print(show::report(&findings).trim_end())?;
+        verdict.print()?;
     }
     if let Some(first) = findings.failed.first() {
         let cause = format!("{} could not be measured: {}", first.what, first.why);
         return Err(Error::new(ErrorKind::Driver, "doctor", cause));
     }
-    device.close()
+    device.close()?;
+    Ok(verdict.exit_code())
 }

@@ -4,10 +4,11 @@
 use super::job::Job;
 use super::stack::Pixel;
 use crate::args::OverlapOptions;
-use crate::cmd::check::finding as json;
 use crate::cmd::print;
+use crate::cmd::verdict::{Live, finding as json};
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 use trijet::base::id::Position;
 use trijet::check::{Finding, Names};
 use trijet::pipeline::{Report, Schedule};
@@ -17,7 +18,11 @@ use trijet_cli::picture::{Crop, write_difference};
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;
 
-pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOptions) -> Result<()> {
+pub(super) fn run<T: Pixel>(
+    job: &mut Job<T>,
+    number: u64,
+    options: &OverlapOptions,
+) -> Result<ExitCode> {
     if let Some(input) = &options.input {
         check_picture_path(input, &options.picture)?;
     }
@@ -44,8 +49,9 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
     } else {
         None
     };
+    let verdict = Live::of(&job.device);
     if options.json {
-        let value = serde_json::json!({
+        let mut value = serde_json::json!({
             "wait": number,
             "waits": report.ordering.waits,
             "waiter": waiter,
@@ -54,8 +60,9 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
             "picture": picture,
             "findings": races.iter().map(|race| json(race, &names)).collect::<Vec<_>>(),
         });
+        verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
-        return Ok(());
+        return Ok(verdict.exit_code());
     }
     print(job.description())?;
     print(format_args!("{}: {}", report.device, report.clock_words()))?;
@@ -72,7 +79,9 @@ pub(super) fn run<T: Pixel>(job: &mut Job<T>, number: u64, options: &OverlapOpti
         }
         None => print("no pixel is wrong: in this run the order was right by chance")?,
     }
-    print_races(&races, &names)
+    print_races(&races, &names)?;
+    verdict.print()?;
+    Ok(verdict.exit_code())
 }
 
 /// Prints the first race in full, and the number of the others.

@@ -1,0 +1,122 @@
+//! Every command that does device work runs under the checker without a finding.
+
+use crate::trace::library;
+use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
+use serde_json::Value;
+
+/// Asserts that the checker has seen accesses and reports nothing, not even a warning.
+#[track_caller]
+fn without_finding(report: &Value) {
+    let check = &report["check"];
+    assert_eq!(check["findings"], serde_json::json!([]), "{check:#}");
+    assert_eq!((&check["clean"], &check["more_findings"]), (&true.into(), &0.into()), "{check:#}");
+    assert!(check["accesses"].as_u64() > Some(10), "{check:#}");
+}
+
+/// A working directory with inputs of every format and type, and the arguments that read each.
+fn inputs() -> (Workdir, Vec<(&'static str, Vec<&'static str>)>) {
+    let workdir = Workdir::new();
+    let bytes = noise(3 * 20 * 16 * 4, 1);
+    let (narrow, wide) = (&bytes[..3 * 20 * 16], &bytes[..3 * 20 * 16 * 2]);
+    workdir.npy("u8.npy", "|u1", &[3, 20, 16], narrow);
+    workdir.npy("u16.npy", "<u2", &[3, 20, 16], wide);
+    workdir.file("u16.raw", wide);
+    workdir.images("u8", [16, 20], &Images::U8(narrow));
+    workdir.images("u16", [16, 20], &Images::U16(&numbers_of(wide)));
+    let raw = vec!["u16.raw", "--shape", "3x20x16", "--dtype", "u16"];
+    let plain = ["u8.npy", "u16.npy", "u8", "u16"].map(|name| (name, vec![name]));
+    (workdir, plain.into_iter().chain([("u16.raw", raw)]).collect())
+}
+
+#[test]
+fn map_has_no_finding_for_any_operation_and_format() {
+    let (workdir, inputs) = inputs();
+    let operations = [["--op", "median", "--radius", "2"], ["--op", "affine", "--scale", "0.5"]];
+    for (input, arguments) in &inputs {
+        for operation in &operations {
+            for output in ["npy", "raw", "images"] {
+                let name = match output {
+                    "images" => format!("{input}-{}", operation[1]),
+                    kind => format!("{input}-{}.{kind}", operation[1]),
+                };
+                let sizes = ["--chunk=320", "--depth=2", "--check", "--json"];
+                let call = [&arguments[..], operation, &["-o", &name], &sizes].concat();
+                without_finding(&workdir.map(&call).json());
+            }
+        }
+    }
+}
+
+#[test]
+fn map_over_floats_and_without_elements_has_no_finding() {
+    let workdir = Workdir::new();
+    let floats: Vec<u8> = (0..400_u16).flat_map(|n| f32::from(n).to_le_bytes()).collect();
+    workdir.npy("f32.npy", "<f4", &[400], &floats);
+    workdir.npy("empty.npy", "<u2", &[0, 4, 5], &[]);
+    for (input, output) in [("f32.npy", "a.npy"), ("empty.npy", "b.npy")] {
+        let call = [input, "-o", output, "--op", "affine", "--chunk=160", "--check", "--json"];
+        without_finding(&workdir.map(&call).json());
+    }
+}
+
+#[test]
+fn overlap_has_no_finding_with_either_source_of_times() {
+    let workdir = Workdir::new();
+    workdir.npy("u8.npy", "|u1", &[4, 48, 64], &noise(4 * 48 * 64, 2));
+    workdir.npy("u16.npy", "<u2", &[4, 48, 64], &noise(2 * 4 * 48 * 64, 3));
+    for (input, times) in [("u8.npy", "events"), ("u16.npy", "engines")] {
+        let trace = format!("{times}.ledger");
+        let call = ["overlap", input, "--device", "host", "--repeats=1", "--chunk=4KiB"];
+        let more = ["--times", times, "--trace", &trace, "--check", "--json"];
+        let report = workdir.trijet(&[&call[..], &more].concat()).json();
+        without_finding(&report);
+        for schedule in report["schedules"].as_array().unwrap() {
+            assert_eq!(schedule["summary"]["hazards"], 0, "{schedule:#}");
+        }
+    }
+}
+
+/// The checker does look: without a wait that is needed, it has a finding and the command fails.
+#[test]
+fn overlap_without_a_wait_has_a_finding_and_fails() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[8, 64, 64], &bytes_of(&numbers_of(&noise(65_536, 4))));
+    let call = ["overlap", "in.npy", "--device", "host", "--drop-wait", "1", "--chunk", "8KiB"];
+    let ran = workdir.trijet(&[&call[..], &["--check", "--json"]].concat());
+    let report: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!((ran.code, &report["check"]["clean"]), (Some(1), &false.into()), "{report:#}");
+    let found = report["check"]["findings"].as_array().unwrap();
+    assert!(found[0]["class"].as_str().unwrap().starts_with("RACE/"), "{report:#}");
+    let ran = workdir.trijet(&[&call[..], &["--check"]].concat());
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.out.contains("\ncheck: ") && ran.out.contains("error[RACE/"), "{}", ran.out);
+}
+
+#[test]
+fn doctor_has_no_finding() {
+    let call = ["doctor", "--device", "host", "--check", "--json"];
+    without_finding(&Workdir::new().trijet(&call).json());
+}
+
+/// On a driver of empty functions, which the host time of calls is measured with.
+#[test]
+fn the_benchmark_of_calls_has_no_finding() {
+    let workdir = Workdir::new();
+    let mut command = workdir.command(&["bench", "enqueue", "--device", "cuda:0", "--check"]);
+    command.env("TRIJET_LIBCUDA", library("libempty_cuda.so"));
+    let printed = Ran::from(command.output().unwrap()).done();
+    let verdict = printed.lines().last().unwrap();
+    assert!(verdict.starts_with("check: for the calls this run made"), "{verdict}");
+    assert!(verdict.contains("every conflict is ordered by a documented CUDA edge"), "{verdict}");
+}
+
+#[test]
+fn a_command_without_the_option_has_no_verdict() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[4, 4], &noise(16, 5));
+    let call = ["in.npy", "-o", "out.npy", "--op", "median"];
+    assert!(workdir.map(&[&call[..], &["--json"]].concat()).json().get("check").is_none());
+    let call = ["in.npy", "-o", "checked.npy", "--op", "median", "--check"];
+    let printed = workdir.map(&call).done();
+    assert!(printed.contains("\ncheck: for the calls this run made"), "{printed}");
+}
