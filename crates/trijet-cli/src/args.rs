@@ -17,7 +17,7 @@ use trijet_cli::format::Dtype;
 /// Exit status: 0 on success, 1 on failure, 2 for wrong usage, 130 after Ctrl-C (`map --resume`
 /// continues such a run).
 #[derive(Debug, Parser)]
-#[command(name = "trijet", version, max_term_width = 100)]
+#[command(name = "trijet", version, max_term_width = 100, verbatim_doc_comment)]
 pub(crate) struct Options {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -37,6 +37,7 @@ impl Options {
     }
 }
 
+/// A command with its options.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the devices of this machine and the libraries that were found.
@@ -128,6 +129,7 @@ impl From<DtypeName> for Dtype {
     }
 }
 
+/// The options of `trijet devices`.
 #[derive(Debug, Args)]
 pub(crate) struct DevicesOptions {
     /// Print JSON instead of text.
@@ -228,19 +230,23 @@ impl FromStr for KernelArg {
     }
 }
 
-/// Examples:
-///   trijet map stack.npy -o clean.npy --op median --radius 3
-///   trijet map scans/ -o scans-clean --op median
-///   trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
-///   trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
-///
-/// The parameters of your kernel are (const T* x, unsigned long long x_len, T* y, unsigned long
-/// long y_len), followed by each --arg in order. It computes y[i] for every i < y_len, with one
-/// thread per element, in blocks of 256 threads. With --halo R, the parameters (unsigned long long
-/// row_len, unsigned long long rows_before) follow y_len: x then begins rows_before rows before the
-/// first row of y, where rows_before is R, or less near the beginning of the array.
+/// The end of `trijet map --help`.
+const MAP_HELP: &str = "\
+Examples:
+  trijet map stack.npy -o clean.npy --op median --radius 3
+  trijet map scans/ -o scans-clean --op median
+  trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
+  trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
+
+The parameters of your kernel are (const T* x, unsigned long long x_len, T* y, unsigned long
+long y_len), followed by each --arg in order. It computes y[i] for every i < y_len, with one
+thread per element, in blocks of 256 threads. With --halo R, the parameters (unsigned long long
+row_len, unsigned long long rows_before) follow y_len: x then begins rows_before rows before the
+first row of y, where rows_before is R, or less near the beginning of the array.";
+
+/// The options of `trijet map`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = MAP_HELP)]
 pub(crate) struct MapOptions {
     /// The input: an .npy file, a raw file, or a folder of PNG images of one size.
     pub(crate) input: PathBuf,
@@ -261,14 +267,14 @@ pub(crate) struct MapOptions {
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) offset: Option<f32>,
     /// The file of your kernel: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin).
-    #[arg(long, requires = "entry")]
+    #[arg(long, value_name = "FILE", requires = "entry")]
     pub(crate) kernel: Option<PathBuf>,
     /// The name of your kernel in that file.
     #[arg(long, requires = "kernel", conflicts_with = "op")]
     pub(crate) entry: Option<String>,
-    /// A further argument of your kernel, as NAME=VALUE; may be repeated. 2.5 is a float, 3 an int,
-    /// 3u64 has the type that it names.
-    #[arg(long = "arg", requires = "kernel", conflicts_with = "op")]
+    /// A further argument of your kernel; may be repeated. 2.5 is a float, 3 an int, and 3u64 has
+    /// the type that it names.
+    #[arg(long = "arg", value_name = "NAME=VALUE", requires = "kernel", conflicts_with = "op")]
     pub(crate) args: Vec<KernelArg>,
     /// The number of rows that your kernel reads before and after those of a chunk.
     #[arg(long, requires = "kernel", conflicts_with = "op")]
@@ -311,12 +317,16 @@ impl MapOptions {
     }
 }
 
-/// Examples:
-///   trijet overlap
-///   trijet overlap stack.npy --radius 7
-///   trijet overlap --drop-wait 5
+/// The end of `trijet overlap --help`.
+const OVERLAP_HELP: &str = "\
+Examples:
+  trijet overlap
+  trijet overlap stack.npy --radius 7
+  trijet overlap --drop-wait 5";
+
+/// The options of `trijet overlap`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = OVERLAP_HELP)]
 pub(crate) struct OverlapOptions {
     /// A stack of images (u8 or u16). Without it, a noisy micrograph is generated.
     pub(crate) input: Option<PathBuf>,
@@ -344,7 +354,7 @@ pub(crate) struct OverlapOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) drop_wait: Option<u64>,
     /// The file of that picture.
-    #[arg(long, default_value = "damaged.png")]
+    #[arg(long, value_name = "FILE", default_value = "damaged.png")]
     pub(crate) picture: PathBuf,
     /// Save a trace of the tuned schedule. The extension chooses the format: .html is a page for a
     /// browser, .pftrace is for Perfetto, .json for tools that read PyTorch's traces, .ledger for
@@ -361,18 +371,22 @@ pub(crate) struct OverlapOptions {
     pub(crate) check: LiveCheck,
 }
 
-/// In under a minute and without a CUDA toolkit, measures the rates of copies by size, the cost of
-/// each call, which calls block the host or other streams, the default streams, limits, and ways to
-/// allocate and to launch. Then gives advice for pipelines on this machine. The results describe
-/// this machine today and guarantee nothing. Without a GPU the host device is measured; the first
-/// line says so.
-///
-/// Examples:
-///   trijet doctor
-///   trijet doctor --device cuda:1
-///   trijet doctor --json > machine.json
+/// The end of `trijet doctor --help`.
+const DOCTOR_HELP: &str = "\
+In under a minute and without a CUDA toolkit, measures the rates of copies by size, the cost of
+each call, which calls block the host or other streams, the default streams, limits, and ways to
+allocate and to launch. Then gives advice for pipelines on this machine. The results describe
+this machine today and guarantee nothing. Without a GPU the host device is measured; the first
+line says so.
+
+Examples:
+  trijet doctor
+  trijet doctor --device cuda:1
+  trijet doctor --json > machine.json";
+
+/// The options of `trijet doctor`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = DOCTOR_HELP)]
 pub(crate) struct DoctorOptions {
     /// The device: auto, cuda:N or host.
     #[arg(long, default_value = "auto")]
@@ -384,21 +398,25 @@ pub(crate) struct DoctorOptions {
     pub(crate) check: LiveCheck,
 }
 
-/// Examples:
-///   trijet trace -- python3 train.py
-///   trijet trace -o run.trijet -- ./a.out --steps 100
-///   trijet trace --read run.trijet --json
-///
-/// The program may be written in any language: the CUDA driver loads the tracing library into it.
-/// The program keeps its standard input and output. The summary goes to standard error; JSON goes
-/// to standard output, after the output of the program. The exit status is the program's: 128 plus
-/// the signal number if a signal ended it, 127 if the program was not found, 126 if it could not be
-/// started.
+/// The end of `trijet trace --help`.
+const TRACE_HELP: &str = "\
+Examples:
+  trijet trace -- python3 train.py
+  trijet trace -o run.trijet -- ./a.out --steps 100
+  trijet trace --read run.trijet --json
+
+The program may be written in any language: the CUDA driver loads the tracing library into it.
+The program keeps its standard input and output. The summary goes to standard error; JSON goes
+to standard output, after the output of the program. The exit status is the program's: 128 plus
+the signal number if a signal ended it, 127 if the program was not found, 126 if it could not be
+started.";
+
+/// The options of `trijet trace`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = TRACE_HELP)]
 pub(crate) struct TraceOptions {
     /// Save the trace to this file.
-    #[arg(short, long, conflicts_with = "read")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "read")]
     pub(crate) output: Option<PathBuf>,
     /// Print JSON instead of text.
     #[arg(long)]
@@ -420,14 +438,18 @@ pub(crate) enum Assumption {
     DriverObserved,
 }
 
-/// Examples:
-///   trijet overlap --trace run.ledger && trijet check run.ledger
-///   trijet check --json run.ledger
-///
-/// Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error
-/// or the file cannot be read.
+/// The end of `trijet check --help`.
+const CHECK_HELP: &str = "\
+Examples:
+  trijet overlap --trace run.ledger && trijet check run.ledger
+  trijet check --json run.ledger
+
+Exit status: 0 if there is no error (there may be warnings and remarks), 1 if there is an error
+or the file cannot be read.";
+
+/// The options of `trijet check`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = CHECK_HELP)]
 pub(crate) struct CheckOptions {
     /// The ledger file, as `trijet overlap --trace FILE.ledger` writes it.
     pub(crate) file: PathBuf,
@@ -439,6 +461,7 @@ pub(crate) struct CheckOptions {
     pub(crate) json: bool,
 }
 
+/// The options of `trijet bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
     /// The benchmark: overlap, enqueue, virtual, check or pitfalls.

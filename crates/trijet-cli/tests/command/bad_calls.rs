@@ -108,8 +108,12 @@ fn shape_and_dtype_are_given_together_and_for_raw_files_only() {
 #[test]
 fn requested_help_is_not_an_error() {
     let workdir = Workdir::new();
-    for command in ["devices", "map", "overlap", "trace", "bench"] {
-        assert!(workdir.trijet(&[command, "--help"]).done().contains("Usage: trijet"));
+    for command in ["devices", "map", "overlap", "doctor", "trace", "check", "bench"] {
+        let help = workdir.trijet(&[command, "--help"]).done();
+        assert!(help.contains("Usage: trijet"), "{help}");
+        // The options of `devices` and `bench` need no examples.
+        let has_examples = !["devices", "bench"].contains(&command);
+        assert_eq!(help.contains("\nExamples:\n"), has_examples, "{help}");
     }
     assert!(workdir.trijet(&["--version"]).done().starts_with("trijet "));
     assert_eq!(fs::read_dir(workdir.path(".")).unwrap().count(), 0);
