@@ -1,17 +1,17 @@
-//! The fuzz targets without a fuzzer, for `cargo test`: every seed of a target, then mutations of
-//! the seeds, the same ones each time.
+//! Runs of the fuzz targets in `cargo test`, without a fuzzer: all seeds of a target, then
+//! mutations of the seeds, which are the same in every run.
 
 use std::fs;
 use std::path::Path;
 use trijet::base::prng::Prng;
 
-/// Bytes that parsers and counters are afraid of.
+/// Bytes that parsers often handle wrongly.
 const NOTABLE: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, b'\n', b'9', b'{'];
 
-/// Prints the input that failed.
-struct Shown<'a>(&'a str, String, &'a [u8]);
+/// Prints the input if the test panics.
+struct PrintOnPanic<'a>(&'a str, String, &'a [u8]);
 
-impl Drop for Shown<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("`{}` fails with {}: b\"{}\"", self.0, self.1, self.2.escape_ascii());
@@ -19,25 +19,25 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// Runs `check` over the seeds of `target`, and over `mutations` inputs made of them.
+/// Runs `check` with the seeds of `target`, and with `mutations` inputs that are mutated seeds.
 ///
 /// # Panics
 /// When the target has no seeds, and when `check` does.
 pub(crate) fn replay(target: &str, mutations: u64, check: fn(&[u8])) {
     let seeds = seeds(target);
     for (name, bytes) in &seeds {
-        let _shown = Shown(target, format!("the seed {name}"), bytes);
+        let _print = PrintOnPanic(target, format!("the seed {name}"), bytes);
         check(bytes);
     }
     for number in 0..mutations {
         let bytes = mutated(&mut Prng::new(number), &seeds);
-        let _shown = Shown(target, format!("mutation {number}"), &bytes);
+        let _print = PrintOnPanic(target, format!("mutation {number}"), &bytes);
         check(&bytes);
     }
 }
 
 fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
-    // Both crates that replay lie two folders below the root.
+    // Both crates with this module are two folders below the root.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let entries = fs::read_dir(&root).expect("a target has a folder of seeds");
     let mut seeds: Vec<(String, Vec<u8>)> = entries

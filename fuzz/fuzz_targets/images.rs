@@ -1,4 +1,4 @@
-//! A folder of PNG images of any bytes is read, or refused.
+//! Fuzz target: a folder of PNG images of any bytes is read or refused.
 #![no_main]
 
 #[path = "../../crates/trijet-cli/tests/fuzzed/workdir.rs"]

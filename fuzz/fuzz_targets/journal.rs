@@ -1,4 +1,4 @@
-//! A journal of any bytes is continued, or refused.
+//! Fuzz target: a journal of any bytes is resumed or refused.
 #![no_main]
 
 #[path = "../../crates/trijet-cli/tests/fuzzed/workdir.rs"]

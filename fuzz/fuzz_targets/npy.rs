@@ -1,4 +1,4 @@
-//! An .npy file of any bytes is read as it is, or refused.
+//! Fuzz target: an .npy file of any bytes is read or refused.
 #![no_main]
 
 #[path = "../../crates/trijet-cli/tests/fuzzed/workdir.rs"]

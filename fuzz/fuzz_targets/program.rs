@@ -1,4 +1,4 @@
-//! Any bytes choose a program, as text; it computes what it computes one call after the other.
+//! Fuzz target: bytes choose a random program, whose results must equal those of a serial run.
 #![no_main]
 
 #[path = "../../crates/trijet/tests/oracle/calls.rs"]

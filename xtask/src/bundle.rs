@@ -1,9 +1,11 @@
-//! Bundle: everything a GPU host without Rust needs to test and measure one commit.
+//! `bundle`: builds a folder with everything that a GPU host without Rust needs to test and measure
+//! one commit.
 //!
-//! Release binaries, the examples and the GPU test program, stripped, in `bundle/`, with the script
-//! that runs them. Cargo's own messages say which files it built, so that nothing is guessed from
-//! the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`) and lies beside the
-//! binaries; a tree with changes is marked, because its numbers belong to no commit.
+//! The folder `bundle/` contains stripped release binaries, the examples, the GPU tests, and a
+//! script that runs them. The messages of cargo name the files that it built, so that this code
+//! does not depend on the layout of the target folder. The commit is compiled in (`TRIJET_COMMIT`)
+//! and written beside the binaries. A tree with changes is marked, because its results belong to no
+//! commit.
 
 use std::fs;
 use std::io;
@@ -15,10 +17,10 @@ use serde_json::Value;
 /// The test program of `explore`.
 pub(crate) const ORACLE: [&str; 6] = ["test", "--no-run", "-p", "trijet", "--test", "oracle"];
 
-/// Takes no options; what is built follows from what the workspace holds.
+/// Builds the folder. There are no options.
 pub(crate) fn run(options: &[String]) -> io::Result<()> {
     if let Some(option) = options.first() {
-        return Err(io::Error::other(format!("bundle takes no `{option}`")));
+        return Err(io::Error::other(format!("unknown option `{option}`: bundle has no options")));
     }
     let root = root()?;
     let commit = commit(&root)?;
@@ -38,9 +40,9 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
-    // `trijet trace` looks for it beside itself.
+    // `trijet trace` expects this library beside itself.
     programs.extend(build(&root, &commit, &["build", "-p", "trijet-inject"])?);
-    // A host with many cores explores more programs.
+    // For `explore` on a host with many cores.
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     programs.extend(build(&root, &commit, &ORACLE)?.into_iter().filter(|p| p.name == "oracle"));
     if has_gpu_tests(&root) {
@@ -69,7 +71,7 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// A program that cargo built; `kind` is cargo's word for its target.
+/// A program that cargo built; `kind` is cargo's name for the kind of its target.
 pub(crate) struct Program {
     pub(crate) name: String,
     kind: String,
@@ -77,7 +79,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Where it lies in the bundle. The folder is its role: `run.sh` goes by it.
+    /// The path in the bundle. `run.sh` runs the files of each folder in its own way.
     fn place(&self) -> PathBuf {
         if self.name.ends_with(".so") {
             return PathBuf::from(&self.name);
@@ -92,7 +94,7 @@ impl Program {
 
 pub(crate) fn root() -> io::Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
-    root.map(Path::to_owned).ok_or_else(|| io::Error::other("xtask lies at no repository"))
+    root.map(Path::to_owned).ok_or_else(|| io::Error::other("the folder of xtask has no parent"))
 }
 
 fn has_gpu_tests(root: &Path) -> bool {
@@ -100,7 +102,7 @@ fn has_gpu_tests(root: &Path) -> bool {
     tests.join("gpu.rs").exists() || tests.join("gpu/main.rs").exists()
 }
 
-/// The commit, with `-dirty` when tracked or new files differ from it.
+/// The commit, with `-dirty` if the tree has changed or new files.
 pub(crate) fn commit(root: &Path) -> io::Result<String> {
     let head = output(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?;
     let status = output(Command::new("git").current_dir(root).args(["status", "--porcelain"]))?;
@@ -108,7 +110,7 @@ pub(crate) fn commit(root: &Path) -> io::Result<String> {
     Ok(format!("{}{mark}", head.trim()))
 }
 
-/// Runs cargo and lists the programs it built or found fresh.
+/// Runs cargo and returns the programs that it built or that were up to date.
 pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result<Vec<Program>> {
     let messages = output(
         Command::new(env!("CARGO"))
@@ -122,9 +124,8 @@ pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result
         let message: Value = serde_json::from_str(line)?;
         let target = &message["target"];
         let kind = target["kind"][0].as_str();
-        // The driver of empty functions is a library that a benchmark opens, and the recorder one
-        // that a CUDA driver opens.
-        let library = target["crate_types"][0].as_str() == Some("cdylib");
+        // A benchmark opens the empty driver, and a CUDA driver opens the tracing library.
+        let library = kind == Some("cdylib");
         let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =
             (built.as_str(), target["name"].as_str(), kind)

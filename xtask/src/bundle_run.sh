@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs what the bundle holds: every example, then the GPU tests.
+# Runs the programs of the bundle: all examples, then the GPU tests.
 #
-#   run.sh [cuda:0 | host]     cuda:0 unless said otherwise: on a GPU host nothing falls back.
+#   run.sh [cuda:N | host]     default: cuda:0, and without a GPU that fails
 #
-# Exit status 1 when anything failed. GPU tests on `host` are counted as skipped, not as passed.
+# The exit status is 1 if anything failed. With `host`, the GPU tests are counted as skipped.
 set -uo pipefail
 cd "$(dirname "$0")"
 
 device="${1:-cuda:0}"
-# An example takes seconds; one that hangs must not eat the machine's time.
+# An example takes seconds. The limit is for one that hangs.
 example_limit_s=120
 passed=0 failed=0 skipped=0
 

@@ -1,8 +1,8 @@
-//! Explore: random programs in great number, each run in several orders and judged.
+//! `explore`: runs many random programs, each in several orders, and checks their results.
 //!
-//! The oracle is a test program; it prints what it ran and judged, and this sums it up. Each
-//! process takes a share of the seeds, one process per core at a time, so that a crash names its
-//! share and the memory of one stays small.
+//! The test program `oracle` runs and checks the programs and prints counts; this task sums them
+//! up. Each process takes a share of the seeds, with one process per core at a time. So a crash is
+//! reported with its share, and the memory of a process stays small.
 #![forbid(unsafe_code)]
 
 use crate::bundle::{ORACLE, build, commit, root};
@@ -14,21 +14,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// The test that examines the programs of `TRIJET_SEEDS`.
+/// The test that checks the programs of `TRIJET_SEEDS`.
 const TEST: &str = "programs_compute_what_they_compute_serially_and_each_conflict_is_ordered";
 
-/// The test that compares the exhaustive search with `TRIJET_ORDERS` drawn orders.
+/// The test that compares the exhaustive search with `TRIJET_ORDERS` random orders.
 const SEARCH: &str = "a_search_finds_whatever_drawn_orders_lead_to";
 
-/// Seeds of one process: some seconds of work.
+/// The seeds of one process: some seconds of work.
 const SHARE: u64 = 5_000;
-/// The same where a program is searched, and run in thousands of orders.
+/// The seeds of one process when each program is searched and run in thousands of orders.
 const SEARCH_SHARE: u64 = 50;
 
 struct Options {
     programs: u64,
     seed: u64,
-    /// Compare the search with so many drawn orders of each program.
+    /// The number of random orders of each program to compare the search with.
     search: Option<u64>,
 }
 
@@ -38,22 +38,28 @@ impl Options {
     }
 }
 
-fn options(words: &[String]) -> Result<Options> {
+fn options(arguments: &[String]) -> Result<Options> {
     let mut options = Options { programs: 1_000_000, seed: 0, search: None };
-    let mut words = words.iter();
-    while let Some(option) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{option} needs a number"))?;
+    let mut arguments = arguments.iter();
+    while let Some(option) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{option} needs a number"))?;
         let value = value.parse().map_err(|_| format!("{option} needs a number, not `{value}`"))?;
         match option.as_str() {
             "--programs" => options.programs = value,
             "--seed" => options.seed = value,
             "--search" => options.search = Some(value),
-            _ => return Err(format!("explore takes no `{option}`").into()),
+            _ => {
+                return Err(format!(
+                    "unknown option `{option}`: use --programs, --seed or --search"
+                )
+                .into());
+            }
         }
     }
     Ok(options)
 }
 
+/// Splits the seeds into shares.
 fn shares(all: Range<u64>, share: u64) -> VecDeque<Range<u64>> {
     let mut shares = VecDeque::new();
     let mut start = all.start;
@@ -76,7 +82,7 @@ fn counts(output: &str) -> Option<BTreeMap<String, u64>> {
 }
 
 /// Runs one share and returns its counts.
-fn examine(
+fn run_share(
     oracle: &Path,
     search: Option<u64>,
     seeds: &Range<u64>,
@@ -97,24 +103,24 @@ fn examine(
     }
 }
 
-/// What all processes found together.
+/// The results of all processes.
 #[derive(Default)]
 struct Total {
     counts: BTreeMap<String, u64>,
     failures: Vec<String>,
 }
 
-/// Takes shares until there is none, or until one failed.
-fn work(
+/// Runs shares until none is left or one has failed.
+fn run_shares(
     oracle: &Path,
     search: Option<u64>,
     shares: &Mutex<VecDeque<Range<u64>>>,
     total: &Mutex<Total>,
 ) {
-    const LOCKED: &str = "nobody panics under the lock";
+    const LOCKED: &str = "no thread panics while it holds the lock";
     loop {
         let Some(seeds) = shares.lock().expect(LOCKED).pop_front() else { return };
-        let found = examine(oracle, search, &seeds);
+        let found = run_share(oracle, search, &seeds);
         let mut total = total.lock().expect(LOCKED);
         match found {
             Ok(counts) => {
@@ -123,18 +129,19 @@ fn work(
                 }
                 eprintln!("{} programs", total.counts.get("programs").unwrap_or(&0));
             }
-            Err(why) => {
-                total.failures.push(why);
+            Err(failure) => {
+                total.failures.push(failure);
                 shares.lock().expect(LOCKED).clear();
             }
         }
     }
 }
 
-/// The oracle and its commit: those beside this program in a bundle, or as built now.
+/// The path of the oracle and its commit: those of the bundle that this program is in, or of a new
+/// build.
 fn oracle() -> Result<(PathBuf, String)> {
     let here = std::env::current_exe()?;
-    let bundle = here.parent().ok_or("this program lies nowhere")?;
+    let bundle = here.parent().ok_or("the path of this program has no folder")?;
     if let Ok(commit) = fs::read_to_string(bundle.join("COMMIT")) {
         return Ok((bundle.join("oracle"), commit.trim().to_owned()));
     }
@@ -142,13 +149,13 @@ fn oracle() -> Result<(PathBuf, String)> {
     let commit = commit(&root)?;
     let built = build(&root, &commit, &ORACLE)?;
     let oracle = built.into_iter().find(|program| program.name == "oracle");
-    Ok((oracle.ok_or("cargo built no oracle")?.built, commit))
+    Ok((oracle.ok_or("cargo did not build the test program `oracle`")?.built, commit))
 }
 
-/// Runs the oracle over `--programs` seeds from `--seed` on; with `--search N`, small programs whose
-/// exhaustive search is compared with N drawn orders.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    let options = options(words)?;
+/// Runs the oracle over `--programs` seeds from `--seed` on. With `--search N`, the programs are
+/// small, and the exhaustive search of each is compared with N random orders.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let options = options(arguments)?;
     let Options { programs, seed, search } = options;
     let (oracle, commit) = oracle()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -156,7 +163,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     let total = Mutex::new(Total::default());
     std::thread::scope(|scope| {
         for _ in 0..cores {
-            scope.spawn(|| work(&oracle, search, &shares, &total));
+            scope.spawn(|| run_shares(&oracle, search, &shares, &total));
         }
     });
     let Total { counts, failures } = total.into_inner()?;
@@ -165,7 +172,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     println!("{range} {} failures={} commit={commit}", list.join(" "), failures.len());
     match failures.first() {
         None => Ok(()),
-        Some(why) => Err(why.clone().into()),
+        Some(failure) => Err(failure.clone().into()),
     }
 }
 
@@ -174,16 +181,16 @@ mod tests {
     use super::{SHARE, counts, options, shares};
 
     #[test]
-    fn the_shares_are_all_seeds_once() {
+    fn the_shares_contain_every_seed_once() {
         let found: Vec<_> = shares(3..12_003, SHARE).into();
         assert_eq!(found, [3..5_003, 5_003..10_003, 10_003..12_003]);
         assert!(shares(7..7, SHARE).is_empty());
     }
 
     #[test]
-    fn the_counts_are_read_beside_what_the_test_runner_prints() {
+    fn the_counts_are_found_in_the_output_of_the_test_harness() {
         let output = "\nrunning 1 test\ntest x ... explored seeds=0..9 programs=9 runs=27\nok\n";
-        let counts = counts(output).expect("the line is there");
+        let counts = counts(output).expect("the output has the line");
         assert_eq!(
             counts.into_iter().collect::<Vec<_>>(),
             [("programs".to_owned(), 9), ("runs".to_owned(), 27)]
@@ -193,9 +200,9 @@ mod tests {
 
     #[test]
     fn options_are_numbers() {
-        let parse = |words: &[&str]| {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            options(&words).map(|options| (options.programs, options.seed, options.search))
+        let parse = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+            options(&arguments).map(|options| (options.programs, options.seed, options.search))
         };
         assert_eq!(parse(&["--programs", "10", "--seed", "3"]).ok(), Some((10, 3, None)));
         let searched = parse(&["--search", "10000", "--programs", "2"]);

@@ -1,8 +1,8 @@
-//! The fuzz targets under libFuzzer, with the stable compiler and no sanitizer: nearly all of the
-//! code forbids unsafe code, and what a parser does wrong is a panic.
+//! `fuzz`: runs the fuzz targets under libFuzzer, with the stable compiler and without a sanitizer:
+//! nearly all of the code forbids unsafe code, so a mistake in a parser shows as a panic.
 //!
-//! New inputs go to `target/fuzz/corpus/<target>`; an input that fails is written to
-//! `target/fuzz/failures`, and a shortened form of it belongs to the seeds, with its fix.
+//! New inputs go to `target/fuzz/corpus/<target>`, and failing inputs to `target/fuzz/failures`. A
+//! shortened failing input becomes a seed, in the commit of its fix.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root};
@@ -12,7 +12,7 @@ use std::process::Command;
 /// The targets of `fuzz/Cargo.toml`.
 const TARGETS: [&str; 4] = ["program", "npy", "images", "journal"];
 
-/// How the code counts its edges for the fuzzer (the flags of cargo-fuzz 0.13).
+/// The compiler flags for coverage (those of cargo-fuzz 0.13).
 const FLAGS: [&str; 9] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -21,20 +21,20 @@ const FLAGS: [&str; 9] = [
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
     "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
-    // Coverage of one crate in several units does not link with the counters of another.
+    // The coverage counters do not link if a crate has several codegen units.
     "-Ccodegen-units=1",
     "-Cdebug-assertions",
 ];
 
-/// An input that takes longer has found an endless loop.
+/// The time after which libFuzzer reports an input as an endless loop.
 const TIMEOUT_S: u64 = 20;
 
-/// How long each target runs when nobody says it.
+/// The default time of each target.
 const SECONDS: u64 = 60;
 
-/// Runs every target, or the one named, for so many seconds each.
-pub(crate) fn run(words: &[&str]) -> Result<()> {
-    let (seconds, only) = match words {
+/// Runs all targets, or one, for a number of seconds each.
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    let (seconds, only) = match arguments {
         [] => (SECONDS, None),
         [seconds] => (seconds.parse()?, None),
         [seconds, target] => (seconds.parse()?, Some(*target)),
@@ -43,7 +43,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     let targets: Vec<&str> =
         TARGETS.into_iter().filter(|target| only.is_none_or(|only| only == *target)).collect();
     if targets.is_empty() {
-        return Err(format!("no such target; there are {}", TARGETS.join(", ")).into());
+        return Err(format!("unknown target; the targets are {}", TARGETS.join(", ")).into());
     }
     let (host, output) = (host()?, root().join("target/fuzz"));
     let failures = output.join("failures");
@@ -54,7 +54,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
         println!("== {target}: {seconds} s");
         let corpus = output.join("corpus").join(target);
         fs::create_dir_all(&corpus)?;
-        // The target triple keeps the flags away from build scripts.
+        // With an explicit target, the flags do not apply to build scripts.
         let status = Command::new("cargo")
             .args(["run", "--quiet", "--release", "--target", &host, "--bin", target, "--"])
             .arg(&corpus)
@@ -76,10 +76,10 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The triple of this machine.
+/// The target triple of this machine.
 fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output()?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "rustc names no host".into())
+    host.map(str::to_owned).ok_or_else(|| "`rustc -vV` does not print the host".into())
 }

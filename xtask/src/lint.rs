@@ -1,13 +1,13 @@
-//! Rules for PTX text that the assembler does not know.
+//! Rules for PTX that the assembler does not check.
 //!
-//! 1. An entry that lets its dependents start early must itself wait for what it depends on:
-//!    otherwise the grid after next starts before the data of this one's producer are complete.
-//! 2. An entry that waits may not read through the read-only path before the wait: those lines can
-//!    be cached before the producer has written them.
-//! 3. Static shared memory of an entry is at most 48 KiB; more needs dynamic memory and an
-//!    attribute of the function.
+//! 1. An entry that lets its dependents start early must wait for its own predecessor. Otherwise
+//!    the dependents could start before the predecessor's data are complete.
+//! 2. An entry that waits for its predecessor must not load through the read-only path before the
+//!    wait, because such lines can be cached before the predecessor has written them.
+//! 3. The static shared memory of an entry is at most 48 KiB. More needs dynamic shared memory and
+//!    a function attribute.
 //!
-//! Text order stands for program order: an approximation that errs only on code moved by a loop.
+//! The order of the text is taken for the order of the program, which is wrong only for loops.
 #![forbid(unsafe_code)]
 
 /// The most static shared memory an entry may have (CUDA C++ Programming Guide, technical
@@ -18,12 +18,12 @@ const SIGNAL: &str = "griddepcontrol.launch_dependents";
 const WAIT: &str = "griddepcontrol.wait";
 const READ_ONLY: &str = "ld.global.nc";
 
-/// One broken rule.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The entry that breaks it.
+    /// The entry with the violation.
     pub(crate) entry: String,
-    /// What is wrong.
+    /// A description of the violation.
     pub(crate) message: String,
 }
 
@@ -33,7 +33,7 @@ struct Entry<'a> {
     lines: Vec<&'a str>,
 }
 
-/// Every broken rule in a PTX module.
+/// All violations in a PTX module.
 pub(crate) fn findings(ptx: &str) -> Vec<Finding> {
     let (entries, outside) = split(ptx);
     let mut all = Vec::new();
@@ -67,7 +67,9 @@ fn shared(entry: &Entry<'_>, outside: &[&str]) -> Option<String> {
     });
     let bytes: u64 = own.chain(used).map(|(_, bytes)| bytes).sum();
     (bytes > STATIC_SHARED_BYTES_MAX).then(|| {
-        format!("{bytes} bytes of static shared memory, at most {STATIC_SHARED_BYTES_MAX}")
+        format!(
+            "{bytes} bytes of static shared memory; at most {STATIC_SHARED_BYTES_MAX} are allowed"
+        )
     })
 }
 
@@ -75,7 +77,7 @@ fn is_identifier(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '$'
 }
 
-/// Name and bytes of the variable that a line declares in shared memory.
+/// The name and the bytes of the shared-memory variable that a line declares.
 fn shared_variable(line: &str) -> Option<(&str, u64)> {
     let words: Vec<&str> = line.trim().trim_end_matches(';').split_whitespace().collect();
     if !words.contains(&".shared") {
@@ -86,12 +88,12 @@ fn shared_variable(line: &str) -> Option<(&str, u64)> {
     let bits: u64 = kind.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
     let (name, sizes) = declared.split_once('[').unwrap_or((declared, ""));
     let elements: u64 = sizes.split(['[', ']']).filter_map(|n| n.parse::<u64>().ok()).product();
-    // `extern .shared` arrays have no size: their bytes are dynamic.
+    // `extern .shared` arrays have no size: they are dynamic.
     let elements = if sizes.starts_with(']') { 0 } else { elements };
     Some((name, elements * bits.div_ceil(8)))
 }
 
-/// The entries of a module, and the lines outside of any function. Comments are cut off.
+/// The entries of a module, and the lines outside of any function, both without comments.
 fn split(ptx: &str) -> (Vec<Entry<'_>>, Vec<&str>) {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     let mut outside = Vec::new();
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_in_a_comment_is_none() {
+    fn a_wait_in_a_comment_does_not_count() {
         let ptx = entry("a", "\tgriddepcontrol.launch_dependents;\n\t// griddepcontrol.wait;");
         assert_eq!(flagged(&ptx), ["a"]);
     }

@@ -1,4 +1,4 @@
-//! Tasks of the project that cargo alone does not do: `cargo xtask <task>`.
+//! Tasks of the project beyond those of cargo: `cargo xtask <task>`.
 
 mod browser;
 mod bundle;
@@ -17,24 +17,28 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
-  browser      open the pages of timelines in Chromium, where it is, and use them by script
+  browser      open timeline pages in Chromium and use them by script
   bundle       build a self-contained folder for a GPU host without Rust
-  explore      run random programs: --programs N from --seed S on; with --search N, compare the
-               exhaustive search with N drawn orders of each
+  explore [--programs N] [--seed S] [--search N]
+               run random programs; with --search, compare the exhaustive search of each small
+               program with N random orders
   fuzz [SECONDS [TARGET]]
-               run the fuzz targets, or one, for a minute or SECONDS each
-  loom         try every order of the steps of what threads share without a lock
-  miri         run the tests of unsafe code under Miri, where the nightly compiler has it
+               run all fuzz targets, or one, for SECONDS each (default: 60)
+  loom         try every order of the steps of code that threads share without a lock
+  miri         run the tests of unsafe code under Miri
   mutants [--list | ID..]
-               run the tests under deliberate faults of the ordering, and say which survive
-  perfetto     read a trace of ours with Perfetto's own classes, where they can be had
-  ptx          generate the .ptx next to every kernel source
-  ptx --check  generate again and compare, assemble and lint; writes nothing";
+               run the tests with deliberate faults, and list the faults that no test finds
+  perfetto     read a trace with Perfetto's own classes
+  ptx [--check]
+               generate the .ptx beside every kernel source; with --check, only compare, assemble
+               and lint
+
+browser, miri and perfetto print SKIPPED where their tools are missing.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
+    let arguments: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match arguments.as_slice() {
         ["browser"] => browser::run(),
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
         ["explore", ..] => explore::run(&args[1..]),

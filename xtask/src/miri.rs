@@ -1,22 +1,23 @@
-//! The tests of unsafe code under Miri, which sees what a test cannot: reads of bytes that nobody
-//! wrote, references that alias, data races, and memory that leaks.
+//! `miri`: runs the tests of unsafe code under Miri, which detects reads of uninitialised bytes,
+//! aliasing references, data races and memory leaks.
 //!
-//! Miri is a component of the nightly compiler. Where that is missing nothing runs, and the last
-//! line says so, with the number of tests that were not run.
+//! Miri is a component of the nightly compiler. If it is missing and cannot be installed, the task
+//! prints SKIPPED and the number of parts that were not run.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root};
 use std::process::{Command, Output};
 
-/// Which tests: the arguments of `cargo test`, and the filters of the harness.
+/// A selection of tests: the arguments of `cargo test`, and the filters of the test harness.
 struct Part {
     cargo: &'static [&'static str],
     filters: &'static [&'static str],
 }
 
-/// The bytes of the host device with their locks, the guards of page-locked memory, host functions.
-/// What opens a library is left out, because Miri loads none, and so is what only computes: searches
-/// and properties of safe code take hours here. These take two minutes together.
+/// The memory of the host device and its locks, the guards of page-locked memory, and host
+/// functions. Tests that open a library are left out, because Miri cannot load one. Searches and
+/// property tests of safe code are left out, because they take hours under Miri. These tests take
+/// two minutes.
 const PARTS: [Part; 2] = [
     Part {
         cargo: &["--lib"],
@@ -43,8 +44,8 @@ const PARTS: [Part; 2] = [
 
 /// Runs every part.
 pub(crate) fn run() -> Result<()> {
-    if let Err(why) = available() {
-        println!("== miri: SKIPPED {} parts: {why}", PARTS.len());
+    if let Err(reason) = available() {
+        println!("== miri: SKIPPED {} parts: {reason}", PARTS.len());
         return Ok(());
     }
     for part in &PARTS {
@@ -54,23 +55,23 @@ pub(crate) fn run() -> Result<()> {
             .arg("--")
             .args(part.filters)
             .current_dir(root())
-            // The host device asks for the number of processors, and threads for the time.
+            // The host device reads the number of processors, and threads read the time.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation")
             .status()?;
         if !status.success() {
-            return Err(format!("miri: {:?} failed", part.cargo).into());
+            return Err(format!("miri: the tests of {:?} failed", part.cargo).into());
         }
     }
     Ok(())
 }
 
-/// Whether Miri is there, after asking for it.
+/// Checks for Miri, and tries to install it if it is missing.
 fn available() -> std::result::Result<(), String> {
     let outcome = |output: std::io::Result<Output>| match output {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stderr);
-            Err(text.lines().next().unwrap_or("no word why").to_owned())
+            Err(text.lines().next().unwrap_or("the command printed no reason").to_owned())
         }
         Err(error) => Err(error.to_string()),
     };

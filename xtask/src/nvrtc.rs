@@ -1,7 +1,7 @@
-//! NVRTC, opened at run time: CUDA C++ text in, PTX text out.
+//! NVRTC, opened at run time. It compiles CUDA C++ to PTX.
 //!
-//! The library opens its builtins by bare name and finds them only through `LD_LIBRARY_PATH`, or
-//! when they are already in the process: so they are opened first, by full path.
+//! The library opens its built-ins by name only, so the loader finds them through `LD_LIBRARY_PATH`
+//! or if they are already in the process. They are therefore opened first, by full path.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -63,7 +63,7 @@ impl Nvrtc {
         })
     }
 
-    /// Compiles `source` to PTX; `name` is what messages call it. Warnings are errors.
+    /// Compiles `source` to PTX. Messages refer to it as `name`. Warnings are errors.
     pub(crate) fn compile(&self, name: &str, source: &str, options: &[&CStr]) -> Result<String> {
         let (c_name, source) = (CString::new(name)?, CString::new(source)?);
         let mut program: Program = ptr::null_mut();
@@ -80,13 +80,13 @@ impl Nvrtc {
             )
         };
         if status != 0 {
-            return Err(format!("{name}: NVRTC made no program (status {status})").into());
+            return Err(format!("{name}: nvrtcCreateProgram failed (status {status})").into());
         }
         let outcome = self.compile_program(name, program, options);
         // SAFETY: `program` was created above, and nothing uses it afterwards.
         let status = unsafe { (self.destroy)(&raw mut program) };
         if status != 0 {
-            return Err(format!("{name}: NVRTC kept a program (status {status})").into());
+            return Err(format!("{name}: nvrtcDestroyProgram failed (status {status})").into());
         }
         outcome
     }
@@ -99,25 +99,26 @@ impl Nvrtc {
         let status = unsafe { (self.compile)(program, count, pointers.as_ptr()) };
         let log = text(program, self.log_size, self.log)?;
         if status != 0 || !log.trim().is_empty() {
-            return Err(format!("{name}: NVRTC status {status}\n{log}").into());
+            return Err(format!("{name}: nvrtcCompileProgram: status {status}\n{log}").into());
         }
         text(program, self.ptx_size, self.ptx)
     }
 }
 
-/// Reads one of the two texts of a live program.
+/// Reads the PTX or the log of a live program.
 fn text(program: Program, size: Size, get: Text) -> Result<String> {
     let mut bytes_max = 0;
     // SAFETY: `program` is live and `bytes_max` is a valid place for the size.
     let status = unsafe { size(program, &raw mut bytes_max) };
     if status != 0 {
-        return Err(format!("NVRTC gave no size (status {status})").into());
+        return Err(format!("NVRTC returned no size (status {status})").into());
     }
     let mut buffer = vec![0_u8; bytes_max];
-    // SAFETY: `program` is live and the buffer has the size that it asked for, the NUL included.
+    // SAFETY: `program` is live, and the buffer has the size that NVRTC returned, which includes
+    // NUL.
     let status = unsafe { get(program, buffer.as_mut_ptr().cast()) };
     if status != 0 {
-        return Err(format!("NVRTC gave no text (status {status})").into());
+        return Err(format!("NVRTC returned no text (status {status})").into());
     }
     let end = buffer.iter().position(|&byte| byte == 0).unwrap_or(buffer.len());
     buffer.truncate(end);

@@ -1,22 +1,22 @@
-//! A trace of ours, read by the classes that Perfetto generates from its own definitions.
+//! `perfetto`: reads a trace with the classes that Perfetto generates from its own definitions.
 //!
-//! They come with a wheel, which is put into a folder of its own under `target`. Where it cannot be
-//! had nothing runs, and the last line says so.
+//! The classes come from a wheel, which is installed under `target`. If it cannot be installed, the
+//! task prints SKIPPED.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, root, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The wheel, pinned, so that a new one does not fail an old commit.
+/// The pinned wheel, so that a new release does not break an old commit.
 const WHEEL: &str = "perfetto==0.59.1";
 
-/// Checks the trace that the test `timeline` left.
+/// Checks the trace that the test `timeline` writes.
 pub(crate) fn run() -> Result<()> {
     let python = match environment() {
         Ok(python) => python,
-        Err(why) => {
-            println!("== perfetto: SKIPPED 1 trace: {why}");
+        Err(reason) => {
+            println!("== perfetto: SKIPPED 1 trace: {reason}");
             return Ok(());
         }
     };
@@ -25,16 +25,16 @@ pub(crate) fn run() -> Result<()> {
         .current_dir(root())
         .status()?;
     if !status.success() {
-        return Err("perfetto: the trace was not made".into());
+        return Err("perfetto: the test `timeline` failed, so there is no trace".into());
     }
     let status = Command::new(python)
         .arg(root().join("xtask/src/perfetto/check.py"))
         .arg(target().join("tmp/pipeline.pftrace"))
         .status()?;
-    if status.success() { Ok(()) } else { Err("perfetto: the trace is not as it must be".into()) }
+    if status.success() { Ok(()) } else { Err("perfetto: the trace is wrong".into()) }
 }
 
-/// The interpreter of an environment that has the wheel.
+/// The Python interpreter of a virtual environment with the wheel, which is created if needed.
 fn environment() -> std::result::Result<PathBuf, String> {
     let folder = target().join("tools").join(WHEEL.replace("==", "-"));
     let python = folder.join("bin/python");
@@ -45,17 +45,17 @@ fn environment() -> std::result::Result<PathBuf, String> {
     if ready(&python) {
         return Ok(python);
     }
-    said(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    said(Command::new(&python).args(["-m", "pip", "install", "--quiet", WHEEL]))?;
-    if ready(&python) { Ok(python) } else { Err(format!("{WHEEL} has no classes")) }
+    run_quietly(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    run_quietly(Command::new(&python).args(["-m", "pip", "install", "--quiet", WHEEL]))?;
+    if ready(&python) { Ok(python) } else { Err(format!("{WHEEL} lacks the classes of a trace")) }
 }
 
-/// Runs a command; why it failed, in its last line.
-fn said(command: &mut Command) -> std::result::Result<(), String> {
+/// Runs a command. The error is the last line that it printed.
+fn run_quietly(command: &mut Command) -> std::result::Result<(), String> {
     let output = command.output().map_err(|error| error.to_string())?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
-    Err(text.lines().last().unwrap_or("no word why").to_owned())
+    Err(text.lines().last().unwrap_or("the command printed no reason").to_owned())
 }

@@ -1,7 +1,7 @@
-//! `ptx` and `ptx --check`: the PTX of every kernel source.
+//! `ptx` and `ptx --check`: generate or check the PTX of every kernel source.
 //!
-//! The text is a function of the source and of the pinned compiler alone. Its first line names the
-//! hash of the source, so that a stale file is found without the compiler. Assembling it for three
+//! The PTX depends only on the source and the pinned compiler. Its first line contains the hash of
+//! the source, so that a stale file is found without the compiler. Assembling it for three
 //! architectures proves that it uses nothing newer than its `.target`, and shows spills.
 #![forbid(unsafe_code)]
 
@@ -14,56 +14,57 @@ use crate::lint;
 use crate::nvrtc::Nvrtc;
 use crate::tools::{self, Result};
 
-/// Virtual architecture of the text: the oldest we run on. Exact arithmetic: no fused multiply-add.
+/// The compiler options: the oldest supported virtual architecture, and no fused multiply-add, so
+/// that arithmetic is exact.
 const OPTIONS: [&CStr; 3] = [c"--gpu-architecture=compute_80", c"--std=c++17", c"--fmad=false"];
 
-/// Lines that the text must have: drivers from 525 on take PTX 8.0.
-const STAMPS: [&str; 2] = [".version 8.0", ".target sm_80"];
+/// The lines that the PTX must have: drivers from version 525 on accept PTX 8.0.
+const REQUIRED_LINES: [&str; 2] = [".version 8.0", ".target sm_80"];
 
-/// What the text is assembled for: Ampere, Hopper, Blackwell.
+/// The architectures that the PTX is assembled for: Ampere, Hopper, Blackwell.
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90a", "sm_100a"];
 
-/// Writes the `.ptx` next to every `.cu`.
+/// Writes the `.ptx` beside every `.cu`.
 pub(crate) fn generate() -> Result<()> {
     let nvrtc = Nvrtc::open(&tools::nvrtc_folder()?)?;
     for source in sources()? {
         let target = source.with_extension("ptx");
         fs::write(&target, compiled(&nvrtc, &source)?)?;
-        println!("wrote {}", shown(&target));
+        println!("wrote {}", file_name(&target));
     }
     Ok(())
 }
 
-/// Generates again and compares, assembles, lints. Every fault is printed.
+/// Compares every `.ptx` with a generated one, assembles it and lints it. Prints every mistake.
 pub(crate) fn check() -> Result<()> {
     let nvrtc = Nvrtc::open(&tools::nvrtc_folder()?)?;
     let ptxas = tools::ptxas()?;
-    let mut faults = 0_usize;
-    let mut fault = |message: String| {
+    let mut mistakes = 0_usize;
+    let mut report_mistake = |message: String| {
         eprintln!("error: {message}");
-        faults += 1;
+        mistakes += 1;
     };
     for source in sources()? {
         let target = source.with_extension("ptx");
-        let name = shown(&target);
+        let name = file_name(&target);
         let fresh = compiled(&nvrtc, &source)?;
         if fs::read_to_string(&target).ok().as_deref() != Some(&fresh) {
-            fault(format!("{name} is not what its source gives; run `cargo xtask ptx`"));
+            report_mistake(format!("{name} is out of date; run `cargo xtask ptx`"));
             continue;
         }
         for found in lint::findings(&fresh) {
-            fault(format!("{name}: {}: {}", found.entry, found.message));
+            report_mistake(format!("{name}: {}: {}", found.entry, found.message));
         }
         for architecture in ARCHITECTURES {
             for entry in assemble(&ptxas, &target, architecture)? {
                 println!("{architecture:8} {:16} {}", entry.name, entry.usage);
                 if entry.spills {
-                    fault(format!("{name}: {} spills on {architecture}", entry.name));
+                    report_mistake(format!("{name}: {} spills on {architecture}", entry.name));
                 }
             }
         }
     }
-    if faults == 0 { Ok(()) } else { Err(format!("ptx --check: {faults} faults").into()) }
+    if mistakes == 0 { Ok(()) } else { Err(format!("ptx --check: {mistakes} mistakes").into()) }
 }
 
 /// The kernel sources, sorted.
@@ -87,13 +88,13 @@ fn sources() -> Result<Vec<PathBuf>> {
 }
 
 /// The file name, for messages.
-fn shown(path: &Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The first line of the text that belongs to a source.
+/// The first line of the PTX of a source.
 fn hash_line(source: &[u8]) -> String {
-    // FNV-1a, 64 bit: against stale files, not against forgers.
+    // FNV-1a, 64 bits: it detects stale files, not forgeries.
     let hash = source.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -101,18 +102,18 @@ fn hash_line(source: &[u8]) -> String {
 }
 
 fn compiled(nvrtc: &Nvrtc, source: &Path) -> Result<String> {
-    let name = shown(source);
+    let name = file_name(source);
     let text = fs::read_to_string(source)?;
     let ptx = nvrtc.compile(&name, &text, &OPTIONS)?;
-    for stamp in STAMPS {
-        if !ptx.lines().any(|line| line == stamp) {
-            return Err(format!("{name}: the PTX has no line `{stamp}`").into());
+    for required in REQUIRED_LINES {
+        if !ptx.lines().any(|line| line == required) {
+            return Err(format!("{name}: the PTX has no line `{required}`").into());
         }
     }
     Ok(format!("{}{}\n", hash_line(text.as_bytes()), ptx.trim_end()))
 }
 
-/// What the assembler says about one entry.
+/// The assembler's report about one entry.
 #[derive(Debug, PartialEq, Eq)]
 struct Assembled {
     name: String,
@@ -128,17 +129,17 @@ fn assemble(ptxas: &Path, ptx: &Path, architecture: &str) -> Result<Vec<Assemble
         .arg(ptx)
         .output()
         .map_err(|error| format!("{}: {error}", ptxas.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(format!("{}: ptxas for {architecture}:\n{said}", shown(ptx)).into());
+        return Err(format!("{}: ptxas for {architecture}:\n{text}", file_name(ptx)).into());
     }
-    Ok(report(&said))
+    Ok(report(&text))
 }
 
 /// Reads the verbose output: three lines per entry (name, spills, registers and shared memory).
-fn report(said: &str) -> Vec<Assembled> {
+fn report(output: &str) -> Vec<Assembled> {
     let mut entries: Vec<Assembled> = Vec::new();
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some((_, rest)) = line.split_once("Compiling entry function '") {
             let name = rest.split('\'').next().unwrap_or_default().to_owned();
             entries.push(Assembled { name, usage: String::new(), spills: true });
@@ -159,7 +160,7 @@ fn report(said: &str) -> Vec<Assembled> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hash_line, report, shown, sources};
+    use super::{file_name, hash_line, report, sources};
     use std::fs;
 
     #[test]
@@ -176,13 +177,13 @@ mod tests {
         for source in sources {
             let ptx = fs::read_to_string(source.with_extension("ptx")).unwrap();
             let line = hash_line(&fs::read(&source).unwrap());
-            assert!(ptx.starts_with(&line), "{}: run `cargo xtask ptx`", shown(&source));
+            assert!(ptx.starts_with(&line), "{}: run `cargo xtask ptx`", file_name(&source));
         }
     }
 
     #[test]
     fn spills_and_usage_are_read_from_the_assembler() {
-        let said = "\
+        let output = "\
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'b' for 'sm_90a'
 ptxas info    : Function properties for b
@@ -193,7 +194,8 @@ ptxas info    : Function properties for a
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 12 registers, used 0 barriers
 ";
-        let seen: Vec<_> = report(said).into_iter().map(|e| (e.name, e.usage, e.spills)).collect();
+        let seen: Vec<_> =
+            report(output).into_iter().map(|e| (e.name, e.usage, e.spills)).collect();
         let expected = [
             ("a", "12 registers, used 0 barriers, no spills", false),
             ("b", "64 registers, used 1 barriers, spills", true),

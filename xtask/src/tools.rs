@@ -1,7 +1,7 @@
 //! NVIDIA's compilers from their wheels on PyPI, unpacked under `target/tools`.
 //!
-//! The wheels need no toolkit, no driver and no GPU, and their versions are pinned here, so that
-//! every machine generates the same text. The network is used once per version.
+//! The wheels need no CUDA toolkit, driver or GPU. Their versions are pinned, so that every machine
+//! generates the same text. Each version is downloaded once.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -11,16 +11,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What every task returns.
+/// The result of a task.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A wheel, pinned.
+/// A pinned wheel.
 struct Wheel {
     package: &'static str,
     version: &'static str,
 }
 
-/// The last NVRTC that writes PTX 8.0, which drivers from 525 on accept.
+/// The last NVRTC that writes PTX 8.0, which all drivers from version 525 on accept.
 const NVRTC: Wheel = Wheel { package: "nvidia-cuda-nvrtc-cu12", version: "12.0.140" };
 
 /// An assembler that knows every architecture up to Blackwell.
@@ -45,19 +45,19 @@ pub(crate) fn ptxas() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where cargo builds.
+/// The target folder of cargo.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// A folder for throw-away outputs.
+/// A folder for temporary outputs.
 pub(crate) fn scratch() -> Result<PathBuf> {
     let folder = root().join("target/tools/scratch");
     fs::create_dir_all(&folder)?;
     Ok(folder)
 }
 
-/// The folder of an unpacked wheel; downloads it first when it is not there.
+/// The folder of an unpacked wheel, which is downloaded first if it is missing.
 fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
     let tools = root().join("target/tools");
     let name = format!("{}-{}", wheel.package, wheel.version);
@@ -71,7 +71,8 @@ fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
     let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"];
     python(pip.map(OsStr::new).into_iter().chain([download.as_os_str(), requirement.as_ref()]))?;
     let file = wheel_in(&download)?;
-    // Unpacked beside its place and moved there whole: a broken run leaves no half folder behind.
+    // The folder gets its name when it is complete, so that an interrupted run leaves no partial
+    // one.
     let partial = tools.join(format!("{name}.partial"));
     let unzip = ["-m", "zipfile", "-e"].map(OsStr::new);
     python(unzip.into_iter().chain([file.as_os_str(), partial.as_os_str()]))?;
@@ -80,7 +81,7 @@ fn unpacked(wheel: &Wheel) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The one wheel in `folder`.
+/// The wheel in `folder`.
 fn wheel_in(folder: &Path) -> Result<PathBuf> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -88,7 +89,7 @@ fn wheel_in(folder: &Path) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    Err(format!("pip left no wheel in {}", folder.display()).into())
+    Err(format!("pip downloaded no wheel to {}", folder.display()).into())
 }
 
 fn python<'a>(arguments: impl Iterator<Item = &'a OsStr>) -> Result<()> {
@@ -96,9 +97,9 @@ fn python<'a>(arguments: impl Iterator<Item = &'a OsStr>) -> Result<()> {
     let status = Command::new("python3")
         .args(&arguments)
         .status()
-        .map_err(|error| format!("python3: {error}"))?;
+        .map_err(|error| format!("cannot run python3: {error}"))?;
     if status.success() {
         return Ok(());
     }
-    Err(format!("python3 {arguments:?}: {status}").into())
+    Err(format!("python3 {arguments:?} failed: {status}").into())
 }

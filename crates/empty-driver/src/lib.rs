@@ -1,9 +1,9 @@
-//! A CUDA driver library whose functions succeed and do nothing. Opened in place of the real one
-//! (`TRIJET_LIBCUDA`), it leaves only the cost of what surrounds the calls, and lets the binding run
-//! without a GPU. Functions that return something return a fixed, plausible value.
+//! A CUDA driver library whose functions succeed and do nothing. In place of the real driver
+//! (`TRIJET_LIBCUDA`), it shows the cost of the code around the calls, and runs the CUDA binding
+//! without a GPU. Functions with results return fixed, plausible values.
 //!
-//! The C ABI passes more arguments than the functions look at, which is harmless: the caller owns
-//! its registers and stack.
+//! Callers pass more arguments than the functions declare. That is harmless in the C ABI, because
+//! the caller owns the registers and the stack of its arguments.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
@@ -34,7 +34,7 @@ macro_rules! writes {
     )*};
 }
 
-/// A handle that differs each time.
+/// A handle that differs from all earlier ones.
 fn handle() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     NEXT.fetch_add(0x1000_0000, Ordering::Relaxed)
@@ -82,28 +82,29 @@ writes! {
     cuModuleGetFunction(out: usize = handle());
 }
 
-/// Loads the library that `CUDA_INJECTION64_PATH` names and calls it, as the real driver does, once.
+/// Loads the library that `CUDA_INJECTION64_PATH` names and calls its entry point once, as the real
+/// driver does.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(_flags: u32) -> c_int {
     static INJECTION: Once = Once::new();
     INJECTION.call_once(|| {
         let Some(path) = std::env::var_os("CUDA_INJECTION64_PATH") else { return };
-        // SAFETY: whoever sets the variable wants the library's initialisers to run.
+        // SAFETY: the user who sets the variable asks for the library's initialisers to run.
         let Ok(library) = (unsafe { libloading::Library::new(path) }) else { return };
-        // SAFETY: the documented signature of that symbol.
+        // SAFETY: the signature is the documented one.
         let entry = unsafe { library.get::<extern "C" fn() -> c_int>(b"InitializeInjection") };
         if let Ok(entry) = entry {
             entry();
         }
-        // It stays for the rest of the process.
+        // The library stays loaded until the process ends.
         std::mem::forget(library);
     });
     0
 }
 
-/// The one context.
+/// The handle of the only context.
 const CONTEXT: usize = 0x42_0000;
-/// The pool of the one device.
+/// The handle of the only device's pool.
 const POOL: usize = 0x43_0000;
 
 /// Allocates zeroed memory, which is never freed.
@@ -113,7 +114,7 @@ const POOL: usize = 0x43_0000;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize) -> c_int {
     let pages = vec![0u64; bytes.div_ceil(8)].leak();
-    // SAFETY: `out` is writable by the caller's promise, and the pages live for ever.
+    // SAFETY: `out` is writable by the caller's promise, and the pages are never freed.
     unsafe { out.write(pages.as_mut_ptr().cast()) };
     0
 }

@@ -1,10 +1,11 @@
-//! The library that the CUDA driver loads, named by `CUDA_INJECTION64_PATH`, in the initialisation
-//! of any program that uses CUDA. All it does is in `trijet::device::record_this_process`.
+//! The tracing library of `trijet trace`. The CUDA driver loads the library that
+//! `CUDA_INJECTION64_PATH` names when a program initialises CUDA. Its work is done in
+//! `trijet::device::record_this_process`.
 
 use std::ffi::c_int;
 
-/// The driver calls it once, after loading this library. It always says that all is well: a
-/// program must not fail for being recorded.
+/// The entry point, which the driver calls once after it has loaded this library. It always reports
+/// success, because a program must not fail when it is traced.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     trijet::device::record_this_process();

@@ -1,4 +1,4 @@
-// Before the page's own script: collects what goes wrong.
+// Runs before the page's own script and collects errors.
 window.trouble = [];
 addEventListener('error', event => trouble.push(`error: ${event.message}`));
 addEventListener('unhandledrejection', event => trouble.push(`rejected: ${event.reason}`));

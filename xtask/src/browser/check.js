@@ -1,5 +1,5 @@
-// After the page's own script: what a reader does, by the events that a browser sends. Each check
-// either holds or says what it found; the outcome is left in the document as text.
+// Runs after the page's own script and uses the page as a reader would, with the events that a
+// browser sends. The result of each check, with what it found if it failed, is added to the page.
 const checks = [];
 function check(name, run) {
   let found;
@@ -24,7 +24,8 @@ function roll(deltaY, x, more = {}) {
   sheet.dispatchEvent(new WheelEvent('wheel',
     { deltaY, clientX: at.left + x, clientY: at.top + 60, bubbles: true, cancelable: true, ...more }));
 }
-// What is on the canvas, read from a copy: reading the canvas itself would change how it is drawn.
+// The pixels of the canvas, read from a copy, because reading the canvas itself would change how the
+// browser draws it.
 const copy = document.createElement('canvas');
 const reader = copy.getContext('2d', { willReadFrequently: true });
 function picture() {
@@ -33,7 +34,7 @@ function picture() {
   reader.drawImage(sheet, 0, 0);
   return reader.getImageData(0, 0, sheet.width, sheet.height).data;
 }
-// Its colours, coarsely, and how many pixels have each.
+// The colours of the canvas, coarsely, with their numbers of pixels.
 function colours() {
   const data = picture();
   const found = new Map();
@@ -43,7 +44,7 @@ function colours() {
   }
   return found;
 }
-// The middle of an operation's rectangle, scrolled as it is.
+// The middle of an operation's rectangle in the current scroll position.
 function middle(row, n) {
   const at = state.rows.indexOf(row), wide = sheet.clientWidth - 132;
   const x = time => 132 + (time - state.from) / span() * wide;
@@ -194,7 +195,7 @@ check('letters in the search are text', () => {
   return span() === before;
 });
 check('streams and host threads can be shown and hidden', () => {
-  // A match in a hidden row has shown its row.
+  // An earlier match may have shown a hidden row.
   const set = (box, on) => { if (by(box).checked !== on) by(box).click(); };
   const kinds = (streams, threads) => {
     set('streams', streams);
@@ -276,8 +277,8 @@ check('every control has a name and can be reached', () => {
   return unnamed.length === 0 || unnamed.map(e => e.id);
 });
 
-// 60 frames that zoom into the run and move through it; script time only. Another program may take
-// the processor during a frame, so of three passes the best counts, frame by frame.
+// 60 frames that zoom into the run and move through it. Only the time of the script is measured.
+// Another program may use the processor during a frame, so each frame takes the best of three passes.
 by('streams').click();
 const frames = new Array(60).fill(Infinity);
 for (let pass = 0; pass < 3; pass++) {

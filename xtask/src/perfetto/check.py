@@ -1,7 +1,7 @@
-"""Reads a trace with Perfetto's own classes and says whether it holds what it must.
+"""Checks a trace with Perfetto's own classes.
 
-Usage: check.py TRACE. Field by field nothing may be unknown to the classes, every slice must begin
-and end on a track that is described, and arrows must have both of their ends.
+Usage: check.py TRACE. No field may be unknown to the classes, every slice must begin and end on a
+track with a description, and every arrow must have two ends.
 """
 
 import sys
@@ -30,7 +30,7 @@ def main(path):
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             track = packet.track_descriptor
-            assert track.uuid not in tracks, "a track is described twice"
+            assert track.uuid not in tracks, "a track has one description"
             assert not track.parent_uuid or track.parent_uuid in tracks, "a parent comes first"
             tracks[track.uuid] = track
             if track.HasField("counter"):
