@@ -1,9 +1,9 @@
 //! Four streams in a chain, by explicit events: A uploads, B and C compute, D downloads.
 //!
-//! An event stands for its stream at the record (law A4), a wait for what the event stands for at
-//! the call (law A7), and one that was never recorded for nothing (law A5): so the first batch of
-//! each slot passes the back edge from D to A, which keeps later ones from overwriting a slot in
-//! use. Buffers would order themselves; here the events suffice, and the library adds no wait.
+//! A record makes an event stand for the work of its stream (law A4), and a wait takes what the
+//! event stands for at the call (law A7). The event from D back to A keeps a batch from overwriting
+//! a slot in use. For the first batch of a slot it was never recorded, so it stands for nothing
+//! (law A5). Buffers would order themselves, but the events suffice, so the library adds no wait.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! Chunks over streams, issued depth first (chunk by chunk) and breadth first (step by step).
 //!
-//! Either way a chunk's steps follow each other in its stream (law A1), so the bytes are the same,
-//! the shorter last chunk included; which streams overlap is up to the device (law A3). The buffers
-//! are made by a stream of their own, so that to wait for it, once, is to wait for no chunk.
+//! In both orders the steps of a chunk follow each other in its stream (law A1), so the bytes are
+//! the same, including those of the shorter last chunk. Which streams overlap is up to the device
+//! (law A3). Another stream allocates the buffers, so that waiting for it is waiting for no chunk.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! Scratch memory of the size that each batch needs, from the stream-ordered pool.
 //!
-//! Allocation and free are operations of the stream (laws A21, A22). A pool may give surplus
-//! memory back at every synchronisation (law A25); `pool_keep` sets how much it keeps. So after the
-//! first round of sizes nothing new is reserved, and at the end nothing is used.
+//! Allocation and free are operations of the stream (laws A21, A22). A pool may return unused
+//! memory at every synchronization (law A25); `pool_keep` sets how much it keeps. So the pool
+//! reserves nothing new after the first round of sizes, and nothing is in use at the end.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use trijet::kernels::{AFFINE_F32, AXPY};
 use trijet::{Bytes, Device, Stream};
 
-/// Elements of the batches, in turn: the longest, as ever in a running service, comes early.
+/// The elements of the batches, in turn. The longest batch comes early.
 const LENGTHS: [usize; 4] = [70_001, 262_144, 1, 131_072];
 const ROUNDS: usize = 5;
 
@@ -25,8 +25,8 @@ fn batch(device: &Device, s: &Stream, len: usize) -> Outcome<()> {
     s.launch(&AFFINE_F32, (3.0, 1.0, &y, &mut scratch))?;
     s.launch(&AXPY, (2.0, &scratch, &mut y))?;
     s.copy(&y, &mut h)?;
-    drop((scratch, y)); // enqueues the frees; blocks on nothing
-    s.synchronize()?; // where a pool that keeps nothing would give everything back
+    drop((scratch, y)); // enqueues the frees; does not block
+    s.synchronize()?; // a pool that keeps nothing would return its memory here
     verify("batch", &h.read()?, |i| 2.0 * (3.0 * sample(i) + 1.0) + sample(i))
 }
 

@@ -51,6 +51,22 @@ fn every_example_passes_on_the_host_device() {
     }
 }
 
+/// The examples show how programs are written, so the checker must have nothing to report.
+#[test]
+fn every_example_runs_under_the_checker_without_a_finding() {
+    for name in sources().iter().map(|source| name(source)) {
+        let output = run(&name, &["host", "check"]);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let failed = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name}: {printed}{failed}");
+        let checked = printed.trim_end().split_once(" (checked: ").map(|(_, rest)| rest);
+        let accesses = checked.and_then(|rest| rest.strip_suffix(" accesses, no finding)"));
+        assert!(accesses.is_some_and(|n| n.parse::<u64>().unwrap() > 0), "{name}: {printed}");
+    }
+    let output = run("batches", &["host", "chekc"]);
+    assert_eq!(output.status.code(), Some(1), "an unknown argument is an error");
+}
+
 #[test]
 fn a_device_that_cannot_be_served_fails() {
     for name in sources().iter().map(|source| name(source)) {

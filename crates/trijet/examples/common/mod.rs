@@ -1,13 +1,15 @@
-//! What the examples share: the device argument, the input, the comparison and the verdict.
+//! Helpers of the examples: their arguments, their input, the comparison and the result.
 
 use std::fmt::Debug;
 use std::process::ExitCode;
+use trijet::check::Options;
 use trijet::{Device, Select};
 
 /// A wrong result is an error like any other.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Runs an example on the device that its first argument names: `host`, the default, or `cuda:N`.
+/// With the second argument `check`, the checker runs along, and a finding is an error.
 pub(crate) fn run(example: fn(&Device) -> Outcome<String>) -> ExitCode {
     let name = env!("CARGO_BIN_NAME");
     match attempt(example) {
@@ -27,11 +29,21 @@ fn attempt(example: fn(&Device) -> Outcome<String>) -> Outcome<String> {
     let select = match named.strip_prefix("cuda:") {
         Some(ordinal) => Select::Cuda(ordinal.parse().map_err(|e| format!("`{named}`: {e}"))?),
         None if named == "host" => Select::Host(0),
-        None => return Err(format!("no device `{named}`; `host` or `cuda:N`").into()),
+        None => return Err(format!("unknown device `{named}`: use `host` or `cuda:N`").into()),
     };
-    let device = Device::open(select)?;
-    let shown = example(&device)?;
-    // Also reports what a drop could not.
+    let device = match std::env::args().nth(2).as_deref() {
+        None => Device::open(select)?,
+        Some("check") => Device::builder().select(select).check(Options::default()).open()?,
+        Some(other) => return Err(format!("unknown argument `{other}`: use `check`").into()),
+    };
+    let mut shown = example(&device)?;
+    if let Some(verdict) = device.verdict() {
+        if !verdict.findings.is_empty() {
+            return Err(verdict.to_string().into());
+        }
+        shown += &format!(" (checked: {} accesses, no finding)", verdict.accesses);
+    }
+    // Also returns errors of earlier drops.
     device.close()?;
     Ok(shown)
 }

@@ -3,7 +3,7 @@
 
 mod rows;
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Mutex;
 use trijet::base::ledger::OpKind;
 use trijet::base::prng::Prng;
@@ -11,21 +11,47 @@ use trijet::check::Options;
 use trijet::kernels::WORK;
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{Cancel, HostWork, Layout, Pipeline, Schedule, Sink, Source};
-use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, Result, Select};
+use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, Result};
 
 const SCHEDULES: [Schedule; 4] =
     [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
 
-fn threads() -> Device {
-    Device::open(Select::Host(0)).expect("the host device is always there")
+/// A host device under the checker, which must have no finding when the test ends: a pipeline orders
+/// every conflict of its run, whatever fails on the way.
+struct Checked(Device);
+
+impl Deref for Checked {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.0
+    }
 }
 
-fn host(config: HostConfig) -> Device {
-    Device::host(config).expect("a host device").remove(0)
+impl Drop for Checked {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let verdict = self.verdict().expect("the device was opened with a checker");
+            assert_eq!(verdict.findings, [], "{verdict}");
+        }
+    }
 }
 
-fn simulated(order: Order) -> Device {
-    host(HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() })
+fn threads() -> Checked {
+    host(HostConfig::default())
+}
+
+fn host(config: HostConfig) -> Checked {
+    let checked = Device::builder().host(config).check(Options::default());
+    Checked(checked.open().expect("a host device"))
+}
+
+fn virtual_host(order: Order) -> HostConfig {
+    HostConfig { executor: Executor::Virtual(order), ..HostConfig::default() }
+}
+
+fn simulated(order: Order) -> Checked {
+    host(virtual_host(order))
 }
 
 /// Rows in memory, which fail when a given row is read.
@@ -135,8 +161,7 @@ fn median_by_sorting(pixels: &[u16], width: usize, height: usize, radius: usize)
 fn a_checked_pipeline_has_no_finding_in_any_schedule() {
     for schedule in SCHEDULES {
         for host_work in [HostWork::Threads, HostWork::Inline] {
-            let checked = Device::builder().host(HostConfig::default()).check(Options::default());
-            let device = checked.open().expect("a host device");
+            let device = threads();
             let landed = Mutex::default();
             let bytes = noise(11, 1 << 20);
             let source = Memory::new(bytes.clone(), 1024);
@@ -153,6 +178,7 @@ fn a_checked_pipeline_has_no_finding_in_any_schedule() {
             assert!(landed.lock().expect("no panic").bytes == bytes, "{schedule:?}, {host_work:?}");
             let verdict = device.verdict().expect("it is checked");
             assert_eq!(verdict.findings, [], "{schedule:?}, {host_work:?}: {verdict}");
+            assert!(verdict.accesses > 0, "{schedule:?}, {host_work:?}: {verdict}");
         }
     }
 }
@@ -464,7 +490,8 @@ fn a_dropped_wait_shows_in_some_order_and_never_hangs() {
     let mut damaged = 0;
     for number in 1..=12 {
         for seed in 0..8 {
-            let device = simulated(Order::Seeded(seed));
+            let devices = Device::host(virtual_host(Order::Seeded(seed)));
+            let device = devices.expect("a host device").remove(0);
             device.drop_wait(number);
             let found = job.run(&device, Schedule::RoleStreams, 26 * 6, 2);
             damaged += usize::from(found != expected);
