@@ -18,5 +18,6 @@ mod shape;
 mod source;
 mod text;
 mod tree;
+mod words;
 
 use files::{File, Finding, demand_none, files, lines};
