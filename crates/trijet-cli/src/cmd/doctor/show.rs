@@ -251,7 +251,7 @@ fn blocked(f: &Findings, page: &mut Page) {
             row.agreeing.1
         ));
     }
-    page.line("  alone, beside it: host time of the call without and with the kernel; runs: how many agree");
+    page.line("  alone, beside it: host time without and with the kernel; runs: repeats that agree");
     if !advice::kernels_overlap(f) {
         page.line(
             "  kernels never ran concurrently here, so `held back` says nothing about the calls",
