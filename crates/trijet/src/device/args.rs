@@ -23,7 +23,7 @@ pub struct SpanArg {
     pub index: usize,
     /// The memory.
     pub span: Span,
-    /// How the kernel uses the memory.
+    /// The use of the memory by the kernel.
     pub mode: Mode,
     /// The length in elements. It is kept because a division costs more than the rest of an
     /// argument.

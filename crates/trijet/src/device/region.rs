@@ -1,9 +1,10 @@
-//! Bytes that queued operations touch: the memory of the host device, and page-locked memory.
+//! Bytes of the host that queued operations use: the memory of host devices, and page-locked
+//! memory.
 //!
 //! Every access of an executor goes through a [`RangeGuard`]: a lock on a byte range, shared for
-//! reads and exclusive for writes. So a program without the edges it needs gives a wrong result,
-//! never a data race in Rust. The guards of page-locked memory that users hold take no lock: they
-//! rest on the ordering, see `memory::pinned`.
+//! reads and exclusive for writes. So a program that lacks an edge gets a wrong result, and no data
+//! race. The guards of page-locked memory that users hold take no lock: they rely on the ordering,
+//! see `memory::pinned`.
 //!
 //! Imports: `base`. The only unsafe code of the host device.
 
@@ -15,45 +16,49 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A page, so that page-locked memory and vector loads are aligned as on a real device.
+/// The size of a page, so that page-locked memory is aligned as on a GPU.
 const ALIGN: usize = 4096;
 
-/// Which byte ranges of a region are held, and for what.
+/// The locked byte ranges of a region.
 type Locks = Vec<(Range<u64>, Mode)>;
 
-/// A run of bytes with a lock per range.
+/// A run of bytes with locks on ranges.
 ///
-/// Invariant: `base` points to `len` bytes that stay valid until this value drops. The first `ready`
-/// of them are initialised; nobody reaches the others.
+/// Invariant: `base` points to `len` bytes that stay valid until this value drops. The first
+/// `ready` of them are initialised, and no code reads or writes the others.
 #[derive(Debug)]
 struct Region {
     base: NonNull<u8>,
     len: usize,
-    /// Only grows, under the lock of `locks`.
+    /// The number of initialised bytes. It only grows, under the lock of `locks`.
     ready: AtomicUsize,
-    /// The layout to give back to the allocator; `None` when a driver owns the bytes.
+    /// The layout of the allocation; `None` if a driver or another library owns the bytes.
     layout: Option<Layout>,
     locks: Mutex<Locks>,
 }
 
-// SAFETY: the bytes are plain data owned by this value (or lent to it for its whole life), and
-// are reached only under a range lock or under the promises of `slice` and `slice_mut`.
+// SAFETY: the bytes are plain data, which no thread owns, and are valid until this value drops.
+// They are used only under a range lock or by the contracts of `slice` and `slice_mut`: false for a
+// reference that outlives its guard.
 unsafe impl Send for Region {}
-// SAFETY: as for `Send`; `locks` makes the shared use exclusive per byte range.
+// SAFETY: threads that share the region write a range only with an exclusive lock on it, or by the
+// contract of `slice_mut`: false for two operations without an edge that took no lock. The other
+// fields are atomic or under a mutex.
 unsafe impl Sync for Region {}
 
 impl Drop for Region {
     fn drop(&mut self) {
         if let Some(layout) = self.layout {
-            // SAFETY: `base` came from `alloc` with this very layout, and dropping ends
-            // the type's invariant: every guard and queued operation holds a share of the region.
+            // SAFETY: `base` came from `alloc` with this layout. No slice of the bytes exists any
+            // more: guards borrow a window, and queued operations hold one, each with a share of
+            // the region. False for a slice whose caller broke the contract of `slice`.
             unsafe { dealloc(self.base.as_ptr(), layout) };
         }
     }
 }
 
-/// A window of a region: all of it, or the part that a pool has handed out. Two windows overlap
-/// only when the pool hands bytes out again.
+/// A window of a region: all of it, or an allocation of a pool. Two windows overlap only if the
+/// pool allocates the same bytes again.
 #[derive(Debug, Clone)]
 pub(crate) struct HostBytes {
     region: Arc<Region>,
@@ -62,27 +67,28 @@ pub(crate) struct HostBytes {
 }
 
 impl HostBytes {
-    /// `len` zeroed bytes, or `None` when the system has no more.
+    /// Allocates `len` zeroed bytes; `None` if the system cannot.
     pub(crate) fn zeroed(len: u64) -> Option<Self> {
         let bytes = Self::to_part(len)?;
         bytes.make_ready(bytes.len);
         Some(bytes)
     }
 
-    /// The same for a pool, which hands out parts: the bytes of each are zeroed when it is first
-    /// made. A program mostly needs little of what its pools hold, and an exploration runs it anew
-    /// for every order.
+    /// Allocates `len` bytes for a pool. The bytes of a part are zeroed when the first window of it
+    /// is made: most programs use little of the memory that their pools hold, and an exploration
+    /// runs a program many times.
     pub(in crate::device) fn to_part(len: u64) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let layout = Layout::from_size_align(len.max(1), ALIGN).ok()?;
-        // SAFETY: the layout has a non-zero size by `max(1)`.
+        // SAFETY: the size of the layout is not 0, by `max(1)`. The bytes are not initialised;
+        // `ready` is 0, so no code reads them before they are.
         let base = NonNull::new(unsafe { alloc(layout) })?;
         let (ready, layout) = (AtomicUsize::new(0), Some(layout));
         let region = Region { base, len, ready, layout, locks: Mutex::default() };
         Some(Self { region: Arc::new(region), start: 0, len })
     }
 
-    /// Zeroes what is not initialised of the first `end` bytes of the region.
+    /// Zeroes those of the first `end` bytes of the region that are not initialised.
     #[inline]
     fn make_ready(&self, end: usize) {
         if self.region.ready.load(Ordering::Acquire) < end {
@@ -93,24 +99,26 @@ impl HostBytes {
     #[cold]
     fn make_more_ready(&self, end: usize) {
         let Region { base, len, ready, locks, .. } = &*self.region;
-        assert!(end <= *len, "{end} bytes of {len}");
+        assert!(end <= *len, "{end} bytes are more than the {len} of the region");
         let _alone = locks.lock().expect("no code panics under a range lock");
         let begin = ready.load(Ordering::Relaxed);
         if begin < end {
-            // SAFETY: `begin < end <= len`, so the address lies within the region.
+            // SAFETY: `begin < end <= len`, so the address is inside of the allocation.
             let at = unsafe { base.as_ptr().add(begin) };
-            // SAFETY: bytes from `ready` on are reached by nobody (the type's invariant), and the
-            // lock excludes a second caller here, who would zero what was written meanwhile.
+            // SAFETY: the range is inside of the allocation, and no code uses bytes from `ready`
+            // on, by the invariant of the type. False without the lock: a second caller would zero
+            // bytes that an operation has written meanwhile.
             unsafe { at.write_bytes(0, end - begin) };
             ready.store(end, Ordering::Release);
         }
     }
 
-    /// Bytes that someone else allocated.
+    /// A window of bytes that other code allocated.
     ///
     /// # Safety
-    /// `base` points to `len` initialised bytes that stay valid until the returned value and its
-    /// clones drop, and that nothing but their methods and the device's own operations touches.
+    /// `base` points to `len` initialised bytes, which stay valid until the returned value and its
+    /// clones drop. Until then only methods of these values and operations of a device use the
+    /// bytes.
     pub(in crate::device) unsafe fn lent(base: NonNull<u8>, len: usize) -> Self {
         let ready = AtomicUsize::new(len);
         let region = Region { base, len, ready, layout: None, locks: Mutex::default() };
@@ -121,16 +129,17 @@ impl HostBytes {
     pub(in crate::device) fn of_others(address: u64, len: u64) -> Option<Self> {
         let (address, len) = (usize::try_from(address).ok()?, usize::try_from(len).ok()?);
         let base = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(address))?;
-        // SAFETY: the caller of the unsafe function of `memory/foreign.rs` vouched that the bytes are
-        // initialised, stay valid until their owner is dropped, and are used by no other code
-        // meanwhile; the owner is dropped after every window of them, see `release` there.
+        // SAFETY: the caller of the unsafe function of `memory/foreign.rs` guarantees that the
+        // bytes are initialised, stay valid until their owner is dropped, and are used by no other
+        // code meanwhile. `release` there drops the owner after every window: false for a window
+        // that a queued operation still held.
         Some(unsafe { Self::lent(base, len) })
     }
 
-    /// The part `range` of this window, as a window of its own.
+    /// The part `range` of this window.
     ///
     /// # Panics
-    /// When the range does not lie within this one: the pools hand out what they hold.
+    /// When the range is not inside of this window.
     pub(in crate::device) fn part(&self, range: Range<u64>) -> Self {
         let (start, len) = self.checked(&range);
         self.make_ready(start + len);
@@ -142,58 +151,68 @@ impl HostBytes {
         self.region.base.as_ptr() as u64 + self.start as u64
     }
 
-    /// The bytes of `range`, outside any lock.
+    /// The bytes of `range`, without a lock.
     ///
     /// # Safety
-    /// Until the slice is dropped no operation that writes `range` runs, on any device.
+    /// Until the slice is dropped, no operation of any device that writes to `range` runs.
     pub(crate) unsafe fn slice(&self, range: Range<u64>) -> &[u8] {
         let (start, len) = self.checked(&range);
         self.make_ready(start + len);
-        // SAFETY: `checked` keeps the offset within the region.
+        // SAFETY: `start` is inside of the allocation or its end, by `checked`.
         let at = unsafe { self.region.base.as_ptr().add(start) };
-        // SAFETY: in bounds by `checked` and initialised by `make_ready`; not written meanwhile by
-        // the caller's promise, which a second stream without an edge would break.
+        // SAFETY: the range is inside of the allocation by `checked`, and initialised by
+        // `make_ready`. It is not written meanwhile, by the contract of this function: false if an
+        // operation of a second stream or device writes it without an edge.
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 
-    /// The bytes of `range`, outside any lock, for writing.
+    /// The bytes of `range` for writing, without a lock.
     ///
     /// # Safety
-    /// Until the slice is dropped no operation that touches `range` runs, on any device, and no
-    /// other slice of it exists.
-    #[expect(clippy::mut_from_ref, reason = "exclusive by the caller's promise or a range lock")]
+    /// Until the slice is dropped, no operation of any device that uses `range` runs, and no other
+    /// slice of it exists.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "exclusive by the contract of the caller, or a range lock"
+    )]
     pub(crate) unsafe fn slice_mut(&self, range: Range<u64>) -> &mut [u8] {
         let (start, len) = self.checked(&range);
         self.make_ready(start + len);
-        // SAFETY: `checked` keeps the offset within the region, also for a part of it.
+        // SAFETY: `start` is inside of the allocation or its end, by `checked`, also for a window
+        // of a part.
         let at = unsafe { self.region.base.as_ptr().add(start) };
-        // SAFETY: in bounds by `checked` and initialised by `make_ready`; exclusive by the caller's
-        // promise, which a forgotten edge to an operation in flight would break.
+        // SAFETY: the range is inside of the allocation by `checked`, and initialised by
+        // `make_ready`. The slice is the only use of it, by the contract of this function: false if
+        // a pending operation of any device uses the range and its edge was left out.
         unsafe { std::slice::from_raw_parts_mut(at, len) }
     }
 
-    /// Where `range` of this window lies in the region.
+    /// The begin in the region, and the length, of `range` of this window.
     fn checked(&self, range: &Range<u64>) -> (usize, usize) {
         let start = usize::try_from(range.start).expect("offsets fit the address space");
         let end = usize::try_from(range.end).expect("offsets fit the address space");
-        assert!(start <= end && end <= self.len, "{range:?} outside {} bytes", self.len);
+        assert!(
+            start <= end && end <= self.len,
+            "the range {range:?} is outside of {} bytes",
+            self.len
+        );
         let at = self.start + start;
         assert!(at + (end - start) <= self.region.len, "a window lies within its region");
         (at, end - start)
     }
 
-    /// Whether both are windows of the same bytes, at whatever place.
+    /// Whether both are windows of the same region.
     pub(in crate::device) fn shares_region(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.region, &other.region)
     }
 
-    /// The same as numbers of the region.
+    /// The range of the region that `range` of this window is.
     pub(in crate::device) fn in_region(&self, range: &Range<u64>) -> Range<u64> {
         self.start as u64 + range.start..self.start as u64 + range.end
     }
 }
 
-/// A locked byte range of memory that somebody holds meanwhile.
+/// A lock on a byte range of a window.
 #[derive(Debug)]
 pub(crate) struct RangeGuard<'a> {
     bytes: &'a HostBytes,
@@ -202,7 +221,7 @@ pub(crate) struct RangeGuard<'a> {
 }
 
 impl<'a> RangeGuard<'a> {
-    /// Locks `range` of `bytes`, unless an overlapping lock excludes it.
+    /// Locks `range` of `bytes`; `None` if an overlapping lock excludes it.
     pub(in crate::device) fn try_new(
         bytes: &'a HostBytes,
         range: Range<u64>,
@@ -216,19 +235,21 @@ impl<'a> RangeGuard<'a> {
 
     /// The locked bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the lock excludes every writer among the executors for the guard's life; a
-        // user's guard over page-locked memory exists only while no operation on it runs.
+        // SAFETY: the lock excludes every executor that writes the range while the guard lives. A
+        // guard of a user over page-locked memory takes no lock, but exists only while no operation
+        // uses the range: false if the ordering left out a wait of the host.
         unsafe { self.bytes.slice(self.range.clone()) }
     }
 
     /// The locked bytes for writing.
     ///
     /// # Panics
-    /// When the lock is only for reading.
+    /// When the lock is one for reading.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        assert!(self.mode.writes(), "a read lock gives no mutable bytes");
-        // SAFETY: the lock is exclusive for the guard's life, and `&mut self` makes this slice
-        // the only one from this guard.
+        assert!(self.mode.writes(), "a lock for reading gives no bytes for writing");
+        // SAFETY: the lock is exclusive while the guard lives, and the slice borrows the guard
+        // exclusively, so it is the only one: false for a lock for reading, which the assertion
+        // refuses.
         unsafe { self.bytes.slice_mut(self.range.clone()) }
     }
 }
@@ -241,25 +262,26 @@ impl Drop for RangeGuard<'_> {
     }
 }
 
-/// What one operation has locked of one argument.
+/// The locked bytes of one argument of an operation.
 pub(in crate::device) enum Bytes<'a> {
     Read(&'a [u8]),
     Write(&'a mut [u8]),
 }
 
-/// A byte range of memory and what an operation does with it.
+/// A byte range of a window, and how an operation uses it.
 type Part<'a> = (&'a HostBytes, Range<u64>, Mode);
 
-/// The locked byte ranges of one operation: all of them, or none. Neighbours of one region are
-/// locked, and let go, at once.
+/// Locks on all byte ranges of one operation. Consecutive ranges of one region are locked and
+/// unlocked together.
 pub(in crate::device) struct RangeGuards<'a> {
     parts: SmallVec<[Part<'a>; 4]>,
 }
 
 impl<'a> RangeGuards<'a> {
-    /// Locks every range, unless an overlapping lock excludes one: be it another of these.
+    /// Locks every range; `None`, and no lock, if an overlapping lock excludes one of them. That
+    /// can be a lock of another range of the same operation.
     pub(in crate::device) fn try_new(parts: SmallVec<[Part<'a>; 4]>) -> Option<Self> {
-        // What is taken is let go when it drops.
+        // The locks that were taken are released when this drops.
         let mut taken = Self { parts: SmallVec::new() };
         let mut open: Option<(&Arc<Region>, MutexGuard<'_, Locks>)> = None;
         for (bytes, range, mode) in parts {
@@ -273,16 +295,18 @@ impl<'a> RangeGuards<'a> {
         Some(taken)
     }
 
-    /// The locked bytes, in the order in which they were asked for.
+    /// The locked bytes, in the order of the ranges.
     pub(in crate::device) fn bytes(&mut self) -> impl Iterator<Item = Bytes<'_>> {
         self.parts.iter().map(|(bytes, range, mode)| {
             if mode.writes() {
-                // SAFETY: the lock is exclusive, also among these ranges; each is given out once,
-                // and `&mut self` keeps a second iterator from existing.
+                // SAFETY: the lock on the range is exclusive, also against the other ranges of this
+                // operation. The iterator yields each slice once and borrows `self` exclusively:
+                // false for a second iterator beside it.
                 Bytes::Write(unsafe { bytes.slice_mut(range.clone()) })
             } else {
-                // SAFETY: the lock excludes every writer among the executors, this operation's own
-                // written ranges included, until the guards drop.
+                // SAFETY: until the guards drop, the lock excludes every executor that writes the
+                // range, and so do the written ranges of this operation: false if two of its ranges
+                // overlapped without a conflict being found.
                 Bytes::Read(unsafe { bytes.slice(range.clone()) })
             }
         })
@@ -298,7 +322,7 @@ impl Drop for RangeGuards<'_> {
     }
 }
 
-/// The locks of the region of `bytes`; those of another region are closed before.
+/// The locks of the region of `bytes`. Those of another region are unlocked first.
 fn open_region<'a, 'b>(
     open: &'b mut Option<(&'a Arc<Region>, MutexGuard<'a, Locks>)>,
     bytes: &'a HostBytes,
@@ -313,7 +337,7 @@ fn open_region<'a, 'b>(
     locks
 }
 
-/// Takes a range, unless an overlapping lock excludes it.
+/// Adds a lock; false if an overlapping one excludes it.
 fn take(locks: &mut Locks, range: Range<u64>, mode: Mode) -> bool {
     let excluded = locks.iter().any(|(held, held_mode)| {
         let shared_bytes = held.start.max(range.start) < held.end.min(range.end);
@@ -366,7 +390,7 @@ mod tests {
         assert_eq!((guard.bytes()[15], guard.bytes()[16]), (9, 0));
     }
 
-    /// Parts are zeroed when they are first made, in whatever order, and not a second time.
+    /// The bytes of parts are zeroed once, in any order of the parts.
     #[test]
     fn every_byte_of_a_part_is_zero_until_it_is_written() {
         let whole = HostBytes::to_part(1 << 16).expect("a few bytes");
@@ -392,7 +416,7 @@ mod tests {
         let held = RangeGuard::try_new(&m, 32..40, Mode::Write).expect("free");
         let mine = [(&m, 0..8, Mode::Read), (&other, 0..8, Mode::Write), (&m, 39..64, Mode::Read)];
         assert_eq!(lock(&mine), None);
-        // What it had locked by then is free again.
+        // The ranges that it had locked before are unlocked again.
         assert!(RangeGuard::try_new(&m, 0..8, Mode::Write).is_some());
         assert!(RangeGuard::try_new(&other, 0..8, Mode::Write).is_some());
         drop(held);

@@ -48,7 +48,7 @@ impl<'a> Tile<'a> {
     /// The scalar at argument `index`. As for the kernel, a span counts as two arguments.
     ///
     /// # Panics
-    /// When there is no such argument: the twin contradicts its own declaration.
+    /// When there is no such argument.
     #[must_use]
     pub fn scalar<T: Pod>(&self, index: usize) -> T {
         scalar(self.args, index)

@@ -1,7 +1,7 @@
-//! The verbs of copies and fills, and looking at what they left.
+//! The verbs of copies and fills, and those that write and print bytes.
 #![forbid(unsafe_code)]
 
-use super::machine::{Answer, Failure, Machine, Outcome, Return, Thing};
+use super::machine::{Answer, Failure, FreedBy, Machine, Object, Outcome};
 use super::text::{Words, number};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::ledger::Mode;
@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// The most runs of equal bytes that are printed one by one.
 const RUNS_MAX: usize = 6;
 
-/// `4*07 60*00`: runs of equal bytes; a digest where there are many.
+/// Runs of equal bytes, as in `4*07 60*00`; a digest if there are many runs.
 fn picture(bytes: &[u8]) -> String {
     let runs: Vec<&[u8]> = bytes.chunk_by(|a, b| a == b).collect();
     if bytes.is_empty() {
@@ -33,24 +33,24 @@ fn picture(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes of host memory that no operation uses.
+/// Locks bytes of the host, which no operation uses.
 fn lock(span: &Span, mode: Mode) -> Outcome<RangeGuard<'_>> {
     span.lock(mode).ok_or_else(|| {
-        let cause = "an operation still holds the bytes";
+        let cause = "a running operation uses the bytes";
         Error::new(ErrorKind::Stalled, "look at bytes", cause).into()
     })
 }
 
 impl Machine<'_> {
-    /// `NAME`, or `NAME[FROM..TO]`. Memory that went back has no bytes any more.
+    /// `NAME`, or `NAME[FROM..TO]`. Memory that was freed has no bytes any more.
     pub(super) fn span_named(&self, word: &str) -> Outcome<Span> {
         let (name, range) = match word.split_once('[') {
             Some((name, range)) => (name, Some(range.trim_end_matches(']'))),
             None => (word, None),
         };
         let memory = match self.named(name)? {
-            Thing::Memory(_, Return::Gone) => return Err(Failure::Unbound(name.to_owned())),
-            Thing::Memory(memory, _) => memory,
+            Object::Memory(_, FreedBy::Gone) => return Err(Failure::Unbound(name.to_owned())),
+            Object::Memory(memory, _) => memory,
             _ => return Err(Failure::Unclear),
         };
         let Some(range) = range else { return Ok(memory.span(0..memory.bytes())) };
@@ -63,7 +63,7 @@ impl Machine<'_> {
         Ok(memory.span(from..to))
     }
 
-    /// No operation that uses bytes of the host runs any more after this.
+    /// Waits until no operation uses bytes of the host any more.
     fn quiet(&mut self) -> Outcome<()> {
         self.gates.clear();
         for device in &self.used {
@@ -72,7 +72,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `put SPAN VALUE|ramp`: writes host memory, by the host.
+    /// `put SPAN VALUE|ramp`: the host writes host memory.
     pub(super) fn put(&mut self, words: &mut Words<'_>) -> Answer {
         let span = self.span_named(words.word()?)?;
         let value = words.word()?;
@@ -94,7 +94,7 @@ impl Machine<'_> {
         Ok(String::new())
     }
 
-    /// `bytes SPAN`: what it holds when all work is done.
+    /// `bytes SPAN`: the bytes when all work is complete.
     pub(super) fn bytes(&mut self, words: &mut Words<'_>) -> Answer {
         let span = self.span_named(words.word()?)?;
         self.quiet()?;
@@ -104,7 +104,7 @@ impl Machine<'_> {
         let Space::Device(device) = span.memory().space() else {
             return Ok(picture(lock(&span, Mode::Read)?.bytes()));
         };
-        let stream = self.desk(device)?.stream;
+        let stream = self.tools(device)?.stream;
         let seen: Memory = self.driver.pinned_alloc(device, Bytes(span.bytes()))?;
         let copy = seen.span(0..span.bytes());
         self.driver.submit(stream, &Action::Copy { dst: &copy, src: &span, form: Form::Async })?;

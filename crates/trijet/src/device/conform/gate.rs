@@ -1,13 +1,13 @@
-//! A gate that holds a stream up until the program opens it.
+//! A gate that makes a stream wait.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// How long a stream is held up, and an event asked after, at the most: nothing hangs.
+/// The longest time for which a stream waits at a gate, and for which an event is polled.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A closed door in a stream. It opens when this value drops.
+/// A closed gate. It opens when this value drops.
 #[derive(Debug)]
 pub(super) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 

@@ -1,19 +1,19 @@
 //! The verbs of modules and launches.
 #![forbid(unsafe_code)]
 
-use super::desk::{MASK, MIX, PTX};
-use super::machine::{Answer, Failure, Machine, Outcome, Thing};
+use super::machine::{Answer, Failure, Machine, Object, Outcome};
 use super::text::{Words, number, option};
+use super::tools::{MASK, MIX, PTX};
 use crate::base::id::DeviceId;
 use crate::base::ledger::Mode;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{Action, FunctionHandle, Image, Launch, ModuleHandle};
 use std::borrow::Cow;
 
-/// Threads of a block, where a launch does not say.
+/// The threads of a block, without the option of a launch.
 const THREADS: u32 = 128;
 
-/// Images that do not load, and the one that does.
+/// The image that loads, and those that do not.
 fn image(which: &str) -> Outcome<Image<'static>> {
     Ok(match which {
         "good" => Image::Ptx(PTX),
@@ -48,7 +48,7 @@ fn bytes_option(options: &[&str], key: &str) -> Outcome<u32> {
 impl Machine<'_> {
     fn module_named(&self, name: &str) -> Outcome<(ModuleHandle, DeviceId)> {
         match self.named(name)? {
-            Thing::Module(module, device) => Ok((module, device)),
+            Object::Module(module, device) => Ok((module, device)),
             _ => Err(Failure::Unclear),
         }
     }
@@ -58,7 +58,7 @@ impl Machine<'_> {
         let (name, image) = (words.word()?, image(words.word()?)?);
         let device = self.device_of(&words.rest())?;
         let module = self.driver.module_load(device, name, image)?;
-        self.bind(name, Thing::Module(module, device))
+        self.bind(name, Object::Module(module, device))
     }
 
     /// `function NAME MODULE ENTRY [shared N]`
@@ -69,18 +69,18 @@ impl Machine<'_> {
         let shared = bytes_option(&options, "shared")?;
         let twin = if entry == "mask" { MASK } else { MIX };
         let function = self.driver.function(module, entry, shared, Some(twin))?;
-        self.bind(name, Thing::Function(function, entry.to_owned()))
+        self.bind(name, Object::Function(function, entry.to_owned()))
     }
 
-    /// The kernel of a name: one that the sequence found, or one of the desk.
+    /// The kernel of a name: one that the sequence loaded, or one of the tools.
     fn kernel(&mut self, name: &str, device: DeviceId) -> Outcome<(FunctionHandle, bool)> {
-        if let Some(Thing::Function(function, entry)) = self.things.get(name) {
+        if let Some(Object::Function(function, entry)) = self.objects.get(name) {
             return Ok((*function, entry == "mask"));
         }
-        let desk = self.desk(device)?;
+        let tools = self.tools(device)?;
         match name {
-            "mix" => Ok((desk.mix, false)),
-            "mask" => Ok((desk.mask, true)),
+            "mix" => Ok((tools.mix, false)),
+            "mask" => Ok((tools.mask, true)),
             _ => Err(Failure::Unbound(name.to_owned())),
         }
     }

@@ -1,9 +1,9 @@
-//! What runs a sequence: the objects by their names, and one method for each verb.
+//! The interpreter of sequences: the objects by name, and one method for each verb.
 #![forbid(unsafe_code)]
 
-use super::desk::Desk;
 use super::gate::Gate;
 use super::text::{Line, Need, Sequence, Unclear, Words, option};
+use super::tools::Tools;
 use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::{
@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex};
 pub(super) enum Failure {
     /// The driver refused.
     Refused(Error),
-    /// A name that no call has given a value, as when the call that should have was refused.
+    /// The name has no value, for example because the call that creates the object was refused.
     Unbound(String),
-    /// The statement makes no sense.
+    /// The statement is invalid.
     Unclear,
 }
 
@@ -38,39 +38,39 @@ impl From<Unclear> for Failure {
     }
 }
 
-/// The value of a call; empty when it has none.
+/// The value of a call; empty if it has none.
 pub(super) type Answer = Outcome<String>;
 
-/// What a step of a verb comes to.
+/// The result of a part of a verb.
 pub(super) type Outcome<T> = std::result::Result<T, Failure>;
 
-/// How memory goes back.
+/// How memory is freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Return {
+pub(super) enum FreedBy {
     /// In stream order.
     Ordered,
-    /// To the device, at once.
+    /// At the call, as device memory.
     Device,
     /// As page-locked memory.
     Pinned,
     /// With the last token.
     Dropped,
-    /// It went back already. Only verbs that free may still be tried on it.
+    /// It was freed already. Only verbs that free accept it.
     Gone,
 }
 
-/// What a name stands for.
+/// An object with a name.
 #[derive(Debug, Clone)]
-pub(super) enum Thing {
+pub(super) enum Object {
     Stream(StreamHandle, DeviceId),
     Event(EventHandle),
     Pool(PoolHandle),
-    Memory(Memory, Return),
+    Memory(Memory, FreedBy),
     Module(ModuleHandle, DeviceId),
     Function(FunctionHandle, String),
 }
 
-/// What host functions said, in order.
+/// The words of host functions, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -94,11 +94,11 @@ pub(super) struct Machine<'a> {
     compiles: bool,
     peers: bool,
     pub(super) clock: Clock,
-    /// In the order of their names, which the texts choose so that it does not matter.
-    pub(super) things: BTreeMap<String, Thing>,
-    /// Streams and pools that the driver owns.
+    /// The objects by name.
+    pub(super) objects: BTreeMap<String, Object>,
+    /// The names of streams and pools that the driver owns.
     pub(super) permanent: BTreeSet<String>,
-    pub(super) desks: BTreeMap<DeviceId, Desk>,
+    pub(super) tools: BTreeMap<DeviceId, Tools>,
     pub(super) used: BTreeSet<DeviceId>,
     pub(super) gates: Vec<Gate>,
     pub(super) log: Log,
@@ -115,9 +115,9 @@ impl<'a> Machine<'a> {
             compiles: info.compute != (0, 0),
             peers: devices > 1 && reaches(0, 1) && reaches(1, 0),
             clock: info.clock,
-            things: BTreeMap::new(),
+            objects: BTreeMap::new(),
             permanent: BTreeSet::new(),
-            desks: BTreeMap::new(),
+            tools: BTreeMap::new(),
             used: BTreeSet::new(),
             gates: Vec::new(),
             log: Log::default(),
@@ -143,8 +143,8 @@ impl<'a> Machine<'a> {
             return writeln!(out, "skipped: needs {need}");
         }
         self.use_device(DeviceId(0));
-        for lines in sequence.lines.chunk_by(|a, b| a.elsewhere && b.elsewhere) {
-            if lines[0].elsewhere {
+        for lines in sequence.lines.chunk_by(|a, b| a.on_thread && b.on_thread) {
+            if lines[0].on_thread {
                 let driver = self.driver;
                 let mut outcome = Ok(());
                 let work: Script<'_> = Box::new(|| outcome = self.steps(lines, out));
@@ -226,7 +226,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The device of the option `on`; the first one without it.
+    /// The device of the option `on`; the first device without the option.
     pub(super) fn device_of(&mut self, options: &[&str]) -> Outcome<DeviceId> {
         let device = match option(options, "on") {
             Some(word) => DeviceId(word.parse().map_err(|_| Failure::Unclear)?),
@@ -236,52 +236,52 @@ impl<'a> Machine<'a> {
         Ok(device)
     }
 
-    /// Remembers a device that exists, to tidy it up after the sequence, and makes its desk now:
-    /// loading a module may wait for work that is held up later.
+    /// Notes a device for the clean-up after the sequence, and makes its tools now, because loading
+    /// a module may wait for a stream that is held later.
     pub(super) fn use_device(&mut self, device: DeviceId) {
         if device.0 < self.devices && self.used.insert(device) {
-            // A failure shows in the call that needs the desk.
-            drop(self.desk(device).map(|_| ()));
+            // If it fails, the call that needs the tools fails again.
+            drop(self.tools(device).map(|_| ()));
         }
     }
 
-    pub(super) fn bind(&mut self, name: &str, thing: Thing) -> Answer {
+    pub(super) fn bind(&mut self, name: &str, object: Object) -> Answer {
         self.permanent.remove(name);
-        self.things.insert(name.to_owned(), thing);
+        self.objects.insert(name.to_owned(), object);
         Ok(String::new())
     }
 
-    pub(super) fn named(&self, name: &str) -> Outcome<Thing> {
-        self.things.get(name).cloned().ok_or_else(|| Failure::Unbound(name.to_owned()))
+    pub(super) fn named(&self, name: &str) -> Outcome<Object> {
+        self.objects.get(name).cloned().ok_or_else(|| Failure::Unbound(name.to_owned()))
     }
 
-    /// The desk of a device: what observers use.
-    pub(super) fn desk(&mut self, device: DeviceId) -> Outcome<&Desk> {
-        if !self.desks.contains_key(&device) {
-            let desk = Desk::new(self.driver, device)?;
-            self.desks.insert(device, desk);
+    /// The tools of a device.
+    pub(super) fn tools(&mut self, device: DeviceId) -> Outcome<&Tools> {
+        if !self.tools.contains_key(&device) {
+            let tools = Tools::new(self.driver, device)?;
+            self.tools.insert(device, tools);
         }
-        Ok(&self.desks[&device])
+        Ok(&self.tools[&device])
     }
 
-    /// Opens every gate, waits for all work and gives everything back. Only what fails is told.
+    /// Opens every gate, waits for all work, and destroys all objects. Only failures are printed.
     fn clean_up(&mut self, out: &mut (dyn Write + Send)) -> io::Result<()> {
         self.gates.clear();
         let mut failures = self.wait_for_devices();
-        let things = std::mem::take(&mut self.things);
+        let objects = std::mem::take(&mut self.objects);
         let permanent = std::mem::take(&mut self.permanent);
-        let rank = |thing: &Thing| match thing {
-            Thing::Memory(..) => 0,
-            Thing::Event(_) => 1,
-            Thing::Stream(..) => 2,
-            Thing::Pool(_) => 3,
-            Thing::Module(..) | Thing::Function(..) => 4,
+        let rank = |object: &Object| match object {
+            Object::Memory(..) => 0,
+            Object::Event(_) => 1,
+            Object::Stream(..) => 2,
+            Object::Pool(_) => 3,
+            Object::Module(..) | Object::Function(..) => 4,
         };
         let mut owned: Vec<_> =
-            things.into_iter().filter(|(name, _)| !permanent.contains(name)).collect();
-        owned.sort_by_key(|(_, thing)| rank(thing));
-        for (name, thing) in owned {
-            if let Err(failure) = self.give_back(thing) {
+            objects.into_iter().filter(|(name, _)| !permanent.contains(name)).collect();
+        owned.sort_by_key(|(_, object)| rank(object));
+        for (name, object) in owned {
+            if let Err(failure) = self.give_back(object) {
                 failures.push((name, failure));
             }
         }
@@ -302,26 +302,26 @@ impl<'a> Machine<'a> {
         self.used.iter().filter_map(wait).collect()
     }
 
-    fn give_back(&mut self, thing: Thing) -> Outcome<()> {
+    fn give_back(&mut self, object: Object) -> Outcome<()> {
         let driver = self.driver;
-        match thing {
-            Thing::Memory(memory, Return::Ordered) => {
+        match object {
+            Object::Memory(memory, FreedBy::Ordered) => {
                 let Space::Device(device) = memory.space() else { return Ok(()) };
-                driver.submit(self.desk(device)?.stream, &Action::Free(&memory))?;
+                driver.submit(self.tools(device)?.stream, &Action::Free(&memory))?;
             }
-            Thing::Memory(memory, Return::Device) => driver.device_free(&memory)?,
-            Thing::Memory(memory, Return::Pinned) => driver.pinned_free(&memory)?,
-            Thing::Event(event) => driver.event_destroy(event)?,
-            Thing::Stream(stream, _) => driver.stream_destroy(stream)?,
-            Thing::Pool(pool) => driver.pool_destroy(pool)?,
-            // Modules live as long as the driver.
-            Thing::Memory(..) | Thing::Module(..) | Thing::Function(..) => {}
+            Object::Memory(memory, FreedBy::Device) => driver.device_free(&memory)?,
+            Object::Memory(memory, FreedBy::Pinned) => driver.pinned_free(&memory)?,
+            Object::Event(event) => driver.event_destroy(event)?,
+            Object::Stream(stream, _) => driver.stream_destroy(stream)?,
+            Object::Pool(pool) => driver.pool_destroy(pool)?,
+            // Modules cannot be unloaded.
+            Object::Memory(..) | Object::Module(..) | Object::Function(..) => {}
         }
         Ok(())
     }
 }
 
-/// An answer as the transcript has it.
+/// An answer as the transcript shows it.
 fn shown(answer: Answer) -> String {
     match answer {
         Ok(value) if value.is_empty() => "ok".to_owned(),

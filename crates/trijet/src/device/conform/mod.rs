@@ -1,23 +1,23 @@
-//! Conformance: many short programs on the driver contract, and what a driver answers to each call.
+//! Conformance: many short sequences of calls of the driver contract, and the answers of a driver.
 //!
-//! A sequence is a few lines of text, one call each (see `text`). Its transcript is the same lines
-//! with the answers: `ok`, `ok` and a value that the laws define, or `err` and the number of the
-//! `CUresult`. What CUDA leaves open is not printed; where several answers are legal, the line says
-//! which (`may`). The transcript of a real GPU is kept beside the tests, and every other driver has
-//! to give the same one.
+//! A sequence is a few lines of text with one call each (see `text`). Its transcript is the same
+//! lines with the answers: `ok`, `ok` and a value that the laws define, or `err` and the number of
+//! the `CUresult`. Values that CUDA does not define are not printed. If several answers are legal,
+//! the line lists them (`may`). The transcript of a GPU is kept beside the tests, and every other
+//! driver has to give the same one.
 //!
-//! No sequence is undefined in CUDA or costs the context, and none can hang: what holds a stream up
-//! lets go after a few seconds by itself.
+//! No sequence is undefined in CUDA or loses the context, and none can hang: a held stream is
+//! released after a few seconds.
 #![forbid(unsafe_code)]
 
 mod bytes;
-mod desk;
 mod gate;
 mod kernels;
 mod machine;
 mod order;
 mod pools;
 mod text;
+mod tools;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::{HostConfig, open_cuda, open_host};
@@ -25,7 +25,7 @@ use machine::Machine;
 use std::io::Write;
 use text::Sequence;
 
-/// The driver that a transcript is taken of.
+/// The driver that answers.
 #[derive(Debug, Clone)]
 pub enum Subject {
     /// CUDA, with all of its devices.
@@ -52,8 +52,8 @@ fn sequences() -> impl Iterator<Item = Sequence<'static>> {
     FILES.iter().flat_map(|(subject, text)| text::parse(subject, text))
 }
 
-/// Runs every sequence and writes the transcript. Each call is written before it is made and its
-/// answer after, so that the text of a run that was cut off ends where it was cut off.
+/// Runs every sequence and writes the transcript. Each call is written before it is made, and its
+/// answer afterwards, so that the text of an interrupted run ends at the call that was interrupted.
 ///
 /// ```
 /// use trijet::device::conform::{Subject, transcript};
@@ -67,8 +67,8 @@ fn sequences() -> impl Iterator<Item = Sequence<'static>> {
 /// ```
 ///
 /// # Errors
-/// When the driver cannot be opened, or `out` takes no more. The errors of the calls are part of
-/// the transcript.
+/// When the driver cannot be opened, or `out` cannot be written. The errors of the calls are part
+/// of the transcript.
 pub fn transcript(subject: &Subject, out: &mut (dyn Write + Send)) -> Result<()> {
     let driver = match subject {
         Subject::Cuda => open_cuda()?,
@@ -77,7 +77,8 @@ pub fn transcript(subject: &Subject, out: &mut (dyn Write + Send)) -> Result<()>
     let mut machine = Machine::new(driver.as_ref())?;
     for sequence in sequences() {
         machine.run(&sequence, out).map_err(|cause| {
-            Error::new(ErrorKind::Io, "transcript", "it could not be written").caused_by(cause)
+            Error::new(ErrorKind::Io, "transcript", "the transcript could not be written")
+                .caused_by(cause)
         })?;
     }
     Ok(())
@@ -93,7 +94,11 @@ mod tests {
         let mut names = BTreeSet::new();
         for sequence in sequences() {
             assert!(!sequence.lines.is_empty(), "{}", sequence.name);
-            assert!(names.insert(sequence.name.clone()), "`{}` stands twice", sequence.name);
+            assert!(
+                names.insert(sequence.name.clone()),
+                "the name `{}` occurs twice",
+                sequence.name
+            );
         }
         assert!(names.len() >= 110, "{} sequences", names.len());
     }
@@ -101,8 +106,8 @@ mod tests {
     #[test]
     fn every_statement_is_understood() {
         let config = HostConfig { devices: 2, ..HostConfig::default() };
-        let driver = open_host(config).expect("the machine starts a few threads");
-        let mut machine = Machine::new(driver.as_ref()).expect("it says what it has");
+        let driver = open_host(config).expect("the system starts a few threads");
+        let mut machine = Machine::new(driver.as_ref()).expect("the host device has properties");
         let mut out = Vec::new();
         for sequence in sequences() {
             machine.run(&sequence, &mut out).expect("memory takes all of it");

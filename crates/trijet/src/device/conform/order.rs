@@ -1,14 +1,14 @@
 //! The verbs of streams, events, host functions and devices.
 //!
-//! `hold` keeps a stream from going on until `release`. Where time is real it is a host function
-//! that waits on a gate; where time is modelled nobody could open one meanwhile, and it is a kernel
-//! that lasts for a second of that time.
+//! `hold` makes a stream wait until `release`. On a real clock it enqueues a host function that
+//! waits for a gate. On a modelled clock no thread could open the gate meanwhile, so it enqueues a
+//! kernel that lasts for one second of modelled time.
 #![forbid(unsafe_code)]
 
-use super::desk;
 use super::gate::{Gate, PATIENCE};
-use super::machine::{Answer, Failure, Machine, Outcome, Thing};
+use super::machine::{Answer, Failure, Machine, Object, Outcome};
 use super::text::{Words, option};
+use super::tools;
 use crate::base::id::DeviceId;
 use crate::device::driver::{
     Action, Clock, EventHandle, HostFn, Progress, Readiness, StreamHandle, StreamKind, Timing,
@@ -30,25 +30,25 @@ fn readiness(answer: Readiness) -> Answer {
 impl Machine<'_> {
     pub(super) fn stream_named(&self, words: &mut Words<'_>) -> Outcome<(StreamHandle, DeviceId)> {
         match self.named(words.word()?)? {
-            Thing::Stream(stream, device) => Ok((stream, device)),
+            Object::Stream(stream, device) => Ok((stream, device)),
             _ => Err(Failure::Unclear),
         }
     }
 
     fn event_named(&self, words: &mut Words<'_>) -> Outcome<EventHandle> {
         match self.named(words.word()?)? {
-            Thing::Event(event) => Ok(event),
+            Object::Event(event) => Ok(event),
             _ => Err(Failure::Unclear),
         }
     }
 
-    /// `device D`: whether there is one.
+    /// `device D`: whether the device exists.
     pub(super) fn device(&self, words: &mut Words<'_>) -> Answer {
         self.driver.device_info(DeviceId(words.small()?))?;
         Ok(String::new())
     }
 
-    /// `memory-info D`: whether no more is free than there is.
+    /// `memory-info D`: whether the free memory is at most the total.
     pub(super) fn memory_info(&self, words: &mut Words<'_>) -> Answer {
         let (free, total) = self.driver.memory_info(DeviceId(words.small()?))?;
         Ok(if free <= total { "free<=total" } else { "free>total" }.to_owned())
@@ -71,7 +71,7 @@ impl Machine<'_> {
             None => 0,
         };
         let stream = self.driver.stream_create(device, kind, priority)?;
-        self.bind(name, Thing::Stream(stream, device))
+        self.bind(name, Object::Stream(stream, device))
     }
 
     /// `legacy NAME [on D]`
@@ -79,7 +79,7 @@ impl Machine<'_> {
         let (name, options) = (words.word()?, words.rest());
         let device = self.device_of(&options)?;
         let stream = self.driver.stream_legacy(device)?;
-        self.lend(name, Thing::Stream(stream, device))
+        self.lend(name, Object::Stream(stream, device))
     }
 
     /// `per-thread NAME [on D]`
@@ -87,12 +87,12 @@ impl Machine<'_> {
         let (name, options) = (words.word()?, words.rest());
         let device = self.device_of(&options)?;
         let stream = self.driver.stream_per_thread(device)?;
-        self.lend(name, Thing::Stream(stream, device))
+        self.lend(name, Object::Stream(stream, device))
     }
 
-    /// Binds what the driver keeps for itself.
-    pub(super) fn lend(&mut self, name: &str, thing: Thing) -> Answer {
-        let answer = self.bind(name, thing);
+    /// Binds an object that the driver owns.
+    pub(super) fn lend(&mut self, name: &str, object: Object) -> Answer {
+        let answer = self.bind(name, object);
         self.permanent.insert(name.to_owned());
         answer
     }
@@ -103,27 +103,27 @@ impl Machine<'_> {
         let device = self.device_of(&options)?;
         let timing = if options.contains(&"untimed") { Timing::Off } else { Timing::On };
         let event = self.driver.event_create(device, timing)?;
-        self.bind(name, Thing::Event(event))
+        self.bind(name, Object::Event(event))
     }
 
     /// `destroy NAME`: a stream, an event or a pool.
     pub(super) fn destroy(&mut self, words: &mut Words<'_>) -> Answer {
         let name = words.word()?;
         match self.named(name)? {
-            Thing::Stream(stream, _) => self.driver.stream_destroy(stream)?,
-            Thing::Event(event) => self.driver.event_destroy(event)?,
-            Thing::Pool(pool) => self.driver.pool_destroy(pool)?,
+            Object::Stream(stream, _) => self.driver.stream_destroy(stream)?,
+            Object::Event(event) => self.driver.event_destroy(event)?,
+            Object::Pool(pool) => self.driver.pool_destroy(pool)?,
             _ => return Err(Failure::Unclear),
         }
-        self.things.remove(name);
+        self.objects.remove(name);
         Ok(String::new())
     }
 
     /// `sync NAME`: a stream or an event.
     pub(super) fn sync(&self, words: &mut Words<'_>) -> Answer {
         match self.named(words.word()?)? {
-            Thing::Stream(stream, _) => self.driver.stream_synchronize(stream)?,
-            Thing::Event(event) => self.driver.event_synchronize(event)?,
+            Object::Stream(stream, _) => self.driver.stream_synchronize(stream)?,
+            Object::Event(event) => self.driver.event_synchronize(event)?,
             _ => return Err(Failure::Unclear),
         }
         Ok(String::new())
@@ -132,8 +132,8 @@ impl Machine<'_> {
     /// `query NAME`: a stream or an event.
     pub(super) fn query(&self, words: &mut Words<'_>) -> Answer {
         readiness(match self.named(words.word()?)? {
-            Thing::Stream(stream, _) => self.driver.stream_query(stream)?,
-            Thing::Event(event) => self.driver.event_query(event)?,
+            Object::Stream(stream, _) => self.driver.stream_query(stream)?,
+            Object::Event(event) => self.driver.event_query(event)?,
             _ => return Err(Failure::Unclear),
         })
     }
@@ -175,7 +175,7 @@ impl Machine<'_> {
         Ok(String::new())
     }
 
-    /// `elapsed FROM TO`: times are not printed.
+    /// `elapsed FROM TO`. The time is not printed.
     pub(super) fn elapsed(&self, words: &mut Words<'_>) -> Answer {
         let from = self.event_named(words)?;
         self.driver.event_elapsed(from, self.event_named(words)?)?;
@@ -186,8 +186,8 @@ impl Machine<'_> {
     pub(super) fn hold(&mut self, words: &mut Words<'_>) -> Answer {
         let (stream, device) = self.stream_named(words)?;
         if self.clock == Clock::Model {
-            let function = self.desk(device)?.hold;
-            desk::enqueue_hold(self.driver, stream, function)?;
+            let function = self.tools(device)?.hold;
+            tools::enqueue_hold(self.driver, stream, function)?;
         } else {
             let (gate, wait) = Gate::closed();
             let run: HostFn = Arc::new(wait);
@@ -197,13 +197,13 @@ impl Machine<'_> {
         Ok(String::new())
     }
 
-    /// `release`: lets every stream that is held up go on.
+    /// `release`: every held stream continues.
     pub(super) fn release(&mut self) -> Answer {
         self.gates.clear();
         Ok(String::new())
     }
 
-    /// `say STREAM WORD`: a host function that notes the word.
+    /// `say STREAM WORD`: enqueues a host function that adds the word to the log.
     pub(super) fn say(&self, words: &mut Words<'_>) -> Answer {
         let (stream, _) = self.stream_named(words)?;
         let (log, word) = (self.log.clone(), words.word()?.to_owned());

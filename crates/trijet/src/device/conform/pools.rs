@@ -1,20 +1,20 @@
 //! The verbs of pools, memory and peers.
 #![forbid(unsafe_code)]
 
-use super::machine::{Answer, Failure, Machine, Outcome, Return, Thing};
+use super::machine::{Answer, Failure, FreedBy, Machine, Object, Outcome};
 use super::text::{Words, number, option};
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 use crate::device::driver::{Action, PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::memory::Memory;
 
-/// Attributes whose value the laws define: the three ways of reuse, and the threshold.
+/// The attributes whose value the laws define: the three switches of reuse, and the threshold.
 const DEFINED: std::ops::RangeInclusive<i32> = 1..=4;
 
 impl Machine<'_> {
     fn pool_named(&self, name: &str) -> Outcome<PoolHandle> {
         match self.named(name)? {
-            Thing::Pool(pool) => Ok(pool),
+            Object::Pool(pool) => Ok(pool),
             _ => Err(Failure::Unclear),
         }
     }
@@ -28,7 +28,7 @@ impl Machine<'_> {
             None => 0,
         };
         let pool = self.driver.pool_create(device, Bytes(max))?;
-        self.bind(name, Thing::Pool(pool))
+        self.bind(name, Object::Pool(pool))
     }
 
     /// `default NAME [on D]`
@@ -36,7 +36,7 @@ impl Machine<'_> {
         let (name, options) = (words.word()?, words.rest());
         let device = self.device_of(&options)?;
         let pool = self.driver.pool_default(device)?;
-        self.lend(name, Thing::Pool(pool))
+        self.lend(name, Object::Pool(pool))
     }
 
     /// `current NAME [on D]`
@@ -44,7 +44,7 @@ impl Machine<'_> {
         let (name, options) = (words.word()?, words.rest());
         let device = self.device_of(&options)?;
         let pool = self.driver.pool_current(device)?;
-        self.lend(name, Thing::Pool(pool))
+        self.lend(name, Object::Pool(pool))
     }
 
     /// `set-current POOL [on D]`
@@ -85,7 +85,8 @@ impl Machine<'_> {
         .to_owned())
     }
 
-    /// `marks POOL`: how the four figures of a pool compare, which their meanings decide.
+    /// `marks POOL`: the comparisons among the four statistics of a pool, which their definitions
+    /// decide.
     pub(super) fn pool_marks(&self, words: &mut Words<'_>) -> Answer {
         use PoolAttribute as A;
         let pool = self.pool_named(words.word()?)?;
@@ -134,12 +135,12 @@ impl Machine<'_> {
         .to_owned())
     }
 
-    /// `same A B`: two pools by identity, two pieces of memory by address.
+    /// `same A B`: whether two pools are one, or two allocations have one address.
     pub(super) fn same(&self, words: &mut Words<'_>) -> Answer {
         let (a, b) = (self.named(words.word()?)?, self.named(words.word()?)?);
         let same = match (a, b) {
-            (Thing::Pool(a), Thing::Pool(b)) => a == b,
-            (Thing::Memory(a, _), Thing::Memory(b, _)) => a.address() == b.address(),
+            (Object::Pool(a), Object::Pool(b)) => a == b,
+            (Object::Memory(a, _), Object::Memory(b, _)) => a.address() == b.address(),
             _ => return Err(Failure::Unclear),
         };
         Ok(if same { "same" } else { "different" }.to_owned())
@@ -153,20 +154,20 @@ impl Machine<'_> {
         let pool = option(&words.rest(), "pool").map(|name| self.pool_named(name)).transpose()?;
         let memory = self.driver.submit(stream, &Action::Alloc { pool, bytes })?;
         let memory = memory.expect("an allocation returns its memory");
-        self.bind(name, Thing::Memory(memory, Return::Ordered))
+        self.bind(name, Object::Memory(memory, FreedBy::Ordered))
     }
 
-    /// The memory of a name, whatever became of it.
+    /// The memory of a name, also if it was freed.
     fn memory_named(&self, name: &str) -> Outcome<Memory> {
         match self.named(name)? {
-            Thing::Memory(memory, _) => Ok(memory),
+            Object::Memory(memory, _) => Ok(memory),
             _ => Err(Failure::Unclear),
         }
     }
 
-    /// Notes that memory went back. A token of it stays, to be tried again.
+    /// Notes that memory was freed. The name keeps a token of it, for another attempt.
     fn gone(&mut self, name: &str, memory: Memory) -> Answer {
-        self.bind(name, Thing::Memory(memory, Return::Gone))
+        self.bind(name, Object::Memory(memory, FreedBy::Gone))
     }
 
     /// `free NAME STREAM`
@@ -183,7 +184,7 @@ impl Machine<'_> {
         let (name, bytes) = (words.word()?, Bytes(words.number()?));
         let device = self.device_of(&words.rest())?;
         let memory = self.driver.device_alloc(device, bytes)?;
-        self.bind(name, Thing::Memory(memory, Return::Device))
+        self.bind(name, Object::Memory(memory, FreedBy::Device))
     }
 
     /// `device-free NAME`
@@ -199,7 +200,7 @@ impl Machine<'_> {
         let (name, bytes) = (words.word()?, Bytes(words.number()?));
         let device = self.device_of(&words.rest())?;
         let memory = self.driver.pinned_alloc(device, bytes)?;
-        self.bind(name, Thing::Memory(memory, Return::Pinned))
+        self.bind(name, Object::Memory(memory, FreedBy::Pinned))
     }
 
     /// `pinned-free NAME`
@@ -214,7 +215,7 @@ impl Machine<'_> {
     pub(super) fn pageable(&mut self, words: &mut Words<'_>) -> Answer {
         let (name, bytes) = (words.word()?, Bytes(words.number()?));
         let memory = Memory::pageable(bytes)?;
-        self.bind(name, Thing::Memory(memory, Return::Dropped))
+        self.bind(name, Object::Memory(memory, FreedBy::Dropped))
     }
 
     fn pair(&mut self, words: &mut Words<'_>) -> Outcome<(DeviceId, DeviceId)> {

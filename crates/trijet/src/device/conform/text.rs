@@ -1,4 +1,4 @@
-//! The text of sequences.
+//! The syntax of sequences.
 //!
 //! ```text
 //! = a query of an idle stream is ready (A9)
@@ -10,25 +10,25 @@
 //! -- a remark
 //! ```
 //!
-//! A sequence starts at its name. `needs` says what a driver must have to be asked. Consecutive
-//! lines that start with `>` run on a host thread of their own, while the first one waits. `may`
-//! lists the answers that the laws allow where they allow several.
+//! A sequence begins with its name. `needs` names a property that a driver must have. Consecutive
+//! lines that begin with `>` run on a host thread of their own, while the first thread waits. `may`
+//! lists the legal answers, if there are several.
 #![forbid(unsafe_code)]
 
 use std::str::SplitAsciiWhitespace;
 
-/// What a driver must have for a sequence.
+/// A property that a driver must have for a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// So many devices.
+    /// This many devices.
     Devices(u32),
-    /// Two devices that reach each other's memory.
+    /// Two devices that can access each other's memory.
     Peers,
-    /// An instruction set, into which it compiles PTX.
+    /// Kernels are compiled from PTX.
     Ptx,
 }
 
-/// One program.
+/// One sequence.
 #[derive(Debug)]
 pub(super) struct Sequence<'a> {
     pub(super) name: String,
@@ -39,12 +39,12 @@ pub(super) struct Sequence<'a> {
 /// One call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {
-    /// As it stands in the transcript.
+    /// The line of the transcript.
     pub(super) text: &'a str,
-    /// Without the marks around it.
+    /// The call alone, without `>` and `may`.
     pub(super) statement: &'a str,
-    /// On a host thread of its own, with its neighbours.
-    pub(super) elsewhere: bool,
+    /// Whether it runs on a host thread of its own, together with its neighbours.
+    pub(super) on_thread: bool,
 }
 
 pub(super) fn parse<'a>(subject: &str, text: &'a str) -> Vec<Sequence<'a>> {
@@ -67,12 +67,12 @@ pub(super) fn parse<'a>(subject: &str, text: &'a str) -> Vec<Sequence<'a>> {
             });
             continue;
         }
-        let (elsewhere, statement) = match line.strip_prefix("> ") {
+        let (on_thread, statement) = match line.strip_prefix("> ") {
             Some(rest) => (true, rest),
             None => (false, line),
         };
         let statement = statement.split(" may ").next().unwrap_or(statement);
-        sequence.lines.push(Line { text: line, statement, elsewhere });
+        sequence.lines.push(Line { text: line, statement, on_thread });
     }
     sequences
 }
@@ -81,7 +81,7 @@ pub(super) fn parse<'a>(subject: &str, text: &'a str) -> Vec<Sequence<'a>> {
 #[derive(Debug)]
 pub(super) struct Words<'a>(SplitAsciiWhitespace<'a>);
 
-/// A statement that makes no sense; the tests see to it that there is none.
+/// An invalid statement. A test checks that there is none.
 #[derive(Debug)]
 pub(super) struct Unclear;
 
@@ -102,7 +102,7 @@ impl<'a> Words<'a> {
         T::try_from(self.number()?).map_err(|_| Unclear)
     }
 
-    /// The rest, as options that each have a keyword.
+    /// The remaining words, which are options with a keyword each.
     pub(super) fn rest(&mut self) -> Vec<&'a str> {
         self.0.by_ref().collect()
     }
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(found[0].needs, [Need::Devices(2), Need::Ptx, Need::Peers]);
         assert_eq!(found[0].lines[0].text, "query s may ok a|ok b");
         assert_eq!(found[0].lines[0].statement, "query s");
-        assert!(found[0].lines[1].elsewhere && !found[1].lines[0].elsewhere);
+        assert!(found[0].lines[1].on_thread && !found[1].lines[0].on_thread);
         assert_eq!(found[0].lines[1].statement, "sync s");
     }
 

@@ -1,5 +1,5 @@
-//! The libraries of CUDA: where they are looked for, and opening them at run time. Nothing here
-//! panics, whatever is or is not installed.
+//! The libraries of CUDA: where they are looked for, and opening them at run time. No function
+//! panics if a library is missing.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use crate::device::memory::Memory;
 use crate::device::twin::Twin;
 use std::fmt::Debug;
 
-/// How a stream relates to the legacy default stream of its device (laws A13 and A15).
+/// The relation of a stream to the legacy default stream of its device (laws A13 and A15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StreamKind {
     /// The stream and the legacy stream wait for each other's work.

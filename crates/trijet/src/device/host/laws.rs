@@ -1,6 +1,6 @@
-//! Laws of memory and order that need what only the contract can say: pools with limits and
-//! switches, and which block an allocation got. What a driver may do is tested over many seeds: it
-//! happens in some order, or in none.
+//! Tests of laws of memory and order that can be tested on the contract only: pools with limits and
+//! switches, and the block that an allocation gets. A choice of the driver is tested with many
+//! seeds: it happens in some orders, or in none.
 #![forbid(unsafe_code)]
 
 use super::queues::Queues;
@@ -22,7 +22,7 @@ const FULL: Bytes = Bytes(1 << 20);
 const SEEDS: u64 = 60;
 
 fn open(order: Order) -> HostDriver {
-    // What holds a stream up holds it for longer than all calls of a test.
+    // A host function delays its stream for longer than all calls of a test take.
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     let config = HostConfig {
         executor: Executor::Virtual(order),
@@ -33,7 +33,7 @@ fn open(order: Order) -> HostDriver {
     HostDriver::open(config).expect("a simulation needs no threads")
 }
 
-/// Runs a law's program in many orders, and says in how many of them it came out true.
+/// Runs a program in many orders, and returns the number of orders in which it returned true.
 fn count(program: impl Fn(&HostDriver) -> bool) -> u64 {
     let orders = std::iter::once(Order::Greedy).chain((0..SEEDS).map(Order::Seeded));
     orders.map(|order| u64::from(program(&open(order)))).sum()
@@ -101,7 +101,7 @@ impl HostDriver {
         self.stream_synchronize(stream).expect("nothing failed");
     }
 
-    /// Time passes, and the host learns nothing of other streams.
+    /// Lets time pass. The host sees no operation of another stream complete.
     fn let_time_pass(&self) {
         let other = self.free_stream();
         self.hold(other);
@@ -109,7 +109,7 @@ impl HostDriver {
     }
 }
 
-/// Whether the block that `a` frees while it is held up goes to `b`, when `between` comes between
+/// Whether `b` gets the block that `a` frees behind a slow host function. `between` runs between
 /// the free and the allocation.
 fn reused(
     driver: &HostDriver,
@@ -147,28 +147,29 @@ fn a_stream_gets_back_at_once_what_it_freed() {
 
 /// Law M-B2, with all policies off.
 #[test]
-fn what_the_host_saw_complete_goes_to_any_stream() {
+fn a_free_that_the_host_has_seen_is_reused_by_any_stream() {
     let seen = |driver: &HostDriver| reused(driver, FREE, &[], |a, _| driver.sync(a));
     assert_eq!(count(seen), ALL);
 }
 
-/// Law M-B2, the negative: a free that is complete but was not seen goes nowhere without a policy.
+/// Law M-B2, the negative: without a policy, a free that is complete but was not seen allows no
+/// reuse.
 #[test]
-fn what_nobody_saw_complete_goes_to_no_other_stream() {
+fn a_free_that_the_host_has_not_seen_is_reused_by_no_other_stream() {
     let unseen = |driver: &HostDriver| reused(driver, FREE, &[], |_, _| driver.let_time_pass());
     assert_eq!(count(unseen), 0);
 }
 
 /// Law M-B3.
 #[test]
-fn a_record_after_the_free_lets_who_waits_have_the_block() {
+fn a_wait_for_a_record_after_the_free_allows_reuse() {
     let waited = |driver: &HostDriver| reused(driver, FREE, FOLLOW, |a, b| driver.edge(a, b));
     assert!(count(waited) > 0);
 }
 
 /// Law M-B3, by way of a third stream.
 #[test]
-fn waits_in_a_row_let_the_last_stream_have_the_block() {
+fn waits_in_a_row_allow_reuse_in_the_last_stream() {
     let waited = |driver: &HostDriver| {
         reused(driver, FREE, FOLLOW, |a, b| {
             let middle = driver.free_stream();
@@ -181,7 +182,7 @@ fn waits_in_a_row_let_the_last_stream_have_the_block() {
 
 /// Law M-B3: the legacy stream is an edge between blocking streams.
 #[test]
-fn the_legacy_stream_lets_blocking_streams_have_the_block() {
+fn the_legacy_stream_allows_reuse_among_blocking_streams() {
     let barrier = |driver: &HostDriver, kind| {
         reused(driver, kind, FOLLOW, |_, _| {
             let legacy = driver.stream_legacy(DEVICE).expect("there is one");
@@ -194,7 +195,7 @@ fn the_legacy_stream_lets_blocking_streams_have_the_block() {
 
 /// Law M-B3, the negative: the record must come after the free.
 #[test]
-fn a_record_before_the_free_lets_nobody_have_the_block() {
+fn a_wait_for_a_record_before_the_free_allows_no_reuse() {
     let early = count(|driver| {
         let (a, b, event) = (driver.free_stream(), driver.free_stream(), driver.event());
         let pool = driver.pool(Bytes(0), FOLLOW);
@@ -210,21 +211,21 @@ fn a_record_before_the_free_lets_nobody_have_the_block() {
 
 /// Law M-B3, switched off.
 #[test]
-fn without_the_policy_a_wait_lets_nobody_have_the_block() {
+fn without_the_policy_a_wait_allows_no_reuse() {
     let waited = |driver: &HostDriver| reused(driver, FREE, &[], |a, b| driver.edge(a, b));
     assert_eq!(count(waited), 0);
 }
 
-/// Law M-B4: only what is complete, and only with the policy.
+/// Law M-B4: a free is used if it is complete and the policy is on.
 #[test]
-fn a_complete_free_may_be_had_by_luck_and_a_pending_one_never() {
+fn a_complete_free_may_be_reused_and_a_pending_one_never() {
     let luck = |driver: &HostDriver| reused(driver, FREE, LUCK, |_, _| driver.let_time_pass());
     let lucky = count(luck);
     assert!(lucky > 0 && lucky < ALL, "{lucky} of {ALL}");
     assert_eq!(count(|driver| reused(driver, FREE, LUCK, |_, _| ())), 0, "it is pending");
 }
 
-/// Law M-B5: only a full pool makes the driver insert a wait; then work after the allocation comes
+/// Law M-B5: if the pool is full, the driver inserts a wait. Work after the allocation then comes
 /// after the free.
 #[test]
 fn a_full_pool_inserts_a_wait_for_the_free() {
@@ -277,7 +278,7 @@ fn waiting_for_one_device_leaves_another_alone() {
     assert_eq!(apart, ALL);
 }
 
-/// Law A24: memory that belongs to no stream may be freed with a wait for the device.
+/// Law A24: freeing memory that belongs to no stream may wait for the device.
 #[test]
 fn freeing_memory_of_no_stream_may_wait_for_the_device() {
     let waits = count(|driver| {
@@ -290,7 +291,7 @@ fn freeing_memory_of_no_stream_may_wait_for_the_device() {
     assert!(waits > 0 && waits < ALL, "{waits} of {ALL}");
 }
 
-/// Law A24, the negative: for stream-ordered memory nobody waits.
+/// Law A24, the negative: freeing stream-ordered memory waits for nothing.
 #[test]
 fn freeing_memory_of_a_stream_at_once_waits_for_nothing() {
     let waits = count(|driver| {
@@ -303,9 +304,10 @@ fn freeing_memory_of_a_stream_at_once_waits_for_nothing() {
     assert_eq!(waits, 0);
 }
 
-/// Law A25: trimming takes what was seen complete, never what is pending, and may take the rest.
+/// Law A25: trimming returns memory whose free was seen complete, keeps memory whose free is
+/// pending, and may return the rest.
 #[test]
-fn trimming_may_count_frees_that_nobody_saw_as_live() {
+fn trimming_may_keep_memory_whose_free_was_not_seen() {
     let trimmed = |see: fn(&HostDriver, StreamHandle)| {
         count(|driver| {
             let (a, pool) = (driver.free_stream(), driver.pool(Bytes(0), &[]));
@@ -323,11 +325,11 @@ fn trimming_may_count_frees_that_nobody_saw_as_live() {
     assert_eq!(trimmed(|_, _| ()), 0, "pending");
 }
 
-/// Laws A4, A13 and A21: an allocation is no operation, so what the legacy stream did is not in the
-/// stream behind it. Memory that was freed there may be had all the same, and whoever follows the
-/// allocation, in whatever stream, comes after the free.
+/// Laws A4, A13 and A21: an allocation is no operation, so it does not make its stream wait for the
+/// legacy stream. Memory that was freed in the legacy stream may be reused all the same. An
+/// operation that comes after the allocation, in any stream, comes after the free.
 #[test]
-fn who_follows_an_allocation_comes_after_the_free_of_its_memory() {
+fn an_operation_after_an_allocation_comes_after_the_free_of_its_memory() {
     let on = [PoolAttribute::REUSE_FOLLOW_EVENTS];
     let outcomes = |event: fn(&HostDriver) -> EventHandle| {
         let [had, followed] = [Cell::new(0), Cell::new(0)];
@@ -362,8 +364,8 @@ fn timed(driver: &HostDriver) -> EventHandle {
     driver.event_create(DEVICE, Timing::On).expect("an event")
 }
 
-/// Laws A4 and A13: neither a record, timed or not, nor a wait of a blocking stream is an operation
-/// that comes after the legacy stream's.
+/// Laws A4 and A13: a record, timed or not, and a wait of a blocking stream are no operations, and
+/// do not wait for the legacy stream.
 #[test]
 fn a_record_and_a_wait_of_a_blocking_stream_do_not_wait_for_the_legacy_one() {
     for event in [HostDriver::event as fn(&HostDriver) -> EventHandle, timed] {
@@ -383,8 +385,8 @@ fn a_record_and_a_wait_of_a_blocking_stream_do_not_wait_for_the_legacy_one() {
     }
 }
 
-/// Law A38: a copy between devices in the legacy stream comes after what both were given, and
-/// before what either is given later.
+/// Law A38: a copy between devices in the legacy stream comes after the earlier work of both
+/// devices, and before their later work.
 #[test]
 fn a_copy_between_devices_is_in_order_with_both() {
     let devices = [DEVICE, DeviceId(1)];
@@ -409,7 +411,7 @@ fn a_copy_between_devices_is_in_order_with_both() {
     }
 }
 
-/// Law A41: there is room for about a thousand operations; then the call waits.
+/// Law A41: a stream has room for about a thousand pending operations. The next call waits.
 #[test]
 fn the_host_waits_when_a_stream_is_full() {
     let room = |operations: u32| {

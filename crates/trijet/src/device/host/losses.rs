@@ -1,5 +1,5 @@
-//! What the contract says of lost devices, of the culprit of an error, and of host functions that
-//! say what they touch.
+//! Tests of the contract: lost devices, the culprit of an error, and host functions with declared
+//! bytes.
 #![forbid(unsafe_code)]
 
 use super::search::Search;
@@ -24,7 +24,7 @@ fn open(executor: &Executor, faults: &[Fault]) -> HostDriver {
     HostDriver::open(config).expect("the machine starts a few threads")
 }
 
-/// Every executor, and some of the orders of those that have several.
+/// Every executor, and several orders of the virtual one.
 fn executors() -> Vec<Executor> {
     let seeded = (0..20).map(Order::Seeded);
     let pct = (0..60).map(|seed| Order::Pct { seed, depth: 3, steps: 20 });
@@ -66,10 +66,10 @@ fn lose(driver: &HostDriver, on: StreamHandle, x: &Span) {
     assert_eq!(error.kind(), ErrorKind::ContextLost);
 }
 
-/// The bytes of an operation that runs are still written after a loss. Whoever waits for it, be it
-/// on another device, waits until they are not.
+/// A running operation still writes its bytes after a loss. A wait for it, also on another device,
+/// lasts until it is done.
 #[test]
-fn what_a_worker_runs_when_its_device_is_lost_is_complete_when_the_worker_is_done() -> Result<()> {
+fn an_operation_of_a_worker_is_complete_after_a_loss_when_the_worker_is_done() -> Result<()> {
     let driver = open(&Executor::Threads, &[LOST]);
     let (bad, good, x) = (stream(&driver, BAD), stream(&driver, GOOD), memory(&driver, BAD));
     let gate = held(&driver, bad, &[(x.clone(), Mode::Write)]);
@@ -83,7 +83,7 @@ fn what_a_worker_runs_when_its_device_is_lost_is_complete_when_the_worker_is_don
 }
 
 #[test]
-fn a_host_function_that_touches_nothing_holds_nobody_up_after_a_loss() -> Result<()> {
+fn a_host_function_without_declared_bytes_delays_nothing_after_a_loss() -> Result<()> {
     let driver = open(&Executor::Threads, &[LOST]);
     let (bad, good, x) = (stream(&driver, BAD), stream(&driver, GOOD), memory(&driver, BAD));
     let gate = held(&driver, bad, &[]);
@@ -94,9 +94,9 @@ fn a_host_function_that_touches_nothing_holds_nobody_up_after_a_loss() -> Result
     Ok(())
 }
 
-/// A stream of a good device waits for one of a bad one, which waited for the good one.
+/// A stream of a good device waits for a stream of a bad device, which waited for the good device.
 #[test]
-fn what_comes_after_the_work_of_a_lost_device_comes_after_what_that_came_after() -> Result<()> {
+fn an_operation_after_work_of_a_lost_device_comes_after_what_that_work_waited_for() -> Result<()> {
     let fault = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::Faults };
     for executor in executors() {
         let driver = open(&executor, &[fault]);
@@ -122,9 +122,9 @@ fn what_comes_after_the_work_of_a_lost_device_comes_after_what_that_came_after()
     Ok(())
 }
 
-/// What hangs is over when its device is lost.
+/// An operation that hangs is complete when its device is lost.
 #[test]
-fn a_loss_ends_what_never_completes() -> Result<()> {
+fn a_loss_completes_an_operation_that_never_ends() -> Result<()> {
     let hung = Fault { verb: Verb::HostFn, nth: 1, kind: FaultKind::NeverCompletes };
     for executor in executors() {
         let driver = open(&executor, &[hung, LOST]);
@@ -163,9 +163,9 @@ fn the_error_of_a_fault_says_which_operation_it_was() -> Result<()> {
     Ok(())
 }
 
-/// Fills are run by one worker, oldest first.
+/// One worker runs all fills, the oldest first.
 #[test]
-fn nothing_runs_beside_a_host_function_that_says_it_touches_the_same_bytes() -> Result<()> {
+fn no_operation_runs_beside_a_host_function_with_the_same_declared_bytes() -> Result<()> {
     let driver = open(&Executor::Threads, &[]);
     let [a, b, c] = [(); 3].map(|()| stream(&driver, GOOD));
     let (x, y) = (memory(&driver, GOOD), memory(&driver, GOOD));
@@ -191,9 +191,10 @@ fn writes(x: &Span, value: u8) -> HostFn {
     })
 }
 
-/// A host function and a copy race: either comes first, or the function in the middle of the copy.
+/// A host function and a copy race: either one comes first, or the function runs in the middle of
+/// the copy.
 #[test]
-fn a_search_finds_what_a_host_function_that_says_what_it_touches_may_do() -> Result<()> {
+fn a_search_finds_every_outcome_of_a_host_function_with_declared_bytes() -> Result<()> {
     let search = Arc::new(Mutex::new(Search::default()));
     let lock = || search.lock().expect("no panic under this lock");
     let mut found = BTreeSet::new();

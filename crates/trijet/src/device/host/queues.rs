@@ -431,7 +431,7 @@ impl Queues {
             chain.push(match before {
                 Some(before) => {
                     let on = self.handle_of(before.slot).0;
-                    format!("stream {stream} waits for operation {} of stream {on}", before.seq)
+                    format!("stream {stream} waits for stream {on}, operation {}", before.seq)
                 }
                 None => format!("stream {stream} cannot start its operation {}", node.seq),
             });

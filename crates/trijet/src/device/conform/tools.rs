@@ -1,5 +1,5 @@
-//! The kernels of the sequences, and what observers use of a device: the PTX of the kernels for
-//! drivers that compile it, and their twins for those that do not.
+//! The kernels of the sequences, as PTX for drivers that compile it and as twins for the others;
+//! and the tools of a device, a stream and loaded kernels that are no part of a sequence.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
@@ -12,10 +12,10 @@ use crate::device::driver::{
 use crate::device::twin::{Cost, Tile, Twin};
 use std::borrow::Cow;
 
-/// `mix(x, n, k)`: x = 3 x + k, whose order shows. `mask(x, n, y, m, k)`: y = x xor k. `hold(k)`
-/// does nothing.
+/// `mix(x, n, k)` computes x = 3 x + k, whose result depends on the order. `mask(x, n, y, m, k)`
+/// computes y = x xor k. `hold(k)` does nothing.
 pub(super) const PTX: &str = include_str!("kernels.ptx");
-/// A second of the modelled GPU's memory traffic.
+/// The bytes that the modelled GPU moves in about one second.
 const HOLD_BYTES: u64 = 1 << 42;
 
 fn whole_mix(args: &ArgBlock) -> u64 {
@@ -49,16 +49,16 @@ pub(super) const MIX: Twin = Twin { tile_elements: whole_mix, run: mix, cost: no
 pub(super) const MASK: Twin = Twin { tile_elements: whole_mix, run: mask, cost: no_cost };
 const HOLD: Twin = Twin { tile_elements: |_| 1, run: |_| {}, cost: long_cost };
 
-/// What observers use of a device: nothing of it is part of a sequence.
+/// The tools of a device: objects that are no part of a sequence.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Tools {
     pub(super) stream: StreamHandle,
     pub(super) mix: FunctionHandle,
     pub(super) mask: FunctionHandle,
     pub(super) hold: FunctionHandle,
 }
 
-impl Desk {
+impl Tools {
     pub(super) fn new(driver: &dyn Driver, device: DeviceId) -> Result<Self> {
         let module = driver.module_load(device, "conformance", Image::Ptx(PTX))?;
         let this = Self {
@@ -71,8 +71,8 @@ impl Desk {
         Ok(this)
     }
 
-    /// The first fill and the first copy of a process load kernels of the driver's own, which may
-    /// wait for everything (law A42).
+    /// The first fill and the first copy of a process load kernels of the driver, which may wait
+    /// for all work (law A42).
     fn warm_up(&self, driver: &dyn Driver, device: DeviceId) -> Result<()> {
         let memory = driver.device_alloc(device, Bytes(128))?;
         let (all, low, high) = (memory.span(0..128), memory.span(0..64), memory.span(64..128));
@@ -84,7 +84,7 @@ impl Desk {
     }
 }
 
-/// Enqueues the kernel that lasts for a second where time is modelled.
+/// Enqueues the kernel that lasts for a second of modelled time.
 pub(super) fn enqueue_hold(
     driver: &dyn Driver,
     stream: StreamHandle,
