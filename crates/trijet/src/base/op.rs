@@ -102,6 +102,17 @@ pub enum StreamClass {
     NonBlocking,
 }
 
+impl StreamClass {
+    /// Whether it is a default stream of the device or of a thread.
+    #[must_use]
+    pub fn is_default(self) -> bool {
+        match self {
+            Self::Legacy | Self::PerThread => true,
+            Self::Blocking | Self::NonBlocking => false,
+        }
+    }
+}
+
 /// When the sources of a batch of copies may be read (law A19).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SourceOrder {

@@ -5,7 +5,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
-use crate::base::ledger::Mode;
+use crate::base::ledger::{Mode, Place};
 use crate::base::units::Bytes;
 use crate::device::region::{HostBytes, RangeGuard};
 use std::fmt;
@@ -177,6 +177,17 @@ impl Span {
     pub fn overlaps(&self, other: &Self) -> bool {
         self.address().max(other.address())
             < (self.address() + self.bytes()).min(other.address() + other.bytes())
+    }
+}
+
+impl Space {
+    /// The place of the memory in the ledger, which does not name the device.
+    pub(crate) fn place(self) -> Place {
+        match self {
+            Self::Device(_) => Place::Device,
+            Self::Pinned => Place::Pinned,
+            Self::Pageable => Place::Pageable,
+        }
     }
 }
 

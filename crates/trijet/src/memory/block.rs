@@ -7,7 +7,7 @@
 use super::source::BlockSource;
 use crate::base::error::Result;
 use crate::base::ledger::{Mode, Named, OpKind, Place};
-use crate::device::memory::{Space, Span};
+use crate::device::memory::Span;
 use crate::log::calling;
 use crate::order::domain::Domain;
 use crate::order::track::Track;
@@ -31,11 +31,7 @@ pub(crate) struct Block {
 impl Block {
     /// A block of the bytes `whole` with new stamps.
     pub(super) fn new(source: Arc<dyn BlockSource>, whole: Span) -> Self {
-        let place = match whole.memory().space() {
-            Space::Device(_) => Place::Device,
-            Space::Pinned => Place::Pinned,
-            Space::Pageable => Place::Pageable,
-        };
+        let place = whole.memory().space().place();
         let track = Track::new(source.device().domain.id(), whole.bytes(), place);
         Self::with_track(source, whole, track)
     }

@@ -7,12 +7,11 @@
 use super::block::Block;
 use super::source::BlockSource;
 use crate::base::error::Result;
-use crate::base::ledger::{Mode, Place};
+use crate::base::ledger::{Mode, Place, StreamClass};
 use crate::base::units::Bytes;
-use crate::device::driver::{Action, StreamKind};
+use crate::device::driver::Action;
 use crate::device::memory::Memory;
 use crate::log::calling;
-use crate::order::legacy::Origin;
 use crate::order::submission::Submission;
 use crate::order::track::{Needs, Track, Use};
 use crate::stream::shared::Shared;
@@ -70,8 +69,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
         // The stream belongs to another thread; a free may come in any stream of the device.
-        let origin = Origin::Created(StreamKind::NonBlocking);
-        return match Stream::new(stream.device(), origin, 0) {
+        return match Stream::new(stream.device(), StreamClass::NonBlocking, 0) {
             Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
             Err(error) if when == When::Last || error.is_loss() => {
                 stream.device().keep_error(error);

@@ -19,26 +19,6 @@ use crate::device::driver::{Driver, StreamHandle, StreamKind};
 use crate::log::thread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Which stream a lane stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Made by the driver on request.
-    Created(StreamKind),
-    Legacy,
-    PerThread,
-}
-
-impl Origin {
-    pub(crate) fn class(self) -> StreamClass {
-        match self {
-            Self::Created(StreamKind::NonBlocking) => StreamClass::NonBlocking,
-            Self::Created(StreamKind::Blocking) => StreamClass::Blocking,
-            Self::Legacy => StreamClass::Legacy,
-            Self::PerThread => StreamClass::PerThread,
-        }
-    }
-}
-
 /// A blocking lane, and which of its streams: a lane that passed to another stream is no member any
 /// more. Until then the legacy stream waits for what is pending in it, whether its stream is still
 /// there or not.
@@ -71,7 +51,7 @@ pub(crate) struct Barrier {
 /// A lane's part in the order around the legacy stream. Non-blocking lanes have none.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyOrder {
-    pub(crate) origin: Origin,
+    class: StreamClass,
     blocking: Arc<Blocking>,
     /// The only thread that may enqueue, for a per-thread stream.
     thread: Option<u64>,
@@ -97,16 +77,16 @@ impl Blocking {
 }
 
 impl LegacyOrder {
-    pub(crate) fn new(origin: Origin, blocking: &Arc<Blocking>) -> Option<Self> {
-        if origin == Origin::Created(StreamKind::NonBlocking) {
+    pub(crate) fn new(class: StreamClass, blocking: &Arc<Blocking>) -> Option<Self> {
+        if class == StreamClass::NonBlocking {
             return None;
         }
-        let thread = (origin == Origin::PerThread).then(thread::number);
-        Some(Self { origin, blocking: Arc::clone(blocking), thread })
+        let thread = (class == StreamClass::PerThread).then(thread::number);
+        Some(Self { class, blocking: Arc::clone(blocking), thread })
     }
 
     pub(crate) fn class(&self) -> StreamClass {
-        self.origin.class()
+        self.class
     }
 
     /// The thread whose default stream it is.
@@ -131,7 +111,7 @@ impl LegacyOrder {
     /// The stream that opened `lane` as its `tenancy`-th is one of the blocking ones.
     pub(crate) fn join(&self, lane: LaneId, tenancy: u64) {
         let mut order = self.blocking.order();
-        if self.origin != Origin::Legacy && !order.members.contains(&(lane, tenancy)) {
+        if self.class != StreamClass::Legacy && !order.members.contains(&(lane, tenancy)) {
             order.members.push((lane, tenancy));
         }
     }
@@ -139,7 +119,7 @@ impl LegacyOrder {
     /// Takes the lane's turn, which teaches it nothing.
     pub(crate) fn bare_turn(&self) -> Turn<'_> {
         let turn = &self.blocking.turn;
-        let held = if self.origin == Origin::Legacy {
+        let held = if self.class == StreamClass::Legacy {
             Held::Legacy { _guard: turn.write().unwrap_or_else(PoisonError::into_inner) }
         } else {
             Held::Member { _guard: turn.read().unwrap_or_else(PoisonError::into_inner) }
@@ -229,16 +209,17 @@ impl Barrier {
     }
 }
 
-/// The driver's stream for `origin`.
+/// Creates a stream of this class, or opens the default stream that is one.
 pub(crate) fn open(
     driver: &dyn Driver,
     device: DeviceId,
-    origin: Origin,
+    class: StreamClass,
     priority: i32,
 ) -> Result<StreamHandle> {
-    match origin {
-        Origin::Created(kind) => driver.stream_create(device, kind, priority),
-        Origin::Legacy => driver.stream_legacy(device),
-        Origin::PerThread => driver.stream_per_thread(device),
+    match class {
+        StreamClass::Blocking => driver.stream_create(device, StreamKind::Blocking, priority),
+        StreamClass::NonBlocking => driver.stream_create(device, StreamKind::NonBlocking, priority),
+        StreamClass::Legacy => driver.stream_legacy(device),
+        StreamClass::PerThread => driver.stream_per_thread(device),
     }
 }

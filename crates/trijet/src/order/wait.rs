@@ -14,7 +14,7 @@ use super::submission::Submission;
 use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Asked, Op, OpKind, StreamClass, Waited};
+use crate::base::ledger::{Asked, Op, OpKind, Waited};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, EventHandle};
 use crate::log::entry::{HostWait, calls_in, plain};
@@ -207,10 +207,9 @@ impl LaneRef {
         let mut state = self.lane().lock();
         // The legacy stream stands for the blocking ones too, and that of a thread for what its earlier
         // handles were given.
-        let is_default = matches!(state.class, StreamClass::Legacy | StreamClass::PerThread);
         // A stream of the program may hold work that the lane has not seen.
         let is_seen = self.stream.maker == Maker::Library;
-        if !state.used && !is_default && is_seen {
+        if !state.used && !state.class.is_default() && is_seen {
             return Ok(None);
         }
         match state.checkpoints.back().filter(|_| is_seen) {

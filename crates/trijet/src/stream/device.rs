@@ -13,7 +13,6 @@ use crate::device::driver::{DeviceInfo, Script};
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
 use crate::log::{TimesFrom, Trace, calling};
 use crate::order::domain::{Domain, DroppedWait, OrderingCounts};
-use crate::order::legacy::Origin;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -176,7 +175,7 @@ impl Device {
     /// # Errors
     /// As for [`Device::stream`].
     pub fn stream_with(&self, options: StreamOptions) -> Result<Stream> {
-        Stream::new(&self.0, Origin::Created(options.kind), options.priority)
+        Stream::new(&self.0, options.kind.class(), options.priority)
     }
 
     /// The legacy default stream: each of its operations comes after everything enqueued in the
@@ -185,7 +184,7 @@ impl Device {
     /// # Errors
     /// As for [`Device::stream`].
     pub fn legacy_stream(&self) -> Result<Stream> {
-        Stream::new(&self.0, Origin::Legacy, 0)
+        Stream::new(&self.0, StreamClass::Legacy, 0)
     }
 
     /// The default stream of the calling thread, a blocking stream (law A15). Only this thread may
@@ -194,7 +193,7 @@ impl Device {
     /// # Errors
     /// As for [`Device::stream`].
     pub fn per_thread_stream(&self) -> Result<Stream> {
-        Stream::new(&self.0, Origin::PerThread, 0)
+        Stream::new(&self.0, StreamClass::PerThread, 0)
     }
 
     /// Runs host threads to their ends. In the virtual executor only one of them runs at any

@@ -6,7 +6,6 @@ use super::stream::{Owner, Stream};
 use crate::base::error::Result;
 use crate::log::calling;
 use crate::order::gate::{GateStream, Maker};
-use crate::order::legacy::Origin;
 use std::any::Any;
 use std::ffi::c_void;
 use std::panic::Location;
@@ -46,7 +45,7 @@ impl Device {
         let imported = shared.domain.driver().stream_from_raw(shared.id, raw);
         let (handle, kind) = imported.map_err(|error| shared.failed(error))?;
         let stream = GateStream { device: shared.id, handle, maker: Maker::Program };
-        Stream::open(shared, Origin::Created(kind), stream, Some(Owner(Box::new(owner))))
+        Stream::open(shared, kind.class(), stream, Some(Owner(Box::new(owner))))
     }
 }
 

@@ -4,15 +4,15 @@
 use super::ready::{Point, Ready};
 use super::shared::Shared;
 use crate::base::error::Result;
-use crate::base::ledger::Mode;
-use crate::device::driver::{Action, Driver, Readiness, StreamKind};
+use crate::base::ledger::{Mode, StreamClass};
+use crate::device::driver::{Action, Driver, Readiness};
 use crate::device::memory::{Memory, Span};
 use crate::log::calling;
 use crate::order::gate::{GateStream, Maker};
 use crate::order::host_fn::UserFn;
 use crate::order::lane::Records;
 use crate::order::lane_ref::LaneRef;
-use crate::order::legacy::{self, LegacyOrder, Origin};
+use crate::order::legacy::{self, LegacyOrder};
 use crate::order::mark::Mark;
 use crate::order::submission::Submission;
 use crate::order::track::Use;
@@ -66,38 +66,38 @@ impl fmt::Debug for Owner {
 }
 
 impl Stream {
-    pub(crate) fn new(device: &Arc<Shared>, origin: Origin, priority: i32) -> Result<Self> {
+    pub(crate) fn new(device: &Arc<Shared>, class: StreamClass, priority: i32) -> Result<Self> {
         calling::refuse("stream create")?;
-        let opened = legacy::open(&**device.domain.driver(), device.id, origin, priority);
+        let opened = legacy::open(&**device.domain.driver(), device.id, class, priority);
         let handle = opened.map_err(|error| device.failed(error))?;
         let stream = GateStream { device: device.id, handle, maker: Maker::Library };
-        Self::open(device, origin, stream, None)
+        Self::open(device, class, stream, None)
     }
 
     /// Gives the driver's `stream` a lane.
     pub(super) fn open(
         device: &Arc<Shared>,
-        origin: Origin,
+        class: StreamClass,
         stream: GateStream,
         owner: Option<Owner>,
     ) -> Result<Self> {
         let shared = Arc::clone(device);
         let domain = Arc::clone(&shared.domain);
-        let records = match origin {
-            Origin::PerThread => Records::AtOnce,
-            Origin::Created(_) | Origin::Legacy => Records::OnDemand,
-        };
-        let legacy = LegacyOrder::new(origin, &domain.blocking(shared.id));
-        let kind = (origin.class(), records);
-        let adopted = match (&legacy, origin) {
-            (Some(legacy), Origin::Legacy | Origin::PerThread) => {
-                domain.adopt_default(stream, kind, legacy)
+        let records = match class {
+            StreamClass::PerThread => Records::AtOnce,
+            StreamClass::Legacy | StreamClass::Blocking | StreamClass::NonBlocking => {
+                Records::OnDemand
             }
-            _ => domain.adopt(stream, kind, None),
+        };
+        let legacy = LegacyOrder::new(class, &domain.blocking(shared.id));
+        let kind = (class, records);
+        let adopted = match &legacy {
+            Some(legacy) if class.is_default() => domain.adopt_default(stream, kind, legacy),
+            Some(_) | None => domain.adopt(stream, kind, None),
         };
         let (id, tenancy) = adopted.inspect_err(|_| {
             // The error at hand says more than one of giving back what nobody used.
-            drop(destroy(&**domain.driver(), origin, stream));
+            drop(destroy(&**domain.driver(), class, stream));
         })?;
         if let Some(legacy) = &legacy {
             legacy.join(id, tenancy);
@@ -268,22 +268,19 @@ impl Inner {
 /// Whether the stream goes with this handle of it. The legacy stream stays, and a per-thread one goes
 /// with its last handle.
 fn is_last(lane: &LaneRef) -> bool {
-    let is_default = |legacy: &&LegacyOrder| !matches!(legacy.origin, Origin::Created(_));
-    let default = lane.legacy.as_ref().filter(is_default);
+    let default = lane.legacy.as_ref().filter(|legacy| legacy.class().is_default());
     default.is_none_or(|legacy| lane.domain.leave_default(lane.device, legacy))
 }
 
 fn give_back(lane: &LaneRef, end: Result<Option<Arc<Mark>>>) -> [Result<()>; 2] {
-    let created = Origin::Created(StreamKind::NonBlocking);
-    let origin = lane.legacy.as_ref().map_or(created, |legacy| legacy.origin);
-    [lane.retire(end), destroy(lane.driver(), origin, lane.stream)]
+    [lane.retire(end), destroy(lane.driver(), lane.class(), lane.stream)]
 }
 
 /// Default streams stay, and so do those of the program.
-fn destroy(driver: &dyn Driver, origin: Origin, stream: GateStream) -> Result<()> {
-    match (origin, stream.maker) {
-        (Origin::Created(_), Maker::Library) => driver.stream_destroy(stream.handle),
-        (Origin::Created(_), Maker::Program) | (Origin::Legacy | Origin::PerThread, _) => Ok(()),
+fn destroy(driver: &dyn Driver, class: StreamClass, stream: GateStream) -> Result<()> {
+    match stream.maker {
+        Maker::Library if !class.is_default() => driver.stream_destroy(stream.handle),
+        Maker::Library | Maker::Program => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ use super::action::Action;
 use super::handle::{EventHandle, FunctionHandle, ModuleHandle, StreamHandle};
 use crate::base::error::Result;
 use crate::base::id::DeviceId;
+use crate::base::ledger::StreamClass;
 use crate::base::units::{Bytes, Nanos};
 use crate::device::memory::Memory;
 use crate::device::twin::Twin;
@@ -18,6 +19,17 @@ pub enum StreamKind {
     Blocking,
     /// The stream and the legacy stream do not wait for each other.
     NonBlocking,
+}
+
+impl StreamKind {
+    /// The class of a created stream of this kind.
+    #[must_use]
+    pub fn class(self) -> StreamClass {
+        match self {
+            Self::Blocking => StreamClass::Blocking,
+            Self::NonBlocking => StreamClass::NonBlocking,
+        }
+    }
 }
 
 /// Whether an event keeps the time at which it completes.
