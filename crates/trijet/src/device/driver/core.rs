@@ -67,9 +67,9 @@ pub struct DeviceInfo {
     pub priorities: (i32, i32),
     /// The most threads of a block.
     pub block_threads_max: u32,
-    /// The dynamic shared memory that every kernel can use.
+    /// The shared memory of a block that every kernel can use.
     pub shared_bytes: u32,
-    /// The dynamic shared memory that a kernel can use when it was loaded with that much.
+    /// The shared memory of a block that a kernel can use if it was loaded with that much.
     pub shared_bytes_optin: u32,
     /// The version of CUDA that the driver supports, as `1000 * major + 10 * minor`; 0 on the host
     /// device.

@@ -30,9 +30,9 @@ use crate::device::twin::Twin;
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 
-/// The shared memory that every kernel can use.
+/// The shared memory of a block that every kernel can use.
 const SHARED_BYTES: u32 = 48 << 10;
-/// The shared memory that a kernel can use if it was loaded with that much.
+/// The shared memory of a block that a kernel can use if it was loaded with that much.
 const SHARED_BYTES_OPTIN: u32 = 227 << 10;
 
 impl Core for HostDriver {
