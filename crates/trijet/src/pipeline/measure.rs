@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 struct HostCalls(Arc<Tracers>, Arc<Tracer>);
 
 impl HostCalls {
-    fn record(device: &Device, tracer: &Arc<Tracer>) -> Self {
+    fn trace(device: &Device, tracer: &Arc<Tracer>) -> Self {
         let tracers = Arc::clone(&device.shared().domain.log().tracers);
         tracers.add_for_calls(tracer);
         Self(tracers, Arc::clone(tracer))

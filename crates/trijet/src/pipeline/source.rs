@@ -72,3 +72,17 @@ impl<S: Source + ?Sized> Source for &S {
         (**self).read(rows, into)
     }
 }
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn layout(&self) -> Layout {
+        (**self).layout()
+    }
+
+    fn check(&self) -> Result<()> {
+        (**self).check()
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        (**self).read(rows, into)
+    }
+}

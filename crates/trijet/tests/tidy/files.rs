@@ -11,7 +11,8 @@ pub(crate) const LIBRARY: &str = "crates/trijet/src/";
 const SKIPPED: &[&str] = &[".git", ".venv", "__pycache__", "bundle", "node_modules", "target"];
 
 /// Kinds of file that the walk reads.
-const TEXT: &[&str] = &["rs", "md", "toml", "txt", "csv", "sh", "cu", "cuh", "ptx", "py", "yml", "yaml"];
+const TEXT: &[&str] =
+    &["rs", "md", "toml", "txt", "csv", "sh", "cu", "cuh", "ptx", "py", "yml", "yaml"];
 
 /// One broken rule at one line. `line` counts from one.
 pub(crate) struct Finding {

@@ -251,7 +251,9 @@ fn blocked(f: &Findings, page: &mut Page) {
             row.agreeing.1
         ));
     }
-    page.line("  alone, beside it: host time without and with the kernel; runs: repeats that agree");
+    page.line(
+        "  alone, beside it: host time without and with the kernel; runs: repeats that agree",
+    );
     if !advice::kernels_overlap(f) {
         page.line(
             "  kernels never ran concurrently here, so `held back` says nothing about the calls",
