@@ -18,5 +18,7 @@
 
 mod build;
 mod graph;
+mod nodes;
 
-pub use graph::{Dag, Edge, Held, Kernels, Node, by_engine};
+pub use crate::base::edges::Edge;
+pub use graph::{Dag, Held, Kernels, Node, by_engine};

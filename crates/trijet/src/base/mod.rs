@@ -5,7 +5,9 @@
 pub(crate) mod atomic;
 pub mod clocks;
 pub mod dag;
+pub(crate) mod edges;
 pub mod error;
+pub(crate) mod hash;
 pub mod id;
 pub mod interval;
 pub mod ledger;

@@ -40,7 +40,6 @@ mod deadlock;
 mod event;
 mod explain;
 mod fault;
-mod hash;
 mod hazard;
 mod late;
 pub mod lint;

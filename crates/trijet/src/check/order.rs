@@ -112,18 +112,18 @@ impl Order {
             | OpKind::Lent
             | OpKind::ThreadGone => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => {
-                known.lanes.dwell(op);
+                known.lanes.edges.dwell(op);
                 step.call = known.threads.call(thread);
             }
             OpKind::Record { event, by } => {
                 let lane = known.lane(op);
                 step.lane = Some(lane);
-                events.record(known, (thread, lane, index), *event, *by);
+                events.record(known, (thread, lane), (op, index), (*event, *by));
             }
             OpKind::Wait { event, by, .. } => {
                 let lane = known.lane(op);
                 step.lane = Some(lane);
-                let found = events.wait(known, (thread, lane, index), *event, *by);
+                let found = events.wait(known, (thread, lane), (op, index), (*event, *by));
                 step.waits_for_nothing = !found && *by == Asked::User;
             }
             _ => work::enqueue(known, handovers, (op, index), &mut step),
@@ -163,7 +163,7 @@ impl Order {
         let Known { lanes, threads, settled, apart, .. } = &self.known;
         let clock = match (moment, step.lane) {
             (Moment::Work, Some(_)) if step.apart => apart,
-            (Moment::Work, Some(lane)) => &lanes.list[lane].tail,
+            (Moment::Work, Some(lane)) => lanes.edges.tail(lane),
             _ => threads.list.get(step.thread).map_or(&NOTHING, |thread| &thread.known),
         };
         Before { sure: &clock.sure, seen: [&clock.seen, settled] }
@@ -276,7 +276,7 @@ impl Order {
     pub(super) fn held_state(&self) -> usize {
         let Self { known, events, owned, handovers } = self;
         let streams = known.lanes.list.len() + known.components.count();
-        let memory = known.lanes.homes.len() + owned.held_state();
+        let memory = known.lanes.edges.homes() + owned.held_state();
         streams
             + known.threads.held_state()
             + events.held_state()

@@ -8,8 +8,8 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
-use super::hash::NumberMap;
 use super::order::Stamp;
+use crate::base::hash::NumberMap;
 use crate::base::id::{BlockId, LaneId};
 use crate::base::interval::RangeMap;
 use crate::base::ledger::Mode;

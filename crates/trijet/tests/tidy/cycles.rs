@@ -180,7 +180,7 @@ fn cycles(files: &[File], exceptions: &[(&str, &[&str], &str)]) -> Vec<Finding> 
     }
     for path in excused.iter().flatten() {
         let is_in_cycle = |file: &usize| files[*file].path == *path;
-        if !components.iter().flatten().any(|file| is_in_cycle(file)) {
+        if !components.iter().flatten().any(is_in_cycle) {
             let message = "in no cycle: remove the exception".to_owned();
             findings.push(Finding { path: path.clone(), line: 1, message });
         }

@@ -1,40 +1,17 @@
 //! Reading a ledger into the graph: one pass over the records, then the edges sorted to their ends.
 #![forbid(unsafe_code)]
 
-use super::graph::{Dag, Edge, Kernels, Moment, Node};
+use super::graph::{Dag, Kernels, Moment, Node};
+use super::nodes::Nodes;
 use crate::base::clocks::Clocks;
+use crate::base::edges::{Caller, Edge, Laws, Past, Point, Role, Streams, may_wait};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{
-    Engine, Op, OpKind, Outcome, Place, Signalled, StreamClass, Times, Waited,
-};
+use crate::base::ledger::{Engine, Op, OpKind, Outcome, Signalled, StreamClass, Times, Waited};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
-/// A stream, as far as the ledger was read.
-#[derive(Debug, Default)]
-struct Lane {
-    tail: Option<Node>,
-    /// Its numbered operations, for events recorded before the ledger began.
-    numbered: Vec<(u64, Node)>,
-    /// The barrier of the legacy stream that its operations already follow.
-    barrier: Option<Node>,
-    /// It is in the lists of its device.
-    waits_for_join: bool,
-    waits_for_legacy: bool,
-}
-
-/// A device, as far as the ledger was read. A join stands for everything before it, so that each
-/// operation is joined once.
-#[derive(Debug, Default)]
-struct Joined {
-    /// Streams with work since the last wait of the host for the device.
-    streams: Vec<LaneId>,
-    join: Option<Node>,
-    /// Blocking streams with work since the legacy stream last waited for them.
-    blocking: Vec<LaneId>,
-    legacy_join: Option<Node>,
-    /// What later work of blocking streams waits for.
-    barrier: Option<Node>,
-}
+/// What comes directly before a node.
+type Before = SmallVec<[(Node, Edge); 4]>;
 
 struct Builder<'a> {
     ops: &'a [Op],
@@ -44,10 +21,11 @@ struct Builder<'a> {
     edges: Vec<(Node, Node, Edge)>,
     /// The node whose call waits for its own work: the work comes first.
     work_first: Vec<bool>,
-    lanes: HashMap<LaneId, Lane>,
-    devices: BTreeMap<DeviceId, Joined>,
+    streams: Streams<Nodes>,
+    /// The numbered operations of each lane, for events recorded before the ledger began.
+    numbered: HashMap<LaneId, Vec<(u64, Node)>>,
     threads: HashMap<u64, Node>,
-    records: HashMap<u64, Node>,
+    records: HashMap<u64, Nodes>,
     contradictions: usize,
 }
 
@@ -73,16 +51,6 @@ fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
         }
     }
     before
-}
-
-/// Whether the call of an operation may wait for the operation (laws A17 and A18).
-fn may_wait(op: &Op) -> bool {
-    let pageable = || op.accesses.iter().any(|access| access.place == Place::Pageable);
-    match op.kind {
-        OpKind::CopyNow | OpKind::FillNow => true,
-        OpKind::Copy | OpKind::Batch(_) => pageable(),
-        _ => false,
-    }
 }
 
 impl Builder<'_> {
@@ -127,101 +95,60 @@ impl Builder<'_> {
         self.threads.insert(op.thread, node);
     }
 
-    fn lane(&mut self, id: LaneId) -> &mut Lane {
-        self.lanes.entry(id).or_default()
-    }
-
-    fn tails(&self, lanes: &[LaneId], edge: Edge, into: &mut Vec<(Node, Edge)>) {
-        let tails = lanes.iter().filter_map(|id| self.lanes.get(id)?.tail);
-        into.extend(tails.map(|tail| (tail, edge)));
-    }
-
-    /// What the blocking streams held when the legacy stream, or a wait for it, came to them; from
-    /// now on `node` stands for it.
-    fn join_blocking(&mut self, op: &Op, node: Node, edge: Edge, into: &mut Vec<(Node, Edge)>) {
-        let joined = self.devices.entry(op.device).or_default();
-        let blocking = std::mem::take(&mut joined.blocking);
-        into.extend(joined.legacy_join.replace(node).map(|join| (join, edge)));
-        self.tails(&blocking, edge, into);
-        for id in blocking {
-            self.lane(id).waits_for_legacy = false;
-        }
-    }
-
-    /// Enters work into its stream, and notes who has to join it.
-    fn append(&mut self, op: &Op, node: Node) {
-        let Position { lane: id, seq } = op.position;
-        let lane = self.lanes.entry(id).or_default();
-        lane.tail = Some(node);
-        if op.kind.is_work() {
-            lane.numbered.push((seq, node));
-        }
-        let joined = self.devices.entry(op.device).or_default();
-        if !std::mem::replace(&mut lane.waits_for_join, true) {
-            joined.streams.push(id);
-        }
-        let blocking = matches!(op.stream, StreamClass::Blocking | StreamClass::PerThread);
-        if blocking && !std::mem::replace(&mut lane.waits_for_legacy, true) {
-            joined.blocking.push(id);
-        }
-        if op.stream == StreamClass::Legacy {
-            joined.barrier = Some(node);
-        }
+    fn lane(&mut self, op: &Op) -> usize {
+        self.streams.find(op.position.lane).unwrap_or_else(|| {
+            let number = self.streams.len();
+            self.streams.enter(number, op);
+            number
+        })
     }
 
     /// What an event stands for: its record, or the position where it was recorded.
-    fn recorded(&self, event: u64, on: Position) -> Option<Node> {
+    fn recorded(&self, event: u64, on: Position) -> Option<Nodes> {
         let by_number = || {
-            let numbered = &self.lanes.get(&on.lane)?.numbered;
+            let numbered = self.numbered.get(&on.lane)?;
             let end = numbered.partition_point(|(seq, _)| *seq <= on.seq);
-            Some(numbered[end.checked_sub(1)?].1)
+            Some(Nodes::one(numbered[end.checked_sub(1)?].1, Some(on.lane)))
         };
-        self.records.get(&event).copied().or_else(by_number)
+        self.records.get(&event).cloned().or_else(by_number)
     }
 
-    /// The laws' predecessors of work in a stream.
-    fn stream_order(&mut self, op: &Op, node: Node) -> Vec<(Node, Edge)> {
-        let mut before = Vec::with_capacity(4);
-        let barrier = self.devices.get(&op.device).and_then(|joined| joined.barrier);
-        let lane = self.lane(op.position.lane);
-        before.extend(lane.tail.map(|tail| (tail, Edge::Lane)));
-        match op.stream {
-            StreamClass::Blocking | StreamClass::PerThread if barrier != lane.barrier => {
-                lane.barrier = barrier;
-                before.extend(barrier.map(|barrier| (barrier, Edge::Legacy)));
-            }
-            StreamClass::Legacy => self.join_blocking(op, node, Edge::Legacy, &mut before),
-            _ => {}
+    /// The point of its call by which an operation was let go. A call that was still running when its
+    /// work ended, or began where that is known, did not release it by returning.
+    fn released(&self, op: &Op) -> Point {
+        let held = |times: Times| match self.clocks {
+            Clocks::ReadyToEnd => times.end,
+            Clocks::StartToEnd => times.begin,
+        };
+        match (op.call, op.times) {
+            (Some(call), Some(times)) if call.end > held(times) => Point::Begin,
+            _ => Point::End,
         }
-        if let OpKind::Wait { event, on, .. } = op.kind {
-            before.extend(self.recorded(event, on).map(|record| (record, Edge::Event)));
-        }
-        before
     }
 
     /// Work in a stream, with the call that enqueued it.
-    fn work(&mut self, index: usize, engine: Option<(usize, u64)>) {
+    fn work(&mut self, index: usize, role: Role, engine: Option<(usize, u64)>) {
         let op = &self.ops[index];
         let node = Node::work(index);
-        let mut before = self.stream_order(op, node);
-        let held = before.iter().map(|(node, _)| *node);
-        let last_held = held.max_by_key(|node| (self.end(*node), *node));
-        // A call that was still running when its work ended, or began where that is known, did not
-        // release it by returning.
-        let held = |t: Times| match self.clocks {
-            Clocks::ReadyToEnd => t.end,
-            Clocks::StartToEnd => t.begin,
+        let lane = self.lane(op);
+        let on = match op.kind {
+            OpKind::Wait { event, on, .. } => self.recorded(event, on),
+            _ => None,
         };
-        let inside = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > held(t));
+        self.streams.reach(lane, op, role, on.as_ref());
+        let inside = self.released(op) == Point::Begin;
         self.work_first[index] = inside;
         if inside {
-            before.extend(self.threads.get(&op.thread).map(|earlier| (*earlier, Edge::Call)));
+            let earlier = self.threads.get(&op.thread).copied();
+            self.teach(lane, index, earlier);
         } else {
             // A copy that stages has waited for all that its stream held (law A17).
+            let held = self.streams.tail(lane).iter().map(|(node, _)| node);
+            let last_held = held.max_by_key(|node| (self.end(*node), *node));
             let done = |node: &Node| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
             let staged = last_held.filter(|last| may_wait(op) && done(last));
             self.call(index, staged);
-            before.push((Node::call(index), Edge::Call));
+            self.teach(lane, index, Some(Node::call(index)));
         }
         let mut times = op.times;
         if let (Some(times), Some(call)) = (&mut times, op.call) {
@@ -234,16 +161,30 @@ impl Builder<'_> {
             times.begin.0 = times.begin.0.max(free).min(times.end.0);
             self.edges.push((node, Node::work(earlier), Edge::Engine));
         }
+        let before: Before = self.streams.tail(lane).iter().collect();
         self.place(node, times, &before);
-        self.append(op, node);
+        *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));
+        self.streams.end(lane, op, role);
+        if op.kind.is_work() {
+            let numbered = self.numbered.entry(op.position.lane).or_default();
+            numbered.push((op.position.seq, node));
+        }
         if let OpKind::Record { event, .. } = op.kind {
-            self.records.insert(event, node);
+            self.records.insert(event, self.streams.tail(lane).clone());
         }
         if inside {
             // It may have waited for a part of the work only.
             let all = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
             self.call(index, (all && may_wait(op)).then_some(node));
         }
+    }
+
+    /// The work of a record follows a call of the host.
+    fn teach(&mut self, lane: usize, index: usize, call: Option<Node>) {
+        let known = call.map_or_else(Nodes::default, |call| Nodes::one(call, None));
+        // Each call knows something else.
+        let version = index as u64 + 1;
+        self.streams.teach(lane, &Caller { thread: 0, version, known: &known });
     }
 
     /// A wait of the host: what it waited for is joined first.
@@ -253,35 +194,39 @@ impl Builder<'_> {
             return self.call(index, None);
         }
         let node = Node::work(index);
-        let mut before = Vec::new();
+        let mut passed = Nodes::default();
+        let by = Nodes::one(node, None);
         match what {
             Waited::Event(event) | Waited::Recorded(event) => {
-                before.extend(self.recorded(event, op.position).map(|r| (r, Edge::Event)));
+                if let Some(record) = self.recorded(event, op.position) {
+                    passed.follow(&record, Edge::Event);
+                }
             }
             Waited::Stream => {
-                let tail = self.lane(op.position.lane).tail;
-                before.extend(tail.map(|tail| (tail, Edge::Lane)));
-                if op.stream == StreamClass::Legacy {
-                    self.join_blocking(op, node, Edge::Legacy, &mut before);
+                let lane = self.lane(op);
+                self.streams.wait_for_stream(lane, &mut passed);
+                if self.streams.class(lane) == StreamClass::Legacy {
+                    self.streams.stand_for_legacy(op.device, &by);
                 }
             }
             Waited::Device => {
-                let joined = self.devices.entry(op.device).or_default();
-                let streams = std::mem::take(&mut joined.streams);
-                before.extend(joined.join.replace(node).map(|join| (join, Edge::Lane)));
-                self.tails(&streams, Edge::Lane, &mut before);
-                for id in streams {
-                    self.lane(id).waits_for_join = false;
-                }
+                self.streams.wait_for_device(op.device, &mut passed);
+                self.streams.stand_for_device(op.device, &by);
             }
         }
+        let before: Before = passed.iter().collect();
         self.place(node, None, &before);
         self.work_first[index] = true;
         self.call(index, Some(node));
     }
 
     fn read(&mut self, index: usize, engine: Option<(usize, u64)>) {
-        match self.ops[index].kind {
+        let op = &self.ops[index];
+        self.streams.dwell(op);
+        if let Some(role) = Role::of(&op.kind, self.streams.laws()) {
+            return self.work(index, role, engine);
+        }
+        match op.kind {
             OpKind::Sync { what, outcome } => self.sync(index, what, outcome),
             OpKind::Gone { event } => drop(self.records.remove(&event)),
             // A host function is no call of the thread that runs it.
@@ -295,18 +240,11 @@ impl Builder<'_> {
             | OpKind::Lent
             | OpKind::Handle { .. } => {}
             OpKind::Open => {
-                // The stream before left nothing pending: nothing of it precedes this one, which may
-                // be of another device or class.
-                let id = self.ops[index].position.lane;
-                for joined in self.devices.values_mut() {
-                    joined.streams.retain(|stream| *stream != id);
-                    joined.blocking.retain(|stream| *stream != id);
-                }
-                let lane = self.lane(id);
-                *lane = Lane { numbered: std::mem::take(&mut lane.numbered), ..Lane::default() };
+                let number = self.streams.close(op.position.lane);
+                let number = number.unwrap_or(self.streams.len());
                 self.call(index, None);
+                self.streams.open(number, op, &Nodes::default());
             }
-            _ if self.ops[index].kind.is_in_stream() => self.work(index, engine),
             _ => self.call(index, None),
         }
     }
@@ -363,8 +301,8 @@ fn build(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Dag {
         moments: vec![Moment::default(); 2 * ops.len()],
         edges: Vec::with_capacity(4 * ops.len()),
         work_first: vec![false; ops.len()],
-        lanes: HashMap::new(),
-        devices: BTreeMap::new(),
+        streams: Streams::new(Laws::Measured),
+        numbered: HashMap::new(),
         threads: HashMap::new(),
         records: HashMap::new(),
         contradictions: 0,

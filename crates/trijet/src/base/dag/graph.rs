@@ -1,6 +1,7 @@
 //! The graph of a run, and what can be asked of it.
 #![forbid(unsafe_code)]
 
+use crate::base::edges::Edge;
 use crate::base::id::DeviceId;
 use crate::base::ledger::{Engine, Op, Times};
 use crate::base::units::Nanos;
@@ -14,25 +15,6 @@ pub enum Kernels {
     OneAtATime,
     /// As many as fit: of two that were ready, nobody knows which one ran.
     Several,
-}
-
-/// Why one thing comes before another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Edge {
-    /// Both are in one stream.
-    Lane,
-    /// A wait for an event.
-    Event,
-    /// The legacy stream and a blocking one.
-    Legacy,
-    /// The call that enqueued it.
-    Call,
-    /// Both are calls of one host thread.
-    Thread,
-    /// The host waited for it.
-    Waited,
-    /// No law: the engine was taken.
-    Engine,
 }
 
 /// A side of a record.

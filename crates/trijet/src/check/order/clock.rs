@@ -7,6 +7,7 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+use crate::base::edges::{Edge, Past};
 use crate::base::id::{LaneId, Position};
 use crate::base::vector_clock::VectorClock;
 
@@ -63,8 +64,15 @@ impl Clock {
     pub(super) fn raise(&mut self, stamp: Stamp) {
         self.sure.raise(stamp);
     }
+}
 
-    pub(super) fn copy_from(&mut self, other: &Self) {
+impl Past for Clock {
+    #[inline]
+    fn follow(&mut self, other: &Self, _: Edge) {
+        self.join(other);
+    }
+
+    fn copy_from(&mut self, other: &Self) {
         self.sure.copy_from(&other.sure);
         self.seen.copy_from(&other.seen);
     }

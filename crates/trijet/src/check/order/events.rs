@@ -11,10 +11,10 @@
 use super::clock::{Clock, Stamp};
 use super::known::Known;
 use super::seen::{Seen, remember};
+use crate::base::edges::{Past, Role};
+use crate::base::hash::NumberMap;
 use crate::base::ledger::{Asked, Op, Outcome, Waited};
 use crate::base::vector_clock::VectorClock;
-use crate::check::hash::NumberMap;
-use crate::check::options::Assume;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
@@ -151,52 +151,46 @@ impl Events {
     pub(super) fn record(
         &mut self,
         known: &mut Known,
-        (thread, lane, op): (usize, usize, u64),
-        event: u64,
-        by: Asked,
+        (thread, lane): (usize, usize),
+        (op, index): (&Op, u64),
+        (event, by): (u64, Asked),
     ) {
         let is_internal = by == Asked::Ordering;
-        let in_doubt = !is_internal && self.call(known, (thread, op), event, true);
-        known.lanes.held(lane);
-        known.teach(thread, lane);
+        let in_doubt = !is_internal && self.call(known, (thread, index), event, true);
+        known.reach((thread, lane), op, Role::Record, None);
         let held = self.of.entry(event).or_default();
         if is_internal {
             held.calls.clear();
         }
         (held.is_internal, held.in_doubt) = (is_internal, in_doubt);
         let this = &known.lanes.list[lane];
-        held.stands_for.copy_from(&this.tail);
-        held.replaced = held.recorded.replace((op, this.stamp(this.seq)));
-        if known.assume == Assume::DriverObserved {
-            known.lanes.hold_back(lane);
-        }
+        held.stands_for.copy_from(known.lanes.edges.tail(lane));
+        held.replaced = held.recorded.replace((index, this.stamp(this.seq)));
+        known.lanes.edges.end(lane, op, Role::Record);
     }
 
-    /// Laws A5 and A7; whether the event was ever recorded. If not, it is no edge to anything. Only in
-    /// the legacy stream is a wait an action, which the blocking streams are in order with (law A13).
+    /// Laws A5 and A7; whether the event was ever recorded. If not, it is no edge to anything.
     pub(super) fn wait(
         &mut self,
         known: &mut Known,
-        (thread, lane, op): (usize, usize, u64),
-        event: u64,
-        by: Asked,
+        (thread, lane): (usize, usize),
+        (op, index): (&Op, u64),
+        (event, by): (u64, Asked),
     ) -> bool {
-        let in_doubt = by == Asked::User && self.call(known, (thread, op), event, false);
+        let in_doubt = by == Asked::User && self.call(known, (thread, index), event, false);
         let Some(found) = self.of.get(&event).filter(|found| found.recorded.is_some()) else {
-            let seen = Seen { op, event, recorded: None, replaced: None };
+            let seen = Seen { op: index, event, recorded: None, replaced: None };
             remember(&mut known.lanes.list[lane].waits, seen);
             return false;
         };
-        known.lanes.held(lane);
-        known.teach(thread, lane);
-        let this = &mut known.lanes.list[lane];
+        let on = (!in_doubt).then_some(&found.stands_for);
+        known.reach((thread, lane), op, Role::Wait, on);
+        let edges = &mut known.lanes.edges;
         if in_doubt {
-            this.tail.join_as_seen(&found.stands_for);
-        } else {
-            this.tail.join(&found.stands_for);
+            edges.tail_mut(lane).join_as_seen(&found.stands_for);
         }
-        remember(&mut this.waits, found.seen(op, event));
-        known.lanes.hold_back(lane);
+        edges.end(lane, op, Role::Wait);
+        remember(&mut known.lanes.list[lane].waits, found.seen(index, event));
         true
     }
 
@@ -263,9 +257,9 @@ impl Events {
             }
             Waited::Stream => {
                 let lane = known.lane(op);
-                known.lanes.prefix(lane, clock);
+                known.lanes.edges.wait_for_stream(lane, clock);
             }
-            Waited::Device => known.lanes.all_of(op.device, clock),
+            Waited::Device => known.lanes.edges.wait_for_device(op.device, clock),
         }
     }
 

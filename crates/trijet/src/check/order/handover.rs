@@ -171,7 +171,7 @@ impl HandOvers {
         self.with_inside(known, by, |inside, _| inside.join(&first));
         match by {
             Actor::Thread(thread) => self.signals.note_seen(known, thread, op),
-            Actor::HostFn(lane, _) => known.lanes.list[lane].tail.join(&first),
+            Actor::HostFn(lane, _) => known.lanes.edges.tail_mut(lane).join(&first),
         }
         // It was answered, and so it can be. Whether it always is, is another question. One that gave
         // up before was not.

@@ -3,9 +3,11 @@
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
+use super::begun::Begun;
 use super::clock::{Clock, Components, Stamp};
 use super::lanes::Lanes;
 use super::threads::Threads;
+use crate::base::edges::{Caller, Laws, Role};
 use crate::base::ledger::Op;
 use crate::base::vector_clock::VectorClock;
 use crate::check::options::{Assume, Threads as Mode};
@@ -13,7 +15,6 @@ use crate::check::options::{Assume, Threads as Mode};
 /// What is known at the last record.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Known {
-    pub(super) assume: Assume,
     pub(super) components: Components,
     pub(in crate::check) lanes: Lanes,
     pub(in crate::check) threads: Threads,
@@ -25,10 +26,13 @@ pub(in crate::check) struct Known {
 
 impl Known {
     pub(super) fn new(assume: Assume, mode: Mode) -> Self {
+        let laws = match assume {
+            Assume::Documented => Laws::Documented,
+            Assume::DriverObserved => Laws::Observed,
+        };
         Self {
-            assume,
             components: Components::default(),
-            lanes: Lanes::default(),
+            lanes: Lanes::new(laws),
             threads: Threads::new(mode),
             settled: VectorClock::new(),
             apart: Clock::new(),
@@ -45,14 +49,29 @@ impl Known {
         self.threads.of(op, &mut self.components)
     }
 
-    /// Law A2.
-    pub(super) fn teach(&mut self, thread: usize, lane: usize) {
-        self.lanes.teach(&self.threads, thread, lane);
+    /// The thread of a call, with what it knows.
+    fn caller(threads: &Threads, thread: usize) -> Caller<'_, Clock> {
+        let this = &threads.list[thread];
+        Caller { thread, version: this.version, known: &this.known }
     }
 
-    /// What the next work of the stream comes after, if the thread enqueues it.
-    pub(super) fn reach(&mut self, thread: usize, lane: usize) {
-        self.lanes.reach(&self.threads, thread, lane);
+    /// Makes the tail of the stream what an entry follows that the thread enqueues.
+    pub(super) fn reach(
+        &mut self,
+        (thread, lane): (usize, usize),
+        op: &Op,
+        role: Role,
+        on: Option<&Clock>,
+    ) {
+        self.lanes.edges.reach(lane, op, role, on);
+        self.lanes.edges.teach(lane, &Self::caller(&self.threads, thread));
+    }
+
+    /// A call of the thread begins that may wait.
+    pub(super) fn begin_call(&mut self, (thread, lane): (usize, usize), op: &Op) -> Begun {
+        let caller = Self::caller(&self.threads, thread);
+        let call = self.lanes.edges.begin_call(lane, op, &caller);
+        Begun { call, seq: self.lanes.list[lane].seq }
     }
 
     /// A stream takes a lane, which the thread creates.
@@ -68,6 +87,6 @@ impl Known {
 
     /// The thread learns what the stream holds.
     pub(super) fn learn_tail(&mut self, thread: usize, lane: usize) {
-        self.threads.learn(thread, &self.lanes.list[lane].tail);
+        self.threads.learn(thread, self.lanes.edges.tail(lane));
     }
 }

@@ -14,11 +14,11 @@
 use super::clock::Stamp;
 use super::snapshot::{Snapshot, Use};
 use super::threads::Threads;
+use crate::base::hash::NumberMap;
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Op, OpKind, OrderedBy};
 use crate::base::vector_clock::VectorClock;
-use crate::check::hash::NumberMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 

@@ -207,13 +207,13 @@ impl Signals {
 
     /// Whether the context of the stream's device is lost.
     pub(super) fn is_lost(&self, known: &Known, lane: usize) -> bool {
-        self.lost.contains(&known.lanes.list[lane].device)
+        self.lost.contains(&known.lanes.edges.device(lane))
     }
 
     /// Only what is still pending in its stream runs: the last one of the number, if the record makes
     /// no sense.
     pub(super) fn host_fn_at(&self, known: &Known, at: Position) -> Option<Actor> {
-        let lane = *known.lanes.of.get(&at.lane)?;
+        let lane = known.lanes.edges.find(at.lane)?;
         let list = &self.host_fns.get(&lane)?.list;
         let host_fn = list.iter().rev().find(|host_fn| host_fn.number == at.seq)?;
         Some(Actor::HostFn(lane, host_fn.seq))

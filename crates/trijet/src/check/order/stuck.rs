@@ -287,7 +287,7 @@ impl<'a> Open<'a> {
                 signals.host_fn(lane, seq).is_none_or(|one| one.state == State::Ran)
             }
             // Its record may still come.
-            _ => known.lanes.of.contains_key(&at.lane) && !signals.is_early(at),
+            _ => known.lanes.edges.find(at.lane).is_some() && !signals.is_early(at),
         }
     }
 }

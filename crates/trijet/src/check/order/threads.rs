@@ -9,10 +9,10 @@ use super::begun::Begun;
 use super::clock::{Clock, Components, Stamp};
 use super::seen::Seen;
 use super::snapshot::Use;
+use crate::base::hash::NumberMap;
 use crate::base::id::LaneId;
 use crate::base::ledger::{Op, OpKind, Outcome};
 use crate::base::vector_clock::VectorClock;
-use crate::check::hash::NumberMap;
 use crate::check::options::Threads as Mode;
 
 /// A host thread.

@@ -9,10 +9,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A map whose keys are numbers, or made of one.
-pub(super) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
+pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Spread(u64);
+pub(crate) struct Spread(u64);
 
 impl Hasher for Spread {
     fn write(&mut self, bytes: &[u8]) {

@@ -1,0 +1,62 @@
+//! On which devices blocks lie, and which other devices a copy between devices concerns (law A38).
+#![forbid(unsafe_code)]
+
+use crate::base::hash::NumberMap;
+use crate::base::id::{BlockId, DeviceId};
+use crate::base::ledger::{Access, Engine, Op, OpKind, Place};
+use std::collections::BTreeSet;
+
+/// The device of each live block whose allocation is in the ledger.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Homes(NumberMap<BlockId, DeviceId>);
+
+fn on_device(op: &Op) -> impl Iterator<Item = &Access> {
+    op.accesses.iter().filter(|access| access.place == Place::Device)
+}
+
+impl Homes {
+    /// Learns from an allocation or a free.
+    pub(super) fn note(&mut self, op: &Op) {
+        match op.kind {
+            OpKind::Alloc | OpKind::AllocNow => {
+                self.0.extend(on_device(op).map(|access| (access.block, op.device)));
+            }
+            OpKind::Free | OpKind::FreeNow => {
+                for access in on_device(op) {
+                    self.0.remove(&access.block);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The devices other than its own whose blocking streams a copy at once between devices is in
+    /// order with, when it is one of the legacy stream. `devices` are all that are known.
+    pub(super) fn others(
+        &self,
+        op: &Op,
+        own: DeviceId,
+        devices: impl Iterator<Item = DeviceId>,
+    ) -> Vec<DeviceId> {
+        if op.kind != OpKind::CopyNow || op.engine != Engine::Peer {
+            return Vec::new();
+        }
+        let of_blocks: BTreeSet<Option<DeviceId>> =
+            on_device(op).map(|access| self.0.get(&access.block).copied()).collect();
+        let known = of_blocks.iter().flatten().copied().filter(|device| *device != own);
+        let known: Vec<DeviceId> = known.collect();
+        if !known.is_empty() || !of_blocks.contains(&None) {
+            return known;
+        }
+        // A block that was allocated before the ledger began: with two devices there is only one place.
+        let mut others = devices.filter(|device| *device != own);
+        match (others.next(), others.next()) {
+            (Some(other), None) => vec![other],
+            _ => known,
+        }
+    }
+}

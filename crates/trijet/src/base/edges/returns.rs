@@ -1,0 +1,37 @@
+//! What is true when the call returns that enqueued an operation (laws A16 to A18).
+#![forbid(unsafe_code)]
+
+use super::past::{Laws, Point};
+use crate::base::ledger::{Op, OpKind, Place};
+
+/// The point of an operation that its call waits for; `None` when it waits for none of them.
+pub(crate) fn passed_at_return(op: &Op, laws: Laws) -> Option<Point> {
+    let place = |writes: bool| {
+        let access = op.accesses.iter().find(|access| access.mode.writes() == writes);
+        access.map_or(Place::Device, |access| access.place)
+    };
+    let is_of_host = |place: Place| place != Place::Device;
+    let (from, to) = (place(false), place(true));
+    match op.kind {
+        OpKind::Copy if is_of_host(from) && is_of_host(to) => Some(Point::End),
+        OpKind::Copy if laws == Laws::Observed => match (from, to) {
+            (Place::Pageable, _) => Some(Point::Trigger),
+            (_, Place::Pageable) => Some(Point::End),
+            _ => None,
+        },
+        OpKind::CopyNow if from == Place::Pageable && to == Place::Device => Some(Point::Trigger),
+        OpKind::CopyNow if is_of_host(from) || is_of_host(to) => Some(Point::End),
+        OpKind::FillNow if to == Place::Pinned => Some(Point::End),
+        _ => None,
+    }
+}
+
+/// Whether the call may wait for the operation, whatever is guaranteed: all that the laws leave open.
+pub(crate) fn may_wait(op: &Op) -> bool {
+    let pageable = || op.accesses.iter().any(|access| access.place == Place::Pageable);
+    match op.kind {
+        OpKind::CopyNow | OpKind::FillNow => true,
+        OpKind::Copy | OpKind::Batch(_) => pageable(),
+        _ => false,
+    }
+}

@@ -1,0 +1,443 @@
+//! Streams and the legacy stream of each device: what the next entry of a stream follows.
+//!
+//! For each entry the reader asks for what its begin follows ([`Streams::reach`], then
+//! [`Streams::teach`]), enters the entry's end into [`Streams::tail_mut`], and says that it is there
+//! ([`Streams::end`]). What an entry that is read later cannot follow any more is not kept.
+#![forbid(unsafe_code)]
+
+use super::past::{Edge, Laws, Past};
+use super::peers::Homes;
+use crate::base::hash::NumberMap;
+use crate::base::id::{DeviceId, LaneId};
+use crate::base::ledger::{Engine, Op, OpKind, StreamClass};
+
+/// How an entry takes part in the order with the legacy stream (laws A4, A13 and A14).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Whatever is enqueued in the legacy stream waits for all blocking streams, and they wait for it.
+    Work,
+    /// A wait for an event that was recorded: the same in the legacy stream; in a blocking stream it is
+    /// no operation, and does not wait for the legacy one.
+    Wait,
+    /// A record stands for the blocking streams too, and need not hold them back; in a blocking stream
+    /// it is no operation.
+    Record,
+    /// It may leave nothing in the stream: what the legacy stream holds back is not held by it.
+    Allocation,
+}
+
+impl Role {
+    /// The role of an entry; `None` for one that is in no stream.
+    pub(crate) fn of(kind: &OpKind, laws: Laws) -> Option<Self> {
+        let role = match kind {
+            OpKind::Record { .. } => Self::Record,
+            OpKind::Wait { .. } => Self::Wait,
+            OpKind::Alloc => Self::Allocation,
+            kind if kind.is_work() => Self::Work,
+            _ => return None,
+        };
+        Some(if laws == Laws::Measured { Self::Work } else { role })
+    }
+
+    /// In a blocking stream it follows what the legacy stream held back.
+    fn is_held_back(self) -> bool {
+        self == Self::Work
+    }
+
+    /// In the legacy stream it follows what the blocking streams held.
+    fn joins(self) -> bool {
+        self != Self::Allocation
+    }
+
+    /// In the legacy stream it holds the blocking streams back.
+    fn holds_back(self, laws: Laws) -> bool {
+        match self {
+            Self::Work | Self::Wait => true,
+            Self::Record => laws == Laws::Observed,
+            Self::Allocation => false,
+        }
+    }
+}
+
+/// The host thread of a call, and what it knows to be complete (law A2).
+#[derive(Debug)]
+pub(crate) struct Caller<'a, P> {
+    pub(crate) thread: usize,
+    /// Changes with what is known.
+    pub(crate) version: u64,
+    pub(crate) known: &'a P,
+}
+
+/// A call that has begun, and may wait. No lock is held meanwhile: its operation follows what its
+/// stream held by then, and has no order with what other threads enqueue there until it returns
+/// (laws A17 and A18).
+#[derive(Debug, Clone)]
+pub(crate) struct Begun<P> {
+    /// Its stream.
+    pub(crate) lane: usize,
+    /// What its operation follows.
+    pub(crate) before: P,
+    /// What the stream held.
+    pub(crate) held: P,
+    /// What the blocking streams of the other devices held.
+    far: Vec<(DeviceId, P)>,
+}
+
+/// A stream.
+#[derive(Debug, Clone)]
+struct Stream<P> {
+    class: StreamClass,
+    device: DeviceId,
+    /// What has passed when its last entry has.
+    tail: P,
+    /// The thread that enqueued last, and the version of what it knew.
+    taught: (usize, u64),
+    /// The version of the barrier that the tail includes.
+    barrier_seen: u64,
+    /// The tail is in `all` and in `blocking` of its device.
+    is_joined: bool,
+    is_joined_blocking: bool,
+}
+
+/// What several streams held. Each tail is added once, and again only when it has changed.
+#[derive(Debug, Clone, Default)]
+struct Joined<P> {
+    past: P,
+    /// Streams whose tails have changed.
+    fresh: Vec<usize>,
+}
+
+/// The streams of a device.
+#[derive(Debug, Clone, Default)]
+struct Device<P> {
+    /// Those that have a lane.
+    members: Vec<usize>,
+    all: Joined<P>,
+    /// The blocking ones, those of threads, and the legacy stream.
+    blocking: Joined<P>,
+    /// What the legacy stream holds back the blocking ones for.
+    barrier: P,
+    barrier_version: u64,
+}
+
+/// All streams, as far as the ledger was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Streams<P> {
+    laws: Laws,
+    list: Vec<Stream<P>>,
+    of: NumberMap<LaneId, usize>,
+    devices: NumberMap<DeviceId, Device<P>>,
+    homes: Homes,
+}
+
+impl<P: Past> Stream<P> {
+    fn new(op: &Op) -> Self {
+        Self {
+            class: op.stream,
+            device: op.device,
+            tail: P::default(),
+            taught: (usize::MAX, 0),
+            barrier_seen: 0,
+            is_joined: true,
+            is_joined_blocking: true,
+        }
+    }
+
+    fn is_blocking(&self) -> bool {
+        self.class != StreamClass::NonBlocking
+    }
+}
+
+impl<P: Past> Streams<P> {
+    pub(crate) fn new(laws: Laws) -> Self {
+        Self {
+            laws,
+            list: Vec::new(),
+            of: NumberMap::default(),
+            devices: NumberMap::default(),
+            homes: Homes::default(),
+        }
+    }
+
+    /// How many numbers were given out.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The laws that count.
+    pub(crate) fn laws(&self) -> Laws {
+        self.laws
+    }
+
+    /// The number of the stream that has the lane.
+    #[inline]
+    pub(crate) fn find(&self, lane: LaneId) -> Option<usize> {
+        self.of.get(&lane).copied()
+    }
+
+    /// A stream is heard of, which held nothing. Its number is a new one, the next, or that of a
+    /// former stream.
+    pub(crate) fn enter(&mut self, number: usize, op: &Op) {
+        match self.list.get_mut(number) {
+            Some(stream) => *stream = Stream::new(op),
+            None => self.list.push(Stream::new(op)),
+        }
+        self.of.insert(op.position.lane, number);
+        self.devices.entry(op.device).or_default().members.push(number);
+    }
+
+    /// A stream takes a lane. It follows the call that creates it, and nothing else.
+    pub(crate) fn open(&mut self, number: usize, op: &Op, known: &P) {
+        self.enter(number, op);
+        self.tail_mut(number).follow(known, Edge::Call);
+    }
+
+    /// The stream of the lane has nothing left to do, but may still be waited for. Returns its number.
+    pub(crate) fn close(&mut self, lane: LaneId) -> Option<usize> {
+        let number = self.of.remove(&lane)?;
+        let stream = &mut self.list[number];
+        let device = self.devices.entry(stream.device).or_default();
+        device.members.retain(|member| *member != number);
+        let joined = [(&mut device.all, Edge::Lane), (&mut device.blocking, Edge::Legacy)];
+        for (Joined { past, fresh }, edge) in joined {
+            if let Some(at) = fresh.iter().position(|fresh| *fresh == number) {
+                fresh.remove(at);
+                past.follow(&stream.tail, edge);
+            }
+        }
+        stream.tail = P::default();
+        (stream.is_joined, stream.is_joined_blocking) = (true, true);
+        Some(number)
+    }
+
+    /// Learns on which devices blocks lie. Of no order by itself.
+    pub(crate) fn dwell(&mut self, op: &Op) {
+        self.homes.note(op);
+    }
+
+    pub(crate) fn device(&self, lane: usize) -> DeviceId {
+        self.list[lane].device
+    }
+
+    pub(crate) fn class(&self, lane: usize) -> StreamClass {
+        self.list[lane].class
+    }
+
+    /// The streams of the device that have a lane.
+    pub(crate) fn members(&self, device: DeviceId) -> &[usize] {
+        self.devices.get(&device).map_or(&[], |device| &device.members)
+    }
+
+    /// What has passed when the last entry of the stream has; after [`Streams::reach`] and
+    /// [`Streams::teach`], what the next one follows.
+    #[inline]
+    pub(crate) fn tail(&self, lane: usize) -> &P {
+        &self.list[lane].tail
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn tail_mut(&mut self, lane: usize) -> &mut P {
+        let stream = &self.list[lane];
+        if stream.is_joined || stream.is_joined_blocking && stream.is_blocking() {
+            self.freshen(lane);
+        }
+        &mut self.list[lane].tail
+    }
+
+    /// The tail of the stream changes.
+    fn freshen(&mut self, lane: usize) {
+        let stream = &mut self.list[lane];
+        let device = self.devices.entry(stream.device).or_default();
+        if std::mem::take(&mut stream.is_joined) {
+            device.all.fresh.push(lane);
+        }
+        if stream.is_blocking() && std::mem::take(&mut stream.is_joined_blocking) {
+            device.blocking.fresh.push(lane);
+        }
+    }
+
+    /// What the blocking streams of the device hold, and its legacy stream.
+    fn blocking(&mut self, device: DeviceId) -> Option<&P> {
+        let Joined { past, fresh } = &mut self.devices.get_mut(&device)?.blocking;
+        for lane in fresh.drain(..) {
+            let stream = &mut self.list[lane];
+            stream.is_joined_blocking = true;
+            past.follow(&stream.tail, Edge::Legacy);
+        }
+        Some(past)
+    }
+
+    /// Adds that to what the stream holds.
+    fn join_blocking(&mut self, lane: usize, device: DeviceId) {
+        self.blocking(device);
+        if let Some(device) = self.devices.get(&device) {
+            self.list[lane].tail.follow(&device.blocking.past, Edge::Legacy);
+        }
+        self.freshen(lane);
+    }
+
+    /// What the stream holds, as a wait for it or a staged copy finds it (laws A9, A13 and A14).
+    pub(crate) fn held(&mut self, lane: usize) -> &P {
+        if self.list[lane].class == StreamClass::Legacy {
+            self.join_blocking(lane, self.list[lane].device);
+        }
+        &self.list[lane].tail
+    }
+
+    /// Makes the tail of the stream what the begin of an entry follows: what the stream holds (law
+    /// A1), what it is in order with because of the legacy stream, and what is waited for, `on` (law
+    /// A7). What its caller knew is still to be taught.
+    pub(crate) fn reach(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
+        let Stream { class, device, .. } = self.list[lane];
+        if role.joins() && class == StreamClass::Legacy {
+            self.join_blocking(lane, device);
+        }
+        if role.is_held_back()
+            && class != StreamClass::NonBlocking
+            && let Some(of_device) = self.devices.get(&device)
+            && of_device.barrier_version != self.list[lane].barrier_seen
+        {
+            let stream = &mut self.list[lane];
+            stream.barrier_seen = of_device.barrier_version;
+            stream.tail.follow(&of_device.barrier, Edge::Legacy);
+            self.freshen(lane);
+        }
+        for other in self.far(lane, op) {
+            self.join_blocking(lane, other);
+        }
+        if let Some(on) = on {
+            self.tail_mut(lane).follow(on, Edge::Event);
+        }
+    }
+
+    /// Law A2: the next entry follows its call, with all that its thread knew.
+    #[inline]
+    pub(crate) fn teach(&mut self, lane: usize, by: &Caller<'_, P>) {
+        let now = (by.thread, by.version);
+        if self.list[lane].taught != now {
+            self.list[lane].taught = now;
+            self.tail_mut(lane).follow(by.known, Edge::Call);
+        }
+    }
+
+    /// The entry has its end in the tail of the stream: what it holds back waits for that from now on.
+    pub(crate) fn end(&mut self, lane: usize, op: &Op, role: Role) {
+        if self.list[lane].class != StreamClass::Legacy {
+            return;
+        }
+        self.hold_back(lane, op, role);
+        if role.joins() {
+            // It follows all that the blocking streams held, and stands for it.
+            let Stream { device, tail, is_joined_blocking, .. } = &mut self.list[lane];
+            if let Some(device) = self.devices.get_mut(device) {
+                device.blocking.past.copy_from(tail);
+                device.blocking.fresh.retain(|fresh| *fresh != lane);
+                *is_joined_blocking = true;
+            }
+        }
+    }
+
+    fn hold_back(&mut self, lane: usize, op: &Op, role: Role) {
+        if self.list[lane].class != StreamClass::Legacy || !role.holds_back(self.laws) {
+            return;
+        }
+        let others = self.far(lane, op);
+        let stream = &mut self.list[lane];
+        for (number, device) in [stream.device].into_iter().chain(others).enumerate() {
+            let device = self.devices.entry(device).or_default();
+            device.barrier.follow(&stream.tail, Edge::Legacy);
+            device.barrier_version += 1;
+            if number == 0 {
+                stream.barrier_seen = device.barrier_version;
+            }
+        }
+    }
+
+    /// The other devices of a copy between devices in the legacy stream (law A38).
+    fn far(&self, lane: usize, op: &Op) -> Vec<DeviceId> {
+        let Stream { class, device, .. } = &self.list[lane];
+        if *class != StreamClass::Legacy {
+            return Vec::new();
+        }
+        self.homes.others(op, *device, self.devices.keys().copied())
+    }
+
+    /// A call begins that may wait.
+    pub(crate) fn begin_call(&mut self, lane: usize, op: &Op, by: &Caller<'_, P>) -> Begun<P> {
+        let Stream { class, device, .. } = self.list[lane];
+        let mut held = P::default();
+        self.wait_for_stream(lane, &mut held);
+        let mut before = held.clone();
+        if class != StreamClass::NonBlocking
+            && let Some(device) = self.devices.get(&device)
+        {
+            before.follow(&device.barrier, Edge::Legacy);
+        }
+        before.follow(by.known, Edge::Call);
+        let mut far = Vec::new();
+        if op.engine == Engine::Peer {
+            let others: Vec<DeviceId> = self.devices.keys().copied().collect();
+            for other in others.into_iter().filter(|other| *other != device) {
+                far.extend(self.blocking(other).map(|past| (other, past.clone())));
+            }
+        }
+        Begun { lane, before, held, far }
+    }
+
+    /// The call has returned: returns what its operation follows. That is added to the tail, which the
+    /// reader enters the operation's end into; then comes [`Streams::end_call`].
+    pub(crate) fn return_call(&mut self, begun: Begun<P>, op: &Op) -> P {
+        let Begun { lane, mut before, far, .. } = begun;
+        let others = self.far(lane, op);
+        for (_, past) in far.iter().filter(|(device, _)| others.contains(device)) {
+            before.follow(past, Edge::Legacy);
+        }
+        self.tail_mut(lane).follow(&before, Edge::Lane);
+        before
+    }
+
+    /// The operation of a call that had begun has its end in the tail of the stream. What other
+    /// streams were given meanwhile may come before it or after it.
+    pub(crate) fn end_call(&mut self, lane: usize, op: &Op) {
+        self.hold_back(lane, op, Role::Work);
+    }
+
+    /// Adds what a wait for the stream finds complete in the end (laws A9 and A14).
+    pub(crate) fn wait_for_stream(&mut self, lane: usize, into: &mut P) {
+        let Stream { class, device, .. } = self.list[lane];
+        into.follow(&self.list[lane].tail, Edge::Lane);
+        if class == StreamClass::Legacy
+            && let Some(past) = self.blocking(device)
+        {
+            into.follow(past, Edge::Legacy);
+        }
+    }
+
+    /// The same for a device (law A10).
+    pub(crate) fn wait_for_device(&mut self, device: DeviceId, into: &mut P) {
+        let Some(device) = self.devices.get_mut(&device) else { return };
+        let Joined { past, fresh } = &mut device.all;
+        for lane in fresh.drain(..) {
+            let stream = &mut self.list[lane];
+            stream.is_joined = true;
+            past.follow(&stream.tail, Edge::Lane);
+        }
+        into.follow(past, Edge::Lane);
+    }
+
+    /// `by` has just followed all that [`Streams::wait_for_device`] found, and stands for it.
+    pub(crate) fn stand_for_device(&mut self, device: DeviceId, by: &P) {
+        self.devices.entry(device).or_default().all.past.copy_from(by);
+    }
+
+    /// The same for [`Streams::wait_for_stream`] and the legacy stream.
+    pub(crate) fn stand_for_legacy(&mut self, device: DeviceId, by: &P) {
+        self.devices.entry(device).or_default().blocking.past.copy_from(by);
+    }
+
+    /// Blocks whose devices are known.
+    pub(crate) fn homes(&self) -> usize {
+        self.homes.len()
+    }
+}
