@@ -91,6 +91,24 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
     assert_eq!(waited(&s), []);
 }
 
+/// Law A17: another thread enqueues a kernel while a copy at once waits for the one before.
+#[test]
+fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
+    let mut s = Script::default();
+    s.work(Compute, 1, 0..10);
+    s.call(OpKind::Begin, 1..1).position.lane = LaneId(1);
+    s.work(Compute, 1, 10..30).thread = 2;
+    s.called(Download, 1, 1..21, 10..20).kind = OpKind::CopyNow;
+    s.work(Compute, 1, 30..40);
+    let dag = s.dag();
+    let before = |op: usize| {
+        let before = dag.before(Node::work(op)).iter();
+        before.filter(|(node, _)| !node.is_call()).map(|(node, _)| node.op()).collect::<Vec<_>>()
+    };
+    assert_eq!((before(3), before(4)), (vec![0], vec![2, 3]));
+    assert_eq!((dag.work(3), dag.contradictions()), (Some(10..20), 0));
+}
+
 /// A lane passes from a blocking stream of one device to a stream of another device that has nothing to
 /// do with the legacy stream.
 #[test]

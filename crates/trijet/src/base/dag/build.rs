@@ -4,14 +4,23 @@
 use super::graph::{Dag, Kernels, Moment, Node};
 use super::nodes::Nodes;
 use crate::base::clocks::Clocks;
-use crate::base::edges::{Caller, Edge, Laws, Past, Point, Role, Streams, may_wait};
+use crate::base::edges::{self, Caller, Edge, Laws, Past, Point, Role, Streams, may_wait};
 use crate::base::id::{DeviceId, LaneId, Position};
-use crate::base::ledger::{Engine, Op, OpKind, Outcome, Signalled, StreamClass, Times, Waited};
+use crate::base::ledger::{
+    Engine, HostCall, Op, OpKind, Outcome, Signalled, StreamClass, Times, Waited,
+};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
 /// What comes directly before a node.
 type Before = SmallVec<[(Node, Edge); 4]>;
+
+/// A call that has begun, and may wait.
+struct Begun {
+    call: edges::Begun<Nodes>,
+    /// The last that its stream held.
+    last: Option<(Node, Edge)>,
+}
 
 struct Builder<'a> {
     ops: &'a [Op],
@@ -25,6 +34,8 @@ struct Builder<'a> {
     /// The numbered operations of each lane, for events recorded before the ledger began.
     numbered: HashMap<LaneId, Vec<(u64, Node)>>,
     threads: HashMap<u64, Node>,
+    /// The calls that threads are in.
+    begun: HashMap<u64, Begun>,
     records: HashMap<u64, Nodes>,
     contradictions: usize,
 }
@@ -126,29 +137,53 @@ impl Builder<'_> {
         }
     }
 
-    /// Work in a stream, with the call that enqueued it.
-    fn work(&mut self, index: usize, role: Role, engine: Option<(usize, u64)>) {
+    /// A call begins that may wait. Its operation follows what its stream holds by now (law A17).
+    fn begin(&mut self, index: usize) {
         let op = &self.ops[index];
-        let node = Node::work(index);
         let lane = self.lane(op);
+        let known = self.threads.get(&op.thread).copied();
+        let known = known.map_or_else(Nodes::default, |call| Nodes::one(call, None));
+        let last = self.streams.tail(lane).iter().next();
+        let by = Caller { thread: 0, version: 0, known: &known };
+        let call = self.streams.begin_call(lane, op, &by);
+        self.begun.insert(op.thread, Begun { call, last });
+    }
+
+    /// What work follows, but for its own call; and whether everything in the stream comes before it.
+    fn follows(&mut self, lane: usize, op: &Op, role: Role) -> (Nodes, bool) {
+        let begun = if op.kind.is_work() { self.begun.remove(&op.thread) } else { None };
+        if let Some(Begun { call, last }) = begun.filter(|begun| begun.call.lane == lane) {
+            let is_last = self.streams.tail(lane).iter().next() == last;
+            return (self.streams.return_call(call, op), is_last);
+        }
         let on = match op.kind {
             OpKind::Wait { event, on, .. } => self.recorded(event, on),
             _ => None,
         };
         self.streams.reach(lane, op, role, on.as_ref());
+        (self.streams.tail(lane).clone(), true)
+    }
+
+    /// Work in a stream, with the call that enqueued it.
+    fn work(&mut self, index: usize, role: Role, engine: Option<(usize, u64)>) {
+        let op = &self.ops[index];
+        let node = Node::work(index);
+        let lane = self.lane(op);
+        let (mut passed, is_last) = self.follows(lane, op, role);
         let inside = self.released(op) == Point::Begin;
         self.work_first[index] = inside;
         if inside {
             let earlier = self.threads.get(&op.thread).copied();
-            self.teach(lane, index, earlier);
+            let earlier = earlier.map(|call| Nodes::one(call, None));
+            earlier.into_iter().for_each(|call| passed.follow(&call, Edge::Call));
         } else {
             // A copy that stages has waited for all that its stream held (law A17).
-            let held = self.streams.tail(lane).iter().map(|(node, _)| node);
+            let held = passed.iter().map(|(node, _)| node).filter(|node| !node.is_call());
             let last_held = held.max_by_key(|node| (self.end(*node), *node));
             let done = |node: &Node| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
             let staged = last_held.filter(|last| may_wait(op) && done(last));
             self.call(index, staged);
-            self.teach(lane, index, Some(Node::call(index)));
+            passed.follow(&Nodes::one(Node::call(index), None), Edge::Call);
         }
         let mut times = op.times;
         if let (Some(times), Some(call)) = (&mut times, op.call) {
@@ -161,17 +196,9 @@ impl Builder<'_> {
             times.begin.0 = times.begin.0.max(free).min(times.end.0);
             self.edges.push((node, Node::work(earlier), Edge::Engine));
         }
-        let before: Before = self.streams.tail(lane).iter().collect();
+        let before: Before = passed.iter().collect();
         self.place(node, times, &before);
-        *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));
-        self.streams.end(lane, op, role);
-        if op.kind.is_work() {
-            let numbered = self.numbered.entry(op.position.lane).or_default();
-            numbered.push((op.position.seq, node));
-        }
-        if let OpKind::Record { event, .. } = op.kind {
-            self.records.insert(event, self.streams.tail(lane).clone());
-        }
+        self.append(index, (lane, role), is_last);
         if inside {
             // It may have waited for a part of the work only.
             let all = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
@@ -179,12 +206,24 @@ impl Builder<'_> {
         }
     }
 
-    /// The work of a record follows a call of the host.
-    fn teach(&mut self, lane: usize, index: usize, call: Option<Node>) {
-        let known = call.map_or_else(Nodes::default, |call| Nodes::one(call, None));
-        // Each call knows something else.
-        let version = index as u64 + 1;
-        self.streams.teach(lane, &Caller { thread: 0, version, known: &known });
+    /// Enters work into its stream.
+    fn append(&mut self, index: usize, (lane, role): (usize, Role), is_last: bool) {
+        let (op, node) = (&self.ops[index], Node::work(index));
+        if is_last {
+            *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));
+            self.streams.end(lane, op, role);
+        } else {
+            // What came to the stream while its call waited is in no order with it.
+            self.streams.tail_mut(lane).follow(&Nodes::one(node, None), Edge::Lane);
+            self.streams.end_call(lane, op);
+        }
+        if op.kind.is_work() {
+            let numbered = self.numbered.entry(op.position.lane).or_default();
+            numbered.push((op.position.seq, node));
+        }
+        if let OpKind::Record { event, .. } = op.kind {
+            self.records.insert(event, self.streams.tail(lane).clone());
+        }
     }
 
     /// A wait of the host: what it waited for is joined first.
@@ -229,10 +268,14 @@ impl Builder<'_> {
         match op.kind {
             OpKind::Sync { what, outcome } => self.sync(index, what, outcome),
             OpKind::Gone { event } => drop(self.records.remove(&event)),
+            OpKind::Begin => self.begin(index),
+            OpKind::Call(HostCall::Failed) => {
+                self.begun.remove(&op.thread);
+                self.call(index, None);
+            }
             // A host function is no call of the thread that runs it.
             OpKind::Signal { inside: Some(_), .. }
             | OpKind::Signal { what: Signalled::Gone, .. }
-            | OpKind::Begin
             | OpKind::Ran
             | OpKind::Settled { .. }
             | OpKind::Name { .. }
@@ -304,6 +347,7 @@ fn build(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Dag {
         streams: Streams::new(Laws::Measured),
         numbered: HashMap::new(),
         threads: HashMap::new(),
+        begun: HashMap::new(),
         records: HashMap::new(),
         contradictions: 0,
     };

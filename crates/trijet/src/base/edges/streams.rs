@@ -385,15 +385,14 @@ impl<P: Past> Streams<P> {
         Begun { lane, before, held, far }
     }
 
-    /// The call has returned: returns what its operation follows. That is added to the tail, which the
-    /// reader enters the operation's end into; then comes [`Streams::end_call`].
-    pub(crate) fn return_call(&mut self, begun: Begun<P>, op: &Op) -> P {
+    /// The call has returned: what its operation follows. The reader adds that to the tail, and the
+    /// operation's end; then comes [`Streams::end_call`].
+    pub(crate) fn return_call(&self, begun: Begun<P>, op: &Op) -> P {
         let Begun { lane, mut before, far, .. } = begun;
         let others = self.far(lane, op);
         for (_, past) in far.iter().filter(|(device, _)| others.contains(device)) {
             before.follow(past, Edge::Legacy);
         }
-        self.tail_mut(lane).follow(&before, Edge::Lane);
         before
     }
 

@@ -260,8 +260,9 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let begun = streams.begin_call(at, &copy, &by);
     assert_eq!((&begun.held, &begun.before), (&set([1]), &set([1, 7])));
     work(&mut streams, &kernel, 2);
-    assert_eq!(streams.return_call(begun, &copy), set([1, 7]));
-    streams.tail_mut(at).0.insert(3);
+    let before = streams.return_call(begun, &copy);
+    assert_eq!(before, set([1, 7]));
+    streams.tail_mut(at).0.extend(before.0.into_iter().chain([3]));
     streams.end_call(at, &copy);
     assert_eq!(*streams.tail(at), set([1, 2, 3, 7]));
 }

@@ -76,6 +76,7 @@ fn returned(
     }
     reads_at_call(known, op, step);
     let before = known.lanes.edges.return_call(call, op);
+    known.lanes.edges.tail_mut(lane).join(&before);
     // Nobody knows a host function to be complete without what was enqueued before its number.
     let is_host_fn = op.kind == OpKind::HostFn;
     if is_host_fn {
