@@ -1,6 +1,6 @@
 //! The checker: whether every conflict of a recorded run is ordered by a documented CUDA edge.
 //!
-//! It reads the records of a run (`Device::record`, `Device::take_record`) and recomputes the order
+//! It reads the records of a run (`Device::start_trace`, `Device::take_trace`) and recomputes the order
 //! from the driver's calls that they show: streams, events, the legacy stream, what host threads
 //! waited for, and what synchronous copies mean at their return. Two declared accesses to the same
 //! bytes, one of which writes, are a finding **iff** some schedule that the laws allow takes them in

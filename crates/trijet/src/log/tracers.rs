@@ -20,7 +20,7 @@ struct Who {
     all: Attached,
     /// Those of single pipelines, who know their lanes: they are told of no stream.
     of_calls: Attached,
-    /// The one of `Device::record`.
+    /// The one of `Device::start_trace`.
     kept: Option<Arc<Tracer>>,
     checker: Option<(Arc<Mutex<Checker>>, Arc<Tracer>)>,
 }
