@@ -79,13 +79,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     }
     let range = 0..memory.bytes();
     let uses = [Use { track: &track, range, mode: Mode::Write }];
-    let submission = Submission {
-        action: Action::Free(&memory),
-        uses: &uses,
-        chunk: None,
-        site: Location::caller(),
-        slot: None,
-    };
+    let submission = Submission::new(Action::Free(&memory), &uses, Location::caller());
     let outcome = stream.lane().enqueue(&submission);
     let Err(error) = outcome else { return };
     if when == When::Last || error.is_loss() {

@@ -67,7 +67,7 @@ impl LaneRef {
         prologue: &Prologue,
     ) -> Result<(Position, Option<Memory>)> {
         let Submission { action, uses, .. } = submission;
-        let (engine, at_return) = (action.engine(), action.at_return());
+        let (engine, at_return) = (action.engine(), submission.at_return);
         let before = Before::of(&state, turn.as_ref(), at_return);
         state.note(|| Op {
             accesses: accesses(uses),

@@ -29,7 +29,9 @@ impl LaneRef {
         submission: &Submission<'_>,
     ) -> Result<(Position, Option<Memory>)> {
         debug_assert!(submission.agrees(), "{submission:?}");
-        calling::refuse(submission.action.label())?;
+        if calling::inside() {
+            calling::refuse(submission.action.label())?;
+        }
         if let Some(simulation) = self.driver().simulation() {
             simulation.pause();
         }
@@ -46,7 +48,7 @@ impl LaneRef {
                 };
                 let position = self.count(&mut state);
                 state.last_shared = crossed;
-                let late = stamp(submission.uses, position, submission.action.at_return());
+                let late = stamp(submission.uses, position, submission.at_return);
                 drop(state);
                 stamp_late(submission.uses, position, late, &[]);
                 return Ok((position, memory));
@@ -63,13 +65,15 @@ impl LaneRef {
     fn alone(&self, submission: &Submission<'_>) -> Result<Option<bool>> {
         let action = &submission.action;
         let frees = matches!(action, Action::Free(_));
-        if self.legacy.is_some() || frees || action.may_wait() {
+        if self.legacy.is_some() || frees || submission.may_wait {
             return Ok(None);
         }
         let (mut crossed, mut foreign) = (false, false);
         for access in submission.uses {
             let track = access.track;
-            self.domain.own(action.label(), track.domain)?;
+            if track.domain != self.domain.id() {
+                self.domain.own(action.label(), track.domain)?;
+            }
             if track.is_manual() {
                 continue;
             }
@@ -129,7 +133,7 @@ impl LaneRef {
         let mut state = held.unwrap_or_else(|| self.lane().lock());
         let mut prologue = Prologue::default();
         self.before(&mut state, submission, (&needs, &marks), &mut prologue)?;
-        if action.may_wait() || state.may_be_full(&self.lane.done) {
+        if submission.may_wait || state.may_be_full(&self.lane.done) {
             return self.enqueue_waiting((submission, crossed), (turn, state), &prologue);
         }
         let submitted = self.submit(&state, submission);
@@ -148,7 +152,7 @@ impl LaneRef {
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
         }
-        let late = stamp(uses, position, action.at_return());
+        let late = stamp(uses, position, submission.at_return);
         drop(state);
         stamp_late(uses, position, late, &prologue.left_out);
         Ok((position, memory))
@@ -159,12 +163,14 @@ impl LaneRef {
     #[inline]
     fn needs(&self, submission: &Submission<'_>, needs: &mut Needs) -> Result<bool> {
         let Submission { action, uses, .. } = submission;
-        let is_done_at_return = action.at_return() == AtReturn::Done;
+        let is_done_at_return = submission.at_return == AtReturn::Done;
         let mut crossed = false;
         let implied = |p: Position| p.lane == self.id;
         for access in *uses {
             let track = access.track;
-            self.domain.own(action.label(), track.domain)?;
+            if track.domain != self.domain.id() {
+                self.domain.own(action.label(), track.domain)?;
+            }
             if track.is_manual() {
                 continue;
             }

@@ -19,7 +19,7 @@ use crate::base::table::Table;
 use crate::device::driver::{Action, Driver, EventHandle, Progress, Readiness, StreamHandle};
 use crate::device::memory::Memory;
 use crate::log::entry::Log;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`: the answer of CUDA to a call that a capture bars.
 const CAPTURE_UNSUPPORTED: i32 = 900;
@@ -56,16 +56,30 @@ pub(crate) struct Gate {
     pub(super) records: AtomicU64,
     /// The errors that devices were lost with, by number of the device.
     lost: Table<Error>,
+    /// Whether any device is lost: every call looks here first.
+    any_lost: AtomicBool,
 }
 
 impl Gate {
     pub(super) fn new(log: Log) -> Self {
-        Self { log, records: AtomicU64::new(0), lost: Table::default() }
+        Self {
+            log,
+            records: AtomicU64::new(0),
+            lost: Table::default(),
+            any_lost: AtomicBool::new(false),
+        }
     }
 
     /// Enqueues an operation; returns the memory of an allocation.
     #[inline(always)]
     pub(crate) fn submit(&self, on: GateStream, action: &Action<'_>) -> Result<Option<Memory>> {
+        // Most calls find a live stream of the library, and need no more than this.
+        if on.maker == Maker::Library && !self.any_lost.load(Ordering::Relaxed) {
+            return match self.log.driver.submit(on.handle, action) {
+                Ok(memory) => Ok(memory),
+                Err(error) => Err(self.refused(on.device, error)),
+            };
+        }
         self.pass(self.stream_state(on)?, on.device, |driver| driver.submit(on.handle, action))
     }
 
@@ -128,6 +142,9 @@ impl Gate {
 
     #[inline(always)]
     fn device_state(&self, device: DeviceId) -> Passage<'_> {
+        if !self.any_lost.load(Ordering::Relaxed) {
+            return Passage::Live;
+        }
         match self.lost.get(device.0 as usize) {
             None => Passage::Live,
             Some(error) => Passage::Lost(error),
@@ -152,6 +169,7 @@ impl Gate {
         if error.is_loss() {
             let device = error.device().unwrap_or(device);
             self.lost.set(device.0 as usize, error.again());
+            self.any_lost.store(true, Ordering::Relaxed);
         }
         error
     }

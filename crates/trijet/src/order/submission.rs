@@ -13,6 +13,10 @@ use std::panic::Location;
 #[derive(Debug)]
 pub(crate) struct Submission<'a> {
     pub(crate) action: Action<'a>,
+    /// [`Action::at_return`] and [`Action::may_wait`], asked where the kind of the action is known to
+    /// the compiler.
+    pub(crate) at_return: AtReturn,
+    pub(crate) may_wait: bool,
     /// The tracks of its accesses, in the order of [`Action::each_access`]. An allocation uses the
     /// memory that it will return.
     pub(crate) uses: &'a [Use<'a>],
@@ -24,7 +28,18 @@ pub(crate) struct Submission<'a> {
     pub(crate) slot: Option<&'a Slot>,
 }
 
-impl Submission<'_> {
+impl<'a> Submission<'a> {
+    /// An operation that belongs to no pipeline.
+    #[inline(always)]
+    pub(crate) fn new(
+        action: Action<'a>,
+        uses: &'a [Use<'a>],
+        site: &'static Location<'static>,
+    ) -> Self {
+        let (at_return, may_wait) = (action.at_return(), action.may_wait());
+        Self { action, at_return, may_wait, uses, chunk: None, site, slot: None }
+    }
+
     /// Whether the uses are those of the action.
     pub(super) fn agrees(&self) -> bool {
         let mut uses = self.uses.iter();

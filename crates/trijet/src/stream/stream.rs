@@ -228,7 +228,7 @@ impl Stream {
     }
 
     /// An operation of this stream.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn submission<'a>(
         &self,
         action: Action<'a>,
@@ -237,11 +237,11 @@ impl Stream {
     ) -> Submission<'a> {
         let chunk = self.0.chunk.load(Ordering::Relaxed);
         let chunk = (chunk != NO_CHUNK).then_some(chunk);
-        Submission { action, uses, chunk, site, slot: None }
+        Submission { chunk, ..Submission::new(action, uses, site) }
     }
 
     /// Enqueues an operation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue(
         &self,
         action: Action<'_>,
