@@ -183,7 +183,7 @@ struct World {
 }
 
 fn is_injected(error: &Error) -> bool {
-    error.to_string().contains("(injected)")
+    error.to_string().contains("(injected fault)")
 }
 
 impl World {

@@ -214,7 +214,7 @@ fn a_second_recording_gets_pairs_or_an_error_as_it_asked() -> Result<()> {
     let pairs = queueing(&device, TimesFrom::ActivityIfThere)?;
     assert_eq!((pairs.times, pairs.untimed), (TimeSource::Model, 0));
     let why = pairs.instead.expect("it was asked for more");
-    assert!(why.contains("another recording"), "{why}");
+    assert!(why.contains("another trace"), "{why}");
     profiler.activity_take().map(drop)
 }
 

@@ -452,7 +452,7 @@ fn far_too_little_memory_says_what_was_wanted() {
         .expect_err("a row does not fit");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert!(error.to_string().contains("no memory for chunks of 97.66 KiB"), "{error}");
-    assert!(error.to_string().contains("wanted"), "{error}");
+    assert!(error.to_string().contains("asked for"), "{error}");
 }
 
 #[test]
