@@ -158,7 +158,8 @@ impl Source for Watched {
 #[test]
 fn a_run_reads_forwards() {
     for schedule in SCHEDULES {
-        for todo in [vec![0..u64::MAX], vec![5..9, 20..36]] {
+        let all = std::iter::once(0..u64::MAX).collect::<Vec<_>>();
+        for todo in [all, vec![5..9, 20..36]] {
             let source = Watched { rows: 36, starts: Mutex::default() };
             Pipeline::on(&threads())
                 .source(&source)

@@ -22,10 +22,8 @@ const NOT_CLEAN: &[&str] = &[
     "crates/trijet/src/log/",
     "crates/trijet/src/memory/",
     "crates/trijet/src/order/",
-    "crates/trijet/src/pipeline/",
     "crates/trijet/src/stream/",
     "crates/trijet/tests/",
-    "docs/measuring.md",
     // Rewrites of the sources, with their comments.
     "xtask/src/mutants/faults.txt",
 ];
