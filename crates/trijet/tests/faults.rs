@@ -183,7 +183,7 @@ struct World {
 }
 
 fn is_injected(error: &Error) -> bool {
-    error.to_string().contains("(injected fault)")
+    error.to_string().contains("the call was refused (injected fault)")
 }
 
 impl World {
