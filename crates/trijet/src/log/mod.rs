@@ -1,7 +1,7 @@
 //! The log: entries about calls and operations, and the tracers that keep them.
 //!
-//! A [`tracer::Tracer`] is the ledger of some lanes, with the times of their operations. All tracers
-//! of a domain are [`tracers::Tracers`]; [`entry::Log`] makes the entries about what host threads do.
+//! A `Tracer` is the ledger of some lanes, with the times of their operations. All tracers
+//! of a domain are `Tracers`; `Log` makes the entries about what host threads do.
 //! When nothing is traced, a call costs one look at a flag.
 #![forbid(unsafe_code)]
 
