@@ -15,6 +15,7 @@
 //!
 //! Imports: nothing but `base`. Imported by: `trace`, `check`.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod build;
 mod graph;

@@ -27,6 +27,7 @@
 //!
 //! Imports: `base`. Imported by: `base::dag`, `check`.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod past;
 mod peers;

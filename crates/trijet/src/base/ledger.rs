@@ -5,6 +5,7 @@
 //! ordering cannot hide itself. A lane that nobody records pays one branch per operation.
 #![forbid(unsafe_code)]
 
+pub(crate) use super::op::Effect;
 pub use super::op::{
     Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind,
     OrderedBy, Outcome, Place, Signalled, Site, SourceOrder, StreamClass, Times, Waited,

@@ -325,10 +325,33 @@ pub enum OpKind {
     Lent,
 }
 
+/// Where an entry stands in the order of the calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// It puts work into a stream.
+    Work,
+    /// It is an event's record or wait, in the order of a stream.
+    Mark,
+    /// It is in no stream: in the order of its host thread, inside a host function, or in none.
+    Outside,
+}
+
+/// What an entry does to the memory of its accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// The memory exists from now on.
+    Allocates,
+    /// The memory does not exist any more.
+    Frees,
+    /// The memory is read or written.
+    Uses,
+    /// Nothing: the entry says who uses the memory later, or who holds it.
+    Announces,
+}
+
 impl OpKind {
-    /// It puts work into a stream: what has a number of its own in its lane.
-    #[must_use]
-    pub fn is_work(&self) -> bool {
+    /// Where the entry stands in the order of the calls.
+    pub(crate) fn scope(&self) -> Scope {
         match self {
             Self::Alloc
             | Self::Free
@@ -338,17 +361,16 @@ impl OpKind {
             | Self::Fill
             | Self::FillNow
             | Self::Kernel
-            | Self::HostFn => true,
+            | Self::HostFn => Scope::Work,
+            Self::Record { .. } | Self::Wait { .. } => Scope::Mark,
             Self::AllocNow
             | Self::FreeNow
             | Self::Fault { .. }
-            | Self::Record { .. }
             | Self::Sync { .. }
             | Self::Host
             | Self::Call(_)
             | Self::Gone { .. }
             | Self::Open
-            | Self::Wait { .. }
             | Self::Signal { .. }
             | Self::Begin
             | Self::Ran
@@ -356,15 +378,51 @@ impl OpKind {
             | Self::Name { .. }
             | Self::ThreadGone
             | Self::Lent
-            | Self::Handle { .. } => false,
+            | Self::Handle { .. } => Scope::Outside,
         }
     }
 
-    /// It is in the order of a stream: work, or an event's record or wait. Everything else happens
-    /// at its call and is in the order of the host thread, or inside a host function.
+    /// What the entry does to the memory of its accesses, if it has any.
+    pub(crate) fn effect(&self) -> Effect {
+        match self {
+            Self::Alloc | Self::AllocNow => Effect::Allocates,
+            Self::Free | Self::FreeNow => Effect::Frees,
+            Self::Begin | Self::Lent => Effect::Announces,
+            Self::Copy
+            | Self::CopyNow
+            | Self::Batch(_)
+            | Self::Fill
+            | Self::FillNow
+            | Self::Kernel
+            | Self::HostFn
+            | Self::Host
+            | Self::Record { .. }
+            | Self::Wait { .. }
+            | Self::Fault { .. }
+            | Self::Sync { .. }
+            | Self::Call(_)
+            | Self::Gone { .. }
+            | Self::Open
+            | Self::Signal { .. }
+            | Self::Ran
+            | Self::Settled { .. }
+            | Self::Name { .. }
+            | Self::ThreadGone
+            | Self::Handle { .. } => Effect::Uses,
+        }
+    }
+
+    /// Whether the entry puts work into a stream, which has a number of its own in its lane.
+    #[must_use]
+    pub fn is_work(&self) -> bool {
+        self.scope() == Scope::Work
+    }
+
+    /// Whether the entry is in the order of a stream: work, or an event's record or wait. Everything
+    /// else happens at its call and is in the order of the host thread, or inside a host function.
     #[must_use]
     pub fn is_in_stream(&self) -> bool {
-        self.is_work() || matches!(self, Self::Record { .. } | Self::Wait { .. })
+        self.scope() != Scope::Outside
     }
 }
 

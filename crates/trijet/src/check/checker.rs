@@ -12,7 +12,7 @@ use super::order::{Moment, Order, Step, Stuck};
 use super::shadow::{Shadow, Touch, Unordered};
 use super::verdict::Verdict;
 use crate::base::id::{BlockId, Position};
-use crate::base::ledger::{Access, Declared, HostCall, Mode, Op, OpKind, OrderedBy, Place};
+use crate::base::ledger::{Access, Declared, Effect, HostCall, Mode, Op, OpKind, OrderedBy, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -100,18 +100,9 @@ impl Checker {
         if self.culprit.is_some() && step.end(Moment::Work).seq > 0 {
             self.verdict.poisoned += 1;
         }
-        match &op.kind {
-            OpKind::Fault { culprit } => self.fault(op, step.thread, *culprit),
-            OpKind::Wait { event, .. } if step.waits_for_nothing => {
-                let finding = self.context().wait_for_nothing(self.this(), *event);
-                self.add(finding);
-            }
-            OpKind::Batch(_) => self.batch(op, index),
-            OpKind::Call(HostCall::InHostFn) => self.call_in_host_fn(op),
-            _ => {}
-        }
-        // These say who holds memory, and touch none of it.
-        let touches = !matches!(op.kind, OpKind::Begin | OpKind::Lent);
+        self.remark(op, &step, index);
+        // What only announces a use touches no memory.
+        let touches = op.kind.effect() != Effect::Announces;
         let uses = || {
             let uses = op.accesses.iter().filter(|access| access.range.start < access.range.end);
             uses.filter(|_| touches)
@@ -134,6 +125,22 @@ impl Checker {
             let Self { verdict, order, options, parties, .. } = self;
             let context = Context::new(order, options, parties);
             context.too_late(&mut verdict.findings[finding], index);
+        }
+    }
+
+    /// Says what is to be said of the record itself, whatever its accesses.
+    fn remark(&mut self, op: &Op, step: &Step, index: u64) {
+        if let OpKind::Fault { culprit } = op.kind {
+            self.fault(op, step.thread, culprit);
+        } else if let OpKind::Wait { event, .. } = op.kind
+            && step.waits_for_nothing
+        {
+            let finding = self.context().wait_for_nothing(self.this(), event);
+            self.add(finding);
+        } else if let OpKind::Batch(_) = op.kind {
+            self.batch(op, index);
+        } else if op.kind == OpKind::Call(HostCall::InHostFn) {
+            self.call_in_host_fn(op);
         }
     }
 
@@ -216,7 +223,7 @@ impl Checker {
         let undeclared = self.undeclared_at;
         let held = self.shadow.block(*block);
         let first_use = *held.first_use.get_or_insert(index);
-        if matches!(op.kind, OpKind::Alloc) && first_use != index {
+        if op.kind == OpKind::Alloc && first_use != index {
             return self.allocated_late(first_use, (*block, range));
         }
         let moment = step.moment(op, access);
@@ -224,7 +231,8 @@ impl Checker {
         let before = self.order.before(step, moment);
         // Whatever the library waits for before it lets go or lets the host in, it has waited for.
         let by_library = access.ordered == OrderedBy::Library
-            || matches!(op.kind, OpKind::Free | OpKind::FreeNow | OpKind::Host);
+            || op.kind.effect() == Effect::Frees
+            || op.kind == OpKind::Host;
         let follows = |at| if by_library { before.covers(at) } else { before.sure.covers(at) };
         held.unordered((range, *mode), index, follows, &mut unordered);
         let unwritten = match (mode, held.born) {
@@ -254,23 +262,23 @@ impl Checker {
         if self.shadow.freed(*block).is_some() {
             return;
         }
-        if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
+        if op.kind.effect() == Effect::Frees {
             self.given.free(*block);
             return self.shadow.free(*block, index);
         }
         let touch = Touch { op: index, at: step.end(step.moment(op, access)) };
         let held = self.shadow.block(*block);
-        match op.kind {
-            OpKind::AllocNow => {
-                held.born = Some(index);
+        if op.kind.effect() == Effect::Allocates {
+            held.born = Some(index);
+            if op.kind.is_in_stream() {
+                held.write(range, touch, true);
+            } else {
                 held.appear(range);
             }
-            OpKind::Alloc => {
-                held.born = Some(index);
-                held.write(range, touch, true);
-            }
-            _ if mode.writes() => held.write(range, touch, false),
-            _ => held.read(range, touch),
+        } else if mode.writes() {
+            held.write(range, touch, false);
+        } else {
+            held.read(range, touch);
         }
     }
 
@@ -320,7 +328,7 @@ impl Checker {
     }
 
     fn used_after_free(&mut self, op: &Op, block: BlockId, range: &Range<u64>, free: Option<u64>) {
-        let again = matches!(op.kind, OpKind::Free | OpKind::FreeNow);
+        let again = op.kind.effect() == Effect::Frees;
         let class = if again { Class::DoubleFree } else { Class::UseAfterFree };
         let mut finding = Finding::new(class, self.this(), vec!["A22"]);
         finding.first = free.and_then(|free| find(&self.parties, free)).cloned();
@@ -391,12 +399,15 @@ impl Checker {
 }
 
 fn classify(first: &Party, second: &Party, conflict: Conflict, place: Place) -> Class {
-    match (&first.kind, &second.kind) {
-        (_, OpKind::FreeNow) if place != Place::Device => Class::FreeInFlight,
-        (_, OpKind::Free | OpKind::FreeNow) => Class::FreeRacesUse,
-        (OpKind::Alloc, _) => Class::UseBeforeAlloc,
-        _ if first.is_of_host() || second.is_of_host() => Class::Host(conflict),
-        _ => Class::Race(conflict),
+    if second.kind.effect() == Effect::Frees {
+        let in_stream = second.kind.is_in_stream() || place == Place::Device;
+        if in_stream { Class::FreeRacesUse } else { Class::FreeInFlight }
+    } else if first.kind == OpKind::Alloc {
+        Class::UseBeforeAlloc
+    } else if first.is_of_host() || second.is_of_host() {
+        Class::Host(conflict)
+    } else {
+        Class::Race(conflict)
     }
 }
 

@@ -95,7 +95,19 @@ impl Context<'_> {
                 said.fix =
                     format!("keep the memory until an event after #{} is complete", pair.first.op);
             }
-            _ => {}
+            Class::Race(_)
+            | Class::Host(_)
+            | Class::UseAfterFree
+            | Class::DoubleFree
+            | Class::Leak
+            | Class::ReadUninit
+            | Class::WaitUnrecorded
+            | Class::EventUnordered
+            | Class::BatchDependent
+            | Class::ApiCall
+            | Class::Sticky
+            | Class::Deadlock
+            | Class::DeadlockRisk => {}
         }
         said
     }

@@ -102,7 +102,18 @@ impl Class {
             Self::Leak | Self::ReadUninit | Self::WaitUnrecorded | Self::EventUnordered => {
                 Severity::Warning
             }
-            _ => Severity::Error,
+            Self::Race(_)
+            | Self::Host(_)
+            | Self::UseBeforeAlloc
+            | Self::FreeRacesUse
+            | Self::FreeInFlight
+            | Self::UseAfterFree
+            | Self::DoubleFree
+            | Self::BatchDependent
+            | Self::ApiCall
+            | Self::Sticky
+            | Self::Deadlock
+            | Self::DeadlockRisk => Severity::Error,
         }
     }
 }
@@ -150,6 +161,11 @@ impl Party {
     pub fn is_of_thread(&self) -> bool {
         let inside = matches!(self.kind, OpKind::Signal { inside: Some(_), .. });
         !inside && !self.kind.is_in_stream()
+    }
+
+    /// It is no operation: a use of a signal, a wait, or a call that waits.
+    pub(super) fn waits_or_signals(&self) -> bool {
+        matches!(self.kind, OpKind::Signal { .. } | OpKind::Sync { .. } | OpKind::Begin)
     }
 
     /// It runs code of the host.

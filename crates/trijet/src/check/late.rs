@@ -32,11 +32,11 @@ pub(super) struct Recent(VecDeque<Open>);
 /// That a thread waits some time later is no remark on two operations of streams: every program does
 /// in the end.
 fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
-    match op.kind {
-        OpKind::Wait { by, .. } => Some((Moment::Work, by)),
-        OpKind::Sync { outcome: Outcome::Complete, .. } => Some((Moment::Call, Asked::User)),
-        _ => None,
+    if let OpKind::Wait { by, .. } = op.kind {
+        return Some((Moment::Work, by));
     }
+    let is_sync = matches!(op.kind, OpKind::Sync { outcome: Outcome::Complete, .. });
+    is_sync.then_some((Moment::Call, Asked::User))
 }
 
 impl Recent {

@@ -34,6 +34,7 @@
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod checker;
 mod deadlock;

@@ -48,22 +48,25 @@ impl Names {
                 format!("`{}`", party.stream_name.as_deref().unwrap_or(""))
             }
             StreamClass::Legacy => "the legacy stream".to_owned(),
-            _ => self.lane(party.position.lane),
+            StreamClass::PerThread | StreamClass::Blocking | StreamClass::NonBlocking => {
+                self.lane(party.position.lane)
+            }
         }
     }
 
     pub(super) fn who(&self, party: &Party) -> String {
         let Party { op, label, thread, .. } = party;
-        match party.kind {
-            OpKind::Signal { inside: Some(at), .. } => {
-                format!("the host function at pos {} of {}", at.seq, self.stream(party))
-            }
-            OpKind::Signal { inside: None, .. } | OpKind::Sync { .. } | OpKind::Begin => {
-                format!("thread {thread}")
-            }
-            OpKind::Host => format!("thread {thread} (#{op})"),
-            _ if party.is_of_thread() => format!("op #{op} `{label}` of thread {thread}"),
-            _ => format!("op #{op} `{label}` on {}", self.stream(party)),
+        if let OpKind::Signal { inside: Some(at), .. } = party.kind {
+            return format!("the host function at pos {} of {}", at.seq, self.stream(party));
+        }
+        if party.waits_or_signals() {
+            format!("thread {thread}")
+        } else if party.kind == OpKind::Host {
+            format!("thread {thread} (#{op})")
+        } else if party.is_of_thread() {
+            format!("op #{op} `{label}` of thread {thread}")
+        } else {
+            format!("op #{op} `{label}` on {}", self.stream(party))
         }
     }
 

@@ -47,23 +47,20 @@ impl Given {
 
     /// Takes in what the record names, and what loses its name.
     pub(super) fn note(&mut self, op: &Op, names: &mut Names) {
-        match &op.kind {
-            OpKind::Open => drop(self.lanes.remove(&op.position.lane)),
-            OpKind::Gone { event } => {
-                if let Some(index) = self.events.iter().position(|other| other == event) {
-                    self.events.swap_remove(index);
-                    names.events.remove(event);
-                }
+        if op.kind == OpKind::Open {
+            self.lanes.remove(&op.position.lane);
+        } else if let OpKind::Gone { event } = &op.kind {
+            if let Some(index) = self.events.iter().position(|other| other == event) {
+                self.events.swap_remove(index);
+                names.events.remove(event);
             }
-            OpKind::Name { of } => {
-                let name: Arc<str> = Arc::from(&*op.label);
-                match of {
-                    Named::Stream => drop(self.lanes.insert(op.position.lane, name)),
-                    Named::Block(block) => drop(self.blocks.insert(*block, name)),
-                    Named::Event(event) => self.name_event(*event, op, names),
-                }
+        } else if let OpKind::Name { of } = &op.kind {
+            let name: Arc<str> = Arc::from(&*op.label);
+            match of {
+                Named::Stream => drop(self.lanes.insert(op.position.lane, name)),
+                Named::Block(block) => drop(self.blocks.insert(*block, name)),
+                Named::Event(event) => self.name_event(*event, op, names),
             }
-            _ => {}
         }
     }
 

@@ -126,7 +126,15 @@ impl Order {
                 let found = events.wait(known, (thread, lane), (op, index), (*event, *by));
                 step.waits_for_nothing = !found && *by == Asked::User;
             }
-            _ => work::enqueue(known, handovers, (op, index), &mut step),
+            OpKind::Alloc
+            | OpKind::Free
+            | OpKind::Copy
+            | OpKind::CopyNow
+            | OpKind::Batch(_)
+            | OpKind::Fill
+            | OpKind::FillNow
+            | OpKind::Kernel
+            | OpKind::HostFn => work::enqueue(known, handovers, (op, index), &mut step),
         }
         // A call that waits has used its memory when it has returned.
         if op.kind != OpKind::Begin {
@@ -153,7 +161,28 @@ impl Order {
             OpKind::Ran => handovers.ran(known, op.position, index),
             OpKind::ThreadGone => known.threads.end(op.thread),
             OpKind::Call(HostCall::InHostFn) | OpKind::Name { .. } => {}
-            _ => return false,
+            OpKind::Alloc
+            | OpKind::Free
+            | OpKind::Copy
+            | OpKind::CopyNow
+            | OpKind::Batch(_)
+            | OpKind::Fill
+            | OpKind::FillNow
+            | OpKind::Kernel
+            | OpKind::HostFn
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+            | OpKind::Record { .. }
+            | OpKind::Sync { .. }
+            | OpKind::Host
+            | OpKind::Call(_)
+            | OpKind::Open
+            | OpKind::Wait { .. }
+            | OpKind::Signal { .. }
+            | OpKind::Begin
+            | OpKind::Settled { .. }
+            | OpKind::Lent => return false,
         }
         true
     }

@@ -139,20 +139,17 @@ impl Text<'_> {
             let verb = match (finding.class, finding.conflict, is_first) {
                 (Class::FreeRacesUse | Class::FreeInFlight, _, false) => "free",
                 (Class::UseBeforeAlloc, _, true) => "alloc",
-                (Class::Deadlock | Class::DeadlockRisk, ..) => match party.kind {
-                    OpKind::Signal { what: Signalled::Set, .. } => "set",
-                    OpKind::HostFn => "",
-                    _ => "wait",
-                },
+                (Class::Deadlock | Class::DeadlockRisk, ..) if party.kind == OpKind::HostFn => "",
+                (Class::Deadlock | Class::DeadlockRisk, ..) => {
+                    let sets = matches!(party.kind, OpKind::Signal { what: Signalled::Set, .. });
+                    if sets { "set" } else { "wait" }
+                }
                 (_, Some(conflict), _) => does(conflict, is_first),
                 _ => "",
             };
             let verb = if verb.is_empty() { verb.to_owned() } else { format!("{verb:<5} ") };
             let gap = if text.is_empty() { "  " } else { "   " };
-            let called = match party.kind {
-                OpKind::Signal { .. } | OpKind::Sync { .. } | OpKind::Begin => "",
-                _ => "enqueued ",
-            };
+            let called = if party.waits_or_signals() { "" } else { "enqueued " };
             text += &format!("{gap}#{} {verb}{called}{}", party.op, names.place(party));
         }
         text

@@ -156,11 +156,11 @@ impl Builder<'_> {
             let is_last = self.streams.tail(lane).iter().next() == last;
             return (self.streams.return_call(call, op), is_last);
         }
-        let on = match op.kind {
-            OpKind::Wait { event, on, .. } => self.recorded(event, on),
-            _ => None,
-        };
-        self.streams.reach(lane, op, role, on.as_ref());
+        let mut waited = None;
+        if let OpKind::Wait { event, on, .. } = op.kind {
+            waited = self.recorded(event, on);
+        }
+        self.streams.reach(lane, op, role, waited.as_ref());
         (self.streams.tail(lane).clone(), true)
     }
 
@@ -288,7 +288,23 @@ impl Builder<'_> {
                 self.call(index, None);
                 self.streams.open(number, op, &Nodes::default());
             }
-            _ => self.call(index, None),
+            OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Host
+            | OpKind::Fault { .. }
+            | OpKind::Call(_)
+            | OpKind::Signal { .. } => self.call(index, None),
+            OpKind::Alloc
+            | OpKind::Free
+            | OpKind::Copy
+            | OpKind::CopyNow
+            | OpKind::Batch(_)
+            | OpKind::Fill
+            | OpKind::FillNow
+            | OpKind::Kernel
+            | OpKind::HostFn
+            | OpKind::Record { .. }
+            | OpKind::Wait { .. } => {}
         }
     }
 

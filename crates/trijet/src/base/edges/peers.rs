@@ -3,7 +3,7 @@
 
 use crate::base::hash::NumberMap;
 use crate::base::id::{BlockId, DeviceId};
-use crate::base::ledger::{Access, Engine, Op, OpKind, Place};
+use crate::base::ledger::{Access, Effect, Engine, Op, OpKind, Place};
 use std::collections::BTreeSet;
 
 /// The device of each live block whose allocation is in the ledger.
@@ -17,16 +17,16 @@ fn on_device(op: &Op) -> impl Iterator<Item = &Access> {
 impl Homes {
     /// Learns from an allocation or a free.
     pub(super) fn note(&mut self, op: &Op) {
-        match op.kind {
-            OpKind::Alloc | OpKind::AllocNow => {
+        match op.kind.effect() {
+            Effect::Allocates => {
                 self.0.extend(on_device(op).map(|access| (access.block, op.device)));
             }
-            OpKind::Free | OpKind::FreeNow => {
+            Effect::Frees => {
                 for access in on_device(op) {
                     self.0.remove(&access.block);
                 }
             }
-            _ => {}
+            Effect::Uses | Effect::Announces => {}
         }
     }
 

@@ -22,7 +22,33 @@ pub(crate) fn passed_at_return(op: &Op, laws: Laws) -> Option<Point> {
         OpKind::CopyNow if from == Place::Pageable && to == Place::Device => Some(Point::Trigger),
         OpKind::CopyNow if is_of_host(from) || is_of_host(to) => Some(Point::End),
         OpKind::FillNow if to == Place::Pinned => Some(Point::End),
-        _ => None,
+        OpKind::Copy
+        | OpKind::CopyNow
+        | OpKind::FillNow
+        | OpKind::Alloc
+        | OpKind::Free
+        | OpKind::Batch(_)
+        | OpKind::Fill
+        | OpKind::Kernel
+        | OpKind::HostFn
+        | OpKind::AllocNow
+        | OpKind::FreeNow
+        | OpKind::Fault { .. }
+        | OpKind::Record { .. }
+        | OpKind::Sync { .. }
+        | OpKind::Host
+        | OpKind::Call(_)
+        | OpKind::Gone { .. }
+        | OpKind::Open
+        | OpKind::Wait { .. }
+        | OpKind::Signal { .. }
+        | OpKind::Begin
+        | OpKind::Ran
+        | OpKind::Settled { .. }
+        | OpKind::Name { .. }
+        | OpKind::ThreadGone
+        | OpKind::Lent
+        | OpKind::Handle { .. } => None,
     }
 }
 
@@ -32,6 +58,28 @@ pub(crate) fn may_wait(op: &Op) -> bool {
     match op.kind {
         OpKind::CopyNow | OpKind::FillNow => true,
         OpKind::Copy | OpKind::Batch(_) => pageable(),
-        _ => false,
+        OpKind::Alloc
+        | OpKind::Free
+        | OpKind::Fill
+        | OpKind::Kernel
+        | OpKind::HostFn
+        | OpKind::AllocNow
+        | OpKind::FreeNow
+        | OpKind::Fault { .. }
+        | OpKind::Record { .. }
+        | OpKind::Sync { .. }
+        | OpKind::Host
+        | OpKind::Call(_)
+        | OpKind::Gone { .. }
+        | OpKind::Open
+        | OpKind::Wait { .. }
+        | OpKind::Signal { .. }
+        | OpKind::Begin
+        | OpKind::Ran
+        | OpKind::Settled { .. }
+        | OpKind::Name { .. }
+        | OpKind::ThreadGone
+        | OpKind::Lent
+        | OpKind::Handle { .. } => false,
     }
 }

@@ -33,8 +33,30 @@ impl Role {
             OpKind::Record { .. } => Self::Record,
             OpKind::Wait { .. } => Self::Wait,
             OpKind::Alloc => Self::Allocation,
-            kind if kind.is_work() => Self::Work,
-            _ => return None,
+            OpKind::Free
+            | OpKind::Copy
+            | OpKind::CopyNow
+            | OpKind::Batch(_)
+            | OpKind::Fill
+            | OpKind::FillNow
+            | OpKind::Kernel
+            | OpKind::HostFn => Self::Work,
+            OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+            | OpKind::Sync { .. }
+            | OpKind::Host
+            | OpKind::Call(_)
+            | OpKind::Gone { .. }
+            | OpKind::Open
+            | OpKind::Signal { .. }
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Settled { .. }
+            | OpKind::Name { .. }
+            | OpKind::ThreadGone
+            | OpKind::Lent
+            | OpKind::Handle { .. } => return None,
         };
         Some(if laws == Laws::Measured { Self::Work } else { role })
     }

@@ -22,13 +22,10 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
     let mut resumed = vec![None; run.ops.len()];
     for index in (0..run.ops.len()).rev() {
         let op = &run.ops[index];
-        match op.kind {
-            OpKind::Sync { .. } => resumed[index] = next.get(&op.thread).copied(),
-            _ => {
-                if let Some(work) = run.dag.work(index) {
-                    next.insert(op.thread, work.start);
-                }
-            }
+        if let OpKind::Sync { .. } = op.kind {
+            resumed[index] = next.get(&op.thread).copied();
+        } else if let Some(work) = run.dag.work(index) {
+            next.insert(op.thread, work.start);
         }
     }
     let idle = run.idle();

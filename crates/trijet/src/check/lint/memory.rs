@@ -38,16 +38,14 @@ pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
     let mut released: Option<usize> = None;
     let (mut saved, mut concerned) = (0, Vec::new());
     for (index, op) in run.ops.iter().enumerate() {
-        match op.kind {
-            OpKind::Call(HostCall::Release) => released = Some(index),
-            OpKind::Alloc => {
-                let same = released.take_if(|release| run.ops[*release].device == op.device);
-                if let Some(release) = same {
-                    saved += run.call_time(release) + run.call_time(index) - quick;
-                    concerned.push(index);
-                }
+        if op.kind == OpKind::Call(HostCall::Release) {
+            released = Some(index);
+        } else if op.kind == OpKind::Alloc {
+            let same = released.take_if(|release| run.ops[*release].device == op.device);
+            if let Some(release) = same {
+                saved += run.call_time(release) + run.call_time(index) - quick;
+                concerned.push(index);
             }
-            _ => {}
         }
     }
     if concerned.len() < LOOP_MIN {

@@ -77,33 +77,32 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
     let mut concerned = Vec::new();
     for (index, op) in run.ops.iter().enumerate() {
         let lane = op.position.lane;
-        match op.kind {
-            OpKind::Record { event, .. } => {
-                let mut snapshot = lanes.entry(lane).or_default().clone();
-                snapshot.raise(dense(op.position));
-                events.insert(event, snapshot);
-            }
+        if let OpKind::Record { event, .. } = op.kind {
+            let mut snapshot = lanes.entry(lane).or_default().clone();
+            snapshot.raise(dense(op.position));
+            events.insert(event, snapshot);
+        } else if let OpKind::Wait { event, on, by } = op.kind {
             // A wait for an event that was never recorded is another mistake.
-            OpKind::Wait { event, on, by } if on.seq > 0 => {
-                let known = lanes.entry(lane).or_default();
-                let on = dense(on);
-                let covered = known.covers(on)
-                    && events.get(&event).is_none_or(|e| e.positions().all(|p| known.covers(p)));
-                if covered && by == Asked::User {
-                    concerned.push(index);
-                }
-                if let Some(snapshot) = events.get(&event) {
-                    known.join(snapshot);
-                }
-                known.raise(on);
+            if on.seq == 0 {
+                continue;
             }
-            OpKind::Open => {
-                let mut fresh = VectorClock::new();
-                fresh.raise(dense(op.position));
-                lanes.insert(lane, fresh);
+            let known = lanes.entry(lane).or_default();
+            let on = dense(on);
+            let covered = known.covers(on)
+                && events.get(&event).is_none_or(|e| e.positions().all(|p| known.covers(p)));
+            if covered && by == Asked::User {
+                concerned.push(index);
             }
-            _ if op.kind.is_work() => lanes.entry(lane).or_default().raise(dense(op.position)),
-            _ => {}
+            if let Some(snapshot) = events.get(&event) {
+                known.join(snapshot);
+            }
+            known.raise(on);
+        } else if op.kind == OpKind::Open {
+            let mut fresh = VectorClock::new();
+            fresh.raise(dense(op.position));
+            lanes.insert(lane, fresh);
+        } else if op.kind.is_work() {
+            lanes.entry(lane).or_default().raise(dense(op.position));
         }
     }
     if concerned.is_empty() {

@@ -207,7 +207,7 @@ impl Events {
                 self.call(known, (thread, index), event, false)
             }
             Waited::Recorded(event) => self.of.get(&event).is_some_and(|held| held.in_doubt),
-            _ => false,
+            Waited::Event(_) | Waited::Stream | Waited::Device => false,
         };
         let mut clock = std::mem::take(&mut known.threads.list[thread].known);
         if outcome != Outcome::Complete {

@@ -17,7 +17,7 @@ use super::threads::Threads;
 use crate::base::hash::NumberMap;
 use crate::base::id::BlockId;
 use crate::base::interval::RangeMap;
-use crate::base::ledger::{Access, Op, OpKind, OrderedBy};
+use crate::base::ledger::{Access, Effect, Op, OpKind, OrderedBy};
 use crate::base::vector_clock::VectorClock;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Owned {
         }
         let used = snapshot(threads, thread);
         for access in accesses {
-            if matches!(op.kind, OpKind::Free | OpKind::FreeNow) {
+            if op.kind.effect() == Effect::Frees {
                 self.blocks.remove(&access.block);
                 continue;
             }

@@ -67,13 +67,39 @@ impl Step {
 
     /// When an access of the record happens.
     pub(in crate::check) fn moment(&self, op: &Op, access: &Access) -> Moment {
+        let reads = !access.mode.writes();
         match op.kind {
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => Moment::Call,
-            _ if access.mode.writes() => Moment::Work,
-            OpKind::Batch(SourceOrder::DuringCall) => Moment::Call,
-            OpKind::Batch(SourceOrder::Any) => Moment::CallToWork,
-            _ if self.staged => Moment::Call,
-            _ => Moment::Work,
+            OpKind::Batch(order) if reads => match order {
+                SourceOrder::Stream => Moment::Work,
+                SourceOrder::DuringCall => Moment::Call,
+                SourceOrder::Any => Moment::CallToWork,
+            },
+            OpKind::Copy | OpKind::CopyNow if reads && self.staged => Moment::Call,
+            OpKind::Copy
+            | OpKind::CopyNow
+            | OpKind::Batch(_)
+            | OpKind::Alloc
+            | OpKind::Free
+            | OpKind::Fill
+            | OpKind::FillNow
+            | OpKind::Kernel
+            | OpKind::HostFn
+            | OpKind::Fault { .. }
+            | OpKind::Record { .. }
+            | OpKind::Sync { .. }
+            | OpKind::Call(_)
+            | OpKind::Gone { .. }
+            | OpKind::Open
+            | OpKind::Wait { .. }
+            | OpKind::Signal { .. }
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Settled { .. }
+            | OpKind::Name { .. }
+            | OpKind::ThreadGone
+            | OpKind::Lent
+            | OpKind::Handle { .. } => Moment::Work,
         }
     }
 

@@ -15,6 +15,7 @@
 //! orders it. A reader accepts all three versions: the kinds of operations keep their numbers. In
 //! version 1 a checksum is that of the payload alone.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod reader;
 mod row;

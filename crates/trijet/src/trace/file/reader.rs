@@ -99,12 +99,12 @@ impl<R: Read> Reader<R> {
     }
 
     fn exact(&mut self, into: &mut [u8]) -> Result<()> {
-        self.input.read_exact(into).map_err(|cause| match cause.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
+        self.input.read_exact(into).map_err(|cause| {
+            if cause.kind() == std::io::ErrorKind::UnexpectedEof {
                 let cause = format!("the file ends early, after {} operations", self.read);
-                damaged(self.at, cause)
+                return damaged(self.at, cause);
             }
-            _ => Error::new(ErrorKind::Io, "read ledger", cause.to_string()).caused_by(cause),
+            Error::new(ErrorKind::Io, "read ledger", cause.to_string()).caused_by(cause)
         })
     }
 
