@@ -13,17 +13,17 @@
 //! | A16 to A18 | the trigger or the end of the operation itself | return of its call | `Waited` |
 //! | A27 | the begin of a host function | what it does inside | - |
 //!
-//! The trigger of an operation is its end unless something is stated of its kind: a staged copy lets
-//! its call return when it has read its source.
+//! The trigger of an operation is its end, except for a staged copy: its trigger is the moment at which
+//! it has read its source, and its call returns then.
 //!
-//! [`Streams`] takes the entries of a ledger one by one. What has passed at a point is a value of the
-//! reader's ([`Past`]): the checker's is a vector clock, so that it can read a ledger without end; the
-//! timeline's is the list of the nodes of its graph that say so, each with its edge. So each law
-//! stands here once, for both. Order that no edge of a stream makes is with the reader that knows of
-//! it: ownership of memory, signals and doubtful events with the checker, engines with the timeline.
+//! A reader takes the entries of a ledger one by one and asks [`Streams`] what each of them follows.
+//! What has passed at a point is a type of the reader ([`Past`]): a vector clock of the checker, which
+//! reads a ledger of any length, or a list of nodes of the timeline's graph, each with its edge. So
+//! each law is stated once, here. Other orders are stated by the reader that knows them: ownership of
+//! memory, signals and doubtful events by the checker, engines by the timeline.
 //!
-//! The ordering of the library, the host device and the judge of the tests do not use this module:
-//! each of them would hide a mistake in it.
+//! The ordering of the library, the host device and the judge of the tests must not use this module:
+//! they would repeat a mistake in it instead of showing it.
 //!
 //! Imports: `base`. Imported by: `base::dag`, `check`.
 #![forbid(unsafe_code)]

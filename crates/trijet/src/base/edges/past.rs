@@ -6,7 +6,7 @@
 pub(crate) enum Point {
     /// It begins: all that it follows has passed.
     Begin,
-    /// It lets others go on before its end. A staged copy has read its source.
+    /// It lets others go on before its end: a staged copy has read its source.
     Trigger,
     /// It is complete.
     End,

@@ -1,8 +1,8 @@
 //! Streams and the legacy stream of each device: what the next entry of a stream follows.
 //!
-//! For each entry the reader asks for what its begin follows ([`Streams::reach`], then
-//! [`Streams::teach`]), enters the entry's end into [`Streams::tail_mut`], and says that it is there
-//! ([`Streams::end`]). What an entry that is read later cannot follow any more is not kept.
+//! For each entry the reader calls [`Streams::reach`] and [`Streams::teach`], after which the tail of
+//! the stream is what the entry's begin follows. The reader then adds the entry's end to the tail
+//! ([`Streams::tail_mut`]) and calls [`Streams::end`].
 #![forbid(unsafe_code)]
 
 use super::past::{Edge, Laws, Past};
@@ -14,15 +14,17 @@ use crate::base::ledger::{Engine, Op, OpKind, StreamClass};
 /// How an entry takes part in the order with the legacy stream (laws A4, A13 and A14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Whatever is enqueued in the legacy stream waits for all blocking streams, and they wait for it.
+    /// An operation. In the legacy stream it waits for all blocking streams, and their later operations
+    /// wait for it.
     Work,
-    /// A wait for an event that was recorded: the same in the legacy stream; in a blocking stream it is
-    /// no operation, and does not wait for the legacy one.
+    /// A wait for an event that was recorded. In the legacy stream it counts as an operation. In a
+    /// blocking stream it does not wait for the legacy stream.
     Wait,
-    /// A record stands for the blocking streams too, and need not hold them back; in a blocking stream
-    /// it is no operation.
+    /// A record. In the legacy stream it stands for the blocking streams too, and does not hold them
+    /// back. In a blocking stream it does not wait for the legacy stream.
     Record,
-    /// It may leave nothing in the stream: what the legacy stream holds back is not held by it.
+    /// A stream-ordered allocation, which may leave nothing in the stream. It has no order with the
+    /// legacy stream.
     Allocation,
 }
 
@@ -197,8 +199,7 @@ impl<P: Past> Streams<P> {
         self.of.get(&lane).copied()
     }
 
-    /// A stream is heard of, which held nothing. Its number is a new one, the next, or that of a
-    /// former stream.
+    /// Adds a stream that held nothing. Its number is the next new one, or that of a former stream.
     pub(crate) fn enter(&mut self, number: usize, op: &Op) {
         match self.list.get_mut(number) {
             Some(stream) => *stream = Stream::new(op),
@@ -343,7 +344,8 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// The entry has its end in the tail of the stream: what it holds back waits for that from now on.
+    /// The tail of the stream includes the entry's end. From now on the streams that the entry holds
+    /// back wait for it.
     pub(crate) fn end(&mut self, lane: usize, op: &Op, role: Role) {
         if self.list[lane].class != StreamClass::Legacy {
             return;
@@ -418,8 +420,8 @@ impl<P: Past> Streams<P> {
         before
     }
 
-    /// The operation of a call that had begun has its end in the tail of the stream. What other
-    /// streams were given meanwhile may come before it or after it.
+    /// The tail of the stream includes the end of an operation whose call had begun. What other streams
+    /// were given meanwhile may come before it or after it.
     pub(crate) fn end_call(&mut self, lane: usize, op: &Op) {
         self.hold_back(lane, op, Role::Work);
     }
