@@ -9,7 +9,7 @@ use trijet::pipeline::{
     HostWork, Layout, Pipeline, Schedule, Sink, Source, StageCx, rows_from_fn, rows_from_iter,
     rows_of, rows_to_fn,
 };
-use trijet::{Bytes, Error, ErrorKind, Result, View, ViewMut};
+use trijet::{Bytes, Device, Error, ErrorKind, Result, View, ViewMut};
 
 /// Elements of a row.
 const WIDTH: usize = 3;
@@ -46,8 +46,8 @@ fn sources(numbers: &[u32]) -> Vec<(&'static str, Box<dyn Source + '_>)> {
 }
 
 /// A pipeline that copies chunks of four rows.
-fn copying<'a>(source: impl Source + 'a) -> Pipeline<'a> {
-    Pipeline::on(&threads())
+fn copying<'a>(device: &Device, source: impl Source + 'a) -> Pipeline<'a> {
+    Pipeline::on(device)
         .source(source)
         .stage::<u32, u32>(|s, x, mut y| s.copy(&x, &mut y))
         .chunk(Bytes((CHUNK * WIDTH * size_of::<u32>()) as u64))
@@ -55,6 +55,7 @@ fn copying<'a>(source: impl Source + 'a) -> Pipeline<'a> {
 
 #[test]
 fn every_number_of_rows_arrives_from_every_source_in_every_sink() {
+    let device = threads();
     for rows in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 2] {
         let numbers = numbers(rows);
         for schedule in SCHEDULES {
@@ -66,18 +67,18 @@ fn every_number_of_rows_arrives_from_every_source_in_every_sink() {
                 };
                 for (name, source) in sources(&numbers) {
                     let mut found: Vec<u32> = Vec::new();
-                    run(copying(source).sink(&mut found));
+                    run(copying(&device, source).sink(&mut found));
                     assert_eq!(found, numbers, "{rows} rows of {name}, {schedule:?}, {work:?}");
                 }
                 let mut slice = vec![0; numbers.len()];
-                run(copying(rows_of(&numbers, WIDTH)).sink(&mut slice[..]));
+                run(copying(&device, rows_of(&numbers, WIDTH)).sink(&mut slice[..]));
                 assert_eq!(slice, numbers, "{rows} rows into a slice");
                 let mut calls: Vec<(Range<u64>, Vec<u32>)> = Vec::new();
                 let call = |rows, values: &[u32]| {
                     calls.push((rows, values.to_vec()));
                     Ok(())
                 };
-                run(copying(rows_of(&numbers, WIDTH)).sink(rows_to_fn(call)));
+                run(copying(&device, rows_of(&numbers, WIDTH)).sink(rows_to_fn(call)));
                 let mut expected = 0;
                 for (range, values) in calls {
                     assert_eq!(range.start, expected, "the calls are in order");
@@ -111,6 +112,7 @@ fn shift(
 
 #[test]
 fn every_source_gives_the_halo_around_each_chunk() {
+    let device = threads();
     for rows in [1, CHUNK, 2 * CHUNK + 1] {
         let numbers = numbers(rows);
         // A halo may be longer than a chunk.
@@ -121,7 +123,7 @@ fn every_source_gives_the_halo_around_each_chunk() {
                 .collect();
             for (name, source) in sources(&numbers) {
                 let mut found: Vec<u32> = Vec::new();
-                Pipeline::on(&threads())
+                Pipeline::on(&device)
                     .source(source)
                     .halo(by.unsigned_abs())
                     .stage::<u32, u32>(|s, x, y| shift(s, by, &x, y, rows as u64))
@@ -157,11 +159,12 @@ impl Source for Watched {
 /// out.
 #[test]
 fn a_run_reads_forwards() {
+    let device = threads();
     for schedule in SCHEDULES {
         let all = std::iter::once(0..u64::MAX).collect::<Vec<_>>();
         for todo in [all, vec![5..9, 20..36]] {
             let source = Watched { rows: 36, starts: Mutex::default() };
-            Pipeline::on(&threads())
+            Pipeline::on(&device)
                 .source(&source)
                 .halo(2)
                 .stage::<u8, u8>(|s, x, mut y| s.copy(&x.slice(..y.len()), &mut y))
@@ -181,21 +184,29 @@ fn a_run_reads_forwards() {
 
 #[test]
 fn an_iterator_is_read_once_and_no_further_than_the_rows() {
+    let device = threads();
     let mut source = (0u32..).map(|n| [n, n, n]);
     let mut found: Vec<u32> = Vec::new();
-    copying(rows_from_iter(7, WIDTH, source.by_ref())).sink(&mut found).run().expect("seven rows");
+    copying(&device, rows_from_iter(7, WIDTH, source.by_ref()))
+        .sink(&mut found)
+        .run()
+        .expect("seven rows");
     assert_eq!(found.len(), 7 * WIDTH);
     assert_eq!(source.next(), Some([7; 3]));
     let mut untouched = (0u32..).map(|n| [n, n, n]);
-    copying(rows_from_iter(0, WIDTH, &mut untouched)).sink(&mut found).run().expect("no rows");
+    copying(&device, rows_from_iter(0, WIDTH, &mut untouched))
+        .sink(&mut found)
+        .run()
+        .expect("no rows");
     assert_eq!(untouched.next(), Some([0; 3]));
 }
 
 #[test]
 fn an_iterator_gives_only_the_rows_that_are_wanted() {
+    let device = threads();
     let numbers = numbers(40);
     let mut found: Vec<u32> = Vec::new();
-    copying(rows_from_iter(40, WIDTH, numbers.chunks(WIDTH)))
+    copying(&device, rows_from_iter(40, WIDTH, numbers.chunks(WIDTH)))
         .rows(vec![3..9, 9..10, 30..33])
         .sink(&mut found)
         .run()
@@ -206,8 +217,9 @@ fn an_iterator_gives_only_the_rows_that_are_wanted() {
 
 /// Runs into a vector; returns the error and what the vector has.
 fn failing(source: impl Source) -> (Error, Vec<u32>) {
+    let device = threads();
     let mut found: Vec<u32> = Vec::new();
-    let error = copying(source).sink(&mut found).run().expect_err("the run must fail");
+    let error = copying(&device, source).sink(&mut found).run().expect_err("the run must fail");
     (error, found)
 }
 
@@ -250,6 +262,7 @@ fn an_iterator_does_not_go_back() {
 
 #[test]
 fn an_error_of_a_function_ends_the_run_with_its_chunk() {
+    let device = threads();
     let broken = |rows: Range<u64>, values: &mut [u32]| {
         if rows.contains(&9) {
             return Err(Error::new(ErrorKind::Io, "read", "no such row"));
@@ -266,7 +279,7 @@ fn an_error_of_a_function_ends_the_run_with_its_chunk() {
         true => Err(Error::new(ErrorKind::Io, "write", "no space left")),
         false => Ok(()),
     };
-    let run = copying(rows_of(numbers(20), WIDTH)).sink(rows_to_fn(full)).run();
+    let run = copying(&device, rows_of(numbers(20), WIDTH)).sink(rows_to_fn(full)).run();
     let error = run.expect_err("row 5 is refused");
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(error.to_string().contains("chunk 1 (rows 4..8), sink"), "{error}");
@@ -289,61 +302,73 @@ fn refused(words: &str, run: impl FnOnce(&dyn Source) -> Result<()>) {
 
 #[test]
 fn a_slice_that_is_too_short_is_refused_before_anything_is_read() {
+    let device = threads();
     for held in [0, 1, 4 * WIDTH - 1] {
         let words = format!("the results are 48 bytes and the slice has {}", 4 * held);
-        refused(&words, |source| copying(source).sink(&mut vec![0u32; held][..]).run().map(drop));
+        refused(&words, |source| {
+            copying(&device, source).sink(&mut vec![0u32; held][..]).run().map(drop)
+        });
     }
     let mut longer = [9u32; 4 * WIDTH + 1];
-    copying(rows_of(numbers(4), WIDTH)).sink(&mut longer[..]).run().expect("there is room");
+    copying(&device, rows_of(numbers(4), WIDTH))
+        .sink(&mut longer[..])
+        .run()
+        .expect("there is room");
     assert_eq!(longer[..4 * WIDTH], numbers(4));
     assert_eq!(longer[4 * WIDTH], 9);
 }
 
 #[test]
 fn elements_of_another_type_are_refused() {
+    let device = threads();
     refused("stage 0: it takes elements of f32, and the rows have u32", |source| {
-        let copy = Pipeline::on(&threads()).source(source).stage::<f32, f32>(|_, _, _| Ok(()));
+        let copy = Pipeline::on(&device).source(source).stage::<f32, f32>(|_, _, _| Ok(()));
         copy.sink(&mut Vec::<f32>::new()).run().map(drop)
     });
     refused("stage 1: it takes elements of i32, and the rows have u32", |source| {
-        let two = copying(source).stage::<i32, i32>(|_, _, _| Ok(()));
+        let two = copying(&device, source).stage::<i32, i32>(|_, _, _| Ok(()));
         two.sink(&mut Vec::<i32>::new()).run().map(drop)
     });
     let words = "sink: it takes elements of f32, and the rows have u32";
-    refused(words, |source| copying(source).sink(&mut Vec::<f32>::new()).run().map(drop));
-    refused(words, |source| copying(source).sink(&mut [0f32; 12][..]).run().map(drop));
+    refused(words, |source| copying(&device, source).sink(&mut Vec::<f32>::new()).run().map(drop));
+    refused(words, |source| copying(&device, source).sink(&mut [0f32; 12][..]).run().map(drop));
     refused(words, |source| {
-        copying(source).sink(rows_to_fn(|_, _: &[f32]| Ok(()))).run().map(drop)
+        copying(&device, source).sink(rows_to_fn(|_, _: &[f32]| Ok(()))).run().map(drop)
     });
     refused(words, |source| {
-        let mut pinned = threads().pinned::<f32>(12)?;
-        copying(source).pinned_sink(&mut pinned).run().map(drop)
+        let mut pinned = device.pinned::<f32>(12)?;
+        copying(&device, source).pinned_sink(&mut pinned).run().map(drop)
     });
     // Without a stage, the sink takes what the source has.
     refused(words, |source| {
-        Pipeline::on(&threads()).source(source).sink(&mut Vec::<f32>::new()).run().map(drop)
+        Pipeline::on(&device).source(source).sink(&mut Vec::<f32>::new()).run().map(drop)
     });
 }
 
 #[test]
 fn bytes_fit_elements_of_every_type() {
+    let device = threads();
     let bytes: Vec<u8> = (0..48).collect();
     let mut found: Vec<u8> = Vec::new();
-    copying(rows_of(&bytes, 12)).sink(&mut found).run().expect("u8 stands for bytes");
+    copying(&device, rows_of(&bytes, 12)).sink(&mut found).run().expect("u8 stands for bytes");
     assert_eq!(found, bytes);
     let mut words: Vec<u64> = Vec::new();
-    let error = Pipeline::on(&threads()).source(rows_of(&bytes, 12)).sink(&mut words).run();
+    let error = Pipeline::on(&device).source(rows_of(&bytes, 12)).sink(&mut words).run();
     let error = error.expect_err("12 bytes are one and a half u64");
     assert!(error.to_string().contains("not a whole number of elements of u64"), "{error}");
 }
 
 #[test]
 fn data_that_are_not_whole_rows_are_refused() {
+    let device = threads();
     let refusal = |source: &dyn Source| {
         let mut found: Vec<u32> = Vec::new();
-        let error = copying(source).sink(&mut found).run().expect_err("no whole rows");
+        let error = copying(&device, source).sink(&mut found).run().expect_err("no whole rows");
         assert_eq!(error.kind(), ErrorKind::InvalidValue);
-        assert_eq!(copying(source).plan().expect_err("no whole rows").kind(), error.kind());
+        assert_eq!(
+            copying(&device, source).plan().expect_err("no whole rows").kind(),
+            error.kind()
+        );
         error.to_string()
     };
     let words = refusal(&rows_of(vec![0u32; 10], WIDTH));
@@ -362,18 +387,20 @@ fn data_that_are_not_whole_rows_are_refused() {
 
 #[test]
 fn rows_too_long_for_any_memory_are_refused() {
+    let device = threads();
     let source = rows_from_fn(1 << 40, usize::MAX, |_, _: &mut [u32]| Ok(()));
     let mut found: Vec<u32> = Vec::new();
-    let error = copying(source).sink(&mut found).run().expect_err("too long");
+    let error = copying(&device, source).sink(&mut found).run().expect_err("too long");
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
 }
 
 #[test]
 fn ranges_of_rows_that_are_not_sorted_are_refused() {
+    let device = threads();
     for todo in [vec![5..9, 0..3], vec![0..5, 4..9]] {
         let words = "give ranges that are sorted and disjoint";
         refused(words, |source| {
-            copying(source).rows(todo).sink(&mut Vec::<u32>::new()).run().map(drop)
+            copying(&device, source).rows(todo).sink(&mut Vec::<u32>::new()).run().map(drop)
         });
     }
 }
