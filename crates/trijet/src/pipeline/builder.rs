@@ -267,7 +267,8 @@ impl<'a> Pipeline<'a> {
     /// The plan that a run follows if memory suffices.
     ///
     /// # Errors
-    /// `InvalidValue` for a source, stages and sink that do not fit together.
+    /// `InvalidValue` when there is no source, its data are not whole rows, or the options do not
+    /// fit them.
     pub fn plan(&self) -> Result<Plan> {
         Plan::new(self.layout()?, &self.settings.plan, u64::MAX)
     }
@@ -280,7 +281,9 @@ impl<'a> Pipeline<'a> {
                 source.layout()
             }
             Some(Input::Pinned { layout, .. }) => *layout,
-            None => return Err(invalid("it has no source")),
+            None => {
+                return Err(invalid("it has no source; call `source` or `pinned_source`"));
+            }
         };
         layout.check()?;
         if let Some(Input::Pinned { bytes, .. }) = &self.input
@@ -296,6 +299,6 @@ impl<'a> Pipeline<'a> {
     }
 }
 
-fn invalid(cause: impl Into<Cow<'static, str>>) -> Error {
+pub(super) fn invalid(cause: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidValue, "pipeline", cause)
 }

@@ -61,8 +61,8 @@ impl Layout {
     /// `InvalidValue` when the product overflows.
     pub fn bytes(&self) -> Result<u64> {
         self.rows.checked_mul(self.row_bytes).ok_or_else(|| {
-            let cause =
-                format!("{} rows of {} bytes are more than 2^64 bytes", self.rows, self.row_bytes);
+            let (rows, row_bytes) = (self.rows, self.row_bytes);
+            let cause = format!("{rows} rows of {row_bytes} bytes do not fit into 64 bits");
             Error::new(ErrorKind::InvalidValue, "layout", cause)
         })
     }

@@ -58,6 +58,21 @@ pub trait Sink: Send {
     fn finish(&mut self) -> Result<()>;
 }
 
+/// A sink that is chosen when the program runs.
+impl<S: Sink + ?Sized> Sink for Box<S> {
+    fn check(&self, results: Layout) -> Result<()> {
+        (**self).check(results)
+    }
+
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        (**self).write(rows, bytes)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        (**self).finish()
+    }
+}
+
 /// A sink that is lent to a pipeline, and has the results after the run.
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn check(&self, results: Layout) -> Result<()> {

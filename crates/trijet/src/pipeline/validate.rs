@@ -1,7 +1,7 @@
 //! The first step of a run: checks that the parts of a pipeline fit together.
 #![forbid(unsafe_code)]
 
-use super::builder::{Input, Output, Pipeline, Settings};
+use super::builder::{Input, Output, Pipeline, Settings, invalid};
 use super::element::ElementType;
 use super::layout::Layout;
 use super::schedule::StageId;
@@ -19,10 +19,6 @@ pub(super) struct Job<'a> {
     pub(super) settings: Settings<'a>,
 }
 
-fn invalid(cause: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::InvalidValue, "pipeline", cause)
-}
-
 impl<'a> Job<'a> {
     pub(super) fn validate(pipeline: Pipeline<'a>) -> Result<Self> {
         let layout = pipeline.layout()?;
@@ -33,8 +29,10 @@ impl<'a> Job<'a> {
             ));
         }
         let (stages, results) = check_stages(layout, stages)?;
-        let input = input.ok_or_else(|| invalid("it has no source"))?;
-        let output = output.ok_or_else(|| invalid("it has no sink"))?;
+        // There is an input, since it has a layout.
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err(invalid("it has no sink; call `sink` or `pinned_sink`"));
+        };
         match &output {
             Output::Sink(sink) => sink.check(results)?,
             Output::Pinned { target, element } => check_pinned(results, target.len(), *element)?,
