@@ -155,7 +155,7 @@ symbols! { DriverApi,
     copy = "cuMemcpyAsync": fn(CuPtr, CuPtr, usize, Handle);
     copy_up = "cuMemcpyHtoDAsync_v2": fn(CuPtr, *const c_void, usize, Handle);
     copy_down = "cuMemcpyDtoHAsync_v2": fn(*mut c_void, CuPtr, usize, Handle);
-    copy_now = "cuMemcpy": fn(CuPtr, CuPtr, usize);
+    copy_sync = "cuMemcpy": fn(CuPtr, CuPtr, usize);
     copy_batch = "cuMemcpyBatchAsync_v2": fn(
         *mut CuPtr, *mut CuPtr, *mut usize, usize, *mut CopyAttributes, *mut usize, usize, Handle,
     );
@@ -164,7 +164,7 @@ symbols! { DriverApi,
         *mut usize, Handle,
     );
     fill = "cuMemsetD8Async": fn(CuPtr, u8, usize, Handle);
-    fill_now = "cuMemsetD8_v2": fn(CuPtr, u8, usize);
+    fill_sync = "cuMemsetD8_v2": fn(CuPtr, u8, usize);
     module_load =
         "cuModuleLoadDataEx": fn(*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
     module_function = "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char);

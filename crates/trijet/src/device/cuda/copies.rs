@@ -128,17 +128,17 @@ impl CudaDriver {
     }
 
     /// `legacy` is the legacy stream of a device.
-    pub(super) fn copy_now(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
+    pub(super) fn copy_sync(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         if is_linked(src, dst) || is_linked(dst, src) {
             self.copy(legacy, dst, src)?;
             return self.stream_synchronize(legacy);
         }
-        self.enter_of("copy now", legacy.0)?;
-        let bytes = length("copy now", dst, src)?;
+        self.enter_of("synchronous copy", legacy.0)?;
+        let bytes = length("synchronous copy", dst, src)?;
         cu!(
             self,
             "cuMemcpy",
-            copy_now(dst.address(), src.address(), bytes),
+            copy_sync(dst.address(), src.address(), bytes),
             "both spans have `bytes` bytes by `length`. Between two devices the copy may run after \
              the call has returned, and the tokens outlive it"
         )
@@ -157,17 +157,17 @@ impl CudaDriver {
     }
 
     /// `legacy` is the legacy stream of a device.
-    pub(super) fn fill_now(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
+    pub(super) fn fill_sync(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         if dst.memory().space() == Space::Pinned {
             self.fill(legacy, dst, value)?;
             return self.stream_synchronize(legacy);
         }
-        self.enter_of("fill now", legacy.0)?;
+        self.enter_of("synchronous fill", legacy.0)?;
         let bytes = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
         cu!(
             self,
             "cuMemsetD8",
-            fill_now(dst.address(), value, bytes),
+            fill_sync(dst.address(), value, bytes),
             "the span has `bytes` bytes. Device memory is filled after the call has returned, and \
              the token outlives that"
         )

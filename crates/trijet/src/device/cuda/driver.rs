@@ -60,10 +60,10 @@ impl Core for CudaDriver {
         match action {
             Action::Launch(launch) => self.launch(stream, launch)?,
             Action::Copy { dst, src, form: Form::Async } => self.copy(stream, dst, src)?,
-            Action::Copy { dst, src, form: Form::Sync } => self.copy_now(stream, dst, src)?,
+            Action::Copy { dst, src, form: Form::Sync } => self.copy_sync(stream, dst, src)?,
             Action::Batch { copies, order } => self.copy_batch(stream, copies, *order)?,
             Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value)?,
-            Action::Fill { dst, value, form: Form::Sync } => self.fill_now(stream, dst, *value)?,
+            Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value)?,
             Action::HostFn { run, .. } => self.host_fn(stream, run)?,
             Action::Foreign { run, .. } => self.foreign(stream, run)?,
             Action::Alloc { pool, bytes } => return self.alloc(stream, *pool, *bytes).map(Some),

@@ -304,7 +304,7 @@ impl HostDriver {
 
     /// Law A18: a synchronous copy, which is enqueued in the legacy stream, and the wait of the
     /// host.
-    pub(super) fn copy_legacy(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
+    pub(super) fn copy_sync(&self, legacy: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
         let call = self.begin_on(Verb::Copy, legacy)?;
         let (op, slot, device) = (call.op, call.slot, call.device());
         match (src.memory().space(), dst.memory().space()) {
@@ -371,7 +371,7 @@ impl HostDriver {
     }
 
     /// Law A18: a synchronous fill waits only for page-locked memory.
-    pub(super) fn fill_legacy(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
+    pub(super) fn fill_sync(&self, legacy: StreamHandle, dst: &Span, value: u8) -> Result<()> {
         let call = self.begin_on(Verb::Fill, legacy)?;
         call.check_reach(call.device(), dst)?;
         let (op, slot) = (call.op, call.slot);

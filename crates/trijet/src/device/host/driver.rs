@@ -295,14 +295,12 @@ impl Core for HostDriver {
                 check_spans(dst, src)?;
                 match form {
                     Form::Async => self.copy_async(stream, dst, src)?,
-                    Form::Sync => self.copy_legacy(stream, dst, src)?,
+                    Form::Sync => self.copy_sync(stream, dst, src)?,
                 }
             }
             Action::Batch { copies, order } => self.copy_batch(stream, copies, *order)?,
             Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value)?,
-            Action::Fill { dst, value, form: Form::Sync } => {
-                self.fill_legacy(stream, dst, *value)?
-            }
+            Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value)?,
             Action::Launch(launch) => self.launch(stream, launch)?,
             Action::HostFn { run, touches } => self.host_fn(stream, run, touches)?,
             Action::Foreign { label, .. } => {

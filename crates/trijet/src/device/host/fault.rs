@@ -239,7 +239,7 @@ mod tests {
             let culprit = driver.fill(stream, &x, 1).expect_err("the device is lost").to_string();
             let answers = [
                 ("fill", driver.fill(stream, &x, 1)),
-                ("fill now", driver.fill_legacy(Queues::legacy(DEVICE), &x, 1)),
+                ("synchronous fill", driver.fill_sync(Queues::legacy(DEVICE), &x, 1)),
                 ("memory info", driver.memory_info(DEVICE).map(drop)),
                 ("synchronize", driver.synchronize(DEVICE)),
                 ("stream create", driver.stream_create(DEVICE, StreamKind::Blocking, 0).map(drop)),
@@ -260,7 +260,7 @@ mod tests {
                 ("pinned alloc", driver.pinned_alloc(DEVICE, Bytes(1)).map(drop)),
                 ("copy", driver.copy_async(stream, &x, &h)),
                 ("copy batch", driver.copy_batch(stream, &batch, SourceOrder::Stream)),
-                ("copy now", driver.copy_legacy(Queues::legacy(DEVICE), &x, &h)),
+                ("synchronous copy", driver.copy_sync(Queues::legacy(DEVICE), &x, &h)),
                 ("module load", driver.module_load(DEVICE, "more", Image::Ptx("")).map(drop)),
                 ("function", driver.function(module, "f", 0, None).map(drop)),
             ];

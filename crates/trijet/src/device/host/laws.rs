@@ -400,7 +400,7 @@ fn a_copy_between_devices_is_in_order_with_both() {
             });
             let busy = streams[held.0 as usize];
             driver.hold(busy);
-            driver.copy_legacy(Queues::legacy(DEVICE), &y, &x).expect("enqueued");
+            driver.copy_sync(Queues::legacy(DEVICE), &y, &x).expect("enqueued");
             let later = streams[1 - held.0 as usize];
             driver.host_fn(later, &nothing(), &[]).expect("enqueued");
             let waits = !driver.ready(later);
