@@ -19,7 +19,7 @@ use trijet::{Buffer, Device, Error, ErrorKind, PinnedBuffer, Result, Stream};
 struct Definition {
     burst: u32,
     bursts: usize,
-    elements: u64,
+    elements: usize,
 }
 
 /// The memory of one way to enqueue.
@@ -30,7 +30,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(device: &Device, s: &Stream, n: u64) -> Result<Self> {
+    fn new(device: &Device, s: &Stream, n: usize) -> Result<Self> {
         let (mut x, mut y) = (s.alloc::<f32>(n)?, s.alloc::<f32>(n)?);
         let mut host = device.pinned::<f32>(n)?;
         host.write()?.fill(1.0);
@@ -40,7 +40,7 @@ impl Desk {
         Ok(Self { host, x, y })
     }
 
-    fn by_hand(device: &Device, s: &Stream, n: u64) -> Result<Self> {
+    fn by_hand(device: &Device, s: &Stream, n: usize) -> Result<Self> {
         let Self { host, x, y } = Self::new(device, s, n)?;
         Ok(Self { host: by_hand(host), x: by_hand(x), y: by_hand(y) })
     }
@@ -149,7 +149,7 @@ pub fn run(device: &Device) -> Result<Results> {
         two: Desk::new(device, &a, n)?,
         kept: Desk::new(device, &a, n)?,
         hand: Desk::by_hand(device, &a, n)?,
-        bare: Bare::new(n)?,
+        bare: Bare::new(n as u64)?,
         streams: [a, b],
     };
     let mut figures = Figures::default();

@@ -134,7 +134,7 @@ pub fn run(device: &Device) -> Result<Results> {
     let text = include_str!("../definitions/overlap.toml");
     let definition: Definition = toml::from_str(text)
         .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
-    let elements = definition.bytes / 4;
+    let elements = Bytes(definition.bytes / 4).to_usize();
     let mut bench = Bench { device, x: device.pinned(elements)?, y: device.pinned(elements)? };
     for (x, value) in bench.x.write()?.iter_mut().zip(1u32..) {
         *x = hash(1, value);

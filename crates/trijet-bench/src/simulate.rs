@@ -16,7 +16,7 @@ struct Definition {
     streams: usize,
     operations: u64,
     crossing: u64,
-    elements: u64,
+    elements: usize,
     samples: usize,
     orders_max: u64,
     exhaustions: usize,

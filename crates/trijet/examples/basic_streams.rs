@@ -12,7 +12,6 @@ use trijet::kernels::AFFINE_F32;
 use trijet::{Buffer, Device, Readiness, Result, Stream};
 
 const N: usize = 300_007;
-const LEN: u64 = N as u64;
 
 fn apply(s: &Stream, k: (f32, f32), from: &Buffer<f32>, to: &mut Buffer<f32>) -> Result<()> {
     s.launch(&AFFINE_F32, (k.0, k.1, from, to))
@@ -28,10 +27,10 @@ fn example(device: &Device) -> Outcome<String> {
     let (s1, s2) = (device.stream()?, device.stream()?);
     let [ker_1, ker_b, ker_3] = [(2.0, 1.0), (3.0, 2.0), (5.0, 3.0)];
     let [ker_a, ker_2] = [(7.0, 4.0), (4.0, 7.0)];
-    let mut h = device.pinned::<f32>(LEN)?;
+    let mut h = device.pinned::<f32>(N)?;
     h.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(i));
-    let (mut x1, mut y1) = (s1.alloc(LEN)?, s1.alloc(LEN)?);
-    let (mut x2, mut y2) = (s2.alloc(LEN)?, s2.alloc(LEN)?);
+    let (mut x1, mut y1) = (s1.alloc(N)?, s1.alloc(N)?);
+    let (mut x2, mut y2) = (s2.alloc(N)?, s2.alloc(N)?);
     s1.copy(&h, &mut x1)?;
     s2.copy(&h, &mut x2)?;
 
@@ -44,7 +43,7 @@ fn example(device: &Device) -> Outcome<String> {
     apply(&s1, ker_3, &x1, &mut y1)?;
     let busy = [s1.query()?, s2.query()?].iter().filter(|r| **r == Readiness::NotReady).count();
 
-    let (mut out_1, mut out_2) = (device.pinned(LEN)?, device.pinned(LEN)?);
+    let (mut out_1, mut out_2) = (device.pinned(N)?, device.pinned(N)?);
     s1.copy(&y1, &mut out_1)?;
     s2.copy(&x2, &mut out_2)?;
     verify("stream 1", &out_1.read()?, |i| want_1[i])?;

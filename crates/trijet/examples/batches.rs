@@ -13,7 +13,7 @@ use trijet::{Device, Stream};
 
 const STREAMS: usize = 3;
 const BATCH: usize = 65_536;
-const N: u64 = 500_009;
+const N: usize = 500_009;
 
 fn example(device: &Device) -> Outcome<String> {
     let streams: Vec<Stream> = (0..STREAMS).map(|_| device.stream()).collect::<Result<_, _>>()?;
@@ -21,9 +21,9 @@ fn example(device: &Device) -> Outcome<String> {
     let mut output = device.pinned::<f32>(N)?;
     input.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(i));
     let before = device.ordering().waits;
-    let starts: Vec<u64> = (0..N).step_by(BATCH).collect();
+    let starts: Vec<usize> = (0..N).step_by(BATCH).collect();
     for (start, s) in starts.iter().zip(streams.iter().cycle()) {
-        let range = *start..(start + BATCH as u64).min(N);
+        let range = *start..(start + BATCH).min(N);
         let len = range.end - range.start;
         let (mut x, mut y) = (s.alloc(len)?, s.alloc(len)?);
         s.copy(&input.slice(range.clone()), &mut x)?;
@@ -37,7 +37,7 @@ fn example(device: &Device) -> Outcome<String> {
     }
     device.synchronize()?;
     verify("bytes still allocated", &[device.pool_stats()?.used.0], |_| 0)?;
-    let (count, last) = (starts.len(), N % BATCH as u64);
+    let (count, last) = (starts.len(), N % BATCH);
     Ok(format!("{count} batches on {STREAMS} streams, the last one of {last}, {waits} waits"))
 }
 

@@ -15,7 +15,7 @@ use trijet::{Device, Event, Result};
 
 const BATCHES: usize = 9;
 const SLOTS: usize = 2;
-const LEN: u64 = 50_021;
+const LEN: usize = 50_021;
 
 fn example(device: &Device) -> Outcome<String> {
     let (a, b, c, d) = (device.stream()?, device.stream()?, device.stream()?, device.stream()?);

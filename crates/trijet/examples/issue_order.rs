@@ -24,14 +24,14 @@ const BREADTH_FIRST: Order = |n| (n / CHUNKS, n % CHUNKS);
 /// The result, and the waits between streams that the library inserted.
 fn issue(device: &Device, order: Order) -> Outcome<(Vec<f32>, u64)> {
     let streams: Vec<Stream> = (0..STREAMS).map(|_| device.stream()).collect::<Result<_>>()?;
-    let (mut input, mut output) = (device.pinned::<f32>(N as u64)?, device.pinned(N as u64)?);
+    let (mut input, mut output) = (device.pinned::<f32>(N)?, device.pinned(N)?);
     input.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(i));
     let maker = device.stream()?;
-    let (mut x, mut y) = (maker.alloc(N as u64)?, maker.alloc(N as u64)?);
+    let (mut x, mut y) = (maker.alloc(N)?, maker.alloc(N)?);
     let before = device.ordering().waits;
     for (step, chunk) in (0..3 * CHUNKS).map(order) {
         let s = &streams[chunk % STREAMS];
-        let range = (CHUNK * chunk) as u64..(CHUNK * (chunk + 1)).min(N) as u64;
+        let range = CHUNK * chunk..(CHUNK * (chunk + 1)).min(N);
         match step {
             0 => s.copy(&input.slice(range.clone()), &mut x.slice_mut(range))?,
             1 => {

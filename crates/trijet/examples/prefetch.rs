@@ -13,7 +13,7 @@ use trijet::kernels::AFFINE_F32;
 use trijet::{Buffer, Device, Result, Stream};
 
 const DEPTH: usize = 2;
-const LEN: u64 = 5_003;
+const LEN: usize = 5_003;
 
 fn load(device: &Device, upload: &Stream, k: usize) -> Result<Buffer<f32>> {
     let mut staging = device.pinned::<f32>(LEN)?;

@@ -16,7 +16,7 @@ use trijet::{Device, PinnedBuffer, Result, Ticket};
 
 const STAGING: usize = 3;
 const BATCHES: usize = 16;
-const LEN: u64 = 40_009;
+const LEN: usize = 40_009;
 
 fn example(device: &Device) -> Outcome<String> {
     let s = device.stream()?;

@@ -17,11 +17,11 @@ const ROUNDS: usize = 5;
 
 /// `2 * (3 * x + 1) + x`, with the bracket in scratch memory.
 fn batch(device: &Device, s: &Stream, len: usize) -> Outcome<()> {
-    let mut h = device.pinned::<f32>(len as u64)?;
+    let mut h = device.pinned::<f32>(len)?;
     h.write()?.iter_mut().enumerate().for_each(|(i, value)| *value = sample(i));
-    let mut y = s.alloc(len as u64)?;
+    let mut y = s.alloc(len)?;
     s.copy(&h, &mut y)?;
-    let mut scratch = s.alloc(len as u64)?;
+    let mut scratch = s.alloc(len)?;
     s.launch(&AFFINE_F32, (3.0, 1.0, &y, &mut scratch))?;
     s.launch(&AXPY, (2.0, &scratch, &mut y))?;
     s.copy(&y, &mut h)?;

@@ -10,7 +10,7 @@ use trijet::{Buffer, Device, PinnedBuffer, Result, Select, Stream};
 /// More than fill up every ring: a stream remembers 64 events, and there are 8 streams.
 const WARM_UP: u32 = 1200;
 const COUNTED: u32 = 1000;
-const LEN: u64 = 256;
+const LEN: usize = 256;
 
 thread_local! {
     /// Allocations of this thread: the harness has its own.
@@ -129,7 +129,7 @@ fn many_readers_between_two_writes_allocate_nothing() -> Result<()> {
 fn parts_of_a_buffer_allocate_nothing() -> Result<()> {
     let mut desk = desk(2)?;
     let found = allocations(|i| {
-        let part = u64::from(i % 4) * 64..u64::from(i % 4 + 1) * 64;
+        let part = i as usize % 4 * 64..(i as usize % 4 + 1) * 64;
         let s = &desk.streams[i as usize % 2];
         s.launch(&AXPY, (1.0, desk.x.slice(part.clone()), desk.y.slice_mut(part)))
     })?;

@@ -160,7 +160,7 @@ struct Place {
     model: Option<Vec<u64>>,
 }
 
-const LEN: u64 = 96;
+const LEN: usize = 96;
 
 /// A program while it runs: it goes on after every error, as a careless user would.
 struct World {

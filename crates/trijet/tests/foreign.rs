@@ -146,7 +146,7 @@ fn an_address_that_cannot_hold_the_elements_is_refused() {
     };
     assert_eq!(import(0, 4), ErrorKind::InvalidValue, "null");
     assert_eq!(import(6, 4), ErrorKind::InvalidValue, "not a multiple of 4");
-    assert_eq!(import(64, usize::MAX as _), ErrorKind::InvalidValue, "too long");
+    assert_eq!(import(64, usize::MAX), ErrorKind::InvalidValue, "too long");
 }
 
 /// A stream that came in is the same queue as the one that went out.

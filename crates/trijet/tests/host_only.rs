@@ -28,7 +28,7 @@ fn open(config: HostConfig) -> Device {
     Device::host(config).expect("the machine starts a few threads").remove(0)
 }
 
-fn filled(device: &Device, value: u64, len: u64) -> Result<PinnedBuffer<u64>> {
+fn filled(device: &Device, value: u64, len: usize) -> Result<PinnedBuffer<u64>> {
     let mut host = device.pinned(len)?;
     host.write()?.fill(value);
     Ok(host)

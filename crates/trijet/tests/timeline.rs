@@ -27,7 +27,7 @@ fn run(more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
     let config = HostConfig { executor, ..HostConfig::default() };
     let device = Device::host(config).expect("a host device").remove(0);
     let calibration = Calibration::measure(&device, Bytes(4 << 20)).expect("a calibration");
-    let len = CHUNKS * CHUNK.0 / size_of::<u32>() as u64;
+    let len = Bytes(CHUNKS * CHUNK.0).to_usize() / size_of::<u32>();
     let input = device.pinned::<u32>(len).expect("page-locked memory");
     let mut output = device.pinned::<u32>(len).expect("page-locked memory");
     let pipeline = Pipeline::on(&device)

@@ -14,7 +14,7 @@ pub(super) struct Plan {
     /// Bytes of one sample at most, if more than one copy.
     pub(super) sample_bytes: u64,
     /// Copies of one sample at most: far below the depth of a queue.
-    pub(super) copies_max: u64,
+    pub(super) copies_max: usize,
     /// Samples of each figure, after a warm-up.
     pub(super) repeats: usize,
     /// How long the kernel runs that calls are made beside, in milliseconds.
@@ -64,8 +64,9 @@ impl Plan {
     }
 
     /// Copies of one sample.
-    pub(super) fn copies(&self, bytes: u64) -> u64 {
-        (self.sample_bytes / bytes).clamp(1, self.copies_max)
+    pub(super) fn copies(&self, bytes: u64) -> usize {
+        let copies = usize::try_from(self.sample_bytes / bytes).unwrap_or(usize::MAX);
+        copies.clamp(1, self.copies_max)
     }
 
     pub(super) fn largest(&self) -> u64 {
@@ -82,7 +83,7 @@ mod tests {
         for plan in [Plan::gpu(), Plan::host()] {
             for bytes in plan.sizes {
                 let copies = plan.copies(*bytes);
-                assert!(copies * bytes <= plan.largest(), "{copies} copies of {bytes}");
+                assert!(copies as u64 * bytes <= plan.largest(), "{copies} copies of {bytes}");
                 assert!(copies <= 512);
             }
             assert!(plan.repeats >= 5);

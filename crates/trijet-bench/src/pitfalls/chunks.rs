@@ -13,7 +13,7 @@ use trijet::{
 };
 
 /// Elements of the kernel that strays into each step.
-const STRAY_WORDS: u64 = 256;
+const STRAY_WORDS: usize = 256;
 /// What is allocated and freed in each step, in MiB.
 const SCRATCH_MIB: usize = 16;
 
@@ -70,7 +70,7 @@ struct Desk {
     /// A word of each chunk.
     items: PinnedBuffer<u32>,
     stray: Slot,
-    words: u64,
+    words: usize,
     chunks: usize,
     rounds: u32,
 }
@@ -79,13 +79,13 @@ impl Desk {
     fn new(ground: &Ground) -> Result<Self> {
         let (device, size) = (&ground.device, ground.size);
         let home = device.stream()?;
-        let slot = |words: u64| -> Result<Slot> {
+        let slot = |words: usize| -> Result<Slot> {
             let (mut x, mut y) = (home.alloc(words)?, home.alloc(words)?);
             home.fill_bytes(&mut x, 0)?;
             home.fill_bytes(&mut y, 0)?;
             Ok(Slot { x, y })
         };
-        let all = size.words * size.chunks as u64;
+        let all = size.words * size.chunks;
         Ok(Self {
             device: device.clone(),
             free: Lanes {
@@ -102,7 +102,7 @@ impl Desk {
             },
             slots: (0..size.slots).map(|_| slot(size.words)).collect::<Result<_>>()?,
             arrays: Arrays { source: device.pinned(all)?, landed: device.pinned(all)? }.fill()?,
-            items: device.pinned(size.chunks as u64)?,
+            items: device.pinned(size.chunks)?,
             stray: slot(STRAY_WORDS)?,
             words: size.words,
             chunks: size.chunks,
@@ -168,8 +168,7 @@ fn item(desk: &mut Desk, side: Side) -> Result<()> {
         let (slot, part) = (chunk % desk.slots.len(), part(chunk, desk.words));
         let slot = &mut desk.slots[slot];
         first_half(&desk.free, desk.rounds, source.slice(part.clone()), slot)?;
-        let at = chunk as u64;
-        let (value, mut item) = (slot.y.slice(..1), desk.items.slice_mut(at..at + 1));
+        let (value, mut item) = (slot.y.slice(..1), desk.items.slice_mut(chunk..chunk + 1));
         match side {
             Side::Bad => desk.device.copy_now(&value, &mut item)?,
             Side::Good => desk.free.down.copy(&value, &mut item)?,
@@ -227,12 +226,11 @@ impl Program for Chunked {
 
     fn wrong(&mut self, _: Side) -> Result<Option<String>> {
         let Desk { arrays, items, rounds, words, .. } = &self.desk;
-        let words = usize::try_from(*words).unwrap_or(usize::MAX);
         let landed = differs(&arrays.landed.read()?, *rounds, |index| index);
         if landed.is_some() || !self.with_items {
             return Ok(landed);
         }
-        Ok(differs(&items.read()?, *rounds, |index| index * words))
+        Ok(differs(&items.read()?, *rounds, |index| index * *words))
     }
 }
 
@@ -259,7 +257,7 @@ struct Unlocked {
 }
 
 pub(super) fn pageable(ground: &Ground) -> Result<Box<dyn Program>> {
-    let all = ground.size.words * ground.size.chunks as u64;
+    let all = ground.size.words * ground.size.chunks;
     let array = || -> Result<PageableBuffer<u32>> { ground.device.pageable(all) };
     let arrays = Arrays { source: array()?, landed: array()? }.fill()?;
     Ok(Box::new(Unlocked { desk: Desk::new(ground)?, arrays }))
@@ -268,7 +266,7 @@ pub(super) fn pageable(ground: &Ground) -> Result<Box<dyn Program>> {
 /// All chunks through a stream per engine.
 fn overlapped<S>(
     (lanes, slots): (&Lanes, &mut [Slot]),
-    (chunks, words, rounds): (usize, u64, u32),
+    (chunks, words, rounds): (usize, usize, u32),
     Arrays { source, landed }: &mut Arrays<S>,
 ) -> Result<()> {
     for chunk in 0..chunks {
@@ -339,7 +337,7 @@ impl Program for Allocating {
                     self.lab.act(Step::Alloc(SCRATCH_MIB), &mut held)?;
                     self.lab.act(Step::Free(SCRATCH_MIB), &mut held)?;
                 }
-                Side::Good => drop(free.run.alloc::<u8>((SCRATCH_MIB as u64) << 20)?),
+                Side::Good => drop(free.run.alloc::<u8>(SCRATCH_MIB << 20)?),
             }
         }
         Ok(())

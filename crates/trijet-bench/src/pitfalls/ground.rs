@@ -25,18 +25,18 @@ const SAMPLE: usize = 1021;
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Size {
     pub(super) repeats: usize,
-    pub(super) words: u64,
+    pub(super) words: usize,
     pub(super) chunks: usize,
     pub(super) slots: usize,
     pub(super) kernel: f64,
     pub(super) long: u32,
-    pub(super) race_words: u64,
-    pub(super) small_words: u64,
+    pub(super) race_words: usize,
+    pub(super) small_words: usize,
     pub(super) streams: usize,
     pub(super) many_streams: usize,
     pub(super) pieces: usize,
-    pub(super) piece_words: u64,
-    pub(super) scratch_words: u64,
+    pub(super) piece_words: usize,
+    pub(super) scratch_words: usize,
 }
 
 /// Where the time of a run comes from.
@@ -102,7 +102,7 @@ impl Ground {
 
     /// Rounds that take a kernel over so many words so long.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate, and are clamped")]
-    fn rounds_for(&self, words: u64, target_ms: f64) -> Result<u32> {
+    fn rounds_for(&self, words: usize, target_ms: f64) -> Result<u32> {
         let stream = self.device.stream()?;
         let (mut x, mut y) = (stream.alloc::<u32>(words)?, stream.alloc::<u32>(words)?);
         stream.fill_bytes(&mut x, 1)?;
@@ -147,8 +147,8 @@ impl Ground {
 }
 
 /// The words of a chunk within its array.
-pub(super) fn part(chunk: usize, words: u64) -> Range<u64> {
-    let at = chunk as u64 * words;
+pub(super) fn part(chunk: usize, words: usize) -> Range<usize> {
+    let at = chunk * words;
     at..at + words
 }
 

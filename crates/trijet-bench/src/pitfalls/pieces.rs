@@ -31,9 +31,9 @@ const STRIDE: usize = 2;
 impl Pieces {
     fn new(ground: &Ground) -> Result<Self> {
         let (device, size) = (&ground.device, ground.size);
-        let all = size.piece_words * size.pieces as u64;
+        let all = size.piece_words * size.pieces;
         let stream = device.stream()?;
-        let mut apart = device.pinned::<u32>(all * STRIDE as u64)?;
+        let mut apart = device.pinned::<u32>(all * STRIDE)?;
         for (index, word) in apart.write()?.iter_mut().enumerate() {
             *word = source(index);
         }
@@ -46,10 +46,6 @@ impl Pieces {
             back: device.pinned(all)?,
             stream,
         })
-    }
-
-    fn words(&self) -> usize {
-        usize::try_from(self.size.piece_words).unwrap_or(usize::MAX)
     }
 }
 
@@ -88,7 +84,7 @@ impl Program for Pieces {
     }
 
     fn run(&mut self, side: Side) -> Result<()> {
-        let (words, packs) = (self.size.piece_words, self.words());
+        let words = self.size.piece_words;
         let Self { stream, apart, packed, target, .. } = self;
         let piece = |number: usize| apart.slice(part(STRIDE * number, words));
         match (side, target) {
@@ -100,7 +96,7 @@ impl Program for Pieces {
                 numbered.try_for_each(|(number, x)| stream.copy(&piece(number), x))
             }
             (Side::Good, Target::Whole(x)) => {
-                pack(apart, packed, packs)?;
+                pack(apart, packed, words)?;
                 stream.copy(packed, x)
             }
             (Side::Good, Target::Each(each)) => {
@@ -119,7 +115,7 @@ impl Program for Pieces {
     }
 
     fn wrong(&mut self, _: Side) -> Result<Option<String>> {
-        let words = self.words();
+        let words = self.size.piece_words;
         match &self.target {
             Target::Whole(x) => self.stream.copy(x, &mut self.back)?,
             Target::Each(each) => {
@@ -158,7 +154,7 @@ impl Dealt {
         for number in 0..count {
             let mut x = home.alloc::<u32>(words)?;
             let mut h = device.pinned::<u32>(words)?;
-            let start = usize::try_from(part(number, words).start).unwrap_or(0);
+            let start = part(number, words).start;
             for (index, word) in h.write()?.iter_mut().enumerate() {
                 *word = source(start + index);
             }
@@ -166,7 +162,7 @@ impl Dealt {
             pairs.push((x, home.alloc(words)?));
         }
         let streams = (0..size.streams).map(|_| device.stream()).collect::<Result<_>>()?;
-        let back = device.pinned(words * count as u64)?;
+        let back = device.pinned(words * count)?;
         let (device, many) = (device.clone(), size.many_streams);
         Ok(Box::new(Self { device, rounds, pairs, back, home, streams, act, many }))
     }

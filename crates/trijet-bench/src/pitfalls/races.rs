@@ -14,7 +14,7 @@ const SLOTS: usize = 2;
 /// What all of them are made of. Memory of which nothing is said is ordered by the library.
 struct Race {
     device: Device,
-    words: u64,
+    words: usize,
     chunks: usize,
     rounds: u32,
     a: Stream,
@@ -48,7 +48,7 @@ impl Race {
         let device = &ground.device;
         let (words, chunks) = (ground.size.race_words, ground.size.chunks);
         let a = device.stream()?;
-        let mut host = device.pinned::<u32>(words * chunks as u64)?;
+        let mut host = device.pinned::<u32>(words * chunks)?;
         for (index, word) in host.write()?.iter_mut().enumerate() {
             *word = source(index);
         }
@@ -77,8 +77,8 @@ impl Race {
             y: by_hand()?,
             z: by_hand()?,
             aside: aside.collect::<Result<_>>()?,
-            landed: device.pinned(words * chunks as u64)?,
-            items: device.pinned(chunks as u64)?,
+            landed: device.pinned(words * chunks)?,
+            items: device.pinned(chunks)?,
             source: host,
             a,
             act,
@@ -207,14 +207,14 @@ fn too_early(race: &mut Race, side: Side) -> Result<()> {
             race.first[chunk].record(&race.a)?;
             race.legacy.wait(&race.first[chunk])?;
         }
-        let (at, last) = (chunk as u64, race.words - 1);
-        race.device.copy_now(&y.slice(last..), &mut race.items.slice_mut(at..at + 1))?;
+        let last = race.words - 1;
+        race.device.copy_now(&y.slice(last..), &mut race.items.slice_mut(chunk..chunk + 1))?;
     }
     Ok(())
 }
 
 fn items(race: &mut Race) -> Result<Option<String>> {
-    let words = usize::try_from(race.words).unwrap_or(usize::MAX);
+    let words = race.words;
     Ok(differs(&race.items.read()?, race.rounds, |index| index * words + words - 1))
 }
 

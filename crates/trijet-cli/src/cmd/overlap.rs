@@ -93,7 +93,7 @@ fn run_job<T: Pixel>(
     device: &Device,
     stack: Stack<T>,
 ) -> Result<ExitCode> {
-    let bytes = Bytes(stack.data.len() * size_of::<T>() as u64);
+    let bytes = Bytes((stack.data.len() * size_of::<T>()) as u64);
     load::<T>(device, options.radius)?;
     device.load(T::stretch())?;
     let default_chunk = Bytes((bytes.0 / 16).clamp(64 << 10, CHUNK.0));

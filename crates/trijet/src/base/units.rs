@@ -7,6 +7,15 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Bytes(pub u64);
 
+impl Bytes {
+    /// The number as the length of a slice. A number above `usize::MAX`, which is longer than any
+    /// memory, becomes `usize::MAX`.
+    #[must_use]
+    pub fn to_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 /// A duration, or a moment on a clock, in nanoseconds. Prints with a unit, such as `1.23 ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Nanos(pub u64);

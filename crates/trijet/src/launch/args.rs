@@ -69,14 +69,14 @@ impl<'a> Args<'a> {
 
     #[inline(always)]
     fn push_view<T: Element>(&mut self, view: View<'a, T>) -> Result<()> {
-        self.block.push_span(view.span(), Mode::Read, view.len(), size_of::<T>() as u64)?;
+        self.block.push_span(view.span(), Mode::Read, view.len() as u64, size_of::<T>() as u64)?;
         self.uses.push(view.read_use());
         Ok(())
     }
 
     #[inline(always)]
     fn push_view_mut<T: Element>(&mut self, view: &ViewMut<'a, T>, mode: Mode) -> Result<()> {
-        self.block.push_span(view.span(), mode, view.len(), size_of::<T>() as u64)?;
+        self.block.push_span(view.span(), mode, view.len() as u64, size_of::<T>() as u64)?;
         self.uses.push(view.write_use(mode));
         Ok(())
     }

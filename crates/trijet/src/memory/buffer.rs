@@ -56,7 +56,7 @@ pub struct Buffer<T, S = OnDevice> {
     /// The first byte within the block.
     pub(crate) start: u64,
     /// The number of elements.
-    pub(crate) len: u64,
+    pub(crate) len: usize,
     types: PhantomData<(fn() -> T, S)>,
 }
 
@@ -64,7 +64,7 @@ pub struct Buffer<T, S = OnDevice> {
 pub struct View<'a, T> {
     block: &'a Arc<Block>,
     start: u64,
-    len: u64,
+    len: usize,
     types: PhantomData<fn() -> T>,
 }
 
@@ -72,29 +72,30 @@ pub struct View<'a, T> {
 pub struct ViewMut<'a, T> {
     block: &'a Arc<Block>,
     start: u64,
-    len: u64,
+    len: usize,
     types: PhantomData<fn() -> T>,
 }
 
 /// The size of `len` elements in bytes.
-pub(crate) fn bytes_of<T>(op: &'static str, len: u64) -> Result<Bytes> {
-    let size = size_of::<T>() as u64;
+pub(crate) fn bytes_of<T>(op: &'static str, len: usize) -> Result<Bytes> {
+    let size = size_of::<T>();
     if size == 0 {
         return Err(Error::new(ErrorKind::InvalidValue, op, "its elements have no bytes"));
     }
-    len.checked_mul(size).filter(|bytes| isize::try_from(*bytes).is_ok()).map(Bytes).ok_or_else(
-        || {
+    match len.checked_mul(size) {
+        Some(bytes) if isize::try_from(bytes).is_ok() => Ok(Bytes(bytes as u64)),
+        _ => {
             let cause = format!("{len} elements of {size} bytes are more than memory can hold");
-            Error::new(ErrorKind::InvalidValue, op, cause)
-        },
-    )
+            Err(Error::new(ErrorKind::InvalidValue, op, cause))
+        }
+    }
 }
 
 /// The elements `range` of `len`.
 ///
 /// # Panics
 /// When the range does not lie within: as for a slice.
-fn within(range: impl RangeBounds<u64>, len: u64) -> Range<u64> {
+fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
         Bound::Excluded(start) => start.saturating_add(1),
@@ -136,7 +137,7 @@ impl<T: Element, S> Buffer<T, S> {
         self
     }
 
-    pub(crate) fn new(block: Block, len: u64) -> Self {
+    pub(crate) fn new(block: Block, len: usize) -> Self {
         Self { block: Arc::new(block), start: 0, len, types: PhantomData }
     }
 
@@ -149,7 +150,7 @@ impl<T: Element, S> Buffer<T, S> {
     /// The number of elements.
     #[must_use]
     #[inline]
-    pub fn len(&self) -> u64 {
+    pub fn len(&self) -> usize {
         self.len
     }
 
@@ -179,7 +180,7 @@ impl<T: Element, S> Buffer<T, S> {
     /// # Panics
     /// When the range does not lie within the buffer, as for a slice.
     #[must_use]
-    pub fn slice(&self, range: impl RangeBounds<u64>) -> View<'_, T> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
         self.view().slice(range)
     }
 
@@ -188,7 +189,7 @@ impl<T: Element, S> Buffer<T, S> {
     /// # Panics
     /// When the range does not lie within the buffer, as for a slice.
     #[must_use]
-    pub fn slice_mut(&mut self, range: impl RangeBounds<u64>) -> ViewMut<'_, T> {
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
         self.view_mut().slice(range)
     }
 
@@ -198,10 +199,10 @@ impl<T: Element, S> Buffer<T, S> {
     /// # Panics
     /// When `at` is beyond the end.
     #[must_use]
-    pub fn split(self, at: u64) -> (Self, Self) {
+    pub fn split(self, at: usize) -> (Self, Self) {
         assert!(at <= self.len, "split at {at} of {}", self.len);
         self.block.track.set_parts();
-        let start = self.start + at * size_of::<T>() as u64;
+        let start = self.start + (at * size_of::<T>()) as u64;
         let right =
             Self { block: Arc::clone(&self.block), start, len: self.len - at, types: PhantomData };
         (Self { len: at, ..self }, right)
@@ -218,7 +219,7 @@ impl<'a, T: Element> View<'a, T> {
     /// The number of elements.
     #[must_use]
     #[inline]
-    pub fn len(&self) -> u64 {
+    pub fn len(&self) -> usize {
         self.len
     }
 
@@ -234,9 +235,9 @@ impl<'a, T: Element> View<'a, T> {
     /// # Panics
     /// When the range does not lie within the view, as for a slice.
     #[must_use]
-    pub fn slice(&self, range: impl RangeBounds<u64>) -> View<'a, T> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'a, T> {
         let range = within(range, self.len);
-        let start = self.start + range.start * size_of::<T>() as u64;
+        let start = self.start + (range.start * size_of::<T>()) as u64;
         View { block: self.block, start, len: range.end - range.start, types: PhantomData }
     }
 
@@ -253,7 +254,7 @@ impl<'a, T: Element> View<'a, T> {
 
     #[inline]
     pub(crate) fn range(&self) -> Range<u64> {
-        self.start..self.start + self.len * size_of::<T>() as u64
+        self.start..self.start + (self.len * size_of::<T>()) as u64
     }
 
     #[inline]
@@ -262,13 +263,13 @@ impl<'a, T: Element> View<'a, T> {
     }
 
     pub(crate) fn as_bytes(&self) -> View<'a, u8> {
-        let len = self.len * size_of::<T>() as u64;
+        let len = self.len * size_of::<T>();
         View { block: self.block, start: self.start, len, types: PhantomData }
     }
 
     /// The same bytes as elements of another type.
     pub(crate) fn from_bytes(bytes: &View<'a, u8>) -> Self {
-        let len = bytes.len / size_of::<T>() as u64;
+        let len = bytes.len / size_of::<T>();
         View { block: bytes.block, start: bytes.start, len, types: PhantomData }
     }
 }
@@ -283,7 +284,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// The number of elements.
     #[must_use]
     #[inline]
-    pub fn len(&self) -> u64 {
+    pub fn len(&self) -> usize {
         self.len
     }
 
@@ -299,9 +300,9 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// # Panics
     /// When the range does not lie within the view, as for a slice.
     #[must_use]
-    pub fn slice(self, range: impl RangeBounds<u64>) -> ViewMut<'a, T> {
+    pub fn slice(self, range: impl RangeBounds<usize>) -> ViewMut<'a, T> {
         let range = within(range, self.len);
-        let start = self.start + range.start * size_of::<T>() as u64;
+        let start = self.start + (range.start * size_of::<T>()) as u64;
         ViewMut { block: self.block, start, len: range.end - range.start, types: PhantomData }
     }
 
@@ -325,7 +326,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
 
     #[inline]
     pub(crate) fn range(&self) -> Range<u64> {
-        self.start..self.start + self.len * size_of::<T>() as u64
+        self.start..self.start + (self.len * size_of::<T>()) as u64
     }
 
     #[inline]
@@ -334,13 +335,13 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
 
     pub(crate) fn into_bytes(self) -> ViewMut<'a, u8> {
-        let len = self.len * size_of::<T>() as u64;
+        let len = self.len * size_of::<T>();
         ViewMut { block: self.block, start: self.start, len, types: PhantomData }
     }
 
     /// The same bytes as elements of another type.
     pub(crate) fn from_bytes(bytes: ViewMut<'a, u8>) -> Self {
-        let len = bytes.len / size_of::<T>() as u64;
+        let len = bytes.len / size_of::<T>();
         ViewMut { block: bytes.block, start: bytes.start, len, types: PhantomData }
     }
 }
@@ -434,7 +435,7 @@ impl Stream {
     /// `OutOfMemory`, with what was wanted and what was free; `InvalidValue` when the size
     /// overflows or an element has no bytes.
     #[track_caller]
-    pub fn alloc<T: Element>(&self, len: u64) -> Result<Buffer<T>> {
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("alloc", len)?;
         let block = pool::alloc(self, bytes, Location::caller())?;
         Ok(Buffer::new(block, len))

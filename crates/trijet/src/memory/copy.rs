@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::panic::Location;
 
 #[cold]
-fn differ(src: u64, dst: u64) -> Error {
+fn differ(src: usize, dst: usize) -> Error {
     Error::new(ErrorKind::InvalidValue, "copy", format!("{src} elements into {dst}"))
 }
 

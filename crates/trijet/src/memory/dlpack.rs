@@ -206,7 +206,7 @@ impl Device {
         let address = (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset);
         // SAFETY: memory of this device (checked above) that the tensor keeps alive; the rest is this
         // function's contract.
-        unsafe { self.from_raw(address, len as u64, imported) }
+        unsafe { self.from_raw(address, len, imported) }
     }
 }
 

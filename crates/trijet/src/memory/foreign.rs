@@ -137,7 +137,7 @@ impl Device {
     pub unsafe fn from_raw<T: Element>(
         &self,
         address: u64,
-        len: u64,
+        len: usize,
         owner: impl Any + Send,
     ) -> Result<Buffer<T>> {
         check_aligned::<T>(address)?;
@@ -157,7 +157,7 @@ impl Device {
     pub unsafe fn pinned_from_raw<T: Element>(
         &self,
         address: u64,
-        len: u64,
+        len: usize,
         owner: impl Any + Send,
     ) -> Result<PinnedBuffer<T>> {
         check_aligned::<T>(address)?;

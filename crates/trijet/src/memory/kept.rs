@@ -173,7 +173,7 @@ impl Device {
     /// `OutOfMemory`, with the size that was asked for and the memory that was free; `InvalidValue` when
     /// the size overflows or an element has no bytes.
     #[track_caller]
-    pub fn alloc<T: Element>(&self, len: u64) -> Result<Buffer<T>> {
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("device alloc", len)?;
         Ok(Buffer::new(alloc(self, bytes, Space::Device(self.id()))?, len))
     }

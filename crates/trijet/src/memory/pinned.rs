@@ -81,7 +81,7 @@ impl Device {
     /// `OutOfMemory` when the system locks no more; `InvalidValue` when the size overflows or an
     /// element has no bytes.
     #[track_caller]
-    pub fn pinned<T: Element>(&self, len: u64) -> Result<PinnedBuffer<T>> {
+    pub fn pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         let block = kept::alloc(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
         Ok(Buffer::new(block, len))
     }
@@ -92,7 +92,7 @@ impl Device {
     /// `OutOfMemory` when the system has no more; `InvalidValue` when the size overflows or an
     /// element has no bytes.
     #[track_caller]
-    pub fn pageable<T: Element>(&self, len: u64) -> Result<PageableBuffer<T>> {
+    pub fn pageable<T: Element>(&self, len: usize) -> Result<PageableBuffer<T>> {
         let block = kept::alloc(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
         Ok(Buffer::new(block, len))
     }

@@ -60,7 +60,7 @@ impl<'env> Scope<'env> {
         src: &[T],
         dst: &mut W,
     ) -> Result<()> {
-        let mut staged = self.device.pinned::<T>(src.len() as u64)?;
+        let mut staged = self.device.pinned::<T>(src.len())?;
         staged.write()?.copy_from_slice(src);
         stream.copy(&staged, dst)
     }
@@ -77,12 +77,12 @@ impl<'env> Scope<'env> {
         dst: &'env mut [T],
     ) -> Result<()> {
         let src = src.as_view();
-        if src.len() != dst.len() as u64 {
+        if src.len() != dst.len() {
             let cause = format!("{} elements into {}", src.len(), dst.len());
             return Err(Error::new(ErrorKind::InvalidValue, "download", cause));
         }
         let target: &'env mut [u8] = bytemuck::cast_slice_mut(dst);
-        let mut landing = self.device.pinned::<u8>(target.len() as u64)?;
+        let mut landing = self.device.pinned::<u8>(target.len())?;
         let mut typed = super::buffer::ViewMut::<T>::from_bytes(landing.view_mut());
         stream.copy(&src, &mut typed)?;
         self.landings.push((landing, target));

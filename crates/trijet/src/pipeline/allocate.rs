@@ -89,13 +89,15 @@ impl Resources {
             let stream = &streams.all()[index % streams.all().len()];
             let buffer = |(place, row): (usize, &u64)| {
                 let rows = if place == 0 { rows_in } else { rows_out };
-                stream.alloc::<u8>(rows.saturating_mul(*row))?.expect_crossing(Some(stream))
+                let bytes = Bytes(rows.saturating_mul(*row));
+                stream.alloc::<u8>(bytes.to_usize())?.expect_crossing(Some(stream))
             };
             stages.row_bytes.iter().enumerate().map(buffer).collect::<Result<_>>().map(Slot)
         };
         // One more than there are slots: the host fills one while the others are in flight.
         let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {
-            let buffer = |_| job.device.pinned::<u8>(bytes)?.expect_crossing(None);
+            let buffer =
+                |_| job.device.pinned::<u8>(Bytes(bytes).to_usize())?.expect_crossing(None);
             (0..=slots).map(buffer).collect()
         };
         let slots = (0..slots).map(slot).collect::<Result<_>>()?;

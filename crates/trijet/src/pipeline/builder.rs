@@ -139,7 +139,7 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn pinned_source<T: Element>(mut self, data: &'a PinnedBuffer<T>, row_len: usize) -> Self {
         let bytes = data.view().as_bytes();
-        let rows = data.len().checked_div(row_len as u64).unwrap_or(0);
+        let rows = data.len().checked_div(row_len).unwrap_or(0) as u64;
         let layout = Layout::of::<T>(rows, row_len);
         self.input = Some(Input::Pinned { bytes, layout });
         self
@@ -287,7 +287,7 @@ impl<'a> Pipeline<'a> {
         };
         layout.check()?;
         if let Some(Input::Pinned { bytes, .. }) = &self.input
-            && layout.bytes()? != bytes.len()
+            && layout.bytes()? != bytes.len() as u64
         {
             return Err(invalid(format!(
                 "{} bytes is not a whole number of rows of {} bytes",

@@ -20,9 +20,9 @@ const REPEATS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 enum Pattern {
     /// In pieces of this many bytes, one up and one down in turn.
-    Alternate(u64),
+    Alternate(usize),
     /// All of one direction, then all of the other, in pieces of this many bytes.
-    OneAfterTheOther(u64),
+    OneAfterTheOther(usize),
 }
 
 /// Rates of the link between host and device, as the times of some copies.
@@ -45,7 +45,7 @@ impl Calibration {
     /// # Errors
     /// `OutOfMemory`, or what the driver reports.
     pub fn measure(device: &Device, bytes: Bytes) -> Result<Self> {
-        let bytes = bytes.0.max(1 << 20);
+        let bytes = bytes.to_usize().max(1 << 20);
         let bench = Bench { up: device.stream()?, down: device.stream()?, device: device.clone() };
         let (a, b) = (bench.pair(bytes)?, bench.pair(bytes)?);
         let (mut up, mut down) = (a, b);
@@ -66,7 +66,7 @@ impl Calibration {
             }
         }
         let [upload, download, duplex] = best;
-        Ok(Self { bytes: Bytes(bytes), upload, download, duplex })
+        Ok(Self { bytes: Bytes(bytes as u64), upload, download, duplex })
     }
 
     /// The least time to move this many bytes each way: both directions at once as long as both
@@ -106,7 +106,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn pair(&self, bytes: u64) -> Result<Pair> {
+    fn pair(&self, bytes: usize) -> Result<Pair> {
         let mut host = self.device.pinned::<u8>(bytes)?;
         // Write every page: copies of pages that were never written can be faster than others.
         for (index, page) in host.write()?.chunks_mut(4096).enumerate() {
@@ -132,10 +132,8 @@ impl Bench {
         self.down.wait(&gate)?;
         let total = up.as_ref().or(down.as_ref()).map_or(0, |pair| pair.0.len());
         let (Pattern::Alternate(piece) | Pattern::OneAfterTheOther(piece)) = pattern;
-        let pieces: Vec<_> = (0..total)
-            .step_by(usize::try_from(piece).unwrap_or(usize::MAX))
-            .map(|at| at..(at + piece).min(total))
-            .collect();
+        let pieces: Vec<_> =
+            (0..total).step_by(piece).map(|at| at..(at + piece).min(total)).collect();
         match pattern {
             Pattern::Alternate(_) => {
                 for piece in &pieces {
@@ -158,12 +156,16 @@ impl Bench {
         Ok(longest)
     }
 
-    fn copy_up(&self, pair: &mut Option<&mut Pair>, piece: &std::ops::Range<u64>) -> Result<()> {
+    fn copy_up(&self, pair: &mut Option<&mut Pair>, piece: &std::ops::Range<usize>) -> Result<()> {
         let Some((host, device)) = pair else { return Ok(()) };
         self.up.copy(&host.slice(piece.clone()), &mut device.slice_mut(piece.clone()))
     }
 
-    fn copy_down(&self, pair: &mut Option<&mut Pair>, piece: &std::ops::Range<u64>) -> Result<()> {
+    fn copy_down(
+        &self,
+        pair: &mut Option<&mut Pair>,
+        piece: &std::ops::Range<usize>,
+    ) -> Result<()> {
         let Some((host, device)) = pair else { return Ok(()) };
         self.down.copy(&device.slice(piece.clone()), &mut host.slice_mut(piece.clone()))
     }

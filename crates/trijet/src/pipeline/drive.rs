@@ -15,6 +15,7 @@ use super::stage::{StageCx, Stages};
 use super::validate::Job;
 use super::writer::Writer;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::units::Bytes;
 use crate::memory::{View, ViewMut};
 
 /// Enqueues one chunk.
@@ -35,7 +36,7 @@ pub(super) fn submit(
         let id = StageId::Kernels(index);
         let cx = StageCx { stream: streams.of(id, chunk), chunk };
         let (before, after) = slot.0.split_at_mut(index + 1);
-        let out = chunk.rows_out() * stages.row_bytes[index + 1];
+        let out = Bytes(chunk.rows_out() * stages.row_bytes[index + 1]).to_usize();
         let (x, y) = (before[index].slice(..held), after[0].slice_mut(..out));
         (stage.run)(&cx, x, y).map_err(at(id))?;
         held = out;

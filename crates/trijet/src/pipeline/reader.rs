@@ -6,6 +6,7 @@ use super::host_work::{HostWork, Spans, closed, join};
 use super::plan::Chunk;
 use super::source::Source;
 use crate::base::error::Result;
+use crate::base::units::Bytes;
 use crate::memory::{PinnedBuffer, View};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -21,7 +22,7 @@ struct Reading<'env> {
 impl Reading<'_> {
     /// Reads one chunk into `buffer`, after the upload that still uses it.
     fn read(&self, chunk: &Chunk, buffer: &mut PinnedBuffer<u8>) -> Result<()> {
-        let bytes = usize::try_from(chunk.rows_in() * self.row_bytes).unwrap_or(usize::MAX);
+        let bytes = Bytes(chunk.rows_in() * self.row_bytes).to_usize();
         let mut guard = buffer.write().map_err(|error| chunk.context("upload", error))?;
         self.spans
             .time(|| self.source.read(chunk.input.clone(), &mut guard[..bytes]))
@@ -75,10 +76,10 @@ impl<'scope, 'env> Reader<'scope, 'env> {
         chunk: &Chunk,
         upload: impl FnOnce(View<'_, u8>) -> Result<()>,
     ) -> Result<()> {
-        let bytes = chunk.rows_in() * self.row_bytes;
+        let bytes = Bytes(chunk.rows_in() * self.row_bytes).to_usize();
         match &mut self.reads {
             Reads::Pinned(data) => {
-                let first = chunk.input.start * self.row_bytes;
+                let first = Bytes(chunk.input.start * self.row_bytes).to_usize();
                 upload(data.slice(first..first + bytes))
             }
             Reads::Inline { reading, free } => {

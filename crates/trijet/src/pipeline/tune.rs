@@ -149,12 +149,13 @@ fn measure(job: &Job<'_>) -> Result<Option<Model>> {
 fn probe(job: &Job<'_>, chunk: &Chunk, mut resources: Resources) -> Result<[u64; 3]> {
     let stages = &job.stages;
     load(&mut resources, stages)?;
-    let bytes_in = chunk.rows_in() * stages.row_in();
-    let mut landing = job.device.pinned::<u8>(chunk.rows_out() * stages.row_out())?;
+    let bytes_in = Bytes(chunk.rows_in() * stages.row_in()).to_usize();
+    let bytes_out = Bytes(chunk.rows_out() * stages.row_out()).to_usize();
+    let mut landing = job.device.pinned::<u8>(bytes_out)?;
     let mut staged = job.device.pinned::<u8>(bytes_in)?;
     let input = match &job.input {
         Input::Pinned { bytes, .. } => {
-            let first = chunk.input.start * stages.row_in();
+            let first = Bytes(chunk.input.start * stages.row_in()).to_usize();
             bytes.slice(first..first + bytes_in)
         }
         Input::Source(source) => {

@@ -35,7 +35,9 @@ impl<'a> Job<'a> {
         };
         match &output {
             Output::Sink(sink) => sink.check(results)?,
-            Output::Pinned { target, element } => check_pinned(results, target.len(), *element)?,
+            Output::Pinned { target, element } => {
+                check_pinned(results, target.len() as u64, *element)?
+            }
         }
         Ok(Self { device, input, layout, stages, output, settings })
     }

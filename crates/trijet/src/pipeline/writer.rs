@@ -7,6 +7,7 @@ use super::plan::Chunk;
 use super::progress::Tally;
 use super::sink::Sink;
 use crate::base::error::Result;
+use crate::base::units::Bytes;
 use crate::memory::{PinnedBuffer, ViewMut};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,7 +24,7 @@ struct Writing<'env> {
 impl Writing<'_> {
     /// Writes one chunk from `buffer`, after its download.
     fn write(&mut self, chunk: &Chunk, buffer: &PinnedBuffer<u8>) -> Result<()> {
-        let bytes = usize::try_from(chunk.rows_out() * self.row_bytes).unwrap_or(usize::MAX);
+        let bytes = Bytes(chunk.rows_out() * self.row_bytes).to_usize();
         let guard = buffer.read().map_err(|error| chunk.context("download", error))?;
         self.spans
             .time(|| self.sink.write(chunk.rows.clone(), &guard[..bytes]))
@@ -105,10 +106,10 @@ impl<'scope, 'env> Writer<'scope, 'env> {
         chunk: &'env Chunk,
         download: impl FnOnce(ViewMut<'_, u8>) -> Result<()>,
     ) -> Result<()> {
-        let bytes = chunk.rows_out() * self.row_bytes;
+        let bytes = Bytes(chunk.rows_out() * self.row_bytes).to_usize();
         match &mut self.writes {
             Writes::Pinned { target, tally } => {
-                let first = chunk.rows.start * self.row_bytes;
+                let first = Bytes(chunk.rows.start * self.row_bytes).to_usize();
                 download(target.reborrow().slice(first..first + bytes))?;
                 tally.finished(chunk);
                 Ok(())

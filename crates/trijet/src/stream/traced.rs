@@ -130,7 +130,7 @@ fn a_record_numbers_signals_by_appearance() -> Result<()> {
     Ok(())
 }
 
-const BYTES: u64 = 1 << 20;
+const BYTES: usize = 1 << 20;
 
 fn device(faults: Vec<Fault>) -> Device {
     let executor = Executor::Virtual(Order::Greedy);

@@ -10,11 +10,12 @@ const ORDERS: [SourceOrder; 3] = [SourceOrder::Stream, SourceOrder::DuringCall, 
 pub(crate) fn a_batch_delivers_all_of_its_copies(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     for (round, order) in (0..).zip(ORDERS) {
-        let sources: Vec<Vec<u64>> = (0..5).map(|n| words(10 * round + n, 7 * n + 1)).collect();
+        let sources: Vec<Vec<u64>> =
+            (0..5).map(|n| words(10 * round + n as u64, 7 * n + 1)).collect();
         let mut staged = Vec::new();
         let mut targets = Vec::new();
         for source in &sources {
-            let len = source.len() as u64;
+            let len = source.len();
             let mut host = device.pinned::<u64>(len)?;
             host.write()?.copy_from_slice(source);
             staged.push(host);

@@ -4,17 +4,17 @@ use super::{Gate, download, mix, upload, words};
 use trijet::kernels::MIX;
 use trijet::{Device, ErrorKind, Result};
 
-fn bytes(seed: u64, len: u64) -> Vec<u8> {
+fn bytes(seed: u64, len: usize) -> Vec<u8> {
     words(seed, len).iter().map(|word| word.to_le_bytes()[0]).collect()
 }
 
 /// Odd sizes and offsets, with a margin on both sides that must stay as it was.
 pub(crate) fn copies_are_byte_exact_in_every_direction(device: &Device) -> Result<()> {
-    const MARGIN: u64 = 3;
+    const MARGIN: usize = 3;
     const SENTINEL: u8 = 0xa5;
     let (a, b) = (device.stream()?, device.stream()?);
     for len in [1, 3, 255, 256, 257, 4095, 66_001] {
-        let values = bytes(len, len);
+        let values = bytes(len as u64, len);
         let padded = len + 2 * MARGIN;
         let part = MARGIN..MARGIN + len;
         let mut host = device.pinned::<u8>(len)?;
@@ -73,7 +73,7 @@ pub(crate) fn lengths_that_differ_are_refused(device: &Device) -> Result<()> {
 pub(crate) fn dropping_a_buffer_waits_for_its_users_on_other_streams(
     device: &Device,
 ) -> Result<()> {
-    const LEN: u64 = 2048;
+    const LEN: usize = 2048;
     let (a, b) = (device.stream()?, device.stream()?);
     for round in 0..6 {
         let source = words(round, LEN);
@@ -166,12 +166,12 @@ pub(crate) fn a_stream_knows_nothing_of_the_waits_of_one_that_was_dropped(
 
 pub(crate) fn a_scope_lands_its_downloads(device: &Device) -> Result<()> {
     let streams = [device.stream()?, device.stream()?];
-    let sources: Vec<Vec<u64>> = (0..6).map(|n| words(n, 10 * n + 1)).collect();
+    let sources: Vec<Vec<u64>> = (0..6).map(|n| words(n as u64, 10 * n + 1)).collect();
     let mut targets: Vec<Vec<u64>> = sources.iter().map(|source| vec![0; source.len()]).collect();
     device.scope(|scope| {
         for (number, (source, target)) in sources.iter().zip(&mut targets).enumerate() {
             let (up, down) = (&streams[number % 2], &streams[(number + 1) % 2]);
-            let mut x = up.alloc::<u64>(source.len() as u64)?;
+            let mut x = up.alloc::<u64>(source.len())?;
             let mut staged = source.clone();
             scope.upload(up, &staged, &mut x)?;
             staged.fill(0);

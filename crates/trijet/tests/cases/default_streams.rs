@@ -234,7 +234,7 @@ pub(crate) fn a_copy_at_once_is_ordered_with_blocking_streams(device: &Device) -
 /// Law A15: the threads' streams are streams of their own. The legacy stream holds all eight up,
 /// and when it lets go, all are in flight.
 pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device) -> Result<()> {
-    const LEN: u64 = 256;
+    const LEN: usize = 256;
     // A few milliseconds for one block of a GPU; for a processor it would be long.
     let rounds = if device.info().clock == Clock::Device { 300_000 } else { 300 };
     let legacy = device.legacy_stream()?;

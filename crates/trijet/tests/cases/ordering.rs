@@ -80,7 +80,7 @@ pub(crate) fn a_wait_holds_future_work_only(device: &Device) -> Result<()> {
 
 /// Law A1, with a kernel whose applications do not commute.
 pub(crate) fn stream_order_is_enqueue_order(device: &Device) -> Result<()> {
-    const LEN: u64 = 700;
+    const LEN: usize = 700;
     let stream = device.stream()?;
     let (first, second, mut expected) = (words(5, LEN), words(6, LEN), words(7, LEN));
     let (x, z) = (upload(device, &stream, &first)?, upload(device, &stream, &second)?);
@@ -101,7 +101,7 @@ pub(crate) fn stream_order_is_enqueue_order(device: &Device) -> Result<()> {
 /// The last reader alone does not stand for the others: a write waits for every stream that reads.
 /// Some automatic orderings keep one reader only and let the write overtake the rest.
 pub(crate) fn a_writer_waits_for_the_readers_of_two_streams(device: &Device) -> Result<()> {
-    const LEN: u64 = 2048;
+    const LEN: usize = 2048;
     let streams = [device.stream()?, device.stream()?, device.stream()?];
     for round in 0..12 {
         let source = words(round, LEN);
@@ -243,7 +243,7 @@ pub(crate) fn over_waits_of_a_first_crossing_are_counted(device: &Device) -> Res
 }
 
 pub(crate) fn eight_threads_share_a_buffer_that_is_only_read(device: &Device) -> Result<()> {
-    const LEN: u64 = 256;
+    const LEN: usize = 256;
     let stream = device.stream()?;
     let source = words(18, LEN);
     let x = upload(device, &stream, &source)?;
@@ -266,7 +266,7 @@ pub(crate) fn eight_threads_share_a_buffer_that_is_only_read(device: &Device) ->
 
 /// No waits and no records are inserted; the host and the free wait all the same.
 pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Result<()> {
-    const LEN: u64 = 512;
+    const LEN: usize = 512;
     let (a, b) = (device.stream()?, device.stream()?);
     let (source, mut expected) = (words(16, LEN), words(17, LEN));
     let (x, mut y) = (upload(device, &a, &source)?, upload(device, &a, &expected)?);

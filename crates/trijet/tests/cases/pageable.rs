@@ -5,7 +5,7 @@ use super::{Gate, download, upload, words};
 use trijet::{Device, PageableBuffer, Readiness, Result, StreamOptions};
 
 fn pageable(device: &Device, values: &[u64]) -> Result<PageableBuffer<u64>> {
-    let mut buffer = device.pageable::<u64>(values.len() as u64)?;
+    let mut buffer = device.pageable::<u64>(values.len())?;
     buffer.write()?.copy_from_slice(values);
     Ok(buffer)
 }

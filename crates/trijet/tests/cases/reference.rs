@@ -3,7 +3,7 @@
 use trijet::base::prng::Prng;
 
 /// `len` words that repeat for the same seed.
-pub(crate) fn words(seed: u64, len: u64) -> Vec<u64> {
+pub(crate) fn words(seed: u64, len: usize) -> Vec<u64> {
     let mut prng = Prng::new(seed);
     (0..len).map(|_| prng.next_u64()).collect()
 }

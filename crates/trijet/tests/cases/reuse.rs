@@ -5,7 +5,7 @@ use super::{Gate, download, mix, upload, words};
 use trijet::kernels::MIX;
 use trijet::{Bytes, Device, Result, StreamOptions};
 
-const LEN: u64 = 1 << 15;
+const LEN: usize = 1 << 15;
 
 /// Law M-B1: the block may be the same one at once, and its users of before come first.
 pub(crate) fn memory_of_the_same_stream_is_reused_in_stream_order(device: &Device) -> Result<()> {

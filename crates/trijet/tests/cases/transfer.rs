@@ -8,9 +8,9 @@ pub(crate) fn upload<T: Element>(
     stream: &Stream,
     values: &[T],
 ) -> Result<Buffer<T>> {
-    let mut staged = device.pinned::<T>(values.len() as u64)?;
+    let mut staged = device.pinned::<T>(values.len())?;
     staged.write()?.copy_from_slice(values);
-    let mut buffer = stream.alloc::<T>(values.len() as u64)?;
+    let mut buffer = stream.alloc::<T>(values.len())?;
     stream.copy(&staged, &mut buffer)?;
     Ok(buffer)
 }

@@ -26,7 +26,7 @@ fn agrees(device: &Device, ops: &[Op]) {
 }
 
 /// A buffer of the stream's device that is full, and that nobody orders from now on.
-pub(crate) fn by_hand(stream: &Stream, len: u64) -> Result<Buffer<u64>> {
+pub(crate) fn by_hand(stream: &Stream, len: usize) -> Result<Buffer<u64>> {
     let mut buffer = stream.alloc::<u64>(len)?;
     stream.fill_bytes(&mut buffer, 1)?;
     stream.synchronize()?;

@@ -95,18 +95,18 @@ fn a_gemm_of_cublas_is_ordered_by_the_memory_that_it_declares() -> Result<()> {
     const N: u8 = 97;
     let _alone = crate::alone();
     let device = cuda();
-    let len = u64::from(N) * u64::from(N);
+    let len = usize::from(N) * usize::from(N);
     let blas = Blas::open()?;
     let streams = (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()?;
     let [first, second, third, fourth] = &streams[..] else { panic!("four streams") };
-    let (mut a, mut b) = (device.pinned::<f32>(len as _)?, device.pinned::<f32>(len as _)?);
+    let (mut a, mut b) = (device.pinned::<f32>(len)?, device.pinned::<f32>(len)?);
     let value = |at: usize, by: usize| (at * by % 13) as f32 - 6.0;
     a.write()?.iter_mut().enumerate().for_each(|(at, x)| *x = value(at, 7));
     b.write()?.iter_mut().enumerate().for_each(|(at, x)| *x = value(at, 5));
     device.start_trace(first)?;
-    let (mut x, mut y) = (first.alloc::<f32>(len as _)?, second.alloc::<f32>(len as _)?);
-    let mut z = third.alloc::<f32>(len as _)?;
-    let mut h = device.pinned::<f32>(len as _)?;
+    let (mut x, mut y) = (first.alloc::<f32>(len)?, second.alloc::<f32>(len)?);
+    let mut z = third.alloc::<f32>(len)?;
+    let mut h = device.pinned::<f32>(len)?;
     for _ in 0..20 {
         first.copy(&a, &mut x)?;
         second.copy(&b, &mut y)?;

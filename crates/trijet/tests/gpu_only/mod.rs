@@ -36,7 +36,7 @@ fn on<T: Element, U: Element>(
     let s = device.stream()?;
     let mut result = y.to_vec();
     device.scope(|scope| {
-        let (mut dx, mut dy) = (s.alloc::<T>(x.len() as u64)?, s.alloc::<U>(y.len() as u64)?);
+        let (mut dx, mut dy) = (s.alloc::<T>(x.len())?, s.alloc::<U>(y.len())?);
         scope.upload(&s, x, &mut dx)?;
         scope.upload(&s, y, &mut dy)?;
         job(&s, dx.view(), dy.view_mut())?;
@@ -53,13 +53,9 @@ fn same<T: Element, U: Element>(what: &str, x: &[T], y: &[U], job: &Job<'_, T, U
     assert_eq!(differ, None, "{what}: the first byte that differs");
 }
 
-fn count(len: u64) -> usize {
-    usize::try_from(len).expect("a small test")
-}
-
-fn cast<T: Element>(words: &[u64], len: u64) -> Vec<T> {
+fn cast<T: Element>(words: &[u64], len: usize) -> Vec<T> {
     let bytes: &[u8] = bytemuck::cast_slice(words);
-    bytes.chunks_exact(size_of::<T>()).take(count(len)).map(bytemuck::pod_read_unaligned).collect()
+    bytes.chunks_exact(size_of::<T>()).take(len).map(bytemuck::pod_read_unaligned).collect()
 }
 
 #[test]
@@ -94,7 +90,7 @@ fn medians<T: MedianPixel>(bits: u32) {
             let last = draw(first, rows) + 1;
             let first_in = first.saturating_sub(u64::from(radius) + draw(0, 3));
             let last_in = (last + u64::from(radius) + draw(0, 3)).min(rows);
-            let len = |rows: u64| width * rows;
+            let len = |rows: u64| usize::try_from(width * rows).expect("a small test");
             let noise = words(draw(0, 1 << 40), len(last_in - first_in));
             let x = cast::<T>(&noise, len(last_in - first_in));
             let y = cast::<T>(&noise, len(last - first));

@@ -2,7 +2,7 @@
 //! pairs mislead, and what each costs. `--nocapture` shows the figures.
 
 use super::conformance::header;
-use super::{count, cuda};
+use super::cuda;
 use std::cell::RefCell;
 use std::time::Instant;
 use trijet::base::ledger::{Engine, Op, SourceOrder};
@@ -14,7 +14,7 @@ use trijet::{Batch, Buffer, Device, PinnedBuffer, Result, Stream, TimesFrom, Tra
 /// Rounds of each measurement; the median counts.
 const ROUNDS: usize = 7;
 /// Words that a kernel works on: enough blocks for every multiprocessor.
-const WORDS: u64 = 1 << 20;
+const WORDS: usize = 1 << 20;
 /// Operations above this length are compared.
 const LONG_NS: u64 = 100_000;
 
@@ -89,7 +89,7 @@ struct One {
 }
 
 impl One {
-    const BIG: u64 = 1 << 30;
+    const BIG: usize = 1 << 30;
 
     fn new(device: &Device) -> Result<Self> {
         device.load(&WORK)?;
@@ -111,11 +111,11 @@ impl One {
         self.s.launch(&WORK, (rounds, &self.x, &mut self.y))
     }
 
-    fn upload(&mut self, bytes: u64) -> Result<()> {
+    fn upload(&mut self, bytes: usize) -> Result<()> {
         self.s.copy(&self.source.slice(..bytes), &mut self.to.slice_mut(..bytes))
     }
 
-    fn download(&mut self, bytes: u64) -> Result<()> {
+    fn download(&mut self, bytes: usize) -> Result<()> {
         self.s.copy(&self.from.slice(..bytes), &mut self.target.slice_mut(..bytes))
     }
 }
@@ -175,7 +175,7 @@ fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> 
 
 /// Streams that have all filled what they upload to once a kernel is done: the uploads are ready at
 /// about one time and queue for one engine.
-fn queue(device: &Device, bytes: u64) -> Result<impl Fn() -> Result<()>> {
+fn queue(device: &Device, bytes: usize) -> Result<impl Fn() -> Result<()>> {
     let streams = (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()?;
     let (x, y) = (streams[0].alloc::<u32>(WORDS)?, streams[0].alloc::<u32>(WORDS)?);
     let targets = streams.iter().map(|s| s.alloc::<u8>(bytes)).collect::<Result<Vec<_>>>()?;
@@ -251,7 +251,7 @@ fn every_operation_is_found_among_the_activities() -> Result<()> {
     let (mut x, mut y) = (s.alloc::<u8>(4 << 20)?, s.alloc::<u8>(4 << 20)?);
     let (words, mut out) = (s.alloc::<u32>(WORDS)?, s.alloc::<u32>(WORDS)?);
     let mut landed = device.pinned::<u8>(4 << 20)?;
-    let bytes = vec![1_u8; count(4 << 20)];
+    let bytes = vec![1_u8; 4 << 20];
     device.synchronize()?;
     device.start_trace_from(&s, TimesFrom::Activity)?;
     s.copy(&pinned, &mut x)?;

@@ -26,7 +26,7 @@ const SHORT: u32 = 2_000;
 const LONG: u32 = 400_000;
 
 /// A device buffer whose bytes are `value`, that orders nothing, with nothing pending on it.
-fn plain(stream: &Stream, len: u64, value: u8) -> Result<Buffer<u8>> {
+fn plain(stream: &Stream, len: usize, value: u8) -> Result<Buffer<u8>> {
     let mut x = stream.alloc::<u8>(len)?;
     stream.fill_bytes(&mut x, value)?;
     stream.synchronize()?;
@@ -35,7 +35,7 @@ fn plain(stream: &Stream, len: u64, value: u8) -> Result<Buffer<u8>> {
     Ok(x)
 }
 
-fn pinned(device: &Device, len: u64, value: u8) -> Result<PinnedBuffer<u8>> {
+fn pinned(device: &Device, len: usize, value: u8) -> Result<PinnedBuffer<u8>> {
     let mut h = device.pinned::<u8>(len)?;
     h.write()?.fill(value);
     Ok(h)

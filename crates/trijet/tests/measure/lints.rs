@@ -357,7 +357,7 @@ fn a_pool_that_keeps_nothing_is_flagged_in_a_program_that_runs() {
     };
     let faulty = recorded(|device| program(device, Bytes(0)));
     let given: u64 = faulty.iter().filter(|op| op.label == "pool").map(|op| op.bytes).sum();
-    assert!(given >= 4 * 2 * 4 * WORDS, "{given} bytes were given back");
+    assert!(given >= 4 * 2 * 4 * WORDS as u64, "{given} bytes were given back");
     flagged(&faulty, Rule::PoolThrash);
     silent(&recorded(|device| program(device, Bytes(u64::MAX))), Rule::PoolThrash);
 }

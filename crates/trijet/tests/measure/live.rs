@@ -8,7 +8,7 @@ use trijet::trace::metrics::{CopyEngines, Parameters, extent, measure};
 use trijet::trace::summary::{Settings, summarize};
 use trijet::{Device, Executor, HostConfig, Nanos, Order, Result};
 
-pub(crate) const WORDS: u64 = 1 << 18;
+pub(crate) const WORDS: usize = 1 << 18;
 
 pub(crate) fn device() -> Device {
     let executor = Executor::Virtual(Order::Greedy);

@@ -11,8 +11,8 @@ use trijet::base::prng::Prng;
 
 /// More would make the serial run long and collisions rare.
 const BUFFERS_MAX: usize = 10;
-const WORDS_MIN: u64 = 8;
-const WORDS_MAX: u64 = 160;
+const WORDS_MIN: usize = 8;
+const WORDS_MAX: usize = 160;
 const TICKETS: u64 = 3;
 
 /// What a script may do in its phase.
@@ -70,13 +70,13 @@ impl Draw {
         self.pick(&fitting)
     }
 
-    fn len(&mut self) -> u64 {
-        WORDS_MIN + self.prng.below(WORDS_MAX - WORDS_MIN + 1)
+    fn len(&mut self) -> usize {
+        WORDS_MIN + self.below(WORDS_MAX - WORDS_MIN + 1)
     }
 
     /// `len` words somewhere in the buffer.
-    fn part(&mut self, buffer: usize, len: u64) -> Part {
-        let start = self.prng.below(self.shapes[&buffer].len - len + 1);
+    fn part(&mut self, buffer: usize, len: usize) -> Part {
+        let start = self.below(self.shapes[&buffer].len - len + 1);
         Part { buffer, range: start..start + len }
     }
 
@@ -90,7 +90,7 @@ impl Draw {
         let others: Vec<usize> = rights.readable().into_iter().filter(|b| *b != to).collect();
         let from = self.pick_where(&others, fits)?;
         let most = self.shapes[&from].len.min(self.shapes[&to].len);
-        let len = if self.one_in(2) { most } else { 1 + self.prng.below(most) };
+        let len = if self.one_in(2) { most } else { 1 + self.below(most) };
         Some((self.part(from, len), self.part(to, len)))
     }
 
@@ -175,7 +175,7 @@ impl Draw {
             verb => {
                 let near = if verb == 14 { home } else { device };
                 let to = self.pick_where(&rights.own, |shape| shape.is_near(near))?;
-                let len = 1 + self.prng.below(self.shapes[&to].len);
+                let len = 1 + self.below(self.shapes[&to].len);
                 let (to, value) = (self.part(to, len), self.byte());
                 Some(match verb {
                     14 => Step::Fill { stream, to, value },
@@ -199,7 +199,7 @@ impl Draw {
             3 => {
                 let buffer = self.pick_where(&rights.own, |shape| shape.len > 1)?;
                 let into = self.fresh()?;
-                let at = 1 + self.prng.below(self.shapes[&buffer].len - 1);
+                let at = 1 + self.below(self.shapes[&buffer].len - 1);
                 rights.own.push(into);
                 Some(Step::Split { buffer, at, into })
             }
@@ -267,7 +267,7 @@ impl Draw {
             Churn => {
                 let device = self.some_device();
                 let to = self.pick_where(&rights.own, |shape| shape.is_near(device))?;
-                let len = 1 + self.prng.below(self.shapes[&to].len);
+                let len = 1 + self.below(self.shapes[&to].len);
                 let (to, value) = (self.part(to, len), self.byte());
                 let blocking = self.one_in(3);
                 let kind = if blocking { StreamKind::Blocking } else { StreamKind::NonBlocking };

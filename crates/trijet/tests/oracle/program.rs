@@ -47,7 +47,7 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) place: Place,
-    pub(crate) len: u64,
+    pub(crate) len: usize,
 }
 
 impl Shape {
@@ -65,17 +65,12 @@ impl Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) buffer: usize,
-    pub(crate) range: Range<u64>,
+    pub(crate) range: Range<usize>,
 }
 
 impl Part {
-    pub(crate) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> usize {
         self.range.end - self.range.start
-    }
-
-    pub(crate) fn indices(&self) -> Range<usize> {
-        let index = |word| usize::try_from(word).expect("buffers are short");
-        index(self.range.start)..index(self.range.end)
     }
 }
 
@@ -126,14 +121,14 @@ pub(crate) enum Step {
     Alloc {
         buffer: usize,
         stream: usize,
-        len: u64,
+        len: usize,
         value: u8,
     },
     /// Drop what has this number, allocate host memory, and write to it.
     AllocHost {
         buffer: usize,
         place: Place,
-        len: u64,
+        len: usize,
         seed: u64,
     },
     Drop {
@@ -142,7 +137,7 @@ pub(crate) enum Step {
     /// The words from `at` on become the buffer `into`.
     Split {
         buffer: usize,
-        at: u64,
+        at: usize,
         into: usize,
     },
     Write {

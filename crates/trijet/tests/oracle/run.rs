@@ -29,7 +29,7 @@ enum Held {
 }
 
 impl Held {
-    fn host(device: &Device, place: Place, len: u64, seed: u64) -> Result<Self> {
+    fn host(device: &Device, place: Place, len: usize, seed: u64) -> Result<Self> {
         let mut held = match place {
             Place::Pinned => Self::Pinned(device.pinned(len)?),
             Place::Pageable => Self::Pageable(device.pageable(len)?),
@@ -57,7 +57,7 @@ impl Held {
         whole.slice(part.range.clone())
     }
 
-    fn len(&self) -> u64 {
+    fn len(&self) -> usize {
         match self {
             Self::Device(buffer) => buffer.len(),
             Self::Pinned(buffer) => buffer.len(),
@@ -65,7 +65,7 @@ impl Held {
         }
     }
 
-    fn split(self, at: u64) -> (Self, Self) {
+    fn split(self, at: usize) -> (Self, Self) {
         match self {
             Self::Device(buffer) => {
                 let (left, right) = buffer.split(at);

@@ -116,20 +116,16 @@ fn known(words: Vec<u64>) -> Words {
     words.into_iter().map(Some).collect()
 }
 
-fn count(len: u64) -> usize {
-    usize::try_from(len).expect("buffers are short")
-}
-
 impl Machine {
     /// Nothing is known of what is not there, after a refused call.
     fn words(&self, part: &Part) -> Words {
-        let words = self.buffers.get(&part.buffer).and_then(|words| words.get(part.indices()));
-        words.map_or_else(|| vec![None; count(part.len())], <[_]>::to_vec)
+        let words = self.buffers.get(&part.buffer).and_then(|words| words.get(part.range.clone()));
+        words.map_or_else(|| vec![None; part.len()], <[_]>::to_vec)
     }
 
     fn words_mut(&mut self, part: &Part) -> &mut [Option<u64>] {
         let words = self.buffers.get_mut(&part.buffer);
-        words.and_then(|words| words.get_mut(part.indices())).unwrap_or_default()
+        words.and_then(|words| words.get_mut(part.range.clone())).unwrap_or_default()
     }
 
     fn copy(&mut self, from: &Part, to: &Part) {
@@ -189,7 +185,7 @@ impl Machine {
             | Step::FillNow { to, value, .. }
             | Step::Churn { to, value, .. } => self.words_mut(to).fill(repeated(*value)),
             Step::Alloc { buffer, len, value, .. } => {
-                self.buffers.insert(*buffer, vec![repeated(*value); count(*len)]);
+                self.buffers.insert(*buffer, vec![repeated(*value); *len]);
             }
             Step::AllocHost { buffer, len, seed, .. } => {
                 self.buffers.insert(*buffer, known(words(*seed, *len)));
@@ -199,11 +195,11 @@ impl Machine {
             }
             Step::Split { buffer, at, into } => {
                 let whole = self.buffers.get_mut(buffer).expect("it is there");
-                let right = whole.split_off(count(*at));
+                let right = whole.split_off(*at);
                 self.buffers.insert(*into, right);
             }
             Step::Write { buffer, seed } => {
-                let len = self.buffers[buffer].len() as u64;
+                let len = self.buffers[buffer].len();
                 self.buffers.insert(*buffer, known(words(*seed, len)));
             }
             Step::Read { buffer } => {

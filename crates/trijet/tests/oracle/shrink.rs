@@ -9,15 +9,14 @@ use crate::valid::{Gates, serialised};
 /// What a cut has to lower.
 fn size(program: &Program) -> usize {
     let scripts: usize = program.phases.iter().map(|phase| phase.scripts.len()).sum();
-    let words: u64 = program.steps().map(words_of).sum();
-    let words = usize::try_from(words).expect("buffers are short");
+    let words: usize = program.steps().map(words_of).sum();
     let parts = program.devices + program.streams.len() + program.events.len();
     let parts = parts + program.refusals.len();
     // Shorter buffers matter less than anything else.
     (program.steps().count() + program.phases.len() + scripts + parts) * 1_000_000 + words
 }
 
-fn words_of(step: &Step) -> u64 {
+fn words_of(step: &Step) -> usize {
     match step {
         Step::Alloc { len, .. } | Step::AllocHost { len, .. } => *len,
         _ => 0,
@@ -329,16 +328,16 @@ mod tests {
         let text = "devices 1\nstream s0 blocking on d0\nphase\nthread\n\
                     alloc b0 100 on s0 filled 1\nfill b0[60..100] with 2 on s0";
         let program = crate::text::parse(text).expect("the text is a program");
-        let fills = |words: u64| {
+        let fills = |words: usize| {
             move |program: &Program| {
                 let long = |step: &Step| matches!(step, Step::Fill { to, .. } if to.len() >= words);
                 program.steps().any(long)
             }
         };
         let shortest = shrink(program.clone(), &mut fills(1));
-        assert_eq!(shortest.steps().map(super::words_of).sum::<u64>(), 1, "{shortest}");
+        assert_eq!(shortest.steps().map(super::words_of).sum::<usize>(), 1, "{shortest}");
         let long = shrink(program, &mut fills(15));
-        assert_eq!(long.steps().map(super::words_of).sum::<u64>(), 50, "{long}");
+        assert_eq!(long.steps().map(super::words_of).sum::<usize>(), 50, "{long}");
     }
 
     #[test]

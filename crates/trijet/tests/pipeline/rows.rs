@@ -100,12 +100,16 @@ fn shift(
     y: ViewMut<'_, u32>,
     rows: u64,
 ) -> Result<()> {
-    let (chunk, width, mut y) = (s.chunk(), WIDTH as u64, y);
+    let (chunk, mut y) = (s.chunk(), y);
+    let elements = |row: u64| {
+        let row = usize::try_from(row).expect("a small test");
+        row * WIDTH..(row + 1) * WIDTH
+    };
     for row in chunk.rows.clone() {
         let from = row.saturating_add_signed(by).min(rows - 1) - chunk.input.start;
         let to = row - chunk.rows.start;
-        let mut target = y.reborrow().slice(to * width..(to + 1) * width);
-        s.copy(&x.slice(from * width..(from + 1) * width), &mut target)?;
+        let mut target = y.reborrow().slice(elements(to));
+        s.copy(&x.slice(elements(from)), &mut target)?;
     }
     Ok(())
 }

@@ -265,7 +265,7 @@ fn an_event_keeps_its_record_when_the_next_one_is_refused() -> Result<()> {
 /// Whether memory that the host is lent after a loss changes under the guard: another thread loses the
 /// device by its query number `queries`, while this one waits in a copy within the host.
 fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
-    const BYTES: u64 = 32 << 20;
+    const BYTES: usize = 32 << 20;
     /// Looks at the lent memory: together they take longer than the whole copy.
     const LOOKS: u32 = 200;
     let lost = Fault { verb: Verb::Query, nth: queries, kind: FaultKind::DeviceLost };

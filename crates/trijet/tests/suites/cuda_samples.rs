@@ -26,7 +26,7 @@ const WAR: Class = Class::Race(Conflict::War);
 
 /// Page-locked memory with these words, which orders itself.
 fn source(device: &Device, values: &[u64]) -> Result<PinnedBuffer<u64>> {
-    let mut source = device.pinned::<u64>(values.len() as u64)?;
+    let mut source = device.pinned::<u64>(values.len())?;
     source.write()?.copy_from_slice(values);
     Ok(source)
 }
@@ -34,7 +34,7 @@ fn source(device: &Device, values: &[u64]) -> Result<PinnedBuffer<u64>> {
 /// A buffer of a device with these words, with nothing pending, which orders itself.
 fn constant(device: &Device, values: &[u64]) -> Result<Buffer<u64>> {
     let stream = device.stream()?;
-    let mut buffer = stream.alloc::<u64>(values.len() as u64)?;
+    let mut buffer = stream.alloc::<u64>(values.len())?;
     stream.copy(&source(device, values)?, &mut buffer)?;
     device.synchronize()?;
     Ok(buffer)
@@ -70,8 +70,8 @@ pub(crate) fn an_event_of_the_legacy_stream_is_behind_four_streams() -> Case {
             let make = if twin.has_edge() { blocking_streams } else { streams };
             let (s, legacy, stop) =
                 (make(device, STREAMS)?, device.legacy_stream()?, device.event()?);
-            let mut data = zeros_of::<u64>(device, twin, STREAMS as u64)?;
-            let mut landed = elements(shared_of::<u64>(device, twin, STREAMS as u64)?);
+            let mut data = zeros_of::<u64>(device, twin, STREAMS)?;
+            let mut landed = elements(shared_of::<u64>(device, twin, STREAMS)?);
             device.fill_now(&mut data, 0xff)?;
             let mut data = elements(data);
             for round in 0..ROUNDS {
@@ -167,14 +167,14 @@ pub(crate) fn a_kernel_of_the_legacy_stream_comes_after_all_blocking_streams() -
             let factor = constant(device, &words(2, 1))?;
             let make = if twin.has_edge() { blocking_streams } else { streams };
             let (s, legacy) = (make(device, STREAMS)?, device.legacy_stream()?);
-            let mut clocks = zeros_of::<u64>(device, twin, 2 * STREAMS as u64)?;
-            let mut sum = zeros_of::<u64>(device, twin, 2 * STREAMS as u64)?;
+            let mut clocks = zeros_of::<u64>(device, twin, 2 * STREAMS)?;
+            let mut sum = zeros_of::<u64>(device, twin, 2 * STREAMS)?;
             for (stream, at) in s.iter().zip((0..).step_by(2)) {
                 stream.launch(&MIX, (1, &factor, &mut clocks.slice_mut(at..=at)))?;
                 stream.launch(&MIX, (2, &factor, &mut clocks.slice_mut(at + 1..at + 2)))?;
             }
             legacy.launch(&MIX, (3, &clocks, &mut sum))?;
-            let mut landed = device.pinned::<u64>(2 * STREAMS as u64)?;
+            let mut landed = device.pinned::<u64>(2 * STREAMS)?;
             device.copy_now(&sum, &mut landed)?;
             Ok(landed.read()?.to_vec())
         },
@@ -190,7 +190,7 @@ pub(crate) fn a_kernel_of_the_legacy_stream_comes_after_all_blocking_streams() -
 /// `streamOrderedAllocation`, its first half: allocations, copies, a kernel and frees in one stream.
 /// The faulty twin, which is ours, downloads in another stream and waits for nothing.
 pub(crate) fn frees_may_be_enqueued_before_the_result_is_there() -> Case {
-    const LEN: u64 = 3;
+    const LEN: usize = 3;
     Case {
         program: |device, twin| {
             let (s, other) = (device.stream()?, device.stream()?);
@@ -219,7 +219,7 @@ pub(crate) fn frees_may_be_enqueued_before_the_result_is_there() -> Case {
 /// `streamOrderedAllocation`, its second half: with a high release threshold a program that waits
 /// each round takes no more memory from the system after the first.
 pub(crate) fn rounds_of_allocations_settle_on_what_they_need() -> Case {
-    const LEN: u64 = 1 << 18;
+    const LEN: usize = 1 << 18;
     Case {
         program: |device, _| {
             device.pool_keep(Bytes(u64::MAX))?;
@@ -249,7 +249,7 @@ pub(crate) fn rounds_of_allocations_settle_on_what_they_need() -> Case {
 
 /// `StreamPriorities`: a stream of high and one of low priority copy chunk by chunk.
 pub(crate) fn streams_of_two_priorities_compute_apart() -> Case {
-    const CHUNKS: u64 = 4;
+    const CHUNKS: usize = 4;
     Case {
         program: |device, twin| {
             let (low, high) = (

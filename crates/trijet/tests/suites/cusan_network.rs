@@ -239,7 +239,7 @@ pub(crate) fn a_message_is_sent_after_a_wait_for_the_legacy_stream() -> Case {
 pub(crate) fn chunks_are_downloaded_after_the_kernel() -> Case {
     Case {
         program: |device, twin| {
-            const CHUNKS: u64 = 4;
+            const CHUNKS: usize = 4;
             let kernels = device.stream_with(StreamOptions::new().blocking())?;
             let streams = blocking_streams(device, 4)?;
             let mut data = zeros_of::<u32>(device, twin, CHUNKS)?;

@@ -121,7 +121,7 @@ pub(crate) fn a_stream_that_waits_for_itself_goes_on() -> Case {
 /// `Unit_hipStreamSynchronize_NullStreamSynchronization`: ten streams at once. One of the faulty
 /// twin's does not wait for the legacy stream.
 pub(crate) fn a_wait_for_the_legacy_stream_covers_ten_streams() -> Case {
-    const STREAMS: u64 = 10;
+    const STREAMS: usize = 10;
     Case {
         program: |device, twin| {
             let mut s = blocking_streams(device, 10)?;

@@ -16,14 +16,14 @@ use trijet::{
 };
 
 /// Elements of a buffer: few, so that exploring all orders is cheap.
-pub(crate) const LEN: u64 = 2;
+pub(crate) const LEN: usize = 2;
 
 /// A buffer of a device that holds zeros, with nothing pending.
 pub(crate) fn zeros(device: &Device, twin: Twin) -> Result<Buffer<u32>> {
     zeros_of(device, twin, LEN)
 }
 
-pub(crate) fn zeros_of<T: Element>(device: &Device, twin: Twin, len: u64) -> Result<Buffer<T>> {
+pub(crate) fn zeros_of<T: Element>(device: &Device, twin: Twin, len: usize) -> Result<Buffer<T>> {
     let stream = device.stream()?;
     let mut buffer = stream.alloc::<T>(len)?;
     stream.fill_bytes(&mut buffer, 0)?;
@@ -40,7 +40,7 @@ pub(crate) fn shared(device: &Device, twin: Twin) -> Result<PinnedBuffer<u32>> {
 pub(crate) fn shared_of<T: Element>(
     device: &Device,
     twin: Twin,
-    len: u64,
+    len: usize,
 ) -> Result<PinnedBuffer<T>> {
     let mut buffer = device.pinned::<T>(len)?;
     buffer.write()?.fill(T::zeroed());
@@ -50,7 +50,7 @@ pub(crate) fn shared_of<T: Element>(
 /// Ordinary memory of the host with one value in each element.
 pub(crate) fn ordinary<T: Element>(
     device: &Device,
-    len: u64,
+    len: usize,
     value: T,
 ) -> Result<PageableBuffer<T>> {
     let mut buffer = device.pageable::<T>(len)?;

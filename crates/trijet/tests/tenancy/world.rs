@@ -12,7 +12,7 @@ use trijet::{
 };
 
 /// Bytes of a buffer: as many as an operation has parts, so that a guard can see one half done.
-const LEN: u64 = 4;
+const LEN: usize = 4;
 
 /// Each operation of a sequence takes this many times as long as the next one: whatever is not held
 /// back for it overtakes it. A drawn duration is off by a factor of at most 4 in each direction.

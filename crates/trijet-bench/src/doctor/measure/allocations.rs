@@ -25,11 +25,11 @@ fn bare(lab: &Lab, way: &'static str, bytes: usize) -> Result<f64> {
     pair.map(|cost| cost.host)
 }
 
-fn ours(s: &Stream, bytes: u64, wait: bool) -> Result<f64> {
+fn ours(s: &Stream, bytes: Bytes, wait: bool) -> Result<f64> {
     let count = if wait { DEAR } else { CHEAP };
     let start = Instant::now();
     for _ in 0..count {
-        drop(s.alloc::<u8>(bytes)?);
+        drop(s.alloc::<u8>(bytes.to_usize())?);
         if wait {
             s.synchronize()?;
         }
@@ -42,7 +42,7 @@ fn ours(s: &Stream, bytes: u64, wait: bool) -> Result<f64> {
 fn library(
     device: &Device,
     s: &Stream,
-    bytes: u64,
+    bytes: Bytes,
     wait: bool,
     repeats: usize,
 ) -> Result<AllocPair> {
@@ -50,7 +50,7 @@ fn library(
     let pair_ns = samples(repeats, || ours(s, bytes, wait));
     device.pool_keep(Bytes(u64::MAX))?;
     let way = if wait { OURS_0 } else { OURS_MAX };
-    Ok(AllocPair { way, bytes: Bytes(bytes), pair_ns: pair_ns? })
+    Ok(AllocPair { way, bytes, pair_ns: pair_ns? })
 }
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
@@ -70,7 +70,7 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
             lab.pool_keep(0)?;
         }
         for wait in [true, false] {
-            let pair = library(&bench.device, &s, *bytes, wait, repeats)?;
+            let pair = library(&bench.device, &s, Bytes(*bytes), wait, repeats)?;
             bench.found.allocations.push(pair);
         }
     }

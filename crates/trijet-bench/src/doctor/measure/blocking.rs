@@ -24,11 +24,11 @@ pub(super) enum Call {
     /// Past the library.
     Bare(Step),
     /// A stream-ordered allocation of so many MiB on b from memory that the pool holds.
-    Alloc(u64),
+    Alloc(usize),
     /// The same when the pool is empty.
-    Grow(u64),
+    Grow(usize),
     /// The free of one, on b.
-    Free(u64),
+    Free(usize),
     /// Trimming the pool.
     Trim,
     /// An event made and dropped.

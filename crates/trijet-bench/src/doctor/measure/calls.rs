@@ -9,9 +9,9 @@ use trijet::kernels::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
 /// Elements of 4 KiB.
-const ELEMENTS: u64 = 1024;
+const ELEMENTS: usize = 1024;
 /// The kernel's: one block.
-const SMALL: u64 = 32;
+const SMALL: usize = 32;
 
 /// Through the library.
 struct Desk {

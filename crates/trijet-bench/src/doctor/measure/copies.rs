@@ -29,17 +29,22 @@ struct Desk {
 /// Copies of one sample, as elements.
 #[derive(Clone, Copy)]
 struct Run {
-    elements: u64,
-    copies: u64,
+    elements: usize,
+    copies: usize,
 }
 
 impl Run {
-    fn parts(self) -> impl Iterator<Item = Range<u64>> {
+    fn parts(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.copies).map(move |n| n * self.elements..(n + 1) * self.elements)
     }
 
-    fn all(self) -> Range<u64> {
+    fn all(self) -> Range<usize> {
         0..self.copies * self.elements
+    }
+
+    /// The bytes of one copy.
+    fn bytes(self) -> Bytes {
+        Bytes(self.elements as u64 * 8)
     }
 
     /// 10^9 bytes per second, if `seconds` moved everything once.
@@ -65,7 +70,7 @@ impl Pattern {
 }
 
 impl Desk {
-    fn new(device: &Device, elements: u64) -> Result<Self> {
+    fn new(device: &Device, elements: usize) -> Result<Self> {
         let (up, down) = (device.stream()?, device.stream()?);
         let mut desk = Self {
             source: device.pinned(elements)?,
@@ -87,8 +92,8 @@ impl Desk {
     }
 
     fn prepare(&mut self, run: Run) -> Result<()> {
-        let value = |index: u64| (index ^ run.elements).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let words = index(run.all());
+        let value = |index: u64| (index ^ run.elements as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let words = run.all();
         for (word, n) in self.source.write()?[words.clone()].iter_mut().zip(0..) {
             *word = value(n);
         }
@@ -97,16 +102,16 @@ impl Desk {
     }
 
     fn spoil(&mut self, run: Run) -> Result<()> {
-        self.target.write()?[index(run.all())].fill(0);
+        self.target.write()?[run.all()].fill(0);
         Ok(())
     }
 
     fn verify(&self, what: &'static str, run: Run, back: &[u64]) -> Result<()> {
-        let words = index(run.all());
+        let words = run.all();
         if self.source.read()?[words.clone()] == back[words] {
             return Ok(());
         }
-        let cause = format!("{what} of {} left wrong bytes", Bytes(run.elements * 8));
+        let cause = format!("{what} of {} left wrong bytes", run.bytes());
         Err(Error::new(ErrorKind::InvalidValue, "copy", cause))
     }
 
@@ -130,11 +135,11 @@ impl Desk {
         Ok((seconds, (host / seconds.max(1e-9)).min(1.0)))
     }
 
-    fn up_part(&mut self, part: Range<u64>) -> Result<()> {
+    fn up_part(&mut self, part: Range<usize>) -> Result<()> {
         self.up.copy(&self.source.slice(part.clone()), &mut self.a.slice_mut(part))
     }
 
-    fn down_part(&mut self, part: Range<u64>) -> Result<()> {
+    fn down_part(&mut self, part: Range<usize>) -> Result<()> {
         self.down.copy(&self.b.slice(part.clone()), &mut self.target.slice_mut(part))
     }
 
@@ -193,17 +198,12 @@ impl Desk {
     }
 }
 
-fn index(range: Range<u64>) -> Range<usize> {
-    let at = |n| usize::try_from(n).unwrap_or(usize::MAX);
-    at(range.start)..at(range.end)
-}
-
 /// All paths of one size.
 fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
     let rate = |path, gb_per_s, host_busy, pattern| Rate {
         path,
-        bytes: Bytes(run.elements * 8),
-        copies: run.copies,
+        bytes: run.bytes(),
+        copies: run.copies as u64,
         gb_per_s,
         host_busy,
         pattern,
@@ -238,7 +238,7 @@ fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
         rates.push(rate(Path::Duplex, speed, Samples::default(), Some(pattern.name())));
     }
     desk.up.fill_bytes(&mut desk.a, 0)?;
-    desk.pages_back.write()?[index(run.all())].fill(0);
+    desk.pages_back.write()?[run.all()].fill(0);
     for path in [Path::PageableUpload, Path::PageableDownload] {
         let mut busy = Samples::default();
         let speed = samples(repeats, || {
@@ -254,12 +254,14 @@ fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
 
 pub(super) fn measure(bench: &mut Bench) -> Result<()> {
     let plan = bench.plan.clone();
-    let mut desk = Desk::new(&bench.device, plan.largest() / 8)?;
+    let elements = Bytes(plan.largest() / 8).to_usize();
+    let mut desk = Desk::new(&bench.device, elements)?;
     for bytes in plan.sizes {
-        let run = Run { elements: bytes / 8, copies: plan.copies(*bytes) };
+        let elements = Bytes(bytes / 8).to_usize();
+        let run = Run { elements, copies: plan.copies(*bytes) };
         bench.found.rates.extend(size(&mut desk, run, plan.repeats)?);
     }
-    let run = Run { elements: plan.largest() / 8, copies: 1 };
+    let run = Run { elements, copies: 1 };
     let speed = samples(plan.repeats, || desk.on_device(run).map(|s| 2.0 * run.rate(s)))?;
     bench.found.rates.push(Rate {
         path: Path::OnDevice,

@@ -44,15 +44,14 @@ fn copies(bench: &mut Bench, lab: &Lab, other: &Lab) -> Result<()> {
     let peers = Peers::new(lab, other, all)?;
     peers.verify(0x5a)?;
     for bytes in plan.sizes {
-        let (size, count) = (usize::try_from(*bytes).unwrap_or(usize::MAX), plan.copies(*bytes));
-        let copies = usize::try_from(count).unwrap_or(usize::MAX);
+        let (size, copies) = (Bytes(*bytes).to_usize(), plan.copies(*bytes));
         let gb_per_s = samples(plan.repeats, || {
-            peers.copies(size, copies).map(|ns| (bytes * count) as f64 / ns.max(1.0))
+            peers.copies(size, copies).map(|ns| (bytes * copies as u64) as f64 / ns.max(1.0))
         })?;
         bench.found.rates.push(Rate {
             path: Path::Peer,
             bytes: Bytes(*bytes),
-            copies: count,
+            copies: copies as u64,
             gb_per_s,
             host_busy: Samples::default(),
             pattern: None,

@@ -7,7 +7,7 @@ use trijet::kernels::WORK;
 use trijet::{Buffer, Device, Event, Readiness, Result, Stream};
 
 /// Less than one block, so that the rest of the device is free.
-const ELEMENTS: u64 = 32;
+const ELEMENTS: usize = 32;
 /// What a calibration tries at most; on any device far more than the time it looks for.
 const ROUNDS_MAX: u32 = 1 << 28;
 /// A calibration is steady from here on.

@@ -53,7 +53,7 @@ impl<T: Pixel> Job<T> {
             s.width,
             s.height,
             size_of::<T>() * 8,
-            Bytes(s.data.len() * size_of::<T>() as u64),
+            Bytes((s.data.len() * size_of::<T>()) as u64),
         )
     }
 

@@ -61,7 +61,7 @@ impl Stack<u16> {
         let image = u64::from(SIDE) * u64::from(SIDE) * 2;
         let count = (size.0 / image).max(1);
         let (rows, row) = (count * u64::from(SIDE), SIDE as usize);
-        let mut data = device.pinned::<u16>(rows * u64::from(SIDE))?;
+        let mut data = device.pinned::<u16>(Bytes(count * image).to_usize() / 2)?;
         let micrograph = Micrograph::new(row, u64::from(SIDE), SEED);
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let share = rows.div_ceil(threads as u64).max(1);
@@ -103,7 +103,7 @@ impl<T: Pixel> Stack<T> {
         };
         let (width, height) = (side(width)?, side(height)?);
         let layout = input.layout();
-        let mut data = device.pinned::<T>(layout.bytes()? / size_of::<T>() as u64)?;
+        let mut data = device.pinned::<T>(Bytes(layout.bytes()?).to_usize() / size_of::<T>())?;
         if data.is_empty() {
             return Err(refused("the stack has no pixels".to_owned()));
         }

@@ -10,9 +10,9 @@ use trijet::{
     Buffer, Bytes, Device, Event, PageableBuffer, PinnedBuffer, Readiness, Result, Select, Stream,
 };
 
-const MIB: u64 = 1 << 20;
-const LARGE: u64 = 16 * MIB;
-const SMALL: u64 = 4096;
+const MIB: usize = 1 << 20;
+const LARGE: usize = 16 * MIB;
+const SMALL: usize = 4096;
 
 /// A device opened again has loaded no kernels yet.
 struct Fresh {
