@@ -45,7 +45,8 @@ pub mod trace;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::units::{Bytes, Nanos};
 pub use device::driver::{DeviceInfo, PoolStats, Readiness};
-pub use device::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
+pub use device::{CostModel, Executor, Fault, FaultKind, HostConfig, LaunchConfig, Order, Verb};
+pub use launch::{Args, Kernel};
 pub use log::{TimesFrom, Trace};
 pub use memory::{
     AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady,

@@ -7,11 +7,10 @@ use std::hash::Hash;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::explore::{Exploration, Strategy, explore, replay};
 use trijet::kernels::{MIX, WORK};
-use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
+use trijet::launch::{Code, InOut, Kernel, KernelSpec, Shape};
 use trijet::{
     Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
 };
@@ -135,20 +134,12 @@ fn waiting_for_a_hung_kernel_reports_it_and_who_waits_for_it() -> Result<()> {
     Ok(())
 }
 
-fn any(_: &ArgBlock) -> std::result::Result<(), String> {
-    Ok(())
-}
-
 /// A kernel for tests of what a launch reports; its code is never compiled by a host device.
 const fn spec(name: &'static str, twin: Option<Twin>) -> KernelSpec {
-    KernelSpec {
-        name: std::borrow::Cow::Borrowed(name),
-        code: Code::Ptx(std::borrow::Cow::Borrowed("")),
-        shape: Shape::Elements { per_thread: 1 },
-        shared_bytes_max: 0,
-        check: any,
-        twin,
-        exactness: Exactness::Exact,
+    let spec = KernelSpec::new(name, Code::ptx(""), Shape::Elements { per_thread: 1 });
+    match twin {
+        Some(twin) => spec.twin(twin),
+        None => spec,
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use trijet::device::args::ArgBlock;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::kernels::MIX;
-use trijet::launch::{Code, Exactness, InOut, Kernel, KernelSpec, Shape};
+use trijet::launch::{Code, InOut, Kernel, KernelSpec, Shape};
 use trijet::{
     Buffer, Bytes, Device, ErrorKind, Executor, HostConfig, Order, Readiness, Result, Stream,
 };
@@ -32,18 +32,7 @@ fn open_all(executor: &Executor, devices: u32) -> Vec<Device> {
 }
 
 const fn declared(name: &'static str, twin: Twin) -> KernelSpec {
-    fn any(_: &ArgBlock) -> std::result::Result<(), String> {
-        Ok(())
-    }
-    KernelSpec {
-        name: std::borrow::Cow::Borrowed(name),
-        code: Code::Ptx(std::borrow::Cow::Borrowed("")),
-        shape: Shape::Elements { per_thread: 1 },
-        shared_bytes_max: 0,
-        check: any,
-        twin: Some(twin),
-        exactness: Exactness::Exact,
-    }
+    KernelSpec::new(name, Code::ptx(""), Shape::Elements { per_thread: 1 }).twin(twin)
 }
 
 fn add_one(tile: &mut Tile<'_>) {

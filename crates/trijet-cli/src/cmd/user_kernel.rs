@@ -7,7 +7,7 @@ use crate::args::{KernelArg, Scalar};
 use std::borrow::Cow;
 use std::path::Path;
 use trijet::device::args::ArgBlock;
-use trijet::launch::{Args, Code, Dynamic, Exactness, Kernel, KernelSpec, Shape};
+use trijet::launch::{Args, Code, Dynamic, Kernel, KernelSpec, Shape};
 use trijet::{Element, Error, ErrorKind, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
 
@@ -50,15 +50,8 @@ impl UserKernel {
                 return Err(Error::new(ErrorKind::InvalidValue, "kernel", cause));
             }
         };
-        let spec = KernelSpec {
-            name: Cow::Owned(entry.to_owned()),
-            code,
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: one_in_one_out,
-            twin: None,
-            exactness: Exactness::Exact,
-        };
+        let shape = Shape::Elements { per_thread: 1 };
+        let spec = KernelSpec::with_name(entry.to_owned(), code, shape).check(one_in_one_out);
         // SAFETY: the user is responsible for a kernel with the parameters that the help describes,
         // which stays within the given lengths.
         let kernel = unsafe { Kernel::declare(spec) };

@@ -6,7 +6,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::Mode;
 use crate::device::memory::Span;
 use arrayvec::ArrayVec;
-use bytemuck::NoUninit;
+use bytemuck::{NoUninit, Pod};
 
 /// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need under 128.
 pub const BYTES_MAX: usize = 256;
@@ -19,7 +19,8 @@ pub(crate) const SPANS_MAX: usize = ARGS_MAX / 2;
 /// A span passed to a kernel.
 #[derive(Debug, Clone)]
 pub struct SpanArg {
-    /// The index of the address among the arguments; the length follows it.
+    /// The index of the address among the arguments. Unless the kernel takes the pointer alone, the
+    /// length follows it.
     pub index: usize,
     /// The memory.
     pub span: Span,
@@ -43,7 +44,9 @@ pub struct ArgBlock {
 
 #[cold]
 fn full() -> Error {
-    let cause = format!("a launch holds at most {ARGS_MAX} arguments of {BYTES_MAX} bytes in all");
+    let cause = format!(
+        "a launch holds at most {ARGS_MAX} arguments of {BYTES_MAX} bytes in all, and {SPANS_MAX} spans"
+    );
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
@@ -81,9 +84,24 @@ impl ArgBlock {
         elements: u64,
         element_bytes: u64,
     ) -> Result<()> {
+        self.push_pointer(span, mode, elements, element_bytes)?;
+        self.push_scalar(elements)
+    }
+
+    /// Appends the address of `span` without its length.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidValue`] when the block is full.
+    #[inline(always)]
+    pub fn push_pointer(
+        &mut self,
+        span: Span,
+        mode: Mode,
+        elements: u64,
+        element_bytes: u64,
+    ) -> Result<()> {
         let index = self.begins.len();
         self.push_scalar(span.address())?;
-        self.push_scalar(elements)?;
         let arg = SpanArg { index, span, mode, elements, element_bytes };
         self.spans.try_push(arg).map_err(|_| full())
     }
@@ -119,6 +137,15 @@ impl ArgBlock {
     #[inline]
     pub fn bytes_at(&self, index: usize) -> &[u8] {
         bytemuck::cast_slice(&self.words[usize::from(self.begins[index])..])
+    }
+
+    /// The scalar at argument `index`. A pointer and its length are two arguments.
+    ///
+    /// # Panics
+    /// When there is no such argument.
+    #[must_use]
+    pub fn scalar<T: Pod>(&self, index: usize) -> T {
+        bytemuck::pod_read_unaligned(&self.bytes_at(index)[..size_of::<T>()])
     }
 
     /// The first word of each argument, in order.

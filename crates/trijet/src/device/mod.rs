@@ -11,6 +11,7 @@ pub(crate) mod culprit;
 pub mod driver;
 pub(crate) mod fork;
 pub mod host;
+pub(crate) mod launch_config;
 pub mod memory;
 pub mod probe;
 pub(crate) mod region;
@@ -18,6 +19,7 @@ pub mod twin;
 
 pub use host::cost::CostModel;
 pub use host::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+pub use launch_config::LaunchConfig;
 
 use crate::base::error::Result;
 use driver::Driver;

@@ -8,6 +8,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::args::ArgBlock;
+use crate::device::launch_config::LaunchConfig;
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
@@ -38,20 +39,22 @@ pub(in crate::device) type Writes<'a> = SmallVec<[(usize, &'a mut [u8]); 2]>;
 #[derive(Debug)]
 pub struct Tile<'a> {
     pub(in crate::device) args: &'a ArgBlock,
+    /// The configuration of the launch.
+    pub config: LaunchConfig,
     /// The first element of this tile in each written argument.
-    pub first: u64,
+    pub first: usize,
     pub(in crate::device) reads: &'a [(usize, &'a [u8])],
     pub(in crate::device) writes: Writes<'a>,
 }
 
 impl<'a> Tile<'a> {
-    /// The scalar at argument `index`. As for the kernel, a span counts as two arguments.
+    /// The scalar at argument `index`. As for the kernel, a pointer and its length are two arguments.
     ///
     /// # Panics
     /// When there is no such argument.
     #[must_use]
     pub fn scalar<T: Pod>(&self, index: usize) -> T {
-        scalar(self.args, index)
+        self.args.scalar(index)
     }
 
     /// The whole read-only span whose address is argument `index`.
@@ -76,15 +79,6 @@ impl<'a> Tile<'a> {
         let bytes = self.writes.swap_remove(at).1;
         if bytes.is_empty() { &mut [] } else { bytemuck::cast_slice_mut(bytes) }
     }
-}
-
-/// The scalar at argument `index` of `args`, for tile sizes and costs.
-///
-/// # Panics
-/// When there is no such argument.
-#[must_use]
-pub fn scalar<T: Pod>(args: &ArgBlock, index: usize) -> T {
-    bytemuck::pod_read_unaligned(&args.bytes_at(index)[..size_of::<T>()])
 }
 
 /// Refuses a launch in which a written span overlaps another span, because its tiles would not be

@@ -3,8 +3,7 @@
 
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
-use crate::launch::{Code, Exactness, KernelSpec, Shape};
-use std::borrow::Cow;
+use crate::launch::{Code, KernelSpec, Shape};
 
 /// Elements of a tile: large enough to be worth a call, small enough to cut a chunk in parts.
 const TILE: u64 = 16 * 1024;
@@ -34,20 +33,12 @@ pub(super) const fn declaration(
     check: fn(&ArgBlock) -> Result<(), String>,
     twin: Twin,
 ) -> KernelSpec {
-    KernelSpec {
-        name: Cow::Borrowed(name),
-        code: Code::Ptx(Cow::Borrowed(ptx)),
-        shape: Shape::Elements { per_thread: 1 },
-        shared_bytes_max: 0,
-        check,
-        twin: Some(twin),
-        exactness: Exactness::Exact,
-    }
+    KernelSpec::new(name, Code::ptx(ptx), Shape::Elements { per_thread: 1 }).check(check).twin(twin)
 }
 
 /// The elements of a read-only span that stand beside a tile.
 pub(super) fn beside<'a, T: bytemuck::Pod>(tile: &Tile<'a>, index: usize, len: usize) -> &'a [T] {
     let all: &[T] = tile.read(index);
-    let first = usize::try_from(tile.first).unwrap_or(usize::MAX).min(all.len());
+    let first = tile.first.min(all.len());
     &all[first..(first + len).min(all.len())]
 }

@@ -20,7 +20,7 @@ mod work;
 
 pub use affine::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
 pub use axpy::AXPY;
-pub use fill::{FILL_F32, FILL_U8, FILL_U32};
+pub use fill::{FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64};
 pub use mix::MIX;
 pub use work::WORK;
 

@@ -1,35 +1,32 @@
-//! The arguments of a launch, typed against the kernel's declaration: `&` reads, `&mut` writes.
+//! The arguments of a launch as they are collected: the words that the kernel gets, and the uses of
+//! memory that order it.
 #![forbid(unsafe_code)]
 
 use crate::base::error::Result;
 use crate::base::ledger::Mode;
 use crate::device::args::{ArgBlock, SPANS_MAX};
-use crate::memory::{AsView, AsViewMut, Buffer, Element, View, ViewMut};
+use crate::memory::{Element, View, ViewMut};
 use crate::order::track::Use;
 use arrayvec::ArrayVec;
 use bytemuck::NoUninit;
-use std::marker::PhantomData;
 
-/// A parameter that the kernel only reads: a pointer and its length.
-#[derive(Debug)]
-pub struct In<T>(PhantomData<fn() -> T>);
-/// A parameter that the kernel only writes.
-#[derive(Debug)]
-pub struct Out<T>(PhantomData<fn() -> T>);
-/// A parameter that the kernel reads and writes.
-#[derive(Debug)]
-pub struct InOut<T>(PhantomData<fn() -> T>);
-/// The parameters of a kernel that is known only at run time: whatever the caller collected in
-/// [`Args`]. What of it the kernel takes is for its [`KernelSpec::check`](super::KernelSpec::check)
-/// to say.
-#[derive(Debug)]
-pub struct Dynamic;
-
-/// The arguments of one launch as they are collected.
+/// The arguments of one launch. A kernel with typed parameters takes a tuple of values instead; a
+/// kernel with [`Dynamic`](super::Dynamic) parameters takes this.
+///
+/// `read`, `write` and `read_write` pass a pointer and a 64-bit length in elements, as the kernels of
+/// this library take them. The methods ending in `_ptr` pass the pointer alone, for kernels that get
+/// their lengths in another way.
 #[derive(Debug, Default)]
 pub struct Args<'a> {
-    pub(crate) block: ArgBlock,
-    pub(crate) uses: ArrayVec<Use<'a>, SPANS_MAX>,
+    pub(super) block: ArgBlock,
+    pub(super) uses: ArrayVec<Use<'a>, SPANS_MAX>,
+}
+
+/// The words that a span becomes.
+#[derive(Clone, Copy)]
+pub(super) enum Passed {
+    PointerAndLength,
+    Pointer,
 }
 
 impl<'a> Args<'a> {
@@ -40,7 +37,7 @@ impl<'a> Args<'a> {
         Self::default()
     }
 
-    /// A scalar.
+    /// A scalar, or a structure that the kernel takes by value.
     ///
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
@@ -54,7 +51,7 @@ impl<'a> Args<'a> {
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
     pub fn read<T: Element>(mut self, view: View<'a, T>) -> Result<Self> {
-        self.push_view(view)?;
+        self.push_view(view, Passed::PointerAndLength)?;
         Ok(self)
     }
 
@@ -63,154 +60,76 @@ impl<'a> Args<'a> {
     /// # Errors
     /// `InvalidValue` when there are too many arguments.
     pub fn write<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
-        self.push_view_mut(&view, Mode::Write)?;
+        self.push_view_mut(&view, Mode::Write, Passed::PointerAndLength)?;
+        Ok(self)
+    }
+
+    /// Elements that the kernel reads and writes: a pointer and a length.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    pub fn read_write<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
+        self.push_view_mut(&view, Mode::ReadWrite, Passed::PointerAndLength)?;
+        Ok(self)
+    }
+
+    /// Elements that the kernel reads: a pointer alone.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    pub fn read_ptr<T: Element>(mut self, view: View<'a, T>) -> Result<Self> {
+        self.push_view(view, Passed::Pointer)?;
+        Ok(self)
+    }
+
+    /// Elements that the kernel writes: a pointer alone.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    pub fn write_ptr<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
+        self.push_view_mut(&view, Mode::Write, Passed::Pointer)?;
+        Ok(self)
+    }
+
+    /// Elements that the kernel reads and writes: a pointer alone.
+    ///
+    /// # Errors
+    /// `InvalidValue` when there are too many arguments.
+    pub fn read_write_ptr<T: Element>(mut self, view: ViewMut<'a, T>) -> Result<Self> {
+        self.push_view_mut(&view, Mode::ReadWrite, Passed::Pointer)?;
         Ok(self)
     }
 
     #[inline(always)]
-    fn push_view<T: Element>(&mut self, view: View<'a, T>) -> Result<()> {
-        self.block.push_span(view.span(), Mode::Read, view.len() as u64, size_of::<T>() as u64)?;
+    pub(super) fn push_view<T: Element>(
+        &mut self,
+        view: View<'a, T>,
+        passed: Passed,
+    ) -> Result<()> {
+        let (elements, bytes) = (view.len() as u64, size_of::<T>() as u64);
+        match passed {
+            Passed::PointerAndLength => {
+                self.block.push_span(view.span(), Mode::Read, elements, bytes)?;
+            }
+            Passed::Pointer => self.block.push_pointer(view.span(), Mode::Read, elements, bytes)?,
+        }
         self.uses.push(view.read_use());
         Ok(())
     }
 
     #[inline(always)]
-    fn push_view_mut<T: Element>(&mut self, view: &ViewMut<'a, T>, mode: Mode) -> Result<()> {
-        self.block.push_span(view.span(), mode, view.len() as u64, size_of::<T>() as u64)?;
+    pub(super) fn push_view_mut<T: Element>(
+        &mut self,
+        view: &ViewMut<'a, T>,
+        mode: Mode,
+        passed: Passed,
+    ) -> Result<()> {
+        let (elements, bytes) = (view.len() as u64, size_of::<T>() as u64);
+        match passed {
+            Passed::PointerAndLength => self.block.push_span(view.span(), mode, elements, bytes)?,
+            Passed::Pointer => self.block.push_pointer(view.span(), mode, elements, bytes)?,
+        }
         self.uses.push(view.write_use(mode));
         Ok(())
     }
-}
-
-/// What only this module may implement: an argument of another make could pass an address, or a
-/// shared view to a kernel that writes, without a word of `unsafe`.
-mod sealed {
-    /// A value that can stand for the parameter `P`.
-    #[expect(unnameable_types, reason = "nobody else is to implement it")]
-    pub trait One<P> {}
-    /// Values that can stand for all parameters `P`.
-    #[expect(unnameable_types, reason = "nobody else is to implement it")]
-    pub trait All<P> {}
-}
-
-/// A value that can stand for the parameter `P`. Sealed: a kernel's promise covers these alone.
-pub trait Arg<'a, P>: sealed::One<P> {
-    /// Appends it.
-    ///
-    /// # Errors
-    /// `InvalidValue` when there are too many arguments.
-    fn push(self, args: &mut Args<'a>) -> Result<()>;
-}
-
-macro_rules! scalars {
-    ($($type:ty),*) => {$(
-        impl sealed::One<$type> for $type {}
-
-        impl<'a> Arg<'a, $type> for $type {
-            #[inline(always)]
-            fn push(self, args: &mut Args<'a>) -> Result<()> {
-                args.block.push_scalar(self)
-            }
-        }
-    )*};
-}
-scalars!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
-
-impl<T: Element, S> sealed::One<In<T>> for &Buffer<T, S> {}
-
-impl<'a, T: Element, S> Arg<'a, In<T>> for &'a Buffer<T, S> {
-    #[inline(always)]
-    fn push(self, args: &mut Args<'a>) -> Result<()> {
-        args.push_view(self.as_view())
-    }
-}
-
-impl<T: Element> sealed::One<In<T>> for View<'_, T> {}
-
-impl<'a, T: Element> Arg<'a, In<T>> for View<'a, T> {
-    #[inline(always)]
-    fn push(self, args: &mut Args<'a>) -> Result<()> {
-        args.push_view(self)
-    }
-}
-
-macro_rules! written {
-    ($($param:ident: $mode:ident),*) => {$(
-        impl<T: Element, S> sealed::One<$param<T>> for &mut Buffer<T, S> {}
-        impl<T: Element> sealed::One<$param<T>> for ViewMut<'_, T> {}
-        impl<T: Element> sealed::One<$param<T>> for &mut ViewMut<'_, T> {}
-
-        impl<'a, T: Element, S> Arg<'a, $param<T>> for &'a mut Buffer<T, S> {
-            #[inline(always)]
-            fn push(self, args: &mut Args<'a>) -> Result<()> {
-                args.push_view_mut(&self.as_view_mut(), Mode::$mode)
-            }
-        }
-
-        impl<'a, T: Element> Arg<'a, $param<T>> for ViewMut<'a, T> {
-            #[inline(always)]
-            fn push(self, args: &mut Args<'a>) -> Result<()> {
-                args.push_view_mut(&self, Mode::$mode)
-            }
-        }
-
-        impl<'a, T: Element> Arg<'a, $param<T>> for &'a mut ViewMut<'_, T> {
-            #[inline(always)]
-            fn push(self, args: &mut Args<'a>) -> Result<()> {
-                args.push_view_mut(&self.reborrow(), Mode::$mode)
-            }
-        }
-    )*};
-}
-written!(Out: Write, InOut: ReadWrite);
-
-/// Values that can stand for all parameters `P` of a kernel. Sealed, like [`Arg`].
-pub trait ArgsFor<'a, P>: sealed::All<P> {
-    /// Appends them in order.
-    ///
-    /// # Errors
-    /// `InvalidValue` when there are too many arguments.
-    fn push_all(self, args: &mut Args<'a>) -> Result<()>;
-}
-
-impl sealed::All<Dynamic> for Args<'_> {}
-
-impl<'a> ArgsFor<'a, Dynamic> for Args<'a> {
-    #[inline(always)]
-    fn push_all(self, args: &mut Args<'a>) -> Result<()> {
-        *args = self;
-        Ok(())
-    }
-}
-
-macro_rules! tuples {
-    ($(($($value:ident: $param:ident),*))*) => {$(
-        impl<$($value, $param),*> sealed::All<($($param,)*)> for ($($value,)*)
-        where
-            $($value: sealed::One<$param>),*
-        {}
-
-        impl<'a, $($value, $param),*> ArgsFor<'a, ($($param,)*)> for ($($value,)*)
-        where
-            $($value: Arg<'a, $param>),*
-        {
-            #[inline(always)]
-            fn push_all(self, args: &mut Args<'a>) -> Result<()> {
-                #[expect(non_snake_case, reason = "the names of the type parameters")]
-                let ($($value,)*) = self;
-                $($value.push(args)?;)*
-                Ok(())
-            }
-        }
-    )*};
-}
-tuples! {
-    (A: P)
-    (A: P, B: Q)
-    (A: P, B: Q, C: R)
-    (A: P, B: Q, C: R, D: S)
-    (A: P, B: Q, C: R, D: S, E: T)
-    (A: P, B: Q, C: R, D: S, E: T, F: U)
-    (A: P, B: Q, C: R, D: S, E: T, F: U, G: V)
-    (A: P, B: Q, C: R, D: S, E: T, F: U, G: V, H: W)
 }

@@ -4,12 +4,14 @@
 //! parameters, touches only the bytes it is given and only in the declared way, and that the twin
 //! computes the same.
 
-use super::args::{Args, ArgsFor};
+use super::args::Args;
+use super::params::ArgsFor;
+use super::spec::{Code, Exactness, KernelSpec, Shape};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{HostCall, OpKind};
+use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{Action, FunctionHandle, Image, Launch, ModuleHandle};
-use crate::device::twin::Twin;
 use crate::log::calling;
 use crate::stream::shared::Shared;
 use crate::stream::{Device, Stream};
@@ -20,70 +22,8 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The code of a kernel.
-#[derive(Debug, Clone)]
-pub enum Code {
-    /// PTX, compiled by the driver.
-    Ptx(Cow<'static, str>),
-    /// A cubin or fatbin.
-    Cubin(Cow<'static, [u8]>),
-    /// CUDA C++, compiled by the run-time compiler, which must be installed.
-    Source(Cow<'static, str>),
-}
-
-/// How exactly the kernel and its twin agree.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Exactness {
-    /// Bit for bit.
-    Exact,
-    /// To this relative tolerance.
-    Relative(f64),
-}
-
-/// The shape of a launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
-    /// Blocks in x, y and z.
-    pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
-    pub block: [u32; 3],
-    /// Dynamic shared memory of a block in bytes.
-    pub shared_bytes: u32,
-}
-
-/// How the shape follows from the arguments.
-#[derive(Debug, Clone, Copy)]
-pub enum Shape {
-    /// One thread for `per_thread` elements of the longest written span, in blocks of 256.
-    Elements {
-        /// Elements of one thread.
-        per_thread: u32,
-    },
-    /// As the function says.
-    Computed(fn(&ArgBlock) -> Result<Grid>),
-}
-
-/// Everything a declaration says.
-#[derive(Debug, Clone)]
-pub struct KernelSpec {
-    /// The name of the entry point.
-    pub name: Cow<'static, str>,
-    /// The code.
-    pub code: Code,
-    /// How the shape follows from the arguments.
-    pub shape: Shape,
-    /// The most dynamic shared memory that a launch asks for.
-    pub shared_bytes_max: u32,
-    /// What the arguments must satisfy; the text says what they do not.
-    pub check: fn(&ArgBlock) -> std::result::Result<(), String>,
-    /// The host side, if it has one.
-    pub twin: Option<Twin>,
-    /// How exactly the two agree.
-    pub exactness: Exactness,
-}
-
-/// A kernel with parameters `P`, a tuple of scalars and [`super::In`], [`super::Out`],
-/// [`super::InOut`].
+/// A kernel with parameters `P`: a tuple of scalars, [`In`](super::In), [`Out`](super::Out),
+/// [`InOut`](super::InOut), and [`Ptr`](super::Ptr) of those; or [`Dynamic`](super::Dynamic).
 ///
 /// ```
 /// use trijet::kernels::AXPY;
@@ -114,41 +54,17 @@ impl<P> fmt::Debug for Kernel<P> {
     }
 }
 
-/// Accepts any arguments.
-///
-/// # Errors
-/// Never.
-pub fn any_lengths(_: &ArgBlock) -> std::result::Result<(), String> {
-    Ok(())
-}
-
-/// Accepts arguments whose spans all have the same number of elements.
-///
-/// # Errors
-/// The two lengths that differ.
-pub fn equal_lengths(args: &ArgBlock) -> std::result::Result<(), String> {
-    let mut lengths = args.spans().iter().map(|arg| arg.elements);
-    let Some(first) = lengths.next() else { return Ok(()) };
-    match lengths.find(|length| *length != first) {
-        Some(other) => Err(differ(first, other)),
-        None => Ok(()),
-    }
-}
-
-#[cold]
-fn differ(first: u64, other: u64) -> String {
-    format!("spans of {first} and {other} elements; equal ones are needed")
-}
-
 impl<P> Kernel<P> {
     /// Declares a kernel.
     ///
     /// # Safety
-    /// The entry point has exactly the parameters `P`, each span as a pointer followed by a
-    /// 64-bit length in elements; it touches no bytes outside its spans, writes none of an
-    /// [`super::In`], and is correct for every launch that `check` and `shape` let through.
+    /// The entry point has exactly the parameters `P`: each span as a pointer followed by a 64-bit
+    /// length in elements, and each [`Ptr`](super::Ptr) as a pointer alone. It touches no bytes
+    /// outside its spans, and writes none of an [`In`](super::In). All of this holds for every list of
+    /// arguments that the check of the declaration accepts, with every configuration that its shape
+    /// computes or accepts.
     ///
-    /// With the parameters [`super::Dynamic`] safe code may launch it with any list of arguments:
+    /// With the parameters [`Dynamic`](super::Dynamic) safe code may launch it with any list of arguments:
     /// of any number and order, with scalars of any value, of which one may be an address, and with
     /// any spans, read or written. The entry point must then keep to the above for every list that
     /// `check` accepts, so `check` has to refuse every list in which a scalar stands where a span is
@@ -242,30 +158,50 @@ impl Untyped {
         Ok(module)
     }
 
-    fn grid(&self, args: &ArgBlock) -> Result<Grid> {
+    /// The configuration that follows from the arguments.
+    #[inline]
+    fn config(&self, args: &ArgBlock) -> Result<LaunchConfig> {
         const THREADS: u32 = 256;
         let per_thread = match self.spec.shape {
             Shape::Elements { per_thread } => per_thread,
             Shape::Computed(shape) => return shape(args),
+            Shape::Given(_) => {
+                let why =
+                    "its configuration does not follow from its arguments; call `launch_with`";
+                return Err(self.refused(why));
+            }
         };
         let written = args.spans().iter().filter(|arg| arg.mode.writes());
         let longest = written.map(|arg| arg.elements).max().unwrap_or(0);
         // Dividing by what need not be a power of two costs as much as half a launch.
-        let blocks = match per_thread {
-            0 | 1 => longest.div_ceil(u64::from(THREADS)),
-            more => longest.div_ceil(u64::from(THREADS) * u64::from(more)),
-        };
-        match i32::try_from(blocks) {
-            Ok(blocks) => {
-                let grid = [blocks.cast_unsigned(), 1, 1];
-                Ok(Grid { grid, block: [THREADS, 1, 1], shared_bytes: 0 })
-            }
-            Err(_) => {
-                let name = &self.spec.name;
-                let cause = format!("`{name}` over {longest} elements has too many blocks");
-                Err(Error::new(ErrorKind::InvalidValue, "launch", cause))
-            }
+        match per_thread {
+            0 | 1 => LaunchConfig::covering(longest, u64::from(THREADS), THREADS),
+            more => LaunchConfig::covering(longest, u64::from(THREADS) * u64::from(more), THREADS),
         }
+    }
+
+    /// Refuses a configuration that the caller gave and that the device, or the declaration, does not
+    /// allow. A grid of no blocks is allowed, since it launches nothing.
+    fn check_given(
+        &self,
+        config: &LaunchConfig,
+        args: &ArgBlock,
+        block_threads_max: u32,
+    ) -> Result<()> {
+        let Shape::Given(check) = self.spec.shape else {
+            let why = "its configuration follows from its arguments; call `launch`";
+            return Err(self.refused(why));
+        };
+        let blocks = config.grid.map(|side| side.max(1));
+        let some = LaunchConfig { grid: blocks, ..*config };
+        some.check(block_threads_max).map_err(|why| self.refused(&why))?;
+        let (asked, most) = (config.shared_bytes, self.spec.shared_bytes_max);
+        if asked > most {
+            return Err(self.refused(&format!(
+                "{asked} bytes of dynamic shared memory; its declaration allows {most}"
+            )));
+        }
+        check(args, config).map_err(|why| self.refused(&why))
     }
 
     #[cold]
@@ -289,23 +225,78 @@ impl Device {
 }
 
 impl Stream {
-    /// Launches a kernel. The shape follows from the arguments; a launch over no elements does
-    /// nothing.
+    /// Launches a kernel whose configuration follows from its arguments. A launch over no elements
+    /// does nothing.
     ///
     /// # Errors
-    /// `InvalidValue` for arguments that the kernel's declaration refuses, by name, before the
-    /// driver is called; `NoTwin` on the host device; what the driver reports.
+    /// `InvalidValue`, with the name of the kernel, for arguments that its declaration refuses, before
+    /// the driver is called; `NoTwin` on the host device; an error of the driver.
     #[track_caller]
     pub fn launch<'a, P, A: ArgsFor<'a, P>>(&self, kernel: &Kernel<P>, args: A) -> Result<()> {
         calling::refuse("launch")?;
         let mut collected = Args::new();
         args.push_all(&mut collected)?;
-        self.launch_untyped(&kernel.code, &collected, Location::caller())
+        self.launch_untyped(&kernel.code, None, &collected, Location::caller())
+    }
+
+    /// Launches a kernel with a configuration that the caller chooses: for kernels declared with
+    /// [`Shape::Given`]. A grid with a side of 0 does nothing.
+    ///
+    /// ```
+    /// use trijet::launch::{Code, InOut, KernelSpec, Ptr, Shape};
+    /// use trijet::{Device, Kernel, LaunchConfig, Select};
+    ///
+    /// /// A kernel of another program: it takes a plain pointer and a count.
+    /// const CODE: &str = r#"extern "C" __global__ void twice(float* x, int n) {
+    ///     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    ///         x[i] *= 2;
+    /// }"#;
+    /// static TWICE: Kernel<(Ptr<InOut<f32>>, i32)> = {
+    ///     // The loop covers `n` elements with any number of threads.
+    ///     let shape = Shape::Given(|_, _| Ok(()));
+    ///     let spec = KernelSpec::new("twice", Code::source(CODE), shape).check(|args| {
+    ///         let (elements, n) = (args.spans()[0].elements, args.scalar::<i32>(1));
+    ///         let covers = u64::try_from(n).is_ok_and(|n| n <= elements);
+    ///         if covers { Ok(()) } else { Err(format!("n is {n}, and x has {elements} elements")) }
+    ///     });
+    ///     // SAFETY: it takes (float*, int), and writes x[..n] only; the check refuses an `n` beyond x.
+    ///     unsafe { Kernel::declare(spec) }
+    /// };
+    ///
+    /// let device = Device::open(Select::Auto)?;
+    /// let s = device.stream()?;
+    /// let mut x = s.upload(&[1.0_f32, 2.0, 3.0])?;
+    /// let config = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
+    /// let refused = s.launch_with(&TWICE, config, (&mut x, 4)).unwrap_err();
+    /// assert!(refused.to_string().contains("n is 4, and x has 3 elements"), "{refused}");
+    /// if device.info().compute.0 > 0 {
+    ///     s.launch_with(&TWICE, config, (&mut x, 3))?;
+    ///     assert_eq!(s.download(&x)?, [2.0, 4.0, 6.0]);
+    /// }
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue`, with the name of the kernel, for arguments or a configuration that the device or
+    /// the declaration refuses, before the driver is called; `NoTwin` on the host device; an error of
+    /// the driver.
+    #[track_caller]
+    pub fn launch_with<'a, P, A: ArgsFor<'a, P>>(
+        &self,
+        kernel: &Kernel<P>,
+        config: LaunchConfig,
+        args: A,
+    ) -> Result<()> {
+        calling::refuse("launch")?;
+        let mut collected = Args::new();
+        args.push_all(&mut collected)?;
+        self.launch_untyped(&kernel.code, Some(config), &collected, Location::caller())
     }
 
     fn launch_untyped(
         &self,
         kernel: &Untyped,
+        given: Option<LaunchConfig>,
         args: &Args<'_>,
         site: &'static Location<'static>,
     ) -> Result<()> {
@@ -314,19 +305,18 @@ impl Stream {
         if let Some(arg) = args.block.spans().iter().find(|a| !a.span.is_reached_by(device)) {
             return Err(kernel.refused(&format!("{} is out of reach of {device}", arg.span)));
         }
+        if let Some(config) = &given {
+            kernel.check_given(config, &args.block, self.device().info.block_threads_max)?;
+        }
         let function = kernel.loaded(self.device(), site)?;
-        let shape = kernel.grid(&args.block)?;
-        if shape.grid.contains(&0) {
+        let config = match given {
+            Some(config) => config,
+            None => kernel.config(&args.block)?,
+        };
+        if config.grid.contains(&0) {
             return Ok(());
         }
-        let launch = Launch {
-            function,
-            name: &kernel.spec.name,
-            grid: shape.grid,
-            block: shape.block,
-            shared_bytes: shape.shared_bytes,
-            args: &args.block,
-        };
+        let launch = Launch { function, name: &kernel.spec.name, config, args: &args.block };
         self.enqueue(Action::Launch(launch), &args.uses, site).map(drop)
     }
 }

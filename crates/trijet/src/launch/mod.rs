@@ -1,7 +1,11 @@
 //! Kernels: typed declarations, argument blocks, launches.
 
-pub mod args;
-pub mod kernel;
+mod args;
+mod kernel;
+mod params;
+mod spec;
 
-pub use args::{Arg, Args, ArgsFor, Dynamic, In, InOut, Out};
-pub use kernel::{Code, Exactness, Grid, Kernel, KernelSpec, Shape};
+pub use args::Args;
+pub use kernel::Kernel;
+pub use params::{Arg, ArgsFor, Dynamic, In, InOut, Out, Ptr};
+pub use spec::{CheckArgs, Code, Exactness, KernelSpec, Shape, any_lengths, equal_lengths};

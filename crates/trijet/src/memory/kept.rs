@@ -36,10 +36,10 @@ fn verb(space: Space) -> &'static str {
 
 /// Allocates `bytes`: some that no operation uses any more, or new.
 #[track_caller]
-pub(super) fn alloc(device: &Device, bytes: Bytes, space: Space) -> Result<Block> {
+pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<Block> {
     let op = verb(space);
     calling::refuse(op)?;
-    let shared = Arc::clone(device.shared());
+    let shared = Arc::clone(device);
     let memory = match reuse(&shared.domain, bytes, space) {
         Some(memory) => memory,
         None => {
@@ -175,7 +175,7 @@ impl Device {
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("device alloc", len)?;
-        Ok(Buffer::new(alloc(self, bytes, Space::Device(self.id()))?, len))
+        Ok(Buffer::new(alloc(self.shared(), bytes, Space::Device(self.id()))?, len))
     }
 
     /// Gives memory back that is kept for the next allocation and that no operation uses: host memory,

@@ -17,6 +17,7 @@ pub mod pinned;
 mod pool;
 pub mod scope;
 mod source;
+mod transfer;
 
 pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,

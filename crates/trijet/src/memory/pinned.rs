@@ -15,9 +15,11 @@ use crate::device::memory::Space;
 use crate::log::calling;
 use crate::stream::Device;
 use crate::stream::ready::Waiting;
+use crate::stream::shared::Shared;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// Elements in page-locked host memory.
@@ -73,6 +75,13 @@ pub struct ReadReady<'a, T, S> {
 #[derive(Debug)]
 pub struct WriteGuard<'a, T>(&'a mut [T]);
 
+/// Page-locked memory of a device, for `len` elements.
+#[track_caller]
+pub(super) fn on<T: Element>(device: &Arc<Shared>, len: usize) -> Result<PinnedBuffer<T>> {
+    let block = kept::alloc(device, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
+    Ok(Buffer::new(block, len))
+}
+
 impl Device {
     /// Page-locked host memory for `len` elements; their values are arbitrary. It comes from a
     /// pool, because locking pages costs far more than copying them.
@@ -82,8 +91,7 @@ impl Device {
     /// element has no bytes.
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        let block = kept::alloc(self, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
-        Ok(Buffer::new(block, len))
+        on(self.shared(), len)
     }
 
     /// Ordinary host memory for `len` elements; their values are arbitrary.
@@ -93,7 +101,7 @@ impl Device {
     /// element has no bytes.
     #[track_caller]
     pub fn pageable<T: Element>(&self, len: usize) -> Result<PageableBuffer<T>> {
-        let block = kept::alloc(self, bytes_of::<T>("pageable", len)?, Space::Pageable)?;
+        let block = kept::alloc(self.shared(), bytes_of::<T>("pageable", len)?, Space::Pageable)?;
         Ok(Buffer::new(block, len))
     }
 }

@@ -7,12 +7,14 @@ pub(crate) mod default_streams;
 pub(crate) mod executor;
 mod gate;
 pub(crate) mod host;
+pub(crate) mod launches;
 pub(crate) mod ordering;
 pub(crate) mod pageable;
 pub(crate) mod pool;
 pub(crate) mod ready;
 mod reference;
 pub(crate) mod reuse;
+pub(crate) mod slices;
 mod transfer;
 
 pub(crate) use gate::Gate;
@@ -97,6 +99,13 @@ macro_rules! for_each_case {
             pageable::a_download_at_once_is_done_at_return
             pageable::an_upload_at_once_frees_its_source_at_return
             pageable::copies_at_once_do_not_wait_for_non_blocking_streams
+            launches::a_kernel_takes_plain_pointers_and_any_configuration
+            launches::a_shape_may_depend_on_data
+            launches::a_configuration_is_checked_before_the_driver_is_called
+            slices::a_slice_may_change_as_soon_as_it_is_uploaded
+            slices::a_download_waits_for_the_writers_of_all_streams
+            slices::zeroed_memory_is_zero_where_the_memory_was_used_before
+            slices::a_fill_sets_every_element_and_no_other
             reuse::memory_of_the_same_stream_is_reused_in_stream_order
             reuse::memory_reused_across_an_event_comes_after_its_users
             reuse::memory_still_in_use_is_never_had_by_another_stream

@@ -8,15 +8,13 @@ mod pytorch;
 mod times;
 
 use crate::cases::words;
-use std::borrow::Cow;
 use std::process::Command;
 use trijet::base::prng::Prng;
 use trijet::kernels::median::{MedianPixel, Rows, median};
 use trijet::kernels::{
     AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, FILL_F32, FILL_U8, FILL_U32, MIX, WORK,
 };
-use trijet::launch::kernel::any_lengths;
-use trijet::launch::{Args, Code, Dynamic, Exactness, Kernel, KernelSpec, Shape};
+use trijet::launch::{Args, Code, Dynamic, Kernel, KernelSpec, Shape};
 use trijet::{Device, Element, ErrorKind, Result, Select, Stream, View, ViewMut};
 
 fn cuda() -> Device {
@@ -114,15 +112,7 @@ fn the_median_of_u16_equals_its_twin() {
 }
 
 fn user(name: &'static str, code: &'static str) -> Kernel<Dynamic> {
-    let spec = KernelSpec {
-        name: Cow::Borrowed(name),
-        code: Code::Source(Cow::Borrowed(code)),
-        shape: Shape::Elements { per_thread: 1 },
-        shared_bytes_max: 0,
-        check: any_lengths,
-        twin: None,
-        exactness: Exactness::Exact,
-    };
+    let spec = KernelSpec::new(name, Code::source(code), Shape::Elements { per_thread: 1 });
     // SAFETY: each test's source has the parameters that the test passes; the one that faults
     // does so in a process of its own.
     unsafe { Kernel::declare(spec) }

@@ -5,15 +5,13 @@
 //! longer ones in more places than the search does.
 
 use crate::explore::Tally;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use trijet::base::prng::Prng;
 use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::explore::{Exploration, Strategy, explore};
-use trijet::launch::kernel::any_lengths;
-use trijet::launch::{Code, Exactness, In, InOut, Kernel, KernelSpec, Shape};
+use trijet::launch::{Code, In, InOut, Kernel, KernelSpec, Shape};
 use trijet::{
     Buffer, Device, Event, HostConfig, PinnedBuffer, Readiness, Stream, StreamOptions, TimedEvent,
 };
@@ -32,19 +30,10 @@ fn mix_byte(tile: &mut Tile<'_>) {
 static MIX_BYTE: Kernel<(u8, In<u8>, InOut<u8>)> =
     // SAFETY: it runs on host devices only, by its twin, which stays within its spans.
     unsafe {
-        Kernel::declare(KernelSpec {
-            name: Cow::Borrowed("mix_byte"),
-            code: Code::Ptx(Cow::Borrowed("")),
-            shape: Shape::Elements { per_thread: 1 },
-            shared_bytes_max: 0,
-            check: any_lengths,
-            twin: Some(Twin {
-                tile_elements: |_| 1,
-                run: mix_byte,
-                cost: |_| Cost { bytes: 1, ops: 1 },
-            }),
-            exactness: Exactness::Exact,
-        })
+        let cost = |_: &trijet::device::args::ArgBlock| Cost { bytes: 1, ops: 1 };
+        let twin = Twin { tile_elements: |_| 1, run: mix_byte, cost };
+        let shape = Shape::Elements { per_thread: 1 };
+        Kernel::declare(KernelSpec::new("mix_byte", Code::ptx(""), shape).twin(twin))
     };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use crate::base::id::DeviceId;
 use crate::base::ledger::Mode;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{Action, FunctionHandle, Image, Launch, ModuleHandle};
+use crate::device::launch_config::LaunchConfig;
 use std::borrow::Cow;
 
 /// The threads of a block, without the option of a launch.
@@ -108,7 +109,8 @@ impl Machine<'_> {
         let block = shape(&options, "block")?.unwrap_or([THREADS, 1, 1]);
         let shared_bytes = bytes_option(&options, "shared")?;
         let name = &Cow::Owned(name.to_owned());
-        let launch = Launch { function, name, grid, block, shared_bytes, args: &args };
+        let config = LaunchConfig::new(grid, block).shared_bytes(shared_bytes);
+        let launch = Launch { function, name, config, args: &args };
         self.driver.submit(stream, &Action::Launch(launch))?;
         Ok(String::new())
     }

@@ -9,6 +9,7 @@ use crate::device::args::ArgBlock;
 use crate::device::driver::{
     Action, Driver, Form, FunctionHandle, Image, Launch, StreamHandle, StreamKind,
 };
+use crate::device::launch_config::LaunchConfig;
 use crate::device::twin::{Cost, Tile, Twin};
 use std::borrow::Cow;
 
@@ -92,8 +93,7 @@ pub(super) fn enqueue_hold(
 ) -> Result<()> {
     let mut args = ArgBlock::default();
     args.push_scalar(0u32)?;
-    let (grid, block) = ([1; 3], [1; 3]);
     let name = &Cow::Borrowed("hold");
-    let launch = Launch { function, name, grid, block, shared_bytes: 0, args: &args };
+    let launch = Launch { function, name, config: LaunchConfig::new([1; 3], [1; 3]), args: &args };
     driver.submit(stream, &Action::Launch(launch)).map(drop)
 }

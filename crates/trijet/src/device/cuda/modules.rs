@@ -112,9 +112,9 @@ impl CudaDriver {
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
         self.enter_of("launch", stream.0)?;
         let config = LaunchConfig {
-            grid: launch.grid,
-            block: launch.block,
-            shared_bytes: launch.shared_bytes,
+            grid: launch.config.grid,
+            block: launch.config.block,
+            shared_bytes: launch.config.shared_bytes,
             stream: raw(stream.0),
             attrs: null_mut(),
             attr_count: 0,

@@ -10,6 +10,7 @@ use crate::base::error::Result;
 use crate::base::ledger::{Engine, Mode, OpKind, SourceOrder};
 use crate::base::units::Bytes;
 use crate::device::args::ArgBlock;
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space, Span};
 use std::borrow::Cow;
 use std::ffi::c_void;
@@ -36,12 +37,8 @@ pub struct Launch<'a> {
     pub function: FunctionHandle,
     /// The name of the kernel, for errors and traces.
     pub name: &'a Cow<'static, str>,
-    /// Blocks in x, y and z.
-    pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
-    pub block: [u32; 3],
-    /// Dynamic shared memory of a block in bytes.
-    pub shared_bytes: u32,
+    /// The grid, the blocks and their shared memory.
+    pub config: LaunchConfig,
     /// The arguments with their accesses.
     pub args: &'a ArgBlock,
 }

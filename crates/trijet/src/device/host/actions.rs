@@ -22,11 +22,6 @@ use std::sync::Arc;
 /// accept is accepted there.
 pub(super) const BLOCK_THREADS_MAX: u32 = 1024;
 
-/// The most threads of a block in x, y and z.
-const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
-/// The most blocks of a grid in x, y and z.
-const GRID_MAX: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
-
 impl HostDriver {
     pub(super) fn alloc(
         &self,
@@ -105,26 +100,15 @@ impl HostDriver {
     }
 
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
-        let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
-        let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
-        let within = |sizes: [u32; 3], most: [u32; 3]| {
-            sizes.iter().zip(most).all(|(size, most)| *size <= most)
-        };
-        let possible = within(launch.block, BLOCK_MAX) && within(launch.grid, GRID_MAX);
-        if threads == 0 || threads > u64::from(BLOCK_THREADS_MAX) || blocks == 0 || !possible {
-            let cause = format!(
-                "`{}` with a grid of {:?} and blocks of {:?}; a block has 1 to {BLOCK_THREADS_MAX} \
-                 threads and at most {BLOCK_MAX:?}, a grid has at most {GRID_MAX:?} blocks and no \
-                 side of 0",
-                launch.name, launch.grid, launch.block
-            );
-            return Err(refuse::value("launch", cause));
+        let config = launch.config;
+        if let Err(why) = config.check(BLOCK_THREADS_MAX) {
+            return Err(refuse::value("launch", format!("`{}`: {why}", launch.name)));
         }
         check_disjoint(launch.name, launch.args)?;
         let function = self.function_of(launch.function)?;
         let (name, twin, home) = (&function.name, function.twin, function.device);
-        if launch.shared_bytes > function.shared_bytes {
-            let (asked, most) = (launch.shared_bytes, function.shared_bytes);
+        if config.shared_bytes > function.shared_bytes {
+            let (asked, most) = (config.shared_bytes, function.shared_bytes);
             let cause = format!(
                 "`{name}` with {asked} bytes of shared memory; it was loaded for at most {most}"
             );
@@ -148,7 +132,7 @@ impl HostDriver {
         // Law A39: a launch on memory that the device cannot use succeeds, and the kernel faults.
         let mut memories = launch.args.spans().iter().map(|arg| arg.span.memory());
         let has_stray = !memories.all(|memory| call.state.pools.reaches(device, memory));
-        let mut kernel = call.state.queues.kernel((name, twin), launch.args);
+        let mut kernel = call.state.queues.kernel((name, twin), launch.args, config);
         (kernel.tile_elements, kernel.cost) = (tile_elements, cost);
         let (mut state, id) = self.push(call, Work::Kernel(kernel), &[])?;
         if has_stray {

@@ -99,8 +99,9 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
     let outcome = caught(|| {
         // Most kernels of an exploration have one tile. This branch allocates nothing.
         if part.end - part.start == 1 {
-            let first = part.start * kernel.tile_elements.max(1);
-            let mut tile = Tile { args: &kernel.args, first, reads: &reads, writes };
+            let first = first_of(kernel, part.start);
+            let mut tile =
+                Tile { args: &kernel.args, config: kernel.config, first, reads: &reads, writes };
             (kernel.twin.run)(&mut tile);
             Ok(())
         } else {
@@ -111,6 +112,13 @@ fn tiles(kernel: &Kernel, part: Range<u64>, threads: usize) -> Result<()> {
         let cause = format!("the twin of `{}` panicked: {words}", kernel.name);
         Error::new(ErrorKind::Launch, "kernel", cause)
     })
+}
+
+/// The first element of a tile.
+fn first_of(kernel: &Kernel, tile: u64) -> usize {
+    let first = tile.saturating_mul(kernel.tile_elements.max(1));
+    // A tile beyond memory has no elements.
+    usize::try_from(first).unwrap_or(usize::MAX)
 }
 
 /// Locks the bytes of the tiles `part`, in the order of the arguments. Empty spans are not locked.
@@ -131,7 +139,7 @@ fn hold<'a>(kernel: &'a Kernel, part: &Range<u64>) -> Result<RangeGuards<'a>> {
 }
 
 /// The first element of a tile, and its part of each written argument.
-type Piece<'a> = (u64, Writes<'a>);
+type Piece<'a> = (usize, Writes<'a>);
 
 /// Runs tiles on several threads.
 ///
@@ -146,7 +154,8 @@ fn run_many<'a>(
 ) -> std::result::Result<(), String> {
     let tile = kernel.tile_elements.max(1);
     let written_bytes: u64 = writes.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-    let mut pieces: Vec<Piece<'a>> = part.map(|index| (index * tile, Writes::new())).collect();
+    let mut pieces: Vec<Piece<'a>> =
+        part.map(|index| (first_of(kernel, index), Writes::new())).collect();
     for (index, bytes) in writes {
         let arg = kernel.args.spans().iter().find(|arg| arg.index == index);
         let chunk = arg.map_or(0, |arg| arg.element_bytes.saturating_mul(tile));
@@ -183,7 +192,7 @@ fn run_many<'a>(
 
 fn run_pieces<'a>(kernel: &'a Kernel, reads: &'a [(usize, &'a [u8])], pieces: Vec<Piece<'a>>) {
     for (first, writes) in pieces {
-        let mut tile = Tile { args: &kernel.args, first, reads, writes };
+        let mut tile = Tile { args: &kernel.args, config: kernel.config, first, reads, writes };
         (kernel.twin.run)(&mut tile);
     }
 }

@@ -23,6 +23,7 @@ use crate::base::vector_clock::VectorClock;
 use crate::device::args::ArgBlock;
 use crate::device::culprit;
 use crate::device::driver::StreamHandle;
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::Memory;
 use crate::device::twin::{Cost, Twin};
 use smallvec::SmallVec;
@@ -299,6 +300,7 @@ impl Queues {
         &mut self,
         (name, twin): (&Arc<str>, Twin),
         args: &ArgBlock,
+        config: LaunchConfig,
     ) -> Box<Kernel> {
         match self.spare_kernels.pop() {
             Some(mut kernel) => {
@@ -306,13 +308,13 @@ impl Queues {
                 if !Arc::ptr_eq(&kernel.name, name) {
                     kernel.name = Arc::clone(name);
                 }
-                kernel.twin = twin;
+                (kernel.twin, kernel.config) = (twin, config);
                 kernel.args.copy_from(args);
                 kernel
             }
             None => {
                 let (name, args, cost) = (Arc::clone(name), args.clone(), Cost::default());
-                Box::new(Kernel { name, twin, args, tile_elements: 0, cost })
+                Box::new(Kernel { name, twin, args, config, tile_elements: 0, cost })
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::base::ledger::{Engine, Mode};
 use crate::base::panic::caught;
 use crate::device::args::ArgBlock;
 use crate::device::driver::{CopySpans, EventHandle, HostFn};
+use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Span};
 use crate::device::twin::{Cost, Twin};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub(super) struct Kernel {
     pub(super) name: Arc<str>,
     pub(super) twin: Twin,
     pub(super) args: ArgBlock,
+    pub(super) config: LaunchConfig,
     /// The tile size that the twin computed for these arguments at the launch.
     pub(super) tile_elements: u64,
     /// The cost that the twin computed for these arguments at the launch.

@@ -1,11 +1,13 @@
-//! `y[i] = value`: `fill_f32`, `fill_u8`, `fill_u32`.
+//! `y[i] = value`: a kernel for each size of an element, and the verb that chooses one.
 
 pub(crate) mod host;
 
 use super::elementwise::{declaration, twin};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::twin::Tile;
-use crate::launch::kernel::any_lengths;
-use crate::launch::{Kernel, Out};
+use crate::launch::{Kernel, Out, any_lengths};
+use crate::memory::{AsViewMut, ViewMut};
+use crate::stream::Stream;
 
 /// The device code, generated from `fill.cu`.
 pub(crate) const PTX: &str = include_str!("fill.ptx");
@@ -24,7 +26,75 @@ pub static FILL_U8: Kernel<(u8, Out<u8>)> =
     // SAFETY: `fill_u8` takes (u8, u8*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u8", PTX, any_lengths, twin(tile::<u8>))) };
 
+/// Sets every `u16` of a span: `(value, &mut y)`.
+pub static FILL_U16: Kernel<(u16, Out<u16>)> =
+    // SAFETY: `fill_u16` takes (u16, u16*, u64) and writes only `y[..y_len]`.
+    unsafe { Kernel::declare(declaration("fill_u16", PTX, any_lengths, twin(tile::<u16>))) };
+
+/// Sets every `u64` of a span: `(value, &mut y)`.
+pub static FILL_U64: Kernel<(u64, Out<u64>)> =
+    // SAFETY: `fill_u64` takes (u64, u64*, u64) and writes only `y[..y_len]`.
+    unsafe { Kernel::declare(declaration("fill_u64", PTX, any_lengths, twin(tile::<u64>))) };
+
 /// Sets every `u32` of a span: `(value, &mut y)`.
 pub static FILL_U32: Kernel<(u32, Out<u32>)> =
     // SAFETY: `fill_u32` takes (u32, u32*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u32", PTX, any_lengths, twin(tile::<u32>))) };
+
+impl Stream {
+    /// Sets every element of `dst` to `value` asynchronously, by a kernel. The elements have 1, 2, 4 or
+    /// 8 bytes; another size does not compile. [`Stream::fill_bytes`] needs no kernel.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// let mut x = s.alloc::<f64>(3)?;
+    /// s.fill(&mut x, -0.5)?;
+    /// assert_eq!(s.download(&x)?, [-0.5; 3]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// ```compile_fail,E0080
+    /// # use trijet::{Device, Select};
+    /// # let device = Device::open(Select::Host(0))?;
+    /// # let s = device.stream()?;
+    /// let mut x = s.alloc::<[u8; 3]>(3)?;
+    /// s.fill(&mut x, [1, 2, 3])?;
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidValue` for memory of another device, or foreign memory that is not aligned to the size of
+    /// an element; an error of the driver. The first call for a size loads its kernel, as
+    /// [`Device::load`](crate::Device::load) does.
+    #[track_caller]
+    pub fn fill<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: W::Element) -> Result<()> {
+        const {
+            let bytes = size_of::<W::Element>();
+            assert!(matches!(bytes, 1 | 2 | 4 | 8), "`fill` takes elements of 1, 2, 4 or 8 bytes");
+        }
+        let (dst, value) = (dst.as_view_mut(), bytemuck::bytes_of(&value));
+        let (address, size) = (dst.address(), value.len() as u64);
+        if address % size != 0 {
+            let cause = format!("elements of {size} bytes at {address:#x}, no multiple of {size}");
+            return Err(Error::new(ErrorKind::InvalidValue, "fill", cause));
+        }
+        let dst = dst.into_bytes();
+        match size {
+            1 => self.launch(&FILL_U8, (bytemuck::pod_read_unaligned::<u8>(value), dst)),
+            2 => {
+                let dst = ViewMut::<u16>::from_bytes(dst);
+                self.launch(&FILL_U16, (bytemuck::pod_read_unaligned::<u16>(value), dst))
+            }
+            4 => {
+                let dst = ViewMut::<u32>::from_bytes(dst);
+                self.launch(&FILL_U32, (bytemuck::pod_read_unaligned::<u32>(value), dst))
+            }
+            _ => {
+                let dst = ViewMut::<u64>::from_bytes(dst);
+                self.launch(&FILL_U64, (bytemuck::pod_read_unaligned::<u64>(value), dst))
+            }
+        }
+    }
+}

@@ -11,15 +11,15 @@ mod pixel;
 pub(crate) mod plan;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
-use crate::device::twin::{Cost, Tile, Twin, scalar};
-use crate::launch::{Code, Exactness, Grid, In, Kernel, KernelSpec, Out, Shape};
+use crate::device::twin::{Cost, Tile, Twin};
+use crate::launch::{Code, In, Kernel, KernelSpec, Out, Shape};
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::{Device, Stream};
 use host::Geometry;
 use pixel::Pixel;
 pub use plan::RADIUS_MAX;
-use std::borrow::Cow;
 
 /// The device code, generated from `median.cu`.
 pub(crate) const PTX: &str = include_str!("median.ptx");
@@ -117,8 +117,8 @@ pub fn load<T: MedianPixel>(device: &Device, radius: u32) -> Result<()> {
 
 /// What the declaration demands of the arguments.
 fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
-    let (width, height) = (scalar::<u32>(args, 0), scalar::<u32>(args, 1));
-    let (first_out, first_in) = (scalar::<u64>(args, 2), scalar::<u64>(args, 3));
+    let (width, height) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
+    let (first_out, first_in) = (args.scalar::<u64>(2), args.scalar::<u64>(3));
     if width == 0 || height == 0 {
         return Err(format!("images of {width} x {height} pixels"));
     }
@@ -142,25 +142,25 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     Ok(())
 }
 
-fn shape<T: Pixel, const R: u32>(args: &ArgBlock) -> Result<Grid> {
+fn shape<T: Pixel, const R: u32>(args: &ArgBlock) -> Result<LaunchConfig> {
     let element = if T::BITS == 8 { plan::Element::U8 } else { plan::Element::U16 };
-    let width = scalar::<u32>(args, 0);
+    let width = args.scalar::<u32>(0);
     let arg = &args.spans()[1];
     let rows = arg.span.bytes() / arg.element_bytes / u64::from(width);
     let plan = plan::plan(R, element);
     let grid = if rows == 0 { [0; 3] } else { plan.grid(width, rows) };
-    Ok(Grid { grid, block: plan.block, shared_bytes: plan.shared_bytes })
+    Ok(LaunchConfig::new(grid, plan.block).shared_bytes(plan.shared_bytes))
 }
 
 fn tile_elements(args: &ArgBlock) -> u64 {
-    u64::from(scalar::<u32>(args, 0)) * TILE_ROWS
+    u64::from(args.scalar::<u32>(0)) * TILE_ROWS
 }
 
 fn tile<T: Pixel + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
     let (width, height) = (tile.scalar::<u32>(0), tile.scalar::<u32>(1));
     let geometry = Geometry { width, height, first_in_row: tile.scalar(3) };
     let y = tile.write::<T>(6);
-    let first = tile.scalar::<u64>(2) + tile.first / u64::from(width);
+    let first = tile.scalar::<u64>(2) + tile.first as u64 / u64::from(width);
     let rows = y.len() as u64 / u64::from(width);
     host::median(&geometry, R, tile.read(4), first..first + rows, y);
 }
@@ -183,19 +183,15 @@ macro_rules! declared {
         // SAFETY: each `median_r<radius>_<type>` takes (u32, u32, u64, u64, const T*, u64, T*,
         // u64), clamps its reads to `x_len`, writes only `y[..y_len]`, and wants blocks of 256.
         unsafe {
-            Kernel::declare(KernelSpec {
-                name: Cow::Borrowed($name),
-                code: Code::Ptx(Cow::Borrowed(PTX)),
-                shape: Shape::Computed(shape::<$type, $radius>),
-                shared_bytes_max: 0,
-                check: check::<$radius>,
-                twin: Some(Twin {
+            let shape = Shape::Computed(shape::<$type, $radius>);
+            let (run, cost) = (tile::<$type, $radius>, cost::<$type, $radius>);
+            Kernel::declare(
+                KernelSpec::new($name, Code::ptx(PTX), shape).check(check::<$radius>).twin(Twin {
                     tile_elements,
-                    run: tile::<$type, $radius>,
-                    cost: cost::<$type, $radius>,
+                    run,
+                    cost,
                 }),
-                exactness: Exactness::Exact,
-            })
+            )
         }
     };
 }

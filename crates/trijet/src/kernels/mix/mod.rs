@@ -4,7 +4,7 @@ pub(crate) mod host;
 
 use super::elementwise::{beside, declaration, twin};
 use crate::device::twin::Tile;
-use crate::launch::kernel::equal_lengths;
+use crate::launch::equal_lengths;
 use crate::launch::{In, InOut, Kernel};
 
 /// The device code, generated from `mix.cu`.

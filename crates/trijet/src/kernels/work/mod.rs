@@ -4,8 +4,8 @@ pub(crate) mod host;
 
 use super::elementwise::{beside, declaration, twin};
 use crate::device::args::ArgBlock;
-use crate::device::twin::{Cost, Tile, Twin, scalar};
-use crate::launch::kernel::equal_lengths;
+use crate::device::twin::{Cost, Tile, Twin};
+use crate::launch::equal_lengths;
 use crate::launch::{In, Kernel, Out};
 
 /// The device code, generated from `work.cu`.
@@ -23,7 +23,7 @@ fn tile(tile: &mut Tile<'_>) {
 fn cost(args: &ArgBlock) -> Cost {
     let moved = (TWIN.cost)(args);
     let elements = moved.bytes / 8;
-    Cost { ops: elements * OPS_PER_ROUND * u64::from(scalar::<u32>(args, 0)), ..moved }
+    Cost { ops: elements * OPS_PER_ROUND * u64::from(args.scalar::<u32>(0)), ..moved }
 }
 
 const TWIN: Twin = twin(tile);

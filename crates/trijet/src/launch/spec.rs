@@ -1,0 +1,166 @@
+//! The declaration of a kernel: its code, its shape, the check of its arguments, its twin.
+#![forbid(unsafe_code)]
+
+use crate::base::error::Result;
+use crate::device::LaunchConfig;
+use crate::device::args::ArgBlock;
+use crate::device::twin::Twin;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The code of a kernel.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Code {
+    /// PTX, compiled by the driver.
+    Ptx(Cow<'static, str>),
+    /// A cubin or fatbin.
+    Cubin(Cow<'static, [u8]>),
+    /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed.
+    Source(Cow<'static, str>),
+}
+
+impl Code {
+    /// PTX in the text of the program.
+    #[must_use]
+    pub const fn ptx(text: &'static str) -> Self {
+        Self::Ptx(Cow::Borrowed(text))
+    }
+
+    /// CUDA C++ in the text of the program.
+    #[must_use]
+    pub const fn source(text: &'static str) -> Self {
+        Self::Source(Cow::Borrowed(text))
+    }
+}
+
+/// How exactly the kernel and its twin agree.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Exactness {
+    /// Bit for bit.
+    Exact,
+    /// To this relative tolerance.
+    Relative(f64),
+}
+
+/// A check of the arguments of a launch. The text of a refusal says what is wrong with them.
+pub type CheckArgs = fn(&ArgBlock) -> std::result::Result<(), String>;
+
+/// Where the configuration of a launch comes from.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Shape {
+    /// One thread for `per_thread` elements of the longest written span, in blocks of 256 threads.
+    Elements {
+        /// Elements of one thread.
+        per_thread: u32,
+    },
+    /// The function computes it from the arguments.
+    Computed(fn(&ArgBlock) -> Result<LaunchConfig>),
+    /// The caller gives it to [`Stream::launch_with`](crate::Stream::launch_with). The function
+    /// refuses, with a reason, the configurations with which the kernel is not correct for these
+    /// arguments.
+    Given(fn(&ArgBlock, &LaunchConfig) -> std::result::Result<(), String>),
+}
+
+/// The declaration of a kernel.
+#[derive(Clone)]
+pub struct KernelSpec {
+    pub(super) name: Cow<'static, str>,
+    pub(super) code: Code,
+    pub(super) shape: Shape,
+    pub(super) shared_bytes_max: u32,
+    pub(super) check: CheckArgs,
+    pub(super) twin: Option<Twin>,
+    pub(super) exactness: Exactness,
+}
+
+impl KernelSpec {
+    /// A kernel with the entry point `name` in `code`. It accepts arguments of any lengths, has no
+    /// twin, and uses no dynamic shared memory.
+    #[must_use]
+    pub const fn new(name: &'static str, code: Code, shape: Shape) -> Self {
+        Self::of(Cow::Borrowed(name), code, shape)
+    }
+
+    /// As [`KernelSpec::new`], with a name that is known only at run time.
+    #[must_use]
+    pub const fn with_name(name: String, code: Code, shape: Shape) -> Self {
+        Self::of(Cow::Owned(name), code, shape)
+    }
+
+    const fn of(name: Cow<'static, str>, code: Code, shape: Shape) -> Self {
+        Self {
+            name,
+            code,
+            shape,
+            shared_bytes_max: 0,
+            check: any_lengths,
+            twin: None,
+            exactness: Exactness::Exact,
+        }
+    }
+
+    /// Refuses launches whose arguments `check` refuses.
+    #[must_use]
+    pub const fn check(mut self, check: CheckArgs) -> Self {
+        self.check = check;
+        self
+    }
+
+    /// Runs `twin` on the host device. A kernel without a twin needs a GPU.
+    #[must_use]
+    pub const fn twin(mut self, twin: Twin) -> Self {
+        self.twin = Some(twin);
+        self
+    }
+
+    /// States how exactly the kernel and its twin agree. The default is [`Exactness::Exact`].
+    #[must_use]
+    pub const fn exactness(mut self, exactness: Exactness) -> Self {
+        self.exactness = exactness;
+        self
+    }
+
+    /// Allows launches with up to `bytes` of dynamic shared memory for each block. Above 48 KiB this
+    /// sets the opt-in attribute of the kernel.
+    #[must_use]
+    pub const fn shared_bytes_max(mut self, bytes: u32) -> Self {
+        self.shared_bytes_max = bytes;
+        self
+    }
+}
+
+impl fmt::Debug for KernelSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The code may have thousands of lines.
+        f.debug_struct("KernelSpec").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Accepts any arguments.
+///
+/// # Errors
+/// Never.
+pub fn any_lengths(_: &ArgBlock) -> std::result::Result<(), String> {
+    Ok(())
+}
+
+/// Accepts arguments whose spans all have the same number of elements.
+///
+/// # Errors
+/// The two lengths that differ.
+pub fn equal_lengths(args: &ArgBlock) -> std::result::Result<(), String> {
+    let mut lengths = args.spans().iter().map(|arg| arg.elements);
+    let Some(first) = lengths.next() else { return Ok(()) };
+    match lengths.find(|length| *length != first) {
+        Some(other) => Err(differ(first, other)),
+        None => Ok(()),
+    }
+}
+
+#[cold]
+fn differ(first: u64, other: u64) -> String {
+    format!("spans of {first} and {other} elements; equal ones are needed")
+}

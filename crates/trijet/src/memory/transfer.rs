@@ -1,0 +1,71 @@
+//! Transfers of slices: a slice becomes a buffer on the device, and a buffer becomes a `Vec`.
+//!
+//! The bytes travel through page-locked memory that the device keeps for the next transfer, so an
+//! upload does not wait for the device.
+#![forbid(unsafe_code)]
+
+use super::buffer::{AsView, Buffer, Element};
+use super::pinned;
+use crate::base::error::Result;
+use crate::log::calling;
+use crate::stream::Stream;
+
+impl Stream {
+    /// Allocates device memory in stream order and copies `data` to it. The slice may be changed as
+    /// soon as this returns; the upload runs in the stream.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// let mut x = s.upload(&[3_u16, 1, 4])?;
+    /// s.fill_bytes(&mut x.slice_mut(..1), 0)?;
+    /// assert_eq!(s.download(&x)?, [0, 1, 4]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `OutOfMemory` for the memory on the device or the staging; an error of the driver.
+    #[track_caller]
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
+        calling::refuse("upload")?;
+        let mut staged = pinned::on::<T>(self.device(), data.len())?;
+        staged.write()?.copy_from_slice(data);
+        let mut target = self.alloc(data.len())?;
+        self.copy(&staged, &mut target)?;
+        Ok(target)
+    }
+
+    /// Copies `src` to a new `Vec`. Waits until the copy, and so everything that writes `src`, is
+    /// complete.
+    ///
+    /// # Errors
+    /// `OutOfMemory` for the staging; the error of work that failed, or `Stalled`.
+    #[track_caller]
+    pub fn download<R: AsView + ?Sized>(&self, src: &R) -> Result<Vec<R::Element>> {
+        calling::refuse("download")?;
+        let src = src.as_view();
+        let mut landing = pinned::on(self.device(), src.len())?;
+        self.copy(&src, &mut landing)?;
+        Ok(landing.read()?.to_vec())
+    }
+
+    /// Allocates `len` elements of device memory in stream order and sets every byte to 0.
+    ///
+    /// ```
+    /// use trijet::{Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let s = device.stream()?;
+    /// assert_eq!(s.download(&s.alloc_zeroed::<f64>(3)?)?, [0.0; 3]);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Stream::alloc`]; an error of the driver.
+    #[track_caller]
+    pub fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        let mut zeros = self.alloc(len)?;
+        self.fill_bytes(&mut zeros, 0)?;
+        Ok(zeros)
+    }
+}
