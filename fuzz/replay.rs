@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use trijet::base::prng::Prng;
+use trijet::testing::Prng;
 
 /// Bytes that parsers often handle wrongly.
 const NOTABLE: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, b'\n', b'9', b'{'];

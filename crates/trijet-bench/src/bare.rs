@@ -12,8 +12,7 @@ use libloading::Library;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::time::Instant;
-use trijet::kernels::AXPY;
-use trijet::launch::Code;
+use trijet::kernels::{AXPY, Code};
 use trijet::{Error, ErrorKind, Result};
 
 type Handle = *mut c_void;

@@ -10,12 +10,12 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter};
 use std::path::PathBuf;
 use std::time::Instant;
-use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
-use trijet::base::ledger::{
-    Access, Accesses, Asked, Engine, Mode, Op, OpKind, OrderedBy, Outcome, Place, Waited,
-};
 use trijet::check::{Checker, Options, check};
-use trijet::trace::file::{About, Reader, TimeSource, Writer};
+use trijet::trace::file::{About, Reader, Writer};
+use trijet::trace::{
+    Access, Accesses, Asked, BlockId, DeviceId, Engine, LaneId, Mode, Op, OpKind, OrderedBy,
+    Outcome, Place, Position, TimeSource, Waited,
+};
 use trijet::{Error, ErrorKind, Result};
 
 #[derive(Debug, Deserialize)]

@@ -5,9 +5,9 @@
 use crate::results::Results;
 use crate::stats::Samples;
 use serde::Deserialize;
-use trijet::kernels::WORK;
-use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
-use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Result};
+use trijet::pipeline::{Calibration, Schedule};
+use trijet::testing::WORK;
+use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Report, Result};
 
 const ROW: usize = 1024;
 /// Up to this many rounds the host recomputes every element.

@@ -8,8 +8,9 @@ use crate::stats::Samples;
 use serde::Deserialize;
 use std::time::Instant;
 use trijet::explore::{Exploration, Strategy, explore};
-use trijet::kernels::MIX;
-use trijet::{Buffer, Device, Error, ErrorKind, Executor, HostConfig, Order, Result, Stream};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::MIX;
+use trijet::{Buffer, Device, Error, ErrorKind, Result, Stream};
 
 #[derive(Debug, Deserialize)]
 struct Definition {

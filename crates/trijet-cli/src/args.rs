@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use trijet::{Bytes, TimesFrom};
+use trijet::Bytes;
+use trijet::trace::TimesFrom;
 use trijet_cli::format::Dtype;
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download

@@ -16,8 +16,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use trijet::Result;
-use trijet::pipeline::{Layout, Source};
+use trijet::pipeline::Layout;
+use trijet::{Result, Source};
 
 /// The identity of a run. A journal only continues a run with the same fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -148,7 +148,7 @@ fn store(path: &Path, crop: Crop, gray: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
     use crate::format;
-    use trijet::pipeline::Source;
+    use trijet::Source;
 
     #[test]
     fn a_picture_shows_the_part_with_full_contrast() {

@@ -8,9 +8,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use trijet::Result;
-use trijet::pipeline::Report;
 use trijet::trace::file::Writer;
+use trijet::{Report, Result};
 
 #[derive(Debug, Clone, Copy)]
 enum Format {

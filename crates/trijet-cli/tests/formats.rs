@@ -9,8 +9,7 @@ use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
-use trijet::ErrorKind;
-use trijet::pipeline::Source;
+use trijet::{ErrorKind, Source};
 use trijet_cli::format::{self, Array, Dtype, Input, Kind};
 
 struct Workdir(TempDir);

@@ -1,6 +1,6 @@
 //! The tracing library of `trijet trace`. The CUDA driver loads the library that
 //! `CUDA_INJECTION64_PATH` names when a program initialises CUDA. Its work is done in
-//! `trijet::device::record_this_process`.
+//! `trijet::probe::record_this_process`.
 
 use std::ffi::c_int;
 
@@ -8,6 +8,6 @@ use std::ffi::c_int;
 /// success, because a program must not fail when it is traced.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
-    trijet::device::record_this_process();
+    trijet::probe::record_this_process();
     1
 }

@@ -7,8 +7,7 @@ mod common;
 
 use common::{Outcome, run, sample, verify};
 use std::process::ExitCode;
-use trijet::device::twin::{Cost, Twin};
-use trijet::launch::{Code, InOut, KernelSpec, Ptr, Shape};
+use trijet::kernels::{Code, Cost, InOut, KernelSpec, Ptr, Shape, Twin};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig};
 
 const CODE: &str = r#"extern "C" __global__ void square(float* y, unsigned long long n) {
@@ -22,7 +21,7 @@ extern "C" __global__ void add(float* y, int n, float a) {
 const TWIN: Twin = Twin {
     tile_elements: |_| 4096,
     run: |tile| tile.write::<f32>(0).iter_mut().for_each(|y| *y *= *y),
-    cost: |args| Cost { bytes: 2 * args.spans()[0].span.bytes(), ops: 0 },
+    cost: |args| Cost { bytes: 2 * args.spans()[0].bytes(), ops: 0 },
 };
 
 static SQUARE: Kernel<(InOut<f32>,)> = {

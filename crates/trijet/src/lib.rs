@@ -21,39 +21,47 @@
 //! # Ok::<(), trijet::Error>(())
 //! ```
 //!
-//! - [`Device`], [`Stream`], [`Event`]: where work goes and in which order.
-//! - [`Buffer`], [`PinnedBuffer`]: memory whose use orders itself.
-//! - [`launch`], [`kernels`]: kernels, your own and those that come along.
-//! - [`pipeline`]: source, stages, sink over chunks, with a report.
-//! - [`check`]: whether every conflict of a recorded run is ordered.
-//! - [`trace`]: what the records of a run say.
+//! - [`Device`], [`Stream`], [`Event`], [`Signal`]: where work runs and in which order.
+//! - [`Buffer`], [`PinnedBuffer`], [`View`]: memory whose use orders itself; [`memory`] has the rest.
+//! - [`Kernel`], [`kernels`]: your own kernels, and those that come along.
+//! - [`Pipeline`], [`pipeline`]: source, stages and sink over chunks, with a report.
+//! - [`check`]: whether every conflict of a traced run is ordered.
+//! - [`trace`]: the entries of a run, the figures that follow from them, timelines and files.
 //! - [`explore`]: a program under every order that its streams leave open.
+//! - [`sim`]: host devices, their executors, orders, faults and costs.
+//! - [`probe`], [`testing`]: for tools and for tests of the library itself.
 
-pub mod base;
+mod base;
 pub mod check;
-pub mod device;
+mod device;
 pub mod explore;
 pub mod kernels;
-pub mod launch;
-pub mod log;
+mod launch;
+mod log;
 pub mod memory;
-pub(crate) mod order;
+mod order;
 pub mod pipeline;
-pub mod stream;
+pub mod probe;
+pub mod sim;
+mod stream;
+pub mod testing;
 pub mod trace;
 
 pub use base::error::{Error, ErrorKind, Result};
+pub use base::ledger::SourceOrder;
 pub use base::units::{Bytes, Nanos};
-pub use device::driver::{DeviceInfo, PoolStats, Readiness};
-pub use device::{CostModel, Executor, Fault, FaultKind, HostConfig, LaunchConfig, Order, Verb};
+pub use device::LaunchConfig;
+pub use device::driver::{Clock, DeviceInfo, PoolStats, Readiness};
 pub use launch::{Args, Kernel};
-pub use log::{TimesFrom, Trace};
+pub use log::Trace;
 pub use memory::{
-    AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady,
-    Scope, View, ViewMut, WriteGuard,
+    AsView, AsViewMut, Batch, Buffer, Element, PageableBuffer, PinnedBuffer, Scope, Uses, View,
+    ViewMut,
 };
+pub use pipeline::{Cancel, Pipeline, Report, Sink, Source};
 pub use stream::{
-    Device, Event, PoolChoice, Ready, Select, Signal, Stream, StreamOptions, Ticket, TimedEvent,
+    Builder, Device, Event, PoolChoice, Ready, Select, Signal, Stream, StreamOptions, Ticket,
+    TimedEvent,
 };
 
 /// The program of the README, kept honest.

@@ -3,8 +3,8 @@
 mod transcripts;
 
 use transcripts::{Comparison, Transcript, compare, golden};
-use trijet::device::conform::{Subject, transcript};
-use trijet::{Executor, HostConfig, Order};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::{Subject, transcript};
 
 /// Orders drawn from these many seeds.
 const SEEDS: u64 = 4;

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
-use trijet::base::prng::Prng;
-use trijet::kernels::MIX;
-use trijet::pipeline::{HostWork, Layout, Pipeline, Sink, Source};
+use trijet::pipeline::{HostWork, Layout};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::testing::{MIX, Prng};
 use trijet::{
-    Buffer, Bytes, Device, Error, ErrorKind, Event, Executor, Fault, FaultKind, HostConfig, Order,
-    PinnedBuffer, Result, Stream, StreamOptions, Ticket, Verb, View, ViewMut,
+    Buffer, Bytes, Device, Error, ErrorKind, Event, PinnedBuffer, Pipeline, Result, Sink, Source,
+    Stream, StreamOptions, Ticket, View, ViewMut,
 };
 
 const VERBS: [Verb; 16] = [

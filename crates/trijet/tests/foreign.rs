@@ -4,9 +4,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use trijet::memory::Uses;
 use trijet::memory::dlpack::DlManagedTensor;
-use trijet::{Device, ErrorKind, Executor, Fault, FaultKind, HostConfig, Order, Result, Verb};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::{Device, ErrorKind, Result, Uses};
 
 fn devices(order: Order, faults: Vec<Fault>) -> Vec<Device> {
     let config = HostConfig {

@@ -2,11 +2,8 @@
 //! when other threads of the parent were in the middle of calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use trijet::base::ledger::SourceOrder;
-use trijet::{
-    Batch, Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Result, Select,
-    Stream,
-};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::{Batch, Buffer, Device, ErrorKind, PinnedBuffer, Result, Select, SourceOrder, Stream};
 
 unsafe extern "C" {
     fn fork() -> i32;

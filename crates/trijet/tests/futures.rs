@@ -13,11 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
-use trijet::kernels::{MIX, WORK};
-use trijet::{
-    Device, ErrorKind, Executor, Fault, FaultKind, HostConfig, Order, Readiness, Result, Stream,
-    Verb,
-};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::testing::{MIX, WORK};
+use trijet::{Device, ErrorKind, Readiness, Result, Stream};
 
 const EXECUTORS: [Executor; 5] = [
     Executor::Threads,

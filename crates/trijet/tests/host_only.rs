@@ -7,13 +7,11 @@ use std::hash::Hash;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::explore::{Exploration, Strategy, explore, replay};
-use trijet::kernels::{MIX, WORK};
-use trijet::launch::{Code, InOut, Kernel, KernelSpec, Shape};
-use trijet::{
-    Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
-};
+use trijet::kernels::{Code, Cost, InOut, KernelSpec, Shape, Tile, Twin};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::{MIX, WORK};
+use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Readiness, Result};
 
 const EXECUTORS: [Executor; 5] = [
     Executor::Threads,

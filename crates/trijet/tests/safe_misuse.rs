@@ -8,13 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use trijet::device::args::ArgBlock;
-use trijet::device::twin::{Cost, Tile, Twin};
-use trijet::kernels::MIX;
-use trijet::launch::{Code, InOut, Kernel, KernelSpec, Shape};
-use trijet::{
-    Buffer, Bytes, Device, ErrorKind, Executor, HostConfig, Order, Readiness, Result, Stream,
-};
+use trijet::kernels::{ArgBlock, Code, Cost, InOut, KernelSpec, Shape, Tile, Twin};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::MIX;
+use trijet::{Buffer, Bytes, Device, ErrorKind, Kernel, Readiness, Result, Stream};
 
 const EXECUTORS: [Executor; 3] =
     [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];

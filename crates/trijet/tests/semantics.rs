@@ -6,7 +6,8 @@ mod litmus;
 use cases::default_streams::{KINDS, Second, must_wait, second_of_two};
 use std::collections::BTreeSet;
 use trijet::explore::{Strategy, explore};
-use trijet::{CostModel, Device, Executor, HostConfig, Nanos, Order, Result};
+use trijet::sim::{CostModel, Executor, HostConfig, Order};
+use trijet::{Device, Nanos, Result};
 
 /// Orders drawn from these many seeds.
 const SEEDS: u64 = 20;
@@ -42,7 +43,7 @@ macro_rules! tests {
             $(#[test]
             fn $name() {
                 crate::cases::check(
-                    crate::open(trijet::Executor::Threads),
+                    crate::open(trijet::sim::Executor::Threads),
                     crate::cases::$file::$name,
                 );
             })*
@@ -51,9 +52,9 @@ macro_rules! tests {
         mod greedy {
             $(#[test]
             fn $name() {
-                let order = trijet::Order::Greedy;
+                let order = trijet::sim::Order::Greedy;
                 crate::cases::check(
-                    crate::open(trijet::Executor::Virtual(order)),
+                    crate::open(trijet::sim::Executor::Virtual(order)),
                     crate::cases::$file::$name,
                 );
             })*

@@ -2,16 +2,15 @@
 //! `cargo xtask browser` opens them.
 
 use std::path::Path;
-use trijet::base::dag::{Dag, Kernels};
-use trijet::base::id::{DeviceId, LaneId, Position};
-use trijet::base::ledger::{Asked, Engine, Op, OpKind, Site, Times};
-use trijet::base::prng::Prng;
 use trijet::check::lint::lints;
-use trijet::kernels::WORK;
-use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
+use trijet::pipeline::{Calibration, Schedule};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::{Prng, WORK};
+use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::html::{HazardNote, Page};
 use trijet::trace::summary::{Settings, summarize};
-use trijet::{Bytes, Device, Executor, HostConfig, Nanos, Order};
+use trijet::trace::{Asked, DeviceId, Engine, LaneId, Op, OpKind, Position, Site, Times};
+use trijet::{Bytes, Device, Nanos, Pipeline, Report};
 
 const CHUNKS: u64 = 60;
 const CHUNK: Bytes = Bytes(1 << 16);

@@ -5,8 +5,8 @@ use super::ground::{Ground, differs, part, source, spoil};
 use super::pair::{Program, Side};
 use crate::bare::lab::Lab;
 use crate::bare::step::{Held, Step};
-use trijet::kernels::WORK;
 use trijet::memory::{OnHost, PageLocked};
+use trijet::testing::WORK;
 use trijet::{
     Buffer, Device, ErrorKind, PageableBuffer, PinnedBuffer, Result, Stream, StreamOptions, View,
     ViewMut,

@@ -6,11 +6,10 @@
 use super::ground::{Ground, work_ms};
 use crate::results::Results;
 use crate::stats::Samples;
-use trijet::base::dag::{Dag, Kernels};
-use trijet::base::ledger::{Engine, OpKind};
-use trijet::kernels::WORK;
+use trijet::testing::WORK;
 use trijet::trace::concurrency::{Concurrency, TracedRun};
-use trijet::trace::file::TimeSource;
+use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::{Engine, OpKind, TimeSource};
 use trijet::{Buffer, Nanos, Result, Stream};
 
 /// From this share of the shorter one on, two are called concurrent.
@@ -161,13 +160,13 @@ fn one(ground: &Ground, case: Case) -> Result<Found> {
         TimeSource::Model => Kernels::OneAtATime,
         _ => Kernels::Several,
     };
-    let clocks = recording.times.clocks();
+    let times = recording.times;
     let ops = &recording.ops;
-    let dag = Dag::with_clocks(ops, kernels, clocks);
+    let dag = Dag::with_times(ops, kernels, times);
     let mut launched = (0..ops.len()).filter(|op| ops[*op].kind == OpKind::Kernel);
     let (first, second) = (launched.next().unwrap_or(0), launched.next().unwrap_or(0));
     let alone = [alone_a, alone_b].map(|ms| Nanos::from_seconds(ms * 1e-3));
-    let verdict = TracedRun { ops, dag: &dag, clocks }.concurrency(first, second, Some(alone));
+    let verdict = TracedRun { ops, dag: &dag, times }.concurrency(first, second, Some(alone));
     let saved = (a + b - both_ms.quantile(0.5)) / a.min(b);
     let formula = formula(ground, &mut works, streams)?;
     Ok(Found { case, verdict, saved, formula, both_ms })

@@ -6,9 +6,9 @@
 use super::ground::{Ground, wrong};
 use super::pair::{Flag, Said};
 use crate::overlap::hash;
-use trijet::base::ledger::{Op, OpKind};
 use trijet::check::{Class, Conflict};
-use trijet::kernels::WORK;
+use trijet::testing::WORK;
+use trijet::trace::{Op, OpKind};
 use trijet::{Result, Trace};
 
 /// What became of one.

@@ -6,9 +6,8 @@ use crate::stats::Samples;
 use serde::Deserialize;
 use std::ops::Range;
 use std::time::Instant;
-use trijet::base::ledger::{Engine, Op};
-use trijet::kernels::WORK;
-use trijet::trace::file::TimeSource;
+use trijet::testing::WORK;
+use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Device, Error, ErrorKind, Result, Trace};
 
 /// Rounds that a calibration begins with and ends at.

@@ -22,9 +22,10 @@ use crate::results::Results;
 use ground::{Ground, Size};
 use pair::{Flag, Pair};
 use serde::Deserialize;
-use trijet::base::lint::Rule;
+use trijet::check::lint::Rule;
 use trijet::check::{Class, Conflict};
-use trijet::{Device, Error, ErrorKind, Executor, HostConfig, Order, Result};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::{Device, Error, ErrorKind, Result};
 
 const RAW: Flag = Flag::Finding(Class::Race(Conflict::Raw));
 const WAR: Flag = Flag::Finding(Class::Race(Conflict::War));

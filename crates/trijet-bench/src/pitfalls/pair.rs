@@ -5,10 +5,10 @@
 use super::ground::{Ground, one, wrong};
 use crate::results::Results;
 use crate::stats::Samples;
-use trijet::base::dag::{Dag, Kernels};
-use trijet::base::lint::Rule;
+use trijet::check::lint::Rule;
 use trijet::check::{Class, Names, check, lint};
-use trijet::trace::file::TimeSource;
+use trijet::trace::TimeSource;
+use trijet::trace::dag::{Dag, Kernels};
 use trijet::{Result, Trace};
 
 /// Which program of a pair.
@@ -110,7 +110,7 @@ impl Said {
             TimeSource::Model => Kernels::OneAtATime,
             _ => Kernels::Several,
         };
-        for remark in lint::lints(ops, &Dag::with_clocks(ops, kernels, recording.times.clocks())) {
+        for remark in lint::lints(ops, &Dag::with_times(ops, kernels, recording.times)) {
             said.count(remark.rule.name());
             if Flag::Remark(remark.rule) == flag {
                 *said.estimate_ms.get_or_insert(0.0) += remark.saved.seconds() * 1e3;

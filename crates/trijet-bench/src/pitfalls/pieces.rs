@@ -3,9 +3,8 @@
 
 use super::ground::{Ground, Size, differs, part, source, wrong};
 use super::pair::{Program, Side};
-use trijet::device::driver::SourceOrder;
-use trijet::kernels::WORK;
-use trijet::{Batch, Buffer, Bytes, Device, PinnedBuffer, Result, Stream};
+use trijet::testing::WORK;
+use trijet::{Batch, Buffer, Bytes, Device, PinnedBuffer, Result, SourceOrder, Stream};
 
 /// Where the pieces go, which decides on the cure.
 enum Target {

@@ -5,7 +5,7 @@
 use super::ground::{Ground, differs, part, source, spoil};
 use super::pair::{Program, Side};
 use crate::manual::unordered;
-use trijet::kernels::WORK;
+use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
 /// Slots of the programs that use them in turn.

@@ -6,10 +6,9 @@ use super::ground::{Ground, Size};
 use super::pair::{Flag, Outcome, Pair, Program, Side};
 use super::{PAIRS, definition, modelled};
 use crate::results::Results;
-use trijet::ErrorKind;
-use trijet::Result;
-use trijet::base::dag::Edge;
 use trijet::trace::concurrency::Concurrency;
+use trijet::trace::dag::Edge;
+use trijet::{ErrorKind, Result};
 
 fn ground() -> Ground {
     let size = Size { repeats: 1, ..definition().expect("it parses").model };

@@ -7,11 +7,11 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::base::dag::{Dag, Kernels};
-use trijet::base::ledger::Op;
 use trijet::check::lint::{Lint, lints};
 use trijet::check::{Assume, Checker, Names, Options, Verdict, check_with};
-use trijet::trace::file::{About, Reader, TimeSource};
+use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::file::{About, Reader};
+use trijet::trace::{Op, TimeSource};
 use trijet::{Error, ErrorKind, Result};
 
 /// The most entries that are held in memory. A longer ledger is checked too, but without witnesses
@@ -64,7 +64,7 @@ fn check_file(path: &Path, assume: Assume) -> Result<Checked> {
         _ => Kernels::Several,
     };
     let timed = held.as_ref().filter(|_| about.times != TimeSource::Missing);
-    let graph = |ops| Dag::with_clocks(ops, kernels, about.times.clocks());
+    let graph = |ops| Dag::with_times(ops, kernels, about.times);
     let lints = timed.map(|ops| lints(ops, &graph(ops)));
     let verdict = held.map_or_else(|| checker.finish(), |ops| check_with(&ops, options));
     Ok(Checked { about, verdict, lints })

@@ -4,7 +4,7 @@
 use super::print;
 use crate::args::DevicesOptions;
 use serde_json::{Value, json};
-use trijet::device::probe::{LibraryReport, libraries};
+use trijet::probe::{LibraryReport, libraries};
 use trijet::{Device, DeviceInfo, Result, Select};
 
 pub(crate) fn run(options: &DevicesOptions) -> Result<()> {

@@ -16,8 +16,7 @@ use crate::args::{DeviceName, LiveCheck};
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::check::Options;
-use trijet::stream::Builder;
-use trijet::{Device, Error, ErrorKind, Result, Select};
+use trijet::{Builder, Device, Error, ErrorKind, Result, Select};
 
 /// Opens the device. The host device is opened in place of a GPU for `auto` only.
 fn open(name: DeviceName, check: &LiveCheck) -> Result<Device> {

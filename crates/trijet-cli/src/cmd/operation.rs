@@ -5,8 +5,8 @@ use super::user_kernel::UserKernel;
 use crate::args::{MapOptions, Op};
 use trijet::kernels::median::{MedianPixel, RADIUS_MAX, Rows, load, median};
 use trijet::kernels::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
-use trijet::pipeline::{Layout, Pipeline, StageCx};
-use trijet::{Device, Element, Error, ErrorKind, Result, View, ViewMut};
+use trijet::pipeline::{Layout, StageCx};
+use trijet::{Device, Element, Error, ErrorKind, Pipeline, Result, View, ViewMut};
 use trijet_cli::format::{Array, Dtype};
 
 /// An operation over the rows of an array.

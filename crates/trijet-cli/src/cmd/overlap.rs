@@ -16,10 +16,11 @@ use crate::args::{DeviceName, LiveCheck, OverlapOptions, TimesName};
 use job::Job;
 use stack::{Pixel, Stack};
 use std::process::ExitCode;
-use trijet::device::probe::{self, Library};
 use trijet::kernels::median::load;
-use trijet::pipeline::{Calibration, Report};
-use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, Result, Select};
+use trijet::pipeline::Calibration;
+use trijet::probe::{self, Library};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::{Bytes, Device, Error, ErrorKind, Report, Result, Select};
 use trijet_cli::format::{self, Dtype};
 use trijet_cli::timeline;
 

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use serde_json::{Value, json};
-use trijet::base::lint::Lint;
-use trijet::pipeline::{EngineReport, Report};
+use trijet::Report;
+use trijet::check::lint::Lint;
+use trijet::pipeline::EngineReport;
 use trijet::trace::summary::{EngineSummary, Loss, Pair, Summary};
 
 pub(super) fn json(report: &Report) -> Value {

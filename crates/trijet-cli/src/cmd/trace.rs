@@ -9,7 +9,7 @@ use std::io::{self, BufReader, ErrorKind as Io};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use tempfile::TempDir;
-use trijet::device::probe::{Library, RECORDINGS, libraries};
+use trijet::probe::{Library, RECORDINGS, libraries};
 use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
 use trijet::{Error, ErrorKind, Result};

@@ -6,9 +6,8 @@
 use crate::args::{KernelArg, Scalar};
 use std::borrow::Cow;
 use std::path::Path;
-use trijet::device::args::ArgBlock;
-use trijet::launch::{Args, Code, Dynamic, Kernel, KernelSpec, Shape};
-use trijet::{Element, Error, ErrorKind, Result, Stream, View, ViewMut};
+use trijet::kernels::{ArgBlock, Code, Dynamic, KernelSpec, Shape};
+use trijet::{Args, Element, Error, ErrorKind, Kernel, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
 
 /// Checks that the first arguments are a span that the kernel reads and a span that it writes.

@@ -20,8 +20,8 @@ use std::fmt;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use trijet::Result;
-use trijet::pipeline::{Layout, Source};
+use trijet::pipeline::Layout;
+use trijet::{Result, Source};
 
 // Kernels take the bytes of a row as their elements, without conversion.
 const _: () = assert!(cfg!(target_endian = "little"), "all formats here are little-endian");
@@ -67,7 +67,7 @@ enum Body {
 /// For any other file, `raw` describes the array.
 ///
 /// ```
-/// use trijet::pipeline::Source;
+/// use trijet::Source;
 /// use trijet_cli::format::{self, Array, Dtype};
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("scan.raw");

@@ -17,8 +17,7 @@ use crate::journal::{Fingerprint, Journal, Rows};
 use body::Body;
 use std::fs;
 use std::ops::Range;
-use trijet::Result;
-use trijet::pipeline::Sink;
+use trijet::{Result, Sink};
 
 /// The first row of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub enum Start {
 /// An output being written.
 ///
 /// ```
-/// use trijet::pipeline::Sink;
+/// use trijet::Sink;
 /// use trijet_cli::format::{self, Array, Dtype};
 /// use trijet_cli::journal::Fingerprint;
 /// use trijet_cli::output::{Output, Start, Target};

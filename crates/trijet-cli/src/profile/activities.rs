@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use trijet::Bytes;
-use trijet::base::span::Union;
+use trijet::trace::Union;
 use trijet::trace::activity::{Activity, ActivityKind, OverheadKind, ProcessTrace};
 
 /// Whether both times of an activity are known and in order.

@@ -5,7 +5,7 @@ use super::activities::is_timed;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
-use trijet::base::span::Union;
+use trijet::trace::Union;
 use trijet::trace::activity::{Activity, ActivityKind, ProcessTrace};
 
 /// The effect of a call.

@@ -9,12 +9,10 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use trijet::Nanos;
-use trijet::base::ledger::StreamClass;
-use trijet::base::span::Union;
-use trijet::base::units::rate;
 use trijet::trace::activity::{
     Activity, ActivityKind, Direction, Memory, OverheadKind, ProcessTrace,
 };
+use trijet::trace::{StreamClass, Union, rate};
 
 /// Copies of fewer bytes do not reach half of the link's rate: on an H200, copies of 64 KiB reach
 /// 16 and 21 GB/s of 55 GB/s.

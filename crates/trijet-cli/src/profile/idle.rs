@@ -3,7 +3,7 @@
 
 use super::calls::{Call, Calls, Class};
 use trijet::Nanos;
-use trijet::base::span::Union;
+use trijet::trace::Union;
 
 /// The shortest gap that is counted, in nanoseconds. Shorter gaps lie between any two launches: the
 /// driver takes about half of this time for one (2.4 us on an H200).

@@ -4,7 +4,7 @@
 use super::activities::{is_kernel, is_timed, times};
 use std::ops::Range;
 use trijet::Nanos;
-use trijet::base::span::Union;
+use trijet::trace::Union;
 use trijet::trace::activity::{Activity, ActivityKind, Direction};
 
 /// The operations of a device.

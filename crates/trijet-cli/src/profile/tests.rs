@@ -2,7 +2,7 @@
 
 use super::*;
 use trijet::Nanos;
-use trijet::base::ledger::StreamClass;
+use trijet::trace::StreamClass;
 use trijet::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
     ProcessTrace, StreamInfo,

@@ -6,7 +6,7 @@ use super::findings::Finding;
 use super::process::Process;
 use std::fmt::{self, Display, Formatter};
 use trijet::Nanos;
-use trijet::base::units::rate;
+use trijet::trace::rate;
 
 /// The most columns of a wrapped line.
 const WIDTH: usize = 100;

@@ -2,9 +2,10 @@
 
 use crate::workdir::Workdir;
 use std::time::Duration;
-use trijet::kernels::MIX;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::MIX;
 use trijet::trace::file::Writer;
-use trijet::{Device, Executor, HostConfig, Order, Result};
+use trijet::{Device, Result};
 
 /// The ledger file of a program of two streams; wait number `without` may be left out.
 fn ledger(without: Option<u64>) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use crate::workdir::{Images, Ran, Workdir, bytes_of, decode, noise, numbers_of};
 use serde_json::Value;
-use trijet::base::ledger::Engine;
+use trijet::trace::Engine;
 use trijet::trace::file::Reader;
 
 const SMALL: [&str; 6] = ["overlap", "--device", "host", "--radius", "1", "--repeats=1"];

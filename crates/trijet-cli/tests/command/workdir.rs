@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
-use trijet::base::prng::Prng;
+use trijet::testing::Prng;
 
 /// A driver library that does not exist, so that tests behave the same on a machine with a GPU.
 const NO_DRIVER: &str = "/nonexistent/libcuda.so.1";

@@ -2,7 +2,7 @@
 
 use crate::workdir;
 use std::fs;
-use trijet::pipeline::Source;
+use trijet::Source;
 use trijet_cli::format;
 
 /// The largest stack that is read. Larger ones are only opened, since a small file may claim many

@@ -1,7 +1,7 @@
 //! The body of the fuzz target `npy`: an `.npy` file of any bytes.
 
 use crate::workdir;
-use trijet::pipeline::Source;
+use trijet::Source;
 use trijet_cli::format;
 
 /// Reads an `.npy` file of these bytes.

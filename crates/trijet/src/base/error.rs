@@ -70,7 +70,7 @@ impl Error {
     /// An error of `kind`: `op` failed because of `cause`.
     ///
     /// ```
-    /// use trijet::base::error::{Error, ErrorKind};
+    /// use trijet::{Error, ErrorKind};
     /// let e = Error::new(ErrorKind::InvalidValue, "copy", "4 elements into 3").context("chunk 7");
     /// assert_eq!(e.kind(), ErrorKind::InvalidValue);
     /// assert_eq!(e.to_string(), "chunk 7: copy: 4 elements into 3");

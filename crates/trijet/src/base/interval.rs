@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Disjoint byte ranges with a value each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RangeMap<T> {
+pub(crate) struct RangeMap<T> {
     entries: Vec<(Range<u64>, T)>,
 }
 
@@ -21,15 +21,9 @@ impl<T> Default for RangeMap<T> {
 }
 
 impl<T: Clone + PartialEq> RangeMap<T> {
-    /// An empty map.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// The entries that share at least one byte with `range`, in order. Their ranges may extend
     /// beyond `range`.
-    pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &(Range<u64>, T)> {
+    pub(crate) fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = &(Range<u64>, T)> {
         let first = self.entries.partition_point(|(r, _)| r.end <= range.start);
         self.entries[first..].iter().take_while(move |(r, _)| r.start < range.end)
     }
@@ -39,7 +33,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
     ///
     /// # Panics
     /// If `range.start > range.end`.
-    pub fn update(
+    pub(crate) fn update(
         &mut self,
         range: Range<u64>,
         empty: impl Fn() -> T,
@@ -80,7 +74,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
 
     /// Applies `change` to every value, removes the entries for which it returns false, and merges
     /// neighbours that have become equal.
-    pub fn retain(&mut self, mut change: impl FnMut(&mut T) -> bool) {
+    pub(crate) fn retain(&mut self, mut change: impl FnMut(&mut T) -> bool) {
         self.entries.retain_mut(|(_, value)| change(value));
         self.entries.dedup_by(|right, left| {
             let same = left.0.end == right.0.start && left.1 == right.1;
@@ -92,12 +86,12 @@ impl<T: Clone + PartialEq> RangeMap<T> {
     }
 
     /// Removes all entries, and keeps the memory for new ones.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
 
     /// All entries in order.
-    pub fn iter(&self) -> impl Iterator<Item = &(Range<u64>, T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Range<u64>, T)> {
         self.entries.iter()
     }
 
@@ -144,7 +138,7 @@ mod tests {
         fn range_map_equals_one_value_per_byte(
             steps in vec((0..SPAN, 0..SPAN, 0u8..3), 1..40),
         ) {
-            let mut map = RangeMap::new();
+            let mut map = RangeMap::default();
             let mut bytes: Vec<Option<u8>> = vec![None; SPAN];
             for (a, b, add) in steps {
                 let range = a.min(b) as u64..a.max(b) as u64;
@@ -172,7 +166,7 @@ mod tests {
 
     #[test]
     fn retain_changes_removes_and_merges() {
-        let mut map = RangeMap::new();
+        let mut map = RangeMap::default();
         for (range, value) in [(0..4, 1), (4..6, 2), (6..9, 3), (12..14, 3)] {
             map.update(range, || value, |_| ());
         }
@@ -185,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_empty_range_changes_nothing() {
-        let mut map = RangeMap::new();
+        let mut map = RangeMap::default();
         map.update(5..5, || 0, |v| *v = 1);
         assert_eq!(map.iter().count(), 0);
     }

@@ -63,8 +63,8 @@ impl Ledger {
     ///
     /// ```
     /// use std::sync::mpsc::channel;
-    /// use trijet::base::id::{DeviceId, LaneId, Position};
-    /// use trijet::base::ledger::{Engine, Ledger, Op, OpKind};
+    /// use trijet::trace::{DeviceId, LaneId, Position};
+    /// use trijet::trace::{Engine, Ledger, Op, OpKind};
     ///
     /// let (send, receive) = channel();
     /// let ledger = Ledger::read_by(Box::new(move |op| send.send(op).expect("it is read")));

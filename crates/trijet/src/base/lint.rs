@@ -6,6 +6,7 @@ use std::fmt;
 
 /// A habit of a program that costs time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Rule {
     /// Asynchronous copies from or to pageable memory.
     Pageable,
@@ -83,6 +84,7 @@ impl Rule {
 
 /// One warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lint {
     /// The rule.
     pub rule: Rule,

@@ -3,19 +3,19 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod atomic;
-pub mod clocks;
 pub mod dag;
 pub(crate) mod edges;
-pub mod error;
+pub(crate) mod error;
 pub(crate) mod hash;
-pub mod id;
-pub mod interval;
-pub mod ledger;
-pub mod lint;
+pub(crate) mod id;
+pub(crate) mod interval;
+pub(crate) mod ledger;
+pub(crate) mod lint;
 mod op;
 pub(crate) mod panic;
-pub mod prng;
-pub mod span;
+pub(crate) mod prng;
+pub(crate) mod span;
 pub(crate) mod table;
-pub mod units;
-pub mod vector_clock;
+pub(crate) mod times;
+pub(crate) mod units;
+pub(crate) mod vector_clock;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 /// The hardware queue that executes an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Engine {
     /// Copies from host to device.
     Upload,
@@ -150,6 +151,7 @@ pub enum Waited {
 
 /// The outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It had not returned when the record was taken: it orders nothing yet.
     Pending,
@@ -161,6 +163,7 @@ pub enum Outcome {
 
 /// A call of the host that touches no memory of the program, and that may take long or wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum HostCall {
     /// A kernel is loaded, which may wait for work that runs (law A42).
     Load,
@@ -177,6 +180,7 @@ pub enum HostCall {
 
 /// The object that a name belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Named {
     /// The stream of the entry's lane, until another one opens the lane.
     Stream,
@@ -188,6 +192,7 @@ pub enum Named {
 
 /// A use of a signal. Host threads and host functions hand over to each other by signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Signalled {
     /// It was set, for good: who finds it set follows who set it first.
     Set,
@@ -201,6 +206,7 @@ pub enum Signalled {
 
 /// A use of a handle of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Handled {
     /// It is the first one: the signal was made.
     Made,
@@ -214,6 +220,7 @@ pub enum Handled {
 
 /// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum OpKind {
     /// A stream-ordered allocation.
     Alloc,
@@ -438,6 +445,7 @@ pub struct Times {
 
 /// Whether the accesses of an operation are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Declared {
     /// Those that are listed are all.
     All,
@@ -509,8 +517,8 @@ impl Op {
     /// times.
     ///
     /// ```
-    /// use trijet::base::id::{DeviceId, LaneId, Position};
-    /// use trijet::base::ledger::{Engine, Op, OpKind};
+    /// use trijet::trace::{DeviceId, LaneId, Position};
+    /// use trijet::trace::{Engine, Op, OpKind};
     ///
     /// let position = Position { lane: LaneId(1), seq: 1 };
     /// let op = Op { bytes: 64, ..Op::new(OpKind::Fill, Engine::Compute, DeviceId(0), position) };

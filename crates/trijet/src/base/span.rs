@@ -12,7 +12,7 @@ impl Union {
     /// The union of any intervals.
     ///
     /// ```
-    /// use trijet::base::span::Union;
+    /// use trijet::trace::Union;
     /// let busy = Union::of([5..9, 0..3, 2..4]);
     /// assert_eq!(busy.length().0, 8);
     /// assert_eq!(busy.minus(&Union::of([0..4])).length().0, 4);

@@ -41,7 +41,8 @@ impl Nanos {
 /// A rate with a decimal unit, such as `55.5 GB/s`, as rates of links are stated; `-` without time.
 ///
 /// ```
-/// use trijet::base::units::{rate, Bytes, Nanos};
+/// use trijet::{Bytes, Nanos};
+/// use trijet::trace::rate;
 /// assert_eq!(rate(Bytes(50_800_000_000), Nanos(1_000_000_000)), "50.8 GB/s");
 /// ```
 #[must_use]

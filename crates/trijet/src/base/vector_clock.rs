@@ -9,7 +9,7 @@ use crate::base::id::{LaneId, Position};
 
 /// A set of positions that has all earlier positions of each position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct VectorClock {
+pub(crate) struct VectorClock {
     /// The last number of each lane. A lane beyond the end has 0.
     seqs: Vec<u64>,
 }
@@ -17,27 +17,27 @@ pub struct VectorClock {
 impl VectorClock {
     /// An empty clock.
     #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { seqs: Vec::new() }
     }
 
     /// The last number of `lane` in the clock; 0 if there is none.
     #[must_use]
     #[inline]
-    pub fn get(&self, lane: LaneId) -> u64 {
+    pub(crate) fn get(&self, lane: LaneId) -> u64 {
         self.seqs.get(lane.0 as usize).copied().unwrap_or(0)
     }
 
     /// Whether `position`, and so every earlier position of its lane, is in the clock.
     #[must_use]
     #[inline]
-    pub fn covers(&self, position: Position) -> bool {
+    pub(crate) fn covers(&self, position: Position) -> bool {
         self.get(position.lane) >= position.seq
     }
 
     /// Adds `position` and every earlier position of its lane.
     #[inline]
-    pub fn raise(&mut self, position: Position) {
+    pub(crate) fn raise(&mut self, position: Position) {
         match self.seqs.get_mut(position.lane.0 as usize) {
             Some(seq) => *seq = position.seq.max(*seq),
             None => self.append(position),
@@ -51,7 +51,7 @@ impl VectorClock {
     }
 
     /// Adds the positions of `other`.
-    pub fn join(&mut self, other: &Self) {
+    pub(crate) fn join(&mut self, other: &Self) {
         if other.seqs.len() > self.seqs.len() {
             self.seqs.resize(other.seqs.len(), 0);
         }
@@ -61,13 +61,13 @@ impl VectorClock {
     }
 
     /// Replaces the positions by those of `other`, and keeps the memory.
-    pub fn copy_from(&mut self, other: &Self) {
+    pub(crate) fn copy_from(&mut self, other: &Self) {
         self.seqs.clear();
         self.seqs.extend_from_slice(&other.seqs);
     }
 
     /// The last position of each lane that has one.
-    pub fn positions(&self) -> impl Iterator<Item = Position> + '_ {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = Position> + '_ {
         (0u32..)
             .zip(&self.seqs)
             .filter(|(_, seq)| **seq > 0)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 /// How two accesses to the same bytes conflict, in the order of their calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Conflict {
     /// The later one reads what the earlier one writes.
     Raw,
@@ -22,6 +23,7 @@ pub enum Conflict {
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Severity {
     /// Some order that CUDA allows computes something else, or has no meaning.
     Error,
@@ -31,6 +33,7 @@ pub enum Severity {
 
 /// What a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Class {
     /// Two operations conflict, and nothing orders them.
     Race(Conflict),
@@ -120,6 +123,7 @@ impl Class {
 
 /// A record as findings name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Party {
     /// Its index in the record, from 0.
     pub op: u64,
@@ -176,6 +180,7 @@ impl Party {
 
 /// What the two orders of a race compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Witness {
     /// The byte of the allocation that is looked at.
     pub byte: u64,
@@ -187,6 +192,7 @@ pub struct Witness {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// What it is.
     pub class: Class,

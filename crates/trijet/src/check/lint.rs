@@ -23,7 +23,7 @@ use run::Run;
 /// All remarks about a run, most to save first.
 ///
 /// ```
-/// use trijet::base::dag::{Dag, Kernels};
+/// use trijet::trace::dag::{Dag, Kernels};
 /// use trijet::check::lint::lints;
 /// assert!(lints(&[], &Dag::new(&[], Kernels::Several)).is_empty());
 /// ```

@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use trijet::check::check;
-//! use trijet::kernels::MIX;
+//! use trijet::testing::MIX;
 //! use trijet::{Device, Select};
 //! let device = Device::open(Select::Host(0))?;
 //! let (a, b) = (device.stream()?, device.stream()?);

@@ -7,6 +7,7 @@ use super::names::Names;
 
 /// Which edges count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Assume {
     /// Those that CUDA documents as guaranteed.
     #[default]
@@ -19,6 +20,7 @@ pub enum Assume {
 
 /// What is known of how host threads begin and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Threads {
     /// Nothing: threads follow each other by what they waited for, and by memory that the library
     /// orders (law A44).

@@ -8,6 +8,7 @@ use super::options::Assume;
 
 /// The result of a check. Prints as its reports and one line of summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Verdict {
     /// What was found: errors before warnings, each in the order of the calls that showed it.
     pub findings: Vec<Finding>,

@@ -9,9 +9,9 @@ use arrayvec::ArrayVec;
 use bytemuck::{NoUninit, Pod};
 
 /// The most bytes of arguments. The hardware allows 4 KiB; the shipped kernels need under 128.
-pub const BYTES_MAX: usize = 256;
+pub(crate) const BYTES_MAX: usize = 256;
 /// The most arguments. A span counts twice, as its address and its length.
-pub const ARGS_MAX: usize = 32;
+pub(crate) const ARGS_MAX: usize = 32;
 const WORDS_MAX: usize = BYTES_MAX / 8;
 /// The most spans.
 pub(crate) const SPANS_MAX: usize = ARGS_MAX / 2;
@@ -23,7 +23,7 @@ pub struct SpanArg {
     /// length follows it.
     pub index: usize,
     /// The memory.
-    pub span: Span,
+    pub(crate) span: Span,
     /// The use of the memory by the kernel.
     pub mode: Mode,
     /// The length in elements. It is kept because a division costs more than the rest of an
@@ -31,6 +31,15 @@ pub struct SpanArg {
     pub elements: u64,
     /// The size of one element in bytes.
     pub element_bytes: u64,
+}
+
+impl SpanArg {
+    /// The size of the span in bytes.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.span.bytes()
+    }
 }
 
 /// The arguments of one launch. Every argument begins at a word boundary, which aligns it.
@@ -58,7 +67,7 @@ impl ArgBlock {
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
     #[inline(always)]
-    pub fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
+    pub(crate) fn push_scalar<T: NoUninit>(&mut self, value: T) -> Result<()> {
         const { assert!(align_of::<T>() <= 8, "a word aligns its argument") };
         const { assert!(size_of::<T>() > 0, "an argument has bytes") };
         let bytes = bytemuck::bytes_of(&value);
@@ -77,7 +86,7 @@ impl ArgBlock {
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
     #[inline(always)]
-    pub fn push_span(
+    pub(crate) fn push_span(
         &mut self,
         span: Span,
         mode: Mode,
@@ -93,7 +102,7 @@ impl ArgBlock {
     /// # Errors
     /// [`ErrorKind::InvalidValue`] when the block is full.
     #[inline(always)]
-    pub fn push_pointer(
+    pub(crate) fn push_pointer(
         &mut self,
         span: Span,
         mode: Mode,

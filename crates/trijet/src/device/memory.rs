@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The space in which memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Space {
+pub(crate) enum Space {
     /// Memory of a device.
     Device(DeviceId),
     /// Page-locked host memory, which copy engines read and write directly.
@@ -26,7 +26,7 @@ pub enum Space {
 impl Space {
     /// Whether it is memory of the host.
     #[must_use]
-    pub fn is_host(self) -> bool {
+    pub(crate) fn is_host(self) -> bool {
         match self {
             Self::Device(_) => false,
             Self::Pinned | Self::Pageable => true,
@@ -37,7 +37,7 @@ impl Space {
 /// One allocation. Clones share it; the driver frees it only on request. Memory that the host
 /// cannot reach has no reference count: each launch clones some.
 #[derive(Debug, Clone)]
-pub struct Memory {
+pub(crate) struct Memory {
     space: Space,
     address: u64,
     bytes: u64,
@@ -71,21 +71,21 @@ impl Memory {
     /// The space of the memory.
     #[must_use]
     #[inline]
-    pub fn space(&self) -> Space {
+    pub(crate) fn space(&self) -> Space {
         self.space
     }
 
     /// The address, which is the same for the host and for kernels.
     #[must_use]
     #[inline]
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
     /// The size in bytes.
     #[must_use]
     #[inline]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
@@ -106,7 +106,7 @@ impl Memory {
     /// When the range does not lie within the memory. The layers above check lengths first.
     #[must_use]
     #[inline]
-    pub fn span(&self, range: Range<u64>) -> Span {
+    pub(crate) fn span(&self, range: Range<u64>) -> Span {
         assert!(
             range.start <= range.end && range.end <= self.bytes,
             "the span {range:?} is outside of {} bytes",
@@ -118,7 +118,7 @@ impl Memory {
 
 /// A byte range of an allocation. It owns a share of the allocation.
 #[derive(Debug, Clone)]
-pub struct Span {
+pub(crate) struct Span {
     memory: Memory,
     range: Range<u64>,
 }
@@ -127,14 +127,14 @@ impl Span {
     /// The allocation.
     #[must_use]
     #[inline]
-    pub fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// The bytes of the allocation that it covers.
     #[must_use]
     #[inline]
-    pub fn range(&self) -> Range<u64> {
+    pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
@@ -147,14 +147,14 @@ impl Span {
     /// The address of its first byte.
     #[must_use]
     #[inline]
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.memory.address() + self.range.start
     }
 
     /// Its length in bytes.
     #[must_use]
     #[inline]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
 
@@ -162,7 +162,7 @@ impl Span {
     /// page-locked memory. Memory of another device is used by copies.
     #[must_use]
     #[inline]
-    pub fn is_reached_by(&self, device: DeviceId) -> bool {
+    pub(crate) fn is_reached_by(&self, device: DeviceId) -> bool {
         match self.memory.space() {
             Space::Device(home) => home == device,
             Space::Pinned => true,
@@ -174,7 +174,7 @@ impl Span {
     /// bytes more than once.
     #[must_use]
     #[inline]
-    pub fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.address().max(other.address())
             < (self.address() + self.bytes()).min(other.address() + other.bytes())
     }

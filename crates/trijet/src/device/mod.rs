@@ -4,18 +4,18 @@
 //! binding that opens the driver library at run time; `host` executes the same rules in software.
 //! The layers above never ask which of them they use.
 
-pub mod args;
-pub mod conform;
+pub(crate) mod args;
+pub(crate) mod conform;
 pub(crate) mod cuda;
 pub(crate) mod culprit;
-pub mod driver;
+pub(crate) mod driver;
 pub(crate) mod fork;
-pub mod host;
+pub(crate) mod host;
 pub(crate) mod launch_config;
-pub mod memory;
-pub mod probe;
+pub(crate) mod memory;
+pub(crate) mod probe;
 pub(crate) mod region;
-pub mod twin;
+pub(crate) mod twin;
 
 pub use host::cost::CostModel;
 pub use host::{Executor, Fault, FaultKind, HostConfig, Order, Verb};

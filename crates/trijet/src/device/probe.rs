@@ -7,6 +7,7 @@ pub use crate::device::cuda::{Library, RECORDINGS};
 
 /// The report on one library.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct LibraryReport {
     /// The library.
     pub library: Library,
@@ -17,7 +18,7 @@ pub struct LibraryReport {
 /// Opens every library, calls none of their functions, and reports what was found.
 ///
 /// ```
-/// let report = trijet::device::probe::libraries();
+/// let report = trijet::probe::libraries();
 /// assert_eq!(report.len(), 4);
 /// ```
 #[must_use]

@@ -2,9 +2,10 @@
 //! that repeats it.
 //!
 //! ```
-//! use trijet::kernels::MIX;
+//! use trijet::testing::MIX;
 //! use trijet::explore::{Strategy, explore, replay};
-//! use trijet::{Device, HostConfig};
+//! use trijet::Device;
+//! use trijet::sim::HostConfig;
 //!
 //! // Two kernels on two streams write one buffer, and nothing orders them.
 //! fn race(devices: &[Device]) -> u64 {
@@ -43,6 +44,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The orders that an exploration tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Strategy {
     /// Random orders on a simulated clock: a generator decides everything that the laws leave open.
     Seeded {
@@ -72,6 +74,7 @@ pub enum Strategy {
 
 /// A value that the program can return.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Outcome<T> {
     /// The value that the program returned.
     pub value: T,
@@ -83,6 +86,7 @@ pub struct Outcome<T> {
 
 /// The result of an exploration.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Exploration<T> {
     /// The outcomes, each once, in the order in which they were found.
     pub outcomes: Vec<Outcome<T>>,

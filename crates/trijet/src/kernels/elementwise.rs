@@ -16,7 +16,7 @@ fn tile(_: &ArgBlock) -> u64 {
 fn moved(args: &ArgBlock) -> Cost {
     let bytes = args.spans().iter().map(|arg| {
         let passes = if arg.mode == crate::base::ledger::Mode::ReadWrite { 2 } else { 1 };
-        arg.span.bytes() * passes
+        arg.bytes() * passes
     });
     Cost { bytes: bytes.sum(), ops: 0 }
 }

@@ -15,14 +15,19 @@ mod axpy;
 mod elementwise;
 mod fill;
 pub mod median;
-mod mix;
-mod work;
+pub(crate) mod mix;
+pub(crate) mod work;
 
 pub use affine::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
 pub use axpy::AXPY;
 pub use fill::{FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64};
-pub use mix::MIX;
-pub use work::WORK;
+
+pub use crate::device::args::{ArgBlock, SpanArg};
+pub use crate::device::twin::{Cost, Tile, Twin};
+pub use crate::launch::{
+    Arg, ArgsFor, CheckArgs, Code, Dynamic, Exactness, In, InOut, KernelSpec, Out, Ptr, Shape,
+    any_lengths, equal_lengths,
+};
 
 /// The result of a float operation as the device writes it: the bits of a NaN are always the
 /// same there (CUDA C++ Programming Guide, "Floating-Point Standard"), while a CPU keeps a payload.

@@ -243,7 +243,7 @@ impl Stream {
     /// [`Shape::Given`]. A grid with a side of 0 does nothing.
     ///
     /// ```
-    /// use trijet::launch::{Code, InOut, KernelSpec, Ptr, Shape};
+    /// use trijet::kernels::{Code, InOut, KernelSpec, Ptr, Shape};
     /// use trijet::{Device, Kernel, LaunchConfig, Select};
     ///
     /// /// A kernel of another program: it takes a plain pointer and a count.

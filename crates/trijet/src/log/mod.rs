@@ -12,8 +12,8 @@ pub(crate) mod instant;
 pub(crate) mod names;
 pub(crate) mod reading;
 pub(crate) mod thread;
-pub mod trace;
+pub(crate) mod trace;
 pub(crate) mod tracer;
 pub(crate) mod tracers;
 
-pub use trace::{TimesFrom, Trace};
+pub use trace::Trace;

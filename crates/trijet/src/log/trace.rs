@@ -2,51 +2,13 @@
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Op;
+use crate::base::times::TimeSource;
 use crate::base::units::Nanos;
-use crate::trace::file::{About, AboutDevice, TimeSource};
-
-/// What a recording takes the times of operations from.
-///
-/// ```
-/// use trijet::trace::file::TimeSource;
-/// use trijet::{Device, Executor, HostConfig, Order, TimesFrom};
-/// let executor = Executor::Virtual(Order::Greedy);
-/// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
-/// let (a, b) = (device.stream()?, device.stream()?);
-/// let h = device.pinned::<u8>(1 << 20)?;
-/// let (mut x, mut y) = (a.alloc::<u8>(1 << 20)?, b.alloc::<u8>(1 << 20)?);
-/// let mut run = |from| {
-///     device.start_trace_from(&a, from)?;
-///     a.copy(&h, &mut x)?;
-///     b.copy(&h, &mut y)?;
-///     device.synchronize()?;
-///     device.take_trace()
-/// };
-/// let (pairs, engines) = (run(TimesFrom::Events)?, run(TimesFrom::Activity)?);
-/// assert_eq!((pairs.times, engines.times), (TimeSource::Model, TimeSource::Activity));
-/// let lengths = |ops: &[trijet::base::ledger::Op]| -> u64 {
-///     ops.iter().filter_map(|op| op.times).map(|times| times.end.0 - times.begin.0).sum()
-/// };
-/// // The second copy queued for the one engine, which its pair of events counts.
-/// assert!(lengths(&pairs.ops) > lengths(&engines.ops));
-/// # Ok::<(), trijet::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum TimesFrom {
-    /// Pairs of timed events: from ready to end. Where several streams queue for one engine, the
-    /// time in the queue counts.
-    #[default]
-    Events,
-    /// What the engines did, where something tells it: see [`TimesFrom::Activity`]. Elsewhere pairs
-    /// of events, and [`Trace::instead`] says why.
-    ActivityIfThere,
-    /// What the engines did, from begin to end: on a GPU by CUPTI, whose library is opened at run
-    /// time; exact in the virtual executor. One recording of a driver at a time has them.
-    Activity,
-}
+use crate::trace::file::{About, AboutDevice};
 
 /// The records of a run, and what their times are worth.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Trace {
     /// The operations, in the order of the driver's calls of each stream.
     pub ops: Vec<Op>,
@@ -69,7 +31,8 @@ impl Trace {
     /// What a file with these operations says of itself.
     ///
     /// ```
-    /// use trijet::trace::file::{TimeSource, Writer};
+    /// use trijet::trace::TimeSource;
+    /// use trijet::trace::file::Writer;
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let stream = device.stream()?;

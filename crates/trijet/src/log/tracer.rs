@@ -10,13 +10,14 @@
 use super::activity::Collection;
 use super::instant::{Instant, Instants};
 use super::reading::Reading;
-use super::trace::{TimesFrom, Trace};
+use super::trace::Trace;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{BlockId, DeviceId};
 use crate::base::ledger::{Engine, Ledger, Named, Op, OpKind, Times};
+use crate::base::times::{TimeSource, TimesFrom};
 use crate::base::units::Nanos;
 use crate::device::driver::{Clock, Driver, EventHandle};
-use crate::trace::file::{AboutDevice, TimeSource};
+use crate::trace::file::AboutDevice;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};

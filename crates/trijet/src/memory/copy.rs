@@ -132,7 +132,7 @@ impl Stream {
     /// copies (law A19). `order` says when the sources may be read.
     ///
     /// ```
-    /// use trijet::device::driver::SourceOrder;
+    /// use trijet::SourceOrder;
     /// use trijet::{Batch, Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let s = device.stream()?;

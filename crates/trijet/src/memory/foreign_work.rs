@@ -71,7 +71,7 @@ impl Stream {
     /// same. A panic of `run` is caught.
     ///
     /// ```
-    /// use trijet::memory::Uses;
+    /// use trijet::Uses;
     /// use trijet::{Device, ErrorKind, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let stream = device.stream()?;

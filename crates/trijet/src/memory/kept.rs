@@ -182,7 +182,8 @@ impl Device {
     /// and memory of [`Device::alloc`]. Returns its size. May wait for the device (laws A20 and A24).
     ///
     /// ```
-    /// use trijet::{Bytes, Device, HostConfig};
+    /// use trijet::{Bytes, Device};
+    /// use trijet::sim::HostConfig;
     /// let device = Device::host(HostConfig::default())?.remove(0);
     /// drop(device.pinned::<u8>(1 << 20)?);
     /// assert_eq!(device.release_memory()?, Bytes(1 << 20));

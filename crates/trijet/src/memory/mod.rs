@@ -5,24 +5,26 @@
 //! free in stream order, after every user on every stream.
 
 pub(crate) mod block;
-pub mod buffer;
-pub mod copy;
+mod buffer;
+mod copy;
 pub mod dlpack;
-pub mod foreign;
-pub mod foreign_work;
-pub mod host_fn;
+mod foreign;
+mod foreign_work;
+mod host_fn;
 mod kept;
 mod manual;
-pub mod pinned;
+mod pinned;
 mod pool;
-pub mod scope;
+mod scope;
 mod source;
 mod transfer;
 
+pub use crate::device::driver::PoolAccess;
 pub use buffer::{
     AsView, AsViewMut, Buffer, Element, OnDevice, PageLocked, Pageable, View, ViewMut,
 };
 pub use copy::Batch;
 pub use foreign_work::Uses;
+pub use host_fn::{Declared, Held, HostUse, Locked};
 pub use pinned::{OnHost, PageableBuffer, PinnedBuffer, ReadGuard, ReadReady, WriteGuard};
 pub use scope::Scope;

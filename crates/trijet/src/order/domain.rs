@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What the ordering did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct OrderingCounts {
     /// Waits for another lane that were enqueued.
     pub waits: u64,

@@ -6,11 +6,12 @@ use super::lane::State;
 use super::lane_ref::LaneRef;
 use crate::base::error::Result;
 use crate::base::id::LaneId;
+use crate::base::times::TimesFrom;
 use crate::check::Options;
+use crate::log::Trace;
 use crate::log::instant::Instant;
 use crate::log::reading::Reading;
 use crate::log::tracer::Tracer;
-use crate::log::{TimesFrom, Trace};
 use std::sync::Arc;
 
 impl LaneRef {

@@ -13,8 +13,8 @@ use super::sink::Sink;
 use super::source::Source;
 use super::stage::{Stage, StageCx};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::times::TimesFrom;
 use crate::base::units::Bytes;
-use crate::log::TimesFrom;
 use crate::memory::{Buffer, Element, PageLocked, PinnedBuffer, View, ViewMut};
 use crate::stream::Device;
 use std::borrow::Cow;
@@ -35,7 +35,8 @@ pub(super) enum Output<'a> {
 ///
 /// ```
 /// use trijet::kernels::AXPY;
-/// use trijet::pipeline::{Pipeline, rows_of};
+/// use trijet::Pipeline;
+/// use trijet::pipeline::rows_of;
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let x = vec![2.0f32; 6000];
@@ -126,7 +127,7 @@ impl<'a> Pipeline<'a> {
     /// uploaded from where they are, without a copy on the host.
     ///
     /// ```
-    /// use trijet::pipeline::Pipeline;
+    /// use trijet::Pipeline;
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let mut x = device.pinned::<u32>(6000)?;

@@ -44,8 +44,9 @@ impl Report {
     /// The page of a traced run.
     ///
     /// ```
-    /// use trijet::kernels::WORK;
-    /// use trijet::pipeline::{Pipeline, Schedule};
+    /// use trijet::testing::WORK;
+    /// use trijet::Pipeline;
+    /// use trijet::pipeline::Schedule;
     /// use trijet::{Bytes, Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let input = device.pinned::<u32>(1 << 12)?;

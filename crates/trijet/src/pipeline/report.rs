@@ -7,13 +7,14 @@ use super::schedule::Schedule;
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op};
 use crate::base::span::Union;
+use crate::base::times::TimeSource;
 use crate::base::units::{Bytes, Nanos, rate};
 use crate::check::lint::lints;
 use crate::check::{Options, Severity, Verdict, check_with};
 use crate::device::driver::{Clock, DeviceInfo};
 use crate::log::Trace;
 use crate::order::domain::OrderingCounts;
-use crate::trace::file::{About, TimeSource};
+use crate::trace::file::About;
 use crate::trace::metrics::{Metrics, Parameters, achieved_overlap, measure};
 use crate::trace::queued::queued;
 use crate::trace::summary::{Settings, Summary, TimeKind, summarize};
@@ -202,7 +203,7 @@ impl Report {
         // A modelled kernel fills the device; on a GPU several may run at once.
         let one = self.clock == Clock::Model;
         let kernels = if one { Kernels::OneAtATime } else { Kernels::Several };
-        Dag::with_clocks(&self.ops, kernels, self.times.clocks())
+        Dag::with_times(&self.ops, kernels, self.times)
     }
 
     /// Computes the figures that follow from the trace and from isolated work.

@@ -29,7 +29,8 @@ fn index(row: u64) -> usize {
 ///
 /// ```
 /// use trijet::kernels::AXPY;
-/// use trijet::pipeline::{Pipeline, rows_of};
+/// use trijet::Pipeline;
+/// use trijet::pipeline::rows_of;
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let x = vec![2.0f32; 6000];
@@ -86,7 +87,8 @@ impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for Memory<T, D> {
 /// the halo of the next. A run fails when the iterator ends early or a row has another length.
 ///
 /// ```
-/// use trijet::pipeline::{Pipeline, rows_from_iter};
+/// use trijet::Pipeline;
+/// use trijet::pipeline::rows_from_iter;
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let countdown = (0..4u32).rev().map(|n| [n, 10 * n]);
@@ -181,7 +183,8 @@ impl<T: Element, I: Iterator<Item: AsRef<[T]> + Send> + Send> Source for Forward
 /// with each chunk that needs them.
 ///
 /// ```
-/// use trijet::pipeline::{Pipeline, rows_from_fn};
+/// use trijet::Pipeline;
+/// use trijet::pipeline::rows_from_fn;
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let squares = rows_from_fn(100, 1, |rows, values: &mut [u64]| {
@@ -238,7 +241,8 @@ where
 /// Appends the results. After an error the vector holds the rows that were finished before it.
 ///
 /// ```
-/// use trijet::pipeline::{Pipeline, rows_of};
+/// use trijet::Pipeline;
+/// use trijet::pipeline::rows_of;
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let mut all = vec![7u8];
@@ -267,7 +271,8 @@ impl<T: Element> Sink for Vec<T> {
 /// short for all rows.
 ///
 /// ```
-/// use trijet::pipeline::{Pipeline, rows_of};
+/// use trijet::Pipeline;
+/// use trijet::pipeline::rows_of;
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let mut all = [0u8; 4];
@@ -304,7 +309,8 @@ impl<T: Element> Sink for [T] {
 /// the rows.
 ///
 /// ```
-/// use trijet::pipeline::{Pipeline, rows_of, rows_to_fn};
+/// use trijet::Pipeline;
+/// use trijet::pipeline::{rows_of, rows_to_fn};
 /// use trijet::{Device, Select};
 /// let device = Device::open(Select::Host(0))?;
 /// let data: Vec<u32> = (0..1000).collect();

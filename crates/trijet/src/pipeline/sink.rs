@@ -11,7 +11,8 @@ use std::ops::Range;
 ///
 /// ```
 /// use std::ops::Range;
-/// use trijet::pipeline::{Pipeline, Sink, rows_of};
+/// use trijet::{Pipeline, Sink};
+/// use trijet::pipeline::rows_of;
 /// use trijet::{Device, Result, Select};
 ///
 /// #[derive(Default)]

@@ -13,7 +13,8 @@ use std::ops::Range;
 ///
 /// ```
 /// use std::ops::Range;
-/// use trijet::pipeline::{Layout, Pipeline, Source};
+/// use trijet::{Pipeline, Source};
+/// use trijet::pipeline::Layout;
 /// use trijet::{Device, Result, Select};
 ///
 /// /// Rows of four bytes that count.

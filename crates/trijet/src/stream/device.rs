@@ -8,16 +8,18 @@ use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{StreamClass, Waited};
+use crate::base::times::TimesFrom;
 use crate::base::units::Bytes;
 use crate::device::driver::{DeviceInfo, Script};
 use crate::device::{HostConfig, Search, open_cuda, open_explored, open_host};
-use crate::log::{TimesFrom, Trace, calling};
+use crate::log::{Trace, calling};
 use crate::order::domain::{Domain, DroppedWait, OrderingCounts};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Which device to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Select {
     /// The first CUDA device, or the host device when there is none.
     Auto,
@@ -94,7 +96,8 @@ impl Device {
     /// Opens host devices of one's own: with a memory size, an executor, an order.
     ///
     /// ```
-    /// use trijet::{Device, Executor, HostConfig, Order};
+    /// use trijet::Device;
+    /// use trijet::sim::{Executor, HostConfig, Order};
     /// let config = HostConfig {
     ///     executor: Executor::Virtual(Order::Seeded(7)),
     ///     devices: 2,
@@ -201,7 +204,8 @@ impl Device {
     /// must then wait for each other by events and tickets only. Elsewhere they run freely.
     ///
     /// ```
-    /// use trijet::{Device, Executor, HostConfig, Order};
+    /// use trijet::Device;
+    /// use trijet::sim::{Executor, HostConfig, Order};
     /// let executor = Executor::Virtual(Order::Seeded(3));
     /// let device = &Device::host(HostConfig { executor, ..HostConfig::default() })?[0];
     /// let (a, b) = (device.stream()?, device.stream()?);

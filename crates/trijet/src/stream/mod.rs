@@ -1,20 +1,20 @@
 //! Devices, streams, events and signals: what a program holds.
 
-pub mod builder;
+pub(crate) mod builder;
 mod completion;
-pub mod device;
-pub mod event;
+pub(crate) mod device;
+pub(crate) mod event;
 mod foreign;
-pub mod options;
+pub(crate) mod options;
 mod pool;
 mod pool_choice;
-pub mod ready;
+pub(crate) mod ready;
 mod record;
 pub(crate) mod shared;
-pub mod signal;
+pub(crate) mod signal;
 #[expect(clippy::module_inception, reason = "a file is named after the one type that it holds")]
-pub mod stream;
-pub mod ticket;
+pub(crate) mod stream;
+pub(crate) mod ticket;
 #[cfg(test)]
 mod traced;
 

@@ -96,8 +96,9 @@ impl Device {
     /// (law A39). Copies between devices need none.
     ///
     /// ```
-    /// use trijet::device::driver::PoolAccess;
-    /// use trijet::{Device, HostConfig};
+    /// use trijet::memory::PoolAccess;
+    /// use trijet::Device;
+    /// use trijet::sim::HostConfig;
     /// let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
     /// let (a, b) = (&devices[0], &devices[1]);
     /// assert!(b.can_access(a)?);

@@ -174,7 +174,8 @@ impl fmt::Debug for Waiting {
 ///
 /// ```
 /// use std::task::{Context, Poll, Waker};
-/// use trijet::{Device, Executor, HostConfig, Order};
+/// use trijet::Device;
+/// use trijet::sim::{Executor, HostConfig, Order};
 ///
 /// let executor = Executor::Virtual(Order::Greedy);
 /// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);

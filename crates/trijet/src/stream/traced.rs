@@ -6,11 +6,11 @@ use super::signal::Signal;
 use super::stream::Stream;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::ledger::{Engine, HostCall, OpKind};
+use crate::base::times::{TimeSource, TimesFrom};
 use crate::base::units::Bytes;
 use crate::check::Options;
 use crate::device::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
-use crate::log::{TimesFrom, Trace};
-use crate::trace::file::TimeSource;
+use crate::log::Trace;
 use crate::trace::queued::queued;
 use std::sync::Barrier;
 

@@ -27,6 +27,7 @@ pub enum Memory {
 
 /// The direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Direction {
     /// CUPTI did not say.
     Unknown,
@@ -59,6 +60,7 @@ pub enum SyncKind {
 
 /// The cause of an overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OverheadKind {
     /// CUPTI did not say.
     Unknown,
@@ -99,6 +101,7 @@ pub enum Api {
 
 /// The kind of an activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ActivityKind {
     /// The run of a kernel.
     Kernel,

@@ -8,10 +8,10 @@
 //! during the last part of its interval that is as long as its isolated time.
 #![forbid(unsafe_code)]
 
-pub use crate::base::clocks::Clocks;
 use crate::base::dag::{Dag, Edge, Node};
 use crate::base::id::LaneId;
 use crate::base::ledger::{Engine, Op};
+use crate::base::times::TimeSource;
 use crate::base::units::Nanos;
 use crate::trace::metrics::DeviceEngine;
 use std::fmt;
@@ -31,6 +31,7 @@ pub enum UnusableTimes {
 
 /// Whether two operations worked at the same time, and if not, why.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Concurrency {
     /// They worked at the same time.
     Overlap {
@@ -119,7 +120,7 @@ pub struct TracedRun<'a> {
     /// The graph of the operations.
     pub dag: &'a Dag,
     /// What the times of the operations mean.
-    pub clocks: Clocks,
+    pub times: TimeSource,
 }
 
 /// The length of the time that two intervals share.
@@ -151,7 +152,7 @@ impl TracedRun<'_> {
         let (x, y) = (&self.ops[a], &self.ops[b]);
         let one_engine = (x.device, x.engine) == (y.device, y.engine);
         if together > 0 {
-            let queued = one_engine && self.clocks == Clocks::ReadyToEnd;
+            let queued = one_engine && !self.times.begins_with_the_work();
             return match (queued, isolated) {
                 (false, _) => overlap(together, &first, &second),
                 (true, Some(isolated)) => settle((a, &first), (b, &second), isolated, x.engine),

@@ -17,6 +17,7 @@ use std::ops::Range;
 
 /// What a step of the critical path was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Category {
     /// Work of an engine.
     Engine(Engine),

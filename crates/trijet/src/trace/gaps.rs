@@ -25,6 +25,7 @@ use std::ops::Range;
 
 /// The predecessor that an operation waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Dependency {
     /// An operation on this engine.
     Engine(Engine),
@@ -38,6 +39,7 @@ pub enum Dependency {
 
 /// Why an engine was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Cause {
     /// Before the first operation of the window.
     Fill,

@@ -91,6 +91,7 @@ pub struct EngineMetrics {
 
 /// The figures of a window.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Metrics {
     /// The window in nanoseconds, on the clock of the device.
     pub window: Range<u64>,
@@ -213,7 +214,7 @@ fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
 /// time: then there is nothing to overlap, and the quotient would only magnify noise.
 ///
 /// ```
-/// use trijet::base::units::Nanos;
+/// use trijet::Nanos;
 /// use trijet::trace::metrics::achieved_overlap;
 /// assert_eq!(achieved_overlap(Nanos(300), Nanos(300), Nanos(100)), Some(0.0));
 /// assert_eq!(achieved_overlap(Nanos(300), Nanos(100), Nanos(100)), Some(1.0));
@@ -231,7 +232,7 @@ pub fn achieved_overlap(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64
 /// last.
 ///
 /// ```
-/// use trijet::base::dag::{Dag, Kernels};
+/// use trijet::trace::dag::{Dag, Kernels};
 /// use trijet::trace::metrics::{Parameters, measure};
 /// let dag = Dag::new(&[], Kernels::Several);
 /// let nothing = measure(&[], &dag, Some(0..10), &Parameters::default());

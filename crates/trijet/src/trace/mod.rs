@@ -19,3 +19,13 @@ pub mod queued;
 pub mod summary;
 pub mod timeline;
 mod tracks;
+
+pub use crate::base::dag;
+pub use crate::base::id::{BlockId, DeviceId, LaneId, Position};
+pub use crate::base::ledger::{
+    Access, Accesses, Asked, Declared, Engine, Handled, HostCall, Ledger, Mode, Named, Op, OpKind,
+    OrderedBy, Outcome, Place, Signalled, Site, StreamClass, Times, Waited,
+};
+pub use crate::base::span::Union;
+pub use crate::base::times::{TimeSource, TimesFrom};
+pub use crate::base::units::rate;

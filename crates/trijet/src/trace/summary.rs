@@ -5,10 +5,10 @@ use crate::base::dag::{Dag, by_engine};
 use crate::base::ledger::{Engine, Op};
 use crate::base::lint::Lint;
 use crate::base::span::Union;
+use crate::base::times::TimeSource;
 use crate::base::units::Nanos;
 use crate::trace::concurrency::{Concurrency, TracedRun};
 use crate::trace::critical::{Category, CriticalPath, critical_path, engine_name, slack};
-use crate::trace::file::TimeSource;
 use crate::trace::gaps::{Cause, Dependency, Gap, by_cause, gaps};
 use crate::trace::metrics::{DeviceEngine, EngineMetrics, Metrics, Parameters, measure};
 use crate::trace::queued::{Queued, queued};
@@ -55,6 +55,7 @@ pub struct Settings<'a> {
 
 /// The summary of an engine.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct EngineSummary {
     /// The figures of the engine.
     pub metrics: EngineMetrics,
@@ -68,6 +69,7 @@ pub struct EngineSummary {
 
 /// Two engines of a device, and whether they worked at the same time.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Pair {
     /// The engines.
     pub engines: [DeviceEngine; 2],
@@ -82,6 +84,7 @@ pub struct Pair {
 
 /// Idle time of the limiting engine, by cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Loss {
     /// The cause.
     pub cause: Cause,
@@ -97,6 +100,7 @@ pub struct Loss {
 
 /// The summary of a run.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Summary {
     /// The figures of the window.
     pub metrics: Metrics,
@@ -198,7 +202,7 @@ fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> 
 /// Makes the summary of a run.
 ///
 /// ```
-/// use trijet::base::dag::{Dag, Kernels};
+/// use trijet::trace::dag::{Dag, Kernels};
 /// use trijet::trace::summary::{Settings, summarize};
 /// let dag = Dag::new(&[], Kernels::Several);
 /// let summary = summarize(&[], &dag, &Settings { hazards: Some(0), ..Settings::default() }, vec![]);
@@ -232,7 +236,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     Summary {
         time_kind: settings.time_kind,
         engines,
-        pairs: pairs(TracedRun { ops, dag, clocks: settings.times.clocks() }, &busy),
+        pairs: pairs(TracedRun { ops, dag, times: settings.times }, &busy),
         losses: metrics.limiting.map_or_else(Vec::new, |engine| losses(&gaps, engine)),
         critical: critical_path(ops, dag, window, settings.latency),
         slack: slack(ops, dag),

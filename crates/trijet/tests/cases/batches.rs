@@ -1,8 +1,7 @@
 //! Batches of copies (law A19).
 
 use super::{Gate, download, upload, words};
-use trijet::device::driver::SourceOrder;
-use trijet::{Batch, Device, ErrorKind, Readiness, Result};
+use trijet::{Batch, Device, ErrorKind, Readiness, Result, SourceOrder};
 
 const ORDERS: [SourceOrder; 3] = [SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any];
 

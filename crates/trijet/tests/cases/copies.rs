@@ -1,7 +1,7 @@
 //! Copies in every direction, and what is dropped while it is in use (laws A12, A16, A22).
 
 use super::{Gate, download, mix, upload, words};
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Device, ErrorKind, Result};
 
 fn bytes(seed: u64, len: usize) -> Vec<u8> {

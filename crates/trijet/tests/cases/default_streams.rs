@@ -2,9 +2,11 @@
 
 use super::{Gate, upload, words};
 use std::sync::Mutex;
-use trijet::device::driver::{Clock, Script};
-use trijet::kernels::{MIX, WORK};
-use trijet::{Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions, TimedEvent};
+use trijet::sim::Script;
+use trijet::testing::{MIX, WORK};
+use trijet::{
+    Clock, Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions, TimedEvent,
+};
 
 /// A kind of stream. Two of the same kind are the same stream for the default ones, and two
 /// streams for the others.

@@ -1,9 +1,8 @@
 //! A stream that is held back.
 
 use std::sync::mpsc;
-use trijet::device::driver::Clock;
-use trijet::kernels::{MIX, WORK};
-use trijet::{Device, Result, Stream};
+use trijet::testing::{MIX, WORK};
+use trijet::{Clock, Device, Result, Stream};
 
 /// Holds a stream back until it is opened or dropped. One at a time: host functions may be
 /// serialised (law A28).

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Device, ErrorKind, Readiness, Result};
 
 /// Law A27.

@@ -2,9 +2,7 @@
 //! depend on data.
 
 use super::words;
-use trijet::device::twin::{Cost, Tile, Twin};
-use trijet::kernels::FILL_U32;
-use trijet::launch::{Code, In, InOut, KernelSpec, Out, Ptr, Shape};
+use trijet::kernels::{Code, Cost, FILL_U32, In, InOut, KernelSpec, Out, Ptr, Shape, Tile, Twin};
 use trijet::{Device, ErrorKind, Kernel, LaunchConfig, Result};
 
 /// The most threads of a block of `block_sums`, and its dynamic shared memory.
@@ -38,7 +36,7 @@ fn saxpy(tile: &mut Tile<'_>) {
     }
 }
 
-const NO_COST: fn(&trijet::device::args::ArgBlock) -> Cost = |_| Cost { bytes: 0, ops: 0 };
+const NO_COST: fn(&trijet::kernels::ArgBlock) -> Cost = |_| Cost { bytes: 0, ops: 0 };
 
 /// The parameters of a kernel of another program: plain pointers, and a count.
 type Saxpy = (i32, f32, Ptr<In<f32>>, Ptr<InOut<f32>>);

@@ -2,7 +2,7 @@
 
 use super::{Gate, download, mix, upload, words};
 use std::thread;
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Device, Readiness, Result, StreamOptions};
 
 /// Law A5.

@@ -1,7 +1,8 @@
 //! Stream-ordered memory (laws M-C1, M-C2, M-C4), and what a launch refuses.
 
 use super::{download, upload, words};
-use trijet::kernels::{FILL_U32, MIX};
+use trijet::kernels::FILL_U32;
+use trijet::testing::MIX;
 use trijet::{Bytes, Device, ErrorKind, Result};
 
 const MEBIBYTE: usize = 1 << 20;

@@ -5,7 +5,7 @@ use super::{Gate, download, mix, upload, words};
 use std::sync::mpsc;
 use std::task::Poll;
 use std::thread;
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Device, ErrorKind, Readiness, Result};
 
 /// Law A11: as for a wait.

@@ -1,6 +1,6 @@
 //! Words to compute with, and what the kernel of the tests computes, written apart from it.
 
-use trijet::base::prng::Prng;
+use trijet::testing::Prng;
 
 /// `len` words that repeat for the same seed.
 pub(crate) fn words(seed: u64, len: usize) -> Vec<u64> {

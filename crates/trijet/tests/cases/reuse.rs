@@ -2,7 +2,7 @@
 //! is the driver's choice; what it may never do is give one that somebody still uses.
 
 use super::{Gate, download, mix, upload, words};
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Bytes, Device, Result, StreamOptions};
 
 const LEN: usize = 1 << 15;

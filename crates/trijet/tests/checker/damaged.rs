@@ -2,13 +2,13 @@
 
 use super::log::{A, B, C, D, E, log, part, r, w};
 use std::borrow::Cow;
-use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
-use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, Handled, HostCall, Mode, Named, Op, OpKind, OrderedBy,
-    Outcome, Place, Signalled, SourceOrder, StreamClass, Waited,
-};
-use trijet::base::prng::Prng;
+use trijet::SourceOrder;
 use trijet::check::{Assume, Checker, Names, Options, Threads, check_with};
+use trijet::testing::Prng;
+use trijet::trace::{
+    Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Named, Op,
+    OpKind, OrderedBy, Outcome, Place, Position, Signalled, StreamClass, Waited,
+};
 
 /// A number that is small, or absurd.
 fn number(prng: &mut Prng) -> u64 {

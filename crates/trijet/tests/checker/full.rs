@@ -2,9 +2,10 @@
 //! order, the host function and the reads that it has elsewhere.
 
 use super::log::{A, B, BLOCKING_A, C, D, D2, E, H, LEGACY, Log, log, r, w};
-use trijet::base::ledger::Signalled::{Found, Set, Wait};
-use trijet::base::ledger::{OpKind, SourceOrder};
+use trijet::SourceOrder;
 use trijet::check::{Class, Conflict};
+use trijet::trace::OpKind;
+use trijet::trace::Signalled::{Found, Set, Wait};
 
 const S: u64 = 1;
 const WAW: Class = Class::Race(Conflict::Waw);

@@ -2,9 +2,8 @@
 
 use super::log::{A, B, D, E, H, Log, log, part, r, w};
 use std::path::Path;
-use trijet::base::id::{BlockId, LaneId};
-use trijet::base::ledger::{Mode, OpKind, Signalled};
 use trijet::check::Names;
+use trijet::trace::{BlockId, LaneId, Mode, OpKind, Signalled};
 
 fn names() -> Names {
     let lanes = [(LaneId(A), "compute".to_owned()), (LaneId(B), "copy".to_owned())];

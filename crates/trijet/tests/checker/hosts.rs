@@ -1,8 +1,8 @@
 //! Cases 23 to 35: the host's own accesses, and what its waits and copies mean.
 
 use super::log::{A, B, BLOCKING_A, C, D, E, G, H, LEGACY, log, r, w};
-use trijet::base::ledger::{OpKind, Outcome, Waited};
 use trijet::check::{Assume, Class, Conflict, Threads};
+use trijet::trace::{OpKind, Outcome, Waited};
 
 const RAW: Class = Class::Host(Conflict::Raw);
 const WAR: Class = Class::Host(Conflict::War);

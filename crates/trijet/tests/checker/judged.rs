@@ -3,11 +3,11 @@
 
 use super::log::{A, C, E, Log, log, r};
 use std::collections::{BTreeMap, BTreeSet};
-use trijet::base::id::Position;
-use trijet::base::ledger::Signalled::{Found, Set, Wait};
-use trijet::base::ledger::{Op, OpKind, Waited};
-use trijet::base::prng::Prng;
 use trijet::check::Class;
+use trijet::testing::Prng;
+use trijet::trace::Position;
+use trijet::trace::Signalled::{Found, Set, Wait};
+use trijet::trace::{Op, OpKind, Waited};
 
 /// What a host function will do, in its order: by stream and number.
 type Planned = Vec<(u32, u64, Vec<(u64, bool)>)>;
@@ -130,7 +130,7 @@ impl<'a> Graph<'a> {
         Self { ops, reaches }
     }
 
-    fn does(&self, what: trijet::base::ledger::Signalled) -> Vec<(usize, u64)> {
+    fn does(&self, what: trijet::trace::Signalled) -> Vec<(usize, u64)> {
         let all = self.ops.iter().enumerate();
         all.filter_map(|(n, op)| match op.kind {
             OpKind::Signal { signal, what: did, .. } if did == what => Some((n, signal)),

@@ -1,12 +1,10 @@
 //! Programs that hang: who is left who could set a signal.
 
 use super::log::{A, B, BLOCKING_A, C, D, H, LEGACY, Log, log, r};
-use trijet::base::id::BlockId;
-use trijet::base::id::{LaneId, Position};
-use trijet::base::ledger::Handled::{Cloned, Dropped, Made, Used};
-use trijet::base::ledger::Signalled::Wait;
-use trijet::base::ledger::{Named, OpKind, Outcome, Waited};
 use trijet::check::{Class, Conflict};
+use trijet::trace::Handled::{Cloned, Dropped, Made, Used};
+use trijet::trace::Signalled::Wait;
+use trijet::trace::{BlockId, LaneId, Named, OpKind, Outcome, Position, Waited};
 
 const S: u64 = 1;
 const DEADLOCK: &[Class] = &[Class::Deadlock];

@@ -1,13 +1,11 @@
 //! Faulty programs and their cured twins that really run, ordered by hand, on a host device. Their
 //! records are those of the library.
 
-use trijet::base::ledger::Op;
 use trijet::check::{Class, Conflict, Options, Verdict, check, check_with};
-use trijet::kernels::MIX;
-use trijet::{
-    Buffer, Device, Executor, Fault, FaultKind, HostConfig, Order, Result, Select, Stream,
-    StreamOptions, Verb,
-};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::testing::MIX;
+use trijet::trace::Op;
+use trijet::{Buffer, Device, Result, Select, Stream, StreamOptions};
 
 /// Devices whose calls a checker reads as they come.
 pub(crate) fn devices(count: u32) -> Vec<Device> {

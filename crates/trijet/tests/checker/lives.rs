@@ -1,9 +1,8 @@
 //! Cases 15 to 22 and 56: allocations, frees, content, and operations that fail.
 
 use super::log::{A, B, C, D, D2, E, H, log, r, w};
-use trijet::base::id::{LaneId, Position};
-use trijet::base::ledger::OpKind;
 use trijet::check::Class;
+use trijet::trace::{LaneId, OpKind, Position};
 
 #[test]
 fn case_15_a_use_in_another_stream_needs_an_edge_from_the_allocation() {

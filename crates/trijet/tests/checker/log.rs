@@ -2,12 +2,11 @@
 //! (non-blocking), `BLOCKING_A`, `BLOCKING_B` and `LEGACY` of device 0, and `FAR` of device 1.
 
 use std::borrow::Cow;
-use trijet::base::id::{BlockId, DeviceId, LaneId, Position};
-use trijet::base::ledger::{
-    Access, Asked, Declared, Engine, Handled, HostCall, Mode, Op, OpKind, OrderedBy, Outcome,
-    Place, Signalled, Site, StreamClass, Waited,
-};
 use trijet::check::{Class, Options, Verdict, check_with};
+use trijet::trace::{
+    Access, Asked, BlockId, Declared, DeviceId, Engine, Handled, HostCall, LaneId, Mode, Op,
+    OpKind, OrderedBy, Outcome, Place, Position, Signalled, Site, StreamClass, Waited,
+};
 
 pub(crate) const A: u32 = 0;
 pub(crate) const B: u32 = 1;

@@ -4,9 +4,8 @@
 use super::log::{
     A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
 };
-use trijet::base::id::DeviceId;
-use trijet::base::ledger::{Engine, OpKind, Waited};
 use trijet::check::{Checker, Class, Conflict, Options};
+use trijet::trace::{DeviceId, Engine, OpKind, Waited};
 
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAW: Class = Class::Race(Conflict::Waw);
@@ -119,7 +118,7 @@ fn a_copy_between_devices_in_the_legacy_stream_is_in_order_on_both() {
                 op.engine = Engine::Peer;
             }
             if op.position.lane.0 == FAR_LEGACY {
-                (op.device, op.stream) = (DeviceId(1), trijet::base::ledger::StreamClass::Legacy);
+                (op.device, op.stream) = (DeviceId(1), trijet::trace::StreamClass::Legacy);
             }
         }
         log
@@ -132,13 +131,13 @@ fn a_copy_between_devices_in_the_legacy_stream_is_in_order_on_both() {
 
 impl Log {
     fn synced_all(self) -> Self {
-        self.synced(Waited::Device, A, trijet::base::ledger::Outcome::Complete)
+        self.synced(Waited::Device, A, trijet::trace::Outcome::Complete)
     }
 
     /// The library records an event of its own.
     fn rec_by_library(self, event: u64, lane: u32) -> Self {
         let mut this = self.rec(event, lane);
-        let by = trijet::base::ledger::Asked::Ordering;
+        let by = trijet::trace::Asked::Ordering;
         this.ops.last_mut().expect("one was pushed").kind = OpKind::Record { event, by };
         this
     }

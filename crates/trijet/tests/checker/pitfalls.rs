@@ -3,9 +3,9 @@
 //! Mistakes that only cost time are among the remarks about performance (`tests/measure`).
 
 use crate::live::{by_hand, devices, found, recorded};
-use trijet::base::ledger::Op;
 use trijet::check::{Class, Conflict};
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
+use trijet::trace::Op;
 use trijet::{Device, Result};
 
 const RAW: Class = Class::Race(Conflict::Raw);

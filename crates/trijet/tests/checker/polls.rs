@@ -5,12 +5,13 @@ use super::log::{A, B, D, E, Log, log, part, r, w};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use trijet::base::ledger::Handled::{Cloned, Dropped, Made, Used};
-use trijet::base::ledger::Mode;
-use trijet::base::ledger::Signalled::{Found, Gone, Set, Wait};
-use trijet::base::ledger::{Op, Outcome, Waited};
 use trijet::check::{Checker, Class, Options, Verdict, check};
-use trijet::{Device, Event, HostConfig, Readiness, Result, Stream, StreamOptions};
+use trijet::sim::HostConfig;
+use trijet::trace::Handled::{Cloned, Dropped, Made, Used};
+use trijet::trace::Mode;
+use trijet::trace::Signalled::{Found, Gone, Set, Wait};
+use trijet::trace::{Op, Outcome, Waited};
+use trijet::{Device, Event, Readiness, Result, Stream, StreamOptions};
 
 const S: u64 = 1;
 

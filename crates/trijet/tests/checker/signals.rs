@@ -2,9 +2,9 @@
 //! what was called, so that a program is flagged that hung, that gave up, or that was lucky.
 
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
-use trijet::base::ledger::Signalled::{Found, Gone, Set, Wait};
-use trijet::base::ledger::{OpKind, Outcome, Waited};
 use trijet::check::{Checker, Class, Conflict, Options, Severity};
+use trijet::trace::Signalled::{Found, Gone, Set, Wait};
+use trijet::trace::{OpKind, Outcome, Waited};
 
 /// Signals.
 const S: u64 = 1;

@@ -1,8 +1,9 @@
 //! Cases 01 to 14 and 48: streams and events. Each faulty program beside its cured twin.
 
 use super::log::{A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, log, part, r, w};
-use trijet::base::ledger::{Mode, OpKind, SourceOrder};
+use trijet::SourceOrder;
 use trijet::check::{Assume, Class, Conflict, Verdict};
+use trijet::trace::{Mode, OpKind};
 
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAR: Class = Class::Race(Conflict::War);

@@ -1,9 +1,9 @@
 //! Order between host threads: ownership (law A44), and events that they share (law A45).
 
 use super::log::{A, B, D, D2, E, H, Log, log, part, r, tracked, w};
-use trijet::base::ledger::Signalled::{Found, Set};
-use trijet::base::ledger::{Mode, OpKind, Outcome, Waited};
 use trijet::check::{Checker, Class, Conflict, Options, Severity, Threads};
+use trijet::trace::Signalled::{Found, Set};
+use trijet::trace::{Mode, OpKind, Outcome, Waited};
 
 const HOST_WAW: Class = Class::Host(Conflict::Waw);
 const HOST_RAW: Class = Class::Host(Conflict::Raw);
@@ -116,7 +116,7 @@ fn what_was_seen_orders_what_the_library_orders() {
     for op in &mut internal.ops {
         match &mut op.kind {
             OpKind::Record { by, .. } | OpKind::Wait { by, .. } => {
-                *by = trijet::base::ledger::Asked::Ordering
+                *by = trijet::trace::Asked::Ordering
             }
             _ => {}
         }

@@ -2,10 +2,11 @@
 
 use super::live::{devices, found, recorded};
 use std::time::Duration;
-use trijet::base::ledger::OpKind;
-use trijet::base::ledger::Signalled::Gone;
 use trijet::check::{Class, Options, Verdict, check};
-use trijet::{Device, HostConfig, Result, Signal, Stream};
+use trijet::sim::HostConfig;
+use trijet::trace::OpKind;
+use trijet::trace::Signalled::Gone;
+use trijet::{Device, Result, Signal, Stream};
 
 const DEADLOCK: &[Class] = &[Class::Deadlock];
 const RISK: &[Class] = &[Class::DeadlockRisk];

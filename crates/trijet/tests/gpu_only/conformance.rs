@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::SystemTime;
 use trijet::Device;
-use trijet::device::conform::{Subject, transcript};
+use trijet::testing::{Subject, transcript};
 
 /// The date of today as year, month and day (the civil calendar from a count of days, after
 /// Howard Hinnant).

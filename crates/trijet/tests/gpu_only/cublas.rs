@@ -4,10 +4,9 @@ use super::cuda;
 use libloading::{Library, Symbol};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use trijet::base::ledger::{Op, OpKind};
 use trijet::check::check;
-use trijet::memory::Uses;
-use trijet::{Error, ErrorKind, Result, Stream};
+use trijet::trace::{Op, OpKind};
+use trijet::{Error, ErrorKind, Result, Stream, Uses};
 
 type Handle = *mut c_void;
 type Create = unsafe extern "C" fn(*mut Handle) -> c_int;

@@ -9,13 +9,13 @@ mod times;
 
 use crate::cases::words;
 use std::process::Command;
-use trijet::base::prng::Prng;
 use trijet::kernels::median::{MedianPixel, Rows, median};
 use trijet::kernels::{
-    AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, FILL_F32, FILL_U8, FILL_U32, MIX, WORK,
+    AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, Dynamic, FILL_F32, FILL_U8, FILL_U32,
+    KernelSpec, Shape,
 };
-use trijet::launch::{Args, Code, Dynamic, Kernel, KernelSpec, Shape};
-use trijet::{Device, Element, ErrorKind, Result, Select, Stream, View, ViewMut};
+use trijet::testing::{MIX, Prng, WORK};
+use trijet::{Args, Device, Element, ErrorKind, Kernel, Result, Select, Stream, View, ViewMut};
 
 fn cuda() -> Device {
     Device::open(Select::Cuda(0)).expect("a CUDA device")

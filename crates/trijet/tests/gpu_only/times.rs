@@ -5,11 +5,10 @@ use super::conformance::header;
 use super::cuda;
 use std::cell::RefCell;
 use std::time::Instant;
-use trijet::base::ledger::{Engine, Op, SourceOrder};
-use trijet::kernels::WORK;
-use trijet::trace::file::TimeSource;
+use trijet::testing::WORK;
 use trijet::trace::queued::queued;
-use trijet::{Batch, Buffer, Device, PinnedBuffer, Result, Stream, TimesFrom, Trace};
+use trijet::trace::{Engine, Op, TimeSource, TimesFrom};
+use trijet::{Batch, Buffer, Device, PinnedBuffer, Result, SourceOrder, Stream, Trace};
 
 /// Rounds of each measurement; the median counts.
 const ROUNDS: usize = 7;

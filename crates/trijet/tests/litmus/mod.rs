@@ -6,7 +6,8 @@ mod programs;
 
 use std::collections::BTreeMap;
 use trijet::explore::{Strategy, explore};
-use trijet::{CostModel, Device, HostConfig, Nanos, Result};
+use trijet::sim::{CostModel, HostConfig};
+use trijet::{Device, Nanos, Result};
 
 /// One program.
 #[derive(Debug, Clone, Copy)]

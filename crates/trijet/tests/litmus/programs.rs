@@ -3,10 +3,10 @@
 use crate::cases::words;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use trijet::device::driver::{Clock, SourceOrder};
-use trijet::kernels::{MIX, WORK};
+use trijet::testing::{MIX, WORK};
 use trijet::{
-    Batch, Buffer, Bytes, Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions,
+    Batch, Buffer, Bytes, Clock, Device, Event, PinnedBuffer, Readiness, Result, SourceOrder,
+    Stream, StreamOptions,
 };
 
 /// Keeps a stream busy, for about as long as `rounds` say on a GPU; where time is modelled, for

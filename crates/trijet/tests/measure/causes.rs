@@ -2,12 +2,12 @@
 
 use crate::script::Script;
 use trijet::Nanos;
-use trijet::base::id::DeviceId;
-use trijet::base::ledger::Engine::{Compute, Download, Upload};
-use trijet::base::ledger::{HostCall, OpKind, StreamClass, Waited};
+use trijet::trace::DeviceId;
+use trijet::trace::Engine::{Compute, Download, Upload};
 use trijet::trace::critical::Category;
 use trijet::trace::gaps::{Cause, Dependency, by_cause, gaps};
 use trijet::trace::metrics::CopyEngines;
+use trijet::trace::{HostCall, OpKind, StreamClass, Waited};
 
 fn compute_causes(s: &Script, window: std::ops::Range<u64>, latency: u64) -> Vec<(Cause, u64)> {
     let found = gaps(&s.ops, &s.dag(), window, Nanos(latency), CopyEngines::Two);

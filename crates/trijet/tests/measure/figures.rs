@@ -2,9 +2,9 @@
 
 use crate::script::Script;
 use trijet::Nanos;
-use trijet::base::dag::{Dag, Kernels};
-use trijet::base::id::DeviceId;
-use trijet::base::ledger::Engine::{Compute, Download, Peer, Upload};
+use trijet::trace::DeviceId;
+use trijet::trace::Engine::{Compute, Download, Peer, Upload};
+use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::metrics::{CopyEngines, Metrics, Parameters, measure};
 use trijet::trace::summary::{Settings, summarize};
 
@@ -110,8 +110,7 @@ fn a_window_clips_what_it_cuts() {
     let mut s = Script::default();
     s.work(Upload, 0, 0..10);
     s.work(Compute, 1, 8..20);
-    let alone =
-        |op: &trijet::base::ledger::Op| Some(Nanos(if op.engine == Compute { 6 } else { 10 }));
+    let alone = |op: &trijet::trace::Op| Some(Nanos(if op.engine == Compute { 6 } else { 10 }));
     let given = Parameters { isolated: &alone, ..Parameters::default() };
     let m = measure(&s.ops, &s.dag(), Some(5..14), &given);
     let of = |engine| m.engines.iter().find(|e| e.engine.1 == engine).expect("it worked");

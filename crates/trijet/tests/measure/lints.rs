@@ -2,11 +2,11 @@
 
 use crate::live::{WORDS, recorded, role_streams};
 use crate::script::Script;
-use trijet::base::dag::Kernels;
-use trijet::base::ledger::Engine::{Compute, Upload};
-use trijet::base::ledger::{Asked, HostCall, Op, OpKind, StreamClass, Waited};
 use trijet::check::lint::{Lint, Rule, lints_of};
-use trijet::kernels::{MIX, WORK};
+use trijet::testing::{MIX, WORK};
+use trijet::trace::Engine::{Compute, Upload};
+use trijet::trace::dag::Kernels;
+use trijet::trace::{Asked, HostCall, Op, OpKind, StreamClass, Waited};
 use trijet::{Bytes, Device, Nanos, Result, StreamOptions};
 
 fn found(ops: &[Op], rule: Rule) -> Option<Lint> {

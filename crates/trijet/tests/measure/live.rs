@@ -1,12 +1,13 @@
 //! Recorded runs of the host device on its virtual clock.
 
-use trijet::base::dag::{Dag, Kernels};
-use trijet::base::ledger::Op;
-use trijet::kernels::WORK;
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::WORK;
+use trijet::trace::Op;
+use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::gaps::{Cause, gaps};
 use trijet::trace::metrics::{CopyEngines, Parameters, extent, measure};
 use trijet::trace::summary::{Settings, summarize};
-use trijet::{Device, Executor, HostConfig, Nanos, Order, Result};
+use trijet::{Device, Nanos, Result};
 
 pub(crate) const WORDS: usize = 1 << 18;
 
@@ -69,7 +70,7 @@ fn less_than_two_percent_of_a_run_is_unexplained() {
         // It is the edges that explain it: without waits between streams much is left.
         let bare: Vec<Op> = ops
             .iter()
-            .filter(|op| !matches!(op.kind, trijet::base::ledger::OpKind::Wait { .. }))
+            .filter(|op| !matches!(op.kind, trijet::trace::OpKind::Wait { .. }))
             .cloned()
             .collect();
         let (unexplained, _) = self::unknown(&bare, &Dag::new(&bare, Kernels::OneAtATime));

@@ -2,11 +2,10 @@
 
 use crate::script::{Script, times};
 use trijet::Nanos;
-use trijet::base::dag::{Edge, Node};
-use trijet::base::id::{DeviceId, LaneId};
-use trijet::base::ledger::Engine::{Compute, Download, Upload};
-use trijet::base::ledger::{HostCall, OpKind, StreamClass, Waited};
+use trijet::trace::Engine::{Compute, Download, Upload};
 use trijet::trace::critical::{Category, critical_path, slack, what_if};
+use trijet::trace::dag::{Edge, Node};
+use trijet::trace::{DeviceId, HostCall, LaneId, OpKind, StreamClass, Waited};
 
 /// Upload 1..10, kernel 10..25 after it, download 27..32; a kernel 1..5 that nobody needs.
 fn chain() -> Script {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trijet::Nanos;
-use trijet::base::dag::{Dag, Kernels};
-use trijet::base::id::{DeviceId, LaneId, Position};
-use trijet::base::ledger::{Asked, Engine, Op, OpKind, Outcome, Times, Waited};
+use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::{
+    Asked, DeviceId, Engine, LaneId, Op, OpKind, Outcome, Position, Times, Waited,
+};
 
 pub(crate) fn times(span: Range<u64>) -> Times {
     Times { begin: Nanos(span.start), end: Nanos(span.end) }

@@ -2,15 +2,13 @@
 
 use crate::live;
 use crate::script::Script;
-use trijet::base::clocks::Clocks;
-use trijet::base::dag::{Dag, Edge, Kernels, Node};
-use trijet::base::ledger::Engine;
-use trijet::trace::file::TimeSource;
+use trijet::trace::dag::{Dag, Edge, Kernels, Node};
 use trijet::trace::summary::{Settings, summarize};
-use trijet::{Device, Nanos, Result, TimesFrom};
+use trijet::trace::{Engine, TimeSource, TimesFrom};
+use trijet::{Device, Nanos, Result};
 
-fn graph(s: &Script, clocks: Clocks) -> Dag {
-    Dag::with_clocks(&s.ops, Kernels::Several, clocks)
+fn graph(s: &Script, times: TimeSource) -> Dag {
+    Dag::with_times(&s.ops, Kernels::Several, times)
 }
 
 /// Two uploads, ready at 0 and at 10, that one engine did until 100 and until 200.
@@ -19,9 +17,9 @@ fn a_begin_moves_to_the_free_engine_only_with_pairs_of_events() {
     let mut s = Script::default();
     s.work(Engine::Upload, 1, 0..100);
     s.work(Engine::Upload, 2, 10..200);
-    assert_eq!(graph(&s, Clocks::ReadyToEnd).work(1), Some(100..200));
+    assert_eq!(graph(&s, TimeSource::EventPairs).work(1), Some(100..200));
     // Measured on the engine it is true: the device has two for uploads.
-    let dag = graph(&s, Clocks::StartToEnd);
+    let dag = graph(&s, TimeSource::Activity);
     assert_eq!(dag.work(1), Some(10..200));
     assert!(dag.before(Node::work(1)).iter().all(|(_, edge)| *edge != Edge::Engine));
 }
@@ -31,7 +29,7 @@ fn what_an_engine_did_before_precedes_what_it_did_later() {
     let mut s = Script::default();
     s.work(Engine::Upload, 1, 0..100);
     s.work(Engine::Upload, 2, 103..200);
-    let dag = graph(&s, Clocks::StartToEnd);
+    let dag = graph(&s, TimeSource::Activity);
     assert_eq!(dag.work(1), Some(103..200));
     assert!(dag.before(Node::work(1)).contains(&(Node::work(0), Edge::Engine)));
 }
@@ -41,8 +39,8 @@ fn what_an_engine_did_before_precedes_what_it_did_later() {
 fn work_that_began_inside_its_call_is_not_moved_to_the_calls_end() {
     let mut s = Script::default();
     s.called(Engine::Compute, 1, 40..60, 50..90);
-    assert_eq!(graph(&s, Clocks::ReadyToEnd).work(0), Some(60..90));
-    let dag = graph(&s, Clocks::StartToEnd);
+    assert_eq!(graph(&s, TimeSource::EventPairs).work(0), Some(60..90));
+    let dag = graph(&s, TimeSource::Activity);
     assert_eq!((dag.work(0), dag.enqueued(0)), (Some(50..90), Some(40)));
     assert_eq!(dag.contradictions(), 0);
 }
@@ -51,8 +49,8 @@ fn work_that_began_inside_its_call_is_not_moved_to_the_calls_end() {
 #[test]
 fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
     let mut s = Script::default();
-    s.called(Engine::Upload, 1, 40..60, 50..90).kind = trijet::base::ledger::OpKind::CopyNow;
-    let dag = graph(&s, Clocks::StartToEnd);
+    s.called(Engine::Upload, 1, 40..60, 50..90).kind = trijet::trace::OpKind::CopyNow;
+    let dag = graph(&s, TimeSource::Activity);
     assert_eq!((dag.work(0), dag.call(0), dag.contradictions()), (Some(50..90), Some(40..60), 0));
 }
 
@@ -62,7 +60,7 @@ fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
 fn with_pairs_the_graph_finds_what_the_engines_say() -> Result<()> {
     let run = |from| -> Result<_> {
         let device: Device = live::device();
-        device.load(&trijet::kernels::WORK)?;
+        device.load(&trijet::testing::WORK)?;
         let origin = device.stream()?;
         device.start_trace_from(&origin, from)?;
         live::role_streams(&device, 6, 2)?;
@@ -70,8 +68,8 @@ fn with_pairs_the_graph_finds_what_the_engines_say() -> Result<()> {
         device.take_trace()
     };
     let (pairs, engines) = (run(TimesFrom::Events)?, run(TimesFrom::Activity)?);
-    let first = Dag::with_clocks(&pairs.ops, Kernels::OneAtATime, pairs.times.clocks());
-    let second = Dag::with_clocks(&engines.ops, Kernels::OneAtATime, engines.times.clocks());
+    let first = Dag::with_times(&pairs.ops, Kernels::OneAtATime, pairs.times);
+    let second = Dag::with_times(&engines.ops, Kernels::OneAtATime, engines.times);
     assert_eq!((first.contradictions(), second.contradictions()), (0, 0));
     let busy = |ops: &[_], dag: &Dag| {
         let summary = summarize(ops, dag, &Settings::default(), vec![]);

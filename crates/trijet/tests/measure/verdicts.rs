@@ -2,19 +2,19 @@
 
 use crate::script::Script;
 use trijet::Nanos;
-use trijet::base::dag::{Dag, Edge};
-use trijet::base::id::LaneId;
-use trijet::base::ledger::Engine::{Compute, Download, Upload};
-use trijet::base::ledger::Waited;
-use trijet::trace::concurrency::{Clocks, Concurrency, TracedRun, UnusableTimes};
+use trijet::trace::Engine::{Compute, Download, Upload};
+use trijet::trace::TimeSource;
+use trijet::trace::concurrency::{Concurrency, TracedRun, UnusableTimes};
+use trijet::trace::dag::{Dag, Edge};
 use trijet::trace::summary::{Settings, summarize};
+use trijet::trace::{LaneId, Waited};
 
-fn ask<'a>(s: &'a Script, dag: &'a Dag, clocks: Clocks) -> TracedRun<'a> {
-    TracedRun { ops: &s.ops, dag, clocks }
+fn ask<'a>(s: &'a Script, dag: &'a Dag, times: TimeSource) -> TracedRun<'a> {
+    TracedRun { ops: &s.ops, dag, times }
 }
 
 fn verdict(s: &Script, a: usize, b: usize) -> Concurrency {
-    ask(s, &s.dag(), Clocks::StartToEnd).concurrency(a, b, None)
+    ask(s, &s.dag(), TimeSource::Activity).concurrency(a, b, None)
 }
 
 /// The durations 10/1, 1/10 and 10/10, whichever is asked first.
@@ -66,8 +66,8 @@ fn one_engine_does_one_copy_at_a_time() {
     s.called(Download, 1, 0..1, 1..10);
     s.called(Download, 2, 1..2, 2..20);
     let dag = s.dag();
-    for clocks in [Clocks::StartToEnd, Clocks::ReadyToEnd] {
-        let verdict = ask(&s, &dag, clocks).concurrency(0, 1, None);
+    for times in [TimeSource::Activity, TimeSource::EventPairs] {
+        let verdict = ask(&s, &dag, times).concurrency(0, 1, None);
         assert_eq!(verdict, Concurrency::OneEngine(Download));
     }
 }
@@ -88,7 +88,7 @@ fn times_that_say_nothing_decide_nothing() {
     s.record(3, 1);
     s.work(Compute, 3, 5..5);
     let dag = s.dag();
-    let pairs = ask(&s, &dag, Clocks::ReadyToEnd);
+    let pairs = ask(&s, &dag, TimeSource::EventPairs);
     let unusable = |op, why| Concurrency::Unusable { op, why };
     // Ready at 0 and done at 20: it may have begun at any time.
     assert_eq!(pairs.concurrency(0, 1, None), unusable(1, UnusableTimes::ReadyToEnd));
@@ -104,7 +104,7 @@ fn durations_measured_alone_settle_what_pairs_of_events_leave_open() {
     s.work(Compute, 1, 0..10);
     s.work(Compute, 2, 0..20);
     let dag = s.dag();
-    let pairs = ask(&s, &dag, Clocks::ReadyToEnd);
+    let pairs = ask(&s, &dag, TimeSource::EventPairs);
     let alone = |a, b| pairs.concurrency(0, 1, Some([Nanos(a), Nanos(b)]));
     assert_eq!(alone(10, 10), Concurrency::OneEngine(Compute));
     assert_eq!(alone(10, 18), Concurrency::Overlap { together: Nanos(8), share: 0.8 });
@@ -119,7 +119,7 @@ fn streams_are_judged_by_the_pair_that_came_nearest() {
     s.called(Upload, 1, 20..21, 30..40);
     s.called(Compute, 2, 22..23, 35..45);
     let dag = s.dag();
-    let run = ask(&s, &dag, Clocks::ReadyToEnd);
+    let run = ask(&s, &dag, TimeSource::EventPairs);
     let both = Some(Concurrency::Overlap { together: Nanos(5), share: 0.5 });
     assert_eq!(run.concurrency_of_streams(LaneId(1), LaneId(2)), both);
     assert_eq!(run.concurrency_of_streams(LaneId(1), LaneId(7)), None);

@@ -14,9 +14,9 @@ use crate::run::run;
 use crate::seeds::asked_or;
 use crate::verdict::{Orders, Wrong, judge};
 use std::collections::{BTreeMap, BTreeSet};
-use trijet::base::ledger::{Op, OpKind, Outcome, Waited};
-use trijet::base::prng::Prng;
 use trijet::check::{Checker, Finding, Options, Severity, check_with};
+use trijet::testing::Prng;
+use trijet::trace::{Op, OpKind, Outcome, Waited};
 
 /// The record of a run, without the wait of that number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {

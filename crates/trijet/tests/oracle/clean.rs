@@ -1,8 +1,8 @@
 //! The checker on the record of a program that is ordered.
 
 use crate::switches::{Switch, on};
-use trijet::base::ledger::Op;
 use trijet::check::{Class, Finding, Options, Threads, check_with};
+use trijet::trace::Op;
 
 /// How the checker is asked. It knows what the judge knows: nothing of how threads start and end,
 /// or as much as the record of a program shows whose phases are started by one thread.

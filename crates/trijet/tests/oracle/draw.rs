@@ -7,7 +7,7 @@ use crate::switches::Switch::{Churn, Futures, HandOvers, Refusals, Signals, Thre
 use crate::switches::on;
 use crate::text::VERBS;
 use std::collections::BTreeMap;
-use trijet::base::prng::Prng;
+use trijet::testing::Prng;
 
 /// More would make the serial run long and collisions rare.
 const BUFFERS_MAX: usize = 10;
@@ -440,7 +440,7 @@ pub(crate) fn draw(seed: u64) -> Program {
     draw.program
 }
 
-/// A small program for [`Order`](trijet::Order)s that are tried one and all: a thread, two or three
+/// A small program for [`Order`](trijet::sim::Order)s that are tried one and all: a thread, two or three
 /// streams, and a few operations on short buffers. Where `by_hand`, the program orders them, by
 /// events that it may forget to wait for.
 pub(crate) fn draw_small(seed: u64, by_hand: bool) -> Program {

@@ -14,8 +14,9 @@ use std::fmt;
 use std::ops::{AddAssign, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trijet::Device;
 use trijet::explore::Strategy;
-use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
 /// What was run and judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
 use crate::switches::{Switch, on};
 use std::collections::BTreeMap;
-use trijet::base::id::{LaneId, Position};
-use trijet::base::ledger::{
-    Asked, HostCall, Op, OpKind, OrderedBy, Outcome, Place, Signalled, SourceOrder, StreamClass,
-    Waited,
+use trijet::SourceOrder;
+use trijet::trace::{
+    Asked, HostCall, LaneId, Op, OpKind, OrderedBy, Outcome, Place, Position, Signalled,
+    StreamClass, Waited,
 };
 
 /// What is known so far of the record that is read.

@@ -37,7 +37,7 @@ use explore::{Tally, close, computed, examine, explore, open, seeded};
 use program::Program;
 use run::run;
 use seeds::asked_or;
-use trijet::Executor;
+use trijet::sim::Executor;
 
 fn kept() -> Vec<Program> {
     let parse = |text: &&str| text::parse(text).unwrap_or_else(|why| panic!("{why}: {text}"));
@@ -94,7 +94,7 @@ fn kept_programs_of_lanes_go_well_in_many_orders() {
     for (number, text) in kept::OF_LANES.iter().enumerate() {
         let mut program = text::parse(text).unwrap_or_else(|why| panic!("{why}: {text}"));
         for refused in 0..10 {
-            let refusal = (refused > 0).then_some((trijet::Verb::EventRecord, refused));
+            let refusal = (refused > 0).then_some((trijet::sim::Verb::EventRecord, refused));
             program.refusals = refusal.into_iter().collect();
             let failed = (0..20).find_map(|seed| Some((seed, examine(&program, seed).err()?)));
             wrong.extend(failed.map(|(seed, why)| {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use trijet::Verb;
+use trijet::sim::Verb;
 
 /// Signals are numbered below this.
 pub(crate) const SIGNALS_MAX: usize = 8;

@@ -10,11 +10,10 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use trijet::device::driver::SourceOrder;
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{
-    Batch, Buffer, Device, Event, PageableBuffer, PinnedBuffer, Ready, Result, Signal, Stream,
-    StreamOptions, Ticket, View, ViewMut,
+    Batch, Buffer, Device, Event, PageableBuffer, PinnedBuffer, Ready, Result, Signal, SourceOrder,
+    Stream, StreamOptions, Ticket, View, ViewMut,
 };
 
 /// A result whose error names the call that failed.

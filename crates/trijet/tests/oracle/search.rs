@@ -8,12 +8,12 @@ use crate::explore::Tally;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use trijet::base::prng::Prng;
-use trijet::device::twin::{Cost, Tile, Twin};
 use trijet::explore::{Exploration, Strategy, explore};
-use trijet::launch::{Code, In, InOut, Kernel, KernelSpec, Shape};
+use trijet::kernels::{Code, Cost, In, InOut, KernelSpec, Shape, Tile, Twin};
+use trijet::sim::HostConfig;
+use trijet::testing::Prng;
 use trijet::{
-    Buffer, Device, Event, HostConfig, PinnedBuffer, Readiness, Stream, StreamOptions, TimedEvent,
+    Buffer, Device, Event, Kernel, PinnedBuffer, Readiness, Stream, StreamOptions, TimedEvent,
 };
 
 /// A search that takes longer is given up: programs are small, but some have many orders.
@@ -30,7 +30,7 @@ fn mix_byte(tile: &mut Tile<'_>) {
 static MIX_BYTE: Kernel<(u8, In<u8>, InOut<u8>)> =
     // SAFETY: it runs on host devices only, by its twin, which stays within its spans.
     unsafe {
-        let cost = |_: &trijet::device::args::ArgBlock| Cost { bytes: 1, ops: 1 };
+        let cost = |_: &trijet::kernels::ArgBlock| Cost { bytes: 1, ops: 1 };
         let twin = Twin { tile_elements: |_| 1, run: mix_byte, cost };
         let shape = Shape::Elements { per_thread: 1 };
         Kernel::declare(KernelSpec::new("mix_byte", Code::ptx(""), shape).twin(twin))

@@ -4,7 +4,7 @@ use crate::program::{
     Part, Phase, Place, Program, SIGNALS_MAX, Sources, Step, StreamKind, StreamSpec,
 };
 use std::fmt::{self, Display};
-use trijet::Verb;
+use trijet::sim::Verb;
 
 const KINDS: [(StreamKind, &str); 4] = [
     (StreamKind::Legacy, "legacy"),

@@ -6,7 +6,7 @@
 use crate::program::{Phase, Step};
 use crate::valid::Gates;
 use std::sync::{Condvar, Mutex, MutexGuard};
-use trijet::base::prng::Prng;
+use trijet::testing::Prng;
 
 /// How the scripts of a phase run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,13 +5,13 @@ mod rows;
 
 use std::ops::{Deref, Range};
 use std::sync::Mutex;
-use trijet::base::ledger::OpKind;
-use trijet::base::prng::Prng;
 use trijet::check::Options;
-use trijet::kernels::WORK;
 use trijet::kernels::median::{Rows, median};
-use trijet::pipeline::{Cancel, HostWork, Layout, Pipeline, Schedule, Sink, Source};
-use trijet::{Bytes, Device, Error, ErrorKind, Executor, HostConfig, Order, Result};
+use trijet::pipeline::{HostWork, Layout, Schedule};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::{Prng, WORK};
+use trijet::trace::OpKind;
+use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Result, Sink, Source};
 
 const SCHEDULES: [Schedule; 4] =
     [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];

@@ -6,10 +6,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trijet::pipeline::{
-    HostWork, Layout, Pipeline, Schedule, Sink, Source, StageCx, rows_from_fn, rows_from_iter,
-    rows_of, rows_to_fn,
+    HostWork, Layout, Schedule, StageCx, rows_from_fn, rows_from_iter, rows_of, rows_to_fn,
 };
-use trijet::{Bytes, Device, Error, ErrorKind, Result, View, ViewMut};
+use trijet::{Bytes, Device, Error, ErrorKind, Pipeline, Result, Sink, Source, View, ViewMut};
 
 /// Elements of a row.
 const WIDTH: usize = 3;

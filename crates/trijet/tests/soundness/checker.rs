@@ -10,7 +10,8 @@ use std::time::Duration;
 use trijet::check::{Options, Verdict};
 use trijet::explore::{Strategy, explore};
 use trijet::kernels::FILL_U32;
-use trijet::{Device, Executor, Fault, FaultKind, HostConfig, Order, Result, StreamOptions, Verb};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::{Device, Result, StreamOptions};
 
 fn codes(verdict: &Verdict) -> Vec<&'static str> {
     verdict.findings.iter().map(|finding| finding.class.code()).collect()

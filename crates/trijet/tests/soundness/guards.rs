@@ -6,9 +6,8 @@ use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread::{scope, spawn};
 use trijet::explore::{Strategy, explore};
-use trijet::{
-    Device, Fault, FaultKind, HostConfig, PinnedBuffer, Result, Stream, StreamOptions, Verb,
-};
+use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
+use trijet::{Device, PinnedBuffer, Result, Stream, StreamOptions};
 
 const NINES: u32 = 0x0909_0909;
 const SEVENS: u32 = 0x0707_0707;

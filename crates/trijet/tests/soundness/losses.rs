@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
-use trijet::{Device, ErrorKind, Fault, FaultKind, HostConfig, PinnedBuffer, Result, Stream, Verb};
+use trijet::sim::{Fault, FaultKind, HostConfig, Verb};
+use trijet::{Device, ErrorKind, PinnedBuffer, Result, Stream};
 
 fn fault(verb: Verb, kind: FaultKind) -> Vec<Fault> {
     vec![Fault { verb, nth: 1, kind }]

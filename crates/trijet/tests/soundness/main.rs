@@ -11,10 +11,8 @@ use std::pin::pin;
 use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use trijet::{
-    CostModel, Device, Executor, Fault, FaultKind, HostConfig, Nanos, Order, PinnedBuffer, Result,
-    Stream, Verb,
-};
+use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::{Device, Nanos, PinnedBuffer, Result, Stream};
 
 /// What takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread::spawn;
-use trijet::base::ledger::{OpKind, SourceOrder, StreamClass};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::trace::{OpKind, StreamClass};
 use trijet::{
-    Batch, Buffer, Device, ErrorKind, Executor, HostConfig, Order, PinnedBuffer, Readiness, Result,
-    Select, Stream, StreamOptions,
+    Batch, Buffer, Device, ErrorKind, PinnedBuffer, Readiness, Result, Select, SourceOrder, Stream,
+    StreamOptions,
 };
 
 /// What one thread waits in.

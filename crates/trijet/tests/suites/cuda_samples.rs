@@ -18,7 +18,7 @@ use super::stage::{
 use super::twins::{Case, Seen};
 use crate::{mix, words};
 use trijet::check::{Class, Conflict};
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Buffer, Bytes, Device, Event, PinnedBuffer, Result, StreamOptions};
 
 const RAW: Class = Class::Race(Conflict::Raw);

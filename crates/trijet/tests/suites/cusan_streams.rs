@@ -17,7 +17,7 @@ use super::stage::{LEN, in_the_end, ordinary, reads, shared, values, writes, zer
 use super::twins::{Case, Seen, Twin};
 use crate::mix;
 use trijet::check::{Class, Conflict};
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Device, Result, Stream, StreamOptions};
 
 const RAW: Class = Class::Race(Conflict::Raw);

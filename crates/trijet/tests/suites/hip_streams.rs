@@ -24,7 +24,7 @@ use super::twins::Case;
 use crate::mix;
 use trijet::StreamOptions;
 use trijet::check::{Class, Conflict};
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 
 const RAW: Class = Class::Race(Conflict::Raw);
 

@@ -9,9 +9,10 @@ mod suites;
 use reference::{mix, words};
 use std::collections::BTreeSet;
 use suites::twins::{Case, Seen, Twin};
+use trijet::Device;
 use trijet::check::Options;
 use trijet::explore::{Strategy, explore};
-use trijet::{Device, Executor, HostConfig, Order};
+use trijet::sim::{Executor, HostConfig, Order};
 
 /// Orders drawn from these seeds.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
@@ -66,15 +67,15 @@ macro_rules! tests {
         mod threads {
             $(#[test]
             fn $name() {
-                crate::check_on(trijet::Executor::Threads, crate::suites::$file::$name);
+                crate::check_on(trijet::sim::Executor::Threads, crate::suites::$file::$name);
             })*
         }
 
         mod greedy {
             $(#[test]
             fn $name() {
-                let order = trijet::Order::Greedy;
-                crate::check_on(trijet::Executor::Virtual(order), crate::suites::$file::$name);
+                let order = trijet::sim::Order::Greedy;
+                crate::check_on(trijet::sim::Executor::Virtual(order), crate::suites::$file::$name);
             })*
         }
 

@@ -12,7 +12,7 @@ use super::stage::{in_the_end, streams, zeros_of};
 use super::twins::{Case, Seen, Twin};
 use crate::mix;
 use trijet::check::{Class, Conflict};
-use trijet::kernels::MIX;
+use trijet::testing::MIX;
 use trijet::{Buffer, Device, Event, Result, Stream};
 
 const RAW: Class = Class::Race(Conflict::Raw);

@@ -7,12 +7,12 @@
 //! (law A2) and follow nothing else.
 
 use super::twins::{Seen, Twin};
-use trijet::device::driver::Clock;
-use trijet::kernels::{FILL_U32, WORK};
+use trijet::kernels::FILL_U32;
 use trijet::memory::OnHost;
+use trijet::testing::WORK;
 use trijet::{
-    AsView, Buffer, Device, Element, PageableBuffer, PinnedBuffer, Readiness, Result, Stream,
-    StreamOptions, View, ViewMut,
+    AsView, Buffer, Clock, Device, Element, PageableBuffer, PinnedBuffer, Readiness, Result,
+    Stream, StreamOptions, View, ViewMut,
 };
 
 /// Elements of a buffer: few, so that exploring all orders is cheap.

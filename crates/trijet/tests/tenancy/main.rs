@@ -45,7 +45,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use steps::{Alphabet, FULL, LASTS, Last, STREAMS, Step, What, each_sequence};
-use trijet::{Order, Verb};
+use trijet::sim::{Order, Verb};
 use world::{BATCH, Calls, Crew, Program};
 
 /// A sequence that takes this long hangs.

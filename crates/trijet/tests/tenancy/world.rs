@@ -6,10 +6,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use trijet::{
-    Buffer, Device, ErrorKind, Event, Executor, Fault, FaultKind, HostConfig, Order, PinnedBuffer,
-    Result, Stream, Verb,
-};
+use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
+use trijet::{Buffer, Device, ErrorKind, Event, PinnedBuffer, Result, Stream};
 
 /// Bytes of a buffer: as many as an operation has parts, so that a guard can see one half done.
 const LEN: usize = 4;

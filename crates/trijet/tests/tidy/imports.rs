@@ -27,6 +27,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("tune", 10),
     ("schedule", 10),
     ("explore", 10),
+    // They only name what the floors below have.
+    ("probe", 11),
+    ("sim", 11),
+    ("testing", 11),
 ];
 
 /// Folders of one floor, inside one module, that never import each other.

@@ -17,7 +17,6 @@ const NOT_CLEAN: &[&str] = &[
     "crates/trijet-bench/",
     "crates/trijet/src/base/",
     "crates/trijet/src/check/",
-    "crates/trijet/src/launch/",
     "crates/trijet/src/log/",
     "crates/trijet/src/memory/",
     "crates/trijet/src/order/",

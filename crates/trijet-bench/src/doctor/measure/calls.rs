@@ -5,7 +5,7 @@ use crate::bare::lab::{Cost, Lab};
 use crate::doctor::findings::CallCost;
 use crate::stats::Samples;
 use std::time::Instant;
-use trijet::kernels::WORK;
+use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
 /// Elements of 4 KiB.

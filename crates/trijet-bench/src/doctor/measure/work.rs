@@ -3,7 +3,7 @@
 
 use super::{Bench, micros};
 use std::time::Instant;
-use trijet::kernels::WORK;
+use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, Readiness, Result, Stream};
 
 /// Less than one block, so that the rest of the device is free.

@@ -2,8 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::{Display, Write};
-use trijet::Bytes;
-use trijet::device::driver::Clock;
+use trijet::{Bytes, Clock};
 use trijet_bench::doctor::advice;
 use trijet_bench::doctor::findings::{Findings, Pair, Path};
 use trijet_bench::doctor::verdict::StreamVerdict;

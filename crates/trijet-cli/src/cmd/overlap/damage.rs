@@ -9,10 +9,10 @@ use crate::cmd::verdict::{Live, finding as json};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::base::id::Position;
 use trijet::check::{Finding, Names};
-use trijet::pipeline::{Report, Schedule};
-use trijet::{Error, ErrorKind, Result};
+use trijet::pipeline::Schedule;
+use trijet::trace::Position;
+use trijet::{Error, ErrorKind, Report, Result};
 use trijet_cli::picture::{Crop, write_difference};
 
 /// The side of the picture, in pixels.

@@ -3,8 +3,9 @@
 
 use super::stack::{Pixel, Stack};
 use trijet::kernels::median::{Rows, median};
-use trijet::pipeline::{Calibration, Pipeline, Report, Schedule};
-use trijet::{Bytes, Device, Nanos, PinnedBuffer, Result, Stream, TimesFrom, View, ViewMut};
+use trijet::pipeline::{Calibration, Schedule};
+use trijet::trace::TimesFrom;
+use trijet::{Bytes, Device, Nanos, PinnedBuffer, Pipeline, Report, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
 
 /// A chunk size for which the fixed costs of kernels are negligible.

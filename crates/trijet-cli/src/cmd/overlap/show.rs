@@ -3,10 +3,10 @@
 
 use super::job::ScheduleResult;
 use crate::cmd::print;
-use trijet::base::units::rate;
-use trijet::pipeline::{Calibration, Report};
+use trijet::pipeline::Calibration;
+use trijet::trace::rate;
 use trijet::trace::timeline::{extent, staircase};
-use trijet::{Bytes, Device, Result};
+use trijet::{Bytes, Device, Report, Result};
 
 /// The columns of the drawing.
 const WIDTH: usize = 72;

@@ -2,10 +2,8 @@
 #![forbid(unsafe_code)]
 
 use trijet::kernels::median::MedianPixel;
-use trijet::kernels::{AFFINE_U8, AFFINE_U16};
-use trijet::launch::{In, Kernel, Out};
-use trijet::pipeline::Source;
-use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Result};
+use trijet::kernels::{AFFINE_U8, AFFINE_U16, In, Out};
+use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Result, Source};
 use trijet_cli::format::Input;
 use trijet_cli::micrograph::Micrograph;
 use trijet_cli::picture::Pixels;

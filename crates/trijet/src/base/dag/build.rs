@@ -3,12 +3,12 @@
 
 use super::graph::{Dag, Kernels, Moment, Node};
 use super::nodes::Nodes;
-use crate::base::clocks::Clocks;
 use crate::base::edges::{self, Caller, Edge, Laws, Past, Point, Role, Streams, may_wait};
 use crate::base::id::{DeviceId, LaneId, Position};
 use crate::base::ledger::{
     Engine, HostCall, Op, OpKind, Outcome, Signalled, StreamClass, Times, Waited,
 };
+use crate::base::times::TimeSource;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,7 +24,7 @@ struct Begun {
 
 struct Builder<'a> {
     ops: &'a [Op],
-    clocks: Clocks,
+    times: TimeSource,
     moments: Vec<Moment>,
     /// What precedes what, and why.
     edges: Vec<(Node, Node, Edge)>,
@@ -127,9 +127,8 @@ impl Builder<'_> {
     /// The point of its call by which an operation was let go. A call that was still running when its
     /// work ended, or began where that is known, did not release it by returning.
     fn released(&self, op: &Op) -> Point {
-        let held = |times: Times| match self.clocks {
-            Clocks::ReadyToEnd => times.end,
-            Clocks::StartToEnd => times.begin,
+        let held = |times: Times| {
+            if self.times.begins_with_the_work() { times.begin } else { times.end }
         };
         match (op.call, op.times) {
             (Some(call), Some(times)) if call.end > held(times) => Point::Begin,
@@ -191,7 +190,7 @@ impl Builder<'_> {
         }
         if let Some((earlier, free)) = engine
             && let Some(times) = &mut times
-            && (self.clocks == Clocks::ReadyToEnd || free <= times.begin.0)
+            && (!self.times.begins_with_the_work() || free <= times.begin.0)
         {
             times.begin.0 = times.begin.0.max(free).min(times.end.0);
             self.edges.push((node, Node::work(earlier), Edge::Engine));
@@ -335,28 +334,28 @@ impl Dag {
     /// The graph of `ops`, in the order of the ledger, with times from ready to end.
     #[must_use]
     pub fn new(ops: &[Op], kernels: Kernels) -> Self {
-        Self::with_clocks(ops, kernels, Clocks::ReadyToEnd)
+        Self::with_times(ops, kernels, TimeSource::EventPairs)
     }
 
     /// The same with times that mean something else.
     ///
     /// ```
-    /// use trijet::base::dag::{Dag, Kernels};
-    /// use trijet::trace::file::TimeSource;
-    /// let dag = Dag::with_clocks(&[], Kernels::Several, TimeSource::Activity.clocks());
+    /// use trijet::trace::dag::{Dag, Kernels};
+    /// use trijet::trace::TimeSource;
+    /// let dag = Dag::with_times(&[], Kernels::Several, TimeSource::Activity);
     /// assert!(dag.order().is_empty());
     /// ```
     #[must_use]
-    pub fn with_clocks(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Self {
-        build(ops, kernels, clocks)
+    pub fn with_times(ops: &[Op], kernels: Kernels, times: TimeSource) -> Self {
+        build(ops, kernels, times)
     }
 }
 
-fn build(ops: &[Op], kernels: Kernels, clocks: Clocks) -> Dag {
+fn build(ops: &[Op], kernels: Kernels, times: TimeSource) -> Dag {
     let engines = engines(ops, kernels);
     let mut builder = Builder {
         ops,
-        clocks,
+        times,
         moments: vec![Moment::default(); 2 * ops.len()],
         edges: Vec::with_capacity(4 * ops.len()),
         work_first: vec![false; ops.len()],

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 /// How many kernels, and how many host functions, a device runs at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kernels {
     /// One: the model's kernels fill the device.
     OneAtATime,

@@ -27,6 +27,7 @@ use text::Sequence;
 
 /// The driver that answers.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Subject {
     /// CUDA, with all of its devices.
     Cuda,
@@ -56,8 +57,8 @@ fn sequences() -> impl Iterator<Item = Sequence<'static>> {
 /// answer afterwards, so that the text of an interrupted run ends at the call that was interrupted.
 ///
 /// ```
-/// use trijet::device::conform::{Subject, transcript};
-/// use trijet::{Executor, HostConfig, Order};
+/// use trijet::testing::{Subject, transcript};
+/// use trijet::sim::{Executor, HostConfig, Order};
 ///
 /// let executor = Executor::Virtual(Order::Greedy);
 /// let mut text = Vec::new();

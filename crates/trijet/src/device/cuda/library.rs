@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A library of CUDA, which is opened at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Library {
     /// The CUDA driver, `libcuda.so.1`. A GPU needs it.
     Driver,

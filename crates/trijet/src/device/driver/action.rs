@@ -19,11 +19,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A function that a stream runs on a thread of the driver.
-pub type HostFn = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type HostFn = Arc<dyn Fn() + Send + Sync>;
 
 /// One copy of a batch.
 #[derive(Debug, Clone)]
-pub struct CopySpans {
+pub(crate) struct CopySpans {
     /// The target.
     pub dst: Span,
     /// The source, equally long.
@@ -32,7 +32,7 @@ pub struct CopySpans {
 
 /// One launch.
 #[derive(Debug, Clone, Copy)]
-pub struct Launch<'a> {
+pub(crate) struct Launch<'a> {
     /// The kernel.
     pub function: FunctionHandle,
     /// The name of the kernel, for errors and traces.
@@ -45,7 +45,7 @@ pub struct Launch<'a> {
 
 /// The two forms in which CUDA has copies and fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
+pub(crate) enum Form {
     /// `cuMemcpyAsync`, `cuMemsetD8Async`: enqueued in any stream.
     Async,
     /// `cuMemcpy`, `cuMemsetD8`: enqueued in the legacy stream, and the host waits as law A18 says.
@@ -54,7 +54,7 @@ pub enum Form {
 
 /// One operation of a stream.
 #[derive(Clone)]
-pub enum Action<'a> {
+pub(crate) enum Action<'a> {
     /// Copies `src` to `dst`, equally long. With page-locked and device memory an asynchronous copy
     /// returns at once (law A16); with pageable memory it may wait for the copy or for part of it,
     /// and between two places of the host it does (law A17).
@@ -120,7 +120,7 @@ pub enum Action<'a> {
 
 /// The guarantee at the return of the call that enqueues an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AtReturn {
+pub(crate) enum AtReturn {
     /// The operation is enqueued.
     Enqueued,
     /// The sources of the operation have been read (law A19).
@@ -134,7 +134,7 @@ pub enum AtReturn {
 impl AtReturn {
     /// Whether every earlier operation of the stream is complete.
     #[must_use]
-    pub const fn completes_earlier(self) -> bool {
+    pub(crate) const fn completes_earlier(self) -> bool {
         matches!(self, Self::Staged | Self::Done)
     }
 }
@@ -154,7 +154,7 @@ fn engine_between(src: Space, dst: Space) -> Engine {
 impl CopySpans {
     /// The engine that executes the copy.
     #[must_use]
-    pub fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> Engine {
         engine_between(self.src.memory().space(), self.dst.memory().space())
     }
 }
@@ -163,7 +163,7 @@ impl Action<'_> {
     /// The engine that executes the operation.
     #[must_use]
     #[inline]
-    pub fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> Engine {
         match self {
             Self::Copy { dst, src, .. } => {
                 engine_between(src.memory().space(), dst.memory().space())
@@ -179,7 +179,7 @@ impl Action<'_> {
     /// A name for messages and traces: that of the kernel, or of the operation.
     #[must_use]
     #[inline]
-    pub fn label(&self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Copy { .. } => match self.engine() {
                 Engine::Upload => "upload",
@@ -199,7 +199,7 @@ impl Action<'_> {
 
     /// The kind of the entry that the operation has in the ledger.
     #[must_use]
-    pub fn kind(&self) -> OpKind {
+    pub(crate) fn kind(&self) -> OpKind {
         match self {
             Self::Copy { form: Form::Async, .. } => OpKind::Copy,
             Self::Copy { form: Form::Sync, .. } => OpKind::CopyNow,
@@ -215,7 +215,7 @@ impl Action<'_> {
 
     /// The number of bytes that it moves or sets.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Copy { src, .. } => src.bytes(),
             Self::Batch { copies, .. } => copies.iter().map(|copy| copy.src.bytes()).sum(),
@@ -230,7 +230,7 @@ impl Action<'_> {
 
     /// Calls `each` with every access to memory that existed before the operation: the source of a
     /// copy before its target, the arguments of a launch in their order.
-    pub fn each_access(&self, mut each: impl FnMut(&Memory, Range<u64>, Mode)) {
+    pub(crate) fn each_access(&self, mut each: impl FnMut(&Memory, Range<u64>, Mode)) {
         let mut span = |span: &Span, mode| each(span.memory(), span.range(), mode);
         match self {
             Self::Copy { dst, src, .. } => {
@@ -258,7 +258,7 @@ impl Action<'_> {
     /// The guarantee at the return of the call.
     #[must_use]
     #[inline]
-    pub fn at_return(&self) -> AtReturn {
+    pub(crate) fn at_return(&self) -> AtReturn {
         match self {
             Self::Copy { form: Form::Async, .. } if self.engine() == Engine::Host => AtReturn::Done,
             Self::Copy { dst, src, form: Form::Sync } => {
@@ -291,7 +291,7 @@ impl Action<'_> {
     /// the user. Such a call is made without a lock.
     #[must_use]
     #[inline]
-    pub fn may_wait(&self) -> bool {
+    pub(crate) fn may_wait(&self) -> bool {
         let pageable = |span: &Span| span.memory().space() == Space::Pageable;
         match self {
             Self::Copy { dst, src, form: Form::Async } => {

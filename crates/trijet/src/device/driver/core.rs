@@ -14,7 +14,7 @@ use std::fmt::Debug;
 
 /// The relation of a stream to the legacy default stream of its device (laws A13 and A15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StreamKind {
+pub(crate) enum StreamKind {
     /// The stream and the legacy stream wait for each other's work.
     Blocking,
     /// The stream and the legacy stream do not wait for each other.
@@ -24,7 +24,7 @@ pub enum StreamKind {
 impl StreamKind {
     /// The class of a created stream of this kind.
     #[must_use]
-    pub fn class(self) -> StreamClass {
+    pub(crate) fn class(self) -> StreamClass {
         match self {
             Self::Blocking => StreamClass::Blocking,
             Self::NonBlocking => StreamClass::NonBlocking,
@@ -34,7 +34,7 @@ impl StreamKind {
 
 /// Whether an event keeps the time at which it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Timing {
+pub(crate) enum Timing {
     /// The event keeps the time.
     On,
     /// The event keeps no time and costs less.
@@ -52,6 +52,7 @@ pub enum Readiness {
 
 /// The properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DeviceInfo {
     /// The product name. That of a host device names its executor.
     pub name: String,
@@ -91,7 +92,7 @@ pub enum Clock {
 
 /// The compiled form of a kernel's module.
 #[derive(Debug, Clone, Copy)]
-pub enum Image<'a> {
+pub(crate) enum Image<'a> {
     /// PTX text, compiled by the driver for its device.
     Ptx(&'a str),
     /// A cubin or fatbin for the device at hand.
@@ -99,7 +100,7 @@ pub enum Image<'a> {
 }
 
 /// Devices, streams, events, operations, memory and kernels.
-pub trait Core: Debug + Send + Sync {
+pub(crate) trait Core: Debug + Send + Sync {
     /// The number of devices.
     ///
     /// # Errors

@@ -3,16 +3,16 @@
 
 /// A stream of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct StreamHandle(pub u64);
+pub(crate) struct StreamHandle(pub u64);
 /// An event of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct EventHandle(pub u64);
+pub(crate) struct EventHandle(pub u64);
 /// A loaded module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ModuleHandle(pub u64);
+pub(crate) struct ModuleHandle(pub u64);
 /// A kernel of a loaded module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FunctionHandle(pub u64);
+pub(crate) struct FunctionHandle(pub u64);
 /// A pool of stream-ordered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PoolHandle(pub u64);
+pub(crate) struct PoolHandle(pub u64);

@@ -14,7 +14,7 @@ use std::fmt::Debug;
 /// CUDA. On the host device a handle is a number in place of a pointer, and an address is one of
 /// this process. The caller guarantees that a stream, an event or memory that it passes in is alive
 /// for as long as it is used.
-pub trait Interop: Debug {
+pub(crate) trait Interop: Debug {
     /// The raw handle of a stream.
     fn stream_to_raw(&self, stream: StreamHandle) -> *mut c_void;
 

@@ -19,20 +19,23 @@ mod pools;
 mod profiler;
 mod simulation;
 
-pub use self::core::{Clock, Core, DeviceInfo, Image, Readiness, StreamKind, Timing};
-pub use action::{Action, AtReturn, CopySpans, Form, HostFn, Launch};
-pub use handle::{EventHandle, FunctionHandle, ModuleHandle, PoolHandle, StreamHandle};
-pub use interop::Interop;
-pub use peers::Peers;
-pub use pools::{PoolAccess, PoolAttribute, PoolStats, Pools};
-pub use profiler::{Activities, Activity, Profiler};
-pub use simulation::{Progress, Script, Simulation};
+pub use self::core::{Clock, DeviceInfo, Readiness};
+pub(crate) use self::core::{Core, Image, StreamKind, Timing};
+pub(crate) use action::{Action, AtReturn, CopySpans, Form, HostFn, Launch};
+pub(crate) use handle::{EventHandle, FunctionHandle, ModuleHandle, PoolHandle, StreamHandle};
+pub(crate) use interop::Interop;
+pub(crate) use peers::Peers;
+pub use pools::{PoolAccess, PoolStats};
+pub(crate) use pools::{PoolAttribute, Pools};
+pub(crate) use profiler::{Activities, Activity, Profiler};
+pub use simulation::Script;
+pub(crate) use simulation::{Progress, Simulation};
 
 use crate::base::error::Result;
-pub use crate::base::ledger::{Mode, SourceOrder};
+pub(crate) use crate::base::ledger::{Mode, SourceOrder};
 
 /// A driver: one per process for CUDA, any number of host drivers.
-pub trait Driver: Core + Pools + Peers + Interop {
+pub(crate) trait Driver: Core + Pools + Peers + Interop {
     /// Its profiler, if it has one.
     fn profiler(&self) -> Option<&dyn Profiler>;
 
@@ -46,7 +49,7 @@ impl dyn Driver + '_ {
     ///
     /// # Errors
     /// An error of work that failed, or `Stalled`.
-    pub fn event_poll(&self, event: EventHandle) -> Result<Progress> {
+    pub(crate) fn event_poll(&self, event: EventHandle) -> Result<Progress> {
         if let Some(simulation) = self.simulation() {
             return simulation.event_poll(event);
         }
@@ -57,7 +60,7 @@ impl dyn Driver + '_ {
     }
 
     /// Runs host threads to their ends: see [`Simulation::script`].
-    pub fn script(&self, threads: Vec<Script<'_>>) {
+    pub(crate) fn script(&self, threads: Vec<Script<'_>>) {
         if let Some(simulation) = self.simulation() {
             return simulation.script(threads);
         }

@@ -8,7 +8,7 @@ use crate::base::id::DeviceId;
 use std::fmt::Debug;
 
 /// Access between devices (law A39).
-pub trait Peers: Debug {
+pub(crate) trait Peers: Debug {
     /// Whether `device` can reach the memory of `peer`.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 
 /// Statistics of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PoolStats {
     /// The memory that the pool holds from the device.
     pub reserved: Bytes,
@@ -23,31 +24,32 @@ pub struct PoolStats {
 /// An attribute of a pool, by its number in `cuda.h` (`CUmemPool_attribute`). A number that the
 /// driver does not know is refused with `InvalidValue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PoolAttribute(pub i32);
+pub(crate) struct PoolAttribute(pub i32);
 
 impl PoolAttribute {
     /// Reuse memory freed in another stream that the allocating one is ordered after (law A23).
-    pub const REUSE_FOLLOW_EVENTS: Self = Self(1);
+    pub(crate) const REUSE_FOLLOW_EVENTS: Self = Self(1);
     /// Reuse memory whose free happens to be complete already (law A23).
-    pub const REUSE_OPPORTUNISTIC: Self = Self(2);
+    pub(crate) const REUSE_OPPORTUNISTIC: Self = Self(2);
     /// Reuse memory by making the allocating stream wait for the free (law A23).
-    pub const REUSE_INTERNAL: Self = Self(3);
+    pub(crate) const REUSE_INTERNAL: Self = Self(3);
     /// The number of free bytes that the pool keeps at a synchronisation (law A25).
-    pub const THRESHOLD: Self = Self(4);
+    pub(crate) const THRESHOLD: Self = Self(4);
     /// The bytes that the pool holds from the device.
-    pub const RESERVED: Self = Self(5);
+    pub(crate) const RESERVED: Self = Self(5);
     /// The most bytes that the pool held. It can be set to 0 only, and takes the current value
     /// then.
-    pub const RESERVED_HIGH: Self = Self(6);
+    pub(crate) const RESERVED_HIGH: Self = Self(6);
     /// The bytes that are allocated.
-    pub const USED: Self = Self(7);
+    pub(crate) const USED: Self = Self(7);
     /// The most bytes that were allocated. It can be set to 0 only, and takes the current value
     /// then.
-    pub const USED_HIGH: Self = Self(8);
+    pub(crate) const USED_HIGH: Self = Self(8);
 }
 
 /// The access of a device to the memory of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PoolAccess {
     /// No access.
     None,
@@ -58,7 +60,7 @@ pub enum PoolAccess {
 }
 
 /// Pools of stream-ordered memory. Allocating and freeing are actions of a stream.
-pub trait Pools: Debug {
+pub(crate) trait Pools: Debug {
     /// Creates a pool of stream-ordered memory with the default attributes, of at most `max`
     /// bytes; 0 is the system's own limit.
     ///

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 /// The time in which engines worked on the operations under one tag: see
 /// [`Profiler::activity_tag`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Activity {
+pub(crate) struct Activity {
     /// The tag.
     pub tag: u64,
     /// The begin of the first operation, on the clock of [`Profiler::activity_time`].
@@ -20,7 +20,7 @@ pub struct Activity {
 
 /// The result of [`Profiler::activity_take`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Activities {
+pub(crate) struct Activities {
     /// At most one activity for each tag, sorted by tag.
     pub work: Vec<Activity>,
     /// The number of records that the profiler had no room for. A tag without an activity may have
@@ -29,7 +29,7 @@ pub struct Activities {
 }
 
 /// A profiler: CUPTI on a GPU, the engine itself on the host device.
-pub trait Profiler: Debug {
+pub(crate) trait Profiler: Debug {
     /// Starts collecting the times at which engines begin and end the copies, fills and kernels
     /// that are enqueued under a tag.
     ///

@@ -6,12 +6,12 @@ use crate::base::error::Result;
 use crate::base::units::Nanos;
 use std::fmt::Debug;
 
-/// A host thread of a script: see [`Simulation::script`].
+/// A host thread of a script: see `Device::script`.
 pub type Script<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// The answer to a poll: [`Simulation::event_poll`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// The work is complete, and its effects are visible to the caller.
     Ready,
     /// The work is not complete, and time passes by itself: ask again later.
@@ -21,7 +21,7 @@ pub enum Progress {
 }
 
 /// Control of time and of host threads, for drivers that have it.
-pub trait Simulation: Debug {
+pub(crate) trait Simulation: Debug {
     /// [`super::Core::event_query`] for polling loops. On a simulated clock, each call advances
     /// time.
     ///

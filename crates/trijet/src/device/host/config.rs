@@ -8,6 +8,7 @@ use crate::base::units::Bytes;
 
 /// The executor of a host device.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Executor {
     /// Operations run on CPU threads, as fast as possible.
     Threads,

@@ -10,6 +10,7 @@ use crate::base::units::Nanos;
 
 /// A verb of the driver contract at which a fault can be injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Verb {
     /// Creating a stream.
     StreamCreate,
@@ -47,6 +48,7 @@ pub enum Verb {
 
 /// The effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FaultKind {
     /// The call returns an error: out of memory if it allocates or creates, lack of resources (701)
     /// for a launch, or another error of the driver. Nothing else changes.

@@ -3,8 +3,9 @@
 //! seeds: it happens in some orders, or in none.
 #![forbid(unsafe_code)]
 
+use super::cost::CostModel;
 use super::queues::Queues;
-use super::{CostModel, Executor, HostConfig, HostDriver, Order};
+use super::{Executor, HostConfig, HostDriver, Order};
 use crate::base::error::ErrorKind;
 use crate::base::id::DeviceId;
 use crate::base::units::{Bytes, Nanos};

@@ -48,7 +48,6 @@ mod work;
 mod workers;
 
 pub use config::{Executor, HostConfig};
-pub use cost::CostModel;
 pub use fault::{Fault, FaultKind, Verb};
 pub use order::Order;
 pub(crate) use search::Search;

@@ -13,13 +13,14 @@ use std::sync::Arc;
 /// and parsed.
 ///
 /// ```
-/// use trijet::Order;
+/// use trijet::sim::Order;
 /// let order: Order = "steps:0.1.0.2".parse()?;
 /// assert_eq!(order.to_string(), "steps:0.1.0.2");
 /// assert_eq!("seeded:7".parse::<Order>()?, Order::Seeded(7));
 /// # Ok::<(), trijet::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Order {
     /// Operations start in the order in which they were enqueued, with the durations of the model:
     /// the timing of a GPU.

@@ -124,7 +124,7 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     }
     let rows = |index: usize| {
         let arg = &args.spans()[index];
-        let pixels = arg.span.bytes() / arg.element_bytes;
+        let pixels = arg.bytes() / arg.element_bytes;
         if pixels.is_multiple_of(u64::from(width)) {
             Ok(pixels / u64::from(width))
         } else {
@@ -146,7 +146,7 @@ fn shape<T: Pixel, const R: u32>(args: &ArgBlock) -> Result<LaunchConfig> {
     let element = if T::BITS == 8 { plan::Element::U8 } else { plan::Element::U16 };
     let width = args.scalar::<u32>(0);
     let arg = &args.spans()[1];
-    let rows = arg.span.bytes() / arg.element_bytes / u64::from(width);
+    let rows = arg.bytes() / arg.element_bytes / u64::from(width);
     let plan = plan::plan(R, element);
     let grid = if rows == 0 { [0; 3] } else { plan.grid(width, rows) };
     Ok(LaunchConfig::new(grid, plan.block).shared_bytes(plan.shared_bytes))
@@ -167,8 +167,8 @@ fn tile<T: Pixel + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
 
 /// Instructions per pixel and bit as disassembled for radius 1, 2 and 7 and estimated between.
 fn cost<T: Pixel, const R: u32>(args: &ArgBlock) -> Cost {
-    let bytes: u64 = args.spans().iter().map(|arg| arg.span.bytes()).sum();
-    let pixels = args.spans()[1].span.bytes() * 8 / u64::from(T::BITS);
+    let bytes: u64 = args.spans().iter().map(|arg| arg.bytes()).sum();
+    let pixels = args.spans()[1].bytes() * 8 / u64::from(T::BITS);
     let bits = u64::from(T::BITS);
     let per_pixel = match R {
         1 => 2 * bits,

@@ -24,7 +24,7 @@ mod writer;
 pub use reader::Reader;
 pub use writer::Writer;
 
-use crate::base::clocks::Clocks;
+use crate::base::times::TimeSource;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -61,35 +61,6 @@ enum Kind {
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
         [Self::About, Self::Texts, Self::Ops, Self::End].into_iter().find(|k| *k as u8 == byte)
-    }
-}
-
-/// The source of the times of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum TimeSource {
-    /// Pairs of events on a device with a simulated clock: exact, but not those of any machine.
-    Model,
-    /// Pairs of events on the processor's clock, around work on CPU threads.
-    HostClock,
-    /// Pairs of events on a GPU: from the moment at which the operation was ready to its end. If
-    /// operations of several streams queue for one engine, the time in the queue counts.
-    EventPairs,
-    /// The work of the engines, from begin to end: as CUPTI measures it on a GPU, and exact on a
-    /// device with a simulated clock.
-    Activity,
-    /// The trace has no times.
-    #[default]
-    Missing,
-}
-
-impl TimeSource {
-    /// The meaning of the times.
-    #[must_use]
-    pub fn clocks(self) -> Clocks {
-        match self {
-            Self::Activity => Clocks::StartToEnd,
-            Self::Model | Self::HostClock | Self::EventPairs | Self::Missing => Clocks::ReadyToEnd,
-        }
     }
 }
 

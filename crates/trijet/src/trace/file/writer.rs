@@ -42,7 +42,8 @@ impl<W: Write> Writer<W> {
     /// Begins a ledger file and writes its description.
     ///
     /// ```
-    /// use trijet::trace::file::{About, Reader, TimeSource, Writer};
+    /// use trijet::trace::TimeSource;
+    /// use trijet::trace::file::{About, Reader, Writer};
     /// let about = About {
     ///     tool: "example".to_owned(),
     ///     program: "nothing".to_owned(),

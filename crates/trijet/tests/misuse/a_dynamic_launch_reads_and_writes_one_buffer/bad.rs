@@ -1,7 +1,6 @@
 // Arguments collected at run time hold their borrows too.
 
-use trijet::launch::Args;
-use trijet::{Device, Select};
+use trijet::{Args, Device, Select};
 
 fn main() -> trijet::Result<()> {
     let device = Device::open(Select::Host(0))?;

@@ -1,6 +1,7 @@
 // Nothing but its author knows what a kernel touches.
 
-use trijet::launch::{Code, InOut, Kernel, KernelSpec, Shape};
+use trijet::Kernel;
+use trijet::kernels::{Code, InOut, KernelSpec, Shape};
 
 static TOUCH: Kernel<(InOut<u64>,)> = Kernel::declare(SPEC);
 

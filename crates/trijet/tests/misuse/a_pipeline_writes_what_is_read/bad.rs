@@ -1,7 +1,6 @@
 // A pipeline holds its target until it has run.
 
-use trijet::pipeline::Pipeline;
-use trijet::{Device, Select};
+use trijet::{Device, Pipeline, Select};
 
 fn main() -> trijet::Result<()> {
     let device = Device::open(Select::Host(0))?;

@@ -1,7 +1,7 @@
 // The declaration says that the kernel writes its last argument.
 
-use trijet::kernels::MIX;
 use trijet::{Device, Select};
+use trijet::testing::MIX;
 
 fn main() -> trijet::Result<()> {
     let device = Device::open(Select::Host(0))?;

@@ -1,7 +1,7 @@
 // An argument of another make could pass any address to a kernel that writes.
 
-use trijet::Result;
-use trijet::launch::{Args, ArgsFor};
+use trijet::{Args, Result};
+use trijet::kernels::ArgsFor;
 
 struct Raw(u64);
 

@@ -1,7 +1,6 @@
 // An argument of another make could pass any address to a kernel that writes.
 
-use trijet::Result;
-use trijet::launch::Args;
+use trijet::{Args, Result};
 
 struct Raw(u64);
 

@@ -1,7 +1,7 @@
 // A launch would read and write the same words.
 
-use trijet::kernels::MIX;
 use trijet::{Device, Select};
+use trijet::testing::MIX;
 
 fn main() -> trijet::Result<()> {
     let device = Device::open(Select::Host(0))?;

@@ -1,7 +1,7 @@
 // Two parts of a buffer may overlap; only buffers that were split cannot.
 
-use trijet::kernels::MIX;
 use trijet::{Device, Select};
+use trijet::testing::MIX;
 
 fn main() -> trijet::Result<()> {
     let device = Device::open(Select::Host(0))?;

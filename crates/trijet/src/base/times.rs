@@ -1,0 +1,78 @@
+//! The times of a trace: where they come from, and what they measure.
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// The source of the times of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum TimeSource {
+    /// Pairs of events on a device with a simulated clock: exact, but not those of any machine.
+    Model,
+    /// Pairs of events on the processor's clock, around work on CPU threads.
+    HostClock,
+    /// Pairs of events on a GPU: from the moment at which the operation was ready to its end. If
+    /// operations of several streams queue for one engine, the time in the queue counts.
+    EventPairs,
+    /// The work of the engines, from begin to end: as CUPTI measures it on a GPU, and exact on a
+    /// device with a simulated clock.
+    Activity,
+    /// The trace has no times.
+    #[default]
+    Missing,
+}
+
+impl TimeSource {
+    /// Whether an operation's time begins where its engine began the work. Otherwise it begins where
+    /// the operation was ready, so that the time in the queue of an engine counts.
+    #[must_use]
+    pub fn begins_with_the_work(self) -> bool {
+        match self {
+            Self::Activity => true,
+            Self::Model | Self::HostClock | Self::EventPairs | Self::Missing => false,
+        }
+    }
+}
+
+/// What a recording takes the times of operations from.
+///
+/// ```
+/// use trijet::trace::TimeSource;
+/// use trijet::Device;
+/// use trijet::sim::{Executor, HostConfig, Order};
+/// use trijet::trace::TimesFrom;
+/// let executor = Executor::Virtual(Order::Greedy);
+/// let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+/// let (a, b) = (device.stream()?, device.stream()?);
+/// let h = device.pinned::<u8>(1 << 20)?;
+/// let (mut x, mut y) = (a.alloc::<u8>(1 << 20)?, b.alloc::<u8>(1 << 20)?);
+/// let mut run = |from| {
+///     device.start_trace_from(&a, from)?;
+///     a.copy(&h, &mut x)?;
+///     b.copy(&h, &mut y)?;
+///     device.synchronize()?;
+///     device.take_trace()
+/// };
+/// let (pairs, engines) = (run(TimesFrom::Events)?, run(TimesFrom::Activity)?);
+/// assert_eq!((pairs.times, engines.times), (TimeSource::Model, TimeSource::Activity));
+/// let lengths = |ops: &[trijet::trace::Op]| -> u64 {
+///     ops.iter().filter_map(|op| op.times).map(|times| times.end.0 - times.begin.0).sum()
+/// };
+/// // The second copy queued for the one engine, which its pair of events counts.
+/// assert!(lengths(&pairs.ops) > lengths(&engines.ops));
+/// # Ok::<(), trijet::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum TimesFrom {
+    /// Pairs of timed events: from ready to end. Where several streams queue for one engine, the
+    /// time in the queue counts.
+    #[default]
+    Events,
+    /// What the engines did, where something tells it: see [`TimesFrom::Activity`]. Elsewhere pairs
+    /// of events, and [`Trace::instead`](crate::Trace::instead) says why.
+    ActivityIfThere,
+    /// What the engines did, from begin to end: on a GPU by CUPTI, whose library is opened at run
+    /// time; exact in the virtual executor. One recording of a driver at a time has them.
+    Activity,
+}

@@ -1,0 +1,8 @@
+//! Host devices, as their users configure them: executors, orders, faults, and the cost model.
+//!
+//! A host device obeys the laws of streams (docs/semantics.md) on CPU threads or on a simulated clock.
+//! [`Device::host`](crate::Device::host) opens one.
+#![forbid(unsafe_code)]
+
+pub use crate::device::driver::Script;
+pub use crate::device::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
