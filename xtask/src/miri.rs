@@ -7,6 +7,7 @@
 
 use crate::tools::{Result, root};
 use std::process::{Command, Output};
+use std::thread;
 
 /// A selection of tests: the arguments of `cargo test`, and the filters of the test harness.
 struct Part {
@@ -42,30 +43,43 @@ const PARTS: [Part; 2] = [
     },
 ];
 
-/// Runs every part.
+impl Part {
+    fn run(&self) -> std::io::Result<Output> {
+        Command::new("cargo")
+            .args(["+nightly", "miri", "test", "--package", "trijet"])
+            .args(self.cargo)
+            .arg("--")
+            .args(self.filters)
+            .current_dir(root())
+            // The host device reads the number of processors, and threads read the time.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .output()
+    }
+}
+
+/// Runs all parts at once, since Miri uses one processor, and shows what each one printed.
 pub(crate) fn run() -> Result<()> {
     if let Err(reason) = available() {
         println!("== miri: SKIPPED {} parts: {reason}", PARTS.len());
         return Ok(());
     }
-    for part in &PARTS {
-        let status = Command::new("cargo")
-            .args(["+nightly", "miri", "test", "--package", "trijet"])
-            .args(part.cargo)
-            .arg("--")
-            .args(part.filters)
-            .current_dir(root())
-            // The host device reads the number of processors, and threads read the time.
-            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
-            .status()?;
-        if !status.success() {
-            return Err(format!("miri: the tests of {:?} failed", part.cargo).into());
+    let outputs = thread::scope(|scope| {
+        let parts = PARTS.each_ref().map(|part| scope.spawn(|| part.run()));
+        parts.map(|part| part.join().expect("a part does not panic"))
+    });
+    let mut failed = Vec::new();
+    for (part, output) in PARTS.iter().zip(outputs) {
+        let output = output?;
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            failed.push(part.cargo.join(" "));
         }
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(format!("miri: failed: {failed:?}").into()) }
 }
 
-/// Checks for Miri, and tries to install it if it is missing.
+/// Prepares Miri, and installs it where it is missing.
 fn available() -> std::result::Result<(), String> {
     let outcome = |output: std::io::Result<Output>| match output {
         Ok(output) if output.status.success() => Ok(()),
@@ -75,10 +89,11 @@ fn available() -> std::result::Result<(), String> {
         }
         Err(error) => Err(error.to_string()),
     };
-    let version = || Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
-    outcome(version()).or_else(|_| {
+    // The standard library for Miri: made once, before several parts ask for it at the same time.
+    let setup = || Command::new("cargo").args(["+nightly", "miri", "setup"]).output();
+    outcome(setup()).or_else(|_| {
         let components = ["+nightly", "component", "add", "miri", "rust-src"];
         outcome(Command::new("rustup").args(components).output())?;
-        outcome(version())
+        outcome(setup())
     })
 }

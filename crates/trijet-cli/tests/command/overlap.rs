@@ -274,7 +274,9 @@ fn a_partial_file_of_another_run_is_not_overwritten() {
 #[test]
 fn the_source_of_times_can_be_chosen() {
     let workdir = Workdir::new();
-    let job = ["overlap", "--device", "host", "--radius", "7", "--repeats=1", "--size", "2MiB"];
+    // Many chunks of few pixels, whose kernels are longer than their copies: the kernels queue.
+    workdir.npy("in.npy", "<u2", &[16, 128, 128], &noise(16 * 128 * 128 * 2, 7));
+    let job = ["overlap", "in.npy", "--device", "host", "--radius", "7", "--repeats=1"];
     let kernels = |times: &str| -> f64 {
         let name = format!("{times}.ledger");
         let value =

@@ -1,0 +1,10 @@
+//! The pieces that threads of trijet share without a lock, in every order of their steps that the
+//! memory model allows.
+//!
+//! The code is the library's own file, with loom's atomics. It is a package of its own, because
+//! under the flag `loom` the library and all that its tests need would be compiled a second time.
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+#[path = "../../trijet/src/base/atomic.rs"]
+mod atomic;
