@@ -5,9 +5,10 @@
 //! Callers pass more arguments than the functions declare. That is harmless in the C ABI, because
 //! the caller owns the registers and the stack of its arguments.
 
-use std::ffi::{c_int, c_void};
-use std::sync::Once;
+use std::collections::BTreeSet;
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 macro_rules! nothing {
     ($($name:ident)*) => {$(
@@ -53,7 +54,7 @@ nothing! {
     cuGetErrorString cuCtxEnablePeerAccess cuCtxDisablePeerAccess
     cuDeviceSetMemPool cuMemPoolSetAccess cuMemFree_v2
     cuMemcpy cuMemcpyBatchAsync cuMemcpyBatchAsync_v2
-    cuMemsetD8_v2
+    cuMemsetD8_v2 cuGraphDestroy
 }
 
 writes! {
@@ -69,6 +70,7 @@ writes! {
     cuCtxGetCurrent(out: usize = CONTEXT);
     cuDeviceGetName(out: [u8; 13] = *b"empty driver\0");
     cuStreamCreateWithPriority(out: usize = handle());
+    cuStreamCreate(out: usize = handle());
     cuEventCreate(out: usize = handle());
     cuMemPoolCreate(out: usize = handle());
     cuMemAllocFromPoolAsync(out: usize = handle());
@@ -99,6 +101,69 @@ pub extern "C" fn cuInit(_flags: u32) -> c_int {
         // The library stays loaded until the process ends.
         std::mem::forget(library);
     });
+    0
+}
+
+/// The streams that are being captured.
+static CAPTURED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn captured() -> MutexGuard<'static, BTreeSet<usize>> {
+    CAPTURED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins the capture of a stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_int) -> c_int {
+    captured().insert(stream);
+    0
+}
+
+/// Ends the capture of a stream, with a graph of no nodes.
+///
+/// # Safety
+/// `graph` points to a writable handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> c_int {
+    captured().remove(&stream);
+    // SAFETY: by the caller's promise.
+    unsafe { graph.write(handle()) };
+    0
+}
+
+/// Says whether a stream is being captured.
+///
+/// # Safety
+/// `status` points to a writable number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe { status.write(c_int::from(captured().contains(&stream))) };
+    0
+}
+
+/// The flags of a stream: it is a non-blocking one.
+///
+/// # Safety
+/// `flags` points to a writable number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuStreamGetFlags(_stream: usize, flags: *mut c_uint) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe { flags.write(1) };
+    0
+}
+
+/// The number of nodes of a graph, which is 0.
+///
+/// # Safety
+/// `count` points to a writable number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuGraphGetNodes(
+    _graph: usize,
+    _nodes: *mut usize,
+    count: *mut usize,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe { count.write(0) };
     0
 }
 

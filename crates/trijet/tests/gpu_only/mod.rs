@@ -1,6 +1,8 @@
 //! What only a GPU can show: that each kernel computes what its twin computes, bit for bit, and
 //! what becomes of kernels that users bring.
 
+#[path = "../captured/mod.rs"]
+mod captured;
 mod conformance;
 mod cublas;
 mod litmus;
@@ -8,6 +10,7 @@ mod pytorch;
 mod times;
 
 use crate::cases::words;
+use std::path::Path;
 use std::process::Command;
 use trijet::kernels::median::{MedianPixel, Rows, median};
 use trijet::kernels::{
@@ -99,6 +102,12 @@ fn medians<T: MedianPixel>(bits: u32) {
             same(&what, &x, &y, &|s, x, y| median(s, radius, at, x, y));
         }
     }
+}
+
+#[test]
+fn a_captured_stream_refuses_every_call() -> Result<()> {
+    let _alone = crate::alone();
+    captured::a_captured_stream_refuses_every_call(&cuda(), Path::new("libcuda.so.1"))
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! A stream of the program that is being captured into a graph (law A33): every call of the library
+//! on it is refused, and the capture goes on as if there had been no call.
+
+use libloading::{Library, Symbol};
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::ptr::null_mut;
+use trijet::{Device, Error, ErrorKind, Result, Stream};
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`: other streams may be used meanwhile.
+const RELAXED: c_int = 2;
+/// `CU_STREAM_NON_BLOCKING`.
+const NON_BLOCKING: c_int = 1;
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`.
+const UNSUPPORTED: i32 = 900;
+
+/// The driver, called directly.
+struct Driver(Library);
+
+impl Driver {
+    fn open(path: &Path) -> Self {
+        // SAFETY: the process uses the library already, so that its initialisers have run.
+        Self(unsafe { Library::new(path) }.expect("the library that the device was opened with"))
+    }
+
+    fn call<A>(&self, name: &str, call: impl FnOnce(Symbol<'_, A>) -> c_int) {
+        // SAFETY: the type aliases below have the signatures of `cuda.h`.
+        let function = unsafe { self.0.get::<A>(name.as_bytes()) }.expect("the driver has it");
+        assert_eq!(call(function), 0, "{name}");
+    }
+}
+
+type Create = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
+type Destroy = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Begin = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+type End = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int;
+type Nodes = unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *mut usize) -> c_int;
+
+/// The answers of all calls on `stream`, by name.
+fn calls(device: &Device, stream: &Stream) -> Result<Vec<(&'static str, Option<Error>)>> {
+    let other = device.stream()?;
+    let (event, timed, recorded) = (device.event()?, device.timed_event()?, device.event()?);
+    let (h, mut x) = (device.pinned::<u32>(64)?, other.alloc::<u32>(64)?);
+    other.fill_bytes(&mut x, 7)?;
+    recorded.record(&other)?;
+    let answers = [
+        ("copy", stream.copy(&h, &mut x).err()),
+        ("fill", stream.fill_bytes(&mut x, 1).err()),
+        ("alloc", stream.alloc::<u32>(64).err()),
+        ("host function", stream.host_fn(|| ()).err()),
+        ("record", event.record(stream).err()),
+        ("timed record", timed.record(stream).err()),
+        ("wait", stream.wait(&recorded).err()),
+        ("query", stream.query().err()),
+        ("synchronize", stream.synchronize().err()),
+    ];
+    // Other streams go on.
+    other.synchronize()?;
+    Ok(answers.into())
+}
+
+/// Runs the case on the first device, whose driver is the library at `path`.
+pub(crate) fn a_captured_stream_refuses_every_call(device: &Device, path: &Path) -> Result<()> {
+    let driver = Driver::open(path);
+    let mut raw = null_mut();
+    // SAFETY: one pointer to write; a context is current, since the device was opened.
+    driver.call::<Create>("cuStreamCreate", |create| unsafe { create(&raw mut raw, NON_BLOCKING) });
+    // SAFETY: the stream lives to the end of this function, after the last use of the handle.
+    let stream = unsafe { device.stream_from_raw(raw, ())? };
+    let all = |refused: bool| -> Result<()> {
+        for (call, error) in calls(device, &stream)? {
+            assert_eq!(error.is_some(), refused, "{call}: {error:?}");
+            if let Some(error) = error {
+                let found = (error.kind(), error.code());
+                assert_eq!(found, (ErrorKind::Capturing, Some(UNSUPPORTED)), "{call}: {error}");
+            }
+        }
+        Ok(())
+    };
+    all(false)?;
+    stream.synchronize()?;
+    // SAFETY: a live stream that captures nothing yet.
+    driver.call::<Begin>("cuStreamBeginCapture_v2", |begin| unsafe { begin(raw, RELAXED) });
+    all(true)?;
+    let (mut graph, mut nodes) = (null_mut(), 1);
+    // SAFETY: the stream captures, and one pointer is written. A call that had reached it would have
+    // ended the capture, which is an error here.
+    driver.call::<End>("cuStreamEndCapture", |end| unsafe { end(raw, &raw mut graph) });
+    // SAFETY: a live graph; without a place for nodes the call counts them.
+    driver.call::<Nodes>("cuGraphGetNodes", |count| unsafe {
+        count(graph, null_mut(), &raw mut nodes)
+    });
+    assert_eq!(nodes, 0, "the capture has an operation of the library");
+    // SAFETY: a live graph that is given up.
+    driver.call::<Destroy>("cuGraphDestroy", |destroy| unsafe { destroy(graph) });
+    all(false)?;
+    device.synchronize()?;
+    drop(stream);
+    device.synchronize()?;
+    // SAFETY: a live stream that nothing uses any more.
+    driver.call::<Destroy>("cuStreamDestroy_v2", |destroy| unsafe { destroy(raw) });
+    Ok(())
+}
