@@ -179,7 +179,7 @@ fn no_wake_up_is_missed_in_many_short_waits() -> Result<()> {
 }
 
 #[test]
-fn a_future_dropped_early_keeps_no_waker_and_wakes_nobody() -> Result<()> {
+fn a_future_dropped_early_keeps_no_waker_and_wakes_no_task() -> Result<()> {
     let device = open_with(&Executor::Threads);
     let stream = device.stream()?;
     let gate = hold(&stream)?;
@@ -197,7 +197,7 @@ fn a_future_dropped_early_keeps_no_waker_and_wakes_nobody() -> Result<()> {
 }
 
 #[test]
-fn a_forgotten_future_disturbs_nobody() -> Result<()> {
+fn a_forgotten_future_does_not_disturb_later_ones() -> Result<()> {
     for executor in &EXECUTORS {
         let device = open_with(executor);
         let stream = device.stream()?;
@@ -272,7 +272,7 @@ fn a_lost_device_ends_every_pending_future() -> Result<()> {
 
 /// The loss is noticed by the completion thread; the tasks do nothing but wait.
 #[test]
-fn who_awaits_while_the_device_is_lost_is_woken() -> Result<()> {
+fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
     let device = open(HostConfig { faults, ..HostConfig::default() });
     let (a, b) = (device.stream()?, device.stream()?);

@@ -98,7 +98,7 @@ fn assert_stalled(executor: &Executor, what: &str, error: &Error, chained: bool)
 }
 
 #[test]
-fn waiting_for_a_hung_kernel_reports_it_and_who_waits_for_it() -> Result<()> {
+fn waiting_for_a_hung_kernel_reports_it_and_the_streams_behind_it() -> Result<()> {
     for executor in EXECUTORS {
         let never_ends = Some("work_u32".to_owned());
         let device =
@@ -187,7 +187,7 @@ impl Drop for Counted {
 /// A kernel of one device that is given another device's memory would fault there, which costs the
 /// context; it is refused before the driver is called. Copies cross devices.
 #[test]
-fn memory_of_another_device_is_out_of_reach_of_kernels_and_fills() -> Result<()> {
+fn kernels_and_fills_refuse_memory_of_another_device() -> Result<()> {
     let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
     let (here, there) = (devices[0].stream()?, devices[1].stream()?);
     let (x, mut y) = (here.alloc::<u64>(8)?, there.alloc::<u64>(8)?);
@@ -311,7 +311,7 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
 /// Three streams that nobody orders: each order of their kernels gives another result. Waits
 /// that nobody needed once ordered some of them.
 #[test]
-fn as_many_outcomes_as_orders_are_found() -> Result<()> {
+fn an_exploration_finds_an_outcome_for_each_order() -> Result<()> {
     // Memory that later runs cannot have: they find theirs at other addresses, and once took what
     // an earlier run had touched there for something else.
     let kept = RefCell::new(Vec::new());
@@ -354,7 +354,7 @@ fn every_order<T: Eq + Hash>(program: impl Fn(&Device) -> Result<T>) -> Result<E
 /// No step of the device can tell whether a call came before it that only enqueues, creates or
 /// drops something, so nothing has to be chosen there.
 #[test]
-fn calls_that_see_nothing_of_the_device_are_no_choices() -> Result<()> {
+fn calls_that_observe_nothing_of_the_device_add_no_choice() -> Result<()> {
     let program = |device: &Device| {
         let (a, b) = (device.stream()?, device.stream()?);
         let (mut x, mut y) = (a.alloc::<u8>(8)?, b.alloc::<u8>(8)?);
@@ -376,7 +376,7 @@ fn calls_that_see_nothing_of_the_device_are_no_choices() -> Result<()> {
 }
 
 #[test]
-fn a_query_after_calls_that_see_nothing_finds_either_answer() -> Result<()> {
+fn a_query_after_calls_that_observe_nothing_finds_either_answer() -> Result<()> {
     let program = |device: &Device| {
         let stream = device.stream()?;
         let mut x = stream.alloc::<u8>(8)?;
@@ -395,7 +395,7 @@ fn a_query_after_calls_that_see_nothing_finds_either_answer() -> Result<()> {
 /// A host function shares what it likes with the thread that enqueued it: every call is a place
 /// where it may have run or not.
 #[test]
-fn a_host_function_may_run_before_a_call_that_sees_nothing_of_the_device() -> Result<()> {
+fn a_host_function_may_run_before_a_call_that_observes_nothing_of_the_device() -> Result<()> {
     let program = |device: &Device| {
         let stream = device.stream()?;
         let flag = Arc::new(AtomicU64::new(0));

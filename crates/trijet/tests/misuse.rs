@@ -45,15 +45,15 @@ fixed! {
     a_host_function_borrows_a_local
     a_host_function_keeps_what_one_thread_owns
     a_kernel_declared_without_a_promise
-    a_landing_read_before_the_scope_ends
+    a_download_target_read_before_the_scope_ends
     a_pipeline_writes_what_is_read
     a_read_argument_where_the_kernel_writes
     a_scope_escapes_its_closure
-    a_scope_lands_in_memory_that_is_gone
+    a_scope_downloads_into_memory_that_is_gone
     a_split_buffer_is_used
     a_view_leaves_the_block_of_its_buffer
     a_view_outlives_its_buffer
-    arguments_of_a_make_of_ones_own
+    arguments_of_a_user_defined_type
     elements_of_another_type
     elements_that_are_bool
     elements_that_are_not_declared_plain

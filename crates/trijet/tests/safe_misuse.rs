@@ -94,7 +94,7 @@ fn objects_of_two_drivers_do_not_mix() -> Result<()> {
 /// A thread waits for an event; before it returns, another one records the event again, for work
 /// that is not complete. The first knows nothing of that work. It once believed that it was.
 #[test]
-fn a_wait_teaches_nothing_of_a_record_made_meanwhile() -> Result<()> {
+fn a_wait_does_not_cover_a_record_that_another_thread_makes_during_it() -> Result<()> {
     let device = open(&Executor::Virtual(Order::Greedy));
     let (a, b) = (device.stream()?, device.stream()?);
     let (event, x) = (device.event()?, device.pinned::<u8>(4096)?);
@@ -163,7 +163,7 @@ fn a_lost_device_does_not_keep_others_from_page_locked_memory() -> Result<()> {
 /// Asking for page-locked memory asks the driver whether kept memory is idle, and on the
 /// simulated device that may run a host function, which may drop such memory itself.
 #[test]
-fn page_locked_memory_may_be_dropped_while_some_is_asked_for() -> Result<()> {
+fn page_locked_memory_may_be_dropped_during_an_allocation() -> Result<()> {
     let (done, answer) = channel();
     std::thread::spawn(move || {
         let case = || -> Result<()> {
@@ -187,7 +187,7 @@ fn page_locked_memory_may_be_dropped_while_some_is_asked_for() -> Result<()> {
 
 /// Closing one device says nothing about the pending host functions of another.
 #[test]
-fn closing_a_device_leaves_the_host_functions_of_others_alone() -> Result<()> {
+fn closing_a_device_drops_no_host_function_of_another() -> Result<()> {
     for executor in EXECUTORS {
         let mut devices = open_all(&executor, 2);
         let stream = devices[1].stream()?;
@@ -242,7 +242,7 @@ static ONE_TILE: Kernel<(InOut<u64>,)> =
 
 /// All functions of a twin are a user's: a panic in any of them is an error of the launch.
 #[test]
-fn a_twin_that_cannot_say_its_tiles_or_cost_is_refused() -> Result<()> {
+fn a_twin_whose_tiles_or_cost_panic_is_refused() -> Result<()> {
     for executor in EXECUTORS {
         let (done, answer) = channel();
         std::thread::spawn(move || {
@@ -277,7 +277,7 @@ thread_local! {
 /// Thread-local values are destroyed in an order that nobody chooses: what the thread knew of
 /// complete work may go before the buffer that asks for it.
 #[test]
-fn a_buffer_may_outlive_its_thread_s_other_values() -> Result<()> {
+fn a_buffer_may_outlive_other_thread_local_values() -> Result<()> {
     let device = open(&Executor::Threads);
     let stream = device.stream()?;
     std::thread::scope(|scope| {
@@ -494,7 +494,7 @@ fn a_twin_whose_panics_panic_when_dropped_is_an_error_of_the_launch() -> Result<
 }
 
 #[test]
-fn the_error_of_a_twin_that_panics_has_its_words() -> Result<()> {
+fn the_error_of_a_twin_that_panics_has_its_message() -> Result<()> {
     for executor in EXECUTORS {
         let device = open(&executor);
         let stream = device.stream()?;

@@ -103,7 +103,7 @@ pub(crate) fn a_source_read_out_of_order_is_complete_before(device: &Device) -> 
 
 /// Law A19: copies of a batch that depend on each other are undefined in CUDA. The borrows of a
 /// batch refuse them when it is compiled, and a batch that goes several ways is refused here.
-pub(crate) fn a_batch_goes_one_way(device: &Device) -> Result<()> {
+pub(crate) fn a_batch_copies_in_one_direction(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let x = upload(device, &stream, &words(4, 8))?;
     let mut y = upload(device, &stream, &words(5, 8))?;

@@ -142,9 +142,7 @@ pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
 /// A lane is given to the next stream when its work is complete. A stream that was dropped with
 /// nothing but a pending wait looked complete, and its successor believed to have waited: a copy
 /// there overtook the write.
-pub(crate) fn a_stream_knows_nothing_of_the_waits_of_one_that_was_dropped(
-    device: &Device,
-) -> Result<()> {
+pub(crate) fn a_stream_does_not_inherit_the_waits_of_a_dropped_one(device: &Device) -> Result<()> {
     let a = device.stream()?;
     let event = device.event()?;
     let mut x = upload(device, &a, &words(9, 32))?;

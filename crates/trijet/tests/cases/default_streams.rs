@@ -133,7 +133,7 @@ pub(crate) fn a_wait_of_the_legacy_stream_holds_blocking_streams_back(
 }
 
 /// Law A5 for the legacy stream: there is nothing to wait for.
-pub(crate) fn a_wait_of_the_legacy_stream_for_no_record_holds_nobody_back(
+pub(crate) fn a_wait_of_the_legacy_stream_for_an_unrecorded_event_holds_nothing_back(
     device: &Device,
 ) -> Result<()> {
     let (free, blocking, legacy) = (
@@ -177,7 +177,7 @@ pub(crate) fn the_legacy_stream_stands_for_blocking_streams(device: &Device) -> 
 
 /// Law A13: work of a blocking stream comes after what the legacy stream held, and who waits for that
 /// work needs no other wait.
-pub(crate) fn who_waits_for_a_blocking_stream_has_waited_for_the_legacy_stream(
+pub(crate) fn a_wait_for_a_blocking_stream_covers_earlier_work_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
     let (blocking, legacy) =
@@ -214,7 +214,7 @@ pub(crate) fn the_legacy_stream_does_not_stand_for_non_blocking_streams(
 }
 
 /// Laws A13 and A18: sync copies and fills are actions of the legacy stream.
-pub(crate) fn a_copy_at_once_is_ordered_with_blocking_streams(device: &Device) -> Result<()> {
+pub(crate) fn a_synchronous_copy_is_ordered_with_blocking_streams(device: &Device) -> Result<()> {
     let blocking = device.stream_with(StreamOptions::new().blocking())?;
     let keeper = device.stream()?;
     let (mut x, mut seen) = (keeper.alloc::<u8>(64)?, device.pinned::<u8>(64)?);

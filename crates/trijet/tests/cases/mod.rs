@@ -33,15 +33,15 @@ macro_rules! for_each_case {
             ordering::stream_order_is_enqueue_order
             ordering::a_writer_waits_for_the_readers_of_two_streams
             ordering::disjoint_halves_on_two_streams_insert_no_wait
-            ordering::one_lane_records_nothing
+            ordering::work_in_one_stream_records_no_event
             ordering::a_wait_already_implied_is_not_issued_again
             ordering::a_wait_is_not_needed_after_a_host_sync
             ordering::over_waits_of_a_first_crossing_are_counted
             ordering::eight_threads_share_a_buffer_that_is_only_read
             ordering::manual_memory_is_ordered_by_its_user_alone
-            ordering::the_end_of_a_blocking_stream_says_nothing_of_the_legacy_stream
+            ordering::a_wait_for_an_idle_blocking_stream_says_nothing_of_the_legacy_stream
             ordering::a_wait_does_not_hold_for_work_after_the_record
-            ordering::a_record_made_during_a_wait_teaches_nothing
+            ordering::a_wait_does_not_cover_a_record_made_during_it
             ordering::a_per_thread_stream_is_waited_for_by_other_threads
             ordering::the_legacy_stream_and_blocking_ones_need_no_waits
             copies::copies_are_byte_exact_in_every_direction
@@ -50,7 +50,7 @@ macro_rules! for_each_case {
             copies::dropping_a_buffer_waits_for_its_users_on_other_streams
             copies::dropping_a_stream_with_pending_work_still_delivers
             copies::work_of_a_dropped_stream_is_ordered_before_its_successors
-            copies::a_stream_knows_nothing_of_the_waits_of_one_that_was_dropped
+            copies::a_stream_does_not_inherit_the_waits_of_a_dropped_one
             copies::a_scope_lands_its_downloads
             host::a_host_function_runs_after_prior_and_before_later_work
             host::a_host_function_is_ordered_by_the_memory_it_declares
@@ -69,36 +69,36 @@ macro_rules! for_each_case {
             ready::an_event_that_was_never_recorded_is_ready
             ready::a_host_buffer_is_awaited_for_its_writers_only
             ready::what_was_awaited_needs_no_wait_afterwards
-            ready::a_future_that_moves_teaches_the_thread_where_it_ends
-            ready::a_future_takes_along_what_its_maker_knew
+            ready::only_the_thread_that_completes_a_future_learns_from_it
+            ready::a_future_of_memory_waits_for_nothing_that_its_creator_knew_complete
             ready::polling_inside_a_host_function_ends_with_an_error
             pool::used_memory_follows_alloc_and_free
-            pool::memory_above_the_threshold_goes_at_a_synchronisation
+            pool::memory_above_the_threshold_is_returned_at_a_synchronisation
             pool::trimming_keeps_what_is_in_use
-            pool::empty_allocations_can_be_had_and_freed
+            pool::allocations_of_zero_bytes_succeed_and_can_be_freed
             pool::a_kernel_refuses_unequal_lengths
             pool::a_launch_over_nothing_does_nothing
             default_streams::the_matrix_of_default_streams
             default_streams::a_wait_of_the_legacy_stream_holds_blocking_streams_back
-            default_streams::a_wait_of_the_legacy_stream_for_no_record_holds_nobody_back
+            default_streams::a_wait_of_the_legacy_stream_for_an_unrecorded_event_holds_nothing_back
             default_streams::the_legacy_stream_stands_for_blocking_streams
-            default_streams::who_waits_for_a_blocking_stream_has_waited_for_the_legacy_stream
+            default_streams::a_wait_for_a_blocking_stream_covers_earlier_work_of_the_legacy_stream
             default_streams::the_legacy_stream_does_not_stand_for_non_blocking_streams
-            default_streams::a_copy_at_once_is_ordered_with_blocking_streams
+            default_streams::a_synchronous_copy_is_ordered_with_blocking_streams
             default_streams::eight_threads_overlap_on_their_per_thread_streams
             default_streams::a_per_thread_stream_is_refused_to_other_threads
             batches::a_batch_delivers_all_of_its_copies
             batches::a_batch_takes_its_place_in_the_stream
             batches::an_event_after_a_batch_stands_for_all_of_it
             batches::a_source_read_out_of_order_is_complete_before
-            batches::a_batch_goes_one_way
+            batches::a_batch_copies_in_one_direction
             pageable::a_pageable_copy_takes_its_place_in_the_stream
-            pageable::a_pageable_source_changes_only_when_it_was_read
+            pageable::writing_a_pageable_source_waits_until_it_was_read
             pageable::a_copy_within_the_host_is_done_at_return
             pageable::a_page_locked_copy_does_not_hold_the_host_up
-            pageable::a_download_at_once_is_done_at_return
-            pageable::an_upload_at_once_frees_its_source_at_return
-            pageable::copies_at_once_do_not_wait_for_non_blocking_streams
+            pageable::a_synchronous_download_is_complete_at_return
+            pageable::a_synchronous_upload_frees_its_source_at_return
+            pageable::synchronous_copies_do_not_wait_for_non_blocking_streams
             launches::a_kernel_takes_plain_pointers_and_any_configuration
             launches::a_shape_may_depend_on_data
             launches::a_configuration_is_checked_before_the_driver_is_called
@@ -108,7 +108,7 @@ macro_rules! for_each_case {
             slices::a_fill_sets_every_element_and_no_other
             reuse::memory_of_the_same_stream_is_reused_in_stream_order
             reuse::memory_reused_across_an_event_comes_after_its_users
-            reuse::memory_still_in_use_is_never_had_by_another_stream
+            reuse::memory_in_use_is_never_given_to_another_stream
             reuse::memory_reused_across_the_legacy_stream_comes_after_its_users
             reuse::memory_seen_complete_is_reused_by_any_stream
             reuse::memory_is_used_in_another_stream_after_its_allocation

@@ -150,7 +150,7 @@ pub(crate) fn disjoint_halves_on_two_streams_insert_no_wait(device: &Device) -> 
     Ok(())
 }
 
-pub(crate) fn one_lane_records_nothing(device: &Device) -> Result<()> {
+pub(crate) fn work_in_one_stream_records_no_event(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let mut staged = device.pinned::<u64>(64)?;
     let mut landed = device.pinned::<u64>(64)?;
@@ -295,7 +295,7 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
 
 /// Law A9: a blocking stream that was given nothing since does not hold the legacy stream's work,
 /// so its end says nothing of that. The host once overwrote what the legacy stream still read.
-pub(crate) fn the_end_of_a_blocking_stream_says_nothing_of_the_legacy_stream(
+pub(crate) fn a_wait_for_an_idle_blocking_stream_says_nothing_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
     let (blocking, legacy) =
@@ -354,7 +354,7 @@ pub(crate) fn a_per_thread_stream_is_waited_for_by_other_threads(device: &Device
 }
 
 /// Law A4: the wait was for the first record, and says nothing of a second one made meanwhile.
-pub(crate) fn a_record_made_during_a_wait_teaches_nothing(device: &Device) -> Result<()> {
+pub(crate) fn a_wait_does_not_cover_a_record_made_during_it(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
     let (mut x, mut landed) = (device.pinned::<u64>(64)?, device.pinned::<u64>(64)?);

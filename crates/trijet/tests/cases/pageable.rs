@@ -28,7 +28,7 @@ pub(crate) fn a_pageable_copy_takes_its_place_in_the_stream(device: &Device) -> 
 }
 
 /// Law A17: the copy may return before it is done. The guard waits for what still reads.
-pub(crate) fn a_pageable_source_changes_only_when_it_was_read(device: &Device) -> Result<()> {
+pub(crate) fn writing_a_pageable_source_waits_until_it_was_read(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let mut host = device.pageable::<u64>(4096)?;
     let mut x = stream.alloc::<u64>(4096)?;
@@ -74,7 +74,7 @@ pub(crate) fn a_page_locked_copy_does_not_hold_the_host_up(device: &Device) -> R
 }
 
 /// Law A18: a sync copy to the host is done when it returns, whichever the host's memory is.
-pub(crate) fn a_download_at_once_is_done_at_return(device: &Device) -> Result<()> {
+pub(crate) fn a_synchronous_download_is_complete_at_return(device: &Device) -> Result<()> {
     let stream = device.stream_with(StreamOptions::new().blocking())?;
     let source = words(5, 2048);
     let x = upload(device, &stream, &source)?;
@@ -90,7 +90,7 @@ pub(crate) fn a_download_at_once_is_done_at_return(device: &Device) -> Result<()
 
 /// Law A18: from page-locked memory the copy is done at return; from pageable memory the source is
 /// free then, and the bytes are still the ones of the call.
-pub(crate) fn an_upload_at_once_frees_its_source_at_return(device: &Device) -> Result<()> {
+pub(crate) fn a_synchronous_upload_frees_its_source_at_return(device: &Device) -> Result<()> {
     let keeper = device.stream()?;
     let mut x = keeper.alloc::<u64>(4096)?;
     let mut pinned = device.pinned::<u64>(4096)?;
@@ -112,7 +112,9 @@ pub(crate) fn an_upload_at_once_frees_its_source_at_return(device: &Device) -> R
 }
 
 /// Laws A13 and A18: a non-blocking stream that is held up holds no sync copy up.
-pub(crate) fn copies_at_once_do_not_wait_for_non_blocking_streams(device: &Device) -> Result<()> {
+pub(crate) fn synchronous_copies_do_not_wait_for_non_blocking_streams(
+    device: &Device,
+) -> Result<()> {
     let (held, free) = (device.stream()?, device.stream()?);
     let mut ordinary = device.pageable::<u64>(64)?;
     ordinary.write()?.fill(6);

@@ -32,7 +32,9 @@ pub(crate) fn used_memory_follows_alloc_and_free(device: &Device) -> Result<()> 
 }
 
 /// Law M-C1: not at the free, and not while the threshold allows it.
-pub(crate) fn memory_above_the_threshold_goes_at_a_synchronisation(device: &Device) -> Result<()> {
+pub(crate) fn memory_above_the_threshold_is_returned_at_a_synchronisation(
+    device: &Device,
+) -> Result<()> {
     let stream = device.stream()?;
     let fill = || -> Result<()> {
         let mut x = stream.alloc::<u8>(64 * MEBIBYTE)?;
@@ -67,7 +69,7 @@ pub(crate) fn trimming_keeps_what_is_in_use(device: &Device) -> Result<()> {
     stream.fill_bytes(&mut x, 0)
 }
 
-pub(crate) fn empty_allocations_can_be_had_and_freed(device: &Device) -> Result<()> {
+pub(crate) fn allocations_of_zero_bytes_succeed_and_can_be_freed(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let (x, mut y) = (stream.alloc::<u64>(0)?, stream.alloc::<u64>(0)?);
     assert!(x.is_empty());

@@ -133,7 +133,9 @@ pub(crate) fn what_was_awaited_needs_no_wait_afterwards(device: &Device) -> Resu
 }
 
 /// Polled here first, it ends elsewhere: the other thread knows, and this one does not.
-pub(crate) fn a_future_that_moves_teaches_the_thread_where_it_ends(device: &Device) -> Result<()> {
+pub(crate) fn only_the_thread_that_completes_a_future_learns_from_it(
+    device: &Device,
+) -> Result<()> {
     let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
     let x = upload(device, &a, &words(9, 64))?;
     let (mut y, mut z) = (upload(device, &b, &words(10, 64))?, upload(device, &c, &words(11, 64))?);
@@ -159,7 +161,9 @@ pub(crate) fn a_future_that_moves_teaches_the_thread_where_it_ends(device: &Devi
 
 /// The thread that makes the future has waited for one writer already. The one that ends it must
 /// not ask for that: whatever its stream holds by now would be waited for.
-pub(crate) fn a_future_takes_along_what_its_maker_knew(device: &Device) -> Result<()> {
+pub(crate) fn a_future_of_memory_waits_for_nothing_that_its_creator_knew_complete(
+    device: &Device,
+) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let mut landed = device.pinned::<u64>(64)?;
     let x = upload(device, &a, &words(12, 64))?;

@@ -51,7 +51,7 @@ pub(crate) fn memory_reused_across_an_event_comes_after_its_users(device: &Devic
 
 /// Laws M-B3 to M-B5, the negative: without any edge the block of a free that is still to come is
 /// not had, or only behind a wait that the driver inserts.
-pub(crate) fn memory_still_in_use_is_never_had_by_another_stream(device: &Device) -> Result<()> {
+pub(crate) fn memory_in_use_is_never_given_to_another_stream(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let mut landed = device.pinned::<u64>(LEN)?;
     for round in 0..5 {

@@ -213,7 +213,7 @@ fn findings_beyond_the_limit_are_counted() {
 }
 
 #[test]
-fn a_warning_in_a_loop_hides_no_error_and_is_none() {
+fn warnings_beyond_the_limit_hide_no_error() {
     let mut log = log().with(|options| options.findings_max = 3);
     for _ in 0..10 {
         log = log.wait(E, B);

@@ -60,7 +60,7 @@ fn case_29_and_30_slow_programs_are_not_wrong() {
 
 /// Law A18.
 #[test]
-fn a_copy_at_once_from_pageable_memory_is_only_staged() {
+fn a_synchronous_copy_from_pageable_memory_is_only_staged() {
     let now = || log().work(OpKind::CopyNow, LEGACY, "copy", &[r(G), w(D)]);
     now().host(w(G)).is_silent();
     now().k(BLOCKING_A, &[r(D)]).is_silent();

@@ -35,7 +35,7 @@ fn case_18_memory_is_freed_once() {
 }
 
 #[test]
-fn case_19_a_free_at_the_call_waits_for_nobody() {
+fn case_19_a_free_outside_of_stream_order_waits_for_nothing() {
     let used = || log().alloc(A, D).k(A, &[w(D)]);
     let verdict = used().at_call(OpKind::FreeNow, w(D)).finds(&[Class::FreeRacesUse; 1]);
     assert!(verdict.findings[0].known.contains("does not synchronise"), "{verdict}");

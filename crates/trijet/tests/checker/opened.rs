@@ -145,7 +145,7 @@ impl Log {
 
 /// A wait that would have ordered a pair had it come in time is called late.
 #[test]
-fn a_wait_that_comes_too_late_is_called_so() {
+fn a_wait_that_comes_too_late_is_reported_as_late() {
     let late = log().k(A, &[w(D)]).k(B, &[r(D)]).edge(E, A, B).finds(&[RAW]);
     let finding = &late.findings[0];
     assert!(finding.known.contains("the wait at #3, src/main.rs:4:5 comes after #1"), "{late}");

@@ -114,7 +114,7 @@ fn a_result_that_is_fetched_on_the_default_stream_too_early_is_found() {
 
 /// One event for two readers: the second record replaces the first, and one reader is lost.
 #[test]
-fn a_reader_that_shares_its_event_with_another_is_lost() {
+fn two_readers_that_share_one_event_are_found() {
     flagged(WAR, |cured| {
         recorded(|device, a, b| {
             let writer = device.stream()?;

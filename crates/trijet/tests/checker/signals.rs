@@ -138,7 +138,7 @@ fn threads_that_wait_for_each_other_are_a_cycle() {
 
 /// The record ends where the program hangs: nobody is left who could set.
 #[test]
-fn a_program_that_hangs_is_found_by_who_is_left() {
+fn a_hanging_program_is_found_when_nothing_is_left_that_can_set_its_signal() {
     let hangs = waiting().synced(Waited::Stream, A, Outcome::Pending);
     let verdict = hangs.finds(DEADLOCK);
     assert!(verdict.to_string().contains("nothing has set"), "{verdict}");
@@ -162,7 +162,7 @@ fn a_program_that_hangs_is_found_by_who_is_left() {
 
 /// A wait that gave up, of a signal that nobody had any more.
 #[test]
-fn what_was_given_up_is_judged_by_what_was_set() {
+fn a_wait_that_gave_up_is_judged_by_the_sets_of_its_signal() {
     waiting().sync(A).signal(S, Set).signal(S, Gone).finds(DEADLOCK);
     waiting().sync(A).signal(S, Gone).is_silent();
     // Another wait that is answered does not answer it.
@@ -189,7 +189,7 @@ fn a_host_function_may_be_faster_than_its_record() {
 }
 
 #[test]
-fn who_finds_a_signal_set_follows_who_set_it() {
+fn a_thread_that_finds_a_signal_set_follows_the_thread_that_set_it() {
     let handed = |find: bool| {
         let log = log().host(w(H)).signal(S, Set).by(1);
         if find { log.signal(S, Found).host(w(H)) } else { log.signal(S, Wait).host(w(H)) }

@@ -108,7 +108,7 @@ fn both_orders_of_a_pair_are_found_once() {
 
 /// Memory that the library orders follows what was seen; the library's own events are in no doubt.
 #[test]
-fn what_was_seen_orders_what_the_library_orders() {
+fn seen_order_holds_for_memory_that_the_library_orders() {
     let own = |access: fn(u64) -> _| tracked(access(D));
     let tracked_work = log().k(A, &[own(w)]).rec(E, A).by(1).wait(E, B).k(B, &[own(r)]);
     tracked_work.finds(&[UNORDERED]);

@@ -36,7 +36,7 @@ fn a_gap_is_split_in_order() {
 }
 
 #[test]
-fn a_late_host_is_blamed_by_the_call_it_was_in() {
+fn a_gap_behind_a_late_host_is_split_by_its_calls() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.sync(Waited::Device, 1, 2..14);
@@ -85,7 +85,7 @@ fn memory_that_comes_late_is_named() {
 }
 
 #[test]
-fn one_copy_engine_that_works_the_other_way_is_taken() {
+fn a_shared_copy_engine_is_busy_with_the_other_direction() {
     let mut s = Script::default();
     s.work(Upload, 0, 0..10);
     s.work(Download, 1, 12..20);

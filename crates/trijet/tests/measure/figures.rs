@@ -179,7 +179,7 @@ fn all_figures_follow_a_bound_that_is_given() {
 
 /// Copies both ways may need longer than either alone: the link is shared.
 #[test]
-fn a_bound_that_no_engine_needs_alone_is_not_put_down_to_one() {
+fn a_bound_above_every_engine_names_no_engine() {
     let mut s = Script::default();
     s.work(Upload, 0, 0..20);
     s.work(Download, 1, 0..20);

@@ -96,7 +96,7 @@ fn pageable_copies_are_flagged_with_the_time_that_they_block() {
 
 /// Case 30, and 50 in its first form: the host waits for a copy and a kernel in turn.
 #[test]
-fn copies_at_once_in_a_loop_are_flagged() {
+fn synchronous_copies_in_a_loop_are_flagged() {
     let faulty = recorded(|device| {
         let a = device.stream()?;
         let host = device.pinned::<u32>(WORDS)?;

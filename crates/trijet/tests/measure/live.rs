@@ -90,7 +90,7 @@ fn more_slots_overlap_more() {
 }
 
 #[test]
-fn a_summary_says_first_what_matters() {
+fn a_summary_begins_with_the_time_and_the_bound() {
     let ops = recorded(|device| role_streams(device, 8, 1));
     let dag = Dag::new(&ops, Kernels::OneAtATime);
     let lints = trijet::check::lint::lints(&ops, &dag);

@@ -57,7 +57,7 @@ fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
 /// On the host device both sources lead to one picture: what pairs of events do not know, the graph
 /// finds by the laws, and the engines' own times say the same.
 #[test]
-fn with_pairs_the_graph_finds_what_the_engines_say() -> Result<()> {
+fn event_pairs_and_engine_times_give_the_same_busy_times() -> Result<()> {
     let run = |from| -> Result<_> {
         let device: Device = live::device();
         device.load(&trijet::testing::WORK)?;

@@ -73,7 +73,7 @@ fn one_engine_does_one_copy_at_a_time() {
 }
 
 #[test]
-fn a_host_that_enqueued_late_is_blamed() {
+fn a_late_enqueue_call_is_named_as_the_cause() {
     let mut s = Script::default();
     s.called(Compute, 1, 0..1, 1..10);
     s.called(Compute, 2, 14..15, 15..20);
@@ -127,7 +127,7 @@ fn streams_are_judged_by_the_pair_that_came_nearest() {
 
 /// Upload 0..10 and 10..20, kernels 10..20 and 25..30 that follow them; the download waits for all.
 #[test]
-fn a_summary_says_of_each_two_engines_whether_they_were_at_once() {
+fn a_summary_says_of_each_pair_of_engines_whether_it_overlapped() {
     let mut s = Script::default();
     s.work(Upload, 1, 0..10);
     s.order(1, 1, 2);

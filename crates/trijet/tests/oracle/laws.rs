@@ -396,7 +396,7 @@ fn a_wait_that_a_join_alone_implies_is_not_held_against_the_ordering() {
 }
 
 #[test]
-fn a_wait_for_what_nobody_needs_is_found() {
+fn a_wait_that_no_later_work_needs_is_found() {
     let other = calls().k(C, &[w(X)]).record(E, C).ordered(E, D).k(D, &[r(Y)]);
     assert_eq!(other.verdict(), Err(Wrong::Needless(2)));
 }
@@ -459,7 +459,7 @@ fn after(calls: Calls, thread: u64, other: u64) -> Calls {
 }
 
 #[test]
-fn law_a44_who_has_tracked_memory_follows_the_calls_that_used_it() {
+fn law_a44_a_call_on_tracked_memory_follows_earlier_calls_that_used_it() {
     let written = |access| {
         let host = What::Host { accesses: vec![access] };
         calls().by(OTHER, host)
@@ -572,7 +572,7 @@ fn what_the_library_found_complete_orders_only_what_it_orders() {
 }
 
 #[test]
-fn law_a38_a_copy_at_once_between_devices_is_in_the_order_of_both() {
+fn law_a38_a_synchronous_copy_between_devices_is_ordered_on_both() {
     let copied = || {
         let mut all = calls();
         all.0.homes = [(X, 0), (Y, 1)].into();
@@ -588,7 +588,7 @@ fn law_a38_a_copy_at_once_between_devices_is_in_the_order_of_both() {
 }
 
 #[test]
-fn who_finds_a_signal_set_follows_who_set_it() {
+fn a_thread_that_finds_a_signal_set_follows_the_thread_that_set_it() {
     let set = What::Set { signal: 1, inside: None };
     let read = What::Host { accesses: vec![r(PINNED)] };
     let written = || calls().host(w(PINNED));
@@ -597,7 +597,7 @@ fn who_finds_a_signal_set_follows_who_set_it() {
 }
 
 #[test]
-fn who_finds_a_signal_of_a_host_function_follows_what_is_before_it_in_its_stream() {
+fn a_thread_that_finds_a_signal_of_a_host_function_follows_the_work_before_that() {
     let read = What::Host { accesses: vec![r(PINNED)] };
     let set = |inside| What::Set { signal: 1, inside: Some(inside) };
     let copied = calls().copy(C, X, PINNED).work(Verb::HostFn, C, &[]);

@@ -347,7 +347,7 @@ pub(crate) fn compare(seeds: Range<u64>, orders: u64) -> Tally {
 /// A free waits in its own stream for the last user in another one, and a query of its stream sees
 /// whether it is done.
 #[test]
-fn a_search_tells_of_what_a_step_completes_in_another_stream() {
+fn a_search_branches_on_what_a_step_completes_in_another_stream() {
     let steps = vec![
         Step::Mix { on: 1, from: 0, to: 1, salt: 163 },
         Step::Renew { buffer: 1, on: 1 },
@@ -362,7 +362,7 @@ fn a_search_tells_of_what_a_step_completes_in_another_stream() {
 
 /// Of each of these programs the search once missed what drawn orders led to.
 #[test]
-fn programs_whose_search_missed_something_are_searched_whole() {
+fn searches_that_once_missed_an_outcome_find_all() {
     for seed in [464, 2660, 3642] {
         compare(seed..seed + 1, 100);
     }

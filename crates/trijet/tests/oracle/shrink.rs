@@ -354,7 +354,7 @@ mod tests {
 
     /// What fails only sometimes must not be lost on the way.
     #[test]
-    fn the_result_failed_when_it_was_tried() {
+    fn the_shrunk_program_failed_when_it_was_tried() {
         let mut calls = 0_u64;
         let mut failed = Vec::new();
         let small = shrink(draw(1), &mut |program| {

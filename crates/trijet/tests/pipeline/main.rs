@@ -253,7 +253,7 @@ fn the_median_is_the_same_under_a_thousand_orders() {
 
 /// A recorder of one pipeline was once attached to every stream that anybody opened meanwhile.
 #[test]
-fn a_pipeline_records_its_own_streams_only() {
+fn a_pipeline_traces_its_own_streams_only() {
     let device = threads();
     let (mine, other) = (Mutex::default(), device.clone());
     let opened = Mutex::new(Vec::new());
@@ -441,7 +441,7 @@ fn too_little_memory_means_smaller_chunks() {
 }
 
 #[test]
-fn far_too_little_memory_says_what_was_wanted() {
+fn too_little_memory_for_a_row_is_an_error_that_says_what_was_asked_for() {
     let device = host(HostConfig { memory: Bytes(1024), ..HostConfig::default() });
     let landed = Mutex::default();
     let error = Pipeline::on(&device)

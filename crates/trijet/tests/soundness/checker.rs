@@ -168,7 +168,7 @@ fn read_after_an_idle_stream(by_hand: bool) -> Result<Verdict> {
 }
 
 #[test]
-fn a_lane_that_an_idle_stream_had_is_known_to_whoever_knew_the_stream_before() -> Result<()> {
+fn handing_a_lane_to_an_idle_stream_neither_loses_nor_adds_order() -> Result<()> {
     let verdict = read_after_an_idle_stream(false)?;
     assert_eq!(codes(&verdict), [""; 0], "the library orders it: {verdict}");
     let verdict = read_after_an_idle_stream(true)?;
@@ -235,7 +235,7 @@ fn after_a_loss_the_verdict_names_the_culprit() -> Result<()> {
 }
 
 #[test]
-fn after_a_loss_the_verdict_names_who_waits_for_what_never_runs() -> Result<()> {
+fn after_a_loss_the_verdict_names_waits_for_host_functions_that_never_run() -> Result<()> {
     let Faulted { device, lines: [_, host_fn], signal, .. } = fault()?;
     let ((tell, told), (stay, stays)) = (channel(), channel::<()>());
     let waits = spawn(move || {

@@ -17,7 +17,7 @@ const ONES: u32 = 0x0101_0101;
 /// pending fill of `y`. An old position of the lane was then answered by an event that the main thread
 /// recorded in its own empty default stream, and that claimed the fill.
 #[test]
-fn the_next_tenant_of_a_lane_makes_no_claim_for_the_one_before() -> Result<()> {
+fn the_next_stream_of_a_lane_does_not_answer_for_the_one_before() -> Result<()> {
     let device = open(HostConfig::default())?;
     let a = device.stream()?;
     let mut y = device.pinned::<u32>(1 << 10)?;

@@ -118,29 +118,29 @@ fn nothing_hangs_beside(inside: Inside) -> Result<()> {
 }
 
 #[test]
-fn streams_are_made_beside_a_synchronisation() -> Result<()> {
+fn other_calls_return_during_a_synchronisation() -> Result<()> {
     nothing_hangs_beside(Inside::Synchronize)
 }
 
 #[test]
-fn streams_are_made_beside_a_copy_at_once() -> Result<()> {
+fn other_calls_return_during_a_synchronous_copy() -> Result<()> {
     nothing_hangs_beside(Inside::CopyNow)
 }
 
 #[test]
-fn streams_are_made_beside_a_fill_at_once() -> Result<()> {
+fn other_calls_return_during_a_synchronous_fill() -> Result<()> {
     nothing_hangs_beside(Inside::FillNow)
 }
 
 #[test]
-fn streams_are_made_beside_a_copy_within_the_host() -> Result<()> {
+fn other_calls_return_during_a_copy_within_the_host() -> Result<()> {
     nothing_hangs_beside(Inside::CopyWithinHost)
 }
 
 /// An event in the legacy stream may hold the blocking streams back (law A14), and what is complete when
 /// its call returns needs none.
 #[test]
-fn copies_and_fills_at_once_record_nothing_in_the_legacy_stream() -> Result<()> {
+fn synchronous_copies_and_fills_record_nothing_in_the_legacy_stream() -> Result<()> {
     let device = open(virtual_host(Vec::new()))?;
     let (s, other) = (device.stream()?, device.stream_with(StreamOptions::new().blocking())?);
     let (mut x, mut y) = (s.alloc::<u32>(64)?, other.alloc::<u32>(64)?);
@@ -165,7 +165,7 @@ fn copies_and_fills_at_once_record_nothing_in_the_legacy_stream() -> Result<()> 
 /// A copy at once says of what another thread gave its stream meanwhile neither that it comes before
 /// nor that it is complete.
 #[test]
-fn a_copy_at_once_stands_for_nothing_that_its_stream_was_given_meanwhile() -> Result<()> {
+fn a_synchronous_copy_does_not_cover_work_enqueued_during_it() -> Result<()> {
     let device = open(virtual_host(Vec::new()))?;
     let (held, legacy) =
         (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);

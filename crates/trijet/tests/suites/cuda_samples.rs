@@ -61,7 +61,7 @@ fn elements<S>(mut buffer: Buffer<u64, S>) -> Vec<Buffer<u64, S>> {
 /// `simpleStreams`: a fill at once, kernels and downloads of parts in four streams, and an event of
 /// the legacy stream that the host waits for. All of the order is that of the legacy stream (A13,
 /// A14): the faulty twin has streams that do not wait for it.
-pub(crate) fn an_event_of_the_legacy_stream_is_behind_four_streams() -> Case {
+pub(crate) fn an_event_of_the_legacy_stream_covers_four_blocking_streams() -> Case {
     const STREAMS: usize = 4;
     const ROUNDS: u64 = 3;
     Case {
@@ -189,7 +189,7 @@ pub(crate) fn a_kernel_of_the_legacy_stream_comes_after_all_blocking_streams() -
 
 /// `streamOrderedAllocation`, its first half: allocations, copies, a kernel and frees in one stream.
 /// The faulty twin, which is ours, downloads in another stream and waits for nothing.
-pub(crate) fn frees_may_be_enqueued_before_the_result_is_there() -> Case {
+pub(crate) fn frees_may_be_enqueued_before_the_download_is_complete() -> Case {
     const LEN: usize = 3;
     Case {
         program: |device, twin| {
@@ -218,7 +218,7 @@ pub(crate) fn frees_may_be_enqueued_before_the_result_is_there() -> Case {
 
 /// `streamOrderedAllocation`, its second half: with a high release threshold a program that waits
 /// each round takes no more memory from the system after the first.
-pub(crate) fn rounds_of_allocations_settle_on_what_they_need() -> Case {
+pub(crate) fn repeated_allocations_take_no_more_memory_after_the_first_round() -> Case {
     const LEN: usize = 1 << 18;
     Case {
         program: |device, _| {

@@ -15,7 +15,7 @@ use trijet::check::{Class, Conflict};
 const RAW: Class = Class::Race(Conflict::Raw);
 
 /// `02_event`, `14_cuda_functor`: a kernel of the legacy stream, an event behind it.
-pub(crate) fn a_record_is_no_wait_of_the_host() -> Case {
+pub(crate) fn a_record_does_not_make_the_host_wait() -> Case {
     Case {
         program: |device, twin| {
             let (legacy, event) = (device.legacy_stream()?, device.event()?);
@@ -50,7 +50,7 @@ pub(crate) fn a_launch_in_the_legacy_stream_is_not_done_at_its_return() -> Case 
 }
 
 /// `17_cuda_stream_query_busy_loop`.
-pub(crate) fn a_stream_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
+pub(crate) fn polling_a_stream_until_it_is_ready_is_a_wait() -> Case {
     Case {
         program: |device, twin| {
             let stream = device.stream_with(StreamOptions::new().blocking())?;
@@ -67,7 +67,7 @@ pub(crate) fn a_stream_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
 }
 
 /// `18_cuda_event_query_busy_loop`, `18_cuda_event_with_flags_query_busy_loop`.
-pub(crate) fn an_event_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
+pub(crate) fn polling_an_event_until_it_is_ready_is_a_wait() -> Case {
     Case {
         program: |device, twin| {
             let (stream, event) =
@@ -87,7 +87,7 @@ pub(crate) fn an_event_that_is_asked_until_it_is_ready_is_waited_for() -> Case {
 
 /// `15_cuda_memset_sync`: the fill is an action of the legacy stream, so that the second stream
 /// comes after the first one (A13).
-pub(crate) fn a_fill_at_once_orders_blocking_streams() -> Case {
+pub(crate) fn a_synchronous_fill_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
             let (first, second) = (
@@ -110,7 +110,7 @@ pub(crate) fn a_fill_at_once_orders_blocking_streams() -> Case {
 }
 
 /// `15_cuda_memset_sync_nonblocking`.
-pub(crate) fn a_fill_at_once_does_not_wait_for_a_non_blocking_stream() -> Case {
+pub(crate) fn a_synchronous_fill_does_not_wait_for_a_non_blocking_stream() -> Case {
     Case {
         program: |device, twin| {
             let (first, second) =
@@ -152,7 +152,7 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_blocking_streams() -> Case {
 
 /// `23_cuda_default_stream_post_sync`: what the blocking stream was given comes after the legacy
 /// stream's kernel, and was waited for.
-pub(crate) fn later_work_of_a_blocking_stream_covers_the_legacy_stream() -> Case {
+pub(crate) fn a_wait_for_later_work_of_a_blocking_stream_covers_the_legacy_stream() -> Case {
     Case {
         program: |device, twin| {
             let (stream, legacy) =
@@ -171,7 +171,7 @@ pub(crate) fn later_work_of_a_blocking_stream_covers_the_legacy_stream() -> Case
 }
 
 /// `23_cuda_default_stream_post_sync_nonblocking`.
-pub(crate) fn later_work_of_a_non_blocking_stream_covers_itself() -> Case {
+pub(crate) fn a_wait_for_a_non_blocking_stream_does_not_cover_the_legacy_stream() -> Case {
     Case {
         program: |device, twin| {
             let (stream, legacy) = (device.stream()?, device.legacy_stream()?);
@@ -190,7 +190,7 @@ pub(crate) fn later_work_of_a_non_blocking_stream_covers_itself() -> Case {
 }
 
 /// `24_cuda_sync_stream_default_nonblocking`: the twins differ by the kind of the stream.
-pub(crate) fn a_wait_for_the_legacy_stream_leaves_non_blocking_streams_out() -> Case {
+pub(crate) fn a_wait_for_the_legacy_stream_does_not_cover_non_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
             let blocking = twin.has_edge();

@@ -143,7 +143,7 @@ pub(crate) fn a_message_may_be_sent_while_a_kernel_reads() -> Case {
 
 /// `08_cudamemcpy_to_mpi`: the faulty twin is cusan's program, which uploads from pageable memory;
 /// the mended one waits for the legacy stream as well. See the header.
-pub(crate) fn a_message_waits_for_an_upload_at_once_from_pageable_memory() -> Case {
+pub(crate) fn a_message_waits_for_a_synchronous_upload_from_pageable_memory() -> Case {
     Case {
         program: |device, twin| {
             let mut data = zeros(device, twin)?;
@@ -161,7 +161,7 @@ pub(crate) fn a_message_waits_for_an_upload_at_once_from_pageable_memory() -> Ca
 }
 
 /// `08_cudamemcpy_to_mpi` from page-locked memory: there the call waits (A18).
-pub(crate) fn an_upload_at_once_from_page_locked_memory_is_done_at_its_return() -> Case {
+pub(crate) fn a_synchronous_upload_from_page_locked_memory_is_complete_at_return() -> Case {
     Case {
         program: |device, twin| {
             let mut data = zeros(device, twin)?;

@@ -48,7 +48,7 @@ pub(crate) fn two_streams_write_one_buffer_after_each_other() -> Case {
 }
 
 /// `09_cudamemcpy_default`, `10_cudahostalloc`.
-pub(crate) fn page_locked_memory_comes_and_goes_at_any_time() -> Case {
+pub(crate) fn page_locked_memory_may_be_allocated_and_dropped_at_any_time() -> Case {
     Case {
         program: |device, twin| {
             let first = shared(device, twin)?;
@@ -142,7 +142,7 @@ pub(crate) fn a_copy_within_the_host_does_not_wait_for_non_blocking_streams() ->
 }
 
 /// `27_cuda_memcpy2d_implicit_syn`: the download at once is an action of the legacy stream.
-pub(crate) fn a_download_at_once_orders_blocking_streams() -> Case {
+pub(crate) fn a_synchronous_download_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
             let (first, second) = (
@@ -163,7 +163,7 @@ pub(crate) fn a_download_at_once_orders_blocking_streams() -> Case {
 }
 
 /// `28_cuda_memset2d_implicit_syn`: so is the fill, though the host does not wait for it (A18).
-pub(crate) fn a_fill_at_once_of_other_memory_orders_blocking_streams() -> Case {
+pub(crate) fn a_synchronous_fill_of_other_memory_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
             let (first, second) = (

@@ -29,7 +29,7 @@ use trijet::testing::MIX;
 const RAW: Class = Class::Race(Conflict::Raw);
 
 /// `TestDefaultStreamImplicitSync`: the faulty twin is chipStar's program. See the header.
-pub(crate) fn a_wait_for_an_idle_blocking_stream_leaves_the_legacy_stream_out() -> Case {
+pub(crate) fn a_wait_for_an_idle_blocking_stream_does_not_cover_the_legacy_stream() -> Case {
     Case {
         program: |device, twin| {
             let (stream, legacy) =
@@ -50,7 +50,7 @@ pub(crate) fn a_wait_for_an_idle_blocking_stream_leaves_the_legacy_stream_out() 
 
 /// `TestEventRecordCircularDep`: two streams wait for each other in turn, and an event is recorded
 /// again. The faulty twin, which is ours, lacks the second wait.
-pub(crate) fn waits_in_a_circle_are_for_earlier_work() -> Case {
+pub(crate) fn two_streams_may_wait_for_each_others_earlier_work() -> Case {
     Case {
         program: |device, twin| {
             let s = blocking_streams(device, 2)?;
@@ -206,7 +206,7 @@ pub(crate) fn a_wait_outlives_its_event() -> Case {
 /// `Unit_hipMemcpyAsync_H2H-H2D-D2H-H2PinMem` of `hipStreamLegacy`: copies at once follow each other,
 /// whatever memory they are of. The one within the device is not waited for (A18): the faulty twin
 /// reads its target in a stream of its own.
-pub(crate) fn copies_at_once_follow_each_other() -> Case {
+pub(crate) fn synchronous_copies_follow_each_other() -> Case {
     Case {
         program: |device, twin| {
             let first = ordinary(device, LEN, 6)?;

@@ -159,7 +159,7 @@ pub(crate) fn each_reader_waits_for_the_last_write() -> Case {
 }
 
 /// `test_branch_sync`.
-pub(crate) fn streams_that_read_after_one_writer_may_not_write() -> Case {
+pub(crate) fn a_reader_that_writes_waits_for_the_other_readers() -> Case {
     Case {
         program: |device, twin| {
             let (s, mut x) = (streams(device, 3)?, tensor(device, twin)?);
@@ -227,7 +227,7 @@ pub(crate) fn a_record_does_not_stand_for_later_readers() -> Case {
 
 /// `test_deleted_record`: what is waited for goes with the event, unless the wait was issued before
 /// (A12).
-pub(crate) fn a_new_event_knows_nothing_of_one_that_was_dropped() -> Case {
+pub(crate) fn a_new_event_does_not_stand_for_the_record_of_a_dropped_one() -> Case {
     Case {
         program: |device, twin| {
             let (s, mut x) = (streams(device, 2)?, tensor(device, twin)?);
@@ -271,7 +271,7 @@ pub(crate) fn a_writer_waits_for_all_readers() -> Case {
 }
 
 /// `test_multiple_errors`: every tensor has its finding.
-pub(crate) fn each_tensor_of_two_streams_is_a_conflict_of_its_own() -> Case {
+pub(crate) fn each_tensor_of_two_streams_has_its_own_finding() -> Case {
     Case {
         program: |device, twin| {
             let (s, factor) = (streams(device, 2)?, factor(device)?);
@@ -295,7 +295,7 @@ pub(crate) fn each_tensor_of_two_streams_is_a_conflict_of_its_own() -> Case {
 
 /// `test_correct_state_merging`, with a faulty twin of ours: the last wait is gone. What a stream
 /// knows after a wait is what it knew and what it waited for.
-pub(crate) fn a_wait_adds_to_what_a_stream_knows() -> Case {
+pub(crate) fn a_wait_adds_to_the_earlier_order_of_its_stream() -> Case {
     Case {
         program: |device, twin| {
             let (s, factor) = (streams(device, 2)?, factor(device)?);
@@ -323,7 +323,7 @@ pub(crate) fn a_wait_adds_to_what_a_stream_knows() -> Case {
 }
 
 /// `test_record_override`.
-pub(crate) fn a_second_record_forgets_the_first_reader() -> Case {
+pub(crate) fn a_second_record_replaces_the_first() -> Case {
     Case {
         program: |device, twin| {
             let (s, mut x, y) = (streams(device, 3)?, tensor(device, twin)?, tensor(device, twin)?);

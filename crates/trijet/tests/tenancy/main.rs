@@ -265,7 +265,7 @@ fn the_work_of_an_ended_tenancy_is_no_claim_about_the_next_one() {
 }
 
 #[test]
-fn a_refused_call_leaves_the_order_exact_or_reaches_whoever_needs_it() {
+fn a_refused_call_keeps_the_order_exact_or_fails_each_call_that_needs_it() {
     let mut trial = Trial::new();
     for more in 1..=2 {
         each_sequence(&[], more, &FULL, &mut |steps| trial.run_refused(steps));
@@ -350,7 +350,7 @@ mod named {
     }
 
     #[test]
-    fn the_families_contain_them() {
+    fn the_families_contain_the_named_programs() {
         let mut found = 0;
         for begin in tenancies() {
             each_sequence(&begin, 2, &FILLS_AND_EVENTS, &mut |steps| {
