@@ -1,5 +1,5 @@
-//! Enqueuing takes nothing from the heap in steady state, on the driver of empty functions: what
-//! allocates there is ours. A binary of its own, for its allocator counts.
+//! An enqueue call allocates no memory of the heap in steady state. The driver's calls are empty,
+//! so every allocation is the library's. A program of its own, because its allocator counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,17 +7,17 @@ use std::sync::Once;
 use trijet::kernels::AXPY;
 use trijet::{Buffer, Device, PinnedBuffer, Result, Select, Stream};
 
-/// More than fill up every ring: a stream remembers 64 events, and there are 8 streams.
+/// More operations than fill every ring: a stream keeps 64 events, and there are 8 streams.
 const WARM_UP: u32 = 1200;
 const COUNTED: u32 = 1000;
 const LEN: usize = 256;
 
 thread_local! {
-    /// Allocations of this thread: the harness has its own.
+    /// Allocations of this thread only: the test harness allocates as well.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting.
+/// The system's allocator, with a count.
 struct Counting;
 
 // SAFETY: every call is passed on to the system's allocator with the arguments as they came, and
@@ -51,14 +51,14 @@ fn device() -> Device {
         let program = std::env::current_exe().expect("this program has a path");
         let file = program.with_file_name("libempty_cuda.so");
         assert!(file.exists(), "{} is built with the tests", file.display());
-        // SAFETY: all tests of this binary come here first, and the harness reads the environment
-        // only before it starts them: nobody reads it at this moment.
+        // SAFETY: all tests of this program come here first, and the harness reads the environment
+        // only before it starts them, so no thread reads it now.
         unsafe { std::env::set_var("TRIJET_LIBCUDA", file) };
     });
     Device::open(Select::Cuda(0)).expect("the empty driver opens")
 }
 
-/// The allocations of many operations, once as many have been enqueued as fill every ring.
+/// The allocations of `COUNTED` operations, after enough operations to fill every ring.
 fn allocations(mut op: impl FnMut(u32) -> Result<()>) -> Result<u64> {
     (0..WARM_UP).try_for_each(&mut op)?;
     let before = ALLOCATIONS.get();
@@ -66,22 +66,22 @@ fn allocations(mut op: impl FnMut(u32) -> Result<()>) -> Result<u64> {
     Ok(ALLOCATIONS.get() - before)
 }
 
-/// What the operations use.
-struct Desk {
+/// The streams and buffers of the operations.
+struct Setup {
     streams: Vec<Stream>,
     host: PinnedBuffer<f32>,
     x: Buffer<f32>,
     y: Buffer<f32>,
 }
 
-fn desk(streams: usize) -> Result<Desk> {
+fn setup(streams: usize) -> Result<Setup> {
     let device = device();
     let streams = (0..streams).map(|_| device.stream()).collect::<Result<Vec<_>>>()?;
     let (x, y) = (streams[0].alloc(LEN)?, streams[0].alloc(LEN)?);
-    Ok(Desk { host: device.pinned(LEN)?, x, y, streams })
+    Ok(Setup { host: device.pinned(LEN)?, x, y, streams })
 }
 
-impl Desk {
+impl Setup {
     /// The allocations of launches, copies up and down, and fills, of each kind alone.
     fn of_each_verb(&mut self) -> Result<[u64; 4]> {
         let Self { streams, host, x, y } = self;
@@ -97,7 +97,7 @@ impl Desk {
 
 #[test]
 fn one_stream_allocates_nothing() -> Result<()> {
-    assert_eq!(desk(1)?.of_each_verb()?, [0; 4]);
+    assert_eq!(setup(1)?.of_each_verb()?, [0; 4]);
     Ok(())
 }
 
@@ -105,21 +105,21 @@ fn one_stream_allocates_nothing() -> Result<()> {
 fn streams_that_cross_allocate_nothing() -> Result<()> {
     let before = device().ordering();
     for streams in [2, 3, 8] {
-        assert_eq!(desk(streams)?.of_each_verb()?, [0; 4], "{streams} streams");
+        assert_eq!(setup(streams)?.of_each_verb()?, [0; 4], "{streams} streams");
     }
     let after = device().ordering();
-    assert!(after.waits - before.waits > u64::from(COUNTED), "they did cross");
+    assert!(after.waits - before.waits > u64::from(COUNTED), "the streams waited for each other");
     Ok(())
 }
 
 #[test]
 fn many_readers_between_two_writes_allocate_nothing() -> Result<()> {
-    let mut desk = desk(8)?;
+    let mut setup = setup(8)?;
     let found = allocations(|i| {
         if i % 8 == 0 {
-            return desk.streams[0].fill_bytes(&mut desk.x, 0);
+            return setup.streams[0].fill_bytes(&mut setup.x, 0);
         }
-        desk.streams[i as usize % 8].copy(&desk.x, &mut desk.host)
+        setup.streams[i as usize % 8].copy(&setup.x, &mut setup.host)
     })?;
     assert_eq!(found, 0);
     Ok(())
@@ -127,11 +127,11 @@ fn many_readers_between_two_writes_allocate_nothing() -> Result<()> {
 
 #[test]
 fn parts_of_a_buffer_allocate_nothing() -> Result<()> {
-    let mut desk = desk(2)?;
+    let mut setup = setup(2)?;
     let found = allocations(|i| {
         let part = i as usize % 4 * 64..(i as usize % 4 + 1) * 64;
-        let s = &desk.streams[i as usize % 2];
-        s.launch(&AXPY, (1.0, desk.x.slice(part.clone()), desk.y.slice_mut(part)))
+        let s = &setup.streams[i as usize % 2];
+        s.launch(&AXPY, (1.0, setup.x.slice(part.clone()), setup.y.slice_mut(part)))
     })?;
     assert_eq!(found, 0);
     Ok(())
@@ -139,22 +139,22 @@ fn parts_of_a_buffer_allocate_nothing() -> Result<()> {
 
 #[test]
 fn manual_memory_allocates_nothing() -> Result<()> {
-    let mut desk = desk(2)?;
-    // SAFETY: the driver has no engine, so no two operations run at once.
-    unsafe { desk.x.order_manually() };
-    // SAFETY: as for `x`, and the bytes of this one are never looked at either.
-    unsafe { desk.y.order_manually() };
+    let mut setup = setup(2)?;
+    // SAFETY: the driver has no engine, so no two operations overlap.
+    unsafe { setup.x.order_manually() };
+    // SAFETY: as for `x`, and the bytes of `y` are never read.
+    unsafe { setup.y.order_manually() };
     // SAFETY: as for `x`; the host takes no guard of it.
-    unsafe { desk.host.order_manually() };
-    assert_eq!(desk.of_each_verb()?, [0; 4]);
+    unsafe { setup.host.order_manually() };
+    assert_eq!(setup.of_each_verb()?, [0; 4]);
     Ok(())
 }
 
-/// The count sees what an operation allocates: here, what it is given to run.
+/// The count includes what an operation allocates: here, the closure.
 #[test]
 fn a_host_function_is_counted() -> Result<()> {
-    let desk = desk(1)?;
-    let found = allocations(|i| desk.streams[0].host_fn(move || assert!(i < u32::MAX)))?;
+    let setup = setup(1)?;
+    let found = allocations(|i| setup.streams[0].host_fn(move || assert!(i < u32::MAX)))?;
     assert!(found >= u64::from(COUNTED), "{found}");
     Ok(())
 }

@@ -6,7 +6,7 @@ use transcripts::{Comparison, Transcript, compare, golden};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::{Subject, transcript};
 
-/// Orders drawn from these many seeds.
+/// The number of drawn orders.
 const SEEDS: u64 = 4;
 
 fn host(executor: Executor, devices: u32) -> String {

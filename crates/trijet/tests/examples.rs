@@ -1,8 +1,7 @@
 //! Every example, as a user runs it, on the host device.
 //!
-//! `cargo test` builds the examples before it runs this, and `--test examples` alone does not; one
-//! that is missing fails. An example that takes long to read is no example, so their length is a
-//! rule.
+//! `cargo test` builds the examples before it runs this program, and `--test examples` alone does
+//! not. A missing example fails. Examples are short, because they are there to be read.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -25,7 +24,7 @@ fn name(source: &Path) -> String {
     source.file_stem().expect("a source has a name").to_string_lossy().into_owned()
 }
 
-/// Runs the program that cargo built of an example; it lies beside the folder of the tests.
+/// Runs the program that cargo built of an example. It lies beside the folder of the tests.
 fn run(name: &str, arguments: &[&str]) -> Output {
     let test = std::env::current_exe().expect("this program has a path");
     let built = test.ancestors().nth(2).expect("it lies in `deps`").join("examples");

@@ -1,6 +1,6 @@
-//! Random programs in which one thing goes wrong: every wait ends, every host function is dropped
-//! once, nothing leaks, what was read before is right, and each later error names the first
-//! culprit. In the virtual executor the same seed gives the same record byte for byte.
+//! Random programs with one injected fault: every wait ends, every host function is dropped once,
+//! nothing leaks, bytes that were read before are right, and each later error names the first one.
+//! In the virtual executor the same seed gives the same log byte for byte.
 //!
 //! `TRIJET_SEED=7 cargo test --test faults` runs one program again.
 
@@ -53,14 +53,14 @@ const KINDS: [FaultKind; 6] = [
 /// A run that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends the process, with the seed, when a run does not end. Waiting for it to be dropped is not
-/// needed: the channel closes.
-struct Watched {
+/// Prints the seed and ends the process when a run does not end. The watching thread stops when
+/// this is dropped, which closes the channel.
+struct Watch {
     _alive: Sender<()>,
     seed: u64,
 }
 
-impl Watched {
+impl Watch {
     fn new(seed: u64) -> Self {
         let (alive, ended) = channel::<()>();
         std::thread::spawn(move || {
@@ -73,7 +73,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for Watch {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("replay with TRIJET_SEED={}", self.seed);
@@ -94,22 +94,22 @@ fn seeds(all: Range<u64>) -> Range<u64> {
     }
 }
 
-/// The panics of host functions are meant; only the others are printed.
-fn hide_meant_panics() {
+/// The panics of host functions are expected. Only others are printed.
+fn hide_expected_panics() {
     static HIDE: Once = Once::new();
     HIDE.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if info.payload().downcast_ref::<&str>().is_none_or(|text| *text != MEANT) {
+            if info.payload().downcast_ref::<&str>().is_none_or(|text| *text != EXPECTED_PANIC) {
                 usual(info);
             }
         }));
     });
 }
 
-const MEANT: &str = "a host function was told to panic";
+const EXPECTED_PANIC: &str = "a host function was told to panic";
 
-/// What became of the host functions.
+/// Counts of host functions.
 #[derive(Debug, Default)]
 struct Fates {
     made: AtomicU64,
@@ -154,7 +154,7 @@ impl Held {
     }
 }
 
-/// A buffer, and what must be in it: unknown when the call that wrote it last failed half way.
+/// A buffer and its expected words, which are unknown after a call that failed half way.
 struct Place {
     held: Held,
     model: Option<Vec<u64>>,
@@ -162,7 +162,7 @@ struct Place {
 
 const LEN: usize = 96;
 
-/// A program while it runs: it goes on after every error, as a careless user would.
+/// A running program. It goes on after every error, as a careless user would.
 struct World {
     device: Device,
     prng: Prng,
@@ -175,10 +175,10 @@ struct World {
     accepted: u64,
     panics_due: u64,
     panics_seen: u64,
-    /// The first error after which the context is gone.
+    /// The first error that reports the loss of the context.
     lost: Option<String>,
     stalled: bool,
-    /// What every call answered.
+    /// The result of every call.
     log: String,
 }
 
@@ -191,7 +191,7 @@ impl World {
         usize::try_from(self.prng.below(bound as u64)).expect("below a usize")
     }
 
-    /// Judges what a call answered; whether it did its work.
+    /// Judges the result of a call; returns whether it did its work.
     fn judge(&mut self, call: &str, result: Result<()>) -> bool {
         let outcome = match &result {
             Ok(()) => "fine".to_owned(),
@@ -208,7 +208,7 @@ impl World {
             kind => assert!(!slow, "{call}: slowness changes only times: {kind:?}: {error}"),
         }
         if let Some(first) = &self.lost {
-            assert_eq!(error.to_string(), *first, "{call}: the first culprit is named");
+            assert_eq!(error.to_string(), *first, "{call}: the error names the first fault");
             return false;
         }
         match error.kind() {
@@ -221,7 +221,7 @@ impl World {
                 assert!(error.to_string().contains("never ends"), "{call}: {error}");
                 self.stalled = true;
             }
-            _ => assert!(is_injected(&error), "{call}: an error of its own: {error}"),
+            _ => assert!(is_injected(&error), "{call}: an error that was not injected: {error}"),
         }
         false
     }
@@ -244,7 +244,7 @@ impl World {
         assert_eq!(error.device(), Some(self.device.id()), "{error}");
     }
 
-    /// After a wait that did not report it, no culprit may be left.
+    /// A wait on a lost device must not succeed.
     fn judge_wait(&mut self, call: &str, result: Result<()>) {
         let ended = result.is_ok();
         self.judge(call, result);
@@ -327,13 +327,14 @@ impl World {
         self.wrote(at, &format!("fill {at} on {stream}"), filled, Some(model));
     }
 
-    /// A call that should have left `model` in a buffer was made.
+    /// Notes the result of a call that should have left `model` in a buffer.
     fn wrote(&mut self, at: usize, call: &str, result: Result<()>, model: Option<Vec<u64>>) {
         let refused = result.as_ref().is_err_and(is_injected);
         if self.judge(call, result) {
             self.places[at].model = model;
         } else if !refused {
-            // It may have been enqueued before it failed; a refusal changes nothing.
+            // The operation may have been enqueued before the call failed. A refusal changes
+            // nothing.
             self.places[at].model = None;
         }
     }
@@ -372,7 +373,7 @@ impl World {
             },
             20 => {
                 if let Some(ticket) = self.tickets.pop() {
-                    // A ticket for nothing waits for nothing.
+                    // A ticket of an empty stream is ready.
                     let done = ticket.wait();
                     self.judge("ticket wait", done);
                 }
@@ -407,13 +408,13 @@ impl World {
         let Held::Pinned(buffer) = &mut self.places[at].held else { return };
         let model = words(seed, LEN);
         let written = buffer.write().map(|mut guard| guard.copy_from_slice(&model));
-        // The guard is what may fail, and then nothing is written.
+        // Only the guard can fail, and then nothing is written.
         if self.judge(&format!("write {at}"), written) {
             self.places[at].model = Some(model);
         }
     }
 
-    /// What the host is given to read is right, whatever happened.
+    /// The host reads the expected bytes, whatever happened.
     fn read(&mut self, at: usize) {
         let Held::Pinned(buffer) = &self.places[at].held else { return };
         let found = buffer.read().map(|guard| guard.to_vec());
@@ -440,7 +441,7 @@ impl World {
             let _token = token;
             fates.ran.fetch_add(1, Ordering::Relaxed);
             if panics {
-                std::panic::panic_any(MEANT);
+                std::panic::panic_any(EXPECTED_PANIC);
             }
         });
         if self.judge("host function", enqueued) {
@@ -478,7 +479,7 @@ impl World {
         }
     }
 
-    /// Waits until no panic is left to be told of; whether everything is complete.
+    /// Waits until every panic has been reported; returns whether everything is complete.
     fn settle(&mut self) -> bool {
         loop {
             let before = self.panics_seen;
@@ -496,7 +497,7 @@ impl World {
         }
     }
 
-    /// Ends the program, and returns all that can be seen of it.
+    /// Ends the program, and returns everything that can be observed of it.
     fn end(mut self) -> String {
         for at in 0..self.places.len() {
             self.read(at);
@@ -516,10 +517,10 @@ impl World {
         self.tickets.clear();
         self.events.clear();
         self.streams.clear();
-        // The frees of what was dropped are complete after this.
+        // The frees of the dropped buffers are complete after this.
         if whole && self.settle() {
             let used = self.device.pool_stats().expect("the device is not lost").used;
-            // Memory whose free, or a wait before it, is refused for good stays allocated.
+            // Memory stays allocated if its free, or a wait before it, is always refused.
             let kept = self.fault.kind == FaultKind::RefusedFrom;
             assert!(kept || used == Bytes(0), "{used} leaks\n{}", self.log);
         }
@@ -527,7 +528,9 @@ impl World {
         let closed = device.close();
         match (&closed, &lost) {
             (Err(error), Some(first)) => assert_eq!(error.to_string(), *first),
-            (Ok(()), lost) => assert!(lost.is_none() && !self.stalled, "closing forgot an error"),
+            (Ok(()), lost) => {
+                assert!(lost.is_none() && !self.stalled, "closing does not report an error")
+            }
             (Err(_), None) => {}
         }
         self.judge("close", closed);
@@ -536,7 +539,7 @@ impl World {
         let (made, dropped) = (&fates.made, &fates.dropped);
         let made = made.load(Ordering::Relaxed);
         // A function that was running when the device was lost is dropped by its own thread, which
-        // nobody waits for. One that is leaked is named by the watch.
+        // no call waits for. If one leaks, the watch ends the process.
         while dropped.load(Ordering::Relaxed) < made {
             std::thread::yield_now();
         }
@@ -545,7 +548,7 @@ impl World {
     }
 }
 
-/// The fault of a seed, and its executor if that is virtual.
+/// The fault of a seed, and the generator for the rest of its program.
 fn plan(seed: u64) -> (Fault, Prng) {
     let mut prng = Prng::new(seed ^ 0xfa17);
     let mut pick = |bound: u64| usize::try_from(prng.below(bound)).expect("a small number");
@@ -555,8 +558,8 @@ fn plan(seed: u64) -> (Fault, Prng) {
 }
 
 fn run(executor: Executor, seed: u64) -> String {
-    hide_meant_panics();
-    let _watched = Watched::new(seed);
+    hide_expected_panics();
+    let _watch = Watch::new(seed);
     let (fault, mut prng) = plan(seed);
     let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
     let mut world = World::open(config, seed).expect("no fault strikes the opening");
@@ -602,7 +605,8 @@ fn the_same_seed_gives_the_same_record_byte_for_byte() {
         for order in orders {
             let runs = [(); 2].map(|()| {
                 let executor = Executor::Virtual(order.clone());
-                // On a thread of its own: nothing depends on who runs it.
+                // On a thread of its own, because the log must not depend on the thread that runs
+                // the program.
                 std::thread::scope(|scope| {
                     scope.spawn(|| run(executor, seed)).join().expect("the run ends well")
                 })
@@ -613,12 +617,12 @@ fn the_same_seed_gives_the_same_record_byte_for_byte() {
     }
 }
 
-/// A host thread that waits on another thread's device learns of the loss, although nothing that
-/// it waits for will ever be done.
+/// A thread that waits learns of a loss that another thread causes, although its work will never be
+/// complete.
 #[test]
 fn a_loss_ends_the_waits_of_other_threads() {
     for round in 0..50 {
-        let _watched = Watched::new(round);
+        let _watch = Watch::new(round);
         let fault = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::DeviceLost };
         let config = HostConfig { faults: vec![fault], ..HostConfig::default() };
         let device = Device::host(config).expect("a few threads").remove(0);
@@ -632,7 +636,7 @@ fn a_loss_ends_the_waits_of_other_threads() {
         std::thread::scope(|scope| {
             let busy = &busy;
             let waiter = scope.spawn(move || {
-                waits.send(()).expect("somebody listens");
+                waits.send(()).expect("the other thread receives");
                 busy.synchronize()
             });
             begun.recv().expect("the thread begins");
@@ -648,7 +652,7 @@ fn a_loss_ends_the_waits_of_other_threads() {
     }
 }
 
-/// Rows in memory.
+/// A source of rows in memory.
 struct Rows(Vec<u8>);
 
 impl Source for Rows {
@@ -676,13 +680,13 @@ impl Sink for Landed<'_> {
     }
 }
 
-/// What a pipeline wrote out before it failed is right, and it never hangs.
+/// The output of a pipeline that fails is right as far as it goes, and the pipeline never hangs.
 #[test]
 fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
     let bytes: Vec<u8> = words(3, 512).into_iter().flat_map(u64::to_le_bytes).collect();
     let (mut failed, mut whole) = (0, 0);
     for seed in seeds(0..400) {
-        let _watched = Watched::new(seed);
+        let _watch = Watch::new(seed);
         let fault = plan(seed).0;
         let executor = match seed % 3 {
             0 => Executor::Threads,

@@ -1,5 +1,5 @@
-//! Memory, streams and events of other libraries: ordered like our own, and given back when they are
-//! used no more.
+//! Memory, streams and events of other libraries: the library orders them like its own, and gives
+//! them back when no operation uses them.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn device() -> Device {
     devices(Order::Greedy, vec![]).remove(0)
 }
 
-/// An owner of some elements that counts its drops.
+/// An owner of 64 elements that counts its drops.
 struct Owner {
     elements: Box<[u32]>,
     drops: Arc<AtomicU32>,
@@ -52,7 +52,7 @@ fn import(device: &Device, owner: Owner) -> Result<trijet::Buffer<u32>> {
     unsafe { device.from_raw::<u32>(address, len, owner) }
 }
 
-/// In every order: what one stream writes another one reads afterwards.
+/// In every order, a stream reads what another one wrote before.
 #[test]
 fn foreign_memory_is_ordered_like_our_own() -> Result<()> {
     for seed in 0..200 {
@@ -101,7 +101,7 @@ fn an_owner_of_unused_memory_is_dropped_with_its_buffer() -> Result<()> {
     Ok(())
 }
 
-/// What a lost device still does to the bytes is unknown.
+/// A lost device may still access the bytes.
 #[test]
 fn an_owner_leaks_when_its_device_is_lost() -> Result<()> {
     let fault = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::Faults };
@@ -149,7 +149,7 @@ fn an_address_that_cannot_hold_the_elements_is_refused() {
     assert_eq!(import(64, usize::MAX), ErrorKind::InvalidValue, "too long");
 }
 
-/// A stream that came in is the same queue as the one that went out.
+/// The imported stream is the same queue as the exported one.
 #[test]
 fn a_foreign_stream_keeps_the_order_of_its_other_users() -> Result<()> {
     for seed in 0..100 {
@@ -169,7 +169,8 @@ fn a_foreign_stream_keeps_the_order_of_its_other_users() -> Result<()> {
     Ok(())
 }
 
-/// A ticket stands for what other code enqueued in the stream, which its lane has not seen.
+/// A ticket stands for work that other code enqueued in the stream, which the lane has not
+/// numbered.
 #[test]
 fn a_ticket_of_a_foreign_stream_stands_for_the_work_of_others() -> Result<()> {
     let device = device();
@@ -239,7 +240,7 @@ fn a_stream_waits_for_an_event_of_others() -> Result<()> {
     Ok(())
 }
 
-/// The host device cannot run it, and the stream goes on.
+/// The host device cannot run foreign work. The stream can still be used.
 #[test]
 fn foreign_work_is_refused_by_the_host_device() -> Result<()> {
     let device = device();

@@ -1,5 +1,5 @@
-//! A child of `fork` gets a clear error from every call, and drops what it has without hanging: also
-//! when other threads of the parent were in the middle of calls.
+//! A child of `fork` gets a clear error from every call and can drop everything without hanging,
+//! also if other threads of the parent were inside calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use trijet::sim::{Executor, HostConfig, Order};
@@ -8,19 +8,19 @@ use trijet::{Batch, Buffer, Device, ErrorKind, PinnedBuffer, Result, Select, Sou
 unsafe extern "C" {
     fn fork() -> i32;
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
-    /// Ends the process by a signal after so many seconds.
+    /// Ends the process by a signal after this many seconds.
     fn alarm(seconds: u32) -> u32;
     fn _exit(code: i32) -> !;
 }
 
-/// The number of the first call of the child that does not say `Forked`, or 0.
+/// The number of the first call whose error is not `Forked`, counted from 1, or 0.
 fn first_wrong(calls: &[Result<()>]) -> i32 {
     let told = |call: &Result<()>| call.as_ref().is_err_and(|e| e.kind() == ErrorKind::Forked);
     let wrong = calls.iter().position(|call| !told(call));
     wrong.map_or(0, |index| i32::try_from(index).expect("a few calls") + 1)
 }
 
-/// Everything that a program may hold.
+/// The handles that a program may hold.
 struct Held {
     device: Device,
     stream: Stream,
@@ -37,7 +37,7 @@ impl Held {
         Ok(Self { device, stream, x, h })
     }
 
-    /// What the child does; its exit code.
+    /// Makes calls and drops everything, in the child; returns its exit code.
     fn in_child(mut self) -> i32 {
         let own = HostConfig { executor: Executor::Virtual(Order::Greedy), ..Default::default() };
         let calls = [
@@ -65,21 +65,21 @@ impl Held {
     }
 }
 
-/// Forks, and what `child` came to as an exit code; 0xe is the alarm's signal.
+/// Forks, and returns the exit code of `child`, or 0xe, the signal of the alarm.
 fn forked(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls nothing of its threads but what this test is about, and the system's
-    // allocator, which the system makes fit for use in a child.
+    // SAFETY: the child calls only what this test is about, and the system's allocator, which the
+    // system makes fit for use in a child.
     let process = unsafe { fork() };
     if process == 0 {
         // SAFETY: it only sets a timer of this process.
         unsafe { alarm(30) };
         let code = child();
-        // SAFETY: it ends the process at once; nothing of the parent's is flushed twice.
+        // SAFETY: it ends the process without flushing the parent's buffers a second time.
         unsafe { _exit(code) };
     }
     assert!(process > 0, "the system forks");
     let mut status = 0;
-    // SAFETY: a process of this one's own, and a place for its status.
+    // SAFETY: a child of this process, and a place for its status.
     let ended = unsafe { waitpid(process, &raw mut status, 0) };
     assert_eq!(ended, process);
     if status & 0x7f == 0 { status >> 8 } else { status }
@@ -96,7 +96,7 @@ fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
             let over = AtomicBool::new(false);
             let code = std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    // Its locks are often held when the other thread forks.
+                    // Locks of the library are often held when the other thread forks.
                     while !over.load(Ordering::Relaxed) {
                         busy.query().expect("nothing failed");
                         drop(held.device.event().expect("an event"));
@@ -104,11 +104,11 @@ fn every_call_of_a_child_is_refused_and_every_drop_ends() -> Result<()> {
                 });
                 let code = forked(|| {
                     // The child has a copy of what the parent still uses.
-                    // SAFETY: the parent never gets to this copy, and the original is not touched
-                    // by a process of its own memory.
+                    // SAFETY: the parent never reaches this copy, and the child does not touch the
+                    // original.
                     let mine = unsafe { std::ptr::read(&raw const held) };
                     let code = mine.in_child();
-                    // SAFETY: as above.
+                    // SAFETY: as for `held`.
                     drop(unsafe { std::ptr::read(&raw const signal) });
                     code
                 });

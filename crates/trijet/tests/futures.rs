@@ -1,4 +1,5 @@
-//! Futures under executors of several kinds, and futures that are not run to their ends.
+//! Futures under several executors, and futures that are dropped or forgotten before they are
+//! ready.
 
 #[path = "cases/executor.rs"]
 mod executor;
@@ -25,7 +26,7 @@ const EXECUTORS: [Executor; 5] = [
     Executor::Virtual(Order::Pct { seed: 3, depth: 3, steps: 200 }),
 ];
 
-/// Long enough for any thread to be scheduled; only a failure takes so long.
+/// Long enough for any thread to be scheduled. Only a failure takes this long.
 const HUNG: Duration = Duration::from_secs(60);
 
 fn open(config: HostConfig) -> Device {
@@ -36,19 +37,19 @@ fn open_with(executor: &Executor) -> Device {
     open(HostConfig { executor: executor.clone(), ..HostConfig::default() })
 }
 
-/// Holds a stream of a device on threads back until what is returned is dropped.
+/// Holds back a stream of a device on CPU threads until the sender is dropped.
 fn hold(stream: &Stream) -> Result<Sender<()>> {
     let (send, receive) = channel::<()>();
     stream.host_fn(move || receive.recv().unwrap_or(()))?;
     Ok(send)
 }
 
-/// Notes who wakes it.
+/// Sends the id of the thread that wakes it.
 struct Bell(Sender<ThreadId>);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // A bell that rings after its test is nobody's loss.
+        // The receiver is gone after the test.
         self.0.send(thread::current().id()).unwrap_or(());
     }
 }
@@ -63,7 +64,7 @@ fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// Uploads, changes and downloads again and again, each step after an await.
+/// Fills and downloads in rounds, with an await after each step.
 async fn work(device: &Device, salt: u8, rounds: u8) -> Result<()> {
     let stream = device.stream()?;
     let mut host = device.pinned::<u8>(300)?;
@@ -84,7 +85,7 @@ async fn work(device: &Device, salt: u8, rounds: u8) -> Result<()> {
 
 type Boxed<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 
-/// Sends the number of a task to whoever runs tasks.
+/// Sends the number of a task to the threads that run tasks.
 struct Turn(usize, Sender<usize>);
 
 impl Wake for Turn {
@@ -93,7 +94,7 @@ impl Wake for Turn {
     }
 }
 
-/// Polls the tasks that were woken, and no others, on so many threads, whichever is free.
+/// Polls the tasks that were woken, and no others, on `threads` threads.
 fn run(tasks: Vec<Boxed<'_>>, threads: usize) {
     let (send, receive) = channel();
     let left = AtomicU64::new(tasks.len() as u64);
@@ -112,7 +113,7 @@ fn run(tasks: Vec<Boxed<'_>>, threads: usize) {
                 outcome.expect("nothing failed");
                 *slot = None;
                 if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                    // A number that is no task's ends a thread.
+                    // A number without a task ends a thread.
                     (0..threads).for_each(|_| send.send(usize::MAX).expect("the receiver is here"));
                 }
             }
@@ -137,8 +138,8 @@ fn tasks_move_between_threads() {
     }
 }
 
-/// A poll once asked, let go of the device, and then asked it to go on: when another thread had
-/// completed everything in between, the poll said that nothing would ever happen.
+/// A poll queries the device, lets go of it, and then asks it to go on. If another thread completed
+/// everything in between, the poll once reported that nothing would ever happen.
 #[test]
 fn two_threads_that_poll_do_not_take_each_others_work_for_a_stall() -> Result<()> {
     for executor in &EXECUTORS[1..] {
@@ -158,7 +159,8 @@ fn two_threads_that_poll_do_not_take_each_others_work_for_a_stall() -> Result<()
     Ok(())
 }
 
-/// A wake-up between a poll and its entry, or between two looks, would leave a thread parked.
+/// A missed wake-up, between a poll and its registration or between two looks, would leave a thread
+/// parked.
 #[test]
 fn no_wake_up_is_missed_in_many_short_waits() -> Result<()> {
     let device = open_with(&Executor::Threads);
@@ -189,10 +191,10 @@ fn a_future_dropped_early_keeps_no_waker_and_wakes_no_task() -> Result<()> {
     assert!(poll_with(&mut ready, &waker).is_pending());
     assert_eq!(Arc::strong_count(&bell), before + 1, "the waker is kept while it is awaited");
     drop(ready);
-    assert_eq!(Arc::strong_count(&bell), before, "and no longer");
+    assert_eq!(Arc::strong_count(&bell), before, "the waker is dropped with the future");
     drop(gate);
     block_on(stream.ready())?;
-    assert!(rung.try_recv().is_err(), "nobody waits for it any more");
+    assert!(rung.try_recv().is_err(), "no future waits any more");
     device.close()
 }
 
@@ -226,19 +228,22 @@ fn the_waker_of_the_last_poll_is_woken_alone() -> Result<()> {
     let mut ready = stream.ready();
     assert!(poll_with(&mut ready, &one).is_pending());
     assert!(poll_with(&mut ready, &two).is_pending());
-    assert_eq!(Arc::strong_count(&first), before, "the first waker is let go");
+    assert_eq!(Arc::strong_count(&first), before, "the first waker is dropped");
     drop(gate);
     rung_second.recv_timeout(HUNG).expect("it is woken");
     assert!(rung_first.try_recv().is_err());
     assert!(matches!(poll_with(&mut ready, &two), Poll::Ready(Ok(()))));
-    assert!(matches!(poll_with(&mut ready, &two), Poll::Ready(Ok(()))), "and still is");
+    assert!(
+        matches!(poll_with(&mut ready, &two), Poll::Ready(Ok(()))),
+        "a ready future stays ready"
+    );
     Ok(())
 }
 
-/// Law A40, while futures on another stream and of a buffer are pending too.
+/// Law A40, with pending futures of two streams, an event, a ticket and a buffer.
 #[test]
 fn a_lost_device_ends_every_pending_future() -> Result<()> {
-    // Elsewhere the device may take its steps before the last call.
+    // On the last executor the device may take its steps before the last call.
     for executor in &EXECUTORS[..4] {
         let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
         let config = HostConfig { executor: executor.clone(), faults, ..HostConfig::default() };
@@ -270,7 +275,7 @@ fn a_lost_device_ends_every_pending_future() -> Result<()> {
     Ok(())
 }
 
-/// The loss is noticed by the completion thread; the tasks do nothing but wait.
+/// The completion thread notices the loss. The tasks only wait.
 #[test]
 fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let faults = vec![Fault { verb: Verb::Launch, nth: 1, kind: FaultKind::Faults }];
@@ -279,7 +284,7 @@ fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let (x, mut y) = (a.alloc::<u64>(64)?, a.alloc::<u64>(64)?);
     let gate = hold(&b)?;
     b.launch(&MIX, (1, &x, &mut y))?;
-    // What is awaited comes after the kernel: nothing of it can be done before that faults.
+    // The futures stand for work behind the kernel, which cannot complete before the kernel faults.
     let event = device.event()?;
     event.record(&b)?;
     a.wait(&event)?;
@@ -329,7 +334,7 @@ impl Drop for Leaving {
     }
 }
 
-/// Leaves a note with the thread that wakes.
+/// Gives a value to the thread that wakes it, which that thread drops when it ends.
 struct Witness(Mutex<Option<Leaving>>);
 
 impl Wake for Witness {
@@ -338,7 +343,7 @@ impl Wake for Witness {
     }
 }
 
-/// Has the completion thread of `device` tell when it ends.
+/// A channel that receives when the completion thread of `device` ends.
 fn witness(device: &Device) -> Result<Receiver<()>> {
     let stream = device.stream()?;
     let (send, receive) = channel();
@@ -366,7 +371,7 @@ fn the_completion_thread_ends_with_its_device() -> Result<()> {
     Ok(())
 }
 
-/// Nothing can be waited for here: neither the drops nor the end of the thread.
+/// The drops and the end of the thread cannot wait for a kernel that never ends.
 #[test]
 fn a_hung_device_is_dropped_with_its_futures() -> Result<()> {
     let (device, stream) = hung(&Executor::Threads)?;
@@ -380,7 +385,7 @@ fn a_hung_device_is_dropped_with_its_futures() -> Result<()> {
     Ok(())
 }
 
-/// A waker of this kind panics, without the message on standard error.
+/// A waker that panics, without the message on standard error.
 struct Broken;
 
 impl Wake for Broken {
@@ -404,7 +409,7 @@ fn a_waker_that_panics_leaves_the_others_awake() -> Result<()> {
     let mut again = stream.ready();
     assert!(poll_with(&mut again, &waker).is_pending());
     drop(later);
-    rung.recv_timeout(HUNG).expect("and on");
+    rung.recv_timeout(HUNG).expect("the thread still runs");
     block_on(bad)
 }
 
@@ -422,7 +427,7 @@ fn simulated_time_needs_no_thread() -> Result<()> {
         while poll_with(&mut ready, &waker).is_pending() {
             polls += 1;
             assert_eq!(rung.try_recv().ok(), Some(thread::current().id()), "woken in the poll");
-            assert_eq!(Arc::strong_count(&bell), before, "nobody else is to wake it");
+            assert_eq!(Arc::strong_count(&bell), before, "no waker is kept");
         }
     }
     assert!(polls > 0, "the work took time");

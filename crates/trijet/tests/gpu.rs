@@ -10,8 +10,8 @@ use cases::{mix, words};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trijet::{Device, Result, Select};
 
-/// Nothing else that uses the GPU runs until the guard is dropped: the counts that the cases compare
-/// are those of the whole driver.
+/// Lets no other test use the GPU until the guard is dropped, because the cases compare counts of
+/// the whole driver.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -33,7 +33,7 @@ macro_rules! tests {
 cases::for_each_case!(tests);
 
 /// Cases of other projects' suites.
-mod stated {
+mod other_suites {
     use super::{alone, suites};
     use trijet::{Device, Select};
 

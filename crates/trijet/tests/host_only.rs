@@ -1,5 +1,5 @@
-//! What only a host device can be made to do: run out of memory at will, hang, lose its context,
-//! be several devices.
+//! States that only a host device can be brought into: out of memory, hung, lost, and several
+//! devices.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ fn filled(device: &Device, value: u64, len: usize) -> Result<PinnedBuffer<u64>> 
     Ok(host)
 }
 
-/// Law: an allocation that fails changes nothing.
+/// A failed allocation changes nothing.
 #[test]
 fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<()> {
     for executor in EXECUTORS {
@@ -59,7 +59,7 @@ fn out_of_memory_names_what_was_wanted_and_leaves_the_device_usable() -> Result<
     Ok(())
 }
 
-/// Positions and waits cross devices, so a buffer of one may be used from a stream of another.
+/// Positions and waits cross devices, so a stream of one device may use a buffer of another.
 #[test]
 fn copies_between_devices_are_ordered() -> Result<()> {
     for executor in EXECUTORS {
@@ -112,27 +112,27 @@ fn waiting_for_a_hung_kernel_reports_it_and_the_streams_behind_it() -> Result<()
         other.copy(&y, &mut landed)?;
         event.record(&other)?;
         let ticket = other.ticket()?;
-        let tell = |what, error: Result<()>, chained| {
+        let expect_stall = |what, error: Result<()>, chained| {
             let error = error.expect_err("the kernel never ends");
             assert_stalled(&executor, what, &error, chained);
         };
-        tell("its stream", hung.synchronize(), false);
-        tell("a stream behind it", other.synchronize(), true);
-        tell("an event behind it", event.synchronize(), true);
-        tell("a ticket behind it", ticket.wait(), true);
-        tell("reading what it feeds", landed.read().map(|_| ()), true);
-        tell("writing there", landed.write().map(|_| ()), true);
+        expect_stall("its stream", hung.synchronize(), false);
+        expect_stall("a stream that waits for it", other.synchronize(), true);
+        expect_stall("an event of that stream", event.synchronize(), true);
+        expect_stall("a ticket of that stream", ticket.wait(), true);
+        expect_stall("reading its result", landed.read().map(|_| ()), true);
+        expect_stall("writing over its result", landed.write().map(|_| ()), true);
         let mut apart = device.pinned::<u32>(8)?;
         free.fill_bytes(&mut apart, 0)?;
         free.synchronize()?;
-        assert_eq!(&*apart.read()?, &[0; 8], "a stream that needs nothing of it goes on");
+        assert_eq!(&*apart.read()?, &[0; 8], "a stream that does not wait for it goes on");
         let error = device.close().expect_err("the kernel never ends");
         assert_eq!(error.kind(), ErrorKind::Stalled);
     }
     Ok(())
 }
 
-/// A kernel for tests of what a launch reports; its code is never compiled by a host device.
+/// A kernel for tests of the errors of a launch. A host device never compiles its code.
 const fn spec(name: &'static str, twin: Option<Twin>) -> KernelSpec {
     let spec = KernelSpec::new(name, Code::ptx(""), Shape::Elements { per_thread: 1 });
     match twin {
@@ -142,7 +142,7 @@ const fn spec(name: &'static str, twin: Option<Twin>) -> KernelSpec {
 }
 
 static GPU_ONLY: Kernel<(InOut<u64>,)> =
-    // SAFETY: it has no twin, so the host device, which alone is tested here, runs nothing.
+    // SAFETY: it has no twin, so the host device, the only device here, cannot run it.
     unsafe { Kernel::declare(spec("gpu_only", None)) };
 
 static FAULTY: Kernel<(InOut<u64>,)> =
@@ -184,23 +184,23 @@ impl Drop for Counted {
     }
 }
 
-/// A kernel of one device that is given another device's memory would fault there, which costs the
-/// context; it is refused before the driver is called. Copies cross devices.
+/// A kernel would fault on another device's memory, which costs the context, so the launch is
+/// refused before the driver is called. Copies may cross devices.
 #[test]
 fn kernels_and_fills_refuse_memory_of_another_device() -> Result<()> {
     let devices = Device::host(HostConfig { devices: 2, ..HostConfig::default() })?;
     let (here, there) = (devices[0].stream()?, devices[1].stream()?);
     let (x, mut y) = (here.alloc::<u64>(8)?, there.alloc::<u64>(8)?);
-    let launch = here.launch(&MIX, (1u64, &x, &mut y)).expect_err("y is far away");
+    let launch = here.launch(&MIX, (1u64, &x, &mut y)).expect_err("y is on another device");
     assert_eq!(launch.kind(), ErrorKind::InvalidValue);
     assert!(launch.to_string().contains("memory of device 1"), "{launch}");
-    let fill = here.fill_bytes(&mut y, 0).expect_err("y is far away");
+    let fill = here.fill_bytes(&mut y, 0).expect_err("y is on another device");
     assert_eq!(fill.kind(), ErrorKind::InvalidValue);
     here.copy(&x, &mut y)?;
     here.synchronize()
 }
 
-/// Laws A29 and A40: a fault loses the context, and nothing hangs or is lost with it.
+/// Laws A29 and A40: a fault loses the context. No call hangs, and every host function is dropped.
 #[test]
 fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> Result<()> {
     for executor in EXECUTORS {
@@ -213,7 +213,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
         let (ran, dropped) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut admitted = 0;
         other.copy(&x, &mut landed)?;
-        // On threads the fault may surface while this is still enqueuing.
+        // On threads the fault may be reported while this thread still enqueues.
         let mut first = stream.launch(&FAULTY, (&mut x.slice_mut(..),)).err();
         for _ in 0..10 {
             let (ran, counted) = (Arc::clone(&ran), Counted(Arc::clone(&dropped)));
@@ -251,7 +251,7 @@ fn a_faulting_kernel_fails_every_later_call_and_drops_host_functions_once() -> R
     Ok(())
 }
 
-/// Law A10: what happens on one device is not reported to who waits for another.
+/// Law A10: a fault on one device is not reported by calls on another.
 #[test]
 fn a_fault_stays_on_its_device() -> Result<()> {
     for executor in EXECUTORS {
@@ -277,8 +277,8 @@ fn a_fault_stays_on_its_device() -> Result<()> {
     Ok(())
 }
 
-/// A wait left out on request damages results, and never the host's own memory: a guard lent
-/// while an operation still writes the bytes would be a data race in safe code.
+/// A wait that is left out on request damages results, and never the host's own memory: a guard
+/// over bytes that an operation still writes would be a data race in safe code.
 #[test]
 fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
     for seed in 0..40 {
@@ -294,7 +294,7 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
         assert!(device.dropped_wait().is_some());
         assert!(x.read()?.iter().all(|byte| [1, 2].contains(byte)));
         assert_eq!(slow.query()?, Readiness::Ready, "seed {seed}");
-        // Nor are the bytes handed to the next user before all are done.
+        // The next user gets the bytes when all operations are complete.
         slow.fill_bytes(&mut busy, 1)?;
         slow.fill_bytes(&mut x, 1)?;
         device.drop_wait(1);
@@ -308,19 +308,19 @@ fn a_guard_waits_for_all_users_also_when_a_wait_was_left_out() -> Result<()> {
     Ok(())
 }
 
-/// Three streams that nobody orders: each order of their kernels gives another result. Waits
-/// that nobody needed once ordered some of them.
+/// Three streams without an order: each order of their kernels gives another result. Unneeded waits
+/// once ordered some of them.
 #[test]
 fn an_exploration_finds_an_outcome_for_each_order() -> Result<()> {
-    // Memory that later runs cannot have: they find theirs at other addresses, and once took what
-    // an earlier run had touched there for something else.
+    // Keeps the memory of each run, so that later runs get other addresses. A run once took such
+    // addresses for those of an earlier run.
     let kept = RefCell::new(Vec::new());
     let program = |devices: &[Device]| {
         let device = &devices[0];
         let streams = [0, 1, 2].map(|_| device.stream().expect("a stream"));
         let x = streams[0].alloc::<u64>(1).expect("memory");
         let mut y = streams[0].alloc::<u64>(1).expect("memory");
-        // SAFETY: whichever kernel comes first, all of them only mix numbers.
+        // SAFETY: the kernels only mix numbers, in whatever order they run.
         unsafe { y.order_manually() };
         device.synchronize().expect("nothing failed");
         for (salt, stream) in (0u64..).zip(&streams) {
@@ -351,8 +351,8 @@ fn every_order<T: Eq + Hash>(program: impl Fn(&Device) -> Result<T>) -> Result<E
     Ok(found)
 }
 
-/// No step of the device can tell whether a call came before it that only enqueues, creates or
-/// drops something, so nothing has to be chosen there.
+/// A call that only enqueues, creates or drops something changes no step of the device, so an
+/// exploration has nothing to choose there.
 #[test]
 fn calls_that_observe_nothing_of_the_device_add_no_choice() -> Result<()> {
     let program = |device: &Device| {
@@ -370,7 +370,7 @@ fn calls_that_observe_nothing_of_the_device_add_no_choice() -> Result<()> {
     };
     let found = every_order(program)?;
     assert_eq!(found.runs, 1);
-    // Which of the two fills comes first is the only choice.
+    // The order of the two fills is the only choice.
     assert_eq!(found.outcomes[0].order, "steps:0".parse()?);
     Ok(())
 }
@@ -392,8 +392,8 @@ fn a_query_after_calls_that_observe_nothing_finds_either_answer() -> Result<()> 
     Ok(())
 }
 
-/// A host function shares what it likes with the thread that enqueued it: every call is a place
-/// where it may have run or not.
+/// A host function may share memory with the thread that enqueued it, so it may have run at each
+/// call or not.
 #[test]
 fn a_host_function_may_run_before_a_call_that_observes_nothing_of_the_device() -> Result<()> {
     let program = |device: &Device| {

@@ -1,16 +1,16 @@
-//! What the compiler must refuse, each case beside the form that it takes.
+//! Programs that the compiler must refuse, each beside its accepted form.
 //!
-//! A folder of `misuse/` is a case: `bad.rs`, the compiler's answer in `bad.stderr`, and `fixed.rs`,
-//! which compiles and runs, as a part of this test: one program is sooner built than one for each.
-//! The two differ in a few lines, so that the case fails for its own
-//! reason. `TRYBUILD=overwrite cargo test --test misuse` writes the answers of another compiler;
-//! read the difference before you commit it: the error codes must stay.
+//! Each folder of `misuse/` is a case: `bad.rs`, the compiler's errors in `bad.stderr`, and
+//! `fixed.rs`, which this test program compiles and runs as well, because one program builds faster
+//! than one for each case. The two files differ in a few lines, so that the case fails for its own
+//! reason. `TRYBUILD=overwrite cargo test --test misuse` writes the errors of another compiler.
+//! Read the difference before you commit it: the error codes must stay.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines that a case may have of its own, counted in both directions.
+/// The most lines by which the two forms may differ, counted in both directions.
 const OWN_LINES_MAX: usize = 6;
 
 fn cases() -> Vec<PathBuf> {
@@ -94,7 +94,7 @@ fn a_case_differs_from_its_fixed_form_in_a_few_lines() {
     }
 }
 
-/// Otherwise a case could fail for want of an import.
+/// A case must not fail because of a missing import.
 #[test]
 fn each_misuse_is_one_error_of_the_checks_it_is_about() {
     for case in cases() {

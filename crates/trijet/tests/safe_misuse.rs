@@ -1,5 +1,5 @@
-//! Programs in safe Rust that try to trip the library up: foreign objects, drops in awkward
-//! places, calls that race. They get an error or the right bytes, never a race, a hang or an
+//! Programs in safe Rust that misuse the library: objects of another driver, drops inside host
+//! functions, concurrent calls. They get an error or the right bytes, never a race, a hang or an
 //! abort.
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use trijet::{Buffer, Bytes, Device, ErrorKind, Kernel, Readiness, Result, Stream
 const EXECUTORS: [Executor; 3] =
     [Executor::Threads, Executor::Virtual(Order::Greedy), Executor::Virtual(Order::Seeded(1))];
 
-/// Longer than anything here takes: who has not answered by then never will.
+/// Longer than any call here takes: a call without an answer by then hangs.
 const HUNG: Duration = Duration::from_secs(20);
 
 fn open(executor: &Executor) -> Device {
@@ -55,8 +55,8 @@ fn fault(stream: &Stream) -> Result<()> {
     Ok(())
 }
 
-/// Lanes are numbered per driver. A buffer of another one would be ordered by numbers that mean
-/// something else here, and its guard could be lent while this driver still writes the bytes.
+/// Each driver numbers its lanes. A buffer of another driver would be ordered by the wrong numbers,
+/// and its guard could be lent while this driver still writes the bytes.
 #[test]
 fn objects_of_two_drivers_do_not_mix() -> Result<()> {
     for executor in EXECUTORS {
@@ -91,8 +91,8 @@ fn objects_of_two_drivers_do_not_mix() -> Result<()> {
     Ok(())
 }
 
-/// A thread waits for an event; before it returns, another one records the event again, for work
-/// that is not complete. The first knows nothing of that work. It once believed that it was.
+/// A thread waits for an event. Before the wait returns, another thread records the event again,
+/// for work that is not complete. The first thread once took that work for complete.
 #[test]
 fn a_wait_does_not_cover_a_record_that_another_thread_makes_during_it() -> Result<()> {
     let device = open(&Executor::Virtual(Order::Greedy));
@@ -100,7 +100,7 @@ fn a_wait_does_not_cover_a_record_that_another_thread_makes_during_it() -> Resul
     let (event, x) = (device.event()?, device.pinned::<u8>(4096)?);
     let (waiting, go) = channel();
     let (recorded, resume) = channel();
-    // Nothing runs on this executor until somebody waits: the function runs inside `synchronize`.
+    // This executor runs nothing until a thread waits, so the function runs inside `synchronize`.
     a.host_fn(move || {
         waiting.send(()).expect("the other thread waits");
         resume.recv().expect("the other thread answers");
@@ -123,8 +123,8 @@ fn a_wait_does_not_cover_a_record_that_another_thread_makes_during_it() -> Resul
     Ok(())
 }
 
-/// After a fault some worker may still be busy with bytes of the lost device. Whoever asks for
-/// them is told of the loss, also when the stream of the work is gone.
+/// After a fault a worker may still use bytes of the lost device. Guards and tickets report the
+/// loss, also if the stream of the work was dropped.
 #[test]
 fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
     for executor in EXECUTORS {
@@ -144,7 +144,8 @@ fn a_lost_device_lends_nothing_when_the_stream_is_gone_too() -> Result<()> {
     Ok(())
 }
 
-/// Kept page-locked memory that a lost device used is not handed out, and does not hinder others.
+/// Page-locked memory that a lost device used is not reused, and other devices still get
+/// page-locked memory.
 #[test]
 fn a_lost_device_does_not_keep_others_from_page_locked_memory() -> Result<()> {
     for executor in EXECUTORS {
@@ -160,8 +161,8 @@ fn a_lost_device_does_not_keep_others_from_page_locked_memory() -> Result<()> {
     Ok(())
 }
 
-/// Asking for page-locked memory asks the driver whether kept memory is idle, and on the
-/// simulated device that may run a host function, which may drop such memory itself.
+/// An allocation of page-locked memory queries whether kept memory is idle. On the simulated device
+/// the query may run a host function, which may drop such memory itself.
 #[test]
 fn page_locked_memory_may_be_dropped_during_an_allocation() -> Result<()> {
     let (done, answer) = channel();
@@ -185,7 +186,7 @@ fn page_locked_memory_may_be_dropped_during_an_allocation() -> Result<()> {
     answer.recv_timeout(HUNG).expect("it does not hang")
 }
 
-/// Closing one device says nothing about the pending host functions of another.
+/// Closing one device does not affect the pending host functions of another.
 #[test]
 fn closing_a_device_drops_no_host_function_of_another() -> Result<()> {
     for executor in EXECUTORS {
@@ -204,7 +205,8 @@ fn closing_a_device_drops_no_host_function_of_another() -> Result<()> {
     Ok(())
 }
 
-/// Who waits for what a closure holds, as the other end of its channel, must not wait for ever.
+/// A thread that waits for what the closure holds, here the other end of its channel, must not wait
+/// for ever.
 #[test]
 fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
     for executor in EXECUTORS {
@@ -221,14 +223,14 @@ fn a_refused_host_function_is_dropped_at_once() -> Result<()> {
 }
 
 static BAD_TILE: Kernel<(InOut<u64>,)> =
-    // SAFETY: it cannot say how its tiles are cut, so it never runs.
+    // SAFETY: its tile size panics, so it never runs.
     unsafe {
         let tile_elements = |_: &ArgBlock| -> u64 { resume_unwind(Box::new("no tile")) };
         Kernel::declare(declared("bad_tile", Twin { tile_elements, ..PLAIN }))
     };
 
 static BAD_COST: Kernel<(InOut<u64>,)> =
-    // SAFETY: it cannot say what it costs, so it never runs.
+    // SAFETY: its cost panics, so it never runs.
     unsafe {
         let cost = |_: &ArgBlock| -> Cost { resume_unwind(Box::new("no cost")) };
         Kernel::declare(declared("bad_cost", Twin { cost, ..PLAIN }))
@@ -240,7 +242,7 @@ static ONE_TILE: Kernel<(InOut<u64>,)> =
         Kernel::declare(declared("one_tile", Twin { tile_elements: |_| u64::MAX, ..PLAIN }))
     };
 
-/// All functions of a twin are a user's: a panic in any of them is an error of the launch.
+/// All functions of a twin are code of a user: a panic in any of them is an error of the launch.
 #[test]
 fn a_twin_whose_tiles_or_cost_panic_is_refused() -> Result<()> {
     for executor in EXECUTORS {
@@ -257,7 +259,7 @@ fn a_twin_whose_tiles_or_cost_panic_is_refused() -> Result<()> {
                     assert_eq!(error.kind(), ErrorKind::Panicked, "{executor:?}");
                     assert!(error.to_string().contains(kernel.name()), "{error}");
                 }
-                assert_eq!(&*h.read()?, &[9; 64], "{executor:?}: nothing else is lost");
+                assert_eq!(&*h.read()?, &[9; 64], "{executor:?}: other work of the stream runs");
                 x.write()?.fill(1);
                 stream.launch(&ONE_TILE, (&mut x,))?;
                 assert_eq!(&*x.read()?, &[2; 64], "{executor:?}");
@@ -274,8 +276,8 @@ thread_local! {
     static KEPT: RefCell<Option<Buffer<u64>>> = const { RefCell::new(None) };
 }
 
-/// Thread-local values are destroyed in an order that nobody chooses: what the thread knew of
-/// complete work may go before the buffer that asks for it.
+/// The order in which thread-local values are destroyed is not defined: the library's thread vector
+/// may be gone when the buffer is dropped.
 #[test]
 fn a_buffer_may_outlive_other_thread_local_values() -> Result<()> {
     let device = open(&Executor::Threads);
@@ -295,8 +297,8 @@ fn a_buffer_may_outlive_other_thread_local_values() -> Result<()> {
     Ok(())
 }
 
-/// Dropping never blocks: not for a host function that waits for the dropping thread, and not
-/// for the one that drops the device itself.
+/// Dropping never waits for a host function: neither one that waits for the dropping thread, nor
+/// one that drops the device itself.
 #[test]
 fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
     let device = open(&Executor::Threads);
@@ -327,7 +329,7 @@ fn dropping_a_device_does_not_wait_for_host_functions() -> Result<()> {
     Ok(())
 }
 
-/// 1024 streams may be in use at once; those dropped inside a host function are not.
+/// At most 1024 streams may exist. Streams dropped inside host functions do not count.
 #[test]
 fn streams_dropped_inside_host_functions_are_given_back() -> Result<()> {
     for executor in EXECUTORS {
@@ -345,8 +347,8 @@ fn streams_dropped_inside_host_functions_are_given_back() -> Result<()> {
     Ok(())
 }
 
-/// A query answers, whatever another thread's wait is busy with. A host function may wait for
-/// the thread that asks.
+/// A query returns while another thread waits: a host function may wait for the thread that
+/// queries.
 #[test]
 fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
     let device = open(&Executor::Virtual(Order::Greedy));
@@ -368,7 +370,8 @@ fn a_query_does_not_wait_for_a_host_function() -> Result<()> {
     })
 }
 
-/// A wait left out on request damages results. Memory that is freed too early damages others'.
+/// A wait that is left out on request may damage results. The waits of a free are never left out,
+/// because memory that is freed too early damages other results.
 #[test]
 fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
     for executor in EXECUTORS {
@@ -390,7 +393,7 @@ fn a_free_waits_for_every_user_whatever_was_left_out() -> Result<()> {
         assert_eq!(device.dropped_wait(), None, "the wait of a free is not left out");
         let mut z = home.alloc::<u64>(64)?;
         b.fill_bytes(&mut z, 1)?;
-        assert_eq!(device.dropped_wait().expect("the next one is").waiter, "fill");
+        assert_eq!(device.dropped_wait().expect("the next wait is left out").waiter, "fill");
     }
     Ok(())
 }
@@ -437,7 +440,7 @@ impl Drop for PanicsWhenDropped {
     }
 }
 
-/// It once ended the thread that runs host functions, and every later wait hung.
+/// Such a panic once ended the thread that runs host functions, and every later wait hung.
 #[test]
 fn a_host_function_whose_panic_panics_when_dropped_leaves_the_stream_usable() -> Result<()> {
     for executor in EXECUTORS {

@@ -1,4 +1,4 @@
-//! The cases on every executor of the host device, and what the laws leave open there.
+//! The cases on every executor of the host device, and the outcomes that the laws leave open.
 
 mod cases;
 mod litmus;
@@ -9,7 +9,7 @@ use trijet::explore::{Strategy, explore};
 use trijet::sim::{CostModel, Executor, HostConfig, Order};
 use trijet::{Device, Nanos, Result};
 
-/// Orders drawn from these many seeds.
+/// The number of drawn orders.
 const SEEDS: u64 = 20;
 
 /// Prints the seed of a case that fails.
@@ -70,7 +70,8 @@ macro_rules! tests {
 }
 cases::for_each_case!(tests);
 
-/// Laws A1, A13 and A15: what must wait always does, and nothing else has to.
+/// Laws A1, A13 and A15: the second operation always waits where a law demands it. Everywhere else
+/// both outcomes are possible.
 #[test]
 fn every_order_that_the_matrix_of_default_streams_leaves_open_is_possible() {
     for first in KINDS {
@@ -97,7 +98,7 @@ fn every_order_that_the_matrix_of_default_streams_leaves_open_is_possible() {
     }
 }
 
-/// What a GPU was seen to do: the program, what it saw, and how often.
+/// The outcomes that were measured on a GPU: the program, the outcome, and how often it occurred.
 fn recorded() -> Vec<(&'static str, &'static str, u64)> {
     let text = include_str!("golden/litmus-h200-driver-580.txt");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -121,12 +122,12 @@ fn the_host_device_can_do_what_the_gpu_did() {
     }
 }
 
-/// The choices that the laws leave open are drawn: both answers come up on the host device.
+/// The host device draws the choices that the laws leave open, so every outcome occurs.
 #[test]
 fn litmus_programs_have_more_than_one_outcome() {
-    // The engine's queue has one depth, and its host functions are called by one thread.
-    let settled = ["many-operations-behind-a-busy-stream"];
-    for litmus in litmus::ALL.iter().filter(|litmus| !settled.contains(&litmus.name)) {
+    // The host engine has one queue depth, and one thread calls its host functions.
+    let single_outcome = ["many-operations-behind-a-busy-stream"];
+    for litmus in litmus::ALL.iter().filter(|litmus| !single_outcome.contains(&litmus.name)) {
         let possible = litmus::possible(litmus);
         println!("{}: {possible:?}", litmus.name);
         assert!(possible.len() > 1, "{}: {possible:?}", litmus.name);

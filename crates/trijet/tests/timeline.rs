@@ -1,4 +1,4 @@
-//! Pages of real and of large runs. They are kept in the folder that cargo gives to tests, where
+//! Pages of real and of large runs. The test program keeps them in cargo's folder for tests, where
 //! `cargo xtask browser` opens them.
 
 use std::path::Path;
@@ -32,7 +32,7 @@ fn run(more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
     let pipeline = Pipeline::on(&device)
         .pinned_source(&input, 1)
         .stage::<u32, u32>(|s, x, y| {
-            // Scratch, so that streams hold what no engine does.
+            // A scratch buffer, so that streams hold operations without an engine.
             let mut scratch = s.alloc::<u32>(y.len())?;
             s.launch(&WORK, (20, x, &mut scratch))?;
             s.launch(&WORK, (20, &scratch, y))
@@ -49,7 +49,7 @@ fn pipeline() -> Report {
     run(|pipeline| pipeline).checked()
 }
 
-/// The same with a wait left out, for which the checker finds a hazard.
+/// The same pipeline with a wait left out, which is a hazard to the checker.
 fn damaged() -> Report {
     run(|pipeline| pipeline.drop_wait(90)).checked()
 }
@@ -69,7 +69,7 @@ fn a_wait_left_out_is_a_hazard_on_the_page() {
     let report = damaged();
     let page = report.page();
     assert!(!page.hazards.is_empty(), "{}", report.verdict());
-    assert!(page.hazards.iter().all(|note| note.first.is_some()), "each is about two operations");
+    assert!(page.hazards.iter().all(|note| note.first.is_some()), "each hazard has two operations");
     let rendered = page.render();
     assert!(rendered.contains("error[RACE/"), "the finding");
     assert!(rendered.contains("<path class=\"edge\""), "the missing edge");
@@ -105,7 +105,7 @@ fn a_report_prints_the_figures_of_its_summary() {
     assert!(text.lines().count() <= 25, "{text}");
 }
 
-/// Made up: `count` operations of chunks that go through three engines, with jitter.
+/// `count` invented operations of chunks that pass through three engines, with jitter.
 fn synthetic(count: usize, seed: u64) -> Vec<Op> {
     let mut prng = Prng::new(seed);
     let mut free = [0_u64; 3];
@@ -158,7 +158,7 @@ fn made(
     }
 }
 
-/// A page of made-up operations: everything is computed from them.
+/// A page of invented operations, computed from them like any other page.
 fn page(ops: &[Op]) -> Page<'_> {
     let dag = Dag::new(ops, Kernels::OneAtATime);
     let settings = Settings { hazards: Some(1), ..Settings::default() };
@@ -166,7 +166,7 @@ fn page(ops: &[Op]) -> Page<'_> {
     let text = "error[RACE/RAW]: made up, as everything on this page\n".to_owned();
     let kernel = |chunk| {
         let wanted = |op: &Op| op.kind == OpKind::Kernel && op.chunk == Some(chunk);
-        ops.iter().position(wanted).expect("there is a kernel of each chunk")
+        ops.iter().position(wanted).expect("each chunk has a kernel")
     };
     Page {
         title: format!("{} operations <made up>", ops.len()),

@@ -5,7 +5,7 @@ use trijet::{Batch, Device, ErrorKind, Readiness, Result, SourceOrder};
 
 const ORDERS: [SourceOrder; 3] = [SourceOrder::Stream, SourceOrder::DuringCall, SourceOrder::Any];
 
-/// Law A19: whenever the sources are read, all of them arrive.
+/// Law A19: every copy arrives, whenever the sources are read.
 pub(crate) fn a_batch_delivers_all_of_its_copies(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     for (round, order) in (0..).zip(ORDERS) {
@@ -32,8 +32,8 @@ pub(crate) fn a_batch_delivers_all_of_its_copies(device: &Device) -> Result<()> 
     Ok(())
 }
 
-/// Law A19: in stream order the batch is one operation, after what is before it and before what is
-/// after it.
+/// Law A19: a batch that reads in stream order is one operation. It follows earlier operations of
+/// its stream, and later ones follow it.
 pub(crate) fn a_batch_takes_its_place_in_the_stream(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let (first, second) = (words(1, 64), words(2, 64));
@@ -67,7 +67,7 @@ pub(crate) fn an_event_after_a_batch_stands_for_all_of_it(device: &Device) -> Re
     a.synchronize()?;
     // SAFETY: used on `a`, then on `b` behind an event that `a` recorded after its last use.
     unsafe { y.order_manually() };
-    // SAFETY: as for `y`: the same event comes between the two streams.
+    // SAFETY: as for `y`: the same event orders the two streams.
     unsafe { z.order_manually() };
     let (left, right) = (x.slice(..2048), x.slice(2048..));
     let mut batch = Batch::new();
@@ -83,8 +83,8 @@ pub(crate) fn an_event_after_a_batch_stands_for_all_of_it(device: &Device) -> Re
     Ok(())
 }
 
-/// Law A19: a source that is read out of stream order needs its writer to be complete. The batch
-/// sees to it before the call.
+/// Law A19: a source that is read out of stream order needs its writer to be complete. The library
+/// waits for the writer before the call.
 pub(crate) fn a_source_read_out_of_order_is_complete_before(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     for (round, order) in (0..).zip(ORDERS) {
@@ -101,8 +101,9 @@ pub(crate) fn a_source_read_out_of_order_is_complete_before(device: &Device) -> 
     Ok(())
 }
 
-/// Law A19: copies of a batch that depend on each other are undefined in CUDA. The borrows of a
-/// batch refuse them when it is compiled, and a batch that goes several ways is refused here.
+/// Law A19: copies of a batch that depend on each other are undefined in CUDA, and the borrows of a
+/// batch do not compile. A batch whose copies have different directions is refused when the copy is
+/// added.
 pub(crate) fn a_batch_copies_in_one_direction(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let x = upload(device, &stream, &words(4, 8))?;

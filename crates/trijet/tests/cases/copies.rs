@@ -1,4 +1,5 @@
-//! Copies in every direction, and what is dropped while it is in use (laws A12, A16, A22).
+//! Copies in every direction, and buffers and streams that are dropped while they are in use (laws
+//! A12, A16, A22).
 
 use super::{Gate, download, mix, upload, words};
 use trijet::testing::MIX;
@@ -8,7 +9,7 @@ fn bytes(seed: u64, len: usize) -> Vec<u8> {
     words(seed, len).iter().map(|word| word.to_le_bytes()[0]).collect()
 }
 
-/// Odd sizes and offsets, with a margin on both sides that must stay as it was.
+/// Odd sizes and offsets, with margins on both sides that must not change.
 pub(crate) fn copies_are_byte_exact_in_every_direction(device: &Device) -> Result<()> {
     const MARGIN: usize = 3;
     const SENTINEL: u8 = 0xa5;
@@ -53,7 +54,7 @@ pub(crate) fn a_copy_of_nothing_does_nothing(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Copies that overlap need `&` and `&mut` of one buffer: the borrow checker refuses those.
+/// Copies whose parts overlap need no test: they would borrow one buffer as `&` and as `&mut`.
 pub(crate) fn lengths_that_differ_are_refused(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let x = upload(device, &stream, &words(3, 8))?;
@@ -69,7 +70,7 @@ pub(crate) fn lengths_that_differ_are_refused(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Law A22: the free and whatever gets the memory next come after every reader.
+/// Law A22: the free follows every reader, and so does the next use of the memory.
 pub(crate) fn dropping_a_buffer_waits_for_its_users_on_other_streams(
     device: &Device,
 ) -> Result<()> {
@@ -94,7 +95,7 @@ pub(crate) fn dropping_a_buffer_waits_for_its_users_on_other_streams(
     Ok(())
 }
 
-/// Law A12. The host's own wait must not need the stream that is gone.
+/// Law A12. The host can wait for the work of a stream that was dropped.
 pub(crate) fn dropping_a_stream_with_pending_work_still_delivers(device: &Device) -> Result<()> {
     let keeper = device.stream()?;
     let source = words(5, 100);
@@ -113,7 +114,8 @@ pub(crate) fn dropping_a_stream_with_pending_work_still_delivers(device: &Device
     Ok(())
 }
 
-/// Law A12, for the waits that other streams need, also when the lane has a new stream.
+/// Law A12. Other streams wait for the work of a dropped stream, also after its lane has passed to
+/// a new stream.
 pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
     device: &Device,
 ) -> Result<()> {
@@ -139,9 +141,9 @@ pub(crate) fn work_of_a_dropped_stream_is_ordered_before_its_successors(
     Ok(())
 }
 
-/// A lane is given to the next stream when its work is complete. A stream that was dropped with
-/// nothing but a pending wait looked complete, and its successor believed to have waited: a copy
-/// there overtook the write.
+/// A lane passes to the next stream when its work is complete. A dropped stream that held nothing
+/// but a pending wait was once taken for complete, and the next stream of the lane for one that had
+/// waited: its copy overtook the write.
 pub(crate) fn a_stream_does_not_inherit_the_waits_of_a_dropped_one(device: &Device) -> Result<()> {
     let a = device.stream()?;
     let event = device.event()?;

@@ -8,8 +8,8 @@ use trijet::{
     Clock, Device, Event, PinnedBuffer, Readiness, Result, Stream, StreamOptions, TimedEvent,
 };
 
-/// A kind of stream. Two of the same kind are the same stream for the default ones, and two
-/// streams for the others.
+/// A kind of stream. Two default streams of one kind are the same stream, two others are two
+/// streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Legacy,
@@ -32,16 +32,16 @@ impl Kind {
     }
 }
 
-/// What the work of the second stream was seen to do.
+/// Whether the work of the second stream waited for the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Second {
     Waited,
     Overtook,
 }
 
-/// Whether work enqueued in a stream of kind `second` waits for what `first` was given before:
-/// within one stream (A1), and between the legacy stream and blocking ones (A13), of which the
-/// per-thread stream is one (A15).
+/// Whether work in a stream of kind `second` waits for earlier work in a stream of kind `first`:
+/// within one stream (A1), and between the legacy stream and blocking ones (A13). The per-thread
+/// stream is a blocking one (A15).
 pub(crate) fn must_wait(first: Kind, second: Kind) -> bool {
     let blocking = |kind| matches!(kind, Kind::Blocking | Kind::PerThread);
     match (first, second) {
@@ -51,9 +51,9 @@ pub(crate) fn must_wait(first: Kind, second: Kind) -> bool {
     }
 }
 
-/// Whether `event` completes while a gate is closed. The host's patience ends, so that a stream
-/// that waits for the gate is no deadlock; modelled time passes only while somebody waits, and
-/// there the wait ends because the gate opens by itself.
+/// Whether `event` completes while a gate is closed. The number of polls is limited, because a
+/// stream may wait for the gate. Modelled time passes only while a thread waits, so there the host
+/// waits, and the gate opens by itself.
 pub(crate) fn ends_early(device: &Device, event: &Event) -> Result<bool> {
     const POLLS: u32 = 100_000;
     if device.info().clock == Clock::Model {
@@ -69,15 +69,15 @@ pub(crate) fn ends_early(device: &Device, event: &Event) -> Result<bool> {
     Ok(false)
 }
 
-/// A byte is written in a stream behind a gate, and read in another stream that was given its work
-/// later. Nothing but the kinds of the streams orders the two.
+/// One stream writes a byte behind a gate, and a second stream, which got its work later, reads it.
+/// Nothing but the kinds of the streams orders the two.
 pub(crate) fn second_of_two(device: &Device, first: Kind, second: Kind) -> Result<Second> {
     let (a, b, keeper) = (first.open(device)?, second.open(device)?, device.stream()?);
     let (mut x, mut seen) = (keeper.alloc::<u8>(1)?, device.pinned::<u8>(1)?);
     seen.write()?.fill(2);
     keeper.fill_bytes(&mut x, 0)?;
     keeper.synchronize()?;
-    // SAFETY: whichever comes first, the write of this byte or the read, both see a byte.
+    // SAFETY: a read of one byte is never torn, whether it comes before the write or after it.
     unsafe { x.order_manually() };
     let done = device.event()?;
     let gate = Gate::on(device, &a)?;
@@ -92,8 +92,8 @@ pub(crate) fn second_of_two(device: &Device, first: Kind, second: Kind) -> Resul
     Ok(if value == 1 { Second::Waited } else { Second::Overtook })
 }
 
-/// Laws A1, A13 and A15, for every ordered pair. Where no law makes the second wait, it may all the
-/// same (A3); no device here does while the first is held up for long.
+/// Laws A1, A13 and A15, for every ordered pair. Without such a law the second stream may still
+/// wait (A3), but no device here makes it wait for this long.
 pub(crate) fn the_matrix_of_default_streams(device: &Device) -> Result<()> {
     for first in KINDS {
         for second in KINDS {
@@ -105,8 +105,8 @@ pub(crate) fn the_matrix_of_default_streams(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Law A13: every action of the legacy stream is a barrier, a wait for an event included. What is
-/// waited for here is in a stream that has nothing to do with the legacy one.
+/// Law A13: every operation of the legacy stream is a barrier, a wait for an event included. The
+/// event is of a non-blocking stream.
 pub(crate) fn a_wait_of_the_legacy_stream_holds_blocking_streams_back(
     device: &Device,
 ) -> Result<()> {
@@ -125,14 +125,18 @@ pub(crate) fn a_wait_of_the_legacy_stream_holds_blocking_streams_back(
     legacy.wait(&event)?;
     blocking.fill_bytes(&mut y, 1)?;
     after.record(&blocking)?;
-    assert_eq!(after.query()?, Readiness::NotReady, "the legacy stream waits, and so do others");
+    assert_eq!(
+        after.query()?,
+        Readiness::NotReady,
+        "the blocking stream waits for the legacy stream"
+    );
     gate.open();
     after.synchronize()?;
     assert_eq!(event.query()?, Readiness::Ready, "what follows the wait follows the event");
     Ok(())
 }
 
-/// Law A5 for the legacy stream: there is nothing to wait for.
+/// Law A5 for the legacy stream: a wait for an event without a record waits for nothing.
 pub(crate) fn a_wait_of_the_legacy_stream_for_an_unrecorded_event_holds_nothing_back(
     device: &Device,
 ) -> Result<()> {
@@ -149,13 +153,14 @@ pub(crate) fn a_wait_of_the_legacy_stream_for_an_unrecorded_event_holds_nothing_
     event.record(&free)?;
     blocking.fill_bytes(&mut y, 1)?;
     after.record(&blocking)?;
-    assert!(ends_early(device, &after)?, "the later record does not matter");
+    assert!(ends_early(device, &after)?, "the wait does not cover the later record");
     assert_eq!(event.query()?, Readiness::NotReady, "the gate was held throughout");
     gate.open();
     device.synchronize()
 }
 
-/// Law A14: an event of the legacy stream stands for all blocking streams, and so does a query.
+/// Law A14: an event of the legacy stream stands for the work of all blocking streams, and so does
+/// a query of the legacy stream.
 pub(crate) fn the_legacy_stream_stands_for_blocking_streams(device: &Device) -> Result<()> {
     for kind in [Kind::Blocking, Kind::PerThread] {
         let (held, legacy) = (kind.open(device)?, device.legacy_stream()?);
@@ -175,8 +180,8 @@ pub(crate) fn the_legacy_stream_stands_for_blocking_streams(device: &Device) -> 
     Ok(())
 }
 
-/// Law A13: work of a blocking stream comes after what the legacy stream held, and who waits for that
-/// work needs no other wait.
+/// Law A13: work of a blocking stream follows the earlier work of the legacy stream, so a wait for
+/// it covers both.
 pub(crate) fn a_wait_for_a_blocking_stream_covers_earlier_work_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
@@ -191,11 +196,11 @@ pub(crate) fn a_wait_for_a_blocking_stream_covers_earlier_work_of_the_legacy_str
     blocking.synchronize()?;
     let start = device.ordering().waits;
     other.launch(&MIX, (1, &x, &mut z))?;
-    assert_eq!(device.ordering().waits, start, "x was complete before y");
+    assert_eq!(device.ordering().waits, start, "the wait for the fill of y covers the fill of x");
     device.synchronize()
 }
 
-/// Laws A13 and A14: a non-blocking stream is none of the legacy stream's business.
+/// Laws A13 and A14: the legacy stream and a non-blocking stream do not wait for each other.
 pub(crate) fn the_legacy_stream_does_not_stand_for_non_blocking_streams(
     device: &Device,
 ) -> Result<()> {
@@ -213,7 +218,7 @@ pub(crate) fn the_legacy_stream_does_not_stand_for_non_blocking_streams(
     device.synchronize()
 }
 
-/// Laws A13 and A18: sync copies and fills are actions of the legacy stream.
+/// Laws A13 and A18: synchronous copies and fills are operations of the legacy stream.
 pub(crate) fn a_synchronous_copy_is_ordered_with_blocking_streams(device: &Device) -> Result<()> {
     let blocking = device.stream_with(StreamOptions::new().blocking())?;
     let keeper = device.stream()?;
@@ -221,7 +226,7 @@ pub(crate) fn a_synchronous_copy_is_ordered_with_blocking_streams(device: &Devic
     for round in 0..8 {
         keeper.fill_bytes(&mut x, 0xff)?;
         keeper.synchronize()?;
-        // SAFETY: the legacy stream orders what follows, and nobody else uses the bytes.
+        // SAFETY: the legacy stream orders all later uses of the bytes.
         unsafe { x.order_manually() };
         blocking.fill_bytes(&mut x.slice_mut(..32), round)?;
         device.fill_now(&mut x.slice_mut(..16), round + 100)?;
@@ -233,11 +238,12 @@ pub(crate) fn a_synchronous_copy_is_ordered_with_blocking_streams(device: &Devic
     Ok(())
 }
 
-/// Law A15: the threads' streams are streams of their own. The legacy stream holds all eight up,
-/// and when it lets go, all are in flight.
+/// Law A15: each thread has its own per-thread stream. The legacy stream holds back all eight, and
+/// when its gate opens, they run concurrently.
 pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device) -> Result<()> {
     const LEN: usize = 256;
-    // A few milliseconds for one block of a GPU; for a processor it would be long.
+    // A few milliseconds for one block of a GPU. A processor would take far longer for as many
+    // rounds.
     let rounds = if device.info().clock == Clock::Device { 300_000 } else { 300 };
     let legacy = device.legacy_stream()?;
     let source: Vec<u32> = (0..256).collect();
@@ -258,7 +264,7 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
         stream.launch(&WORK, (rounds, &x, &mut y))?;
         stream.copy(&y, target)?;
         end.record(&stream)?;
-        marks.lock().expect("no thread panics with it").push([begin, end]);
+        marks.lock().expect("no thread panics while it holds the lock").push([begin, end]);
         Ok(())
     };
     let job = &job;
@@ -271,7 +277,7 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
     for target in &landed[1..] {
         assert_eq!(*target.read()?, *landed[0].read()?, "each thread computed the same");
     }
-    assert_ne!(*landed[0].read()?, source[..], "and computed it");
+    assert_ne!(*landed[0].read()?, source[..], "the kernel changed the words");
     let marks = marks.into_inner().expect("no thread panicked");
     let since = |mark: &TimedEvent| mark.elapsed_since(&zero);
     let begins = marks.iter().map(|[begin, _]| since(begin)).collect::<Result<Vec<_>>>()?;
@@ -279,7 +285,7 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
     let meet = |i: usize, j: usize| begins[i] < ends[j] && begins[j] < ends[i];
     let pairs = (0..8).flat_map(|i| (0..i).map(move |j| (i, j)));
     let overlapping = pairs.filter(|(i, j)| meet(*i, *j)).count();
-    // A law lets streams overlap and asks nobody to (A3): how much is the device's business.
+    // Streams may overlap and need not (A3): the fewest pairs depend on the device.
     let least = match device.info().clock {
         Clock::Model => 28,
         Clock::Device => 1,
@@ -289,14 +295,15 @@ pub(crate) fn eight_threads_overlap_on_their_per_thread_streams(device: &Device)
     Ok(())
 }
 
-/// Law A15: the handle means the stream of whoever uses it, so another thread is refused.
+/// Law A15: the handle stands for the stream of the calling thread, so calls of another thread are
+/// refused.
 pub(crate) fn a_per_thread_stream_is_refused_to_other_threads(device: &Device) -> Result<()> {
     let stream = device.per_thread_stream()?;
     let mut x = upload(device, &stream, &words(5, 8))?;
     let refused = std::thread::scope(|scope| {
         scope.spawn(|| stream.fill_bytes(&mut x, 1)).join().expect("the thread only tries")
     });
-    let refused = refused.expect_err("it would go to another stream");
+    let refused = refused.expect_err("another thread has another per-thread stream");
     assert_eq!(refused.kind(), trijet::ErrorKind::InvalidValue);
     assert_eq!(super::download(device, &stream, &x)?, words(5, 8));
     Ok(())

@@ -1,15 +1,15 @@
-//! A stream that is held back.
+//! Gates: each holds back one stream.
 
 use std::sync::mpsc;
 use trijet::testing::{MIX, WORK};
 use trijet::{Clock, Device, Result, Stream};
 
-/// Holds a stream back until it is opened or dropped. One at a time: host functions may be
-/// serialised (law A28).
+/// Holds back a stream until it is opened or dropped. Tests use one at a time, because host
+/// functions may run one after the other (law A28).
 ///
-/// With real time it is a host function that waits. In the virtual executor whoever waits for the
-/// device runs its host functions, so one that waits for that thread would never end; there the
-/// model says that host functions take long.
+/// In real time the gate is a host function that waits. On the virtual executor the thread that
+/// waits for the device runs the host functions, so such a gate would never open. There the gate is
+/// a host function with a long modelled duration.
 pub(crate) struct Gate(Option<mpsc::Sender<()>>);
 
 impl Gate {
@@ -22,7 +22,7 @@ impl Gate {
             return Ok(Self(None));
         }
         let (send, receive) = mpsc::channel();
-        // A gate that is dropped is open.
+        // Dropping the sender opens the gate.
         stream.host_fn(move || receive.recv().unwrap_or(()))?;
         Ok(Self(Some(send)))
     }

@@ -1,4 +1,4 @@
-//! The host's side: host functions (laws A27 to A29), waits of a thread (A8 to A11), guards, time.
+//! Host functions (laws A27 to A29), waits of host threads (A8 to A11), guards and timed events.
 
 use super::{Gate, download, mix, upload, words};
 use std::panic::resume_unwind;
@@ -35,8 +35,8 @@ pub(crate) fn a_host_function_runs_after_prior_and_before_later_work(
     Ok(())
 }
 
-/// Law A27, for a function that declares what it uses: writers on other streams come before it, and
-/// later users after it.
+/// Law A27, for a host function that declares its memory: it follows earlier writers on other
+/// streams, and later users follow it.
 pub(crate) fn a_host_function_is_ordered_by_the_memory_it_declares(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let x = upload(device, &a, &words(31, 64))?;
@@ -47,7 +47,7 @@ pub(crate) fn a_host_function_is_ordered_by_the_memory_it_declares(device: &Devi
     b.host_fn_with((&landed, &mut sum), |(landed, sum)| {
         sum[0] = landed.iter().fold(0, |sum, word| sum ^ word);
     })?;
-    // It reads `landed` until then: this comes after it, on a third stream.
+    // The fill, on a third stream, follows the host function, which reads `landed`.
     device.stream()?.fill_bytes(&mut landed, 0)?;
     gate.open();
     assert_eq!(sum.read()?[0], words(31, 64).iter().fold(0, |sum, word| sum ^ word));
@@ -72,7 +72,7 @@ pub(crate) fn a_panic_of_a_host_function_is_returned_once(device: &Device) -> Re
     Ok(())
 }
 
-/// Law A28, with the reason in the error's kind.
+/// Law A28: the kind of the error names the reason.
 pub(crate) fn the_api_refuses_calls_inside_a_host_function(device: &Device) -> Result<()> {
     let (stream, inner) = (device.stream()?, device.stream()?);
     let mut host = device.pinned::<u64>(8)?;
@@ -104,7 +104,7 @@ pub(crate) fn the_api_refuses_calls_inside_a_host_function(device: &Device) -> R
             ("write", host.write().map(|_| ()).map_err(|e| e.kind())),
             ("pool", within.pool_stats().map(|_| ()).map_err(|e| e.kind())),
         ];
-        // What was lent comes back, so that nothing is dropped in here.
+        // The handles go back to the test, so that none is dropped in a host function.
         let lent = (within, inner, x, y, host, event, ticket);
         send.send((kinds, lent)).expect("the receiver waits");
     })?;
@@ -159,13 +159,13 @@ pub(crate) fn every_host_function_is_dropped_exactly_once(device: &Device) -> Re
         })?;
     }
     let panics = (0..4).filter(|_| device.synchronize().is_err()).count();
-    assert_eq!(panics, 3, "each panic is told once");
+    assert_eq!(panics, 3, "each panic is reported once");
     assert_eq!(ran.load(Ordering::Relaxed), 90);
     assert_eq!(dropped.load(Ordering::Relaxed), 90);
     Ok(())
 }
 
-/// Law A11: a host sync orders the thread that makes it; a ticket carries the order elsewhere.
+/// Law A11: a wait of the host orders the thread that makes it. A ticket lets another thread wait.
 pub(crate) fn a_ticket_orders_the_thread_that_waits(device: &Device) -> Result<()> {
     let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
     let x = upload(device, &a, &words(8, 64))?;
@@ -179,14 +179,14 @@ pub(crate) fn a_ticket_orders_the_thread_that_waits(device: &Device) -> Result<(
             assert_eq!(ticket.query()?, Readiness::Ready);
             let start = device.ordering().waits;
             b.launch(&MIX, (1, &x, &mut y))?;
-            assert_eq!(device.ordering().waits, start, "this thread waited");
+            assert_eq!(device.ordering().waits, start, "this thread has waited for x");
             Ok(())
         });
         waiting.join().expect("the thread asserts")
     })?;
     let start = device.ordering().waits;
     c.launch(&MIX, (1, &x, &mut z))?;
-    assert_eq!(device.ordering().waits, start + 1, "this one did not");
+    assert_eq!(device.ordering().waits, start + 1, "this thread has not waited for x");
     let mut expected = vec![0x0303_0303_0303_0303; 64];
     mix(1, &words(8, 64), &mut expected);
     assert_eq!(download(device, &b, &y)?, expected);
@@ -194,7 +194,8 @@ pub(crate) fn a_ticket_orders_the_thread_that_waits(device: &Device) -> Result<(
     Ok(())
 }
 
-/// A ticket stands for all that a synchronisation would wait for, also a wait without work after.
+/// A ticket stands for everything that a synchronisation would wait for, and also for a wait that
+/// no operation follows.
 pub(crate) fn a_ticket_stands_for_waits_too(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -204,14 +205,14 @@ pub(crate) fn a_ticket_stands_for_waits_too(device: &Device) -> Result<()> {
     event.record(&a)?;
     b.wait(&event)?;
     let ticket = b.ticket()?;
-    assert_eq!(ticket.query()?, Readiness::NotReady, "the event is still to come");
+    assert_eq!(ticket.query()?, Readiness::NotReady, "the event of the wait is pending");
     gate.open();
     ticket.wait()?;
     assert_eq!(event.query()?, Readiness::Ready);
     a.fill_bytes(&mut x, 0)
 }
 
-/// Law A9: another thread waits, so that this one knows by its query alone.
+/// Law A9: another thread waits, so this thread learns of the end by its query alone.
 pub(crate) fn a_successful_query_is_as_good_as_a_wait(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let mut landed = device.pinned::<u64>(64)?;
@@ -226,7 +227,7 @@ pub(crate) fn a_successful_query_is_as_good_as_a_wait(device: &Device) -> Result
     let start = device.ordering();
     assert_eq!(&*landed.read()?, &words(10, 64));
     b.launch(&MIX, (1, &x, &mut y))?;
-    assert_eq!(device.ordering(), start, "neither the guard nor the launch had to ask");
+    assert_eq!(device.ordering(), start, "neither the guard nor the launch needed a wait");
     Ok(())
 }
 

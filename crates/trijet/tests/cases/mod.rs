@@ -22,7 +22,7 @@ pub(crate) use reference::{mix, words};
 pub(crate) use transfer::{download, upload};
 use trijet::{Device, Result};
 
-/// Hands the list of all cases to a macro that makes tests of them.
+/// Calls a macro, which makes tests, with the list of all cases.
 macro_rules! for_each_case {
     ($make:ident) => {
         $make! {
@@ -118,11 +118,12 @@ macro_rules! for_each_case {
 }
 pub(crate) use for_each_case;
 
-/// Runs `case` on a fresh `device`, then demands that nothing leaked and no drop failed.
+/// Runs `case` on `device`, which is new, then demands that no memory leaked and that no drop
+/// failed.
 pub(crate) fn check(device: Device, case: fn(&Device) -> Result<()>) {
     let outcome = case(&device);
     outcome.expect("the case sees no error that it does not expect");
-    // Twice: the first wait may run host functions that put frees off to the second.
+    // Twice: the first wait may run host functions that put frees off until the second.
     device.synchronize().expect("nothing failed");
     device.synchronize().expect("nothing failed");
     assert_eq!(device.pool_stats().expect("the device answers").used.0, 0, "memory leaked");

@@ -1,4 +1,4 @@
-//! Streams and events (laws A1 to A9), and the waits that buffers insert by themselves.
+//! Streams and events (laws A1 to A9), and the waits that the library inserts.
 
 use super::{Gate, download, mix, upload, words};
 use std::thread;
@@ -22,7 +22,7 @@ pub(crate) fn wait_before_record_is_noop(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Law A4: later work is not included, and a second record overwrites the first.
+/// Law A4: an event does not stand for later work, and a second record replaces the first.
 pub(crate) fn event_stands_for_the_work_at_its_record(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let event = device.event()?;
@@ -42,7 +42,7 @@ pub(crate) fn event_stands_for_the_work_at_its_record(device: &Device) -> Result
     Ok(())
 }
 
-/// Law A7: a record after the wait does not change what the wait holds for.
+/// Law A7: a record after the wait does not change what the wait waits for.
 pub(crate) fn a_wait_keeps_the_snapshot_of_its_call(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -62,7 +62,7 @@ pub(crate) fn a_wait_keeps_the_snapshot_of_its_call(device: &Device) -> Result<(
     Ok(())
 }
 
-/// Law A7: nothing that was enqueued before the wait is held back by it.
+/// Law A7: a wait does not hold back operations that were enqueued before it.
 pub(crate) fn a_wait_holds_future_work_only(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -98,8 +98,8 @@ pub(crate) fn stream_order_is_enqueue_order(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// The last reader alone does not stand for the others: a write waits for every stream that reads.
-/// Some automatic orderings keep one reader only and let the write overtake the rest.
+/// A write waits for every stream that reads, not for the last reader only. Some automatic
+/// orderings keep one reader only and let the write overtake the others.
 pub(crate) fn a_writer_waits_for_the_readers_of_two_streams(device: &Device) -> Result<()> {
     const LEN: usize = 2048;
     let streams = [device.stream()?, device.stream()?, device.stream()?];
@@ -170,11 +170,11 @@ pub(crate) fn work_in_one_stream_records_no_event(device: &Device) -> Result<()>
     let mut expected = vec![0; 64];
     mix(9, &words(10, 64), &mut expected);
     assert_eq!(&*landed.read()?, &expected);
-    assert_eq!(device.ordering(), before, "and reading after a synchronisation asks nobody");
+    assert_eq!(device.ordering(), before, "reading after a synchronisation needs no wait");
     Ok(())
 }
 
-/// Neither a second wait for the same, nor one that follows from another stream's waits.
+/// A wait is left out if the stream has waited for the same work, or if another wait implies it.
 pub(crate) fn a_wait_already_implied_is_not_issued_again(device: &Device) -> Result<()> {
     let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
     let x = upload(device, &a, &words(11, 32))?;
@@ -185,15 +185,15 @@ pub(crate) fn a_wait_already_implied_is_not_issued_again(device: &Device) -> Res
     b.launch(&MIX, (1, &x, &mut y))?;
     assert_eq!(waits(), start + 1, "another stream wrote x");
     b.launch(&MIX, (2, &x, &mut y))?;
-    assert_eq!(waits(), start + 1, "b has waited for that already");
+    assert_eq!(waits(), start + 1, "b has waited for it");
     c.launch(&MIX, (3, &y, &mut z))?;
     assert_eq!(waits(), start + 2, "another stream wrote y");
     c.launch(&MIX, (4, &x, &mut z))?;
-    assert_eq!(waits(), start + 2, "y comes after x");
+    assert_eq!(waits(), start + 2, "the write of y follows that of x");
     device.synchronize()
 }
 
-/// Laws A2 and A9: what this thread knows to be complete needs no wait.
+/// Laws A2 and A9: work that this thread knows to be complete needs no wait.
 pub(crate) fn a_wait_is_not_needed_after_a_host_sync(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -208,7 +208,7 @@ pub(crate) fn a_wait_is_not_needed_after_a_host_sync(device: &Device) -> Result<
     b.launch(&MIX, (2, &z, &mut y))?;
     assert_eq!(device.ordering().waits, start, "x and z come before the event");
     b.launch(&MIX, (3, &w, &mut y))?;
-    assert_eq!(device.ordering().waits, start + 1, "w does not");
+    assert_eq!(device.ordering().waits, start + 1, "w comes after the event");
     let v = upload(device, &a, &words(15, 32))?;
     a.synchronize()?;
     let start = device.ordering().waits;
@@ -218,7 +218,7 @@ pub(crate) fn a_wait_is_not_needed_after_a_host_sync(device: &Device) -> Result<
     device.synchronize()?;
     let start = device.ordering().waits;
     b.launch(&MIX, (5, &u, &mut y))?;
-    assert_eq!(device.ordering().waits, start, "all was complete");
+    assert_eq!(device.ordering().waits, start, "the thread has waited for the device");
     device.synchronize()
 }
 
@@ -238,7 +238,7 @@ pub(crate) fn over_waits_of_a_first_crossing_are_counted(device: &Device) -> Res
     b.launch(&MIX, (2, &x, &mut y))?;
     let exact = device.ordering();
     assert_eq!(exact.waits, crossed.waits + 2, "a for the reader, b for the writer");
-    assert_eq!(exact.over_waits, crossed.over_waits, "now the consumer was expected");
+    assert_eq!(exact.over_waits, crossed.over_waits, "the library now records an event for b");
     device.synchronize()
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn eight_threads_share_a_buffer_that_is_only_read(device: &Device) ->
     })
 }
 
-/// No waits and no records are inserted; the host and the free wait all the same.
+/// The library inserts no waits and no records for manual memory. Guards and frees still wait.
 pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Result<()> {
     const LEN: usize = 512;
     let (a, b) = (device.stream()?, device.stream()?);
@@ -289,12 +289,12 @@ pub(crate) fn manual_memory_is_ordered_by_its_user_alone(device: &Device) -> Res
     drop(y);
     let mut next = a.alloc::<u64>(LEN)?;
     a.fill_bytes(&mut next, 0)?;
-    assert_eq!(&*landed.read()?, &expected, "the free waited for the copy, and so did the host");
+    assert_eq!(&*landed.read()?, &expected, "the free and the guard waited for the copy");
     Ok(())
 }
 
-/// Law A9: a blocking stream that was given nothing since does not hold the legacy stream's work,
-/// so its end says nothing of that. The host once overwrote what the legacy stream still read.
+/// Law A9: a blocking stream without later operations does not hold the legacy stream's work, so a
+/// wait for it does not cover that work. The host once overwrote what the legacy stream still read.
 pub(crate) fn a_wait_for_an_idle_blocking_stream_says_nothing_of_the_legacy_stream(
     device: &Device,
 ) -> Result<()> {
@@ -312,8 +312,8 @@ pub(crate) fn a_wait_for_an_idle_blocking_stream_says_nothing_of_the_legacy_stre
     Ok(())
 }
 
-/// Laws A13 and A14: the driver orders the legacy stream and the blocking ones by itself, so that
-/// no wait is inserted between them in either direction.
+/// Laws A13 and A14: the driver orders the legacy stream and the blocking ones, so the library
+/// inserts no wait between them.
 pub(crate) fn the_legacy_stream_and_blocking_ones_need_no_waits(device: &Device) -> Result<()> {
     let (blocking, legacy) =
         (device.stream_with(StreamOptions::new().blocking())?, device.legacy_stream()?);
@@ -329,8 +329,8 @@ pub(crate) fn the_legacy_stream_and_blocking_ones_need_no_waits(device: &Device)
     Ok(())
 }
 
-/// Law A15: its handle means another stream on another thread, so that only its own thread can
-/// record it, and does so at once.
+/// Law A15: the handle stands for another stream on another thread, so only its own thread can
+/// record an event in it. That thread records after each operation.
 pub(crate) fn a_per_thread_stream_is_waited_for_by_other_threads(device: &Device) -> Result<()> {
     let per_thread = device.per_thread_stream()?;
     let (mut x, mut landed) = (device.pinned::<u64>(64)?, device.pinned::<u64>(64)?);
@@ -353,7 +353,8 @@ pub(crate) fn a_per_thread_stream_is_waited_for_by_other_threads(device: &Device
     Ok(())
 }
 
-/// Law A4: the wait was for the first record, and says nothing of a second one made meanwhile.
+/// Law A4: the wait is for the first record, and does not cover a second record that another thread
+/// makes during it.
 pub(crate) fn a_wait_does_not_cover_a_record_made_during_it(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -377,7 +378,7 @@ pub(crate) fn a_wait_does_not_cover_a_record_made_during_it(device: &Device) -> 
     Ok(())
 }
 
-/// Law A7: a wait is for what the event stood for, and not for later work of that stream.
+/// Law A7: a wait covers what the event stood for, and no later work of that stream.
 pub(crate) fn a_wait_does_not_hold_for_work_after_the_record(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;

@@ -10,7 +10,7 @@ fn pageable(device: &Device, values: &[u64]) -> Result<PageableBuffer<u64>> {
     Ok(buffer)
 }
 
-/// Law A17: whether the driver stages or waits, the copy has its place in the stream.
+/// Law A17: the copy is in stream order, whether the driver stages or waits.
 pub(crate) fn a_pageable_copy_takes_its_place_in_the_stream(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let source = words(1, 1024);
@@ -27,7 +27,7 @@ pub(crate) fn a_pageable_copy_takes_its_place_in_the_stream(device: &Device) -> 
     Ok(())
 }
 
-/// Law A17: the copy may return before it is done. The guard waits for what still reads.
+/// Law A17: the call may return before the copy is complete. The guard waits for the copy.
 pub(crate) fn writing_a_pageable_source_waits_until_it_was_read(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let mut host = device.pageable::<u64>(4096)?;
@@ -42,7 +42,7 @@ pub(crate) fn writing_a_pageable_source_waits_until_it_was_read(device: &Device)
     Ok(())
 }
 
-/// Law A17: between two places of the host the copy is done when the call returns.
+/// Law A17: a copy within the host is complete when the call returns.
 pub(crate) fn a_copy_within_the_host_is_done_at_return(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let source = words(3, 2048);
@@ -54,8 +54,8 @@ pub(crate) fn a_copy_within_the_host_is_done_at_return(device: &Device) -> Resul
     Ok(())
 }
 
-/// Law A16: with page-locked memory the call returns while the stream is held up, and the host's
-/// memory is in use until the copy is done.
+/// Law A16: with page-locked memory the call returns while the stream is held back, and the memory
+/// is in use until the copy ends.
 pub(crate) fn a_page_locked_copy_does_not_hold_the_host_up(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let source = words(4, 512);
@@ -73,7 +73,8 @@ pub(crate) fn a_page_locked_copy_does_not_hold_the_host_up(device: &Device) -> R
     Ok(())
 }
 
-/// Law A18: a sync copy to the host is done when it returns, whichever the host's memory is.
+/// Law A18: a synchronous copy to the host is complete when its call returns, for page-locked and
+/// for pageable memory.
 pub(crate) fn a_synchronous_download_is_complete_at_return(device: &Device) -> Result<()> {
     let stream = device.stream_with(StreamOptions::new().blocking())?;
     let source = words(5, 2048);
@@ -88,8 +89,8 @@ pub(crate) fn a_synchronous_download_is_complete_at_return(device: &Device) -> R
     Ok(())
 }
 
-/// Law A18: from page-locked memory the copy is done at return; from pageable memory the source is
-/// free then, and the bytes are still the ones of the call.
+/// Law A18: from page-locked memory the copy is complete at return. From pageable memory the source
+/// may be changed at return, and the copy has its old bytes.
 pub(crate) fn a_synchronous_upload_frees_its_source_at_return(device: &Device) -> Result<()> {
     let keeper = device.stream()?;
     let mut x = keeper.alloc::<u64>(4096)?;
@@ -111,7 +112,7 @@ pub(crate) fn a_synchronous_upload_frees_its_source_at_return(device: &Device) -
     Ok(())
 }
 
-/// Laws A13 and A18: a non-blocking stream that is held up holds no sync copy up.
+/// Laws A13 and A18: synchronous copies do not wait for a non-blocking stream.
 pub(crate) fn synchronous_copies_do_not_wait_for_non_blocking_streams(
     device: &Device,
 ) -> Result<()> {

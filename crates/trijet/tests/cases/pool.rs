@@ -1,4 +1,4 @@
-//! Stream-ordered memory (laws M-C1, M-C2, M-C4), and what a launch refuses.
+//! Stream-ordered memory (laws M-C1, M-C2, M-C4), and launches that are refused.
 
 use super::{download, upload, words};
 use trijet::kernels::FILL_U32;
@@ -31,7 +31,7 @@ pub(crate) fn used_memory_follows_alloc_and_free(device: &Device) -> Result<()> 
     Ok(())
 }
 
-/// Law M-C1: not at the free, and not while the threshold allows it.
+/// Law M-C1: a free returns nothing, and a synchronisation returns what exceeds the threshold.
 pub(crate) fn memory_above_the_threshold_is_returned_at_a_synchronisation(
     device: &Device,
 ) -> Result<()> {
@@ -60,7 +60,7 @@ pub(crate) fn trimming_keeps_what_is_in_use(device: &Device) -> Result<()> {
     stream.synchronize()?;
     let full = device.pool_stats()?.reserved;
     device.pool_trim(Bytes(u64::MAX))?;
-    assert_eq!(device.pool_stats()?.reserved, full, "there is less than may stay");
+    assert_eq!(device.pool_stats()?.reserved, full, "the pool holds less than it may keep");
     device.pool_trim(Bytes(0))?;
     let trimmed = device.pool_stats()?;
     assert!(trimmed.reserved < full, "{trimmed:?} after {full}");

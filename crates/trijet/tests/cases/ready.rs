@@ -1,4 +1,5 @@
-//! Futures: what they wait for, and what whoever awaits them knows (laws A4, A8, A9 and A11).
+//! Futures: what they wait for, and what the thread that awaits them knows (laws A4, A8, A9 and
+//! A11).
 
 use super::executor::{block_on, poll_once};
 use super::{Gate, download, mix, upload, words};
@@ -8,7 +9,7 @@ use std::thread;
 use trijet::testing::MIX;
 use trijet::{Device, ErrorKind, Readiness, Result};
 
-/// Law A11: as for a wait.
+/// Law A11, as for a wait.
 pub(crate) fn awaiting_a_ticket_orders_the_thread_that_polls(device: &Device) -> Result<()> {
     let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
     let x = upload(device, &a, &words(1, 64))?;
@@ -21,14 +22,14 @@ pub(crate) fn awaiting_a_ticket_orders_the_thread_that_polls(device: &Device) ->
             block_on(ticket.ready())?;
             let start = device.ordering().waits;
             b.launch(&MIX, (1, &x, &mut y))?;
-            assert_eq!(device.ordering().waits, start, "this thread awaited x");
+            assert_eq!(device.ordering().waits, start, "this thread has awaited x");
             Ok(())
         });
         awaiting.join().expect("the thread asserts")
     })?;
     let start = device.ordering().waits;
     c.launch(&MIX, (1, &x, &mut z))?;
-    assert_eq!(device.ordering().waits, start + 1, "this one did not");
+    assert_eq!(device.ordering().waits, start + 1, "this thread has not awaited x");
     let mut expected = vec![0x0303_0303_0303_0303; 64];
     mix(1, &words(1, 64), &mut expected);
     assert_eq!(download(device, &b, &y)?, expected);
@@ -36,7 +37,7 @@ pub(crate) fn awaiting_a_ticket_orders_the_thread_that_polls(device: &Device) ->
     Ok(())
 }
 
-/// What is enqueued after the call, even before the first poll, does not delay it.
+/// Work that is enqueued after the call does not delay the future, even before its first poll.
 pub(crate) fn a_stream_is_awaited_up_to_the_call(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let mut landed = device.pinned::<u64>(64)?;
@@ -55,7 +56,7 @@ pub(crate) fn a_stream_is_awaited_up_to_the_call(device: &Device) -> Result<()> 
     Ok(())
 }
 
-/// Law A4: a later record changes what the event stands for, and nothing for who awaits already.
+/// Law A4: a later record does not change what an existing future of the event waits for.
 pub(crate) fn an_event_is_awaited_as_it_was_recorded_at_the_call(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let (event, other) = (device.event()?, device.timed_event()?);
@@ -87,12 +88,15 @@ pub(crate) fn an_event_that_was_never_recorded_is_ready(device: &Device) -> Resu
     let stream = device.stream()?;
     let gate = Gate::on(device, &stream)?;
     event.record(&stream)?;
-    assert!(matches!(poll_once(&mut ready), Poll::Ready(Ok(()))), "nothing stood behind it");
+    assert!(
+        matches!(poll_once(&mut ready), Poll::Ready(Ok(()))),
+        "the event had no record at the call"
+    );
     gate.open();
     block_on(event.ready())
 }
 
-/// Not for its readers, and not for the writers of other parts.
+/// A future of host memory does not wait for readers, nor for writers of other parts.
 pub(crate) fn a_host_buffer_is_awaited_for_its_writers_only(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let x = upload(device, &a, &words(5, 32))?;
@@ -128,11 +132,12 @@ pub(crate) fn what_was_awaited_needs_no_wait_afterwards(device: &Device) -> Resu
     assert_eq!(&*landed.read()?, &words(7, 64));
     assert_eq!(&*block_on(landed.ready())?, &words(7, 64));
     b.launch(&MIX, (1, &x, &mut y))?;
-    assert_eq!(device.ordering(), start, "neither the guards nor the launch had to ask");
+    assert_eq!(device.ordering(), start, "neither the guards nor the launch needed a wait");
     device.synchronize()
 }
 
-/// Polled here first, it ends elsewhere: the other thread knows, and this one does not.
+/// Law A46: this thread polls the future first, and another thread completes it. Only that thread
+/// knows that the work is complete.
 pub(crate) fn only_the_thread_that_completes_a_future_learns_from_it(
     device: &Device,
 ) -> Result<()> {
@@ -148,19 +153,19 @@ pub(crate) fn only_the_thread_that_completes_a_future_learns_from_it(
             block_on(ready)?;
             let start = device.ordering().waits;
             b.launch(&MIX, (1, &x, &mut y))?;
-            assert_eq!(device.ordering().waits, start, "it ended here");
+            assert_eq!(device.ordering().waits, start, "the future completed on this thread");
             Ok(())
         });
         elsewhere.join().expect("the thread asserts")
     })?;
     let start = device.ordering().waits;
     c.launch(&MIX, (1, &x, &mut z))?;
-    assert_eq!(device.ordering().waits, start + 1, "it did not end here");
+    assert_eq!(device.ordering().waits, start + 1, "the future completed on another thread");
     device.synchronize()
 }
 
-/// The thread that makes the future has waited for one writer already. The one that ends it must
-/// not ask for that: whatever its stream holds by now would be waited for.
+/// The thread that makes the future has waited for a writer. The thread that completes it must not
+/// wait for that writer's stream, which holds other work by then.
 pub(crate) fn a_future_of_memory_waits_for_nothing_that_its_creator_knew_complete(
     device: &Device,
 ) -> Result<()> {

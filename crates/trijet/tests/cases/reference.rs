@@ -1,8 +1,8 @@
-//! Words to compute with, and what the kernel of the tests computes, written apart from it.
+//! Random words, and a second implementation of the kernel that the tests use.
 
 use trijet::testing::Prng;
 
-/// `len` words that repeat for the same seed.
+/// `len` words, the same for the same seed.
 pub(crate) fn words(seed: u64, len: usize) -> Vec<u64> {
     let mut prng = Prng::new(seed);
     (0..len).map(|_| prng.next_u64()).collect()

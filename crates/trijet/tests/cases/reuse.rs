@@ -1,5 +1,5 @@
-//! Memory that is handed out again (laws A21 to A25, M-B1 to M-B5). Which block an allocation gets
-//! is the driver's choice; what it may never do is give one that somebody still uses.
+//! Memory that is reused (laws A21 to A25, M-B1 to M-B5). The driver chooses the block of an
+//! allocation, but never one that is in use.
 
 use super::{Gate, download, mix, upload, words};
 use trijet::testing::MIX;
@@ -7,7 +7,7 @@ use trijet::{Bytes, Device, Result, StreamOptions};
 
 const LEN: usize = 1 << 15;
 
-/// Law M-B1: the block may be the same one at once, and its users of before come first.
+/// Law M-B1: the new allocation may be the same block, and follows its earlier users.
 pub(crate) fn memory_of_the_same_stream_is_reused_in_stream_order(device: &Device) -> Result<()> {
     let stream = device.stream()?;
     let mut landed = device.pinned::<u64>(LEN)?;
@@ -26,8 +26,8 @@ pub(crate) fn memory_of_the_same_stream_is_reused_in_stream_order(device: &Devic
     Ok(())
 }
 
-/// Law M-B3: an edge from the free lets another stream have the block. Whether it gets it or not,
-/// what it does comes after the users of before.
+/// Law M-B3: after an edge from the free another stream may get the block. In either case its
+/// operations follow the earlier users.
 pub(crate) fn memory_reused_across_an_event_comes_after_its_users(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let event = device.event()?;
@@ -49,8 +49,8 @@ pub(crate) fn memory_reused_across_an_event_comes_after_its_users(device: &Devic
     Ok(())
 }
 
-/// Laws M-B3 to M-B5, the negative: without any edge the block of a free that is still to come is
-/// not had, or only behind a wait that the driver inserts.
+/// Laws M-B3 to M-B5: without an edge another stream does not get the block of a pending free, or
+/// only after a wait that the driver inserts.
 pub(crate) fn memory_in_use_is_never_given_to_another_stream(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     let mut landed = device.pinned::<u64>(LEN)?;
@@ -69,7 +69,7 @@ pub(crate) fn memory_in_use_is_never_given_to_another_stream(device: &Device) ->
     Ok(())
 }
 
-/// Law M-B3 by the legacy stream: it is an edge between blocking streams, for memory too.
+/// Law M-B3: the legacy stream is an edge between blocking streams, for memory too.
 pub(crate) fn memory_reused_across_the_legacy_stream_comes_after_its_users(
     device: &Device,
 ) -> Result<()> {
@@ -96,8 +96,8 @@ pub(crate) fn memory_reused_across_the_legacy_stream_comes_after_its_users(
     Ok(())
 }
 
-/// Law M-B2: what a wait of the host proved complete is free for every stream; so a program that
-/// waits needs no more memory than one round does.
+/// Law M-B2: any stream can reuse memory whose free the host has seen complete, so a program that
+/// waits in each round needs the memory of one round.
 pub(crate) fn memory_seen_complete_is_reused_by_any_stream(device: &Device) -> Result<()> {
     let mut reserved = Bytes(0);
     for round in 0..6 {
@@ -113,8 +113,8 @@ pub(crate) fn memory_seen_complete_is_reused_by_any_stream(device: &Device) -> R
     Ok(())
 }
 
-/// Law A21: memory is usable where it was allocated at once, and elsewhere after an edge, which the
-/// buffer inserts.
+/// Law A21: memory can be used in its stream after the call, and in other streams after an edge,
+/// which the library inserts.
 pub(crate) fn memory_is_used_in_another_stream_after_its_allocation(device: &Device) -> Result<()> {
     let (a, b) = (device.stream()?, device.stream()?);
     for round in 0..5 {
@@ -131,7 +131,7 @@ pub(crate) fn memory_is_used_in_another_stream_after_its_allocation(device: &Dev
     Ok(())
 }
 
-/// Law A25: what a stream still uses stays, whatever is trimmed while it is held up.
+/// Law A25: trimming does not take memory that a stream uses.
 pub(crate) fn trimming_while_a_stream_is_held_up_takes_nothing_in_use(
     device: &Device,
 ) -> Result<()> {

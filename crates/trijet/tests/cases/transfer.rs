@@ -1,4 +1,4 @@
-//! Values to a device and back.
+//! Copies of values to a device and back.
 
 use trijet::{AsView, Buffer, Device, Element, Result, Stream};
 
@@ -15,7 +15,7 @@ pub(crate) fn upload<T: Element>(
     Ok(buffer)
 }
 
-/// The values of a buffer or a view, once everything that writes them is complete.
+/// The values of a buffer or a view, when everything that writes them is complete.
 pub(crate) fn download<R: AsView>(
     device: &Device,
     stream: &Stream,

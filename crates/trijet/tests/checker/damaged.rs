@@ -1,4 +1,4 @@
-//! Records that make no sense, records that never end, and what is said of what was not declared.
+//! Ledgers that make no sense, ledgers of long programs, and accesses that are not declared.
 
 use super::log::{A, B, C, D, E, log, part, r, w};
 use std::borrow::Cow;
@@ -129,7 +129,7 @@ fn no_record_makes_the_checker_panic() {
     }
 }
 
-/// What the library believed is not looked at.
+/// The checker ignores what the library believed.
 #[test]
 fn claims_of_the_library_order_nothing() {
     let mut racy = log().k(A, &[w(D)]).wait(E, B).k(B, &[r(D)]);
@@ -139,8 +139,8 @@ fn claims_of_the_library_order_nothing() {
     assert!(!racy.verdict().is_clean());
 }
 
-/// A program that allocates, uploads, computes on another stream, and frees, and whose host waits
-/// for the device now and then: what is kept does not grow with its length.
+/// A program that allocates, uploads, computes on another stream and frees, and whose host
+/// sometimes waits for the device. The checker's state does not grow with its length.
 #[test]
 fn memory_does_not_grow_with_the_length_of_a_program() {
     const ROUNDS: u64 = 40_000;
@@ -173,7 +173,7 @@ fn memory_does_not_grow_with_the_length_of_a_program() {
     assert!(most[1] <= most[0] && most[1] < 20_000, "{most:?}");
 }
 
-/// A freed block is remembered by its number when its record is forgotten.
+/// The checker keeps the number of a freed block after it forgets the block's uses.
 #[test]
 fn a_use_long_after_a_free_is_found() {
     let mut checker = Checker::new(Options::default());

@@ -1,5 +1,5 @@
-//! Calls that begin before they return, as those in a stream that may be full: their work has the
-//! order, the host function and the reads that it has elsewhere.
+//! Calls with an entry at their begin, such as calls on a stream that may be full: their work has
+//! the same order, host functions and reads as without the entry.
 
 use super::log::{A, B, BLOCKING_A, C, D, D2, E, H, LEGACY, Log, log, r, w};
 use trijet::SourceOrder;
@@ -10,7 +10,7 @@ use trijet::trace::Signalled::{Found, Set, Wait};
 const S: u64 = 1;
 const WAW: Class = Class::Race(Conflict::Waw);
 
-/// A program whose first call begins before it returns, and the same without.
+/// Checks a program with an entry at the begin of its first call, and without.
 #[track_caller]
 fn either_way(lane: u32, program: impl Fn(Log) -> Log, classes: &[Class]) {
     program(log()).finds(classes);

@@ -1,4 +1,4 @@
-//! The text of reports, word by word. Whoever changes it changes `tests/golden/check-*.txt`.
+//! The text of reports, word for word, as in `tests/golden/check-*.txt`.
 
 use super::log::{A, B, D, E, H, Log, log, part, r, w};
 use std::path::Path;

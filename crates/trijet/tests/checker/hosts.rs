@@ -1,4 +1,4 @@
-//! Cases 23 to 35: the host's own accesses, and what its waits and copies mean.
+//! Cases 23 to 35: accesses by the host, and the order that its waits and copies give.
 
 use super::log::{A, B, BLOCKING_A, C, D, E, G, H, LEGACY, log, r, w};
 use trijet::check::{Assume, Class, Conflict, Threads};

@@ -1,5 +1,5 @@
-//! Waits for signals in drawn programs, judged by reachability: every path in the graph of what must
-//! come before what, found by brute force, in contrast to the clocks of the checker.
+//! Waits for signals in random programs, judged by reachability: the test finds all paths between
+//! calls by brute force, in contrast to the vector clocks of the checker.
 
 use super::log::{A, C, E, Log, log, r};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,10 @@ use trijet::trace::Position;
 use trijet::trace::Signalled::{Found, Set, Wait};
 use trijet::trace::{Op, OpKind, Waited};
 
-/// What a host function will do, in its order: by stream and number.
+/// The planned sets and waits of host functions, by stream and number.
 type Planned = Vec<(u32, u64, Vec<(u64, bool)>)>;
 
-/// Lets the host functions of `planned` run.
+/// Appends the entries of the planned host functions.
 fn run(mut log: Log, planned: &mut Planned) -> Log {
     for (lane, seq, acts) in planned.drain(..) {
         for (signal, sets) in acts {
@@ -22,7 +22,7 @@ fn run(mut log: Log, planned: &mut Planned) -> Log {
     log
 }
 
-/// Three threads, three streams, three signals.
+/// A random program with three threads, three streams and three signals.
 fn draw(prng: &mut Prng) -> Log {
     let (mut log, mut planned, mut seqs) = (log(), Planned::new(), [0; 3]);
     for _ in 0..4 + prng.below(10) {
@@ -52,11 +52,12 @@ fn draw(prng: &mut Prng) -> Log {
             }
         };
     }
-    // Somebody is left who could still set what nobody has.
+    // A thread that could still set the signals that are not set.
     run(log, &mut planned).by(9).host(r(99))
 }
 
-/// Per record its call, the begin of its work and the end, and all paths among them.
+/// Three nodes for each entry, its call and the begin and the end of its work, with all paths among
+/// them.
 struct Graph<'a> {
     ops: &'a [Op],
     reaches: Vec<BTreeSet<usize>>,
@@ -119,7 +120,7 @@ impl<'a> Graph<'a> {
             }
         }
         let mut reaches: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); 3 * ops.len()];
-        // Until nothing is new: as many rounds as the longest path at most.
+        // The longest path takes at most this many rounds.
         for _ in 0..reaches.len() {
             for (from, to) in &edges {
                 let further = reaches[*to].clone();
@@ -143,13 +144,13 @@ impl<'a> Graph<'a> {
         (0..self.ops.len()).filter(|n| self.ops[*n].kind == OpKind::HostFn)
     }
 
-    /// The host function in which the record was made.
+    /// The host function that made the entry.
     fn host_fn(&self, op: usize) -> Option<usize> {
         let OpKind::Signal { inside: Some(at), .. } = self.ops[op].kind else { return None };
         self.host_fns().find(|n| self.ops[*n].position == at)
     }
 
-    /// Whether the set needs a host function before it that nothing puts before the one that waits.
+    /// Whether the set follows a host function that has no order with the one that waits.
     fn is_risky(&self, wait: usize, set: usize) -> bool {
         let Some(waiter) = self.host_fn(wait) else { return false };
         self.host_fns().any(|other| {
@@ -159,7 +160,8 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Whether some waits are answered by nothing, and whether some are by luck.
+    /// Whether some waits are never answered, and whether some are answered only if host functions
+    /// run in a certain order.
     fn verdict(&self) -> (bool, bool) {
         let found = self.does(Found);
         let is_answered = |wait: usize| found.iter().any(|(n, _)| *n == wait + 1);

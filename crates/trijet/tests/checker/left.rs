@@ -1,4 +1,4 @@
-//! Programs that hang: who is left who could set a signal.
+//! Programs that hang: which threads and host functions could still set a signal.
 
 use super::log::{A, B, BLOCKING_A, C, D, H, LEGACY, Log, log, r};
 use trijet::check::{Class, Conflict};
@@ -23,7 +23,7 @@ fn a_host_function_that_has_returned_sets_nothing() {
     hangs(waiting().host_fn(B)).is_silent();
     hangs(waiting().host_fn(B).ran(B, 1)).finds(DEADLOCK);
     hangs(waiting().host_fn(B).host_fn(C).ran(B, 1)).is_silent();
-    // Its record may come after its end.
+    // The entry of the enqueue call may come after the end of the host function.
     let mut early = hangs(waiting().host_fn(B).ran(B, 1));
     early.ops.swap(2, 3);
     early.finds(DEADLOCK);
@@ -34,7 +34,7 @@ fn a_thread_that_has_ended_sets_nothing() {
     let helped = |log: Log| hangs(log.by(0));
     helped(waiting().by(1).host(r(H))).is_silent();
     helped(waiting().by(1).host(r(H)).ends()).finds(DEADLOCK);
-    // All have: the wait alone is left.
+    // All threads have ended, and only the wait is left.
     waiting().ends().finds(DEADLOCK);
 }
 
@@ -42,18 +42,19 @@ fn a_thread_that_has_ended_sets_nothing() {
 fn a_thread_without_a_handle_sets_nothing() {
     let made = || log().handle(S, 1, Made).handle(S, 2, Cloned).host_fn(A).uses_inside(A, 1, S, 2);
     let made = || made().inside(A, 1, S, Wait).by(1).host(r(H)).by(0);
-    // Thread 1 is there, and has none.
+    // Thread 1 is alive and has no handle.
     let verdict = hangs(made()).finds(DEADLOCK);
     assert!(verdict.to_string().contains("nothing has set"), "{verdict}");
-    // It may have the clone that was never used; it has the one it used.
+    // Thread 1 may have the clone that no thread has used. A handle that was used belongs to its
+    // last user.
     hangs(made().handle(S, 3, Cloned)).is_silent();
     hangs(made().handle(S, 3, Cloned).by(1).handle(S, 3, Used).by(0)).is_silent();
     hangs(made().handle(S, 3, Cloned).handle(S, 3, Used)).finds(DEADLOCK);
     hangs(made().handle(S, 3, Cloned).handle(S, 3, Dropped)).finds(DEADLOCK);
-    // A handle whose user has ended may be anywhere.
+    // A handle whose last user has ended may have moved to another thread.
     let moved = made().by(2).host(r(H)).handle(S, 1, Used).ends().by(0);
     hangs(moved).is_silent();
-    // Of a signal that was made before the record nothing is known.
+    // The handles of a signal that was made before the trace began are unknown.
     hangs(waiting().by(1).host(r(H)).by(0)).is_silent();
 }
 
@@ -83,7 +84,7 @@ fn after_a_loss_a_host_function_that_has_not_begun_never_sets() {
     let text = verdict.findings[1].text(&trijet::check::Names::default());
     assert!(text.contains("op #3 `host function` on `lane 0` was to set"), "{text}");
     assert!(text.contains("#2 `kernel` (src/main.rs:3:5) failed"), "{text}");
-    // One that ran is not to blame.
+    // A host function that ran is not named.
     let ran = log().k(A, &[]).host_fn(A).ran(A, 2).fault(Some(culprit)).finds(&[Class::Sticky]);
     assert!(!ran.findings[0].known.contains("never run"), "{ran}");
     let mut many = log();
@@ -117,7 +118,7 @@ fn names_that_the_program_gives_are_in_findings() {
     let text = verdict.to_string();
     assert!(text.contains("reads `input`") && text.contains("on `upload`"), "{text}");
     assert!(text.contains("buf=input"), "{text}");
-    // Until another stream has the lane; what the options say goes first.
+    // A name holds until another stream has the lane. Names of the options go first.
     let opened = race(log.clone().open(A)).verdict().to_string();
     assert!(!opened.contains("upload"), "{opened}");
     let other = log.with(|options| drop(options.names.lanes.insert(LaneId(A), "mine".to_owned())));

@@ -1,5 +1,5 @@
-//! Faulty programs and their cured twins that really run, ordered by hand, on a host device. Their
-//! records are those of the library.
+//! Faulty programs and their cured twins, run on a host device with memory that the program orders.
+//! The library writes the ledgers.
 
 use trijet::check::{Class, Conflict, Options, Verdict, check, check_with};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
@@ -7,7 +7,7 @@ use trijet::testing::MIX;
 use trijet::trace::Op;
 use trijet::{Buffer, Device, Result, Select, Stream, StreamOptions};
 
-/// Devices whose calls a checker reads as they come.
+/// Devices with a checker that reads their calls while they are made.
 pub(crate) fn devices(count: u32) -> Vec<Device> {
     let executor = Executor::Virtual(Order::Seeded(7));
     let config = HostConfig { executor, devices: count, ..HostConfig::default() };
@@ -15,7 +15,7 @@ pub(crate) fn devices(count: u32) -> Vec<Device> {
     opened.expect("the machine starts a few threads")
 }
 
-/// Demands that the checker which read along found what the record shows.
+/// Demands that the checker of the device found the same as a check of the ledger.
 #[track_caller]
 fn agrees(device: &Device, ops: &[Op]) {
     let classes = |verdict: &Verdict| verdict.findings.iter().map(|f| f.class).collect::<Vec<_>>();
@@ -23,18 +23,18 @@ fn agrees(device: &Device, ops: &[Op]) {
     assert_eq!(classes(&along), classes(&kept), "{along}\n{kept}");
 }
 
-/// A buffer of the stream's device that is full, and that nobody orders from now on.
+/// A filled, manual buffer of the stream's device.
 pub(crate) fn by_hand(stream: &Stream, len: usize) -> Result<Buffer<u64>> {
     let mut buffer = stream.alloc::<u64>(len)?;
     stream.fill_bytes(&mut buffer, 1)?;
     stream.synchronize()?;
-    // SAFETY: the bytes are plain words and the tests look at the record only, so that a word that
-    // is half written harms nobody. No test keeps the buffer beyond a synchronisation.
+    // SAFETY: the bytes are plain words, and the tests read the ledger only, so torn words do no
+    // harm. No test keeps the buffer beyond a synchronisation.
     unsafe { buffer.order_manually() };
     Ok(buffer)
 }
 
-/// The record of what `program` does with two streams of a device.
+/// The ledger of `program` on two streams of a device.
 pub(crate) fn recorded(program: impl FnOnce(&Device, &Stream, &Stream) -> Result<()>) -> Vec<Op> {
     let device = &devices(1)[0];
     let run = || {
@@ -55,7 +55,8 @@ pub(crate) fn found(ops: &[Op]) -> (Vec<Class>, Verdict) {
     (verdict.findings.iter().map(|finding| finding.class).collect(), verdict)
 }
 
-/// Cases 01, 04 and their cure: a producer, a consumer, and where the event is recorded.
+/// Cases 01 and 04 and their cure: a producer, a consumer, and an event that is recorded before the
+/// producer or after it.
 #[test]
 fn an_event_orders_two_streams_when_it_is_recorded_between() {
     let program = |record_at: Option<u32>| {
@@ -84,7 +85,7 @@ fn an_event_orders_two_streams_when_it_is_recorded_between() {
     assert_eq!(found(&program(Some(1))).0, []);
 }
 
-/// Case 02: what automatic ordering does, and what is missing without it.
+/// Case 02: the library inserts the wait, and without automatic ordering it is missing.
 #[test]
 fn an_upload_waits_for_the_readers_of_what_it_overwrites() {
     let program = |manual: bool| {
@@ -179,7 +180,7 @@ fn a_consumer_on_another_device_waits_for_the_copy() -> Result<()> {
     Ok(())
 }
 
-/// What `drop_wait` leaves out is named: the pair, and how to cure it.
+/// The finding names the pair of a wait that `drop_wait` left out, and its cure.
 #[test]
 fn a_wait_that_was_left_out_is_named() {
     let ops = recorded(|device, a, b| {
@@ -191,7 +192,7 @@ fn a_wait_that_was_left_out_is_named() {
         device.synchronize()
     });
     let (classes, verdict) = found(&ops);
-    // The first one races with the allocation too: that is what the wait stood for.
+    // The launch races with the allocation too, because the wait stood for both.
     assert_eq!(classes.first(), Some(&Class::Race(Conflict::Raw)), "{verdict}");
     let finding = &verdict.findings[0];
     assert_eq!(finding.second.label, "mix_u64");
@@ -199,8 +200,7 @@ fn a_wait_that_was_left_out_is_named() {
     assert!(finding.fix.starts_with("record an event on `lane "), "{verdict}");
 }
 
-/// The handle of an event that is gone may be the next one's: what the first stood for is no news of
-/// the second.
+/// A new event may have the handle of a dropped one, and does not stand for its record.
 #[test]
 fn an_event_is_not_taken_for_the_one_that_had_its_handle() {
     let ops = recorded(|device, a, b| {
@@ -216,7 +216,7 @@ fn an_event_is_not_taken_for_the_one_that_had_its_handle() {
     assert_eq!(found(&ops).0, [Class::Race(Conflict::Raw), Class::WaitUnrecorded]);
 }
 
-/// Case 31: it is refused and reported, with the place of the host function.
+/// Case 31: the call is refused, and the finding has the place of the host function.
 #[test]
 fn a_call_inside_a_host_function_is_found() {
     let program = |calls: bool| {
@@ -261,7 +261,7 @@ fn the_loss_of_a_context_is_part_of_the_record() {
     assert_eq!(said, error.to_string());
 }
 
-/// A device is checked once; two checkers would each tell half of the truth.
+/// A device has one checker, because each of two would see only a part of the calls.
 #[test]
 fn a_second_checker_is_refused() {
     let device = &devices(1)[0];

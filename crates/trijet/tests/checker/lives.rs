@@ -57,7 +57,7 @@ fn case_20_what_is_never_freed_leaks_when_the_record_goes_to_the_end() {
     host.at_call(OpKind::FreeNow, w(H)).is_silent();
 }
 
-/// The address may be the same; the block is not.
+/// The address may be the same, but the block is another one.
 #[test]
 fn case_21_memory_that_the_pool_hands_on_is_other_memory() {
     log().alloc(A, D).k(A, &[w(D)]).free(A, D).alloc(B, D2).k(B, &[w(D2)]).is_silent();
@@ -69,7 +69,7 @@ fn case_22_memory_is_written_before_it_is_read() {
     assert!(verdict.is_clean(), "a warning");
     log().alloc(A, D).work(OpKind::Fill, A, "fill", &[w(D)]).k(A, &[r(D)]).is_silent();
     log().at_call(OpKind::AllocNow, w(D)).k(C, &[r(D)]).finds(&[Class::ReadUninit]);
-    // What is not declared may have written it.
+    // An operation with undeclared accesses may have written it.
     log().alloc(A, D).undeclared(A).k(A, &[r(D)]).is_silent();
 }
 
@@ -85,7 +85,7 @@ fn case_56_the_first_culprit_is_named_and_later_operations_are_poisoned() {
     assert_eq!(finding.first.as_ref().map(|first| first.op), Some(7));
     assert_eq!((finding.second.op, verdict.poisoned), (30, 23));
     run.is_silent();
-    // Without its name: what may have been running.
+    // If the culprit is unknown, the operations that may have been running are named.
     let unnamed = log().k(A, &[]).k(A, &[]).sync(A).k(A, &[]).k(B, &[]).fault(None);
     let known = &unnamed.finds(&[Class::Sticky]).findings[0].known;
     let suspects =

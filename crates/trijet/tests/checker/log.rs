@@ -1,4 +1,4 @@
-//! Records written by hand, in the notation of the catalogue of hazards: streams `A`, `B`, `C`
+//! Ledgers written by hand, in the notation of the catalogue of hazards: streams `A`, `B`, `C`
 //! (non-blocking), `BLOCKING_A`, `BLOCKING_B` and `LEGACY` of device 0, and `FAR` of device 1.
 
 use std::borrow::Cow;
@@ -48,7 +48,7 @@ pub(crate) fn tracked(access: Access) -> Access {
     Access { ordered: OrderedBy::Library, ..access }
 }
 
-/// A record, and how to check it.
+/// A ledger, and the options of its check.
 #[derive(Clone, Default)]
 pub(crate) struct Log {
     pub(crate) ops: Vec<Op>,
@@ -68,7 +68,7 @@ impl Log {
             BLOCKING_A | BLOCKING_B => StreamClass::Blocking,
             _ => StreamClass::NonBlocking,
         };
-        let line = u32::try_from(self.ops.len()).expect("a short record") + 1;
+        let line = u32::try_from(self.ops.len()).expect("a short ledger") + 1;
         let site = Site { file: Cow::Borrowed("src/main.rs"), line, column: 5 };
         let device = DeviceId(u32::from(lane == FAR));
         let position = Position { lane: LaneId(lane), seq: self.seqs[lane as usize] };
@@ -136,7 +136,7 @@ impl Log {
         self.push(OpKind::Host, A, "host", &[access])
     }
 
-    /// An allocation or a free at the call.
+    /// An allocation or a free outside of stream order.
     pub(crate) fn at_call(self, kind: OpKind, access: Access) -> Self {
         self.push(kind, A, "at the call", &[access])
     }
@@ -158,12 +158,12 @@ impl Log {
         self.work(OpKind::HostFn, lane, "host function", &[])
     }
 
-    /// The thread does something with a signal.
+    /// The thread sets, waits for, finds or drops a signal.
     pub(crate) fn signal(self, signal: u64, what: Signalled) -> Self {
         self.push(OpKind::Signal { signal, what, inside: None }, A, "signal", &[])
     }
 
-    /// The host function of that number in its stream does.
+    /// The host function of that number in its stream sets, waits for or finds a signal.
     pub(crate) fn inside(self, lane: u32, seq: u64, signal: u64, what: Signalled) -> Self {
         let at = Position { lane: LaneId(lane), seq };
         let kind = OpKind::Signal { signal, what, inside: Some(at) };
@@ -188,7 +188,7 @@ impl Log {
         self.push(OpKind::Begin, lane, "copy", &[])
     }
 
-    /// It returned an error.
+    /// A call that had begun returned an error.
     pub(crate) fn failed(self, lane: u32) -> Self {
         self.push(OpKind::Call(HostCall::Failed), lane, "copy", &[])
     }
@@ -210,7 +210,7 @@ impl Log {
         self.push(OpKind::ThreadGone, A, "thread", &[])
     }
 
-    /// The thread does something with a handle of a signal.
+    /// The thread makes, clones, uses or drops a handle of a signal.
     pub(crate) fn handle(self, signal: u64, handle: u64, what: Handled) -> Self {
         self.push(OpKind::Handle { signal, handle, what, inside: None }, A, "signal", &[])
     }
@@ -222,7 +222,7 @@ impl Log {
         self.push(kind, lane, "signal", &[])
     }
 
-    /// From here on, calls are of that thread.
+    /// Later calls are made by that thread.
     pub(crate) fn by(mut self, thread: u64) -> Self {
         self.thread = thread;
         self
@@ -242,7 +242,7 @@ impl Log {
         check_with(&self.ops, self.options.clone())
     }
 
-    /// Demands findings of exactly these classes, each pair with a witness.
+    /// Demands findings of exactly these classes, with a witness for each conflict.
     #[track_caller]
     pub(crate) fn finds(&self, classes: &[Class]) -> Verdict {
         let verdict = self.verdict();

@@ -1,6 +1,6 @@
-//! The checker on the catalogue of hazards: each faulty program is flagged with its class, and its
-//! cured twin is silent. Programs run on the host device where its interface lets them be faulty;
-//! the others are records written by hand.
+//! The checker on the catalogue of hazards: each faulty program gets its finding, and its cured
+//! twin gets none. Programs run on the host device if the library lets them be faulty; the others
+//! are ledgers written by hand.
 
 mod damaged;
 mod full;

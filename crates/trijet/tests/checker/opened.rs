@@ -1,5 +1,5 @@
-//! Lanes that pass from one stream to another, and calls that wait: what a stream follows is what the
-//! program's calls say, whatever the library did besides.
+//! Lanes that pass from one stream to another, and calls that wait: the order is that of the
+//! program's calls, whatever the library does internally.
 
 use super::log::{
     A, B, BLOCKING_A, BLOCKING_B, C, D, D2, E, F, FAR, H, LEGACY, Log, log, r, tracked, w,
@@ -10,21 +10,21 @@ use trijet::trace::{DeviceId, Engine, OpKind, Waited};
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAW: Class = Class::Race(Conflict::Waw);
 
-/// Law A46: the thread that creates a stream knows what it knows; the lane is of no account.
+/// Law A46: a new stream follows what its creator knows, and not the earlier stream of its lane.
 #[test]
 fn a_stream_follows_nothing_of_the_one_that_had_its_lane() {
     log().k(A, &[w(D)]).open(A).k(A, &[r(D)]).finds(&[RAW]);
     log().k(A, &[w(D)]).rec(E, A).settled(E).open(A).k(A, &[r(D)]).finds(&[RAW]);
     log().k(A, &[w(D)]).sync(A).open(A).k(A, &[r(D)]).is_silent();
     log().k(A, &[w(D)]).edge(E, A, B).open(A).k(B, &[r(D)]).is_silent();
-    // A wait for the new stream, or an event of it, says nothing of the old one.
+    // A wait for the new stream, or an event in it, does not cover the old one.
     log().k(A, &[w(D)]).open(A).k(A, &[]).sync(A).k(B, &[r(D)]).finds(&[RAW]);
     log().k(A, &[w(D)]).open(A).k(A, &[]).edge(E, A, B).k(B, &[r(D)]).finds(&[RAW]);
-    // The device still covers it.
+    // A wait for the device still covers it.
     log().k(A, &[w(D)]).open(A).synced_all().k(B, &[r(D)]).is_silent();
 }
 
-/// What the library knows orders what the library orders.
+/// What the library found complete orders memory that the library orders.
 #[test]
 fn what_the_library_found_complete_orders_tracked_memory_only() {
     let reused = |first, second| {
@@ -33,10 +33,10 @@ fn what_the_library_found_complete_orders_tracked_memory_only() {
     };
     reused(tracked(w(D)), tracked(r(D))).is_silent();
     reused(w(D), r(D)).finds(&[RAW]);
-    // The host touches it: the library has waited for that, whoever orders the memory.
+    // The library waits before an access by the host, also for manual memory.
     let touched = log().copy(A, H, D).rec_by_library(E, A).settled(E).open(A).host(r(H));
     touched.is_silent();
-    // Only what the event stands for.
+    // Only work that the event stands for is ordered.
     let later = log().rec_by_library(E, A).k(A, &[tracked(w(D))]).settled(E).open(A);
     later.k(A, &[tracked(r(D))]).finds(&[RAW]);
 }
@@ -61,7 +61,8 @@ fn state_does_not_grow_with_the_number_of_streams() {
     }
 }
 
-/// Laws A4 and A13: a wait leaves nothing in a blocking stream, and an allocation in no stream.
+/// Laws A4 and A13: a wait is no operation of a blocking stream, and an allocation is no operation
+/// of any stream.
 #[test]
 fn a_wait_or_an_allocation_in_a_blocking_stream_follows_nothing_of_the_legacy_one() {
     let held = || log().k(LEGACY, &[w(D)]);
@@ -69,14 +70,14 @@ fn a_wait_or_an_allocation_in_a_blocking_stream_follows_nothing_of_the_legacy_on
     waited(held()).finds(&[RAW]);
     held().alloc(BLOCKING_A, D2).sync(BLOCKING_A).k(A, &[r(D)]).finds(&[RAW]);
     held().k(BLOCKING_A, &[]).sync(BLOCKING_A).k(A, &[r(D)]).is_silent();
-    // In the legacy stream a wait is an action, and an allocation is none.
+    // In the legacy stream a wait is an operation, and an allocation is none.
     let acts = |log: Log| log.edge(E, A, LEGACY).k(BLOCKING_A, &[r(D)]);
     acts(log().k(A, &[w(D)])).is_silent();
     let between = log().k(BLOCKING_A, &[w(D)]).alloc(LEGACY, D2).k(BLOCKING_B, &[r(D)]);
     between.finds(&[RAW]);
 }
 
-/// What other threads enqueue while a call waits comes before its work or after it.
+/// Operations that other threads enqueue while a call waits run before its work or after it.
 #[test]
 fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let before = log().k(LEGACY, &[w(D)]).begin(LEGACY).copy_now(LEGACY, H, D);
@@ -86,17 +87,17 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     between.finds(&[RAW]);
     let same = begun().k(LEGACY, &[w(D)]).by(0).copy_now(LEGACY, H, D);
     same.clone().finds(&[RAW]);
-    // Who knows of the copy knows nothing of what came between, and the other way round.
+    // The end of the copy does not cover that work, and the reverse.
     let other = begun().k(LEGACY, &[w(D2)]).by(0).copy_now(LEGACY, H, D);
     other.clone().k(A, &[r(D2)]).finds(&[RAW]);
     other.clone().host(r(H)).is_silent();
     other.sync(LEGACY).k(A, &[r(D2)]).is_silent();
-    // From its return on it is in the stream.
+    // After its return the copy is in the stream.
     let after = begun().k(LEGACY, &[]).by(0).copy_now(LEGACY, D2, G_OF_HOST);
     after.by(1).k(BLOCKING_A, &[r(D2)]).is_silent();
 }
 
-/// Host memory of another block than the tests above.
+/// Host memory, in place of a block of the device.
 const G_OF_HOST: u64 = H;
 
 #[test]
@@ -125,7 +126,7 @@ fn a_copy_between_devices_in_the_legacy_stream_is_in_order_on_both() {
     };
     copied(|log| log).is_silent();
     copied(|log| log.k(FAR_LEGACY, &[w(D2)])).is_silent();
-    // Its other streams are non-blocking, and their work is not held back.
+    // Non-blocking streams of the other device do not wait for the copy.
     copied(|log| log.k(FAR, &[w(D2)])).finds(&[WAW]);
 }
 
@@ -134,7 +135,7 @@ impl Log {
         self.synced(Waited::Device, A, trijet::trace::Outcome::Complete)
     }
 
-    /// The library records an event of its own.
+    /// The library records an internal event.
     fn rec_by_library(self, event: u64, lane: u32) -> Self {
         let mut this = self.rec(event, lane);
         let by = trijet::trace::Asked::Ordering;
@@ -143,7 +144,7 @@ impl Log {
     }
 }
 
-/// A wait that would have ordered a pair had it come in time is called late.
+/// A wait that would have ordered the pair, had it come earlier, is reported as late.
 #[test]
 fn a_wait_that_comes_too_late_is_reported_as_late() {
     let late = log().k(A, &[w(D)]).k(B, &[r(D)]).edge(E, A, B).finds(&[RAW]);
@@ -152,10 +153,10 @@ fn a_wait_that_comes_too_late_is_reported_as_late() {
     assert_eq!(finding.fix, "move the wait at #3 before #1", "{late}");
     let synced = log().copy(A, H, D).host(r(H)).sync(A).finds(&[Class::Host(Conflict::Raw)]);
     assert_eq!(synced.findings[0].fix, "move the wait at #2 before #1", "{synced}");
-    // A wait of the host in the end is no remark on two streams.
+    // A wait of the host at the end has no such remark on two streams.
     let ended = log().k(A, &[w(D)]).k(B, &[r(D)]).synced_all().finds(&[RAW]);
     assert!(ended.findings[0].fix.starts_with("record an event"), "{ended}");
-    // A wait for something else is not.
+    // A wait for another stream has none either.
     let other = log().k(A, &[w(D)]).k(B, &[r(D)]).edge(F, C, B).finds(&[RAW]);
     assert!(other.findings[0].fix.starts_with("record an event"), "{other}");
 }

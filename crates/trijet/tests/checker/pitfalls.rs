@@ -1,5 +1,5 @@
-//! Mistakes that people make, each as a program that runs and its cure: the program is found, the
-//! cure is silent. All of them place their events by hand, since the ordering would place them.
+//! Common mistakes, each as a program that runs and its cure: the program gets a finding, the cure
+//! none. The programs order their memory by hand, because the library would insert the waits.
 //! Mistakes that only cost time are among the remarks about performance (`tests/measure`).
 
 use crate::live::{by_hand, devices, found, recorded};
@@ -11,7 +11,7 @@ use trijet::{Device, Result};
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAR: Class = Class::Race(Conflict::War);
 
-/// The program is found to be of `class` and nothing else; its cure is silent.
+/// Demands findings of `class` only, and none for the cure.
 #[track_caller]
 fn flagged(class: Class, program: impl Fn(bool) -> Vec<Op>) {
     let (classes, verdict) = found(&program(false));
@@ -20,7 +20,7 @@ fn flagged(class: Class, program: impl Fn(bool) -> Vec<Op>) {
     assert_eq!(classes, [], "{verdict}");
 }
 
-/// Stages on streams of their own, and nothing between them.
+/// Stages on streams of their own, without events between them.
 #[test]
 fn stages_without_events_between_them_are_found() {
     flagged(RAW, |cured| {
@@ -39,7 +39,8 @@ fn stages_without_events_between_them_are_found() {
     });
 }
 
-/// A loader fills a slot again while the kernel that reads it may still run: the way back is missing.
+/// A loader fills a slot again while the kernel that reads it may still run: the event from the
+/// kernel to the loader is missing.
 #[test]
 fn a_slot_that_is_used_again_without_a_way_back_is_found() {
     flagged(WAR, |cured| {
@@ -62,7 +63,8 @@ fn a_slot_that_is_used_again_without_a_way_back_is_found() {
     });
 }
 
-/// Two devices, one buffer between them: the next batch overwrites what the copy still reads.
+/// Two devices and one buffer between them: the next batch overwrites the bytes that the copy still
+/// reads.
 #[test]
 fn a_batch_that_overtakes_the_copy_to_the_next_device_is_found() {
     flagged(WAR, |cured| {
@@ -92,7 +94,7 @@ fn a_batch_that_overtakes_the_copy_to_the_next_device_is_found() {
     });
 }
 
-/// A result is fetched on the default stream while another stream still makes it.
+/// A result is downloaded on the default stream while another stream still computes it.
 #[test]
 fn a_result_that_is_fetched_on_the_default_stream_too_early_is_found() {
     flagged(RAW, |cured| {
@@ -112,7 +114,8 @@ fn a_result_that_is_fetched_on_the_default_stream_too_early_is_found() {
     });
 }
 
-/// One event for two readers: the second record replaces the first, and one reader is lost.
+/// One event for two readers: the second record replaces the first, so the writer waits for one
+/// reader only.
 #[test]
 fn two_readers_that_share_one_event_are_found() {
     flagged(WAR, |cured| {
@@ -142,8 +145,8 @@ fn a_download_into_a_buffer_that_is_still_uploaded_is_found() {
         recorded(|device, up, down| {
             let mut staging = device.pinned::<u64>(64)?;
             staging.write()?.fill(1);
-            // SAFETY: the words are plain and nobody looks at them; both copies are complete at the
-            // synchronisation below, before the buffer is gone.
+            // SAFETY: the words are plain and are not read. Both copies are complete at the
+            // synchronisation below, before the buffer is dropped.
             unsafe { staging.order_manually() };
             let (mut x, y) = (by_hand(up, 64)?, by_hand(down, 64)?);
             up.copy(&staging, &mut x)?;

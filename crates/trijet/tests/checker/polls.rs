@@ -1,4 +1,4 @@
-//! Threads that ask: queries, futures, and threads that make no other call.
+//! Queries, futures, and threads that make no other call.
 
 use super::live::{by_hand, devices};
 use super::log::{A, B, D, E, Log, log, part, r, w};
@@ -19,7 +19,8 @@ fn classes(ops: &[Op]) -> Vec<Class> {
     check(ops).findings.iter().map(|finding| finding.class).collect()
 }
 
-/// Law A45: one thread records again what another one may still have to wait for, and polls before.
+/// Law A45: one thread polls an event and records it again, while another one may still wait for
+/// it.
 #[test]
 fn polling_hides_no_wait_of_another_thread() {
     let polled = |polls: usize| {
@@ -34,7 +35,7 @@ fn polling_hides_no_wait_of_another_thread() {
     }
 }
 
-/// A thread whose query found work pending goes on: it can still set what others wait for.
+/// A thread whose query found work pending goes on, and can still set what others wait for.
 #[test]
 fn a_query_that_finds_work_pending_holds_no_thread_up() {
     let waits = || log().host_fn(A).inside(A, 1, S, Wait);
@@ -42,7 +43,7 @@ fn a_query_that_finds_work_pending_holds_no_thread_up() {
     waits().synced(Waited::Stream, A, Outcome::Pending).finds(&[Class::Deadlock]);
 }
 
-/// The same as it runs.
+/// The same in a program that runs.
 #[test]
 fn a_verdict_after_a_query_that_found_work_pending_is_clean() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
@@ -56,7 +57,7 @@ fn a_verdict_after_a_query_that_found_work_pending_is_clean() -> Result<()> {
         waits.wait();
     })?;
     begun.recv().expect("the host function begins");
-    // In one of these rounds the wait of the host function is in the record.
+    // In some of these rounds the wait of the host function is in the ledger.
     let mut verdicts = (0..300).map(|_| -> Result<Verdict> {
         assert_eq!(stream.query()?, Readiness::NotReady);
         Ok(device.verdict().expect("it is checked"))
@@ -78,7 +79,7 @@ fn block_on(future: impl Future<Output = Result<()>>) -> Result<()> {
     }
 }
 
-/// The record of two streams of a device, of which another thread uses the second.
+/// The ledger of a program in which another thread uses an event of the first one.
 fn handed_over(
     program: impl FnOnce(&Stream, &Event) -> Result<()>,
     other: impl FnOnce(&Event) -> Result<()> + Send,
@@ -117,7 +118,7 @@ fn a_future_of_an_event_may_be_awaited_by_another_thread() -> Result<()> {
     Ok(())
 }
 
-/// Which record the future stands for is asked by the thread that makes it (law A45).
+/// The thread that makes the future determines the record that the future stands for (law A45).
 #[test]
 fn a_future_of_an_event_that_another_thread_records_is_unordered() -> Result<()> {
     let made = |event: &Event| block_on(event.ready());
@@ -126,7 +127,7 @@ fn a_future_of_an_event_that_another_thread_records_is_unordered() -> Result<()>
     Ok(())
 }
 
-/// Two threads make futures of one buffer: each stands for what its own maker knew.
+/// Two threads make futures of one buffer. Each future stands for what its own creator knew.
 #[test]
 fn futures_of_one_buffer_by_two_threads_are_told_apart() -> Result<()> {
     let device = &devices(1)[0];
@@ -155,7 +156,7 @@ fn futures_of_one_buffer_by_two_threads_are_told_apart() -> Result<()> {
     Ok(())
 }
 
-/// A thread that only set a signal has ended as well, and sets nothing more.
+/// A thread that only set a signal and has ended sets nothing more.
 #[test]
 fn a_thread_that_used_nothing_but_a_signal_is_known_to_have_ended() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
@@ -172,7 +173,7 @@ fn a_thread_that_used_nothing_but_a_signal_is_known_to_have_ended() -> Result<()
     Ok(())
 }
 
-/// Law A38, for memory that was there before the record began.
+/// Law A38, for memory that was allocated before the trace began.
 #[test]
 fn a_copy_between_devices_orders_memory_that_the_record_does_not_know() -> Result<()> {
     let devices = devices(2);
@@ -200,7 +201,7 @@ fn most_held(rounds: u64, round: impl Fn(u64) -> Log) -> [usize; 2] {
     most
 }
 
-/// A flag for each item that nobody sets.
+/// A signal for each item, which is never set.
 #[test]
 fn signals_that_are_asked_and_never_set_are_forgotten() {
     let most = most_held(20_000, |number| {
@@ -212,7 +213,7 @@ fn signals_that_are_asked_and_never_set_are_forgotten() {
     assert!(most[1] <= most[0] && most[1] < 10_000, "{most:?}");
 }
 
-/// What a thread knew that has ended is forgotten with it.
+/// The checker forgets the knowledge of a thread that has ended.
 #[test]
 fn a_thread_for_each_item_leaves_nothing_behind() {
     let words = |number: u64| part(7, number % 8 * 8..number % 8 * 8 + 8, Mode::Write);

@@ -1,5 +1,5 @@
-//! Cases 32 and 33: what host threads and host functions wait for from each other. The record has
-//! what was called, so that a program is flagged that hung, that gave up, or that was lucky.
+//! Cases 32 and 33: host threads and host functions that wait for each other. The ledger has the
+//! calls, so a program is found whether it hung, gave up, or was lucky.
 
 use super::log::{A, B, BLOCKING_A, D, E, F, H, LEGACY, Log, log, r, w};
 use trijet::check::{Checker, Class, Conflict, Options, Severity};
@@ -32,7 +32,7 @@ fn case_32_the_thread_that_is_to_set_waits_first() {
     waiting().signal(S, Set).sync(A).is_silent();
 }
 
-/// Whatever the thread waits for, if the host function comes before it.
+/// Any wait for work that follows the host function is too early.
 #[test]
 fn every_wait_behind_the_host_function_is_too_early() {
     waiting().rec(E, A).esync(E).signal(S, Set).finds(DEADLOCK);
@@ -40,11 +40,11 @@ fn every_wait_behind_the_host_function_is_too_early() {
     waiting().edge(E, A, B).k(B, &[]).rec(F, B).esync(F).signal(S, Set).finds(DEADLOCK);
     let blocking = log().host_fn(BLOCKING_A).inside(BLOCKING_A, 1, S, Wait);
     blocking.clone().sync(LEGACY).signal(S, Set).finds(DEADLOCK);
-    // A copy at once waits for the streams around it.
+    // A synchronous copy waits for the blocking streams.
     let copied = |log: Log| log.work(OpKind::CopyNow, LEGACY, "copy", &[r(D), w(H)]);
     copied(blocking).signal(S, Set).finds(DEADLOCK);
     copied(waiting()).signal(S, Set).is_silent();
-    // What stands for earlier work, or was only asked about, holds nobody up.
+    // A wait for earlier work, and a query, do not hold back the thread.
     waiting().sync(B).signal(S, Set).is_silent();
     log().rec(E, A).host_fn(A).inside(A, 1, S, Wait).esync(E).signal(S, Set).is_silent();
     let asked = waiting().synced(Waited::Stream, A, Outcome::Pending).signal(S, Set);
@@ -55,7 +55,7 @@ fn every_wait_behind_the_host_function_is_too_early() {
 fn another_thread_may_set_while_the_first_one_waits() {
     waiting().sync(A).by(1).signal(S, Set).is_silent();
     waiting().by(1).signal(S, Set).by(0).sync(A).signal(S, Set).is_silent();
-    // Not if that one waits for the first.
+    // Not if the other thread waits for the first.
     let second = waiting().sync(A).signal(T, Set).by(1).signal(T, Wait).signal(T, Found);
     second.signal(S, Set).finds(DEADLOCK);
     let second = waiting().signal(T, Set).sync(A).by(1).signal(T, Wait).signal(T, Found);
@@ -76,7 +76,7 @@ fn case_33_host_functions_may_be_serialised() {
     let fix = "record an event on `lane 1` after #1 and make `lane 0` wait for it before #0";
     assert_eq!(verdict.findings[0].fix, fix, "{verdict}");
     assert_eq!(verdict.findings[0].class.severity(), Severity::Error);
-    // It was lucky, and could have hung.
+    // This run did not hang, and another one could.
     let lucky = log().host_fn(A).host_fn(B).inside(B, 1, S, Set).inside(A, 1, S, Wait);
     lucky.inside(A, 1, S, Found).finds(RISK);
     // Its cure: the one that waits comes after the one that sets, by an event.
@@ -96,12 +96,12 @@ fn a_host_function_that_sets_must_not_come_after_the_one_that_waits() {
     let other = log().host_fn(A).edge(E, A, B).host_fn(B).inside(A, 1, S, Wait);
     other.inside(B, 1, S, Set).finds(DEADLOCK);
     log().host_fn(A).host_fn(A).inside(A, 1, S, Set).inside(A, 2, S, Wait).is_silent();
-    // Nor does it help itself.
+    // A host function cannot set its own signal after its wait.
     waiting().inside(A, 1, S, Set).finds(DEADLOCK);
     log().host_fn(A).inside(A, 1, S, Set).inside(A, 1, S, Wait).is_silent();
 }
 
-/// The set may be a thread's, and wait for a host function all the same.
+/// A thread may set the signal, and wait for another host function before.
 #[test]
 fn a_thread_that_waits_for_another_host_function_sets_too_late_when_they_are_serialised() {
     let synced = log().host_fn(A).host_fn(B).inside(A, 1, S, Wait).sync(B).signal(S, Set);
@@ -131,36 +131,36 @@ fn threads_that_wait_for_each_other_are_a_cycle() {
         "{verdict}"
     );
     crossed.clone().signal(S, Set).by(2).signal(T, Set).is_silent();
-    // Who waits behind a cycle is not in it.
+    // A thread that waits for a member of the cycle is not in it.
     let behind = crossed.by(2).signal(U, Wait).by(1).signal(S, Set).signal(U, Set);
     behind.by(0).signal(T, Set).finds(DEADLOCK);
 }
 
-/// The record ends where the program hangs: nobody is left who could set.
+/// The ledger ends where the program hangs, and nothing is left that could set the signal.
 #[test]
 fn a_hanging_program_is_found_when_nothing_is_left_that_can_set_its_signal() {
     let hangs = waiting().synced(Waited::Stream, A, Outcome::Pending);
     let verdict = hangs.finds(DEADLOCK);
     assert!(verdict.to_string().contains("nothing has set"), "{verdict}");
     assert_eq!(verdict.findings[0].second.op, 2);
-    // Somebody is: a thread that waits for something else, or a host function.
+    // Something is left: a thread that waits for other work, or a host function.
     waiting().synced(Waited::Stream, B, Outcome::Pending).is_silent();
     waiting().by(1).host(r(H)).by(0).synced(Waited::Stream, A, Outcome::Pending).is_silent();
     let other = waiting().host_fn(B).synced(Waited::Stream, A, Outcome::Pending);
     other.is_silent();
-    // It was a query, and the thread has gone on.
+    // The entry was a query, and the thread went on.
     waiting().synced(Waited::Stream, A, Outcome::Pending).host(r(H)).is_silent();
-    // That one waits as well, for what can be set and for what cannot.
+    // The other host function waits as well, for a signal that can be set, or for one that cannot.
     let both = |log: Log| log.inside(B, 1, T, Wait).synced(Waited::Stream, A, Outcome::Pending);
     both(waiting().host_fn(B)).finds(DEADLOCK);
     both(waiting().host_fn(B)).by(1).signal(T, Set).is_silent();
-    // One that is over cannot.
+    // A host function that has ended sets nothing.
     let over = log().host_fn(B).sync(B).host_fn(A).inside(A, 1, S, Wait);
     over.synced(Waited::Stream, A, Outcome::Pending).finds(DEADLOCK);
     log().signal(S, Wait).finds(DEADLOCK);
 }
 
-/// A wait that gave up, of a signal that nobody had any more.
+/// A wait that gave up, for a signal whose handles are all gone.
 #[test]
 fn a_wait_that_gave_up_is_judged_by_the_sets_of_its_signal() {
     waiting().sync(A).signal(S, Set).signal(S, Gone).finds(DEADLOCK);
@@ -170,7 +170,7 @@ fn a_wait_that_gave_up_is_judged_by_the_sets_of_its_signal() {
     again.finds(DEADLOCK);
 }
 
-/// The record of an enqueue call may come after what its host function did.
+/// The entry of an enqueue call may come after those of its host function.
 #[test]
 fn a_host_function_may_be_faster_than_its_record() {
     let moved = |log: Log, from: usize, to: usize| {
@@ -196,10 +196,10 @@ fn a_thread_that_finds_a_signal_set_follows_the_thread_that_set_it() {
     };
     handed(true).is_silent();
     handed(false).finds(&[Class::Host(Conflict::Waw)]);
-    // The first set is what answered.
+    // The first set answers the wait, and later work of the thread is not covered.
     let second = log().signal(S, Set).host(w(H)).signal(S, Set).by(1).signal(S, Found).host(w(H));
     second.finds(&[Class::Host(Conflict::Waw)]);
-    // What a thread waited for goes along.
+    // What the setting thread has waited for is covered.
     let waited = |log: Log| log.signal(S, Set).by(1).signal(S, Found).host(w(H));
     waited(log().copy(A, D, H).sync(A)).is_silent();
     waited(log().copy(A, D, H)).finds(&[Class::Host(Conflict::War)]);
@@ -210,20 +210,20 @@ fn a_host_function_hands_over_what_its_stream_has_done() {
     let told = |log: Log, seq| log.inside(A, seq, S, Set).signal(S, Found).host(w(H));
     told(log().copy(A, D, H).host_fn(A), 2).is_silent();
     told(log().host_fn(A).copy(A, D, H), 1).finds(&[Class::Host(Conflict::War)]);
-    // And takes over what its stream does from then on.
+    // A host function that waits hands over to the later work of its stream.
     let taken = log().host_fn(A).by(1).host(w(H)).signal(S, Set).inside(A, 1, S, Wait);
     taken.clone().inside(A, 1, S, Found).by(0).copy(A, D, H).is_silent();
     taken.by(0).copy(A, D, H).finds(&[Class::Host(Conflict::Raw)]);
 }
 
-/// A signal goes along with each item, for ever; some of the waits give up.
+/// A signal for each item. Some of the waits give up.
 #[test]
 fn memory_does_not_grow_with_the_number_of_signals() {
     const ROUNDS: u64 = 20_000;
     let round = |n: u64| {
         let item = log().host_fn(A).inside(A, n + 1, n, Wait).signal(n, Set);
         let item = item.inside(A, n + 1, n, Found).signal(n, Gone);
-        // Deadlocks that only giving up has ended.
+        // Deadlocks that ended because the wait gave up.
         let late = 1_000_000 + n;
         let item = item.host_fn(B).inside(B, n + 1, late, Wait);
         let mut ops = item.sync(A).sync(B).signal(late, Set).signal(late, Gone).ops;
@@ -246,7 +246,7 @@ fn memory_does_not_grow_with_the_number_of_signals() {
     assert_eq!(verdict.findings.len() as u64 + verdict.more, ROUNDS, "one for each round");
 }
 
-/// Hand-overs without a fault leave nothing behind, and signals that stay are reported once.
+/// Hand-overs without a fault leave no state, and signals with live handles are reported once.
 #[test]
 fn signals_that_are_gone_are_forgotten() {
     let push = |checker: &mut Checker, log: Log| log.ops.iter().for_each(|op| checker.push(op));

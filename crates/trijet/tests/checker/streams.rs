@@ -146,7 +146,7 @@ fn copies_of_a_batch_have_no_order_and_may_read_early() {
     synced.work(OpKind::Batch(SourceOrder::Any), A, "batch", &[r(D), w(D2)]).is_silent();
 }
 
-/// However often two operations conflict in one way, that is one finding with all bytes.
+/// All conflicts of one kind between two operations are one finding, with all their bytes.
 #[test]
 fn a_pair_is_one_finding_for_each_kind_of_conflict() {
     let both = |mode| [part(D, 0..64, Mode::ReadWrite), part(D, 64..96, mode)];

@@ -1,4 +1,4 @@
-//! Order between host threads: ownership (law A44), and events that they share (law A45).
+//! Order between host threads: ownership (law A44), and events that threads share (law A45).
 
 use super::log::{A, B, D, D2, E, H, Log, log, part, r, tracked, w};
 use trijet::check::{Checker, Class, Conflict, Options, Severity, Threads};
@@ -16,7 +16,7 @@ fn a_tracked_block_is_handed_over_by_being_used() {
     log().host(tracked(w(H))).by(1).host(tracked(w(H))).is_silent();
     log().host(tracked(w(H))).by(1).host(tracked(r(H))).is_silent();
     log().host(w(H)).by(1).host(w(H)).finds(&[HOST_WAW]);
-    // Shared uses do not follow each other, and an exclusive one follows them all.
+    // Shared uses do not follow each other. An exclusive use follows all of them.
     let shared = log().host(w(H)).host(tracked(r(D))).by(1).host(tracked(r(D)));
     shared.clone().host(w(H)).finds(&[HOST_WAW]);
     let readers = log().host(tracked(r(D))).by(1).host(w(H)).host(tracked(r(D))).by(2);
@@ -33,10 +33,10 @@ fn ownership_hands_over_what_was_known_and_no_work_of_the_device() {
     };
     copied(true).is_silent();
     copied(false).finds(&[HOST_RAW]);
-    // A snapshot: what the first thread learns afterwards is not part of it.
+    // What the first thread learns after the hand-over is not handed over.
     let later = log().copy(A, H, D).host(tracked(w(D2))).sync(A).by(1);
     later.host(tracked(w(D2))).host(r(H)).finds(&[HOST_RAW]);
-    // Enqueueing is a use as well: by its call.
+    // An enqueue call is a use as well.
     let enqueued = log().host(w(H)).k(A, &[tracked(w(D))]).by(1).k(B, &[r(H), tracked(w(D))]);
     assert!(!enqueued.verdict().findings.iter().any(|f| f.class == HOST_RAW), "{:?}", enqueued.ops);
 }
@@ -68,7 +68,7 @@ fn state_does_not_grow_with_the_number_of_hand_overs() {
     assert!(checker.finish().findings.is_empty());
 }
 
-/// Thread 0 writes and records; what `between` adds, thread 1 waits and reads.
+/// Thread 0 writes and records. `between` adds calls. Then thread 1 waits and reads.
 fn shared(between: impl Fn(Log) -> Log) -> Log {
     between(log().k(A, &[w(D)]).rec(E, A)).by(1).wait(E, B).k(B, &[r(D)])
 }
@@ -88,9 +88,9 @@ fn a_record_and_a_wait_by_two_threads_need_an_order() {
     shared(|log| log.host(tracked(w(H))).by(1).host(tracked(w(H)))).is_silent();
     shared(|log| log.k(A, &[]).by(1).sync(A)).is_silent();
     shared(|log| log.with(|options| options.threads = Threads::OneStartsAll)).is_silent();
-    // The event may not stand for its own record.
+    // A wait of the host for the event does not order the calls.
     shared(|log| log.by(1).esync(E)).finds(&[RAW, UNORDERED]);
-    // What was enqueued before the record says nothing of the call.
+    // Work that was enqueued before the record does not order the calls.
     let before = log().k(A, &[w(D)]).k(B, &[]).rec(E, A).by(1).sync(B).wait(E, B).k(B, &[r(D)]);
     before.finds(&[RAW, UNORDERED]);
 }
@@ -102,11 +102,12 @@ fn both_orders_of_a_pair_are_found_once() {
     let asked = log().rec(E, A).by(1).synced(Waited::Event(E), A, Outcome::Pending);
     asked.finds(&[UNORDERED]);
     log().rec(E, A).by(1).rec(E, B).finds(&[UNORDERED]);
-    // Two waits are no pair.
+    // Two waits need no order.
     log().rec(E, A).signal(1, Set).by(1).signal(1, Found).wait(E, B).by(0).wait(E, B).is_silent();
 }
 
-/// Memory that the library orders follows what was seen; the library's own events are in no doubt.
+/// Seen order holds for memory that the library orders, and the library's own events are always
+/// ordered.
 #[test]
 fn seen_order_holds_for_memory_that_the_library_orders() {
     let own = |access: fn(u64) -> _| tracked(access(D));
@@ -124,7 +125,7 @@ fn seen_order_holds_for_memory_that_the_library_orders() {
     internal.is_silent();
 }
 
-/// Which of two records is the last one is up to the host.
+/// Timing decides which of two records is the last one.
 #[test]
 fn a_wait_after_two_records_without_an_order_follows_neither() {
     let two = log().k(A, &[w(D)]).rec(E, A).by(1).rec(E, B).signal(1, Set).by(0).rec(E, A);
@@ -132,7 +133,7 @@ fn a_wait_after_two_records_without_an_order_follows_neither() {
     found.finds(&[RAW, UNORDERED]);
 }
 
-/// The record that comes later in this run might as well have come first.
+/// A record that comes later in this run could have come first.
 #[test]
 fn a_wait_is_in_doubt_by_a_record_that_comes_after_it() {
     let waited = || log().k(A, &[w(D)]).rec(E, A).wait(E, B).k(B, &[r(D)]);

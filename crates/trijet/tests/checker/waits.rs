@@ -1,4 +1,4 @@
-//! Cases 32 and 33 as programs that run, on a host device. Their records are those of the library.
+//! Cases 32 and 33 as programs that run on a host device. The library writes the ledgers.
 
 use super::live::{devices, found, recorded};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use trijet::{Device, Result, Signal, Stream};
 const DEADLOCK: &[Class] = &[Class::Deadlock];
 const RISK: &[Class] = &[Class::DeadlockRisk];
 
-/// A program with a host function that waits, and gives up at once.
+/// The verdict on a program with a host function that waits, and gives up without waiting.
 fn gives_up(then: impl FnOnce(&Device, &Stream, &Stream, &Signal) -> Result<()>) -> Verdict {
     let ops = recorded(|device, a, b| {
         let signal = device.signal();
@@ -26,7 +26,7 @@ fn classes(verdict: &Verdict) -> Vec<Class> {
     verdict.findings.iter().map(|finding| finding.class).collect()
 }
 
-/// Case 32 as it runs. That the checker which reads along says the same is in `recorded`.
+/// Case 32 as it runs. `recorded` demands that the checker of the device finds the same.
 #[test]
 fn a_program_that_only_a_timeout_saves_is_flagged() {
     let late = gives_up(|_, a, _, signal| {
@@ -69,7 +69,8 @@ fn host_functions_of_two_streams_that_need_an_order_are_flagged() {
     assert_eq!(ends.count(), 1);
 }
 
-/// While the first thread waits for the stream, another one sets: nobody waits for himself.
+/// While the first thread waits for the stream, another one sets the signal, so no thread waits for
+/// itself.
 #[test]
 fn another_thread_sets_while_the_first_one_waits() -> Result<()> {
     let device = Device::builder().host(HostConfig::default());
@@ -93,10 +94,10 @@ fn another_thread_sets_while_the_first_one_waits() -> Result<()> {
     Ok(())
 }
 
-/// A program that hangs has a verdict: the records behind its wait are looked at as well.
+/// A program that hangs has a verdict, which includes the entries after its wait.
 #[test]
 fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
-    // Rounds of looking; a machine that is busy needs some.
+    // The most verdicts that are asked for: a busy machine needs some.
     const LOOKS_MAX: usize = 10_000_000;
     let device = Device::builder().host(HostConfig::default());
     let device = device.check(Options::default()).open()?;
@@ -124,8 +125,8 @@ fn the_verdict_of_a_program_that_hangs_says_why() -> Result<()> {
     Ok(())
 }
 
-/// Rust hands a tracked buffer over, by a signal that the record has or by a start and a join that it
-/// has not (law A44).
+/// Rust hands over a tracked buffer, by a signal, which is in the ledger, or by a start and a join,
+/// which are not (law A44).
 #[test]
 fn a_tracked_buffer_that_passes_between_threads_is_no_finding() -> Result<()> {
     let program = |signals: bool| -> Result<Verdict> {

@@ -24,7 +24,7 @@ fn date() -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// What a file of answers says of where it comes from.
+/// The head of a file of answers: device, driver, date and commit.
 pub(super) fn header() -> String {
     let devices = Device::cuda_devices().expect("a CUDA device");
     let version = devices[0].driver_version;
@@ -42,7 +42,8 @@ pub(super) fn header() -> String {
     )
 }
 
-/// Writes to the file while the calls are made: a run that ends early leaves what it came to.
+/// Writes to the file while it makes the calls, so that a run that ends early leaves its first
+/// answers.
 fn record(path: &Path) {
     let mut file = File::create(path).expect("the file of TRIJET_GOLDEN can be written");
     file.write_all(header().as_bytes()).expect("the disk has room");

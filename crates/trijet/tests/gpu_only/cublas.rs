@@ -1,4 +1,4 @@
-//! cuBLAS in our stream with our buffers: ordered and traced like an operation of ours.
+//! cuBLAS in a stream and on buffers of the library: ordered and traced like other operations.
 
 use super::cuda;
 use libloading::{Library, Symbol};
@@ -87,8 +87,8 @@ impl Drop for Blas {
     }
 }
 
-/// Uploads in two streams, the product in a third and the download in a fourth: without the declared
-/// uses nothing would order them.
+/// Uploads in two streams, the product in a third and the download in a fourth: only the declared
+/// uses order them.
 #[test]
 fn a_gemm_of_cublas_is_ordered_by_the_memory_that_it_declares() -> Result<()> {
     const N: u8 = 97;

@@ -1,4 +1,4 @@
-//! What this machine's GPU does where the laws leave a choice.
+//! The outcomes on this machine's GPU where the laws leave a choice.
 
 use super::{conformance, cuda};
 use crate::litmus::{ALL, FIRST_USE, Litmus, Seen, demand_among, possible};
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Runs of each program when nothing is recorded.
+/// Runs of each program when no file is written.
 const FEW: u64 = 50;
 
 fn seen(litmus: &Litmus, runs: u64) -> Seen {
@@ -22,7 +22,7 @@ fn seen(litmus: &Litmus, runs: u64) -> Seen {
     seen
 }
 
-/// Writes to the file after each program: a run that ends early leaves what it came to.
+/// Writes to the file after each program, so that a run that ends early leaves its first outcomes.
 fn record(path: &Path) {
     let mut file = File::create(path).expect("the file of TRIJET_LITMUS can be written");
     file.write_all(conformance::header().as_bytes()).expect("the disk has room");

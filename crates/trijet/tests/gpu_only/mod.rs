@@ -1,5 +1,5 @@
-//! What only a GPU can show: that each kernel computes what its twin computes, bit for bit, and
-//! what becomes of kernels that users bring.
+//! Tests that need a GPU: each kernel computes what its twin computes, bit for bit, and kernels of
+//! users compile, run and fail as documented.
 
 #[path = "../captured/mod.rs"]
 mod captured;
@@ -24,7 +24,7 @@ fn cuda() -> Device {
     Device::open(Select::Cuda(0)).expect("a CUDA device")
 }
 
-/// Work from `x` to `y`.
+/// An operation that reads `x` and writes `y`.
 type Job<'a, T, U> = dyn Fn(&Stream, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a;
 
 /// Runs `job` on a device over `x` and a copy of `y`, and returns what `y` became.
@@ -160,7 +160,7 @@ fn a_module_without_the_entry_is_refused_by_name() {
     assert!(error.to_string().contains("`loss`"), "{error}");
 }
 
-/// The child's part of the next test. A fault costs the process its context.
+/// The child process of the next test. A fault costs the process its context.
 #[test]
 #[ignore = "faults on purpose; run by a_fault_is_reported_and_nothing_hangs in a child"]
 fn fault_in_a_child() {
@@ -174,14 +174,14 @@ fn fault_in_a_child() {
     let held = std::sync::Arc::clone(&dropped);
     let args = Args::new().write(y.view_mut()).expect("one argument");
     s.launch(&kernel, args).expect("the launch itself succeeds");
-    // Law A29: after the fault it is never called; it must still be dropped.
+    // Law A29: after the fault the host function is never called, and it is still dropped.
     s.host_fn(move || drop(held)).expect("enqueued");
     let error = s.synchronize().expect_err("the kernel faults");
     assert_eq!(error.kind(), ErrorKind::Launch, "{error}");
     let again = s.fill_bytes(&mut y, 0).expect_err("the context is lost");
     assert_eq!(again.kind(), ErrorKind::Launch, "{again}");
     drop((y, s));
-    assert!(device.close().is_err(), "closing tells as well");
+    assert!(device.close().is_err(), "closing reports the loss as well");
     assert_eq!(std::sync::Arc::strong_count(&dropped), 1, "the closure was dropped");
 }
 

@@ -1,5 +1,5 @@
-//! Times from pairs of events beside those of CUPTI, on the same programs: where they agree, where
-//! pairs mislead, and what each costs. `--nocapture` shows the figures.
+//! Times from pairs of events compared with those of CUPTI, on the same programs: where they agree,
+//! where pairs mislead, and what each costs. `--nocapture` shows the figures.
 
 use super::conformance::header;
 use super::cuda;
@@ -27,7 +27,7 @@ fn median(mut values: Vec<u64>) -> u64 {
     values[values.len() / 2]
 }
 
-/// What `program` does, with times from `from`.
+/// The trace of `program`, with times from `from`.
 fn recorded(device: &Device, from: TimesFrom, program: &dyn Fn() -> Result<()>) -> Result<Trace> {
     let origin = device.stream()?;
     device.start_trace_from(&origin, from)?;
@@ -119,7 +119,7 @@ impl One {
     }
 }
 
-/// Of each engine a few, behind a kernel that lets the host run ahead.
+/// A few operations of each engine, after a kernel that is long enough for the host to run ahead.
 #[test]
 fn in_one_stream_pairs_of_events_and_cupti_agree_within_five_per_cent() -> Result<()> {
     let _alone = crate::alone();
@@ -146,7 +146,8 @@ fn in_one_stream_pairs_of_events_and_cupti_agree_within_five_per_cent() -> Resul
     Ok(())
 }
 
-/// When the stream goes from one engine to another, the pair holds the time that takes.
+/// When a stream changes from one engine to another, the pair of events includes the time of the
+/// change.
 #[test]
 fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> Result<()> {
     let _alone = crate::alone();
@@ -172,8 +173,8 @@ fn a_change_of_engine_is_in_the_pair_of_events_and_not_in_the_engines_time() -> 
     Ok(())
 }
 
-/// Streams that have all filled what they upload to once a kernel is done: the uploads are ready at
-/// about one time and queue for one engine.
+/// Four streams whose uploads become ready at about the same time and queue for one engine: each
+/// fills its target after the same kernel.
 fn queue(device: &Device, bytes: usize) -> Result<impl Fn() -> Result<()>> {
     let streams = (0..4).map(|_| device.stream()).collect::<Result<Vec<Stream>>>()?;
     let (x, y) = (streams[0].alloc::<u32>(WORDS)?, streams[0].alloc::<u32>(WORDS)?);
@@ -196,8 +197,8 @@ fn queue(device: &Device, bytes: usize) -> Result<impl Fn() -> Result<()>> {
     })
 }
 
-/// From the end of what came before in the stream to the end of each upload, and the uploads' own
-/// lengths; sorted, because nothing says whose upload comes first.
+/// For each upload, the time from the end of the previous operation of its stream to its own end,
+/// and its own length. Both are sorted, because the uploads may run in any order.
 fn uploads(recording: &Trace) -> (Vec<u64>, Vec<u64>) {
     let (mut whole, mut own) = (Vec::new(), Vec::new());
     let mut ready = std::collections::HashMap::new();
@@ -219,7 +220,7 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     let _alone = crate::alone();
     let device = cuda();
     let program = queue(&device, 64 << 20)?;
-    show("four streams upload at once", &compared(&device, &program)?);
+    show("four streams upload concurrently", &compared(&device, &program)?);
     let pairs = recorded(&device, TimesFrom::Events, &program)?;
     let engines = recorded(&device, TimesFrom::Activity, &program)?;
     let ((_, by_pair), (whole, by_engine)) = (uploads(&pairs), uploads(&engines));
@@ -227,7 +228,7 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     // One after the other: 1 + 2 + 3 + 4 lengths by pairs, 4 of the engine.
     let (sum_pair, sum_engine): (u64, u64) = (by_pair.iter().sum(), by_engine.iter().sum());
     assert!(sum_pair > 2 * sum_engine, "{by_pair:?} {by_engine:?}");
-    // What a pair says is the queueing and the work.
+    // A pair of events counts the queueing and the work.
     for (pair, whole) in by_pair.iter().zip(&whole) {
         let ratio = *pair as f64 / *whole as f64;
         assert!((0.9..=1.1).contains(&ratio), "{by_pair:?} {whole:?}");
@@ -238,8 +239,8 @@ fn pairs_of_events_count_the_queue_for_an_engine_and_cupti_does_not() -> Result<
     Ok(())
 }
 
-/// Every kind of operation has its time, also one of several activities, and none began before its
-/// call did.
+/// Every kind of operation has a time, one with several activities included, and none begins before
+/// its call.
 #[test]
 fn every_operation_is_found_among_the_activities() -> Result<()> {
     let _alone = crate::alone();
@@ -285,7 +286,7 @@ fn every_operation_is_found_among_the_activities() -> Result<()> {
     Ok(())
 }
 
-/// What a launch takes of the host: medians of rounds of short kernels.
+/// The host time of a launch: medians of rounds of short kernels. It is printed and not judged.
 #[test]
 fn the_cost_of_each_source_is_shown() -> Result<()> {
     let _alone = crate::alone();

@@ -1,6 +1,6 @@
-//! Litmus programs: what may happen where the laws leave a choice (rows marked MAY). Each program
-//! returns the name of what it saw. What a real GPU was seen to do is kept beside the tests, and
-//! must be among what the host device can do.
+//! Litmus programs: each shows one outcome of a choice that the laws leave open (rows marked MAY),
+//! and returns its name. The outcomes of a real GPU are kept beside the tests, and the host device
+//! must be able to have each of them.
 
 mod programs;
 
@@ -17,7 +17,7 @@ pub(crate) struct Litmus {
     pub(crate) runs: u64,
     /// Orders drawn on the host device.
     seeds: u64,
-    /// Runs of the exhaustive search, which need not end.
+    /// The most runs of the exhaustive search.
     searched: u64,
     pub(crate) program: fn(&Device) -> Result<&'static str>,
 }
@@ -63,9 +63,9 @@ pub(crate) const ALL: &[Litmus] = &[
 /// How often each outcome of a program was seen.
 pub(crate) type Seen = BTreeMap<&'static str, u64>;
 
-/// What the host device can do, by seeds and by search.
+/// The outcomes on the host device, in drawn orders and in a search.
 pub(crate) fn possible(litmus: &Litmus) -> Seen {
-    // Long enough to hold a stream up for all calls of a program.
+    // Long enough to hold back a stream for all calls of a program.
     let cost = CostModel { host_fn: Nanos(20_000_000), ..CostModel::default() };
     let config = HostConfig { cost, ..HostConfig::default() };
     let run =
@@ -82,7 +82,7 @@ pub(crate) fn possible(litmus: &Litmus) -> Seen {
     seen
 }
 
-/// Fails when a GPU was seen to do what the host device cannot.
+/// Fails if a GPU had an outcome that the host device cannot have.
 pub(crate) fn demand_among<'a>(
     litmus: &Litmus,
     on_gpu: impl Iterator<Item = &'a str>,
@@ -90,6 +90,9 @@ pub(crate) fn demand_among<'a>(
 ) {
     for outcome in on_gpu {
         let name = litmus.name;
-        assert!(possible.contains_key(outcome), "{name}: a GPU did `{outcome}`; {possible:?}");
+        assert!(
+            possible.contains_key(outcome),
+            "{name}: `{outcome}` on a GPU, {possible:?} on the host"
+        );
     }
 }

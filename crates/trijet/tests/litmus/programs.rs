@@ -1,4 +1,5 @@
-//! The programs. Each ends by itself whatever the device does, and leaves nothing behind.
+//! The litmus programs. Each ends whatever the device does, and leaves no work and no memory
+//! behind.
 
 use crate::cases::words;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,12 +26,12 @@ const SHORT: u32 = 2_000;
 /// About 10 milliseconds.
 const LONG: u32 = 400_000;
 
-/// A device buffer whose bytes are `value`, that orders nothing, with nothing pending on it.
+/// A manual device buffer whose bytes are `value`, without pending work.
 fn plain(stream: &Stream, len: usize, value: u8) -> Result<Buffer<u8>> {
     let mut x = stream.alloc::<u8>(len)?;
     stream.fill_bytes(&mut x, value)?;
     stream.synchronize()?;
-    // SAFETY: bytes that race are bytes all the same, and no kernel takes them for an index.
+    // SAFETY: a race leaves some byte in each place, and no kernel takes the bytes for an index.
     unsafe { x.order_manually() };
     Ok(x)
 }
@@ -138,7 +139,7 @@ pub(super) fn sync_fill(device: &Device) -> Result<&'static str> {
     Ok(if after == Readiness::Ready { "done-at-return" } else { "running-at-return" })
 }
 
-/// Law A19: which copies of a batch saw what other streams write at the same time.
+/// Law A19: which copies of a batch read what other streams write at the same time.
 pub(super) fn order_inside_a_batch(device: &Device) -> Result<&'static str> {
     let (a, b, c) = (device.stream()?, device.stream()?, device.stream()?);
     let (mut x, mut y) = (plain(&a, 4_096, 0)?, plain(&a, 4_096, 0)?);
@@ -165,7 +166,7 @@ pub(super) fn batch_of_any_order(device: &Device) -> Result<&'static str> {
     let (mut source, other) = (pinned(device, 64, 1)?, pinned(device, 64, 2)?);
     let mut landed = pinned(device, 64, 0)?;
     let mut x = plain(&a, 64, 0)?;
-    // SAFETY: bytes that race are bytes all the same.
+    // SAFETY: a race leaves some byte in each place, which only the copy below reads.
     unsafe { source.order_manually() };
     busy(device, &a, SHORT)?;
     let mut batch = Batch::new();
@@ -178,8 +179,8 @@ pub(super) fn batch_of_any_order(device: &Device) -> Result<&'static str> {
     Ok(if value == 1 { "read-before" } else { "read-after" })
 }
 
-/// Law A23: a free that is complete, which no wait of the host and no event has shown. A stamp that
-/// is written once says whether the block is the same.
+/// Law A23: a free that is complete, and that neither a wait of the host nor an event has shown. A
+/// stamp that is used once tells whether the block is the same.
 pub(super) fn finished_free_of_another_stream(device: &Device) -> Result<&'static str> {
     static STAMP: AtomicU64 = AtomicU64::new(1);
     let stamp = STAMP.fetch_add(1, Ordering::Relaxed);
@@ -215,8 +216,8 @@ pub(super) fn trim_of_an_unseen_free(device: &Device) -> Result<&'static str> {
     Ok(if after < before { "returned" } else { "kept" })
 }
 
-/// Law A28: in which order, and whether one runs while the other does. Neither waits for the other
-/// for long.
+/// Law A28: in which order two host functions run, and whether they overlap. Each waits for the
+/// other for a short time only.
 pub(super) fn host_functions_of_two_streams(device: &Device) -> Result<&'static str> {
     const LOOKS: u32 = 2_000;
     let log: Arc<Mutex<Vec<(u8, bool)>>> = Arc::default();
@@ -229,7 +230,7 @@ pub(super) fn host_functions_of_two_streams(device: &Device) -> Result<&'static 
                 std::hint::spin_loop();
                 running.load(Ordering::SeqCst) == 2
             });
-            log.lock().expect("nothing panics with it").push((number, together));
+            log.lock().expect("no host function panics").push((number, together));
             running.fetch_sub(1, Ordering::SeqCst);
         })?;
     }

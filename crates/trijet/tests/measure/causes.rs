@@ -1,4 +1,4 @@
-//! Gaps by hand.
+//! Causes of gaps, computed by hand.
 
 use crate::script::Script;
 use trijet::Nanos;
@@ -63,7 +63,7 @@ fn a_barrier_of_the_legacy_stream_is_named() {
     assert_eq!(compute_causes(&s, 0..30, 0), [(Cause::Dependency(Dependency::Legacy), 15)]);
 }
 
-/// Without the barrier nothing explains the same gap.
+/// Without the barrier the same gap has no cause.
 #[test]
 fn a_gap_that_nothing_explains_is_unknown() {
     let mut s = Script::default();

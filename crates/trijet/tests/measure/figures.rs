@@ -1,4 +1,4 @@
-//! Figures of timelines by hand. Times are in nanoseconds; the comments do the sums.
+//! Figures of timelines, computed by hand. Times are in nanoseconds; the comments show the sums.
 
 use crate::script::Script;
 use trijet::Nanos;
@@ -87,7 +87,7 @@ fn what_another_device_computes_hides_no_copy() {
     s.work(Peer, 2, 4..10).device = DeviceId(1);
     let m = figures(&s);
     assert_eq!((m.exposed_copy, m.exposed_peer), (Nanos(10), Nanos(0)));
-    // Engines of two devices work at once: sum W = 26, T = T_lb = 10.
+    // Engines of two devices work concurrently: sum W = 26, T = T_lb = 10.
     assert!(near(m.overlap, 1.0) && near(m.efficiency, 1.0));
 }
 
@@ -129,7 +129,7 @@ fn queueing_for_an_engine_is_not_work() {
         s.work(Upload, u32::try_from(n).expect("small"), 0..10 * (n + 1));
     }
     let m = figures(&s);
-    // Ready to end would be 10 + 20 + 30 = 60.
+    // From ready to end, the sum would be 10 + 20 + 30 = 60.
     assert_eq!((m.bound, m.elapsed()), (Nanos(30), Nanos(30)));
 }
 
@@ -147,7 +147,7 @@ fn settled_records_show_when_the_engine_worked() {
     assert!(again.iter().map(|op| op.times).eq(settled.iter().map(|op| op.times)));
 }
 
-/// Two kernels at once, 0..10 and 2..12: 20 as a sum, which is longer than the run.
+/// Two concurrent kernels, 0..10 and 2..12: 20 as a sum, which is longer than the run.
 #[test]
 fn kernels_that_ran_at_once_are_not_work_twice() {
     let mut s = Script::default();
@@ -177,7 +177,7 @@ fn all_figures_follow_a_bound_that_is_given() {
     assert_eq!(measure(&s.ops, &s.dag(), None, &given).finite, Nanos(90));
 }
 
-/// Copies both ways may need longer than either alone: the link is shared.
+/// Copies in both directions may take longer than each alone, because they share the link.
 #[test]
 fn a_bound_above_every_engine_names_no_engine() {
     let mut s = Script::default();

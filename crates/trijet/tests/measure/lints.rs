@@ -1,4 +1,4 @@
-//! Each rule: a program that deserves the remark, and a corrected one that does not.
+//! For each rule, a program that gets the remark and a corrected program that does not.
 
 use crate::live::{WORDS, recorded, role_streams};
 use crate::script::Script;
@@ -13,7 +13,7 @@ fn found(ops: &[Op], rule: Rule) -> Option<Lint> {
     lints_of(ops, Kernels::OneAtATime).into_iter().find(|lint| lint.rule == rule)
 }
 
-/// What a remark costs, and its text.
+/// The remark of a rule, which the program must get.
 fn flagged(ops: &[Op], rule: Rule) -> Lint {
     let all = lints_of(ops, Kernels::OneAtATime);
     found(ops, rule).unwrap_or_else(|| panic!("{} is not among {all:#?}", rule.name()))
@@ -48,9 +48,10 @@ fn a_kernel_of_the_legacy_stream_between_blocking_streams_is_flagged() {
     silent(&recorded(|device| program(device, false)), Rule::LegacyBarrier);
 }
 
-/// What a barrier costs by hand: the second kernel could have begun at 2, when it was enqueued.
+/// The cost of a barrier, computed by hand: the second kernel could have begun at 2, when it was
+/// enqueued.
 #[test]
-fn a_legacy_barrier_costs_what_nothing_else_would_have() {
+fn a_legacy_barrier_costs_the_time_that_no_other_cause_explains() {
     let mut s = Script::default();
     s.called(Upload, 1, 0..1, 1..30).stream = StreamClass::Blocking;
     s.called(Compute, 0, 1..2, 30..40).stream = StreamClass::Legacy;
@@ -94,7 +95,7 @@ fn pageable_copies_are_flagged_with_the_time_that_they_block() {
     silent(&corrected, Rule::Pageable);
 }
 
-/// Case 30, and 50 in its first form: the host waits for a copy and a kernel in turn.
+/// Case 30, and case 50 in its first form: the host waits for a copy and a kernel in turn.
 #[test]
 fn synchronous_copies_in_a_loop_are_flagged() {
     let faulty = recorded(|device| {
@@ -227,7 +228,7 @@ fn allocating_without_a_stream_in_a_loop_is_flagged() {
     silent(&kept.ops, Rule::SyncAlloc);
 }
 
-/// Case 54, by hand: releases are not recorded yet.
+/// Case 54, by hand.
 #[test]
 fn a_pool_that_gives_back_what_it_needs_is_flagged() {
     let program = |releases: bool| {
@@ -296,7 +297,7 @@ fn a_small_copy_behind_bulk_copies_of_another_stream_is_flagged() {
     silent(&program(true), Rule::SmallCopyStarved);
 }
 
-/// Law A42, by hand: loads are not recorded yet.
+/// Law A42, by hand.
 #[test]
 fn a_kernel_loaded_in_the_middle_is_flagged() {
     let program = |late: bool| {
@@ -380,8 +381,8 @@ fn a_kernel_loaded_between_others_is_flagged_in_a_program_that_runs() {
     silent(&recorded(|device| program(device, true)), Rule::FirstUseLoad);
 }
 
-/// The calls of the program about events have a place and a time; those of the ordering are inside
-/// the call that needed them.
+/// The program's calls about events have a place and a time. Those of the ordering are inside the
+/// call that needed them.
 #[test]
 fn records_and_waits_of_the_program_say_where_they_are() {
     let ops = recorded(|device| {

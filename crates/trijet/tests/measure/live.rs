@@ -1,4 +1,4 @@
-//! Recorded runs of the host device on its virtual clock.
+//! Traced runs of the host device on its virtual clock.
 
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::testing::WORK;
@@ -17,7 +17,7 @@ pub(crate) fn device() -> Device {
     Device::host(config).expect("a host device").remove(0)
 }
 
-/// The records of what `program` does on a fresh device. Kernels are loaded before.
+/// The ledger of `program` on a new device. Kernels are loaded before.
 pub(crate) fn recorded(program: impl FnOnce(&Device) -> Result<()>) -> Vec<Op> {
     let device = device();
     let record = || -> Result<Vec<Op>> {
@@ -31,7 +31,8 @@ pub(crate) fn recorded(program: impl FnOnce(&Device) -> Result<()>) -> Vec<Op> {
     record().expect("the host device refuses nothing here")
 }
 
-/// Chunks through upload, kernel and download, in a stream per engine, with `slots` slots.
+/// Chunks pass through upload, kernel and download, in one stream for each engine, with `slots`
+/// slots.
 pub(crate) fn role_streams(device: &Device, chunks: u32, slots: usize) -> Result<()> {
     let (up, run, down) = (device.stream()?, device.stream()?, device.stream()?);
     let mut ring = Vec::new();
@@ -58,7 +59,7 @@ fn unknown(ops: &[Op], dag: &Dag) -> (u64, u64) {
     (unknown.map(|(_, part)| part.0).sum(), length)
 }
 
-/// On a device whose every rule is known, every gap has a known cause.
+/// On the host device, whose rules are all known, every gap has a known cause.
 #[test]
 fn less_than_two_percent_of_a_run_is_unexplained() {
     for slots in [1, 2, 3, 5] {
@@ -67,7 +68,7 @@ fn less_than_two_percent_of_a_run_is_unexplained() {
         assert_eq!(dag.contradictions(), 0, "one clock");
         let (unknown, length) = unknown(&ops, &dag);
         assert!(unknown * 50 < length, "{slots} slots: {unknown} of {length} ns");
-        // It is the edges that explain it: without waits between streams much is left.
+        // Without waits between streams, more than that has no known cause.
         let bare: Vec<Op> = ops
             .iter()
             .filter(|op| !matches!(op.kind, trijet::trace::OpKind::Wait { .. }))

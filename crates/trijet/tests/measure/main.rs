@@ -1,5 +1,5 @@
-//! What the records of a run say: figures checked against arithmetic by hand, remarks against
-//! programs that deserve them and corrected ones that do not.
+//! Figures, causes and remarks of a run: compared with sums by hand, and with programs that get a
+//! remark and corrected ones that do not.
 
 mod causes;
 mod figures;

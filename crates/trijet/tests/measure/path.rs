@@ -1,4 +1,4 @@
-//! Critical paths by hand.
+//! Critical paths, computed by hand.
 
 use crate::script::{Script, times};
 use trijet::Nanos;
@@ -7,7 +7,8 @@ use trijet::trace::critical::{Category, critical_path, slack, what_if};
 use trijet::trace::dag::{Edge, Node};
 use trijet::trace::{DeviceId, HostCall, LaneId, OpKind, StreamClass, Waited};
 
-/// Upload 1..10, kernel 10..25 after it, download 27..32; a kernel 1..5 that nobody needs.
+/// Upload 1..10, kernel 10..25 after it, download 27..32, and a kernel 4..8 that no other operation
+/// needs.
 fn chain() -> Script {
     let mut s = Script::default();
     s.called(Upload, 1, 0..1, 1..10);
@@ -24,7 +25,8 @@ fn contributions_are_those_of_the_chain() {
     let s = chain();
     let path = critical_path(&s.ops, &s.dag(), 0..40, Nanos(1));
     let by: Vec<_> = path.by_category.iter().map(|(category, time)| (*category, time.0)).collect();
-    // The call 0..1, upload 9, kernel 15, of the 2 before the download 1 is a launch's, 8 at the end.
+    // The call 0..1, upload 9, kernel 15. Of the 2 before the download, 1 is the launch. 8 at the
+    // end.
     let expected = [
         (Category::Engine(Upload), 9),
         (Category::Engine(Compute), 15),
@@ -70,8 +72,8 @@ fn a_host_that_waits_and_computes_is_on_the_path() {
     assert_eq!(by, expected);
 }
 
-/// The legacy stream held two kernels of blocking streams when the copy was staged: the call went on
-/// after the longer one.
+/// The legacy stream waited for two kernels of blocking streams when the copy was staged: the call
+/// went on after the longer one.
 #[test]
 fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
     let mut s = Script::default();
@@ -90,7 +92,7 @@ fn a_staged_copy_has_waited_for_all_that_its_stream_held() {
     assert_eq!(waited(&s), []);
 }
 
-/// Law A17: another thread enqueues a kernel while a copy at once waits for the one before.
+/// Law A17: another thread enqueues a kernel while a synchronous copy waits for an earlier one.
 #[test]
 fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let mut s = Script::default();
@@ -108,8 +110,7 @@ fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     assert_eq!((dag.work(3), dag.contradictions()), (Some(10..20), 0));
 }
 
-/// A lane passes from a blocking stream of one device to a stream of another device that has nothing to
-/// do with the legacy stream.
+/// A lane passes from a blocking stream of one device to a non-blocking stream of another device.
 #[test]
 fn a_stream_is_not_taken_for_the_one_that_had_its_lane() {
     let mut s = Script::default();
@@ -148,12 +149,13 @@ fn rescaling_runs_the_graph_again() {
     assert_eq!(with(Category::Engine(Compute), 2.0), 47);
     // Without the kernel of 15 the download begins at 10 + 2 and ends at 17.
     assert_eq!(with(Category::Engine(Compute), 0.0), 17);
-    // Uploads for nothing: the kernel begins when it was enqueued, 2 + 15 + 2 + 5.
+    // Uploads that take no time: the kernel begins when it was enqueued, 2 + 15 + 2 + 5.
     assert_eq!(with(Category::Engine(Upload), 0.0), 24);
 }
 
-/// Each wait for the device joins what came since the one before, each operation of the legacy
-/// stream what came to blocking streams since: edges grow with the records and not with streams.
+/// A wait for the device follows the work since the previous wait, and an operation of the legacy
+/// stream follows the work of blocking streams since the previous one. So the number of edges grows
+/// with the entries and not with the streams.
 #[test]
 fn the_graph_is_linear_in_the_records() {
     let size = |rounds: u64| {

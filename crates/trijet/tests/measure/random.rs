@@ -1,4 +1,4 @@
-//! What must hold for any timeline.
+//! Properties of every timeline.
 
 use crate::script::Script;
 use proptest::collection::vec;
@@ -15,7 +15,7 @@ use trijet::trace::summary::{Settings, summarize};
 /// Lane, engine, time since the last begin, duration, time in the call, order or wait before.
 type Draw = (u32, usize, u64, u64, u64, u8);
 
-/// Any records: their clocks may contradict their edges.
+/// An arbitrary ledger: its times may contradict its edges.
 fn script(draws: &[Draw]) -> Script {
     let mut s = Script::default();
     let (mut now, mut host) = (0, 0);
@@ -88,7 +88,7 @@ proptest! {
         for engine in &m.engines {
             let share = m.busy_share(engine.engine);
             prop_assert!((0.0..=1.0).contains(&share), "{share}");
-            prop_assert_eq!(engine.busy, engine.work, "nothing is known of it alone");
+            prop_assert_eq!(engine.busy, engine.work, "no isolated times are given");
         }
         prop_assert!(m.concurrency == 0.0 || (1.0 - 1e-9..=3.0 + 1e-9).contains(&m.concurrency));
         prop_assert!(m.hidden.is_none_or(|hidden| (-1e-9..=1.0).contains(&hidden)));
@@ -112,10 +112,10 @@ proptest! {
             let (Some(slack), Some(work)) = (slack, dag.work(op)) else { continue };
             prop_assert!(slack.0 <= end - work.end, "#{op}");
         }
-        prop_assert!(slack.iter().flatten().any(|slack| slack.0 == 0), "the last one has none");
+        prop_assert!(slack.iter().flatten().any(|slack| slack.0 == 0), "the last one has no slack");
     }
 
-    /// Whatever the clocks say, each node of the graph comes after its predecessors.
+    /// Each node of the graph follows its predecessors, also if the times contradict the edges.
     #[test]
     fn the_order_of_the_graph_is_topological(draws in draws()) {
         let s = script(&draws);

@@ -12,7 +12,7 @@ pub(crate) fn times(span: Range<u64>) -> Times {
     Times { begin: Nanos(span.start), end: Nanos(span.end) }
 }
 
-/// Records in the order of their calls, by one thread.
+/// Entries in the order of their calls, by one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) ops: Vec<Op>,
@@ -41,7 +41,7 @@ impl Script {
         op
     }
 
-    /// The same, with the time of its call.
+    /// An operation of an engine, with the time of its call.
     pub(crate) fn called(
         &mut self,
         engine: Engine,
@@ -65,7 +65,7 @@ impl Script {
         self.push(OpKind::Wait { event, on, by: Asked::User }, Engine::None, lane, seq)
     }
 
-    /// What `to` does from now on follows what `from` has done.
+    /// Later operations of `to` follow the earlier ones of `from`.
     pub(crate) fn order(&mut self, event: u64, from: u32, to: u32) {
         let seq = *self.number(from);
         self.record(event, from);
@@ -80,7 +80,7 @@ impl Script {
         op
     }
 
-    /// A call of the host outside of all streams.
+    /// A call of the host that concerns no stream.
     pub(crate) fn call(&mut self, kind: OpKind, call: Range<u64>) -> &mut Op {
         let op = self.push(kind, Engine::None, u32::MAX, 0);
         op.call = Some(times(call));

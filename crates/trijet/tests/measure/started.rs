@@ -1,4 +1,4 @@
-//! The graph of a run whose times are the engines' own: they are believed.
+//! The graph of a run whose times are measured on the engines, and so are not corrected.
 
 use crate::live;
 use crate::script::Script;
@@ -11,14 +11,14 @@ fn graph(s: &Script, times: TimeSource) -> Dag {
     Dag::with_times(&s.ops, Kernels::Several, times)
 }
 
-/// Two uploads, ready at 0 and at 10, that one engine did until 100 and until 200.
+/// Two uploads, ready at 0 and at 10, which one engine completed at 100 and at 200.
 #[test]
 fn a_begin_moves_to_the_free_engine_only_with_pairs_of_events() {
     let mut s = Script::default();
     s.work(Engine::Upload, 1, 0..100);
     s.work(Engine::Upload, 2, 10..200);
     assert_eq!(graph(&s, TimeSource::EventPairs).work(1), Some(100..200));
-    // Measured on the engine it is true: the device has two for uploads.
+    // The times are measured on the engine, so the device has two engines for uploads.
     let dag = graph(&s, TimeSource::Activity);
     assert_eq!(dag.work(1), Some(10..200));
     assert!(dag.before(Node::work(1)).iter().all(|(_, edge)| *edge != Edge::Engine));
@@ -45,7 +45,7 @@ fn work_that_began_inside_its_call_is_not_moved_to_the_calls_end() {
     assert_eq!(dag.contradictions(), 0);
 }
 
-/// A staged copy whose call returned at 60, while the engine worked from 50 to 90.
+/// The call of a staged copy returned at 60, while the engine worked from 50 to 90.
 #[test]
 fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
     let mut s = Script::default();
@@ -54,8 +54,8 @@ fn a_call_that_waited_for_a_part_of_its_copy_contradicts_nothing() {
     assert_eq!((dag.work(0), dag.call(0), dag.contradictions()), (Some(50..90), Some(40..60), 0));
 }
 
-/// On the host device both sources lead to one picture: what pairs of events do not know, the graph
-/// finds by the laws, and the engines' own times say the same.
+/// On the host device both sources of times give the same figures: the graph finds by the laws what
+/// pairs of events do not show.
 #[test]
 fn event_pairs_and_engine_times_give_the_same_busy_times() -> Result<()> {
     let run = |from| -> Result<_> {
@@ -86,7 +86,7 @@ fn event_pairs_and_engine_times_give_the_same_busy_times() -> Result<()> {
     Ok(())
 }
 
-/// Two uploads of two streams, ready at once; with pairs of events the summary says so.
+/// Two uploads of two streams, ready at the same time. With pairs of events the summary says so.
 #[test]
 fn a_summary_warns_of_queues_that_pairs_of_events_count_as_work() {
     let mut s = Script::default();

@@ -1,4 +1,4 @@
-//! Were two operations really at work at once? One test for each answer.
+//! Whether two operations overlapped, and why not: one test for each answer.
 
 use crate::script::Script;
 use trijet::Nanos;
@@ -17,7 +17,7 @@ fn verdict(s: &Script, a: usize, b: usize) -> Concurrency {
     ask(s, &s.dag(), TimeSource::Activity).concurrency(a, b, None)
 }
 
-/// The durations 10/1, 1/10 and 10/10, whichever is asked first.
+/// The durations 10/1, 1/10 and 10/10, in both orders.
 #[test]
 fn overlap_in_time_is_found_for_any_durations() {
     for (a, b, together, share) in
@@ -90,14 +90,15 @@ fn times_that_say_nothing_decide_nothing() {
     let dag = s.dag();
     let pairs = ask(&s, &dag, TimeSource::EventPairs);
     let unusable = |op, why| Concurrency::Unusable { op, why };
-    // Ready at 0 and done at 20: it may have begun at any time.
+    // Ready at 0 and complete at 20: it may have begun at any time between.
     assert_eq!(pairs.concurrency(0, 1, None), unusable(1, UnusableTimes::ReadyToEnd));
     assert_eq!(pairs.concurrency(0, 2, None), unusable(2, UnusableTimes::Missing));
     assert_eq!(pairs.concurrency(0, 3, None), unusable(3, UnusableTimes::Empty));
 }
 
-/// Alone 10 and 10: done at 10 and 20, the second one ran 10..20. Alone 10 and 18: it had to run
-/// from 2 on at the latest. Alone 10 and 5: nobody knows what it did before 15.
+/// Isolated times 10 and 10: complete at 10 and 20, so the second ran 10..20. Isolated times 10 and
+/// 18: the second ran from 2 on at the latest. Isolated times 10 and 5: what the second did before
+/// 15 is unknown.
 #[test]
 fn durations_measured_alone_settle_what_pairs_of_events_leave_open() {
     let mut s = Script::default();
@@ -150,7 +151,7 @@ fn a_summary_says_of_each_pair_of_engines_whether_it_overlapped() {
             pair("compute and download", 0)
         ]
     );
-    // Kernels worked for 15, of which 12..20 beside an upload.
+    // Kernels ran for 15, of which 12..20 beside an upload.
     assert!((summary.pairs[0].share - 8.0 / 15.0).abs() < 1e-9);
     let text = summary.figures();
     assert!(text.contains("at once: upload and compute 8 ns (53 %)"), "{text}");

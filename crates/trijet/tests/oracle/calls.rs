@@ -1,12 +1,12 @@
-//! The calls of a run, as the judge takes them: what the host threads asked of the driver, in
-//! order, with the accesses that each call declared. Nothing in here was concluded from anything.
+//! The calls of a run, as input of the judge: what the host threads asked of the driver, in order,
+//! with the accesses that each call declared. Nothing here is concluded from other calls.
 
 use crate::program::{Sources, StreamKind};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Where memory lies.
+/// The place of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
     Device,
@@ -20,13 +20,13 @@ impl Memory {
     }
 }
 
-/// One declared access to an allocation, which is never mistaken for a later one at its address.
+/// One declared access to an allocation. A later allocation at its address has another number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) block: u64,
     pub(crate) range: Range<u64>,
     pub(crate) writes: bool,
-    /// The program orders it by events of its own; otherwise the library does.
+    /// Whether the program orders the memory by its own events; otherwise the library does.
     pub(crate) by_hand: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Verb {
     Free,
 }
 
-/// Who asked for a wait.
+/// The origin of a record or a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     User,
@@ -92,21 +92,22 @@ pub(crate) enum What {
     Open {
         stream: usize,
     },
-    /// A call that may wait begins, which will use this memory. The next work of this thread in the
-    /// stream is its.
+    /// The begin of a call that may wait and will use this memory. The next work of this thread in
+    /// the stream belongs to it.
     Begin {
         stream: usize,
         holds: Vec<Access>,
     },
-    /// A future of memory is made. Who is lent the memory by it follows what its maker knew.
+    /// A future of memory is made. The thread that is lent the memory by it follows what its
+    /// creator knew.
     Lent {
         holds: Vec<Access>,
     },
-    /// The library found the event complete, which no thread knows by that.
+    /// The library found the event complete. This gives no thread any knowledge.
     Settled {
         event: u64,
     },
-    /// The thread sets the signal, or the host function that the call `inside` enqueued.
+    /// The thread sets the signal, or the host function of the call `inside` does.
     Set {
         signal: u64,
         inside: Option<usize>,
@@ -115,18 +116,18 @@ pub(crate) enum What {
     Found {
         signal: u64,
     },
-    /// The host itself uses memory.
+    /// The host uses memory.
     Host {
         accesses: Vec<Access>,
     },
-    /// This thread goes on from where the other one is: it was started by it, or joined it.
+    /// This thread follows all calls of the other one so far, which started it or was joined.
     After {
         thread: u64,
     },
 }
 
 impl What {
-    /// The stream it puts something into.
+    /// The stream of work, a record or a wait.
     pub(crate) fn stream(&self) -> Option<usize> {
         match self {
             Self::Work { stream, .. } | Self::Record { stream, .. } | Self::Wait { stream, .. } => {
@@ -136,7 +137,7 @@ impl What {
         }
     }
 
-    /// The event that a call of the program is about, and whether it records it.
+    /// The event of a call of the program, and whether the call records it.
     pub(crate) fn about(&self) -> Option<(u64, bool)> {
         match self {
             Self::Record { event, by: By::User, .. } => Some((*event, true)),
@@ -147,7 +148,7 @@ impl What {
         }
     }
 
-    /// The stream that begins to exist.
+    /// The stream that is opened.
     pub(crate) fn born(&self) -> Option<usize> {
         match self {
             Self::Open { stream } => Some(*stream),
@@ -155,7 +156,7 @@ impl What {
         }
     }
 
-    /// The memory that the call uses for the first time, whether it touches it or not (law A44).
+    /// The memory that the call uses, also if its work comes later (law A44).
     pub(crate) fn holds(&self) -> &[Access] {
         match self {
             Self::Begin { holds, .. } | Self::Lent { holds } => holds,
@@ -175,11 +176,11 @@ impl What {
 pub(crate) struct Call {
     pub(crate) thread: u64,
     pub(crate) what: What,
-    /// Calls whose work the library claims to be complete for this thread.
+    /// Calls whose work is complete for this thread, as the library claims.
     pub(crate) known: Vec<usize>,
-    /// The call at which this one began, if that is recorded.
+    /// The begin of this call, if it has an entry.
     pub(crate) begin: Option<usize>,
-    /// A name and a place, for people.
+    /// A name and a place, for messages.
     pub(crate) label: String,
 }
 
@@ -187,20 +188,20 @@ pub(crate) struct Call {
 pub(crate) struct Lane {
     pub(crate) kind: StreamKind,
     pub(crate) device: usize,
-    /// The stream whose place it took when that had nothing left to do.
+    /// The earlier stream of its lane, which had completed its work.
     pub(crate) follows: Option<usize>,
 }
 
-/// All calls of a run, in an order that agrees with each stream's and each thread's.
+/// All calls of a run, in an order that agrees with the order of each stream and each thread.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) lanes: Vec<Lane>,
-    /// Where blocks lie; those that are missing lie on a device.
+    /// The memory of blocks; others are on a device.
     pub(crate) memory: BTreeMap<u64, Memory>,
     /// The device of blocks that were allocated in a stream.
     pub(crate) homes: BTreeMap<u64, usize>,
     pub(crate) calls: Vec<Call>,
-    /// Calls that began and are not there yet, by thread and stream.
+    /// Calls that began and have not returned, by thread and stream.
     pub(crate) begun: BTreeMap<(u64, usize), usize>,
 }
 
@@ -221,7 +222,7 @@ impl History {
         self.memory.get(&access.block).copied().unwrap_or(Memory::Device)
     }
 
-    /// A call, for people.
+    /// A call, for messages.
     pub(crate) fn line(&self, number: usize) -> String {
         let Call { thread, what, label, .. } = &self.calls[number];
         format!("#{number} {what} by thread {thread} {label}").trim_end().to_owned()

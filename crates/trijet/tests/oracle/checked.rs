@@ -1,8 +1,9 @@
-//! The checker against the judge: the same record, two formulations of the laws that share nothing.
+//! The checker against the judge: the same ledger, and two formulations of the laws that share no
+//! code.
 //!
-//! The judge names the first pair of each block that has no order, by all pairs; the checker keeps
-//! the last uses only. They must agree on whether a block races, on the first call that shows it,
-//! and the checker's pair must be one that the judge finds without order.
+//! The judge compares all pairs of uses and finds the first unordered pair of each block; the
+//! checker keeps the last uses only. They must agree on whether a block races and on the first call
+//! of a race, and the judge must find the checker's pair unordered too.
 
 use crate::clean::options;
 use crate::closure::{Use, uses};
@@ -18,9 +19,9 @@ use trijet::check::{Checker, Finding, Options, Severity, check_with};
 use trijet::testing::Prng;
 use trijet::trace::{Op, OpKind, Outcome, Waited};
 
-/// The record of a run, without the wait of that number.
+/// The ledger of a run, without the wait of that number.
 fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>, String> {
-    // What refused calls leave out is no matter here.
+    // Refused calls are not needed here.
     let program = &Program { refusals: Vec::new(), ..program.clone() };
     let devices = seeded(program, seed);
     let zero = devices[0].stream().map_err(|error| error.to_string())?;
@@ -35,11 +36,11 @@ fn record(program: &Program, seed: u64, without: Option<u64>) -> Result<Vec<Op>,
     Ok(ops)
 }
 
-/// Per block the first call that has no order with an earlier one, and all of those.
+/// For each block, the first call without an order with an earlier one, and all those earlier ones.
 type Races = BTreeMap<u64, (usize, BTreeSet<usize>)>;
 
-/// Calls of a history are not records: the history leaves some out and adds starts and joins.
-/// Labels name the place of a record, and are given before to tell them apart.
+/// Writes the number of each entry into its label, because the calls of a history have other
+/// numbers: a history leaves entries out and adds starts and joins.
 fn numbered(ops: &[Op]) -> Vec<Op> {
     let mut ops = ops.to_vec();
     for (number, op) in ops.iter_mut().enumerate() {
@@ -52,7 +53,7 @@ fn races_of_the_judge(ops: &[Op]) -> Races {
     let history = history(&numbered(ops));
     let number = |call: usize| -> usize {
         let label = &history.calls[call].label;
-        let number = label.split('=').nth(1).expect("all records were numbered");
+        let number = label.split('=').nth(1).expect("all entries are numbered");
         number.parse().expect("a number")
     };
     let orders = Orders::new(&history);
@@ -88,7 +89,7 @@ fn is_pair(finding: &Finding) -> bool {
     finding.conflict.is_some()
 }
 
-/// Demands that both say the same of a record; whether it races.
+/// Demands that both judge a ledger equally; returns whether it races.
 fn agree(ops: &[Op]) -> Result<bool, String> {
     let options = options();
     let verdict = check_with(ops, Options { findings_max: 100_000, ..options });
@@ -125,12 +126,12 @@ fn agree(ops: &[Op]) -> Result<bool, String> {
     let others = verdict.findings.iter().filter(|finding| !is_pair(finding));
     let mut wrong = others.filter(|finding| finding.class.severity() == Severity::Error);
     if let Some(wrong) = wrong.next_back() {
-        return Err(format!("{:?} in what the library recorded\n{verdict}", wrong.class));
+        return Err(format!("{:?} in a ledger of the library\n{verdict}", wrong.class));
     }
     Ok(!races.is_empty())
 }
 
-/// Demands that the checker and the judge find a race exactly if the orders of the program differ:
+/// Demands that the checker and the judge find a race exactly if two orders of the program differ
 /// in what it computes, or in what the two operations of the race do.
 pub(crate) fn race_if_different(program: &Program, seed: u64) -> Result<Tally, String> {
     let (outcomes, runs, complete) = exhausted(program, 1000)?;
@@ -145,7 +146,7 @@ pub(crate) fn race_if_different(program: &Program, seed: u64) -> Result<Tally, S
         witnesses.any(|witness| witness.kept != witness.swapped)
     };
     if races && complete && outcomes.len() == 1 && !orders_differ() {
-        return Err("a race, and all orders do the same".to_owned());
+        return Err("a race, and all orders compute the same".to_owned());
     }
     Ok(plain(u64::from(races), runs))
 }
@@ -173,7 +174,7 @@ fn the_checker_agrees_with_the_judge_when_a_wait_is_left_out() {
     assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
 }
 
-/// Whether leaving the record out can change the order.
+/// Whether leaving the entry out can change the order.
 fn orders(op: &Op) -> bool {
     matches!(
         op.kind,
@@ -184,7 +185,7 @@ fn orders(op: &Op) -> bool {
 }
 
 #[test]
-fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_record() {
+fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_ledger() {
     let (seeds, workers) = asked_or(0..600);
     let judged = explore(seeds.clone(), workers, &|program, seed| {
         let whole = record(program, seed, None)?;
@@ -202,12 +203,11 @@ fn the_checker_agrees_with_the_judge_when_an_order_is_taken_out_of_the_record() 
         }
         Ok(plain(4, races))
     });
-    println!("{} damaged records, {} race", judged.programs, judged.runs);
+    println!("{} damaged ledgers, {} race", judged.programs, judged.runs);
     assert!(judged.runs > 0 || seeds.end - seeds.start < 100, "nothing raced");
 }
 
-/// The record as a later run would give it: other blocks and events, and other threads but for the
-/// first.
+/// The ledger as of a later run: with other blocks, events and threads, except the first thread.
 fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
     let blocks = ops.iter().flat_map(|op| &op.accesses).map(|access| access.block.0).max();
     let (blocks, main) = (blocks.unwrap_or(0) + 1, ops.first().map(|op| op.thread));
@@ -232,8 +232,8 @@ fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
     })
 }
 
-/// What a checker forgets while it goes on does not change what it finds: nothing, and then in a
-/// damaged record what it finds in that alone.
+/// A checker forgets old state while it reads. This does not change what it finds: nothing in many
+/// rounds, and then, in a damaged ledger, what it finds in that ledger alone.
 #[test]
 fn a_program_repeated_many_times_is_judged_like_one() {
     let seen = |checker: Checker, skipped: u64| {
@@ -265,5 +265,5 @@ fn a_program_repeated_many_times_is_judged_like_one() {
         assert_eq!(seen(checker, rounds * ops.len() as u64), alone, "seed {seed}");
         raced |= !alone.is_empty();
     }
-    assert!(raced || asked_or(0..30).0.count() < 30, "no damaged record raced");
+    assert!(raced || asked_or(0..30).0.count() < 30, "no damaged ledger raced");
 }

@@ -1,22 +1,22 @@
-//! The checker on the record of a program that is ordered.
+//! The checker on the ledger of a program that is ordered.
 
 use crate::switches::{Switch, on};
 use trijet::check::{Class, Finding, Options, Threads, check_with};
 use trijet::trace::Op;
 
-/// How the checker is asked. It knows what the judge knows: nothing of how threads start and end,
-/// or as much as the record of a program shows whose phases are started by one thread.
+/// The checker's options. It knows as much as the judge about how threads start and end: nothing,
+/// or that one thread starts all phases.
 pub(crate) fn options() -> Options {
     let threads = if on(Switch::Apart) { Threads::Apart } else { Threads::OneStartsAll };
     Options { threads, ..Options::default() }
 }
 
-/// The checker finds nothing in the record of a program that is ordered.
+/// Demands that the checker finds nothing in the ledger of a program that is ordered.
 pub(crate) fn finds_nothing(ops: &[Op]) -> Result<(), String> {
     let options = options();
     let verdict = check_with(ops, options);
-    // Programs wait for events before their first record, and use one event in several threads;
-    // nothing else is remarked on.
+    // Programs wait for events before their first record, and use one event in several threads. The
+    // checker remarks on nothing else.
     let is_usual = |found: &&Finding| {
         found.class == Class::WaitUnrecorded || found.class.code() == "SYNC/EVENT-UNORDERED"
     };

@@ -1,24 +1,24 @@
-//! Happens-before as an explicit relation: a bit for every pair, nothing derived from clocks.
+//! Happens-before as an explicit relation: one bit for each pair, without clocks.
 //!
 //! Each call has two nodes: the moment of the call on its host thread, and the work that it puts
-//! into a stream, if any. Every edge leads from an earlier call to a later one, so that one pass
-//! over the calls gives the transitive closure. Only what a law guarantees is an edge; what an
-//! implementation may do besides is none.
+//! into a stream, if any. Every edge leads from an earlier call to a later one, so one pass over
+//! the calls gives the transitive closure. An edge is only what a law guarantees, and not what an
+//! implementation may do besides.
 
 use crate::calls::{Access, Call, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
 use crate::switches::{Switch, on};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which orders count.
+/// The orders that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// What the laws promise whatever the host's timing is.
+    /// Order that the laws promise, whatever the host's timing is.
     Laws,
-    /// Besides, what was so in this run: which record an event had, and what was found complete.
+    /// In addition, order of this run: which record an event had, and what was found complete.
     Run,
-    /// What the library can see of a run: not who owns memory, nor what signals and joins hand over.
-    /// It may not be blamed for a wait that only these make idle.
+    /// Order that the library can see in a run: not the ownership of memory, nor what signals and
+    /// joins hand over. The library may make a wait that only these make unnecessary.
     Library,
 }
 
@@ -57,12 +57,12 @@ pub(crate) fn host(call: usize) -> usize {
     2 * call
 }
 
-/// What a call put into a stream, when it is complete.
+/// The completion of the work of a call.
 pub(crate) fn work(call: usize) -> usize {
     2 * call + 1
 }
 
-/// From when to when memory is in use; both ends are nodes.
+/// A use of memory, from one node to another.
 #[derive(Debug, Clone)]
 pub(crate) struct Use {
     pub(crate) access: Access,
@@ -70,10 +70,10 @@ pub(crate) struct Use {
     pub(crate) end: usize,
 }
 
-/// When a call that puts work into a stream returns to its thread.
+/// The moment at which a call that puts work into a stream returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Return {
-    /// At once, as far as anybody may rely on it.
+    /// Before the work, as far as a law says.
     Early,
     /// When everything before it in the stream is complete and the source was read.
     Staged,
@@ -88,8 +88,8 @@ fn return_of(history: &History, verb: Verb, accesses: &[Access]) -> Return {
     };
     let (source, target) = (place(false), place(true));
     match verb {
-        // Law A17: between two places of the host a copy is synchronous. To and from pageable
-        // memory it may be, which is no promise; law A16: otherwise it is not.
+        // Law A17: a copy within the host is synchronous. A copy to or from pageable memory may be,
+        // which is no promise. Law A16: other copies are not.
         Verb::Copy if source.is_of_host() && target.is_of_host() => Return::Done,
         // Law A18.
         Verb::CopyNow => match (source, target) {
@@ -109,10 +109,11 @@ pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
     let moments = |access: &Access| match &history.calls[call].what {
         What::Work { verb, accesses, .. } => match verb {
             _ if access.writes => (work(call), work(call)),
-            // Law A19: out of stream order, from the call on.
+            // Law A19: a read out of stream order may begin at the call.
             Verb::Batch(Sources::DuringCall) => during,
             Verb::Batch(Sources::AnyTime) => (host(call), work(call)),
-            // Law A18: after the stream was waited for, as it was at the begin of the call.
+            // Law A18: a staged source is read after a wait for what the stream held at the begin
+            // of the call.
             _ if return_of(history, *verb, accesses) == Return::Staged => (host(call), host(call)),
             _ => (work(call), work(call)),
         },
@@ -127,29 +128,30 @@ pub(crate) fn uses(history: &History, call: usize) -> Vec<Use> {
         .collect()
 }
 
-/// `before[node]`: what is complete before the node begins.
+/// `before[node]`: the nodes that are complete before the node begins.
 #[derive(Debug)]
 pub(crate) struct Closure {
     before: Vec<Nodes>,
-    /// For each wait, what would be before it if it waited for nothing.
+    /// For each wait, the nodes before it without its event.
     pub(crate) without: BTreeMap<usize, Nodes>,
-    /// For each wait, the record it waits for, if there was one.
+    /// For each wait, the record of its event, if there is one.
     pub(crate) waited: BTreeMap<usize, Option<usize>>,
 }
 
 /// A call that may wait, at its begin.
 struct Begun {
     call: usize,
-    /// What its work comes after.
+    /// The nodes that its work follows.
     edges: Vec<usize>,
-    /// What its stream ended with, and what the blocking streams of its device waited for.
+    /// The last nodes of its stream, and those of the legacy stream that the blocking streams wait
+    /// for.
     tails: Vec<usize>,
     barrier: Vec<usize>,
-    /// What the blocking streams of each device held.
+    /// The last nodes of the blocking streams of each device.
     devices: BTreeMap<usize, Vec<usize>>,
 }
 
-/// What is last at some point of the history.
+/// The last nodes of threads, streams and events at a point of the history.
 struct Builder<'a> {
     history: &'a History,
     trust: Trust,
@@ -157,7 +159,7 @@ struct Builder<'a> {
     doubted: &'a BTreeSet<usize>,
     closure: Closure,
     threads: BTreeMap<u64, Vec<usize>>,
-    /// What a thread had when a call returned.
+    /// The last nodes of a thread when a call returned.
     returned: Vec<Vec<usize>>,
     streams: Vec<Vec<usize>>,
     /// Streams that do not exist yet.
@@ -166,7 +168,7 @@ struct Builder<'a> {
     barriers: BTreeMap<usize, Vec<usize>>,
     records: BTreeMap<u64, usize>,
     begun: BTreeMap<(u64, usize), Begun>,
-    /// What came before the host function of a call.
+    /// The nodes before the host function of a call.
     host_fns: BTreeMap<usize, Vec<usize>>,
     signals: BTreeMap<u64, Vec<usize>>,
     settled: Vec<usize>,
@@ -179,7 +181,7 @@ impl Builder<'_> {
         self.history.lanes[stream]
     }
 
-    /// The last work of the stream, or of the one whose place it took.
+    /// The last work of the stream, or of the earlier stream of its lane.
     fn last(&self, stream: usize) -> Vec<usize> {
         if self.unborn.contains(&stream) {
             return Vec::new();
@@ -191,7 +193,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What the blocking streams of a device hold, and the legacy one.
+    /// The last work of the blocking streams of a device and of its legacy stream.
     fn of_blocking(&self, device: usize) -> Vec<usize> {
         let lanes = self.history.lanes.iter().enumerate();
         let here =
@@ -199,7 +201,7 @@ impl Builder<'_> {
         here.flat_map(|(stream, _)| self.last(stream)).collect()
     }
 
-    /// What the stream holds, as a record in it or a wait for it finds it.
+    /// The work that a record in the stream, or a wait for the stream, stands for.
     fn prefix(&self, stream: usize) -> Vec<usize> {
         let lane = self.lane(stream);
         // Law A1: a stream executes in the order of its calls.
@@ -212,14 +214,13 @@ impl Builder<'_> {
         prefix
     }
 
-    /// What the next operation of the stream comes after.
+    /// The nodes that the next operation of the stream follows.
     fn predecessors(&self, stream: usize) -> Vec<usize> {
         let lane = self.lane(stream);
         let mut edges = self.prefix(stream);
-        // Law A13: all blocking streams wait for what the legacy stream holds. That is not in them,
-        // so a record in a blocking stream, or a wait for one, does not stand for it: no law says
-        // so.
-        // Law A38: the legacy stream may be held back by that of another device.
+        // Law A13: all blocking streams wait for the work of the legacy stream. That work is not in
+        // them, so no law lets a record in a blocking stream, or a wait for one, stand for it. Law
+        // A38: the legacy stream may wait for that of another device.
         if lane.kind != StreamKind::NonBlocking {
             edges.extend(self.barriers.get(&lane.device).into_iter().flatten());
         }
@@ -241,9 +242,9 @@ impl Builder<'_> {
         row
     }
 
-    /// Law A44: a call that uses memory for itself follows the calls that used it before, and a call
-    /// that shares it those that used it for themselves. The library orders such memory, and Rust
-    /// knows who has it.
+    /// Law A44: a call that uses memory exclusively follows the calls that used it before, and a
+    /// call that shares it follows those that used it exclusively. This holds for memory that the
+    /// library orders.
     fn owned(&self, accesses: &[Access]) -> Vec<usize> {
         if self.trust == Trust::Library || !on(Switch::Ownership) {
             return Vec::new();
@@ -255,14 +256,14 @@ impl Builder<'_> {
         before.flat_map(|(call, _)| &self.returned[*call]).copied().collect()
     }
 
-    /// What the host thread finds complete at a call.
+    /// The nodes that are complete for the host thread at a call.
     fn at_host(&self, call: usize) -> Vec<usize> {
         let made = &self.history.calls[call];
         let mut edges = self.threads.get(&made.thread).cloned().unwrap_or_else(Vec::new);
         edges.extend(self.owned(made.what.holds()));
         let sees_hosts = self.trust != Trust::Library;
         match &made.what {
-            // Laws A5 and A8: of an event that was never recorded there is nothing to wait for.
+            // Laws A5 and A8: an event without a record stands for nothing.
             What::SyncEvent { event } if !self.doubted.contains(&call) => {
                 edges.extend(self.records.get(event).copied().map(work));
             }
@@ -277,7 +278,7 @@ impl Builder<'_> {
             What::Found { signal } if sees_hosts => {
                 edges.extend(self.signals.get(signal).into_iter().flatten());
             }
-            // Law A18: what is staged was first waited for.
+            // Law A18: a staged copy first waits for its stream.
             What::Work { verb, stream, accesses }
                 if return_of(self.history, *verb, accesses) == Return::Staged =>
             {
@@ -304,17 +305,17 @@ impl Builder<'_> {
         (homes.len() == 2).then(|| homes.into_iter().find(|home| *home != here)).flatten()
     }
 
-    /// What work, a record or a wait comes after, beside what its call follows.
+    /// The nodes that work, a record or a wait follows, in addition to its call.
     fn edges_of(&self, call: usize, stream: usize) -> Vec<usize> {
         match &self.history.calls[call].what {
             What::Record { .. } => self.prefix(stream),
-            // Laws A4 and A13: only in the legacy stream is a wait an action.
+            // Laws A4 and A13: a wait is an operation in the legacy stream only.
             What::Wait { .. }
                 if on(Switch::Strict) && self.lane(stream).kind != StreamKind::Legacy =>
             {
                 self.prefix(stream)
             }
-            // An allocation may leave nothing in the stream.
+            // An allocation is no operation of a blocking stream.
             What::Work { verb: Verb::Alloc, .. } if on(Switch::Strict) => self.last(stream),
             What::Work { verb, accesses, .. } => {
                 let mut edges = self.predecessors(stream);
@@ -338,14 +339,14 @@ impl Builder<'_> {
         let is_work = matches!(what, What::Work { .. });
         let has_begun = is_work && self.history.calls[call].begin.is_some();
         let begun = has_begun.then(|| self.begun.remove(&(*thread, stream))).flatten();
-        // Law A2: what the thread did, and what it knows, comes before what it enqueues. Law A27
-        // makes a host function one more operation of its stream.
+        // Law A2: earlier calls of the thread, and what it knows to be complete, precede what it
+        // enqueues. Law A27: a host function is an operation of its stream.
         let mut edges = match &begun {
             Some(begun) => begun.edges.clone(),
             None => self.edges_of(call, stream),
         };
         match &begun {
-            // Whoever has the memory had it when the call began.
+            // The thread had the memory when the call began.
             Some(begun) => {
                 edges.push(host(begun.call));
                 edges.extend(self.owned(what.accesses()));
@@ -358,11 +359,11 @@ impl Builder<'_> {
             None => edges.push(host(call)),
         }
         match what {
-            // Law A4: a record stands for what the stream holds now, and replaces an earlier one.
+            // Law A4: a record stands for the work of the stream at its call, and replaces an earlier one.
             What::Record { event, .. } => {
                 self.records.insert(*event, call);
             }
-            // Law A5: a wait for an event that was never recorded is no edge to anything.
+            // Law A5: a wait for an event without a record orders nothing.
             What::Wait { event, .. } if !self.records.contains_key(event) => {
                 self.closure.without.insert(call, self.closed(&edges));
                 self.closure.waited.insert(call, None);
@@ -386,9 +387,9 @@ impl Builder<'_> {
         self.follow(call, stream, begun.as_ref());
     }
 
-    /// What comes later in the stream, and in those that wait for it, comes after the call's work.
+    /// Makes later work of the stream, and of those that wait for it, follow the work of the call.
     fn follow(&mut self, call: usize, stream: usize, begun: Option<&Begun>) {
-        // What others enqueued since the call began is not before its work.
+        // Work that other threads enqueued since the call began does not precede its work.
         let beside = |now: &[usize], then: Option<&Vec<usize>>| match then {
             Some(then) if now != then.as_slice() => now.to_vec(),
             _ => Vec::new(),
@@ -433,7 +434,7 @@ impl Builder<'_> {
         let history = self.history;
         let Call { thread, what, .. } = &history.calls[call];
         if let What::Set { signal, inside: Some(host_fn) } = what {
-            // Law A27: what is before a host function in its stream is complete when it runs.
+            // Law A27: the work before a host function in its stream is complete when it runs.
             let before = self.host_fns.get(host_fn).cloned().unwrap_or_else(Vec::new);
             self.signals.entry(*signal).or_insert(before);
             return;
@@ -469,7 +470,8 @@ impl Builder<'_> {
         self.returned[call].clone_from(&last);
         self.threads.insert(*thread, last);
         if let What::Lent { holds } = what {
-            // It holds in this run: for whoever the future lends the memory to, and nobody else knows.
+            // In this run, the thread that the future lends the memory to has this knowledge, and
+            // no other thread has.
             let seen = holds.iter().filter(|_| self.trust != Trust::Laws).cloned();
             for access in seen.map(|access| Access { writes: true, ..access }) {
                 self.users.entry(access.block).or_default().push((call, access));
@@ -489,7 +491,7 @@ impl Closure {
             if trust != Trust::Laws || !on(Switch::Doubt) {
                 return closure;
             }
-            // Without the order of one call another one may be in doubt.
+            // A call without its order may put another one in doubt.
             let before = doubted.len();
             doubted.extend(closure.in_doubt(history));
             if doubted.len() == before {

@@ -1,4 +1,4 @@
-//! Draws programs. Every verb has its weight, and a seed gives the same program again.
+//! Draws programs. Every verb has a weight, and a seed always gives the same program.
 
 use crate::program::{
     Part, Phase, Place, Program, SIGNALS_MAX, Shape, Sources, Step, StreamKind, StreamSpec, apply,
@@ -9,13 +9,13 @@ use crate::text::VERBS;
 use std::collections::BTreeMap;
 use trijet::testing::Prng;
 
-/// More would make the serial run long and collisions rare.
+/// With more buffers, programs would be long and conflicts rare.
 const BUFFERS_MAX: usize = 10;
 const WORDS_MIN: usize = 8;
 const WORDS_MAX: usize = 160;
 const TICKETS: u64 = 3;
 
-/// What a script may do in its phase.
+/// The buffers and streams that a script may use in its phase.
 struct Rights {
     /// Buffers it may change.
     own: Vec<usize>,
@@ -23,7 +23,7 @@ struct Rights {
     shared: Vec<usize>,
     /// Streams it may replace.
     streams: Vec<usize>,
-    /// Other scripts run in the phase.
+    /// Whether other scripts run in the phase.
     has_others: bool,
 }
 
@@ -38,9 +38,10 @@ struct Draw {
     program: Program,
     shapes: BTreeMap<usize, Shape>,
     next_buffer: usize,
-    /// What scripts of the phase gave, and no other one has received.
+    /// Buffers that scripts of the phase gave and no script has received, with the number of the
+    /// hand-over.
     mail: Vec<(usize, usize)>,
-    /// How many buffers scripts of the phase gave.
+    /// The number of hand-overs in the phase.
     given: usize,
     /// Signals that are set, in the order of drawing, by which scripts can take their steps.
     set: Vec<usize>,
@@ -74,13 +75,13 @@ impl Draw {
         WORDS_MIN + self.below(WORDS_MAX - WORDS_MIN + 1)
     }
 
-    /// `len` words somewhere in the buffer.
+    /// A part of `len` words at a drawn place of the buffer.
     fn part(&mut self, buffer: usize, len: usize) -> Part {
         let start = self.below(self.shapes[&buffer].len - len + 1);
         Part { buffer, range: start..start + len }
     }
 
-    /// Equally long parts of two buffers, often all of the shorter.
+    /// Parts of two buffers with equal lengths, often all of the shorter one.
     fn pair(
         &mut self,
         rights: &Rights,
@@ -119,7 +120,7 @@ impl Draw {
         })
     }
 
-    /// A buffer that is new, or one that is given up for it.
+    /// The number of a new buffer, or of one that the new buffer replaces.
     fn made_anew(&mut self, rights: &Rights) -> Option<usize> {
         let given_up = if self.one_in(2) { self.pick(&rights.own) } else { None };
         given_up.or_else(|| self.fresh())
@@ -185,7 +186,7 @@ impl Draw {
         }
     }
 
-    /// A verb that makes, gives up or reaches buffers.
+    /// A verb that makes, drops or reads buffers.
     fn holding(&mut self, rights: &mut Rights) -> Option<Step> {
         let is_of_host = |shape: Shape| !matches!(shape.place, Place::Device(_));
         match self.below(8) {
@@ -339,7 +340,7 @@ impl Draw {
         }
     }
 
-    /// Deals what is there to the scripts of a phase.
+    /// Distributes buffers and streams to the scripts of a phase.
     fn deal(&mut self, scripts: usize) -> Vec<Rights> {
         let mut rights: Vec<Rights> = (0..scripts)
             .map(|_| Rights {
@@ -380,7 +381,7 @@ impl Draw {
         phase
     }
 
-    /// A few buffers with something in them, so that the rest has what to work on.
+    /// A phase that makes a few buffers with known words, which the other phases use.
     fn opening(&mut self) -> Phase {
         let mut rights = self.deal(1);
         let rights = &mut rights[0];
@@ -440,9 +441,9 @@ pub(crate) fn draw(seed: u64) -> Program {
     draw.program
 }
 
-/// A small program for [`Order`](trijet::sim::Order)s that are tried one and all: a thread, two or three
-/// streams, and a few operations on short buffers. Where `by_hand`, the program orders them, by
-/// events that it may forget to wait for.
+/// A small program for a search of all [`Order`](trijet::sim::Order)s: one thread, two or three
+/// streams, and a few operations on short buffers. With `by_hand`, the program orders the buffers by
+/// events, and may lack a wait.
 pub(crate) fn draw_small(seed: u64, by_hand: bool) -> Program {
     let prng = Prng::new(seed);
     let program = Program { devices: 1, ..Program::default() };
@@ -551,7 +552,7 @@ mod tests {
         assert!((1..=2).all(|count| all().any(|program| program.devices == count)));
     }
 
-    /// Else two threads never meet.
+    /// Otherwise two threads would never use the same objects.
     #[test]
     fn scripts_share_streams_and_buffers() {
         let meets = |program: &Program, what: fn(&Step) -> Vec<usize>| {

@@ -1,4 +1,4 @@
-//! Runs many programs, compares their bytes with the serial run and has their records judged.
+//! Runs many programs, compares their bytes with a serial run, and has their ledgers judged.
 
 use crate::clean::finds_nothing;
 use crate::draw::draw;
@@ -18,7 +18,7 @@ use trijet::Device;
 use trijet::explore::Strategy;
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 
-/// What was run and judged.
+/// Counts of what was run and judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) programs: u64,
@@ -48,7 +48,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What host devices are like for a program.
+/// The configuration of the host devices of a program.
 pub(crate) fn config(program: &Program) -> HostConfig {
     let devices = u32::try_from(program.devices).expect("one or two");
     let refused =
@@ -71,20 +71,20 @@ pub(crate) fn close(devices: Vec<Device>) -> Result<(), String> {
     devices.into_iter().try_for_each(|device| device.close().map_err(|error| error.to_string()))
 }
 
-/// What differs from what the program computes.
+/// Compares an outcome with what the program computes serially.
 fn compare(program: &Program, found: &Outcome) -> Result<(), String> {
     let mut expected = interpret_without(program, &found.failed);
     expected.refuses = !program.refusals.is_empty();
     expected.difference(found).map_or(Ok(()), Err)
 }
 
-/// A refused call may leave something that is reported at the end.
+/// Closes the devices. After refused calls, closing may report an error.
 fn close_after(program: &Program, devices: Vec<Device>) -> Result<(), String> {
     let closed = close(devices);
     if program.refusals.is_empty() { closed } else { Ok(()) }
 }
 
-/// One run with its record.
+/// One run, traced and judged.
 fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String> {
     let devices = seeded(program, order);
     let plain = |error: trijet::Error| error.to_string();
@@ -102,7 +102,7 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
     };
     let wrong = |wrong| format!("{}\n  in{}", Report(&history, wrong), lines());
     let seen = match judge(&history) {
-        // A wait for a mark that a refused call left may be idle.
+        // A wait for a mark that a refused call left may be unnecessary.
         Err(Wrong::Implied(_) | Wrong::Needless(_)) if !program.refusals.is_empty() => {
             Seen::default()
         }
@@ -111,11 +111,12 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
     if on(Switch::Apart) || !program.phases.iter().any(Phase::needs_turns) {
         finds_nothing(&ops)?;
     }
-    // Work that the wait need not name, because later work that it does name follows it, is more
-    // than it must to the ordering and not to the judge.
+    // The library counts a wait as an over-wait if it stands for work that it need not name,
+    // because needed work follows it. The judge does not, so it may count fewer.
     let judged = (seen.waits, seen.over_waits);
     let counted = (counts.waits, counts.over_waits);
-    // A stream that took another one's place records for both, which the judge finds too much.
+    // A new stream of a lane records for the earlier one too, which the judge counts as an
+    // over-wait.
     let replaced = history.lanes.iter().any(|lane| lane.follows.is_some());
     let is_off = judged.0 != counted.0 || (judged.1 > counted.1 && !replaced);
     if is_off && program.refusals.is_empty() {
@@ -125,7 +126,7 @@ fn recorded(program: &Program, order: u64, turns: Turns) -> Result<Seen, String>
     Ok(seen)
 }
 
-/// One run for its bytes.
+/// One run that is not traced, whose bytes are compared.
 pub(crate) fn computed(
     program: &Program,
     devices: Vec<Device>,
@@ -163,8 +164,8 @@ pub(crate) fn examine(program: &Program, seed: u64) -> Result<Tally, String> {
     Ok(Tally { programs: 1, runs, seen })
 }
 
-/// Every order of a small program that can make a difference, as far as `runs_max` goes: what it
-/// comes to, and whether these were all.
+/// All outcomes of a small program over the orders that can make a difference, within `runs_max`
+/// runs; the number of runs, and whether the search was complete.
 pub(crate) fn exhausted(
     program: &Program,
     runs_max: u64,
@@ -177,16 +178,16 @@ pub(crate) fn exhausted(
     Ok((outcomes.collect::<Result<_, _>>()?, found.runs, found.complete))
 }
 
-/// A program that fails and what it did.
+/// The seed of a program that fails, and its error.
 struct Failure {
     seed: u64,
     why: String,
 }
 
-/// Examines the program of every seed on all cores.
+/// Examines the program of every seed, on `workers` threads.
 ///
 /// # Panics
-/// When one fails, with its seed and the smallest program that still fails.
+/// If a program fails, with its seed and the smallest program that still fails.
 pub(crate) fn explore(
     seeds: Range<u64>,
     workers: usize,
@@ -195,7 +196,7 @@ pub(crate) fn explore(
     explore_drawn(&draw, seeds, workers, examine)
 }
 
-/// The same with other programs.
+/// The same, with programs of another generator.
 pub(crate) fn explore_drawn(
     draw: &(dyn Fn(u64) -> Program + Sync),
     seeds: Range<u64>,
@@ -216,14 +217,17 @@ pub(crate) fn explore_drawn(
                 Ok(tally) => mine += tally,
                 Err(why) => {
                     next.store(seeds.end, Ordering::Relaxed);
-                    *failure.lock().expect("nobody panics here") = Some(Failure { seed, why });
+                    *failure.lock().expect("no thread panics under this lock") =
+                        Some(Failure { seed, why });
                 }
             }
         }
-        *total.lock().expect("nobody panics here") += mine;
+        *total.lock().expect("no thread panics under this lock") += mine;
     };
     std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-    if let Some(Failure { seed, why }) = failure.into_inner().expect("nobody panics here") {
+    if let Some(Failure { seed, why }) =
+        failure.into_inner().expect("no thread panics under this lock")
+    {
         let mut last = why.clone();
         let small = shrink(draw(seed), &mut |program| match examine(program, seed) {
             Ok(_) => false,
@@ -235,5 +239,5 @@ pub(crate) fn explore_drawn(
         let chosen = std::env::var("TRIJET_ORACLE").unwrap_or_default();
         panic!("TRIJET_ORACLE={chosen} seed {seed}: {why}\ncut down: {last}\n{small}");
     }
-    total.into_inner().expect("nobody panics here")
+    total.into_inner().expect("no thread panics under this lock")
 }

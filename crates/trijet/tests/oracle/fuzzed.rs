@@ -1,16 +1,16 @@
-//! A program that any bytes choose, as its text: the body of the fuzz target `program`.
+//! A program whose text is arbitrary bytes: the body of the fuzz target `program`.
 
 use crate::explore::examine;
 use crate::text::parse;
 
-/// Longer texts only take longer.
+/// The longest text: longer ones only take longer.
 const TEXT_MAX: usize = 4096;
 
-/// The first byte chooses the orders, the rest is the text of a program; what is none does nothing.
+/// Runs a program: the first byte chooses the orders, the rest is its text. Other bytes do nothing.
 ///
 /// # Panics
-/// When the program computes something else than one call after the other, when a conflict is not
-/// ordered, when a wait is idle, and when a call or a drop fails.
+/// If the outcome differs from that of a serial run, if a conflict is not ordered, if a wait is
+/// unnecessary, and if a call or a drop fails.
 pub(crate) fn check(bytes: &[u8]) {
     let (order, rest) = bytes.split_first().unwrap_or((&0, bytes));
     let text = std::str::from_utf8(rest).ok().filter(|text| text.len() <= TEXT_MAX);

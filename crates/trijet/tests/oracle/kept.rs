@@ -1,6 +1,6 @@
-//! Small programs that are kept: each once failed, or holds what a fault would touch first.
+//! Small programs that are kept: each once failed, or fails first when the ordering has a fault.
 
-/// A producer on one stream and a consumer on another, nothing else.
+/// A producer on one stream and a consumer on another.
 pub(crate) const ONE_CROSSING: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -19,7 +19,7 @@ thread
   mix 9 of b1[0..512] into b2[0..512] on s1
 ";
 
-/// Two readers on two streams before a writer on a third: both must be waited for.
+/// Two readers on two streams and then a writer on a third, which waits for both.
 const TWO_READERS: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -36,7 +36,7 @@ thread
   copy b3[0..64] to b0[0..64] on s2
 ";
 
-/// A buffer that is dropped while a stream that is gone still reads it.
+/// A buffer that is dropped while a dropped stream still reads it.
 const DROPPED_IN_USE: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -51,7 +51,7 @@ thread
   read b1
 ";
 
-/// Work of two threads in one stream, on a part each of what was one buffer.
+/// Work of two threads in one stream, on the two parts of a buffer that was split.
 const TWO_THREADS_ONE_STREAM: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -73,7 +73,7 @@ thread
   write b1 seed 4
 ";
 
-/// The legacy stream between blocking ones and one that it does not wait for.
+/// The legacy stream, a blocking stream, and a non-blocking one.
 const LEGACY_BETWEEN: &str = "
 devices 1
 stream s0 legacy on d0
@@ -93,7 +93,7 @@ thread
   read b0
 ";
 
-/// Sources that are read out of stream order.
+/// Batches whose sources are read out of stream order.
 const BATCHES: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -114,8 +114,8 @@ thread
 pub(crate) const ALL: [&str; 6] =
     [ONE_CROSSING, TWO_READERS, DROPPED_IN_USE, TWO_THREADS_ONE_STREAM, LEGACY_BETWEEN, BATCHES];
 
-/// A per-thread stream takes the lane of a thread that ended, and waits for another stream's work.
-/// What the first thread enqueued must not stand for that.
+/// A per-thread stream takes over the lane of a thread that ended, and waits for another stream's
+/// work. The library once took the position of the first thread's work for the new stream's.
 const LANE_OF_AN_ENDED_THREAD: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -144,7 +144,8 @@ thread
   read b3
 ";
 
-/// The host reads what a per-thread stream writes whose thread ended, and whose handle is kept.
+/// The host reads what a per-thread stream writes after its thread ended. The handle of the stream
+/// is kept.
 const STREAM_OF_AN_ENDED_THREAD: &str = "
 devices 1
 stream s0 per-thread on d0
@@ -160,7 +161,7 @@ thread
   read b0
 ";
 
-/// The same after another thread dropped the stream, with a new stream that may take its lane.
+/// The same after another thread dropped the stream. A new stream may take over its lane.
 const STREAM_DROPPED_BY_ANOTHER_THREAD: &str = "
 devices 1
 stream s0 per-thread on d0
@@ -185,7 +186,7 @@ thread
   read b2
 ";
 
-/// A future that is polled by another thread than made it, which must not learn what that knew.
+/// A future that another thread polls. That thread does not learn what the creator knew.
 const FUTURE_CROSSES_THREADS: &str = "
 devices 1
 stream s0 non-blocking on d0
@@ -204,8 +205,8 @@ thread
   mix 1 of b1[0..1] into b0[0..1] on s0
 ";
 
-/// Each with no call refused, and with one of the first records refused. Before lanes were mended,
-/// some of them gave wrong bytes or lent a guard too early.
+/// Each runs with no call refused, and with one of the first records refused. Some of them once
+/// gave wrong bytes or lent a guard too early.
 pub(crate) const OF_LANES: [&str; 4] = [
     LANE_OF_AN_ENDED_THREAD,
     STREAM_OF_AN_ENDED_THREAD,

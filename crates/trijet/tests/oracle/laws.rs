@@ -1,4 +1,4 @@
-//! The judge against histories written by hand: each law with one that it clears and the nearest
+//! The judge on histories written by hand: for each law, one that it clears and the most similar
 //! one that it does not. Streams are `A`, `B` (blocking), `C`, `D` (non-blocking), `L` (legacy) and
 //! `P` (per-thread) of device 0, and `FAR` (blocking) of device 1.
 
@@ -136,7 +136,7 @@ fn accesses_conflict_where_they_overlap_and_one_writes() {
 #[test]
 fn law_a2_what_the_host_wrote_before_a_call_is_there_for_its_work() {
     calls().host(w(PINNED)).copy(C, PINNED, X).is_clean();
-    // Another thread's write is not, unless something orders the threads.
+    // Another thread's write does not precede it, unless the threads are ordered.
     let other = What::Host { accesses: vec![w(PINNED)] };
     calls().by(OTHER, other.clone()).copy(C, PINNED, X).races(0, 1);
     calls().by(OTHER, other).by(MAIN, What::After { thread: OTHER }).copy(C, PINNED, X).is_clean();
@@ -173,7 +173,7 @@ fn law_a7_a_wait_holds_back_future_work_only() {
 fn order_is_transitive_over_streams() {
     let chain = calls().k(C, &[w(X)]).record(E, C).wait(E, A).record(8, A).wait(8, D);
     chain.k(D, &[r(X)]).is_clean();
-    // The event of only the last of two readers says nothing of the other one.
+    // The event of the last of two readers does not stand for the other reader.
     let readers = calls().k(C, &[r(X)]).record(E, C).k(A, &[r(X)]).record(E, A).wait(E, D);
     readers.k(D, &[w(X)]).races(0, 5);
 }
@@ -190,7 +190,7 @@ fn law_a8_the_host_waits_for_an_event() {
 fn law_a9_the_host_waits_for_a_stream() {
     calls().copy(C, X, PINNED).sync(C).host(r(PINNED)).is_clean();
     calls().copy(C, X, PINNED).sync(D).host(r(PINNED)).races(0, 2);
-    // And what it knows then holds for work of any stream.
+    // Work that the host knows to be complete precedes its later work in any stream.
     calls().k(C, &[w(X)]).sync(C).k(D, &[w(X)]).is_clean();
 }
 
@@ -224,7 +224,7 @@ fn law_a13_even_a_wait_of_the_legacy_stream_is_a_barrier() {
     calls().record(E, D).k(A, &[w(X)]).wait(E, L).k(B, &[r(X)]).is_clean();
     calls().k(C, &[w(X)]).record(E, C).wait(E, L).k(B, &[r(X)]).is_clean();
     calls().k(C, &[w(X)]).record(E, C).wait(E, A).k(B, &[r(X)]).races(0, 3);
-    // Law A5: unless it waits for nothing.
+    // Law A5: a wait for an event without a record is no barrier.
     calls().k(A, &[w(X)]).wait(E, L).k(B, &[r(X)]).races(0, 2);
 }
 
@@ -286,7 +286,7 @@ fn law_a18_a_synchronous_copy_from_pageable_memory_is_only_staged_at_return() {
     calls().copy_now(PAGEABLE, X).host(w(PAGEABLE)).is_clean();
     calls().copy_now(PAGEABLE, X).k(C, &[r(X)]).races(0, 1);
     calls().copy_now(PAGEABLE, X).k(A, &[r(X)]).is_clean();
-    // But what came before it is complete, since the stream was waited for.
+    // Earlier work of the stream is complete, since the call waited for the stream.
     calls().copy(A, Y, PINNED).copy_now(PAGEABLE, X).host(r(PINNED)).is_clean();
     calls().copy(C, Y, PINNED).copy_now(PAGEABLE, X).host(r(PINNED)).races(0, 2);
 }
@@ -323,7 +323,7 @@ fn law_a19_sources_may_be_read_out_of_stream_order() {
     filled().work(Verb::Batch(Sources::AnyTime), C, &batch).races(0, 1);
     filled().sync(C).work(Verb::Batch(Sources::DuringCall), C, &batch).is_clean();
     filled().sync(C).work(Verb::Batch(Sources::AnyTime), C, &batch).is_clean();
-    // Who reads during the call has read when it returns.
+    // Sources that are read during the call have been read when it returns.
     let host = [r(PINNED), w(X)];
     let batched = |sources| calls().work(Verb::Batch(sources), C, &host).host(w(PINNED));
     batched(Sources::DuringCall).is_clean();
@@ -381,7 +381,7 @@ fn a_wait_that_a_stream_or_a_thread_implies_is_idle() {
     let known = calls().k(C, &[w(X)]).record(E, C).sync(C).ordered(E, D).k(D, &[r(X)]);
     assert_eq!(known.verdict(), Err(Wrong::Implied(3)));
     let barrier = calls().k(A, &[w(X)]).record(E, A).ordered(E, L).k(L, &[r(X)]);
-    // What default streams add to the order is counted only.
+    // Waits that default streams make unnecessary are counted and allowed.
     assert_eq!(barrier.verdict().map(|seen| seen.idle), Ok(1));
     let never = calls().k(C, &[w(X)]).ordered(E, D).k(D, &[r(Y)]);
     assert_eq!(never.verdict(), Err(Wrong::Implied(1)));
@@ -409,7 +409,8 @@ fn a_wait_for_more_than_is_needed_is_counted() {
     };
     assert_eq!(crossing(&[w(Y)]), Ok(1));
     assert_eq!(crossing(&[w(X)]), Ok(0));
-    // A record of the legacy stream, whose own work is known: the blocking stream's is needed.
+    // A record of the legacy stream, whose own work is known to be complete, is needed for the work
+    // of the blocking stream.
     let legacy = calls().k(L, &[w(Y)]).k(A, &[w(X)]).record(E, L).sync(B).k(B, &[]).sync(B);
     let seen = legacy.ordered(E, D).k(D, &[r(X), r(Y)]).verdict();
     assert_eq!(seen.map(|seen| seen.over_waits), Ok(0));
@@ -423,7 +424,7 @@ fn a_wait_that_the_next_one_covers_is_counted() {
     assert_eq!(subsumed(chain().ordered(8, D)), Ok(0));
     let other = calls().k(C, &[r(X)]).record(E, C).k(A, &[r(X)]).record(8, A);
     assert_eq!(subsumed(other.ordered(E, D).ordered(8, D)), Ok(0));
-    // A wait of another stream in between gives nothing.
+    // A wait of another stream in between does not count.
     let aside = calls().k(C, &[w(X)]).record(E, C).wait(E, A).k(A, &[w(Y)]).record(8, A);
     let aside = aside.ordered(E, D).wait(8, B).k(D, &[r(X)]);
     assert_eq!(aside.verdict().map(|seen| seen.subsumed), Ok(0));
@@ -449,7 +450,7 @@ fn a_claim_that_no_call_shows_is_found() {
     assert_eq!(apart.verdict(), Err(Wrong::Unproven(1, 0)));
 }
 
-/// The access is to memory that the library orders.
+/// The same access, to memory that the library orders.
 fn tracked(access: Access) -> Access {
     Access { by_hand: false, ..access }
 }
@@ -485,10 +486,10 @@ fn law_a45_calls_about_an_event_without_order_of_their_threads_order_nothing() {
     with_all(|| {
         recorded().by(OTHER, wait()).by(OTHER, read()).races(0, 3);
         after(recorded(), OTHER, MAIN).by(OTHER, wait()).by(OTHER, read()).is_clean();
-        // The record that comes later here may as well have come before the wait.
+        // The record that comes later here could have come before the wait.
         let later = after(recorded(), OTHER, MAIN).by(OTHER, wait()).record(E, A);
         later.by(OTHER, read()).races(0, 5);
-        // So may a record of a third thread.
+        // So could a record of a third thread.
         let third = What::Record { event: E, stream: A, by: By::User };
         let third = after(calls().by(2, third).k(C, &[w(X)]).record(E, C), OTHER, MAIN);
         third.by(OTHER, wait()).by(OTHER, read()).races(1, 5);
@@ -511,7 +512,7 @@ fn law_a4_a_wait_in_a_blocking_stream_is_no_operation() {
         let waited = calls().k(L, &[w(X)]).record(E, D).wait(E, A).sync(A);
         waited.k(C, &[r(X)]).races(0, 4);
         calls().k(L, &[w(X)]).k(A, &[]).sync(A).k(C, &[r(X)]).is_clean();
-        // What the event stands for is in the stream all the same.
+        // The work that the event stands for is covered all the same.
         calls().k(C, &[w(X)]).record(E, C).wait(E, A).sync(A).k(D, &[r(X)]).is_clean();
     });
 }
@@ -540,7 +541,7 @@ fn a_call_that_waits_follows_what_came_before_its_begin() {
     with_all(|| {
         calls().k(A, &[w(X)]).by(MAIN, begin()).copy_now(PINNED, X).k(A, &[r(X)]).is_clean();
         calls().by(MAIN, begin()).by(OTHER, other(w(X))).copy_now(PINNED, X).races(1, 2);
-        // Nor does the barrier of the call stand for what came in between.
+        // The barrier of the call does not stand for work that came in between either.
         let between = calls().by(MAIN, begin()).by(OTHER, other(w(Y))).copy_now(PINNED, X);
         between.k(B, &[w(Y)]).races(1, 3);
     });
@@ -580,7 +581,7 @@ fn law_a38_a_synchronous_copy_between_devices_is_ordered_on_both() {
     };
     with_all(|| {
         copied().k(FAR, &[r(Y)]).is_clean();
-        // The block that is not known to lie there is not in that device's order.
+        // Without the device of the block, there is no order with that device.
         let mut near = copied();
         near.0.homes.remove(&Y);
         near.races(0, 1);

@@ -1,5 +1,5 @@
-//! The library's record of its driver calls as a history for the judge: the only place that knows
-//! both forms.
+//! Conversion of the library's ledger to a history for the judge: the only file that knows both
+//! forms.
 
 use crate::calls::{Access, By, History, Lane, Memory, Verb, What};
 use crate::program::{Sources, StreamKind};
@@ -11,24 +11,25 @@ use trijet::trace::{
     StreamClass, Waited,
 };
 
-/// What is known so far of the record that is read.
+/// The state of the conversion.
 #[derive(Default)]
 struct Reader {
     history: History,
-    /// Who has the lane: it is used again, perhaps by a stream of another kind.
+    /// The current stream of each lane. A later stream of a lane may be of another kind.
     lanes: BTreeMap<LaneId, usize>,
     /// The call of each operation.
     positions: BTreeMap<Position, usize>,
-    /// What each thread was last said to know.
+    /// What each thread knew at its last entry, as the library says.
     known: BTreeMap<u64, Vec<Position>>,
     main: Option<u64>,
-    /// Numbers of events by their handle, which is another event's after the end of one.
+    /// Numbers of events by their handles, which later events may get.
     events: BTreeMap<u64, u64>,
     events_seen: u64,
 }
 
 impl Reader {
-    /// The stream of an operation; those that were there before the record have no beginning in it.
+    /// The stream of an entry. Streams that were opened before the trace have no entry of their
+    /// opening.
     fn lane(&mut self, op: &Op) -> usize {
         match self.lanes.get(&op.position.lane) {
             Some(number) => *number,
@@ -36,7 +37,7 @@ impl Reader {
         }
     }
 
-    /// A stream takes a lane when all work of the one before is complete.
+    /// A stream takes over a lane when all work of the earlier stream is complete.
     fn open(&mut self, op: &Op, follows: Option<usize>) -> usize {
         let device = usize::try_from(op.device.0).expect("a few devices");
         let kind = match op.stream {
@@ -51,10 +52,10 @@ impl Reader {
         number
     }
 
-    /// The starts and joins of threads, from who calls: only the main thread starts others, and
-    /// while they run it is silent.
+    /// Derives starts and joins of threads from the threads of the calls: only the main thread
+    /// starts others, and it makes no call while they run.
     fn threads(&mut self, op: &Op) {
-        // Law A46: nothing of it is in the record, and nothing needs it.
+        // Law A46: starts and joins are no order, and the judge needs none.
         if on(Switch::Ownership) {
             return;
         }
@@ -72,7 +73,8 @@ impl Reader {
         }
     }
 
-    /// What the library says that the thread knew at a call: news only, the rest was judged.
+    /// What the thread knew at a call, as the library says: only news, because the rest was judged
+    /// before.
     fn claims(&mut self, call: usize, op: &Op) {
         let known = op.thread_known.as_deref().unwrap_or_default();
         let before = self.known.insert(op.thread, known.to_vec());
@@ -100,7 +102,7 @@ impl Reader {
                 self.history.begun.retain(|(thread, _), _| *thread != op.thread);
                 return;
             }
-            // They order nothing among the accesses that the judge looks at.
+            // These order no accesses that the judge looks at.
             OpKind::Call(_)
             | OpKind::AllocNow
             | OpKind::FreeNow
@@ -171,7 +173,7 @@ impl Reader {
         self.label(call, op);
     }
 
-    /// Host threads hand over to each other; what host functions find set orders no call.
+    /// A signal orders host threads. A signal that a host function finds set orders no call.
     fn signal(&mut self, op: &Op, signal: u64, what: Signalled, inside: Option<Position>) {
         let inside = match inside {
             None => None,
@@ -191,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// A wait of the host stands for what had been enqueued at its call.
+    /// A wait of the host covers the work that was enqueued before its call.
     fn sync(&mut self, op: &Op, what: Waited, outcome: Outcome) {
         if outcome != Outcome::Complete {
             return;
@@ -263,7 +265,7 @@ fn asked(by: Asked) -> By {
     }
 }
 
-/// The history that a record tells.
+/// The history of a ledger.
 pub(crate) fn history(ops: &[Op]) -> History {
     let mut reader = Reader::default();
     ops.iter().for_each(|op| reader.op(op));

@@ -1,8 +1,8 @@
-//! Random programs on several streams, devices and threads compute what they compute one call
-//! after the other, under every order that the laws allow. And the record of the driver calls
-//! shows why: each conflict is ordered, and no wait is idle.
+//! Random programs on several streams, devices and threads compute, in every order that the laws
+//! allow, what they compute when they make one call after the other. The ledger of the driver calls
+//! shows why: each conflict is ordered, and no wait is unnecessary.
 //!
-//! The laws are written a second time here, as a relation over calls, and apart from the library.
+//! The laws are written here a second time, independently of the library, as a relation over calls.
 //!
 //! `TRIJET_SEEDS=7 cargo test --test oracle` runs one program again, and `TRIJET_SEEDS=0..100` a
 //! hundred; `cargo xtask explore` runs many.
@@ -44,7 +44,7 @@ fn kept() -> Vec<Program> {
     kept::ALL.iter().map(parse).collect()
 }
 
-/// The name is known to `cargo xtask explore`, and so is the line that it prints.
+/// `cargo xtask explore` knows this test by its name, and reads the line that it prints.
 #[test]
 fn programs_compute_what_they_compute_serially_and_each_conflict_is_ordered() {
     let (seeds, workers) = asked_or(0..600);
@@ -55,7 +55,8 @@ fn programs_compute_what_they_compute_serially_and_each_conflict_is_ordered() {
     }
 }
 
-/// As above. `TRIJET_ORDERS` says how many orders are drawn for each program.
+/// `cargo xtask explore` knows this test as well. `TRIJET_ORDERS` is the number of orders that are
+/// drawn for each program.
 #[test]
 fn a_search_finds_whatever_drawn_orders_lead_to() {
     let orders = std::env::var("TRIJET_ORDERS").map(|orders| orders.parse::<u64>());
@@ -83,7 +84,7 @@ fn kept_programs_go_well_in_many_orders() {
     }
 }
 
-/// Programs of lanes that pass from stream to stream, in many orders, and with a record refused.
+/// Programs in which lanes pass from stream to stream, in many orders, and with a record refused.
 #[test]
 fn kept_programs_of_lanes_go_well_in_many_orders() {
     if !switches::on(switches::Switch::Threads) {
@@ -105,8 +106,8 @@ fn kept_programs_of_lanes_go_well_in_many_orders() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The tests above can fail: without one wait some program computes something else. And nothing
-/// hangs for want of a wait.
+/// Shows that the tests above can fail: without one wait, some program computes something else. No
+/// program hangs when a wait is missing.
 #[test]
 fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
     let (mut left_out, mut shown) = (0, 0);
@@ -120,7 +121,7 @@ fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
             devices[0].drop_wait(number);
             let found = run(&devices, &program);
             let found = found.unwrap_or_else(|why| panic!("seed {seed}, wait {number}: {why}"));
-            // The waits of frees are never left out, and after these there may be no other.
+            // The waits of frees are never left out, and there may be no other wait after them.
             left_out += u64::from(devices[0].dropped_wait().is_some());
             shown += u64::from(expected.difference(&found).is_some());
         }
@@ -128,7 +129,8 @@ fn leaving_out_any_wait_never_hangs_and_sometimes_shows() {
     assert!(shown > 0, "{left_out} waits were left out, and nothing showed");
 }
 
-/// Leaving out the only wait of a program is wrong in some order, and the judge says so at once.
+/// Without its only wait, a program is wrong in some order, and the judge finds the race in every
+/// order.
 #[test]
 fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
     let program = text::parse(kept::ONE_CROSSING).expect("it is a program");
@@ -137,7 +139,7 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
         let devices = seeded(&program, *seed);
         devices[0].drop_wait(1);
         let zero = devices[0].stream().expect("one more stream");
-        devices[0].start_trace(&zero).expect("a recorder");
+        devices[0].start_trace(&zero).expect("a trace begins");
         let found = run(&devices, &program).expect("no call fails");
         let dropped = devices[0].dropped_wait().expect("there is one wait");
         assert_eq!(dropped.waiter, "mix_u64");
@@ -152,7 +154,7 @@ fn a_missing_wait_is_found_by_the_bytes_and_by_the_judge() {
     for seed in 0..50 {
         let devices = seeded(&program, seed);
         let found = run(&devices, &program).expect("no call fails");
-        assert_eq!(expected.difference(&found), None, "with its wait, seed {seed}");
+        assert_eq!(expected.difference(&found), None, "the whole program, seed {seed}");
         close(devices).expect("no drop failed");
     }
 }
@@ -178,8 +180,8 @@ fn small_programs_have_one_outcome_in_every_order() {
     println!("exhausted {tally}");
 }
 
-/// A program that orders its memory by hand has a race to the checker and to the judge exactly if it
-/// can come to two outcomes, or would with other words in its memory.
+/// The checker and the judge find a race in a program that orders its memory by hand exactly if it
+/// has two outcomes, or would have with other words in its memory.
 #[test]
 fn programs_that_order_by_hand_race_exactly_if_an_order_makes_a_difference() {
     if !switches::on(switches::Switch::Manual) {
@@ -192,7 +194,7 @@ fn programs_that_order_by_hand_race_exactly_if_an_order_makes_a_difference() {
     println!("by hand: {tally}");
 }
 
-/// The seeds of the fuzz target `program`, and what a fuzzer would make of them.
+/// The seeds of the fuzz target `program`, and random changes of them.
 #[test]
 fn programs_of_any_text_compute_what_they_compute_serially() {
     replay::replay("program", 3000, fuzzed::check);

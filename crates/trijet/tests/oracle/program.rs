@@ -1,17 +1,18 @@
-//! What a random program is: streams, events and phases of scripts, as plain data.
+//! Random programs: streams, events and phases of scripts, as plain data.
 //!
-//! A program starts with no buffer; steps make them. The scripts of a phase run on host threads of
-//! their own, which may end before the script does; then all are joined. They wait for each other by
-//! events, tickets, futures, signals and by buffers that one gives to another. The safe interface
-//! lets one thread at a time change a buffer, so in a phase a buffer belongs to one script, or is
-//! only read, or passes from script to script, and likewise a stream that is replaced. Calls may be
-//! refused: their steps did nothing, or what they would have written has unknown content.
+//! A program starts without buffers, and its steps make them. The scripts of a phase run on their
+//! own host threads, which may end before the script does, and are joined at the end of the phase.
+//! Scripts wait for each other by events, tickets, futures, signals and buffers that one gives to
+//! another. The safe interface lets one thread at a time change a buffer. So in a phase a buffer
+//! belongs to one script, or is only read, or passes from script to script, and likewise a stream
+//! that is replaced. Calls may be refused: the steps of refused calls have no effect, or leave
+//! unknown content in what they would have written.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trijet::sim::Verb;
 
-/// Signals are numbered below this.
+/// The number of signals.
 pub(crate) const SIGNALS_MAX: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(crate) enum StreamKind {
 }
 
 impl StreamKind {
-    /// A default stream cannot be given back.
+    /// Whether the stream is a default stream, which cannot be replaced.
     pub(crate) fn is_default(self) -> bool {
         matches!(self, Self::Legacy | Self::PerThread)
     }
@@ -35,7 +36,7 @@ pub(crate) struct StreamSpec {
     pub(crate) device: usize,
 }
 
-/// Where a buffer lies.
+/// The place of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Device(usize),
@@ -43,7 +44,7 @@ pub(crate) enum Place {
     Pageable,
 }
 
-/// A buffer as the steps up to some point left it; lengths are in words of eight bytes.
+/// The place and the length of a buffer at some step, in words of eight bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) place: Place,
@@ -82,7 +83,7 @@ pub(crate) enum Sources {
     AnyTime,
 }
 
-/// One call of a program, by the numbers of what it names.
+/// One call of a program, with the numbers of its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Copy {
@@ -117,14 +118,14 @@ pub(crate) enum Step {
         to: Part,
         value: u8,
     },
-    /// Drop what has this number, allocate in the stream, and fill.
+    /// Drop the buffer of this number, if any, allocate one in the stream, and fill it.
     Alloc {
         buffer: usize,
         stream: usize,
         len: usize,
         value: u8,
     },
-    /// Drop what has this number, allocate host memory, and write to it.
+    /// Drop the buffer of this number, if any, allocate host memory, and write to it.
     AllocHost {
         buffer: usize,
         place: Place,
@@ -173,25 +174,25 @@ pub(crate) enum Step {
     SyncDevice {
         device: usize,
     },
-    /// Drop the stream with whatever it still holds, and make another one of its kind.
+    /// Drop the stream, also with pending work, and make another one of its kind.
     Replace {
         stream: usize,
     },
-    /// Leave a ticket for all that the stream holds.
+    /// Make a ticket of the stream.
     Ticket {
         ticket: usize,
         stream: usize,
     },
-    /// Wait for the ticket, if it was left already.
+    /// Wait for the ticket, if it was made.
     Await {
         ticket: usize,
     },
-    /// Leave a future for all that the stream holds.
+    /// Make a future of the stream.
     Future {
         future: usize,
         stream: usize,
     },
-    /// Poll the future until it is ready, if it was left already, and drop it.
+    /// Poll the future until it is ready, if it was made, and drop it.
     Poll {
         future: usize,
     },
@@ -208,17 +209,17 @@ pub(crate) enum Step {
     Take {
         signal: usize,
     },
-    /// Leave the buffer for another script of the phase. Each hand-over of a phase has its number.
+    /// Give the buffer to another script of the phase. Each hand-over of a phase has a number.
     Give {
         buffer: usize,
         number: usize,
     },
-    /// Wait for the buffer that another script of the phase leaves.
+    /// Wait for the buffer that another script of the phase gives.
     Receive {
         buffer: usize,
         number: usize,
     },
-    /// The thread ends, and a new one goes on with the script. The streams per thread that it had
+    /// The thread ends, and a new one continues the script. The per-thread streams of the thread
     /// are dropped by it, or by the new thread at its end.
     Renew {
         keeps: bool,
@@ -236,7 +237,7 @@ pub(crate) enum Step {
     },
 }
 
-/// Whether a step leaves something as it is for others.
+/// Whether a step shares an object with other threads, or uses it exclusively.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     Shared,
@@ -244,7 +245,7 @@ pub(crate) enum Hold {
 }
 
 impl Step {
-    /// The stream it is enqueued in or waits for.
+    /// The stream that the step uses.
     pub(crate) fn stream(&self) -> Option<usize> {
         match self {
             Self::Copy { stream, .. }
@@ -295,7 +296,7 @@ impl Step {
         }
     }
 
-    /// What it reads and what it changes, for the verbs that compute something.
+    /// The parts that the step reads and those that it changes, for the verbs that compute.
     pub(crate) fn parts(&self) -> (Vec<&Part>, Vec<&Part>) {
         match self {
             Self::Copy { from, to, .. } | Self::CopyNow { from, to, .. } => (vec![from], vec![to]),
@@ -317,7 +318,7 @@ impl Step {
         }
     }
 
-    /// The buffer that passes between scripts by it.
+    /// The buffer that the step passes between scripts.
     pub(crate) fn passes(&self) -> Option<usize> {
         match self {
             Self::Give { buffer, .. } | Self::Receive { buffer, .. } => Some(*buffer),
@@ -325,7 +326,7 @@ impl Step {
         }
     }
 
-    /// The buffers it borrows or owns.
+    /// The buffers that the step borrows or owns.
     pub(crate) fn buffers(&self) -> Vec<(usize, Hold)> {
         let (read, written) = self.parts();
         let mut all: Vec<(usize, Hold)> = read.iter().map(|p| (p.buffer, Hold::Shared)).collect();
@@ -355,7 +356,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// Whether scripts wait for each other, or end after their threads do.
+    /// Whether scripts wait for each other, or continue on new threads.
     pub(crate) fn needs_turns(&self) -> bool {
         self.scripts.iter().flatten().any(|step| {
             matches!(step, Step::Take { .. } | Step::Receive { .. } | Step::Renew { .. })
@@ -363,7 +364,7 @@ impl Phase {
     }
 }
 
-/// A step by its phase, its script there, and its number in that.
+/// The place of a step: its phase, its script there, and its number in the script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct At {
     pub(crate) phase: usize,
@@ -382,7 +383,7 @@ pub(crate) struct Program {
     pub(crate) phases: Vec<Phase>,
 }
 
-/// What a valid step does to the buffers that are there.
+/// Applies the effect of a valid step on the existing buffers.
 pub(crate) fn apply(streams: &[StreamSpec], shapes: &mut BTreeMap<usize, Shape>, step: &Step) {
     match step {
         Step::Alloc { buffer, stream, len, .. } => {

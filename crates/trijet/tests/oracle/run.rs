@@ -91,7 +91,7 @@ impl Held {
         Ok(())
     }
 
-    /// What a guard shows, and whether it shows the same after `meanwhile`.
+    /// The words under a guard, and whether they are the same after `meanwhile`.
     fn read(&self, meanwhile: impl Fn()) -> Result<(Vec<u64>, bool)> {
         let seen = |guard: &dyn Fn() -> Vec<u64>| {
             let words = guard();
@@ -113,38 +113,38 @@ impl Held {
     }
 }
 
-/// A stream and how often it was replaced. Never locked across a call.
+/// A stream and how often it was replaced. The lock is never held during a call.
 type Slot = Mutex<(usize, Arc<Stream>)>;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics under these locks")
+    mutex.lock().expect("no thread panics under these locks")
 }
 
-/// What all scripts of a program share.
+/// The objects that all scripts of a program share.
 struct World<'a> {
     program: &'a Program,
     devices: &'a [Device],
-    /// None for per-thread streams: each thread asks for its own.
+    /// `None` for per-thread streams: each thread opens its own.
     streams: Vec<Option<Slot>>,
     events: Vec<Event>,
     tickets: Mutex<BTreeMap<usize, Arc<Ticket>>>,
     futures: Mutex<BTreeMap<usize, Ready>>,
     signals: Vec<Signal>,
-    /// Tickets behind the host functions that set a signal. A thread that waits for a signal keeps
-    /// a simulated device from running, so that it waits for these first.
+    /// Tickets of the streams whose host functions set a signal. A thread that waits for a signal
+    /// does not let a simulated device run, so it first waits for these.
     setters: Mutex<BTreeMap<usize, Vec<Arc<Ticket>>>>,
     turns: Turns,
     /// The signals that earlier phases set.
     gates: Mutex<Gates>,
-    /// Buffers on their way from script to script; none is there after a refused call.
+    /// Buffers that were given and not received; `None` after a refused call.
     mail: Mutex<BTreeMap<usize, Option<Held>>>,
     failed: Mutex<BTreeSet<At>>,
-    /// A read whose guard showed other bytes later.
+    /// A read whose bytes changed under its guard.
     unsteady: Mutex<Option<At>>,
     notes: Arc<Mutex<BTreeMap<Line, Vec<At>>>>,
     reads: Mutex<BTreeMap<At, Vec<u64>>>,
-    /// The main thread records this between the phases, so that the record of the run shows where
-    /// threads were joined.
+    /// The main thread records this event between phases, so that the ledger shows where threads
+    /// were joined.
     pulse: (Stream, Event),
 }
 
@@ -157,7 +157,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls until it is ready.
+/// Polls a future until it is ready.
 fn drive(ready: Ready) -> Result<()> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -170,7 +170,7 @@ fn drive(ready: Ready) -> Result<()> {
     }
 }
 
-/// Calls again what may be refused.
+/// Repeats a call that may be refused.
 pub(crate) fn again<T>(program: &Program, call: impl Fn() -> Result<T>) -> Result<T> {
     let mut outcome = call();
     for _ in &program.refusals {
@@ -224,14 +224,14 @@ impl<'a> World<'a> {
     }
 }
 
-/// A script that runs.
+/// A running script.
 struct Script<'a> {
     world: &'a World<'a>,
     own: Buffers,
     shared: &'a Buffers,
     /// This thread's per-thread streams, by the number of the stream.
     mine: BTreeMap<usize, Arc<Stream>>,
-    /// Those of threads that ended.
+    /// Per-thread streams of threads that ended.
     kept: Vec<Arc<Stream>>,
 }
 
@@ -350,7 +350,7 @@ impl Script<'_> {
             Step::Read { buffer } => {
                 let held = self.own.get(buffer).or_else(|| self.shared.get(buffer));
                 let held = held.expect("a valid step reads what is there");
-                // Where time is simulated, each question lets some of it pass.
+                // On a simulated clock, each query lets time pass.
                 let stir = || match self.world.turns {
                     Turns::Free => (),
                     _ => drop(self.world.pulse.0.query()),
@@ -372,8 +372,8 @@ impl Script<'_> {
             }
             Step::ByHand { buffer } => {
                 if let Some(Held::Device(buffer)) = self.own.get_mut(buffer) {
-                    // SAFETY: the words are mixed and compared only; half of a word is as good as
-                    // any, and a program without enough events is drawn for what it shows.
+                    // SAFETY: the words are only mixed and compared, so a torn word does no harm.
+                    // Programs without enough events are drawn on purpose.
                     unsafe { buffer.order_manually() };
                 }
             }
@@ -415,7 +415,7 @@ impl Script<'_> {
                 };
                 stream.fill_bytes(&mut self.target(to), *value)
             }
-            // The thread ends after it.
+            // The thread ends after this step.
             Step::Renew { .. } => Ok(()),
             Step::HostFn { stream } => self.note(at, step, *stream),
             Step::Record { event, stream } => events[*event].record(&*self.stream(*stream)?),
@@ -455,7 +455,7 @@ impl Script<'_> {
         match step {
             Step::Future { future, stream } => {
                 let left = self.stream(*stream)?.ready();
-                // What it replaces is dropped under no lock.
+                // The future that it replaces is dropped without a lock.
                 let old = locked(&world.futures).insert(*future, left);
                 drop(old);
                 Ok(())
@@ -502,7 +502,7 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// Whether what the step uses is there: after a refused call it may not be.
+    /// Whether the buffers of the step exist, which they may not after a refused call.
     fn has_all(&self, step: &Step) -> bool {
         let makes = |buffer: usize| match step {
             Step::Alloc { .. } | Step::AllocHost { .. } | Step::Receive { .. } => true,
@@ -515,7 +515,7 @@ impl Script<'_> {
         })
     }
 
-    /// Takes a step. After a refused call the program goes on.
+    /// Takes a step. The program goes on after a refused call.
     fn take(&mut self, at: At, step: &Step) -> Told<()> {
         let may_fail = !self.world.program.refusals.is_empty();
         if may_fail && !self.has_all(step) {
@@ -531,7 +531,7 @@ impl Script<'_> {
         }
     }
 
-    /// Runs the script and gives back what it owns.
+    /// Runs the script and returns the buffers that it owns.
     fn run(mut self, phase: usize, script: usize) -> Told<Buffers> {
         let steps = &self.world.program.phases[phase].scripts[script];
         for (number, step) in steps.iter().enumerate() {
@@ -540,7 +540,8 @@ impl Script<'_> {
         Ok(self.own)
     }
 
-    /// Takes steps by turns, from `next` on, until the thread ends; the number of the last.
+    /// Takes steps by turns, beginning with `first`, until the thread ends; returns the number of
+    /// the last step.
     fn go_on(&mut self, table: &Table<'_>, first: At) -> Told<usize> {
         let At { phase, script, mut step } = first;
         let steps = &self.world.program.phases[phase].scripts[script];
@@ -565,7 +566,7 @@ impl Script<'_> {
         }
     }
 
-    /// Runs the script on one thread after the other.
+    /// Runs the script on a sequence of threads.
     fn run_by_turns(mut self, table: &Table<'_>, (phase, script): (usize, usize)) -> Told<Buffers> {
         let count = self.world.program.phases[phase].scripts[script].len();
         let mut step = 0;
@@ -576,7 +577,7 @@ impl Script<'_> {
                 let thread = scope.spawn(move || {
                     let last = self.go_on(table, first);
                     if is_last(&last) || last.is_err() {
-                        // The last thread drops its streams itself.
+                        // The last thread drops its own streams.
                         self.mine.clear();
                         self.kept.clear();
                     }
@@ -596,7 +597,7 @@ impl Script<'_> {
     }
 }
 
-/// Deals the buffers to the scripts that change them; the rest is for all.
+/// Distributes the buffers to the scripts that change them. All scripts share the others.
 fn deal(phase: &Phase, mut held: Buffers) -> (Vec<Buffers>, Buffers) {
     let passing: BTreeSet<usize> =
         phase.scripts.iter().flatten().filter_map(Step::passes).collect();
@@ -606,7 +607,7 @@ fn deal(phase: &Phase, mut held: Buffers) -> (Vec<Buffers>, Buffers) {
         for step in script {
             for (buffer, hold) in step.buffers() {
                 if matches!(step, Step::Receive { .. }) && !alone.contains(&buffer) {
-                    // Another script has it at first.
+                    // Another script has the buffer at first.
                     received.insert(buffer);
                 }
                 if hold == Hold::Alone || passing.contains(&buffer) {
@@ -637,7 +638,7 @@ impl World<'_> {
             Turns::Executor => Some(0),
             Turns::Drawn(seed) => Some(seed),
         };
-        // One script alone runs on the main thread, unless its thread is to end.
+        // A single script runs on the main thread, unless it ends its thread.
         let has_turns = self.turns != Turns::Executor && scripts.len() > 1;
         let ends = if has_turns || phase.needs_turns() {
             let table = Table::new(phase, locked(&self.gates).clone(), seed);
@@ -683,7 +684,7 @@ impl World<'_> {
         ends.into_iter().map(|end| end.into_inner().expect("no script panics")).collect()
     }
 
-    /// Everything the program left, read through some stream of it.
+    /// The words of all remaining buffers, read in streams of the program.
     fn left(&self, held: &Buffers) -> Result<BTreeMap<usize, Vec<u64>>> {
         let mut left = BTreeMap::new();
         for (number, held) in held {
@@ -710,18 +711,18 @@ impl World<'_> {
     }
 }
 
-/// Runs a valid program; everything is complete afterwards.
+/// Runs a valid program and waits for all its work.
 ///
 /// # Errors
-/// What a call reported, with the call.
+/// The error of a call, with the call.
 pub(crate) fn run(devices: &[Device], program: &Program) -> Told<Outcome> {
     run_by(devices, program, Turns::Executor)
 }
 
-/// The same with scripts that take turns, or that do not.
+/// The same, with scripts that run as `turns` says.
 ///
 /// # Errors
-/// What a call reported, with the call.
+/// The error of a call, with the call.
 pub(crate) fn run_by(devices: &[Device], program: &Program, turns: Turns) -> Told<Outcome> {
     let plain = |error: trijet::Error| error.to_string();
     let world = World::new(devices, program, turns).map_err(plain)?;
@@ -740,7 +741,7 @@ pub(crate) fn run_by(devices: &[Device], program: &Program, turns: Turns) -> Tol
     let reads = reads.into_inner().expect("no script panics");
     let failed = failed.into_inner().expect("no script panics");
     if let Some(at) = world.unsteady.into_inner().expect("no script panics") {
-        return Err(format!("the guard of the read at {at:?} showed other bytes later"));
+        return Err(format!("the bytes of the read at {at:?} changed under its guard"));
     }
     Ok(Outcome { reads, left, notes, failed }.normalised())
 }

@@ -1,8 +1,8 @@
-//! The exhaustive search against drawn orders: small random programs that order little, and whatever
-//! a drawn order leads to, the search must have found.
+//! The exhaustive search against drawn orders: the search must find every outcome of a small random
+//! program that a drawn order leads to. The programs order little.
 //!
-//! Buffers have one byte, so that every operation is atomic in every executor: a drawn order cuts
-//! longer ones in more places than the search does.
+//! Buffers have one byte, so that every operation is atomic in every executor. Drawn orders cut
+//! longer operations in more places than the search does.
 
 use crate::explore::Tally;
 use std::collections::BTreeSet;
@@ -16,10 +16,11 @@ use trijet::{
     Buffer, Device, Event, Kernel, PinnedBuffer, Readiness, Stream, StreamOptions, TimedEvent,
 };
 
-/// A search that takes longer is given up: programs are small, but some have many orders.
+/// The most runs of a search. Longer ones are given up: the programs are small, but some have many
+/// orders.
 const RUNS_MAX: u64 = 5_000;
 const EVENTS: usize = 2;
-/// Buffers of the device; one of page-locked memory comes after them.
+/// Buffers of the device. A page-locked buffer has the next number.
 const ON_DEVICE: usize = 2;
 
 fn mix_byte(tile: &mut Tile<'_>) {
@@ -28,7 +29,7 @@ fn mix_byte(tile: &mut Tile<'_>) {
 }
 
 static MIX_BYTE: Kernel<(u8, In<u8>, InOut<u8>)> =
-    // SAFETY: it runs on host devices only, by its twin, which stays within its spans.
+    // SAFETY: it runs on host devices only, and its twin stays within its spans.
     unsafe {
         let cost = |_: &trijet::kernels::ArgBlock| Cost { bytes: 1, ops: 1 };
         let twin = Twin { tile_elements: |_| 1, run: mix_byte, cost };
@@ -83,7 +84,7 @@ enum Step {
     QueryStream {
         on: usize,
     },
-    /// A timed event is recorded, and waited for by the host.
+    /// A timed event is recorded.
     Time {
         on: usize,
     },
@@ -113,7 +114,7 @@ impl fmt::Display for Small {
 fn draw(seed: u64) -> Small {
     let mut prng = Prng::new(seed);
     let mut below = |bound: usize| usize::try_from(prng.below(bound as u64)).expect("small");
-    // Streams of the first kind are ordered by events alone.
+    // Streams of the first kind are ordered by events only.
     let kinds =
         [Kind::NonBlocking, Kind::NonBlocking, Kind::Blocking, Kind::Legacy, Kind::PerThread];
     let mut streams = Vec::new();
@@ -148,14 +149,14 @@ fn draw_step(streams: usize, below: &mut impl FnMut(usize) -> usize) -> Step {
     }
 }
 
-/// A program while it runs.
+/// A running program.
 struct World {
     streams: Vec<Stream>,
     events: Vec<Event>,
     timed: TimedEvent,
     x: Vec<Buffer<u8>>,
     h: PinnedBuffer<u8>,
-    /// What the host has seen.
+    /// The values that the host has seen.
     seen: Vec<u8>,
 }
 
@@ -172,7 +173,8 @@ impl World {
         let streams: Vec<Stream> = program.streams.iter().map(stream).collect();
         let mut h = device.pinned(1).expect(FINE);
         h.write().expect(FINE)[0] = 3;
-        // SAFETY: operations on one byte are atomic on host devices, where alone this runs.
+        // SAFETY: operations on one byte are atomic on host devices, and this runs on no other
+        // device.
         unsafe { h.order_manually() };
         let x = (0..ON_DEVICE).map(|_| fresh(&streams[0])).collect();
         streams[0].synchronize().expect(FINE);
@@ -242,13 +244,13 @@ impl World {
 
 fn fresh(on: &Stream) -> Buffer<u8> {
     let mut x = on.alloc(1).expect(FINE);
-    // SAFETY: as above.
+    // SAFETY: as for `h`: operations on one byte are atomic.
     unsafe { x.order_manually() };
     on.fill_bytes(&mut x, 5).expect(FINE);
     x
 }
 
-/// Everything that the host sees, and what is in memory at the end.
+/// All values that the host sees, and the values in memory at the end.
 fn run(devices: &[Device], program: &Small) -> Vec<u8> {
     let mut world = World::open(&devices[0], program);
     program.steps.iter().for_each(|step| world.step(*step));
@@ -268,12 +270,12 @@ fn explored(program: &Small, strategy: Strategy) -> Exploration<Vec<u8>> {
     explore(&HostConfig::default(), strategy, run).expect("it does the same again")
 }
 
-/// A program whose search came to its end.
+/// The comparison of a search that was complete with drawn orders.
 struct Compared {
     runs: u64,
-    /// Those that the search found.
+    /// The number of outcomes that the search found.
     outcomes: u64,
-    /// Those that a drawn order leads to and the search has not found.
+    /// Outcomes of drawn orders that the search has not found.
     missed: Vec<String>,
 }
 
@@ -286,7 +288,7 @@ fn missed(program: &Small, seed: u64, orders: u64) -> Option<Compared> {
     let values: BTreeSet<_> = found.outcomes.iter().map(|outcome| &outcome.value).collect();
     let outcomes = found.outcomes.len() as u64;
     let seeded = Strategy::Seeded { runs: orders, seed: seed << 32 };
-    // Its steps are as short as can be, and it has no time.
+    // Steps of this strategy are as short as possible, and have no duration.
     let pct = Strategy::Pct { runs: orders / 4, seed: seed << 32, depth: 3, steps: 30 };
     let mut missed = Vec::new();
     let mut runs = found.runs;
@@ -299,7 +301,7 @@ fn missed(program: &Small, seed: u64, orders: u64) -> Option<Compared> {
     Some(Compared { runs, outcomes, missed })
 }
 
-/// Leaves steps out while something is still missed.
+/// Removes steps while the search still misses an outcome.
 fn cut_down(mut program: Small, seed: u64, orders: u64) -> Small {
     let fails =
         |small: &Small| missed(small, seed, orders).is_some_and(|found| !found.missed.is_empty());
@@ -319,7 +321,7 @@ fn cut_down(mut program: Small, seed: u64, orders: u64) -> Small {
 /// Compares the search with `orders` drawn orders of each program.
 ///
 /// # Panics
-/// When the search has missed something, with the smallest program that shows it.
+/// If the search misses an outcome, with the smallest program that shows it.
 pub(crate) fn compare(seeds: Range<u64>, orders: u64) -> Tally {
     let mut total = Tally::default();
     let (mut given_up, mut outcomes) = (0, 0);
@@ -339,13 +341,13 @@ pub(crate) fn compare(seeds: Range<u64>, orders: u64) -> Tally {
     }
     assert!(given_up * 10 <= seeds.end - seeds.start, "{given_up} of {seeds:?} were given up");
     if seeds.end - seeds.start >= 20 {
-        assert!(outcomes > 2 * total.programs, "{outcomes} outcomes: there was nothing to find");
+        assert!(outcomes > 2 * total.programs, "{outcomes} outcomes are too few");
     }
     total
 }
 
-/// A free waits in its own stream for the last user in another one, and a query of its stream sees
-/// whether it is done.
+/// A free waits in its own stream for the last user in another one. A query of its stream shows
+/// whether the free is complete.
 #[test]
 fn a_search_branches_on_what_a_step_completes_in_another_stream() {
     let steps = vec![
@@ -360,7 +362,7 @@ fn a_search_branches_on_what_a_step_completes_in_another_stream() {
     assert_eq!((answers, found.complete), (vec![0, 1], true));
 }
 
-/// Of each of these programs the search once missed what drawn orders led to.
+/// In each of these programs the search once missed an outcome of a drawn order.
 #[test]
 fn searches_that_once_missed_an_outcome_find_all() {
     for seed in [464, 2660, 3642] {

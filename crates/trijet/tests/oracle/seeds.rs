@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The seeds of a test and how many threads share them, or what was asked for, by one thread:
-/// whoever asks decides how many processes there are.
+/// The seeds of a test and the number of threads that share them. If the caller asks for seeds, one
+/// thread runs them, because the caller decides how many processes run.
 pub(crate) fn asked_or(all: Range<u64>) -> (Range<u64>, usize) {
     let Ok(asked) = std::env::var("TRIJET_SEEDS") else {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

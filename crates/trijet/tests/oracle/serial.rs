@@ -1,41 +1,40 @@
-//! The meaning of a program: its steps one after the other, on plain bytes.
+//! The serial meaning of a program: its steps one after the other, on plain bytes.
 //!
-//! Scripts of one phase share only what they read, and wait for what they pass on, so any
-//! serialisation gives the same bytes. After a refused call it is open whether a step was done: what
-//! it writes, and what is computed from that, is unknown until it is written again.
+//! Scripts of one phase share only buffers that they read, and wait for those that they pass on, so
+//! every serialisation gives the same bytes. After a refused call, its step may have been done or
+//! not: what it writes, and what is computed from that, is unknown until it is written again.
 
 use crate::program::{At, Part, Program, Step, StreamKind};
 use crate::reference::{mix, words};
 use crate::valid::{Gates, serialised};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The streams among which host functions have an order: one stream from its creation to its
-/// drop, and of a per-thread stream only what one thread enqueued.
+/// The host functions that have an order among each other: those of one stream from its creation to
+/// its drop. Of a per-thread stream, those that one thread enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Line {
     pub(crate) stream: usize,
-    /// How often the stream was replaced before.
+    /// The number of times that the stream was replaced before.
     pub(crate) life: usize,
-    /// Phase, script and number there of the thread, for the per-thread stream of any but the main
-    /// thread.
+    /// Phase, script and number of the thread, for per-thread streams.
     pub(crate) thread: Option<(usize, usize, usize)>,
 }
 
-/// What a user sees of a run.
+/// The observable outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Outcome {
-    /// What each read by the host found.
+    /// The words of each read by the host.
     pub(crate) reads: BTreeMap<At, Vec<u64>>,
     /// The buffers that are left at the end.
     pub(crate) left: BTreeMap<usize, Vec<u64>>,
     /// The host functions that ran, in their order.
     pub(crate) notes: BTreeMap<Line, Vec<At>>,
-    /// The steps that returned an error, or that named what is not there because of one.
+    /// The steps that returned an error, or that use a buffer that does not exist because of one.
     pub(crate) failed: BTreeSet<At>,
 }
 
 impl Outcome {
-    /// Scripts of one phase may enqueue in one stream in any order; this is the first of them.
+    /// Scripts of one phase may enqueue in one stream in any order. This sorts them by script.
     pub(crate) fn normalised(mut self) -> Self {
         for notes in self.notes.values_mut() {
             for phase in notes.chunk_by_mut(|a, b| a.phase == b.phase) {
@@ -49,14 +48,14 @@ impl Outcome {
 /// Words of which some are unknown.
 pub(crate) type Words = Vec<Option<u64>>;
 
-/// What a run must give.
+/// The outcome that a run must have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Expected {
     pub(crate) reads: BTreeMap<At, Words>,
     pub(crate) left: BTreeMap<usize, Words>,
     pub(crate) notes: BTreeMap<Line, Vec<At>>,
     failed: BTreeSet<At>,
-    /// Calls are refused: what is left may not be readable.
+    /// Whether calls are refused: the remaining buffers may not be readable then.
     pub(crate) refuses: bool,
 }
 
@@ -72,14 +71,14 @@ fn words_differ(mine: &[Option<u64>], theirs: Option<&Vec<u64>>) -> Option<Strin
 }
 
 impl Expected {
-    /// As for an outcome.
+    /// The same as for an outcome.
     fn normalised(mut self) -> Self {
         let notes = Outcome { notes: self.notes, ..Outcome::default() }.normalised().notes;
         self.notes = notes;
         self
     }
 
-    /// Where an outcome first differs, for people.
+    /// The first difference of an outcome, for messages.
     pub(crate) fn difference(&self, found: &Outcome) -> Option<String> {
         for (at, mine) in self.reads.iter().filter(|(at, _)| !self.failed.contains(at)) {
             if let Some(how) = words_differ(mine, found.reads.get(at)) {
@@ -92,7 +91,7 @@ impl Expected {
                 return Some(format!("buffer b{buffer} {how}"));
             }
         }
-        // Whether a refused host function runs is open.
+        // A refused host function may run or not.
         let sure = |notes: &BTreeMap<Line, Vec<At>>| -> Vec<(Line, Vec<At>)> {
             let known = |all: &Vec<At>| -> Vec<At> {
                 all.iter().copied().filter(|at| !self.failed.contains(at)).collect()
@@ -117,7 +116,7 @@ fn known(words: Vec<u64>) -> Words {
 }
 
 impl Machine {
-    /// Nothing is known of what is not there, after a refused call.
+    /// The words of a part. If the buffer does not exist, after a refused call, they are unknown.
     fn words(&self, part: &Part) -> Words {
         let words = self.buffers.get(&part.buffer).and_then(|words| words.get(part.range.clone()));
         words.map_or_else(|| vec![None; part.len()], <[_]>::to_vec)
@@ -150,7 +149,7 @@ impl Machine {
         }
     }
 
-    /// The step was refused, or named what is not there.
+    /// The step was refused, or uses a buffer that does not exist.
     fn fail(&mut self, step: &Step) {
         let (_, written) = step.parts();
         written.into_iter().for_each(|to| self.words_mut(to).fill(None));
@@ -211,8 +210,8 @@ impl Machine {
     }
 }
 
-/// The thread of a step, where its stream is one per thread. Where scripts take turns, each phase has
-/// threads of its own, so that nothing is demanded of two phases.
+/// The thread of a step on a per-thread stream. With turns, each phase has its own threads, so host
+/// functions of two phases have no order.
 pub(crate) fn thread_of(program: &Program, at: At, step: &Step) -> Option<(usize, usize, usize)> {
     let spec = program.streams.get(step.stream()?)?;
     let scripts = &program.phases[at.phase].scripts;
@@ -226,7 +225,7 @@ pub(crate) fn interpret(program: &Program) -> Expected {
     interpret_without(program, &BTreeSet::new())
 }
 
-/// The same when these steps failed.
+/// The same, if these steps failed.
 pub(crate) fn interpret_without(program: &Program, failed: &BTreeSet<At>) -> Expected {
     let expected = Expected { failed: failed.clone(), ..Expected::default() };
     let mut machine = Machine { expected, ..Machine::default() };

@@ -1,18 +1,18 @@
-//! Cuts a failing program down to a local minimum: no single cut leaves one that still fails.
+//! Cuts down a failing program to a local minimum: after any further cut, it does not fail.
 //!
-//! A cut may leave steps that make no sense any more, for example uses of a buffer that is no
-//! longer made. They go with it, so that what is tried is always a valid program.
+//! A cut may leave invalid steps, for example uses of a buffer that is no longer made. These are
+//! removed too, so that only valid programs are tried.
 
 use crate::program::{Phase, Program, Step};
 use crate::valid::{Gates, serialised};
 
-/// What a cut has to lower.
+/// The size of a program, which a cut must lower.
 fn size(program: &Program) -> usize {
     let scripts: usize = program.phases.iter().map(|phase| phase.scripts.len()).sum();
     let words: usize = program.steps().map(words_of).sum();
     let parts = program.devices + program.streams.len() + program.events.len();
     let parts = parts + program.refusals.len();
-    // Shorter buffers matter less than anything else.
+    // The lengths of buffers count least.
     (program.steps().count() + program.phases.len() + scripts + parts) * 1_000_000 + words
 }
 
@@ -23,7 +23,7 @@ fn words_of(step: &Step) -> usize {
     }
 }
 
-/// A shrinking program and what it must go on doing.
+/// The smallest program so far, and the test that it must still fail.
 struct Shrink<'a> {
     best: Program,
     fails: &'a mut dyn FnMut(&Program) -> bool,
@@ -61,7 +61,7 @@ impl Shrink<'_> {
         }
     }
 
-    /// Runs of steps, long ones first.
+    /// Removes runs of steps, long ones first.
     fn runs(&mut self) {
         for (phase, script) in self.scripts().into_iter().rev() {
             let count = |shrink: &Self| {
@@ -84,14 +84,14 @@ impl Shrink<'_> {
         }
     }
 
-    /// A phase whose scripts run one after the other, and two phases in one.
+    /// Serialises the scripts of a phase, and joins two phases.
     fn phases(&mut self) {
         for number in (0..self.best.phases.len()).rev() {
             let flat = self.edited(|program| {
                 let phase = &mut program.phases[number];
                 let order = serialised(phase, &mut Gates::all_set());
                 let steps = order.into_iter().map(|(script, at)| phase.scripts[script][at].clone());
-                // One script passes nothing on.
+                // A single script passes no buffer on.
                 let steps = steps.filter(|step| step.passes().is_none());
                 phase.scripts = vec![steps.collect()];
             });
@@ -158,7 +158,7 @@ impl Shrink<'_> {
         self.try_out(on_one);
     }
 
-    /// The copies of a batch one by one.
+    /// Removes the copies of a batch one by one.
     fn batches(&mut self) {
         for (phase, script) in self.scripts() {
             let mut step = 0;
@@ -180,7 +180,7 @@ impl Shrink<'_> {
         }
     }
 
-    /// Fewer copies are no fewer steps, so this one is judged apart.
+    /// Removes one copy, which does not change the size of the program.
     fn one_copy_less(&mut self, phase: usize, script: usize, step: usize, number: usize) {
         let mut candidate = self.edited(|program| {
             if let Step::Batch { copies, .. } = &mut program.phases[phase].scripts[script][step]
@@ -195,7 +195,7 @@ impl Shrink<'_> {
         }
     }
 
-    /// All buffers half as long.
+    /// Halves all buffers.
     fn words(&mut self) {
         let half = self.edited(|program| {
             for step in program.phases.iter_mut().flat_map(|p| p.scripts.iter_mut().flatten()) {
@@ -243,7 +243,7 @@ fn halve(step: &mut Step) {
     }
 }
 
-/// Gives the steps of `stream` to `heir`; where they are the same, they go.
+/// Moves the steps of `stream` to `heir`, or removes them if the two are equal.
 fn merge_streams(program: &mut Program, stream: usize, heir: usize) {
     for script in program.phases.iter_mut().flat_map(|phase| &mut phase.scripts) {
         script.retain(|step| stream != heir || step.stream() != Some(stream));
@@ -266,7 +266,7 @@ fn merge_events(program: &mut Program, event: usize, heir: usize) {
     program.events.remove(event);
 }
 
-/// The smallest program reached from `program`, which fails, by cuts after which it still fails.
+/// The smallest program that is reached from `program`, which fails, by cuts that keep it failing.
 pub(crate) fn shrink(mut program: Program, fails: &mut dyn FnMut(&Program) -> bool) -> Program {
     drop_empty(&mut program);
     let mut shrink = Shrink { best: program, fails };
@@ -315,12 +315,12 @@ mod tests {
             let mut small = shrink(draw(seed), &mut is_copied_elsewhere);
             assert!(!small.keep_valid(), "seed {seed}: {small}");
             assert!(is_copied_elsewhere(&small), "seed {seed}: {small}");
-            // Three buffers are made at most, one of them split, then mixed and copied.
+            // At most three buffers are made, one of them split, then mixed and copied.
             assert!(small.steps().count() <= 6, "seed {seed}: {small}");
             assert_eq!((small.phases.len(), small.phases[0].scripts.len()), (1, 1), "{small}");
             assert_eq!((small.streams.len(), small.events.len()), (2, 0), "{small}");
         }
-        assert_eq!(tried, 40, "enough programs have the fault");
+        assert_eq!(tried, 40, "40 programs have the fault");
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(copies, Some(1), "{small}");
     }
 
-    /// What fails only sometimes must not be lost on the way.
+    /// A program that fails only sometimes must not be replaced by one that did not fail.
     #[test]
     fn the_shrunk_program_failed_when_it_was_tried() {
         let mut calls = 0_u64;

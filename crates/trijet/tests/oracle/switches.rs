@@ -1,15 +1,16 @@
-//! What the random programs draw, and what is demanded of them, each of which can be left out by
-//! itself: a fault that is known hides no other.
+//! Switches for what random programs contain and for what is demanded of them. Each can be turned
+//! off, so that a known fault hides no other.
 //!
-//! `TRIJET_ORACLE=all` turns all on; `TRIJET_ORACLE=churn,refusals` turns these on beside [`USUAL`];
-//! `TRIJET_ORACLE=-churn` turns one off. A switch about drawing changes which program a seed gives.
+//! `TRIJET_ORACLE=all` turns on all; `TRIJET_ORACLE=churn,refusals` turns on these in addition to
+//! [`USUAL`]; `TRIJET_ORACLE=-churn` turns one off. A switch about drawing changes which program a
+//! seed gives.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Switch {
-    /// Draw threads that end in the middle of a script, which a new thread goes on with.
+    /// Draw threads that end in the middle of a script, which a new thread continues.
     Threads,
     /// Draw buffers that one script of a phase gives to another one.
     HandOvers,
@@ -17,23 +18,23 @@ pub(crate) enum Switch {
     Futures,
     /// Draw signals, set by threads and host functions.
     Signals,
-    /// Draw streams that are opened, used once and dropped, so that lanes are used again.
+    /// Draw streams that are opened, used once and dropped, so that lanes are reused.
     Churn,
     /// Draw calls that the driver refuses.
     Refusals,
-    /// Several orders of each program: greedy, probabilistic, and threads by turns.
+    /// Run each program in several orders: greedy, probabilistic, and with threads by turns.
     Orders,
-    /// Ask for the checker's verdict with its default options: no thread is known to start all.
+    /// Check with the default options: the checker does not know that one thread starts all others.
     Apart,
-    /// Demand that the judge needs no start and no join of a thread (laws A44 and A46).
+    /// Judge without starts and joins of threads (laws A44 and A46).
     Ownership,
-    /// Law A45: unordered calls about one event give no order.
+    /// Law A45: unordered calls on one event give no order.
     Doubt,
-    /// Laws A4 and A13: a wait in a blocking stream, and an allocation, are no operations.
+    /// Laws A4 and A13: a wait in a blocking stream and an allocation are no operations.
     Strict,
-    /// A stream follows what its creator knows, not the stream before it in its lane.
+    /// A stream follows what its creator knows, not the earlier stream of its lane.
     Fresh,
-    /// Law A38: a copy at once between two devices is in the order of both.
+    /// Law A38: a synchronous copy between two devices is ordered on both.
     Peers,
     /// Draw programs that order buffers by hand, some without enough events.
     Manual,
@@ -61,13 +62,13 @@ const NAMES: [(Switch, &str); 14] = [
     (Manual, "manual"),
 ];
 
-/// What is on when nothing else is asked for: everything.
+/// The switches that are on by default: all.
 const USUAL: &[Switch] = &[
     Threads, HandOvers, Futures, Signals, Churn, Refusals, Orders, Apart, Ownership, Doubt, Strict,
     Fresh, Peers, Manual,
 ];
 
-/// Which of them `asked` turns on.
+/// The switches that `asked` turns on.
 fn chosen(asked: &str) -> Vec<Switch> {
     let mut on = USUAL.to_vec();
     for word in asked.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -90,7 +91,7 @@ thread_local! {
     static ALL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `test` with everything on, in this thread.
+/// Runs `test` with all switches on, in this thread.
 #[cfg(test)]
 pub(crate) fn with_all<T>(test: impl FnOnce() -> T) -> T {
     ALL.set(true);

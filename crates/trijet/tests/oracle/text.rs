@@ -1,4 +1,4 @@
-//! Programs as text that people read and that is read back: one line per step.
+//! Programs as text that is printed and parsed: one line for each step.
 
 use crate::program::{
     Part, Phase, Place, Program, SIGNALS_MAX, Sources, Step, StreamKind, StreamSpec,
@@ -19,7 +19,7 @@ const SOURCES: [(Sources, &str); 3] = [
     (Sources::AnyTime, "any-time"),
 ];
 
-/// Verbs that a program has refused.
+/// Verbs of the driver that can be refused.
 pub(crate) const VERBS: [(Verb, &str); 11] = [
     (Verb::StreamCreate, "stream-create"),
     (Verb::EventCreate, "event-create"),
@@ -123,7 +123,7 @@ impl Display for Program {
     }
 }
 
-/// A number after its letter, as in `s3`; after no letter, the number alone.
+/// A number after its letter, as in `s3`.
 fn number(word: &str, letter: &str) -> Option<usize> {
     word.strip_prefix(letter)?.parse().ok()
 }
@@ -264,7 +264,7 @@ fn line(program: &mut Program, words: &[&str]) -> Option<()> {
     Some(())
 }
 
-/// Reads what `Display` wrote. Empty lines, and what follows a `#`, are for people.
+/// Parses the text that `Display` writes. Empty lines, and text after a `#`, are ignored.
 pub(crate) fn parse(text: &str) -> Result<Program, String> {
     let mut program = Program::default();
     for (number, whole) in text.lines().enumerate() {
@@ -280,13 +280,13 @@ pub(crate) fn parse(text: &str) -> Result<Program, String> {
     }
     let devices = program.streams.iter().map(|spec| spec.device).chain(program.events.clone());
     if devices.max().is_some_and(|device| device >= program.devices) {
-        return Err("a stream or an event is of a device that is not there".to_owned());
+        return Err("a stream or an event names a device that does not exist".to_owned());
     }
     if program.steps().filter_map(Step::signal).any(|signal| signal >= SIGNALS_MAX) {
-        return Err("a program has few signals".to_owned());
+        return Err("a signal has a number that is too large".to_owned());
     }
     if program.keep_valid() {
-        return Err(format!("some steps make no sense; without them:\n{program}"));
+        return Err(format!("some steps are invalid; without them:\n{program}"));
     }
     Ok(program)
 }
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_makes_no_sense_is_refused() {
+    fn an_invalid_step_is_refused() {
         let frame =
             "devices 1\nstream s0 blocking on d0\nphase\nthread\nalloc b0 4 on s0 filled 1\n";
         assert!(parse(frame).is_ok());

@@ -1,7 +1,8 @@
-//! Whose turn it is among the scripts of a phase, and what they wait for.
+//! Turns of the scripts of a phase, and what they wait for.
 //!
-//! By turns, one script at a time takes a step, in an order that a seed draws: so its threads may end
-//! and begin at any step, and a run can be repeated. Freely, scripts wait for buffers only.
+//! By turns, one script at a time takes a step, in an order that a seed draws. So threads may end
+//! and begin at any step, and a run can be repeated. Without turns, scripts wait for buffers and
+//! signals only.
 
 use crate::program::{Phase, Step};
 use crate::valid::Gates;
@@ -11,22 +12,22 @@ use trijet::testing::Prng;
 /// How the scripts of a phase run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// On threads that the executor lets go on one at a time, in the middle of calls too, where
-    /// nothing but the device is waited for. Otherwise by turns.
+    /// On threads that the executor runs one at a time, also in the middle of calls, if scripts
+    /// wait for the device only. Otherwise by turns.
     Executor,
-    /// By turns that the seed draws.
+    /// By turns, which the seed draws.
     Drawn(u64),
-    /// At the same time.
+    /// Concurrently.
     Free,
 }
 
 struct State<'a> {
-    /// None where scripts run freely.
+    /// `None` if scripts run concurrently.
     prng: Option<Prng>,
     turn: Option<usize>,
     next: Vec<Option<&'a Step>>,
     gates: Gates,
-    /// A script ended early: the others need not wait for it.
+    /// Whether a script failed: the others need not wait for it.
     failed: bool,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Table<'a> {
         self.state.lock().expect("no code panics under the lock of turns")
     }
 
-    /// Waits until the script may take its next step. Not so when another one failed.
+    /// Waits until the script may take its next step; false if another script failed.
     pub(crate) fn may_go(&self, script: usize) -> bool {
         let waits = |state: &mut State<'_>| {
             let is_open = state.next[script].is_none_or(|step| state.gates.is_open(step));
@@ -63,7 +64,7 @@ impl<'a> Table<'a> {
         !state.expect("no code panics under the lock of turns").failed
     }
 
-    /// The script took its step of that number.
+    /// Notes that the script took the step of that number.
     pub(crate) fn took(&self, script: usize, step: usize) {
         let steps = &self.phase.scripts[script];
         let mut state = self.lock();

@@ -1,15 +1,15 @@
-//! Which steps make sense where they are. [`Program::keep_valid`] removes all others, so that a
-//! program may be cut down anywhere.
+//! Validity of steps. [`Program::keep_valid`] removes all invalid steps, so that a program may be
+//! cut anywhere.
 //!
-//! The scripts of a phase are walked through together, each as far as it can go: what a script waits
-//! for is there once others went on, in whatever order they did, so that one order stands for all.
+//! The scripts of a phase are walked through together, each as far as it can go: what a script
+//! waits for exists when the others have gone on, in whatever order, so one order stands for all.
 
 use crate::program::{
     Hold, Part, Phase, Place, Program, SIGNALS_MAX, Shape, Step, StreamKind, apply,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who holds something during a phase.
+/// The scripts that hold an object during a phase.
 #[derive(Debug, Default)]
 struct Holders {
     alone: BTreeSet<usize>,
@@ -33,17 +33,17 @@ impl Holders {
     }
 }
 
-/// Where a buffer is that passes between scripts.
+/// The state of a buffer that passes between scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passing {
     /// No script of the phase has used it.
     Untouched,
     With(usize),
-    /// Under way by the hand-over of this number.
+    /// Given by the hand-over of this number, and not received.
     Left(usize),
 }
 
-/// What scripts wait for.
+/// Buffers and signals that scripts wait for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gates {
     passing: BTreeMap<usize, Passing>,
@@ -52,12 +52,12 @@ pub(crate) struct Gates {
 }
 
 impl Gates {
-    /// Where every signal was set before.
+    /// The state in which every signal is set.
     pub(crate) fn all_set() -> Self {
         Self { set: (0..SIGNALS_MAX).collect(), ..Self::default() }
     }
 
-    /// A phase begins. Signals stay set.
+    /// Begins a phase. Signals stay set.
     pub(crate) fn enter(&mut self, phase: &Phase) {
         let passes = phase.scripts.iter().flatten().filter_map(Step::passes);
         self.passing = passes.map(|buffer| (buffer, Passing::Untouched)).collect();
@@ -75,7 +75,7 @@ impl Gates {
         }
     }
 
-    /// The phase is over: what it set stays set.
+    /// Ends a phase. The signals that it set stay set.
     pub(crate) fn leave(&mut self, phase: &Phase) {
         for step in phase.scripts.iter().flatten() {
             if let Step::Set { signal } | Step::HostSet { signal, .. } = step {
@@ -88,7 +88,7 @@ impl Gates {
         self.passing.contains_key(&buffer)
     }
 
-    /// Whether the script has the buffers of the step that pass between scripts.
+    /// Whether the script has those buffers of the step that pass between scripts.
     fn admits(&self, script: usize, step: &Step) -> bool {
         let own = |buffer| match self.passing.get(&buffer) {
             None | Some(Passing::Untouched) => true,
@@ -102,7 +102,7 @@ impl Gates {
         is_new && step.buffers().into_iter().all(|(buffer, _)| own(buffer))
     }
 
-    /// The script takes the step.
+    /// Notes that the script takes the step.
     pub(crate) fn pass(&mut self, script: usize, step: &Step) {
         for (buffer, _) in step.buffers() {
             if let Some(passing) = self.passing.get_mut(&buffer) {
@@ -121,7 +121,7 @@ impl Gates {
     }
 }
 
-/// Walks through a program and knows what is there.
+/// A walk through a program, with the objects that exist.
 #[derive(Debug, Default)]
 struct Walk {
     shapes: BTreeMap<usize, Shape>,
@@ -145,7 +145,7 @@ impl Walk {
         shape.is_some_and(|shape| !matches!(shape.place, Place::Device(_)))
     }
 
-    /// From which device to which, if any: the copies of a batch go one way.
+    /// The devices of a copy: all copies of a batch have the same.
     fn way(&self, (from, to): &(Part, Part)) -> (Option<usize>, Option<usize>) {
         let device = |part: &Part| match self.shapes[&part.buffer].place {
             Place::Device(device) => Some(device),
@@ -154,8 +154,8 @@ impl Walk {
         (device(from), device(to))
     }
 
-    /// The rules of one verb, whoever else is there.
-    fn makes_sense(&self, program: &Program, step: &Step) -> bool {
+    /// Whether the step obeys the rules of its verb, apart from other scripts.
+    fn obeys_its_rules(&self, program: &Program, step: &Step) -> bool {
         let device_of = |stream: usize| program.streams[stream].device;
         let (read, written) = step.parts();
         let targets: BTreeSet<usize> = written.iter().map(|part| part.buffer).collect();
@@ -178,7 +178,7 @@ impl Walk {
                 Step::Drop { buffer }
                 | Step::Give { buffer, .. }
                 | Step::Receive { buffer, .. } => self.shapes.contains_key(buffer),
-                // The library orders host memory always.
+                // The library always orders host memory.
                 Step::ByHand { buffer } => {
                     self.shapes.contains_key(buffer) && !self.is_of_host(*buffer)
                 }
@@ -207,7 +207,7 @@ impl Walk {
         };
         stream_is_there
             && event_is_there
-            && self.makes_sense(program, step)
+            && self.obeys_its_rules(program, step)
             && self.gates.admits(script, step)
             && step
                 .buffers()
@@ -228,7 +228,7 @@ impl Walk {
     }
 }
 
-/// How a step holds its stream.
+/// The stream of a step, and whether the step shares it.
 fn stream_of(step: &Step) -> Option<(usize, Hold)> {
     let hold = if matches!(step, Step::Replace { .. }) { Hold::Alone } else { Hold::Shared };
     Some((step.stream()?, hold))
@@ -255,7 +255,7 @@ pub(crate) fn serialised(phase: &Phase, gates: &mut Gates) -> Vec<(usize, usize)
 }
 
 impl Walk {
-    /// Takes the steps of a phase that make sense, and says which.
+    /// Takes the valid steps of a phase, and returns them.
     fn phase(&mut self, frame: &Program, phase: &Phase) -> BTreeSet<(usize, usize)> {
         self.buffers.clear();
         self.streams.clear();
@@ -266,7 +266,7 @@ impl Walk {
             let mut goes_on = false;
             for (script, steps) in phase.scripts.iter().enumerate() {
                 while let Some(step) = steps.get(at[script]) {
-                    // What cannot be valid later is not waited for.
+                    // A step that cannot become valid is not waited for.
                     let waits = !self.gates.is_open(step);
                     if waits {
                         break;
@@ -282,7 +282,7 @@ impl Walk {
             if goes_on {
                 continue;
             }
-            // Some scripts wait for what will not be there: the first of them goes on without it.
+            // All remaining scripts wait for steps that will not come: the first one skips its step.
             let waiting = (0..at.len()).find(|script| at[*script] < phase.scripts[*script].len());
             let Some(waiting) = waiting else { return taken };
             at[waiting] += 1;
@@ -291,10 +291,10 @@ impl Walk {
 }
 
 impl Program {
-    /// Removes every step that makes no sense where it is, and says whether there was one.
+    /// Removes every invalid step, and returns whether there was one.
     pub(crate) fn keep_valid(&mut self) -> bool {
         let mut removed = false;
-        // A step that went may have been what another one waited for.
+        // Another step may have waited for a removed one.
         while self.keep_valid_once() {
             removed = true;
         }

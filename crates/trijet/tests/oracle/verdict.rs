@@ -1,5 +1,5 @@
-//! What the closure says of a history: a race, a use outside a life, an idle wait, or that all is
-//! well and how much there was to judge.
+//! The verdict on a history: a race, a use outside the life of its memory, an unnecessary wait, or
+//! that it is right, with counts of what was judged.
 
 use crate::calls::{By, Call, History, Verb, What};
 use crate::closure::{Closure, Nodes, Trust, Use, host, uses, work};
@@ -7,26 +7,26 @@ use crate::program::StreamKind;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What was judged.
+/// Counts of what was judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Pairs of accesses of which one writes what the other uses.
     pub(crate) conflicts: u64,
     /// Waits of the ordering.
     pub(crate) waits: u64,
-    /// Waits that hold for more than they must: the last work that they stand for has no conflict
-    /// with what waits.
+    /// Waits that stand for more than is needed: the last work that they stand for does not
+    /// conflict with the work that waits.
     pub(crate) over_waits: u64,
-    /// Waits that a later wait before the same work makes superfluous.
+    /// Waits that a later wait before the same work makes unnecessary.
     pub(crate) subsumed: u64,
-    /// Waits that were implied, by what default streams and calls that wait add to the order. The
-    /// ordering does not use all of that.
+    /// Waits that are implied by the order that default streams and calls that wait add. The
+    /// ordering does not use all of that order.
     pub(crate) idle: u64,
     /// Claims that work is complete for a thread.
     pub(crate) claims: u64,
 }
 
-/// What is wrong.
+/// A fault in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// Two conflicting accesses have no order.
@@ -39,11 +39,11 @@ pub(crate) enum Wrong {
     Implied(usize),
     /// A wait of the ordering before work that has no conflict with what is waited for.
     Needless(usize),
-    /// The library claims that a call's work is complete, and no call shows it.
+    /// The library claims that the work of a call is complete, and no call shows that.
     Unproven(usize, usize),
 }
 
-/// A wrong history, for people.
+/// The message about a wrong history.
 #[derive(Debug)]
 pub(crate) struct Report<'a>(pub(crate) &'a History, pub(crate) Wrong);
 
@@ -53,9 +53,13 @@ impl fmt::Display for Report<'_> {
         match self.1 {
             Wrong::Race(a, b) => write!(f, "no order between\n  {}\n  {}", line(a), line(b)),
             Wrong::InsideBatch(a) => write!(f, "copies depend on each other in\n  {}", line(a)),
-            Wrong::Life(a, b) => write!(f, "use outside a life:\n  {}\n  {}", line(a), line(b)),
-            Wrong::Implied(a) => write!(f, "waits for what is implied:\n  {}", line(a)),
-            Wrong::Needless(a) => write!(f, "waits for what nobody needs:\n  {}", line(a)),
+            Wrong::Life(a, b) => {
+                write!(f, "a use outside the life of its memory:\n  {}\n  {}", line(a), line(b))
+            }
+            Wrong::Implied(a) => write!(f, "a wait that earlier calls imply:\n  {}", line(a)),
+            Wrong::Needless(a) => {
+                write!(f, "a wait for work that no later operation needs:\n  {}", line(a))
+            }
             Wrong::Unproven(a, b) => {
                 write!(f, "claims too much:\n  {}\n  that is complete: {}", line(a), line(b))
             }
@@ -63,11 +67,11 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// What orders accesses: those to memory that the library orders may rely on what was so in this
-/// run, since its waits are chosen in the run; others on the laws alone.
+/// The order of accesses. Memory that the library orders may rely on the order of this run, since
+/// the library chooses its waits in the run. Other memory relies on the laws alone.
 pub(crate) struct Orders {
     run: Closure,
-    /// The same where no memory is ordered by hand.
+    /// `None` if no memory is ordered by hand.
     laws: Option<Closure>,
 }
 
@@ -79,9 +83,9 @@ impl Orders {
         Self { run: Closure::new(history, Trust::Run), laws }
     }
 
-    /// Whether the first use is over when the second begins, which is by the call `later`.
+    /// Whether the first use ends before the second begins. The call `later` makes the second use.
     pub(crate) fn orders(&self, history: &History, a: &Use, (later, b): (usize, &Use)) -> bool {
-        // Frees and the host's uses wait for what they follow, whoever orders the rest.
+        // Frees and guards wait for earlier uses of manual memory too.
         let waits = matches!(
             history.calls[later].what,
             What::Host { .. } | What::Work { verb: Verb::Free, .. }
@@ -95,14 +99,14 @@ impl Orders {
 
 struct Judge<'a> {
     history: &'a History,
-    /// Each call's accesses with the moments around them.
+    /// The uses of each call.
     uses: Vec<Vec<Use>>,
-    /// The nodes that are work, in contrast to records and waits.
+    /// The counts so far.
     seen: Seen,
 }
 
 /// Demands that every conflict is ordered, that every use is within the life of its memory, that
-/// the ordering waits only where it must, and that it claims no more than it can know.
+/// every wait of the ordering is needed, and that the library claims no more than it can know.
 pub(crate) fn judge(history: &History) -> Result<Seen, Wrong> {
     let uses = (0..history.calls.len()).map(|call| uses(history, call)).collect();
     let mut judge = Judge { history, uses, seen: Seen::default() };
@@ -116,8 +120,8 @@ pub(crate) fn judge(history: &History) -> Result<Seen, Wrong> {
 }
 
 impl Judge<'_> {
-    /// Laws A21 and A22, as far as they are about calls. That accesses come after the allocation
-    /// and before the free is a matter of conflicts: both write all of it.
+    /// Laws A21 and A22, for the order of calls. That accesses follow the allocation and precede
+    /// the free is judged as conflicts, because both write the whole block.
     fn lives(&self) -> Result<(), Wrong> {
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
         let mut freed: BTreeMap<u64, usize> = BTreeMap::new();
@@ -189,7 +193,7 @@ impl Judge<'_> {
         self.uses[a].iter().any(meets)
     }
 
-    /// The first work of the stream after a wait by the same thread: what the wait was for.
+    /// The first work of the stream after a wait, by the same thread: the wait was made for it.
     fn consumer(&self, wait: usize) -> Option<usize> {
         let Self { history, .. } = self;
         let (thread, stream) = (history.calls[wait].thread, history.calls[wait].what.stream());
@@ -201,7 +205,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Whether all order comes from streams, events and what threads observed.
+    /// Whether all order comes from streams, events and what threads have waited for.
     fn is_plain(&self) -> bool {
         let waits = |call: &Call| {
             matches!(
@@ -243,7 +247,8 @@ impl Judge<'_> {
             let on_stream = |work: &&usize| self.history.calls[**work].what.stream() == stream;
             let last = new.iter().rev().find(on_stream);
             let is_given = |work: &usize| self.later_wait_gives(closure, call, consumer, *work);
-            // A record of the legacy stream stands for others too: what is needed may be theirs.
+            // A record of the legacy stream also stands for blocking streams, whose work may be
+            // needed.
             let is_over = last.is_some_and(|last| !is_needed(last));
             let is_subsumed = new.iter().all(is_given);
             self.seen.over_waits += u64::from(is_over);

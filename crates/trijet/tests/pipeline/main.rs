@@ -1,5 +1,5 @@
-//! Pipelines: every byte arrives once and in order, whatever the schedule, the order the device
-//! chooses, or what fails on the way.
+//! Pipelines: every byte arrives once and in order, with every schedule, in every order of the
+//! device, and after errors.
 
 mod rows;
 
@@ -16,8 +16,8 @@ use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Result, Sink, So
 const SCHEDULES: [Schedule; 4] =
     [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
 
-/// A host device under the checker, which must have no finding when the test ends: a pipeline orders
-/// every conflict of its run, whatever fails on the way.
+/// A host device under the checker, which must have no finding when the test ends: a pipeline
+/// orders every conflict of its run, also after an error.
 struct Checked(Device);
 
 impl Deref for Checked {
@@ -54,7 +54,7 @@ fn simulated(order: Order) -> Checked {
     host(virtual_host(order))
 }
 
-/// Rows in memory, which fail when a given row is read.
+/// Rows in memory. Reading one of them fails if `fails_at` names it.
 struct Memory {
     bytes: Vec<u8>,
     layout: Layout,
@@ -84,7 +84,7 @@ impl Source for Memory {
     }
 }
 
-/// What a sink was given, shared with the test.
+/// The input of a sink, shared with the test.
 #[derive(Default)]
 struct Landed {
     bytes: Vec<u8>,
@@ -155,8 +155,8 @@ fn median_by_sorting(pixels: &[u16], width: usize, height: usize, radius: usize)
     out
 }
 
-/// The reader's and the writer's threads hand buffers to the one that enqueues: ownership is order
-/// (law A44), and the checker needs no word of how threads are started.
+/// The threads of the reader and the writer pass buffers to the thread that enqueues. Ownership is
+/// order (law A44), so the checker needs no options about how threads are started.
 #[test]
 fn a_checked_pipeline_has_no_finding_in_any_schedule() {
     for schedule in SCHEDULES {
@@ -183,7 +183,7 @@ fn a_checked_pipeline_has_no_finding_in_any_schedule() {
     }
 }
 
-/// What a run of the median over a stack is made of.
+/// A median over a stack of images.
 struct Job {
     pixels: Vec<u16>,
     width: u32,
@@ -251,7 +251,8 @@ fn the_median_is_the_same_under_a_thousand_orders() {
     }
 }
 
-/// A recorder of one pipeline was once attached to every stream that anybody opened meanwhile.
+/// The tracer of a pipeline was once attached to every stream that the program opened during the
+/// run.
 #[test]
 fn a_pipeline_traces_its_own_streams_only() {
     let device = threads();
@@ -271,7 +272,8 @@ fn a_pipeline_traces_its_own_streams_only() {
         .run()
         .expect("a run without faults");
     assert!(!opened.lock().expect("no test panics with this lock").is_empty());
-    // The slots are allocated before the run, so an allocation would be another's.
+    // The slots are allocated before the run, so an allocation in the trace belongs to another
+    // stream.
     let foreign = report.ops.iter().filter(|op| op.kind == OpKind::Alloc);
     assert_eq!(foreign.count(), 0, "{:#?}", report.ops);
 }
@@ -556,7 +558,8 @@ fn page_locked_memory_too_short_for_the_results_is_refused() {
     );
 }
 
-/// Sizes that no machine has are refused, or cut to what there is: nothing wraps around.
+/// Sizes beyond every machine are refused, or limited to what the source has. No sum or product
+/// wraps around.
 #[test]
 fn sizes_beyond_all_bounds_are_refused() {
     struct Huge(Layout);
@@ -589,8 +592,8 @@ fn sizes_beyond_all_bounds_are_refused() {
     assert_eq!(kind(none), ErrorKind::InvalidValue);
 }
 
-/// A user may cancel at any moment; one of them is when the reader is between two chunks and the
-/// run already waits for the next. The run once took that for a source that had broken off.
+/// A user may cancel at any moment, also when the reader is between two chunks and the run waits
+/// for the next one. The run once took that for a source that had stopped early.
 #[test]
 fn a_run_cancelled_at_any_moment_says_so() {
     let device = threads();

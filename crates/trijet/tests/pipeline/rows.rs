@@ -1,5 +1,5 @@
-//! Typed sources and sinks: slices, iterators and functions give rows, vectors, slices and
-//! functions take them, and what does not fit is refused before anything runs.
+//! Typed sources and sinks: slices, iterators and functions give rows; vectors, slices and
+//! functions take them. Parts that do not fit are refused before any row is read.
 
 use crate::{SCHEDULES, threads};
 use std::ops::Range;
@@ -91,7 +91,7 @@ fn every_number_of_rows_arrives_from_every_source_in_every_sink() {
     }
 }
 
-/// Copies to each row the one that lies `by` rows further, or the last or first row.
+/// Copies to each row the one `by` rows further on, limited to the first and the last row.
 fn shift(
     s: &StageCx<'_>,
     by: i64,
@@ -158,8 +158,8 @@ impl Source for Watched {
     }
 }
 
-/// What an iterator relies on, also while the first chunks are measured and where rows are left
-/// out.
+/// The rows are read in ascending order, which an iterator relies on, also while the first chunks
+/// are measured and when rows are left out.
 #[test]
 fn a_run_reads_forwards() {
     let device = threads();
@@ -218,7 +218,7 @@ fn an_iterator_gives_only_the_rows_that_are_wanted() {
     assert_eq!(found, wanted);
 }
 
-/// Runs into a vector; returns the error and what the vector has.
+/// Runs into a vector; returns the error and the vector.
 fn failing(source: impl Source) -> (Error, Vec<u32>) {
     let device = threads();
     let mut found: Vec<u32> = Vec::new();
@@ -288,7 +288,7 @@ fn an_error_of_a_function_ends_the_run_with_its_chunk() {
     assert!(error.to_string().contains("chunk 1 (rows 4..8), sink"), "{error}");
 }
 
-/// Runs, and expects a refusal with these words before any row is read.
+/// Runs, and expects a refusal with this text before any row is read.
 #[track_caller]
 fn refused(words: &str, run: impl FnOnce(&dyn Source) -> Result<()>) {
     let reads = AtomicU64::new(0);

@@ -1,4 +1,5 @@
-//! Verdicts: the same whatever the library did inside, and complete after a loss.
+//! Verdicts: they do not depend on what the library does internally, and they are complete after a
+//! loss.
 
 use crate::{Gate, let_time_pass, virtual_host};
 use std::collections::BTreeSet;
@@ -21,23 +22,23 @@ fn checked(config: HostConfig) -> Result<Device> {
     Device::builder().host(config).check(Options::default()).open()
 }
 
-/// What becomes of the stream that wrote.
+/// Whether and when the stream of the write is dropped.
 #[derive(Debug, Clone, Copy)]
 enum Writer {
     Stays,
-    /// It is dropped when its work is complete, which no call of the program has found out.
+    /// It is dropped when its work is complete. No call of the program has observed that.
     DroppedComplete,
     DroppedPending,
 }
 
-/// Written on one stream and read on the next one, with no order of the program between.
+/// The verdict on a write in one stream and a read in the next one, with no order between them.
 fn race_with(writer: Writer) -> Result<Verdict> {
     let device = checked(virtual_host(Vec::new()))?;
     let n = device.stream()?;
     let mut x = n.alloc::<u32>(64)?;
     n.fill_bytes(&mut x, 1)?;
     n.synchronize()?;
-    // SAFETY: the two that race only move numbers, which nothing else depends on.
+    // SAFETY: the two operations that race only move numbers, which nothing else depends on.
     unsafe { x.order_manually() };
     let writes = device.stream()?;
     writes.launch(&FILL_U32, (9u32, &mut x))?;
@@ -61,7 +62,7 @@ fn race_with(writer: Writer) -> Result<Verdict> {
     Ok(device.verdict().expect("the device is checked"))
 }
 
-/// What a query inside the library finds teaches the program nothing.
+/// A query that the library makes gives the program no order.
 #[test]
 fn a_race_is_found_whether_a_lane_was_handed_on_or_not() -> Result<()> {
     for writer in [Writer::Stays, Writer::DroppedComplete, Writer::DroppedPending] {
@@ -70,17 +71,19 @@ fn a_race_is_found_whether_a_lane_was_handed_on_or_not() -> Result<()> {
     Ok(())
 }
 
-/// Where the event is recorded that a blocking stream waits for: all of it is complete by then.
+/// The stream in which the event of the blocking stream's wait is recorded. All work that it stands
+/// for is complete.
 #[derive(Debug, Clone, Copy)]
 enum Recorded {
-    /// In that stream itself, which holds nothing.
+    /// The blocking stream, which holds nothing.
     There,
-    /// In another stream, whose only operation is complete.
+    /// Another stream, whose only operation is complete.
     Elsewhere,
 }
 
-/// Written in the legacy stream, read in a non-blocking one. A blocking stream between the two waits
-/// for an event, but is given no operation, so nothing follows the legacy stream (laws A4 and A13).
+/// A write in the legacy stream, a blocking stream that only waits for an event, and a read in a
+/// non-blocking stream. The blocking stream gets no operation, so it does not follow the legacy
+/// stream (laws A4 and A13), and a wait for it does not order the read.
 fn a_wait_is_no_operation(devices: &[Device], recorded: Recorded) -> u32 {
     let run = || -> Result<u32> {
         let device = &devices[0];
@@ -92,7 +95,7 @@ fn a_wait_is_no_operation(devices: &[Device], recorded: Recorded) -> u32 {
         let mut x = n.alloc::<u32>(1)?;
         n.fill_bytes(&mut x, 1)?;
         n.synchronize()?;
-        // SAFETY: the two that race only move a number, which nothing else depends on.
+        // SAFETY: the two operations that race only move a number, which nothing else depends on.
         unsafe { x.order_manually() };
         legacy.launch(&FILL_U32, (9u32, &mut x))?;
         let event = device.event()?;
@@ -117,7 +120,7 @@ fn the_exhaustive_search_finds_what_seeded_runs_find() -> Result<()> {
         let found = |strategy| -> Result<BTreeSet<u32>> {
             let program = |devices: &[Device]| a_wait_is_no_operation(devices, recorded);
             let found = explore(&HostConfig::default(), strategy, program)?;
-            // How a torn value is torn depends on where the operation was cut.
+            // The bytes of a torn value depend on the point at which the operation was cut.
             let whole = |value| if [9, 0x0101_0101].contains(&value) { value } else { 0 };
             Ok(found.outcomes.iter().map(|one| whole(one.value)).collect())
         };
@@ -141,8 +144,8 @@ fn a_wait_in_a_blocking_stream_does_not_follow_the_legacy_stream() -> Result<()>
     Ok(())
 }
 
-/// Written on a stream whose end another thread knows. That thread opens and drops a stream that does
-/// nothing, which may have had the lane, and then this one reads on a third.
+/// The verdict on a write in a stream and a read in a third one. Another thread waits for the first
+/// stream, then opens and drops an idle stream, which may take over the lane.
 fn read_after_an_idle_stream(by_hand: bool) -> Result<Verdict> {
     let executor = Executor::Virtual(Order::Seeded(1));
     let device = checked(HostConfig { executor, ..HostConfig::default() })?;
@@ -172,7 +175,11 @@ fn handing_a_lane_to_an_idle_stream_neither_loses_nor_adds_order() -> Result<()>
     let verdict = read_after_an_idle_stream(false)?;
     assert_eq!(codes(&verdict), [""; 0], "the library orders it: {verdict}");
     let verdict = read_after_an_idle_stream(true)?;
-    assert_eq!(codes(&verdict), ["RACE/RAW"], "this thread does not know of the end: {verdict}");
+    assert_eq!(
+        codes(&verdict),
+        ["RACE/RAW"],
+        "this thread has not waited for the stream: {verdict}"
+    );
     Ok(())
 }
 
@@ -239,7 +246,7 @@ fn after_a_loss_the_verdict_names_waits_for_host_functions_that_never_run() -> R
     let Faulted { device, lines: [_, host_fn], signal, .. } = fault()?;
     let ((tell, told), (stay, stays)) = (channel(), channel::<()>());
     let waits = spawn(move || {
-        // To the checker a wait like any other, and one that never ends: nothing follows it here.
+        // To the checker this is a wait that never ends, because the thread does nothing after it.
         let set = signal.wait_timeout(Duration::ZERO);
         tell.send((set, line!() - 1)).expect("the test waits for it");
         let _dropped = stays.recv();

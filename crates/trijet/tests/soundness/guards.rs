@@ -1,4 +1,4 @@
-//! Guards over memory in flight: what the host is lent is complete.
+//! Guards over memory in use: a guard lends complete bytes only.
 
 use crate::{Gate, ask, let_time_pass, open, refused_records, virtual_host};
 use std::sync::Mutex;
@@ -13,9 +13,10 @@ const NINES: u32 = 0x0909_0909;
 const SEVENS: u32 = 0x0707_0707;
 const ONES: u32 = 0x0101_0101;
 
-/// The lane of thread 1's default stream, complete, passed to that of thread 2, which waited for the
-/// pending fill of `y`. An old position of the lane was then answered by an event that the main thread
-/// recorded in its own empty default stream, and that claimed the fill.
+/// Thread 1 uses its default stream, and the lane passes, complete, to the default stream of thread
+/// 2, which waits for the pending fill of `y`. The library once asked the main thread for an event
+/// of an old position of the lane, and that thread recorded it in its own, empty default stream.
+/// The event claimed the fill.
 #[test]
 fn the_next_stream_of_a_lane_does_not_answer_for_the_one_before() -> Result<()> {
     let device = open(HostConfig::default())?;
@@ -27,7 +28,7 @@ fn the_next_stream_of_a_lane_does_not_answer_for_the_one_before() -> Result<()> 
         let mut old = old;
         let stream = one.per_thread_stream()?;
         stream.fill_bytes(&mut old, 5)?;
-        // So that the lane is free when the second thread asks for one.
+        // Frees the lane before the second thread asks for one.
         stream.synchronize()?;
         Ok(old)
     });
@@ -55,7 +56,7 @@ fn the_next_stream_of_a_lane_does_not_answer_for_the_one_before() -> Result<()> 
     Ok(())
 }
 
-/// The same with streams that wait instead of the host, and threads that repeat.
+/// The same program with streams that wait in place of the host, on threads that can be repeated.
 fn through_a_lane_that_was_handed_on(devices: &[Device]) -> u8 {
     let run = || -> Result<u8> {
         let device = &devices[0];
@@ -113,10 +114,10 @@ fn tracked_memory_has_one_outcome_in_every_explored_order() -> Result<()> {
     Ok(())
 }
 
-/// The end of a thread that has filled `h` in its default stream behind a gate.
+/// What a thread leaves that has filled `h` in its default stream behind a gate.
 struct Filled {
     h: PinnedBuffer<u32>,
-    /// Without its stream when a call was refused.
+    /// `None` if a call was refused.
     held: Option<(Stream, Gate)>,
     enqueued: bool,
 }
@@ -133,8 +134,8 @@ fn fill_in_a_thread(device: &Device) -> Result<Filled> {
     Ok(thread.join().expect("no panic"))
 }
 
-/// The record that follows an operation of a per-thread stream was refused and forgotten. Another
-/// thread that needed it recorded the default stream of its own.
+/// The record after an operation of a per-thread stream was refused and forgotten. Another thread
+/// that needed it then recorded its own default stream.
 #[test]
 fn after_a_refused_record_a_guard_is_an_error_or_waits() -> Result<()> {
     for first in 1..=4 {
@@ -157,8 +158,8 @@ fn after_a_refused_record_a_guard_is_an_error_or_waits() -> Result<()> {
     Ok(())
 }
 
-/// Another thread dropped the stream after its last record had been refused: the lane was handed on
-/// as soon as the record before was complete.
+/// A stream whose last record had been refused was dropped by another thread. The lane was handed
+/// on as soon as the previous record was complete.
 #[test]
 fn a_lane_with_a_refused_record_is_not_handed_on_early() -> Result<()> {
     for (first, count) in (1..=4).flat_map(|first| [(first, 1), (first, 2)]) {
@@ -176,7 +177,7 @@ fn a_lane_with_a_refused_record_is_not_handed_on_early() -> Result<()> {
                 Ok((h, stream, enqueued))
             }
         };
-        // An error has reached the thread that would have needed the order.
+        // The thread that needed the order got an error.
         let Ok((h, stream, enqueued)) = spawn(thread).join().expect("no panic") else { continue };
         let_time_pass(&idle)?;
         drop(stream);
@@ -192,7 +193,7 @@ fn a_lane_with_a_refused_record_is_not_handed_on_early() -> Result<()> {
     Ok(())
 }
 
-/// A copy that may be half done when its call fails: what it writes stays in use.
+/// A copy that fails may have written a part: its target stays in use.
 #[test]
 fn memory_of_a_copy_that_a_fault_ended_is_not_lent() -> Result<()> {
     let fault = Fault { verb: Verb::Copy, nth: 1, kind: FaultKind::Faults };
@@ -206,8 +207,8 @@ fn memory_of_a_copy_that_a_fault_ended_is_not_lent() -> Result<()> {
     Ok(())
 }
 
-/// A copy within the host was refused, and its stream was taken to have followed the legacy stream, as
-/// if the copy were there.
+/// A copy within the host was refused, but its stream was then taken to follow the legacy stream,
+/// as if it had made the copy.
 #[test]
 fn a_refused_call_that_waits_follows_nothing() -> Result<()> {
     let refused = Fault { verb: Verb::Copy, nth: 1, kind: FaultKind::Refused };
@@ -217,7 +218,7 @@ fn a_refused_call_that_waits_follows_nothing() -> Result<()> {
     let (h, mut g) = (device.pinned::<u32>(64)?, device.pinned::<u32>(64)?);
     let mut y = device.pinned::<u32>(64)?;
     y.write()?.fill(1);
-    // Slow: what does not wait for the fill comes before it.
+    // Slow, so that an operation that does not wait for the fill overtakes it.
     legacy.host_fn(|| ())?;
     legacy.fill_bytes(&mut y, 9)?;
     b.copy(&h, &mut g).expect_err("it is refused");
@@ -226,8 +227,7 @@ fn a_refused_call_that_waits_follows_nothing() -> Result<()> {
     Ok(())
 }
 
-/// A second record that is refused changes nothing. It made the event forget the first one while
-/// anything else had a share of it.
+/// A refused record changes nothing. It once made a shared event forget its first record.
 #[test]
 fn an_event_keeps_its_record_when_the_next_one_is_refused() -> Result<()> {
     let mut second_refused = 0;
@@ -261,11 +261,11 @@ fn an_event_keeps_its_record_when_the_next_one_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Whether memory that the host is lent after a loss changes under the guard: another thread loses the
-/// device by its query number `queries`, while this one waits in a copy within the host.
+/// Whether lent memory changes under its guard after a loss: this thread waits in a copy within the
+/// host, and another thread loses the device with its query number `queries`.
 fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
     const BYTES: usize = 32 << 20;
-    /// Looks at the lent memory: together they take longer than the whole copy.
+    /// Reads of the lent memory. Together they take longer than the whole copy.
     const LOOKS: u32 = 200;
     let lost = Fault { verb: Verb::Query, nth: queries, kind: FaultKind::DeviceLost };
     let device = open(HostConfig { faults: vec![lost], ..HostConfig::default() })?;
@@ -281,10 +281,10 @@ fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
             let lost = (0..queries).any(|_| other.query().is_err());
             assert!(lost, "the fault strikes a query");
         });
-        // It may have been complete before the loss.
+        // The copy may have been complete before the loss.
         let _copied = copies.copy(&from, &mut to);
         let Ok(guard) = to.write() else { return Ok(false) };
-        // A byte of every few pages, from the end, which a copy reaches last.
+        // One byte of every few pages, from the end, which a copy reaches last.
         let look = || -> Vec<u8> {
             std::hint::black_box(&guard).iter().rev().step_by(1 << 14).copied().collect()
         };
@@ -293,12 +293,12 @@ fn changes_when_lent_after_a_loss(queries: u64) -> Result<bool> {
     })
 }
 
-/// A copy within the host waits for its end. When another thread lost the device meanwhile, the call
-/// returned an error and left no stamp, so the host was lent what a worker still wrote.
+/// A copy within the host waits for its end. If another thread lost the device meanwhile, the call
+/// once returned an error and left no stamp, so the host was lent bytes that a worker still wrote.
 #[test]
 fn memory_that_a_worker_still_writes_after_a_loss_is_not_lent() -> Result<()> {
-    // Some of these losses come while the copy runs, whatever the machine: it takes milliseconds, and
-    // a query well under one.
+    // Some of these losses happen while the copy runs: it takes milliseconds, and a query well
+    // under one.
     for queries in [30, 100, 300, 1000, 3000, 10_000, 30_000] {
         let changes = changes_when_lent_after_a_loss(queries)?;
         assert!(!changes, "bytes change under a guard after {queries} queries");

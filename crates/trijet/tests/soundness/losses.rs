@@ -1,5 +1,5 @@
-//! What a loss, and what is no loss, does to host functions that are pending: they are dropped when
-//! they can never run, by the first call that reports it, and at no other time.
+//! Pending host functions after a loss: those that can never run are dropped by the first call that
+//! reports the loss. Nothing else drops them.
 
 use crate::{Gate, PATIENCE, open, virtual_host};
 use std::pin::pin;
@@ -28,7 +28,7 @@ fn the_loss_of_a_device_drops_no_host_function_of_another() -> Result<()> {
     let (bad, good) = (devices[0].stream()?, devices[1].stream()?);
     let (mut x, mut y) = (devices[0].pinned::<u32>(64)?, devices[0].pinned::<u32>(64)?);
     let mut z = good.alloc::<u32>(64)?;
-    // Its last user is on the device that will be lost, and no event tells when that is done.
+    // Its last user is on the device that will be lost, and no event shows when that is complete.
     bad.host_fn_with(&mut x, |_| ())?;
     let h = pending(&devices[1], &good)?;
     bad.fill_bytes(&mut y, 1).expect_err("its device is lost");
@@ -48,8 +48,8 @@ fn a_close_that_is_refused_drops_no_host_function() -> Result<()> {
     Ok(())
 }
 
-/// A stream whose first operation faults, with a host function behind it; and who hears that its
-/// closure is gone.
+/// A stream whose first operation faults, with a host function behind it, and a channel that closes
+/// when the closure is dropped.
 fn behind_a_fault() -> Result<(Device, Stream, PinnedBuffer<u32>, Receiver<()>)> {
     let faults = fault(Verb::Fill, FaultKind::Faults);
     let device = open(HostConfig { faults, ..HostConfig::default() })?;
@@ -75,7 +75,7 @@ fn block_on(future: impl Future<Output = Result<()>>) -> Result<()> {
 
 type Call = fn(&Device, &Stream, &PinnedBuffer<u32>) -> Result<()>;
 
-/// Calls that ask the driver each time, and so may be the first to report a loss.
+/// Calls that call the driver each time, and so may be the first to report a loss.
 const CALLS: [(&str, Call); 8] = [
     ("a future of the stream", |_, stream, _| block_on(stream.ready())),
     ("a future of memory", |_, _, x| block_on(async { x.ready().await.map(drop) })),

@@ -1,6 +1,6 @@
-//! Programs that once broke a promise of the safe API or of the checker, each as a test of what must
-//! hold. They hold work back with host functions that wait for a channel, or on the virtual executor,
-//! where nothing happens beside the calls of the host: none of them depends on how fast a machine is.
+//! Programs that once broke a promise of the safe API or of the checker, each as a test of the
+//! promise. Host functions that wait for a channel hold back work, or the virtual executor does,
+//! where the device works only during calls of the host: no test depends on the speed of a machine.
 
 mod checker;
 mod guards;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use trijet::sim::{CostModel, Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::{Device, Nanos, PinnedBuffer, Result, Stream};
 
-/// What takes this long hangs.
+/// A call that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Holds a stream back until it is dropped, so that a test that fails leaves no thread waiting.
+/// Holds back a stream until it is dropped, so that a failing test leaves no thread waiting.
 struct Gate {
     _open: Sender<()>,
 }
@@ -26,28 +26,28 @@ impl Gate {
     fn on(stream: &Stream) -> Result<Self> {
         let (open, opened) = channel::<()>();
         stream.host_fn(move || {
-            // It only ever ends with an error: nothing is sent.
+            // It ends with an error when the gate is dropped: nothing is sent.
             let _dropped = opened.recv();
         })?;
         Ok(Self { _open: open })
     }
 }
 
-/// What the host is told that asks for `memory` without waiting: its first number, if it is lent.
+/// The first number of `memory`, if a guard is lent without a wait.
 fn ask(memory: &PinnedBuffer<u32>) -> Poll<Result<u32>> {
     let mut future = pin!(memory.ready());
     let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     polled.map(|lent| lent.map(|guard| guard[0]))
 }
 
-/// Records that are refused: `count` of them from the `first` one on.
+/// Refusals of `count` records from the `first` one on.
 fn refused_records(first: u64, count: u64) -> Vec<Fault> {
     let fault = |nth| Fault { verb: Verb::EventRecord, nth, kind: FaultKind::Refused };
     (first..first + count).map(fault).collect()
 }
 
-/// A host device on which nothing happens beside the calls of the host, and a host function takes a
-/// second of its time.
+/// A host device that works only during calls of the host, and on which a host function takes a
+/// second of simulated time.
 fn virtual_host(faults: Vec<Fault>) -> HostConfig {
     let cost = CostModel { host_fn: Nanos(1_000_000_000), ..CostModel::default() };
     HostConfig { executor: Executor::Virtual(Order::Greedy), cost, faults, ..HostConfig::default() }
@@ -57,8 +57,8 @@ fn open(config: HostConfig) -> Result<Device> {
     Ok(Device::host(config)?.remove(0))
 }
 
-/// Lets a tenth of a millisecond of simulated time pass, more than a small operation takes. `idle`
-/// holds nothing, so the thread learns nothing.
+/// Lets a tenth of a millisecond of simulated time pass, which is longer than a small operation.
+/// `idle` holds nothing, so the queries tell the thread nothing.
 fn let_time_pass(idle: &Stream) -> Result<()> {
     (0..1000).try_for_each(|_| idle.query().map(drop))
 }

@@ -1,4 +1,5 @@
-//! Nothing waits for ever: no lock is held while a call may wait, and a panic is an error and no more.
+//! Nothing waits for ever: the library holds no lock while a call may wait, and a panic of a host
+//! function is an error.
 
 use crate::{Gate, PATIENCE, ask, open, virtual_host};
 use std::pin::pin;
@@ -13,7 +14,7 @@ use trijet::{
     StreamOptions,
 };
 
-/// What one thread waits in.
+/// The call in which one thread waits.
 #[derive(Debug, Clone, Copy)]
 enum Inside {
     Synchronize,
@@ -22,7 +23,7 @@ enum Inside {
     CopyWithinHost,
 }
 
-/// What the threads work with.
+/// The stream and the memory that the threads use.
 struct Memory {
     stream: Stream,
     x: Buffer<u32>,
@@ -44,7 +45,7 @@ impl Inside {
 
 type Call = fn(&[Device], &mut Buffer<u32>) -> Result<()>;
 
-/// What the other thread does meanwhile. `y` was last used in the stream that is held back.
+/// The calls of the other thread. `y` was last used in the stream that is held back.
 const CALLS: [(&str, Call); 10] = [
     ("a stream of the same device", |devices, _| devices[0].stream().map(drop)),
     ("a stream of another device", |devices, _| devices[1].stream().map(drop)),
@@ -78,8 +79,9 @@ fn fill_in(stream: &Stream) -> Result<()> {
 }
 
 /// Whether `call` returns while another thread is inside a wait. On the virtual executor the thread
-/// that waits runs the host functions, so one that runs says that the thread is there.
-fn returns_beside(inside: Inside, call: Call) -> Result<bool> {
+/// that waits runs the host functions, so a host function that runs shows that the thread is
+/// inside.
+fn returns_during(inside: Inside, call: Call) -> Result<bool> {
     let executor = Executor::Virtual(Order::Greedy);
     let devices = Device::host(HostConfig { devices: 2, executor, ..HostConfig::default() })?;
     let stream = devices[0].stream_with(StreamOptions::new().blocking())?;
@@ -99,7 +101,7 @@ fn returns_beside(inside: Inside, call: Call) -> Result<bool> {
     let (tell, told) = channel();
     let calls = spawn(move || {
         let result = call(&devices, &mut y);
-        // Nothing receives it any more when the call came too late.
+        // The receiver is gone if the call came too late.
         let _late = tell.send(result);
         (devices, y)
     });
@@ -110,35 +112,35 @@ fn returns_beside(inside: Inside, call: Call) -> Result<bool> {
     result.map_or(Ok(false), |result| result.map(|()| true))
 }
 
-fn nothing_hangs_beside(inside: Inside) -> Result<()> {
+fn no_call_hangs_during(inside: Inside) -> Result<()> {
     for (name, call) in CALLS {
-        assert!(returns_beside(inside, call)?, "{name} hangs beside {inside:?}");
+        assert!(returns_during(inside, call)?, "{name} hangs during {inside:?}");
     }
     Ok(())
 }
 
 #[test]
 fn other_calls_return_during_a_synchronisation() -> Result<()> {
-    nothing_hangs_beside(Inside::Synchronize)
+    no_call_hangs_during(Inside::Synchronize)
 }
 
 #[test]
 fn other_calls_return_during_a_synchronous_copy() -> Result<()> {
-    nothing_hangs_beside(Inside::CopyNow)
+    no_call_hangs_during(Inside::CopyNow)
 }
 
 #[test]
 fn other_calls_return_during_a_synchronous_fill() -> Result<()> {
-    nothing_hangs_beside(Inside::FillNow)
+    no_call_hangs_during(Inside::FillNow)
 }
 
 #[test]
 fn other_calls_return_during_a_copy_within_the_host() -> Result<()> {
-    nothing_hangs_beside(Inside::CopyWithinHost)
+    no_call_hangs_during(Inside::CopyWithinHost)
 }
 
-/// An event in the legacy stream may hold the blocking streams back (law A14), and what is complete when
-/// its call returns needs none.
+/// An event in the legacy stream may hold back the blocking streams (law A14), and work that is
+/// complete when its call returns needs no event.
 #[test]
 fn synchronous_copies_and_fills_record_nothing_in_the_legacy_stream() -> Result<()> {
     let device = open(virtual_host(Vec::new()))?;
@@ -149,7 +151,7 @@ fn synchronous_copies_and_fills_record_nothing_in_the_legacy_stream() -> Result<
     device.fill_now(&mut h, 1)?;
     device.copy_now(&h, &mut x)?;
     device.copy_now(&x, &mut g)?;
-    // Later uses of all of it, on streams of both kinds.
+    // Later uses of all this memory, on streams of both kinds.
     s.copy(&x, &mut h)?;
     other.copy(&g, &mut y)?;
     device.copy_now(&y, &mut g)?;
@@ -162,8 +164,8 @@ fn synchronous_copies_and_fills_record_nothing_in_the_legacy_stream() -> Result<
     Ok(())
 }
 
-/// A copy at once says of what another thread gave its stream meanwhile neither that it comes before
-/// nor that it is complete.
+/// A synchronous copy does not cover work that another thread enqueues in its stream during the
+/// call: neither does the copy follow that work, nor is the work complete at return.
 #[test]
 fn a_synchronous_copy_does_not_cover_work_enqueued_during_it() -> Result<()> {
     let device = open(virtual_host(Vec::new()))?;
@@ -183,7 +185,7 @@ fn a_synchronous_copy_does_not_cover_work_enqueued_during_it() -> Result<()> {
         let late = told.recv().expect("the other thread hands it over");
         Ok((ask(&late), late))
     });
-    // The thread that waits runs the host function: it is in its call.
+    // The thread that waits runs the host function, so it is inside its call.
     entered.recv_timeout(PATIENCE).expect("the wait runs the host function");
     legacy.host_fn(|| ())?;
     legacy.fill_bytes(&mut late, 9)?;
@@ -191,13 +193,13 @@ fn a_synchronous_copy_does_not_cover_work_enqueued_during_it() -> Result<()> {
     drop(open);
     let (answer, late) = copies.join().expect("no panic")?;
     if let Poll::Ready(value) = answer {
-        assert_eq!(value?, 0x0909_0909, "lent before it was written");
+        assert_eq!(value?, 0x0909_0909, "the memory is lent before it is written");
     }
     assert_eq!(late.read()?[0], 0x0909_0909);
     Ok(())
 }
 
-/// A panic's payload that panics when it is dropped: it ended the worker of the host device.
+/// A panic payload that panics when it is dropped. It once ended the worker of the host device.
 struct PanicsAgain;
 
 impl Drop for PanicsAgain {
@@ -215,7 +217,7 @@ fn a_panic_whose_payload_panics_is_an_error_of_the_host_function() -> Result<()>
         let (tell, told) = channel();
         spawn(move || {
             let result = stream.synchronize();
-            // Nothing receives it any more when it came too late.
+            // The receiver is gone if the result came too late.
             let _late = tell.send(result);
         });
         let answer = told.recv_timeout(PATIENCE);
@@ -242,8 +244,8 @@ fn the_last_handle_of_a_device_may_go_inside_a_host_function() -> Result<()> {
     Ok(())
 }
 
-/// Law A28: reading sources out of stream order waits for their writers, and may not inside a host
-/// function, which those may be behind.
+/// Law A28: a batch that reads out of stream order waits for the writers of its sources. Inside a
+/// host function it must not, because the writers may be behind the host function.
 #[test]
 fn a_batch_inside_a_host_function_is_refused_before_it_waits() -> Result<()> {
     let device = open(HostConfig::default())?;
@@ -265,7 +267,7 @@ fn a_batch_inside_a_host_function_is_refused_before_it_waits() -> Result<()> {
     stream.synchronize()
 }
 
-/// Law A28: these reach a driver, or take a lock that the thread may hold already.
+/// Law A28: these calls reach a driver, or take a lock that the thread may hold.
 #[test]
 fn devices_are_not_opened_and_futures_not_made_inside_a_host_function() -> Result<()> {
     let device = open(HostConfig::default())?;
@@ -292,8 +294,8 @@ fn devices_are_not_opened_and_futures_not_made_inside_a_host_function() -> Resul
     stream.synchronize()
 }
 
-/// The driver is asked about many lanes, and may run a host function meanwhile which drops a handle of
-/// the same stream.
+/// Opening a stream queries many lanes, and the driver may run a host function during a query,
+/// which may drop a handle of the same stream.
 #[test]
 fn a_default_stream_may_be_dropped_while_another_one_is_made() -> Result<()> {
     let executor = Executor::Virtual(Order::Greedy);
@@ -305,7 +307,7 @@ fn a_default_stream_may_be_dropped_while_another_one_is_made() -> Result<()> {
     drop(gone);
     streams[0].host_fn(move || drop(legacy))?;
     let event = device.event()?;
-    // The time of the host passes, and nothing happens on the device.
+    // Only the time of the host passes.
     (0..1000).try_for_each(|_| event.record(&streams[1]))?;
     let (tell, told) = channel();
     let other = device.clone();
@@ -314,7 +316,8 @@ fn a_default_stream_may_be_dropped_while_another_one_is_made() -> Result<()> {
     device.synchronize()
 }
 
-/// Law A41: the driver has no room for a free, and the thread that drops may be the one that makes some.
+/// Law A41: the driver has no room for a free, and the thread that drops may be the one that makes
+/// room.
 #[test]
 fn dropping_memory_of_a_full_stream_does_not_wait() -> Result<()> {
     let device = open(HostConfig::default())?;
@@ -323,7 +326,7 @@ fn dropping_memory_of_a_full_stream_does_not_wait() -> Result<()> {
     let mut z = other.alloc::<u8>(64)?;
     let used = device.pool_stats()?.used;
     let gate = Gate::on(&stream)?;
-    // What the stream used last is of another one.
+    // The last user of `z` is `stream`, and its owner is another stream.
     stream.fill_bytes(&mut z, 1)?;
     for _ in 0..1021 {
         stream.fill_bytes(&mut y, 1)?;
@@ -336,14 +339,14 @@ fn dropping_memory_of_a_full_stream_does_not_wait() -> Result<()> {
     let dropped = told.recv_timeout(PATIENCE);
     drop(gate);
     dropped.expect("dropping returns");
-    // A call that waits frees what was put off.
+    // A call that waits makes the frees that were put off.
     device.synchronize()?;
     device.synchronize()?;
     assert!(device.pool_stats()?.used < used, "it is freed in the end");
     Ok(())
 }
 
-/// A thread has one such stream, however many handles it had.
+/// A thread has one per-thread stream, however many handles it had.
 #[test]
 fn a_ticket_of_a_per_thread_stream_stands_for_the_work_of_earlier_handles() -> Result<()> {
     let device = open(HostConfig::default())?;

@@ -1,12 +1,13 @@
 //! The programs of cuda-samples about streams, events and allocation in stream order.
 //!
-//! They compute little; what they rely on is order. Here a kernel hashes, so that one that ran twice,
-//! not at all or out of order leaves other words, and the result is compared word for word.
+//! The programs compute little and rely on order. Here a kernel hashes, so a kernel that runs
+//! twice, not at all or out of order leaves other words, and the results are compared word for
+//! word.
 //!
 //! `streamOrderedAllocationP2P` needs two devices and `streamOrderedAllocationIPC` two processes:
 //! they are left out.
 //!
-//! A difference, which is a fault of the sample:
+//! One difference, which is a fault of the sample:
 //!
 //! | program | cuda-samples expects | we say | law |
 //! |---|---|---|---|
@@ -24,14 +25,14 @@ use trijet::{Buffer, Bytes, Device, Event, PinnedBuffer, Result, StreamOptions};
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAR: Class = Class::Race(Conflict::War);
 
-/// Page-locked memory with these words, which orders itself.
+/// Page-locked, tracked memory with these words.
 fn source(device: &Device, values: &[u64]) -> Result<PinnedBuffer<u64>> {
     let mut source = device.pinned::<u64>(values.len())?;
     source.write()?.copy_from_slice(values);
     Ok(source)
 }
 
-/// A buffer of a device with these words, with nothing pending, which orders itself.
+/// A tracked device buffer with these words, without pending work.
 fn constant(device: &Device, values: &[u64]) -> Result<Buffer<u64>> {
     let stream = device.stream()?;
     let mut buffer = stream.alloc::<u64>(values.len())?;
@@ -40,13 +41,13 @@ fn constant(device: &Device, values: &[u64]) -> Result<Buffer<u64>> {
     Ok(buffer)
 }
 
-/// What is in `y` after hashing `x` into it, once for each salt.
+/// The words of `y` after hashing `x` into it, once for each salt.
 fn mixed(salts: impl IntoIterator<Item = u64>, x: &[u64], mut y: Seen) -> Seen {
     salts.into_iter().for_each(|salt| mix(salt, x, &mut y));
     y
 }
 
-/// The parts of a buffer with one element each.
+/// Splits a buffer into parts of one element each.
 fn elements<S>(mut buffer: Buffer<u64, S>) -> Vec<Buffer<u64, S>> {
     let mut parts = Vec::new();
     while buffer.len() > 1 {
@@ -58,9 +59,9 @@ fn elements<S>(mut buffer: Buffer<u64, S>) -> Vec<Buffer<u64, S>> {
     parts
 }
 
-/// `simpleStreams`: a fill at once, kernels and downloads of parts in four streams, and an event of
-/// the legacy stream that the host waits for. All of the order is that of the legacy stream (A13,
-/// A14): the faulty twin has streams that do not wait for it.
+/// `simpleStreams`: a synchronous fill, kernels and downloads of parts in four streams, and an
+/// event of the legacy stream that the host waits for. All order is that of the legacy stream (A13,
+/// A14). The faulty twin's streams do not wait for the legacy stream.
 pub(crate) fn an_event_of_the_legacy_stream_covers_four_blocking_streams() -> Case {
     const STREAMS: usize = 4;
     const ROUNDS: u64 = 3;
@@ -89,7 +90,8 @@ pub(crate) fn an_event_of_the_legacy_stream_covers_four_blocking_streams() -> Ca
             Ok(seen.concat())
         },
         sees: vec![mixed(0..ROUNDS, &words(1, 1), vec![u64::MAX])[0]; STREAMS],
-        // The first kernel of each stream with the fill, the last download of each with the host.
+        // The fill and the first kernel of each stream, and the last download of each stream and
+        // the host.
         faulty: Some(vec![RAW; 2 * STREAMS]),
     }
 }
@@ -103,8 +105,9 @@ struct Slots {
     done: Vec<Event>,
 }
 
-/// `simpleMultiCopy`: two slots in turn. The host puts the input of the next round into its slot when
-/// the event of that slot is done; the sample does so before it waits, and so does the faulty twin.
+/// `simpleMultiCopy`: two slots in turn. The host writes the input of the next round into its slot
+/// when the event of the slot is complete. The sample, like the faulty twin, writes it before it
+/// waits.
 pub(crate) fn a_slot_is_filled_again_after_its_event() -> Case {
     const SLOTS: usize = 2;
     const ROUNDS: u64 = 4;
@@ -153,13 +156,13 @@ pub(crate) fn a_slot_is_filled_again_after_its_event() -> Case {
             let fourth = mixed([1], &[12], second.clone());
             [first, second, third, fourth].concat()
         },
-        // The second time that each slot is filled.
+        // Each slot is filled a second time.
         faulty: Some(vec![WAR; 2]),
     }
 }
 
-/// `simpleHyperQ`: pairs of kernels in streams, and one of the legacy stream that reads what all of
-/// them wrote (A13). The faulty twin has streams that do not wait for it.
+/// `simpleHyperQ`: pairs of kernels in streams, and a kernel of the legacy stream that reads the
+/// result of each (A13). The faulty twin's streams do not wait for the legacy stream.
 pub(crate) fn a_kernel_of_the_legacy_stream_comes_after_all_blocking_streams() -> Case {
     const STREAMS: usize = 3;
     Case {
@@ -187,8 +190,8 @@ pub(crate) fn a_kernel_of_the_legacy_stream_comes_after_all_blocking_streams() -
     }
 }
 
-/// `streamOrderedAllocation`, its first half: allocations, copies, a kernel and frees in one stream.
-/// The faulty twin, which is ours, downloads in another stream and waits for nothing.
+/// `streamOrderedAllocation`, its first half: allocations, copies, a kernel and frees in one
+/// stream. The faulty twin, which is ours, downloads in another stream without a wait.
 pub(crate) fn frees_may_be_enqueued_before_the_download_is_complete() -> Case {
     const LEN: usize = 3;
     Case {
@@ -216,8 +219,8 @@ pub(crate) fn frees_may_be_enqueued_before_the_download_is_complete() -> Case {
     }
 }
 
-/// `streamOrderedAllocation`, its second half: with a high release threshold a program that waits
-/// each round takes no more memory from the system after the first.
+/// `streamOrderedAllocation`, its second half: with a high release threshold, a program that waits
+/// in each round takes no more memory from the system after the first round.
 pub(crate) fn repeated_allocations_take_no_more_memory_after_the_first_round() -> Case {
     const LEN: usize = 1 << 18;
     Case {
@@ -278,8 +281,8 @@ pub(crate) fn streams_of_two_priorities_compute_apart() -> Case {
     }
 }
 
-/// `StreamPriorities`, with what it does not rely on (A43): the stream of high priority was given
-/// its work first, and the other one reads the result.
+/// `StreamPriorities`, with an order that it does not rely on (A43): the stream of high priority
+/// gets its work first, and the other one reads the result.
 pub(crate) fn a_priority_is_no_order() -> Case {
     Case {
         program: |device, twin| {

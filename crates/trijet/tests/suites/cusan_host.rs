@@ -1,11 +1,11 @@
-//! cusan, the programs whose host thread reads what a kernel writes.
+//! cusan: the programs whose host thread reads what a kernel writes.
 //!
-//! Managed memory is page-locked memory here, which kernels and the host reach as well; the order in
-//! question is the same. What a pointer is wrapped in makes no difference, since a launch declares
-//! the memory that it uses: `14_cuda_functor` (captured by a lambda), `34_negative_array` (behind a
+//! Page-locked memory, which kernels and the host reach as well, stands for managed memory; the
+//! order is the same. The type around a pointer makes no difference, since a launch declares the
+//! memory that it uses: `14_cuda_functor` (captured by a lambda), `34_negative_array` (behind a
 //! negative index) and `35_struct_null` (in a structure beside a null pointer) are `02_event` with
-//! the wait of their own. `18_cuda_event_with_flags_query_busy_loop` differs from
-//! `18_cuda_event_query_busy_loop` by how a thread blocks, which is no matter of order.
+//! their own waits. `18_cuda_event_with_flags_query_busy_loop` differs from
+//! `18_cuda_event_query_busy_loop` only by how a thread blocks, which does not change the order.
 
 use super::stage::{asks_until_ready, host_reads, shared, writes, zeros};
 use super::twins::Case;
@@ -14,7 +14,7 @@ use trijet::check::{Class, Conflict};
 
 const RAW: Class = Class::Race(Conflict::Raw);
 
-/// `02_event`, `14_cuda_functor`: a kernel of the legacy stream, an event behind it.
+/// `02_event`, `14_cuda_functor`: a kernel of the legacy stream, and an event after it.
 pub(crate) fn a_record_does_not_make_the_host_wait() -> Case {
     Case {
         program: |device, twin| {
@@ -85,8 +85,8 @@ pub(crate) fn polling_an_event_until_it_is_ready_is_a_wait() -> Case {
     }
 }
 
-/// `15_cuda_memset_sync`: the fill is an action of the legacy stream, so that the second stream
-/// comes after the first one (A13).
+/// `15_cuda_memset_sync`: the fill is an operation of the legacy stream, so the second stream
+/// follows the first one (A13).
 pub(crate) fn a_synchronous_fill_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
@@ -150,8 +150,8 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_blocking_streams() -> Case {
     }
 }
 
-/// `23_cuda_default_stream_post_sync`: what the blocking stream was given comes after the legacy
-/// stream's kernel, and was waited for.
+/// `23_cuda_default_stream_post_sync`: the work of the blocking stream follows the kernel of the
+/// legacy stream, and the host waits for that work.
 pub(crate) fn a_wait_for_later_work_of_a_blocking_stream_covers_the_legacy_stream() -> Case {
     Case {
         program: |device, twin| {

@@ -1,7 +1,7 @@
-//! cusan, the programs that hand device memory to MPI.
+//! cusan: the programs that pass device memory to MPI.
 //!
-//! A library of ours does no messages. What its call does to the order is in [`sends`]: it reads or
-//! writes the memory knowing what the calling thread knows. The receiving process is left out.
+//! This library sends no messages. [`sends`] has the effect of an MPI call on the order: it reads
+//! the memory with the knowledge of the calling thread. The receiving process is left out.
 //!
 //! | program | here |
 //! |---|---|
@@ -10,11 +10,11 @@
 //! | `06_cuda_to_mpi_event`, `18_cuda_to_mpi_event_query_busy_loop` | each a case |
 //! | `12_struct_ptr` | `11_cuda_to_mpi_struct_of_buff` with the structure in page-locked memory |
 //!
-//! A difference, for a litmus to settle:
+//! One difference, which a litmus program has to settle:
 //!
 //! | program | cusan expects | we say | law |
 //! |---|---|---|---|
-//! | `08_cudamemcpy_to_mpi` | no race: the copy at once is done at its return | a race: pageable memory is staged at the return, and the copy may still run | A18 |
+//! | `08_cudamemcpy_to_mpi` | no race: the synchronous copy is complete at its return | a race: pageable memory is staged at the return, and the copy may still run | A18 |
 
 use super::stage::{
     LEN, asks_until_ready, blocking_streams, in_the_end, ordinary, reads, sends, values, writes,
@@ -44,7 +44,7 @@ pub(crate) fn a_message_is_sent_after_a_wait_for_the_device() -> Case {
     }
 }
 
-/// `04_mpi_to_cuda`: what arrives is written by nobody that the kernel follows.
+/// `04_mpi_to_cuda`: the kernel does not follow the writer of the message.
 pub(crate) fn a_kernel_writes_after_the_message_has_arrived() -> Case {
     Case {
         program: |device, twin| {
@@ -118,12 +118,12 @@ pub(crate) fn a_message_is_sent_when_the_event_is_ready() -> Case {
             sends(device, &data)
         },
         sees: vec![7, 7],
-        // The fill at once does not wait either, but the kernel comes after it.
+        // The host does not wait for the synchronous fill either, but the kernel follows it.
         faulty: Some(vec![RAW]),
     }
 }
 
-/// `07_cuda_to_mpi_read`: both only read.
+/// `07_cuda_to_mpi_read`: the kernel and the message only read.
 pub(crate) fn a_message_may_be_sent_while_a_kernel_reads() -> Case {
     Case {
         program: |device, twin| {
@@ -160,7 +160,7 @@ pub(crate) fn a_message_waits_for_a_synchronous_upload_from_pageable_memory() ->
     }
 }
 
-/// `08_cudamemcpy_to_mpi` from page-locked memory: there the call waits (A18).
+/// `08_cudamemcpy_to_mpi` from page-locked memory: the call waits for the copy (A18).
 pub(crate) fn a_synchronous_upload_from_page_locked_memory_is_complete_at_return() -> Case {
     Case {
         program: |device, twin| {
@@ -176,7 +176,7 @@ pub(crate) fn a_synchronous_upload_from_page_locked_memory_is_complete_at_return
 }
 
 /// `11_cuda_to_mpi_struct_of_buff`, `12_struct_ptr`: kernels of two streams write two buffers, and
-/// the one is sent.
+/// one of the buffers is sent.
 pub(crate) fn a_message_waits_for_the_writers_of_its_buffer() -> Case {
     Case {
         program: |device, twin| {
@@ -198,8 +198,8 @@ pub(crate) fn a_message_waits_for_the_writers_of_its_buffer() -> Case {
     }
 }
 
-/// `19_cuda_to_mpi_send_cudaMemcpyAsyncH2H_implicit_sync`: the copy within the host is one of the
-/// legacy stream, and it is done when it returns (A13 and A18).
+/// `19_cuda_to_mpi_send_cudaMemcpyAsyncH2H_implicit_sync`: the copy within the host is an operation
+/// of the legacy stream, and it is complete when it returns (A13 and A18).
 pub(crate) fn a_message_is_sent_after_a_copy_within_the_host() -> Case {
     Case {
         program: |device, twin| {
@@ -235,7 +235,7 @@ pub(crate) fn a_message_is_sent_after_a_wait_for_the_legacy_stream() -> Case {
     }
 }
 
-/// `21_chunked_streams_example`, with a faulty twin of ours: the wait before the copies is gone.
+/// `21_chunked_streams_example`. The faulty twin, which is ours, lacks the wait before the copies.
 pub(crate) fn chunks_are_downloaded_after_the_kernel() -> Case {
     Case {
         program: |device, twin| {
@@ -267,7 +267,8 @@ pub(crate) fn chunks_are_downloaded_after_the_kernel() -> Case {
     }
 }
 
-/// `22_cuda_to_mpi_partial_buff_write`, with a faulty twin of ours: the second half is sent at once.
+/// `22_cuda_to_mpi_partial_buff_write`. The faulty twin, which is ours, sends the second half
+/// without a wait.
 pub(crate) fn one_half_is_sent_while_the_other_is_written() -> Case {
     Case {
         program: |device, twin| {

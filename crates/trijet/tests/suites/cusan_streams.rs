@@ -1,4 +1,4 @@
-//! cusan, the programs whose second stream reads or writes what the first one writes.
+//! cusan: the programs whose second stream reads or writes what the first one writes.
 //!
 //! `13_struct_recursion` is `11_struct_of_buff` with a structure within a structure. Rows that are
 //! padded (`27_cuda_memcpy2d_implicit_syn`, `28_cuda_memset2d_implicit_syn`) are plain copies and
@@ -7,7 +7,7 @@
 //! `09_cudamemcpy_default` copies memory onto itself, which a borrow of the target rules out; one
 //! half goes onto the other here.
 //!
-//! A difference, for a litmus to settle:
+//! One difference, which a litmus program has to settle:
 //!
 //! | program | cusan expects | we say | law |
 //! |---|---|---|---|
@@ -23,8 +23,8 @@ use trijet::{Device, Result, Stream, StreamOptions};
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAW: Class = Class::Race(Conflict::Waw);
 
-/// `11_struct_of_buff`, `13_struct_recursion`: kernels of one stream and on two buffers are ordered
-/// or need no order; two streams that write one buffer are not.
+/// `11_struct_of_buff`, `13_struct_recursion`: kernels of one stream are ordered, and kernels on
+/// two buffers need no order. Two streams that write one buffer need one.
 pub(crate) fn two_streams_write_one_buffer_after_each_other() -> Case {
     Case {
         program: |device, twin| {
@@ -63,7 +63,7 @@ pub(crate) fn page_locked_memory_may_be_allocated_and_dropped_at_any_time() -> C
     }
 }
 
-/// A kernel of one stream, what may come between, and a download in another stream.
+/// A kernel in the first stream, then `between`, then a download in the second stream.
 fn downloads_after(
     device: &Device,
     twin: Twin,
@@ -79,8 +79,8 @@ fn downloads_after(
     values(&landed)
 }
 
-/// `16_cuda_malloc_implicit_sync`, `16_cuda_hostalloc_implicit_sync`: no allocation is an order. The
-/// faulty twin allocates, as the twin does that mends it for cusan.
+/// `16_cuda_malloc_implicit_sync`, `16_cuda_hostalloc_implicit_sync`: an allocation orders nothing.
+/// The faulty twin allocates, as does the program that cusan takes for mended.
 pub(crate) fn an_allocation_orders_nothing() -> Case {
     Case {
         program: |device, twin| {
@@ -141,7 +141,7 @@ pub(crate) fn a_copy_within_the_host_does_not_wait_for_non_blocking_streams() ->
     }
 }
 
-/// `27_cuda_memcpy2d_implicit_syn`: the download at once is an action of the legacy stream.
+/// `27_cuda_memcpy2d_implicit_syn`: a synchronous download is an operation of the legacy stream.
 pub(crate) fn a_synchronous_download_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
@@ -162,7 +162,8 @@ pub(crate) fn a_synchronous_download_orders_blocking_streams() -> Case {
     }
 }
 
-/// `28_cuda_memset2d_implicit_syn`: so is the fill, though the host does not wait for it (A18).
+/// `28_cuda_memset2d_implicit_syn`: a synchronous fill is an operation of the legacy stream, though
+/// the host does not wait for it (A18).
 pub(crate) fn a_synchronous_fill_of_other_memory_orders_blocking_streams() -> Case {
     Case {
         program: |device, twin| {
@@ -200,7 +201,7 @@ pub(crate) fn a_download_in_another_stream_waits_for_the_kernel() -> Case {
     }
 }
 
-/// `31_tsan_cuda_event`: both kernels read and write, and their order shows.
+/// `31_tsan_cuda_event`: both kernels read and write, so the result shows their order.
 pub(crate) fn a_wait_of_the_host_for_an_event_orders_two_streams() -> Case {
     Case {
         program: |device, twin| {
@@ -236,7 +237,7 @@ pub(crate) fn a_wait_of_the_host_for_an_event_orders_two_streams() -> Case {
     }
 }
 
-/// `33_tsan_wait_event`. The copy at once comes after both streams in any case (A13).
+/// `33_tsan_wait_event`. The synchronous copy follows both streams in each twin (A13).
 pub(crate) fn a_wait_of_a_stream_for_an_event_orders_two_streams() -> Case {
     Case {
         program: |device, twin| {

@@ -1,19 +1,20 @@
-//! ROCm's hip-tests (`catch/unit/stream`, `catch/unit/event`) and chipStar (`tests/runtime`): the
-//! orders that they state and that our own cases do not have.
+//! Orders that ROCm's hip-tests (`catch/unit/stream`, `catch/unit/event`) and chipStar
+//! (`tests/runtime`) state, and that `tests/cases` do not test.
 //!
-//! Of what they state, our cases have waits across streams, records that predate work, host
-//! functions between operations, queries of pending work, events without a record, and elapsed times
+//! `tests/cases` test waits across streams, records before later work, host functions between
+//! operations, queries of pending work, events without a record, and elapsed times
 //! (`Unit_hipStreamWaitEvent_DifferentStreams`, `Unit_hipLaunchHostFunc_*`,
 //! `Unit_hipStreamQuery_*`, `Unit_hipEventQuery_DifferentDevice`,
 //! `Unit_hipEventSynchronize_NoEventRecord_Positive`, `TestHipLaunchHostFuncMultiStream`,
-//! `TestStreamWaitEventOrdering`, `TestEventResetWarnFlood`, `TestRecordEventBlocking`). Captures,
-//! word values, masks of processors and processes that share events are not offered here.
+//! `TestStreamWaitEventOrdering`, `TestEventResetWarnFlood`, `TestRecordEventBlocking`). This
+//! library does not offer captures, word values, masks of processors, and events that processes
+//! share.
 //!
-//! Differences, for a litmus to settle:
+//! Differences, which litmus programs have to settle:
 //!
 //! | program | it expects | we say | law |
 //! |---|---|---|---|
-//! | chipStar, `TestDefaultStreamImplicitSync` | a wait for a blocking stream that was given nothing waits for the legacy stream | a race: it waits for what the stream was given | A9, A13 |
+//! | chipStar, `TestDefaultStreamImplicitSync` | a wait for a blocking stream without operations waits for the legacy stream | a race: it waits for the stream's own work | A9, A13 |
 //! | chipStar, `TestMemcpyAsyncPageable` | a download to pageable memory is done at its return | a race: it may go on | A17 |
 
 use super::stage::{
@@ -118,8 +119,8 @@ pub(crate) fn a_stream_that_waits_for_itself_goes_on() -> Case {
     }
 }
 
-/// `Unit_hipStreamSynchronize_NullStreamSynchronization`: ten streams at once. One of the faulty
-/// twin's does not wait for the legacy stream.
+/// `Unit_hipStreamSynchronize_NullStreamSynchronization`: ten concurrent streams. One stream of the
+/// faulty twin does not wait for the legacy stream.
 pub(crate) fn a_wait_for_the_legacy_stream_covers_ten_streams() -> Case {
     const STREAMS: usize = 10;
     Case {
@@ -159,8 +160,8 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_the_per_thread_stream() -> Cas
     }
 }
 
-/// `Unit_hipStreamDestroy_WithPendingWork`: the legacy stream waits for what a stream was given that
-/// is gone (A12). The faulty twin's was a non-blocking one.
+/// `Unit_hipStreamDestroy_WithPendingWork`: the legacy stream waits for the work of a dropped
+/// stream (A12). The faulty twin's stream is non-blocking.
 pub(crate) fn a_wait_for_the_legacy_stream_covers_a_dropped_blocking_stream() -> Case {
     Case {
         program: |device, twin| {
@@ -181,8 +182,8 @@ pub(crate) fn a_wait_for_the_legacy_stream_covers_a_dropped_blocking_stream() ->
     }
 }
 
-/// `Unit_hipEventDestroy_Unfinished`, `Unit_hipEventDestroy_WithWaitingStream`: a wait holds when
-/// its event is gone (A12). The faulty twin does not wait.
+/// `Unit_hipEventDestroy_Unfinished`, `Unit_hipEventDestroy_WithWaitingStream`: a wait stays when
+/// its event is dropped (A12). The faulty twin does not wait.
 pub(crate) fn a_wait_outlives_its_event() -> Case {
     Case {
         program: |device, twin| {
@@ -203,9 +204,9 @@ pub(crate) fn a_wait_outlives_its_event() -> Case {
     }
 }
 
-/// `Unit_hipMemcpyAsync_H2H-H2D-D2H-H2PinMem` of `hipStreamLegacy`: copies at once follow each other,
-/// whatever memory they are of. The one within the device is not waited for (A18): the faulty twin
-/// reads its target in a stream of its own.
+/// `Unit_hipMemcpyAsync_H2H-H2D-D2H-H2PinMem` of `hipStreamLegacy`: synchronous copies follow each
+/// other, whatever their memory is. The host does not wait for a copy within the device (A18): the
+/// faulty twin reads its target in a stream of its own.
 pub(crate) fn synchronous_copies_follow_each_other() -> Case {
     Case {
         program: |device, twin| {
@@ -229,8 +230,9 @@ pub(crate) fn synchronous_copies_follow_each_other() -> Case {
     }
 }
 
-/// `Unit_hipMultiStream_sameDevice`: streams come and go, each with a kernel that reads and writes,
-/// and a kernel of the legacy stream behind it. The faulty twin's streams do not wait for that.
+/// `Unit_hipMultiStream_sameDevice`: streams are opened and dropped, each with a kernel that reads
+/// and writes, and with a kernel of the legacy stream after it. The faulty twin's streams do not
+/// wait for that kernel.
 pub(crate) fn the_legacy_stream_orders_streams_that_come_and_go() -> Case {
     const STREAMS: u64 = 4;
     Case {
@@ -259,14 +261,14 @@ pub(crate) fn the_legacy_stream_orders_streams_that_come_and_go() -> Case {
             (0..STREAMS).for_each(|salt| mix(salt, &[5], &mut data));
             data.repeat(2)
         },
-        // Each kernel with the one of the stream before, and the last one with the copy at once.
+        // Each kernel and that of the stream before, and the last kernel and the synchronous copy.
         faulty: Some(vec![RAW; 4]),
     }
 }
 
-/// `Unit_hipStreamAddCallback_MultipleThreads`: what many threads give one stream comes after what
-/// was in it, whoever gave that (A1). The threads of the faulty twin, which is ours, have streams of
-/// their own.
+/// `Unit_hipStreamAddCallback_MultipleThreads`: work that several threads enqueue in one stream
+/// follows the earlier work of the stream (A1). The threads of the faulty twin, which is ours, have
+/// streams of their own.
 pub(crate) fn a_stream_is_in_order_whichever_threads_use_it() -> Case {
     Case {
         program: |device, twin| {

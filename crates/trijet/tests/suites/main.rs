@@ -1,5 +1,5 @@
-//! The cases of other projects' suites on every executor of the host device, and in the orders that
-//! the laws leave open.
+//! The cases of other projects' suites on every executor of the host device, and in every explored
+//! order.
 
 #[path = "../cases/reference.rs"]
 mod reference;
@@ -17,7 +17,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 /// Orders drawn from these seeds.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
 
-/// A host device whose calls a checker reads as they come.
+/// A host device with a checker that reads its calls while they are made.
 fn open(executor: &Executor) -> Device {
     let config = HostConfig { executor: executor.clone(), ..HostConfig::default() };
     let opened = Device::builder().host(config).check(Options::default()).open();
@@ -35,7 +35,7 @@ fn check_seeds(case: fn() -> Case) {
     }
 }
 
-/// What a twin can see.
+/// The values that a twin can see.
 fn possible(case: &Case, twin: Twin) -> BTreeSet<Seen> {
     let strategies =
         [Strategy::Seeded { runs: 60, seed: 0 }, Strategy::Exhaustive { runs_max: 60 }];
@@ -49,7 +49,8 @@ fn possible(case: &Case, twin: Twin) -> BTreeSet<Seen> {
     possible
 }
 
-/// Orders that the laws allow change what a faulty twin sees, and nothing else.
+/// The faulty twin sees different values in different orders, and the other twins see the same in
+/// all.
 fn check_outcomes(case: fn() -> Case) {
     let case = case();
     for twin in case.twins() {

@@ -1,6 +1,6 @@
-//! What other projects' suites state about streams, re-expressed: twins of programs with the verdict
-//! that each must get, on every device. A file's header lists what its suite has and we have not, and
-//! where we say something else.
+//! Other projects' test suites about streams, as twins of programs with the verdict that each must
+//! get, on every device. The header of a file lists what its suite has and we lack, and where we
+//! disagree.
 //!
 //! `for_each_case` lists the cases; `twins` says what a case is.
 
@@ -15,7 +15,7 @@ pub(crate) mod twins;
 
 pub(crate) use twins::check;
 
-/// Hands the list of all cases to a macro that makes tests of them.
+/// Calls a macro, which makes tests, with the list of all cases.
 macro_rules! for_each_case {
     ($make:ident) => {
         $make! {

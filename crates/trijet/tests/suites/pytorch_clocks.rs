@@ -1,12 +1,12 @@
 //! The clocks of PyTorch's CUDA sanitizer: the fifteen cases of its event handler.
 //!
-//! A tensor is a buffer of one word, streams are non-blocking, as PyTorch makes them. A kernel that
-//! reads a tensor writes what it read to a buffer that only its stream uses; one that reads and
-//! writes hashes, so that every order shows.
+//! A tensor is a buffer of one word. Streams are non-blocking, as in PyTorch. A kernel that reads a
+//! tensor writes what it read to a buffer that only its stream uses. A kernel that reads and writes
+//! hashes, so the result shows every order.
 //!
-//! Of the three ways in which `test_deleted_record` loses a record, one can be written here: the
-//! event is dropped and another one is waited for. An event that was dropped cannot be named, and no
-//! event has the handle of another one that lives.
+//! `test_deleted_record` loses a record in three ways, of which one can be written here: the event
+//! is dropped, and another event is waited for. A dropped event cannot be named, and no two live
+//! events share a handle.
 
 use super::stage::{in_the_end, streams, zeros_of};
 use super::twins::{Case, Seen, Twin};
@@ -18,15 +18,15 @@ use trijet::{Buffer, Device, Event, Result, Stream};
 const RAW: Class = Class::Race(Conflict::Raw);
 const WAR: Class = Class::Race(Conflict::War);
 
-/// What a kernel that reads and writes adds to a tensor.
+/// The word that a kernel hashes into a tensor.
 const FACTOR: u64 = 0x0101_0101_0101_0101;
 
-/// What kernels that read have seen.
+/// The words that reading kernels have seen.
 #[derive(Default)]
 struct Sinks(Vec<Buffer<u64>>);
 
 impl Sinks {
-    /// A kernel that reads `tensor`.
+    /// Enqueues a kernel that reads `tensor`.
     #[track_caller]
     fn read(&mut self, stream: &Stream, tensor: &Buffer<u64>) -> Result<()> {
         let mut sink = stream.alloc::<u64>(1)?;
@@ -36,7 +36,7 @@ impl Sinks {
         Ok(())
     }
 
-    /// What was read, then what is in `tensors`.
+    /// The words that were read, then those of `tensors`.
     fn collect(&self, device: &Device, tensors: &[Buffer<u64>]) -> Result<Seen> {
         let all = self.0.iter().chain(tensors);
         let all: Vec<Seen> = all.map(|one| in_the_end(device, one)).collect::<Result<_>>()?;
@@ -44,7 +44,7 @@ impl Sinks {
     }
 }
 
-/// A kernel that reads and writes `tensor`.
+/// Enqueues a kernel that reads and writes `tensor`.
 #[track_caller]
 fn changes(
     stream: &Stream,
@@ -67,7 +67,7 @@ fn tensor(device: &Device, twin: Twin) -> Result<Buffer<u64>> {
     zeros_of(device, twin, 1)
 }
 
-/// `waiter` waits for what `stream` was given so far.
+/// Makes `waiter` wait for the work that `stream` holds.
 fn orders(device: &Device, stream: &Stream, waiter: &Stream) -> Result<()> {
     let event = device.event()?;
     event.record(stream)?;
@@ -182,7 +182,7 @@ pub(crate) fn a_reader_that_writes_waits_for_the_other_readers() -> Case {
     }
 }
 
-/// `test_chain_sync`, with a faulty twin of ours: one link is gone.
+/// `test_chain_sync`. The faulty twin, which is ours, lacks one link.
 pub(crate) fn order_goes_through_a_chain_of_streams() -> Case {
     Case {
         program: |device, twin| {
@@ -225,7 +225,7 @@ pub(crate) fn a_record_does_not_stand_for_later_readers() -> Case {
     }
 }
 
-/// `test_deleted_record`: what is waited for goes with the event, unless the wait was issued before
+/// `test_deleted_record`: the record is lost with its event, unless the wait was issued before
 /// (A12).
 pub(crate) fn a_new_event_does_not_stand_for_the_record_of_a_dropped_one() -> Case {
     Case {
@@ -248,7 +248,8 @@ pub(crate) fn a_new_event_does_not_stand_for_the_record_of_a_dropped_one() -> Ca
     }
 }
 
-/// `test_all_reads_checked_failing`, `test_all_reads_checked_passing`: nine of ten are not all.
+/// `test_all_reads_checked_failing`, `test_all_reads_checked_passing`. The faulty twin waits for
+/// nine of ten readers.
 pub(crate) fn a_writer_waits_for_all_readers() -> Case {
     Case {
         program: |device, twin| {
@@ -293,8 +294,8 @@ pub(crate) fn each_tensor_of_two_streams_has_its_own_finding() -> Case {
     }
 }
 
-/// `test_correct_state_merging`, with a faulty twin of ours: the last wait is gone. What a stream
-/// knows after a wait is what it knew and what it waited for.
+/// `test_correct_state_merging`. After a wait, a stream follows what it followed before and what it
+/// waited for. The faulty twin, which is ours, lacks the last wait.
 pub(crate) fn a_wait_adds_to_the_earlier_order_of_its_stream() -> Case {
     Case {
         program: |device, twin| {
@@ -346,7 +347,7 @@ pub(crate) fn a_second_record_replaces_the_first() -> Case {
     }
 }
 
-/// `test_multiple_wait`, with a faulty twin of ours: the second wait is gone.
+/// `test_multiple_wait`. The faulty twin, which is ours, lacks the second wait.
 pub(crate) fn one_event_is_waited_for_by_two_streams() -> Case {
     Case {
         program: |device, twin| {

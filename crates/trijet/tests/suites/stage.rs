@@ -1,10 +1,10 @@
-//! What the programs are made of: memory that is ready, kernels that write or read it, and the
+//! Parts of the programs: memory without pending work, kernels that write or read it, and the
 //! parties outside the streams of a program.
 //!
-//! A host thread that touches memory, and a network library that does, know what the calling thread
-//! has waited for and nothing else. A guard would wait for the device by itself. So both are written
-//! as copies in a non-blocking stream of their own, which begin after the call that enqueues them
-//! (law A2) and follow nothing else.
+//! A host thread that uses memory, and a network library that does, know what the calling thread
+//! has waited for and nothing else. A guard would wait for the device by itself, so both are copies
+//! in a non-blocking stream of their own. These begin after the call that enqueues them (law A2)
+//! and follow nothing else.
 
 use super::twins::{Seen, Twin};
 use trijet::kernels::FILL_U32;
@@ -18,7 +18,7 @@ use trijet::{
 /// Elements of a buffer: few, so that exploring all orders is cheap.
 pub(crate) const LEN: usize = 2;
 
-/// A buffer of a device that holds zeros, with nothing pending.
+/// A device buffer that holds zeros, without pending work.
 pub(crate) fn zeros(device: &Device, twin: Twin) -> Result<Buffer<u32>> {
     zeros_of(device, twin, LEN)
 }
@@ -31,7 +31,7 @@ pub(crate) fn zeros_of<T: Element>(device: &Device, twin: Twin, len: usize) -> R
     Ok(twin.take_over(buffer))
 }
 
-/// Page-locked memory that holds zeros: what both the host and kernels reach, in place of managed
+/// Page-locked memory that holds zeros. The host and kernels reach it, as they reach managed
 /// memory.
 pub(crate) fn shared(device: &Device, twin: Twin) -> Result<PinnedBuffer<u32>> {
     shared_of(device, twin, LEN)
@@ -47,7 +47,7 @@ pub(crate) fn shared_of<T: Element>(
     Ok(twin.take_over(buffer))
 }
 
-/// Ordinary memory of the host with one value in each element.
+/// Pageable memory with one value in each element.
 pub(crate) fn ordinary<T: Element>(
     device: &Device,
     len: usize,
@@ -74,7 +74,7 @@ pub(crate) fn reads(
     stream.launch(&WORK, (0, source, target))
 }
 
-/// The calling thread reads memory of the host.
+/// Reads host memory, as the calling thread would.
 #[track_caller]
 pub(crate) fn host_reads<T, S>(device: &Device, source: &Buffer<T, S>) -> Result<Seen>
 where
@@ -87,7 +87,7 @@ where
     values(&landed)
 }
 
-/// The calling thread writes memory of the host.
+/// Writes host memory, as the calling thread would.
 #[track_caller]
 pub(crate) fn host_writes<T: Element>(
     device: &Device,
@@ -98,7 +98,7 @@ pub(crate) fn host_writes<T: Element>(
     device.stream()?.copy(&source, target)
 }
 
-/// A network library that the calling thread calls reads memory of the device.
+/// Reads device memory, as a network library that the calling thread calls would.
 #[track_caller]
 pub(crate) fn sends<R>(device: &Device, source: &R) -> Result<Seen>
 where
@@ -111,7 +111,7 @@ where
     values(&landed)
 }
 
-/// The elements of a buffer, once all of the device's work is done.
+/// The elements of a buffer, when all work of the device is complete.
 pub(crate) fn in_the_end<R>(device: &Device, source: &R) -> Result<Seen>
 where
     R: AsView,
@@ -121,7 +121,7 @@ where
     sends(device, source)
 }
 
-/// The elements of memory of the host, once what the guard waits for is done.
+/// The elements of host memory, when the guard has waited for its writers.
 pub(crate) fn values<T, S>(memory: &Buffer<T, S>) -> Result<Seen>
 where
     T: Element + Into<u64>,
@@ -130,28 +130,28 @@ where
     Ok(memory.read()?.iter().map(|value| (*value).into()).collect())
 }
 
-/// So many streams that do not wait for the legacy stream.
+/// `count` streams that do not wait for the legacy stream.
 pub(crate) fn streams(device: &Device, count: usize) -> Result<Vec<Stream>> {
     (0..count).map(|_| device.stream()).collect()
 }
 
-/// So many streams that do.
+/// `count` streams that wait for the legacy stream.
 pub(crate) fn blocking_streams(device: &Device, count: usize) -> Result<Vec<Stream>> {
     (0..count).map(|_| device.stream_with(StreamOptions::new().blocking())).collect()
 }
 
-/// Asks until the answer is that all is done.
+/// Polls until the work is complete.
 ///
 /// # Errors
-/// What the query reports, or the wait that follows when the limit of questions is reached: in an
-/// order where the host asks and asks, modelled time never passes.
+/// What the query reports, or the wait, which follows when the limit of polls is reached: in an
+/// order in which only the host takes steps, modelled time never passes.
 pub(crate) fn asks_until_ready(
     device: &Device,
     query: impl Fn() -> Result<Readiness>,
     wait: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let questions_max = if device.info().clock == Clock::Model { 3 } else { 100_000_000 };
-    for _ in 0..questions_max {
+    let polls_max = if device.info().clock == Clock::Model { 3 } else { 100_000_000 };
+    for _ in 0..polls_max {
         if query()? == Readiness::Ready {
             return Ok(());
         }

@@ -1,8 +1,8 @@
-//! A case and its twins: one program in three forms, each with the verdict that it must get.
+//! Cases: each is one program in up to three forms, its twins, with the verdict that each must get.
 //!
-//! The faulty twin leaves an edge out, over memory that its user orders. The mended twin has the
-//! edge. The tracked twin leaves the edge out as well, over memory that orders itself: it must be as
-//! good as the mended one.
+//! The faulty twin lacks an edge, over memory that the program orders. The mended twin has the
+//! edge. The tracked twin lacks the edge as well, over memory that the library orders: it must get
+//! the verdict and the values of the mended one.
 
 use trijet::check::{Class, Verdict, check as check_record};
 use trijet::{Buffer, Device, Element, Result};
@@ -16,33 +16,31 @@ pub(crate) enum Twin {
 }
 
 impl Twin {
-    /// Whether the edge in question is there.
+    /// Whether the program has the edge.
     pub(crate) fn has_edge(self) -> bool {
         self == Self::Mended
     }
 
-    /// Hands the ordering of a buffer to the program, but for the tracked twin. Nothing may be
-    /// pending on it.
+    /// Makes a buffer manual, except in the tracked twin. Nothing may be pending on it.
     pub(crate) fn take_over<T: Element, S>(self, mut buffer: Buffer<T, S>) -> Buffer<T, S> {
         if self != Self::Tracked {
-            // SAFETY: the elements are plain numbers that no kernel takes for an index, so that one
-            // that is half written is a wrong number and nothing else. Wrong numbers are what the
-            // faulty twins are about.
+            // SAFETY: the elements are plain numbers that no kernel takes for an index, so a torn
+            // element is a wrong number and nothing else. Faulty twins are about wrong numbers.
             unsafe { buffer.order_manually() };
         }
         buffer
     }
 }
 
-/// What a program saw of the memory in question.
+/// The values that a program saw.
 pub(crate) type Seen = Vec<u64>;
 
-/// A program with what must come of it.
+/// A program with its expected values and findings.
 pub(crate) struct Case {
     pub(crate) program: fn(&Device, Twin) -> Result<Seen>,
     /// What the mended and the tracked twin see, in every order that the laws allow.
     pub(crate) sees: Seen,
-    /// All findings of the faulty twin; `None` where there is no edge to leave out.
+    /// All findings of the faulty twin; `None` if the program has no faulty twin.
     pub(crate) faulty: Option<Vec<Class>>,
 }
 
@@ -61,7 +59,7 @@ fn classes(verdict: &Verdict) -> Vec<Class> {
     classes
 }
 
-/// Runs a twin and has its record checked. A checker that reads along must say the same.
+/// Runs a twin and checks its ledger. The checker of the device, if it has one, must find the same.
 fn judge(device: &Device, case: &Case, twin: Twin) -> Result<(Seen, Verdict)> {
     let zero = device.stream()?;
     device.start_trace(&zero)?;
@@ -74,8 +72,8 @@ fn judge(device: &Device, case: &Case, twin: Twin) -> Result<(Seen, Verdict)> {
     Ok((seen, verdict))
 }
 
-/// Runs the twins of `case`, each on a device of its own, and demands their verdicts and what they
-/// see. Nothing may leak and no drop may fail.
+/// Runs the twins of `case`, each on its own device, and demands their verdicts and values. No
+/// memory may leak and no drop may fail.
 pub(crate) fn check(open: impl Fn() -> Device, case: fn() -> Case) {
     let case = case();
     for twin in case.twins() {
@@ -91,7 +89,7 @@ pub(crate) fn check(open: impl Fn() -> Device, case: fn() -> Case) {
                 assert!(differ, "the two orders of conflict {number} differ: {verdict}");
             }
         } else {
-            // A wait for an event that stands for nothing is a warning, whatever else orders.
+            // A wait for an event without a record is only a warning.
             let is_other = |class: &Class| *class != Class::WaitUnrecorded;
             assert!(!classes(&verdict).iter().any(is_other), "{twin:?}: {verdict}");
             assert_eq!(seen, case.sees, "{twin:?}: {verdict}");

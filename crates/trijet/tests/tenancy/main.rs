@@ -1,9 +1,9 @@
-//! Lanes and their tenants: every short sequence of steps that two host threads take, run against
-//! the library itself on the virtual executor.
+//! Lanes and the streams that have them: every short sequence of steps of two host threads, run
+//! against the library on the virtual executor.
 //!
-//! *The model.* A lane is numbered work in order; a mark is an event recorded on a lane with the
-//! clock that it claims; a stamp is what a buffer keeps of its users; a tenancy is the time for which
-//! one stream has a lane. The mapping to steps:
+//! *The model.* A lane is numbered work in order. A mark is an event recorded on a lane, with the
+//! clock that it claims. A stamp is what a buffer keeps of its users. A tenancy is the time for
+//! which one stream has a lane. The mapping to steps:
 //!
 //! - lane: one of at most three open streams, two created ones and the per-thread default streams of
 //!   the two threads; a stream is opened by the first step that uses it, and dropped by either thread;
@@ -13,14 +13,14 @@
 //! - stamp: of one page-locked buffer `h` and one device buffer `x`, both tracked, which operations
 //!   fill and copy into each other, and which the host reads and writes (`h`) through guards.
 //!
-//! Nothing completes by itself: each operation of a sequence is slower than the next one by more than
-//! what the seed changes, so an operation that does not wait for an earlier one overtakes it. No step
-//! but a wait lets that much time pass.
+//! Nothing completes by itself: each operation of a sequence is slower than the next one by more
+//! than what the seed changes, so an operation that does not wait for an earlier one overtakes it.
+//! Only a wait lets that much time pass.
 //!
-//! *What holds after each sequence.* A look by either thread, at `h` alone or after a copy back of `x`
-//! that teaches the thread what the marks claim, finds the values of the program's order, or an
-//! error if a call was refused; no call waits for ever; and the bytes under a guard stay as they are
-//! while the device does everything that is left.
+//! *What holds after each sequence.* One of the threads reads `h`, or first copies `x` back, which
+//! also tells it what the marks claim. It finds the values of the program's order, or gets an error
+//! if a call was refused. No call waits for ever. The bytes under a guard do not change while the
+//! device does all remaining work.
 //!
 //! *What is covered.* Each family is complete to its bound, but for sequences that differ by the
 //! names of alike streams or threads, or by the order of steps that have nothing in common:
@@ -36,7 +36,7 @@
 //!   a second try must not hide the first refusal.
 //!
 //! Not covered: blocking and legacy streams, parts of buffers, manual memory, several devices (the
-//! random programs draw those), and threads that run at once.
+//! random programs draw those), and threads that run concurrently.
 
 mod steps;
 mod world;
@@ -50,10 +50,10 @@ use world::{BATCH, Calls, Crew, Program};
 
 /// A sequence that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Failures that are printed.
+/// The most failures that are printed.
 const SHOWN_MAX: usize = 6;
 
-/// Ends the process, with the sequence, when one does not end.
+/// Prints the sequences and ends the process when one does not end.
 fn watch(crew: &Crew) -> Sender<()> {
     let (alive, ended) = channel::<()>();
     let current = Arc::clone(&crew.current);
@@ -75,7 +75,7 @@ fn watch(crew: &Crew) -> Sender<()> {
 /// Runs sequences, and keeps the first ones that go wrong.
 struct Trial {
     crew: Crew,
-    /// By the number of the run.
+    /// The order of a run, by its number.
     order: fn(u64) -> Order,
     _watched: Sender<()>,
     waiting: Vec<Program>,
@@ -84,7 +84,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// With all that the laws leave open drawn.
+    /// With drawn orders.
     fn new() -> Self {
         Self::with(Order::Seeded)
     }
@@ -95,7 +95,7 @@ impl Trial {
         Self { _watched: watch(&crew), crew, order, waiting, runs: 0, wrong }
     }
 
-    /// Whether more may go wrong.
+    /// Whether fewer failures than the limit were found.
     fn goes_on(&self) -> bool {
         self.wrong.len() < SHOWN_MAX
     }
@@ -117,7 +117,7 @@ impl Trial {
         }
     }
 
-    /// A sequence with each of these ends.
+    /// The sequence with each of these ends.
     fn ends(&self, steps: &[Step], lasts: &[Last]) -> Vec<Program> {
         let number = self.runs + self.waiting.len() as u64;
         let end = |last: &Last| {
@@ -127,7 +127,8 @@ impl Trial {
         lasts.iter().map(end).collect()
     }
 
-    /// Runs it, sooner or later; whether more are wanted.
+    /// Runs the sequence with each of its ends, now or with a later batch; returns whether to go
+    /// on.
     fn run_ends(&mut self, steps: &[Step], lasts: &[Last]) -> bool {
         self.waiting.extend(self.ends(steps, lasts));
         if self.waiting.len() >= BATCH {
@@ -141,7 +142,8 @@ impl Trial {
         self.run(&waiting);
     }
 
-    /// Runs it with each of its ends and each call that can be refused.
+    /// Runs the sequence with each of its ends, and with each call refused that can be; returns
+    /// whether to go on.
     fn run_refused(&mut self, steps: &[Step]) -> bool {
         let fine = self.ends(steps, &LASTS);
         let calls = self.run(&fine);
@@ -162,9 +164,9 @@ impl Trial {
     }
 }
 
-/// Every call of the sequence that can be refused; records also several times in a row.
+/// The refusals to try: each call of the sequence, and records also several times in a row.
 fn refusals(calls: Calls) -> Vec<Vec<(Verb, u64)>> {
-    // A query is only made of a lane that was given back, and there are two of them at most.
+    // Only lanes that were given back are queried, at most two.
     let verbs = [
         (Verb::EventCreate, 1..=calls.records),
         (Verb::EventRecord, 1..=calls.records),
@@ -181,8 +183,8 @@ fn refusals(calls: Calls) -> Vec<Vec<(Verb, u64)>> {
     single.chain(rows).collect()
 }
 
-/// Tenancies that have ended: a stream of thread 0 filled one buffer, was complete or not, another
-/// stream filled one or not, and either thread dropped the first one.
+/// Tenancies that have ended. A stream of thread 0 fills one buffer and is complete or not. Another
+/// stream fills a buffer or not. Either thread drops the first stream.
 fn tenancies() -> Vec<Vec<Step>> {
     let mut found = Vec::new();
     for (on, what) in [(0, What::FillH), (0, What::FillX), (2, What::FillH), (2, What::FillX)] {
@@ -208,7 +210,7 @@ fn tenancies() -> Vec<Vec<Step>> {
 /// Fills alone.
 const FILLS: Alphabet = Alphabet { events: false, ..FILLS_AND_EVENTS };
 
-/// Fills, and what orders them beside the buffers.
+/// Fills, and events that order them.
 const FILLS_AND_EVENTS: Alphabet = Alphabet {
     whats: &[What::FillH, What::FillX],
     host: false,
@@ -217,15 +219,15 @@ const FILLS_AND_EVENTS: Alphabet = Alphabet {
     ..FULL
 };
 
-/// Fills in lanes that are handed on.
+/// Fills in lanes that pass to another stream.
 const FILLS_AND_CLOSES: Alphabet =
     Alphabet { whats: &[What::FillH, What::FillX], events: false, host: false, ..FULL };
 
-/// Operations alone, but for those that repeat what others show.
+/// Operations alone, without those that repeat what others show.
 const OPERATIONS: Alphabet =
     Alphabet { whats: &[What::FillH, What::Upload, What::Download], closes: false, ..FILLS };
 
-/// A lane is handed on that was complete at some time.
+/// Whether a complete lane passes to another stream.
 fn hands_on(steps: &[Step]) -> bool {
     steps.contains(&Step::Settle) && steps.iter().any(|step| matches!(step, Step::Close { .. }))
 }
@@ -245,7 +247,7 @@ fn every_sequence_of_three_steps_has_the_values_of_its_order() {
 #[test]
 fn every_sequence_of_four_operations_has_the_values_of_its_order() {
     let mut trial = Trial::new();
-    // They hand no lane on, so a look at both buffers has all that a look at one has.
+    // No lane passes to another stream, so a look at both buffers covers a look at one.
     let lasts = [0, 1].map(|by| Last { by, copies_first: true });
     each_sequence(&[], 4, &OPERATIONS, &mut |steps| trial.run_ends(steps, &lasts));
     trial.end(40_000);
@@ -288,7 +290,7 @@ fn a_refused_call_does_not_hand_a_lane_on_early() {
     trial.end(10_000);
 }
 
-/// Programs that once read stale bytes. They are in the families above, and here by name.
+/// Programs that once read stale bytes. The families above contain them; here they have names.
 mod named {
     use super::*;
 
@@ -324,24 +326,25 @@ mod named {
         trial.end(8);
     }
 
-    /// A lane went from one per-thread stream to the next one of its thread; an old position of it was
-    /// answered by an event that another thread recorded in its own, empty default stream, and that
-    /// claimed all that the lane knew by then.
+    /// A lane passed from one per-thread stream to the next one of its thread. The library asked
+    /// another thread for an event of an old position, which recorded it in its own, empty default
+    /// stream. The event claimed all that the lane knew by then.
     #[test]
     fn a_position_of_an_earlier_tenancy_is_not_answered_by_the_next_tenant() {
         demand(&TAKEN_OVER, Last { by: 1, copies_first: true }, &[]);
     }
 
-    /// The record after an operation of a per-thread stream was refused; another thread that needed it
-    /// recorded its own default stream instead.
+    /// The record after an operation of a per-thread stream was refused. Another thread that needed
+    /// it then recorded its own default stream.
     #[test]
     fn a_refused_record_of_a_per_thread_stream_is_not_made_by_another_thread() {
         let last = Last { by: 1, copies_first: false };
         demand(&[fill(0, OWN, What::FillH)], last, &[(Verb::EventRecord, 1)]);
     }
 
-    /// The end of a per-thread stream that another thread dropped was the last record that had been
-    /// made, and not that of its last operation: the lane was handed on while that was pending.
+    /// A per-thread stream was dropped by another thread. Its end was taken to be the last record
+    /// that had succeeded, not that of its last operation, so the lane passed on while that
+    /// operation was pending.
     #[test]
     fn a_lane_is_not_handed_on_before_an_operation_whose_record_was_refused() {
         for nth in 1..=4 {

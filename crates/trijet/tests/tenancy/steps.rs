@@ -1,11 +1,10 @@
-//! The steps of the model and the sequences of them: which there are, and which of two equal ones is
-//! tried.
+//! The steps of the model, and the sequences of steps without those that equal another one.
 
 use std::fmt;
 
 /// Streams of the model: two created ones, and the per-thread default stream of each host thread.
 pub(crate) const STREAMS: usize = 4;
-/// Streams that are open at once.
+/// The most streams that are open at the same time.
 const OPEN_MAX: usize = 3;
 /// Operations of a sequence.
 pub(crate) const OPS_MAX: usize = 4;
@@ -44,7 +43,7 @@ pub(crate) enum Step {
         by: Thread,
         on: Place,
     },
-    /// The host reads `h`, and so knows of its last write.
+    /// The host reads `h`, and so learns of its last write.
     Read {
         by: Thread,
     },
@@ -57,7 +56,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Which thread takes it; 2 is the third one.
+    /// The thread that takes the step; 2 is the third one.
     pub(crate) fn by(self) -> Thread {
         match self {
             Self::Op { by, .. }
@@ -96,8 +95,8 @@ impl Step {
         matches!(self, Self::Op { what: What::FillX | What::Upload | What::Download, .. })
     }
 
-    /// Neither can notice which of the two came first: they have no thread, stream, buffer or event
-    /// in common, and give back or complete nothing.
+    /// Whether the order of the two steps makes no difference: they have no thread, stream, buffer
+    /// or event in common, and drop or complete nothing.
     fn commutes(self, other: Self) -> bool {
         let orders = |step: Self| matches!(step, Self::Settle | Self::Close { .. });
         !(orders(self)
@@ -125,12 +124,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// How a sequence ends: thread `by` looks at what the sequence left.
+/// The end of a sequence: thread `by` looks at what the sequence left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Last {
     pub(crate) by: Thread,
-    /// It first copies `x` back on a stream that it opens for that, and reads the copy: so it learns
-    /// what the marks of that path claim, before it takes the guard of `h`.
+    /// It first copies `x` back on a new stream and reads the copy, and so learns what the marks of
+    /// that path claim, before it takes the guard of `h`.
     pub(crate) copies_first: bool,
 }
 
@@ -141,7 +140,7 @@ pub(crate) const LASTS: [Last; 4] = [
     Last { by: 1, copies_first: true },
 ];
 
-/// The steps that a family of sequences is made of.
+/// The steps of a family of sequences.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alphabet {
     pub(crate) whats: &'static [What],
@@ -151,7 +150,7 @@ pub(crate) struct Alphabet {
     pub(crate) settles: bool,
 }
 
-/// Everything.
+/// All steps.
 pub(crate) const FULL: Alphabet = Alphabet {
     whats: &[What::FillH, What::FillX, What::Upload, What::Download],
     events: true,
@@ -160,11 +159,11 @@ pub(crate) const FULL: Alphabet = Alphabet {
     settles: true,
 };
 
-/// What a sequence has come to, as far as that decides what may follow.
+/// The state after a sequence, as far as it decides which steps may follow.
 #[derive(Debug, Clone, Default)]
 struct Reached {
     open: [bool; STREAMS],
-    /// The stream has been given something since it was opened.
+    /// The stream has got work since it was opened.
     busy: [bool; STREAMS],
     /// The second created stream is opened after the first one: the two are alike.
     first_created: bool,
@@ -207,7 +206,7 @@ impl Reached {
         }
     }
 
-    /// Whether the step can say anything here that no other sequence says.
+    /// Whether the step may show something here that no other sequence shows.
     fn allows(&self, step: Step) -> bool {
         if step.by() == 1 && !self.first_acted {
             return false;
@@ -258,9 +257,9 @@ impl Alphabet {
 
 /// Calls `visit` with `begin` followed by every sequence of exactly `more` steps, until it returns
 /// false. Of sequences that differ by the names of the streams, the names of the threads, or the
-/// order of neighbours that commute, one is visited; so are none whose last step changes nothing
-/// that a look afterwards could show, and those in which a record overwrites one that no stream has
-/// waited for.
+/// order of neighbours that commute, one is visited. Left out are sequences whose last step changes
+/// nothing that a look afterwards could show, and those in which a record replaces one that no
+/// stream has waited for.
 pub(crate) fn each_sequence(
     begin: &[Step],
     more: usize,
@@ -288,7 +287,8 @@ fn extend(
     alphabet.each(|step| {
         let idle = more == 1 && matches!(step, Step::Settle | Step::Record { .. });
         let last = steps.get(fixed..).and_then(<[Step]>::last).copied();
-        // Once a lane was given back, the order of steps that open streams decides which one has it.
+        // Once a lane was given back, the order of the steps that open streams decides which stream
+        // gets it.
         let twin = !closed && last.is_some_and(|last| last > step && last.commutes(step));
         if !goes_on || idle || twin || !reached.allows(step) {
             return;

@@ -1,5 +1,5 @@
-//! One sequence, run against the library: two host threads in lockstep, a third one that lets the
-//! device work, and what each buffer may hold.
+//! Runs of sequences against the library: two host threads in lockstep, a third one that lets the
+//! device work, and the values that each buffer may hold.
 
 use crate::steps::{Last, Place, STREAMS, Step, Thread, What};
 use std::collections::VecDeque;
@@ -9,16 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::{Buffer, Device, ErrorKind, Event, PinnedBuffer, Result, Stream};
 
-/// Bytes of a buffer: as many as an operation has parts, so that a guard can see one half done.
+/// Bytes of a buffer: as many as an operation has parts, so that a guard can show a half-done
+/// operation.
 const LEN: usize = 4;
 
-/// Each operation of a sequence takes this many times as long as the next one: whatever is not held
-/// back for it overtakes it. A drawn duration is off by a factor of at most 4 in each direction.
+/// Each operation of a sequence takes this many times as long as the next one, so an operation that
+/// does not wait for it overtakes it. A drawn duration is off by a factor of at most 4 in each
+/// direction.
 const SLOWER: u32 = 30;
 /// The last operation is slow enough that no query of the sequence finds it complete.
 const SLOW: u32 = 1000;
 
-/// What is run.
+/// One run of a sequence.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub(crate) steps: Vec<Step>,
@@ -81,7 +83,8 @@ pub(crate) struct Calls {
     pub(crate) streams: u64,
 }
 
-/// What a buffer may hold: one value, or two and more when a call that writes it returned an error.
+/// The values that a buffer may hold: one, or several after a call that writes it returned an
+/// error.
 type Values = Vec<u8>;
 
 struct World {
@@ -96,7 +99,7 @@ struct World {
     calls: Calls,
 }
 
-/// What went wrong.
+/// A description of what went wrong.
 type Wrong = String;
 
 fn judge<T>(refuses: bool, call: &str, result: Result<T>) -> std::result::Result<Option<T>, Wrong> {
@@ -138,7 +141,7 @@ impl World {
         })
     }
 
-    /// The stream, opened if it is not open; `None` when that was refused.
+    /// Opens the stream if it is not open; false if that was refused.
     fn open(&mut self, on: Place) -> std::result::Result<bool, Wrong> {
         if self.streams[on].is_none() {
             let opened = if on < 2 {
@@ -305,7 +308,7 @@ impl Running {
         Ok(Self { world, parts, outcome: Ok(()) })
     }
 
-    /// Whose turn it is; `None` after the end, and after the first thing that went wrong.
+    /// The thread whose turn it is; `None` after the end, and after a failure.
     fn next(&self) -> Option<Thread> {
         self.parts.front().filter(|_| self.outcome.is_ok()).map(|part| part.by)
     }
@@ -324,14 +327,14 @@ impl Running {
     }
 }
 
-/// Sequences that run side by side.
+/// Sequences that run together.
 type Batch = Vec<std::result::Result<Running, Wrong>>;
 
 fn advance(batch: &mut Batch, thread: Thread) {
     batch.iter_mut().flatten().for_each(|running| running.advance(thread));
 }
 
-/// A thread that takes its parts of one batch after the other.
+/// A thread that takes its parts of the sequences of a batch.
 struct Worker {
     todo: Sender<Batch>,
     done: Receiver<Batch>,
@@ -357,16 +360,16 @@ impl Worker {
     }
 }
 
-/// The host threads of the sequences: the caller is thread 0, and the others stay from sequence to
-/// sequence. What a thread knows it knows of one driver, and each sequence opens its own.
+/// The host threads of the sequences: the caller is thread 0, and the others serve all sequences.
+/// What a thread knows is per driver, and each sequence opens its own driver.
 pub(crate) struct Crew {
     workers: [Worker; 2],
-    /// What runs now, for the report of a hang.
+    /// The number of batches so far and the current batch, for the report of a hang.
     pub(crate) current: Arc<Mutex<(u64, Vec<Program>)>>,
 }
 
-/// Sequences of one batch: threads hand over once for all of them. A thread remembers what it knows
-/// of 16 drivers.
+/// The most sequences of a batch. Threads pass a batch on as a whole. A thread remembers what it
+/// knows of 16 drivers.
 pub(crate) const BATCH: usize = 8;
 
 impl Crew {
@@ -374,7 +377,7 @@ impl Crew {
         Self { workers: [Worker::new(1), Worker::new(2)], current: Arc::default() }
     }
 
-    /// Runs up to [`BATCH`] sequences; the calls that each made, or what went wrong.
+    /// Runs up to [`BATCH`] sequences; returns the calls that each made, or its failure.
     pub(crate) fn run(&self, programs: &[Program]) -> Vec<std::result::Result<Calls, Wrong>> {
         assert!(programs.len() <= BATCH, "a thread forgets what it knew of the first of them");
         {

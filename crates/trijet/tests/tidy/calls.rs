@@ -28,7 +28,7 @@ struct Ban {
 const SLEEP: Ban = Ban {
     patterns: &["thread::sleep", "thread::sleep_ms"],
     scope: Scope::Everywhere,
-    reason: "nothing sleeps to become right; wait for the event itself",
+    reason: "no code sleeps; wait for the event itself",
 };
 const WALL_CLOCK: Ban = Ban {
     patterns: &["Instant::now", "SystemTime::now"],
@@ -79,7 +79,7 @@ const ORDERING: Ban = Ban {
     reason: "the library orders work through the gate, `order/gate.rs`, alone",
 };
 
-/// How much of the file a ban covers: the end of the covered text, or nothing.
+/// The end of the part of the file that a ban covers, if it covers any.
 fn covered(scope: &Scope, file: &File, code: &str) -> Option<usize> {
     if !file.is_rust() {
         return None;

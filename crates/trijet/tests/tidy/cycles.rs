@@ -13,8 +13,8 @@ use crate::source::{line_of, occurrences};
 use crate::tree::{Code, Target, Tree};
 use crate::{File, Finding, demand_none, files, lines};
 
-/// Files that are in a cycle: their folder, the files below it, and the reason. An exception that is
-/// not needed any more is a finding.
+/// Files that are in a cycle: their folder, the files below it, and the reason. An exception that
+/// is no longer needed is a finding.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[(
     "crates/trijet-bench/src/doctor/measure/",
     &[
@@ -69,7 +69,7 @@ fn add_imports(tree: &Tree<'_>, codes: &[Code], imports: &mut Imports) {
                 continue;
             }
             let target = match tree.resolve(number, &one.path.names) {
-                // Of a module, every name.
+                // A glob imports every name of a module.
                 Some(Target::Module(module)) if one.path.is_glob => {
                     Some(Target::Item(tree.nodes[module].file))
                 }
@@ -101,8 +101,8 @@ fn imports(files: &[File]) -> Imports {
     imports
 }
 
-/// A shortest way along imports from a file to itself.
-fn way_back(imports: &Imports, start: usize) -> Option<Vec<usize>> {
+/// A shortest path along imports from a file to itself.
+fn shortest_cycle(imports: &Imports, start: usize) -> Option<Vec<usize>> {
     let mut came: BTreeMap<usize, usize> = BTreeMap::new();
     let mut open = VecDeque::from([start]);
     while let Some(file) = open.pop_front() {
@@ -145,9 +145,9 @@ fn components(imports: &Imports) -> Vec<BTreeSet<usize>> {
     found
 }
 
-/// The cycle that `start` is in, in words.
-fn told(files: &[File], imports: &Imports, start: usize) -> String {
-    let way = way_back(imports, start).unwrap_or_default();
+/// The cycle that contains `start`, as text.
+fn described(files: &[File], imports: &Imports, start: usize) -> String {
+    let way = shortest_cycle(imports, start).unwrap_or_default();
     let next = way.iter().skip(1).chain(way.first());
     let steps = way.iter().zip(next).map(|(from, to)| {
         let line = line_of(&files[*from].text, imports[*from][to]);
@@ -174,7 +174,7 @@ fn cycles(files: &[File], exceptions: &[(&str, &[&str], &str)]) -> Vec<Finding> 
         for &file in component {
             let inside = imports[file].iter().filter(|(to, _)| component.contains(to));
             let first = inside.map(|(_, at)| *at).min().unwrap_or(0);
-            let message = format!("a cycle of imports: {}", told(files, &imports, file));
+            let message = format!("a cycle of imports: {}", described(files, &imports, file));
             findings.push(files[file].finding(line_of(&files[file].text, first), message));
         }
     }

@@ -1,12 +1,12 @@
-//! Rules about the manual: what it names exists.
+//! Rules about the documents: the tests that they name exist.
 
 use crate::{File, Finding, demand_none, files, lines};
 
-/// The laws, each with its tests.
+/// The document of the laws, which names the tests of each.
 const LAWS: &str = "docs/semantics.md";
 
-/// A name in backticks of the table's last column, by what it looks like: `a_test`,
-/// `a-litmus-program`, or `a sequence of calls`.
+/// The names in backticks of the table's last column without a test. The form of a name says its
+/// kind: `a_test`, `a-litmus-program`, or `a sequence of calls`.
 fn unknown_tests(laws: &File, all: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (n, line) in laws.text.lines().enumerate().filter(|(_, line)| line.starts_with("| ")) {
@@ -40,7 +40,7 @@ fn is_known(name: &str, all: &[File]) -> bool {
 #[test]
 fn every_test_that_the_laws_name_exists() {
     let all = files();
-    let laws = all.iter().find(|file| file.path == LAWS).expect("the laws are written down");
+    let laws = all.iter().find(|file| file.path == LAWS).expect("the document of the laws exists");
     assert!(laws.text.matches('`').count() > 100, "the laws name their tests");
     demand_none("tests named in the laws", &unknown_tests(laws, &all));
 }

@@ -1,5 +1,5 @@
-//! The faults of `cargo xtask mutants`: each is a rewrite of the sources that still has its place,
-//! and the sources themselves have no switch of one.
+//! The faults of `cargo xtask mutants`: each rewrite matches its place in the sources once, and the
+//! sources contain no switch of a fault.
 
 #[path = "../../../../xtask/src/mutants/faults.rs"]
 mod rewrites;
@@ -10,7 +10,7 @@ use crate::{File, Finding, demand_none, files, lines};
 
 const TABLE: &str = "xtask/src/mutants/faults.txt";
 
-/// What is wrong with a table for the sources among `files`.
+/// The faults of a table that do not match the sources among `files`.
 fn misplaced(table: &File, files: &[File]) -> Vec<Finding> {
     let read = |name: &str| {
         let mut found = files.iter().filter(|file| file.in_library() == Some(name));
@@ -23,7 +23,7 @@ fn misplaced(table: &File, files: &[File]) -> Vec<Finding> {
     objections.into_iter().map(|(line, what)| table.finding(line, what)).collect()
 }
 
-/// Switches that stand in the sources.
+/// Switches of faults in the sources.
 fn switches(file: &File) -> Vec<Finding> {
     if file.in_library().is_none() {
         return Vec::new();
@@ -44,7 +44,7 @@ fn every_fault_has_its_place_in_the_sources() {
         unsaid.map(|fault| table.finding(fault.line, "a fault without a description")).collect();
     findings.extend(misplaced(&table, &files()));
     demand_none("every fault has its place", &findings);
-    assert!(faults.len() > 40, "the table is lost");
+    assert!(faults.len() > 40, "the table has more than 40 faults");
 }
 
 #[test]

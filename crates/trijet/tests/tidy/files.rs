@@ -4,10 +4,10 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the library's own modules live, from the root of the repository.
+/// The folder of the library's modules, from the root of the repository.
 pub(crate) const LIBRARY: &str = "crates/trijet/src/";
 
-/// Directories that hold no source of ours. `bundle` and `target` are build outputs.
+/// Directories without sources. `bundle` and `target` are build outputs.
 const SKIPPED: &[&str] = &[".git", ".venv", "__pycache__", "bundle", "node_modules", "target"];
 
 /// Kinds of file that the walk reads.
@@ -93,7 +93,10 @@ pub(crate) fn files() -> Vec<File> {
         }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
-    assert!(found.iter().any(|file| file.path == "crates/trijet/src/lib.rs"), "the walk is lost");
+    assert!(
+        found.iter().any(|file| file.path == "crates/trijet/src/lib.rs"),
+        "the walk finds the library"
+    );
     found
 }
 
@@ -104,7 +107,7 @@ pub(crate) fn demand_none(rule: &str, findings: &[Finding]) {
     assert!(findings.is_empty(), "{rule}: {} finding(s){list}", findings.len());
 }
 
-/// For the bad samples: the lines a rule complains about, in order.
+/// The lines of the findings, in order, for tests of bad samples.
 pub(crate) fn lines(findings: &[Finding]) -> Vec<usize> {
     findings.iter().map(|finding| finding.line).collect()
 }

@@ -1,7 +1,7 @@
 //! Floors: a module imports only strictly lower floors or its own folder.
 //!
 //! Paths are found as `crate::`, `super::` and `self::` in the code, `use` groups included, and
-//! resolved against the file's own module path. So `super::super::device` is seen for what it is.
+//! resolved against the file's own module path, so that `super::super::device` counts as `device`.
 
 use crate::paths::{branches, module_path};
 use crate::source::{line_of, mask, modules, occurrences, skip_space};
@@ -33,13 +33,13 @@ const FLOORS: &[(&str, u8)] = &[
     ("testing", 11),
 ];
 
-/// Folders of one floor, inside one module, that never import each other.
+/// Pairs of folders inside one module that never import each other.
 const STRANGERS: &[(&str, &str, &str)] = &[("device", "cuda", "host")];
 
 /// Modules that only these folders import.
 const RESERVED: &[(&[&str], &[&str])] = &[
-    // Ordering, host device and tests derive the order by themselves: a mistake in one shows against
-    // the others.
+    // The ordering, the host device and the tests derive the order independently, so that a mistake
+    // in one shows against the others.
     (&["base", "edges"], &["base", "trace", "check"]),
 ];
 
@@ -84,7 +84,7 @@ fn absolute_paths<'a>(code: &'a str, below: &'a str) -> Vec<(usize, Vec<&'a str>
     found
 }
 
-/// Why the module at `from` may not name `to`, if so.
+/// The reason why the module at `from` may not name `to`, if there is one.
 fn objection(from: &[&str], to: &[&str]) -> Option<String> {
     let (Some(&home), Some(&target)) = (from.first(), to.first()) else { return None };
     if home == target {

@@ -1,9 +1,9 @@
-//! Tidy: the rules of the house that no compiler lint carries.
+//! Tidy: the rules of the repository that no compiler lint checks.
 //!
-//! A rule is a function from text to findings, so that each rule has two tests: the tree must give
-//! no finding, and a small bad sample must give one. Everything is read from the source text; the
+//! A rule is a function from text to findings, so each rule has two tests: the repository must give
+//! no finding, and a small bad sample must give one. Everything is read from the source text. The
 //! scanner in `source` knows comments, strings and braces, and nothing else of the language. It
-//! reads no network and needs no git.
+//! needs no network and no git.
 
 mod calls;
 mod cycles;

@@ -79,7 +79,8 @@ fn group(code: &str, at: usize) -> Vec<Path<'_>> {
     found
 }
 
-/// The offsets at which a path of two or more names starts: not a method, and not the middle of one.
+/// The offsets at which a path of two or more names starts. Methods and the middle of a path do not
+/// count.
 pub(crate) fn starts(code: &str) -> Vec<usize> {
     let bytes = code.as_bytes();
     let begins = |at: usize| is_word(bytes[at]) && (at == 0 || !is_word(bytes[at - 1]));

@@ -6,7 +6,7 @@ use crate::{File, Finding, demand_none, files, lines};
 /// The folder of the results, from the root of the repository.
 const RESULTS: &str = "crates/trijet-bench/results/";
 
-/// What each row of a table and the head of each text says first.
+/// The first columns of each table, and the first facts in the head of each text.
 const FACTS: [&str; 5] = ["device", "driver", "host", "date", "commit"];
 
 /// The files under `results/` that a text names, with their lines, from the root of the repository.

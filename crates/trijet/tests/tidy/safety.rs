@@ -1,7 +1,8 @@
-//! Where `unsafe` may stand, and what its comments are worth.
+//! The places where `unsafe` may stand, and the `SAFETY` comments.
 //!
-//! Every file of the library forbids unsafe code, but for the table below. `forbid` covers child
-//! modules, so the ancestors of an exception cannot carry it; they hold no `unsafe` at all instead.
+//! Every file of the library forbids unsafe code, except those in the table below. `forbid` covers
+//! child modules, so the ancestors of an exception cannot have it; they contain no `unsafe`
+//! instead.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ const PLACES: &[(&str, Licence, &str)] = &[
     ("memory/manual.rs", Licence::Declares, "the program orders the memory, and is believed"),
 ];
 
-/// How often one SAFETY comment may be repeated word for word before it is an incantation.
+/// The most places in which one SAFETY comment may stand word for word.
 const SAFETY_REPEATS_MAX: usize = 3;
 
 fn licence(below: &str) -> Option<Licence> {

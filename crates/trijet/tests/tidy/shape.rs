@@ -7,10 +7,10 @@ use crate::source::{
 };
 use crate::{File, Finding, demand_none, files, lines};
 
-/// Lines of a file outside tests: above this a file has more than one noun (style, rule 1).
+/// The most lines of a file outside tests (style, rule 1).
 const FILE_LINES_MAX: usize = 600;
-/// Lines of code in a function's body, counted as clippy's `too_many_lines` counts them: blank
-/// lines and comments are free. The same number as in `clippy.toml`.
+/// The most lines of code in a function's body, counted as clippy's `too_many_lines` counts them:
+/// blank lines and comments are free. `clippy.toml` has the same number.
 const FUNCTION_LINES_MAX: usize = 70;
 
 fn long_file(file: &File) -> Option<Finding> {

@@ -14,7 +14,7 @@ fn machine_paths(file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (n, line) in file.text.lines().enumerate() {
         for path in MACHINE_PATHS {
-            // Inside a longer path, it is no absolute path.
+            // In the middle of a longer path, it is not an absolute path.
             let starts = |at: usize| {
                 let before = line.as_bytes()[..at].last();
                 before.is_none_or(|&b| !is_word(b) && !matches!(b, b'.' | b'-' | b'~'))

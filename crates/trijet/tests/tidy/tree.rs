@@ -1,4 +1,4 @@
-//! The modules of a crate, and the file in which an item that a path names is defined.
+//! The modules of a crate, and the files that define the items that paths name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ fn is_public(code: &str, at: usize) -> bool {
     before.ends_with("pub") && before.bytes().rev().nth("pub".len()).is_none_or(|b| !is_word(b))
 }
 
-/// `a/b/../c` without the way back.
+/// The path without `..`: `a/b/../c` is `a/c`.
 fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -208,8 +208,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What a path that stands in the module `from` names; `None` for what is of no module of the
-    /// crate: another crate's, or a type's own.
+    /// The target of a path in the module `from`; `None` for items of other crates and associated
+    /// items.
     pub(crate) fn resolve(&self, from: usize, path: &[&str]) -> Option<Target> {
         self.resolve_past(from, path, &mut BTreeSet::new())
     }
@@ -237,7 +237,7 @@ impl<'a> Tree<'a> {
         Some(Target::Module(at))
     }
 
-    /// What a name of a module stands for, if it is a child or imported. A module and an item may
+    /// The target of a name in a module, if it is a child or an import. A module and an item may
     /// have one name: the last name of a path is an item then.
     fn lookup(
         &self,

@@ -1,12 +1,12 @@
-//! Transcripts of the conformance suite, and how one is compared with another.
+//! Transcripts of the conformance suite, and their comparison.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The transcript that a real GPU gave.
+/// The transcript of a real GPU.
 ///
 /// # Panics
-/// While none is recorded.
+/// If none is recorded.
 pub(crate) fn golden() -> Transcript {
     let golden = Transcript::parse(include_str!("../golden/h200-driver-580.txt"));
     let how = "TRIJET_GOLDEN=FILE cargo test --test gpu writes one on a machine with a GPU";
@@ -14,7 +14,7 @@ pub(crate) fn golden() -> Transcript {
     golden
 }
 
-/// A transcript, read.
+/// A parsed transcript.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     /// `# key: value` at the top.
@@ -25,7 +25,7 @@ pub(crate) struct Transcript {
 #[derive(Debug)]
 struct Sequence {
     name: String,
-    /// Why it was not run.
+    /// The reason why it was not run.
     skipped: Option<String>,
     /// The calls with their answers.
     calls: Vec<(String, String)>,
@@ -56,26 +56,26 @@ impl Transcript {
         this
     }
 
-    /// The devices there were.
+    /// The number of devices.
     pub(crate) fn devices(&self) -> u32 {
         let count = self.header.get("devices").expect("the header says how many devices");
         count.parse().expect("the header gives a number of devices")
     }
 }
 
-/// What two transcripts have to say to each other.
+/// The result of a comparison of two transcripts.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
     /// Sequences that differ, with the calls that do.
     pub(crate) differences: Vec<String>,
     /// Sequences that agree.
     pub(crate) equal: usize,
-    /// Sequences that one of the two drivers could not be asked.
+    /// Sequences that one of the two runs left out.
     pub(crate) skipped: Vec<String>,
 }
 
 impl Comparison {
-    /// Fails with all differences, and tells what was not compared.
+    /// Fails with all differences, after printing what was not compared.
     pub(crate) fn demand_none(&self, who: &str) {
         let mut text = String::new();
         for skipped in &self.skipped {
@@ -106,7 +106,7 @@ fn difference(golden: &Sequence, found: &Sequence) -> Option<String> {
     let same_calls = golden.calls.len() == found.calls.len()
         && golden.calls.iter().zip(&found.calls).all(|(a, b)| a.0 == b.0);
     if !same_calls {
-        let cause = "the calls are others; the golden transcript is out of date, or was cut off";
+        let cause = "the calls differ: the golden transcript is out of date, or a run was cut off";
         return Some(format!("== {}\n  {cause}", golden.name));
     }
     let mut text = format!("== {}\n", golden.name);

@@ -1,4 +1,4 @@
-// Before the scope ends, the bytes of a download are not there.
+// The bytes of a download are complete when the scope ends, and not before.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-// Nothing but its author knows what a kernel touches.
+// Only the author of a kernel knows which memory it uses.
 
 use trijet::Kernel;
 use trijet::kernels::{Code, InOut, KernelSpec, Shape};

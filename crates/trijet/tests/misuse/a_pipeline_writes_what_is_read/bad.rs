@@ -1,4 +1,4 @@
-// A pipeline holds its target until it has run.
+// A pipeline borrows its target exclusively until it has run.
 
 use trijet::{Device, Pipeline, Select};
 

@@ -1,4 +1,4 @@
-// A download lands when the scope ends; memory of the closure is gone by then.
+// A download is complete when the scope ends, and locals of the closure are gone by then.
 
 use trijet::{Device, Select};
 

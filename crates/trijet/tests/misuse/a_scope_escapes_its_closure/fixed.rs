@@ -1,4 +1,4 @@
-// A scope kept for later would land its downloads nowhere.
+// A scope must not outlive its closure: its downloads would have no target.
 
 use trijet::{Device, Select};
 

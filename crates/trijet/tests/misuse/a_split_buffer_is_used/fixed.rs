@@ -1,4 +1,4 @@
-// A buffer that was split is two others now.
+// Splitting moves the buffer: only its two parts can be used.
 
 use trijet::{Device, Select};
 

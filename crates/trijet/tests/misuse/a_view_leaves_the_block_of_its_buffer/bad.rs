@@ -1,4 +1,4 @@
-// A view is returned from where its buffer ends.
+// A view leaves the block at whose end its buffer is dropped.
 
 use trijet::{Device, Select};
 

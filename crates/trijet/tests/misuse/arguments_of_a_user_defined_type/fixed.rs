@@ -1,4 +1,4 @@
-// An argument of another make could pass any address to a kernel that writes.
+// An argument type of a user could pass any address to a kernel that writes.
 
 use trijet::{Args, Result};
 

@@ -1,4 +1,4 @@
-// A device may leave any byte; only two of them are a `bool`.
+// A device may write any byte, and only two values are a valid `bool`.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-// A struct is an element only where it says that it is plain data.
+// A struct is an element only if it implements `Pod`.
 
 use bytemuck::{Pod, Zeroable};
 use trijet::{Device, Select};

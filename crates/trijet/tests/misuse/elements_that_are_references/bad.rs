@@ -1,4 +1,4 @@
-// Bytes from a device are no address of the host.
+// Bytes that a device wrote are not a valid reference.
 
 use trijet::{Device, Select};
 

@@ -1,4 +1,4 @@
-// Padding is no value: bytes that nobody wrote would be read.
+// Padding has no value: its bytes may never have been written.
 
 use bytemuck::{Pod, Zeroable};
 use trijet::{Device, Select};

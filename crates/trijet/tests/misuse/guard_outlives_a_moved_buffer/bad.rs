@@ -1,4 +1,4 @@
-// A guard lends bytes of a buffer that has been given away.
+// The guard still lends bytes of the buffer that is split.
 
 use trijet::{Device, Select};
 
