@@ -7,7 +7,7 @@ use trijet::check::Class;
 use trijet::testing::Prng;
 use trijet::trace::Position;
 use trijet::trace::Signalled::{Found, Set, Wait};
-use trijet::trace::{Op, OpKind, Waited};
+use trijet::trace::{Op, OpKind, Signalled, Waited};
 
 /// The planned sets and waits of host functions, by stream and number.
 type Planned = Vec<(u32, u64, Vec<(u64, bool)>)>;
@@ -75,6 +75,20 @@ fn end(op: usize) -> usize {
     3 * op + 2
 }
 
+/// For each node, the nodes that it reaches along edges.
+fn closure(edges: &[(usize, usize)], nodes: usize) -> Vec<BTreeSet<usize>> {
+    let mut reaches: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); nodes];
+    // The longest path takes at most this many rounds.
+    for _ in 0..reaches.len() {
+        for (from, to) in edges {
+            let further = reaches[*to].clone();
+            reaches[*from].extend(further);
+            reaches[*from].insert(*to);
+        }
+    }
+    reaches
+}
+
 impl<'a> Graph<'a> {
     fn new(ops: &'a [Op]) -> Self {
         let mut edges: Vec<(usize, usize)> = Vec::new();
@@ -113,31 +127,46 @@ impl<'a> Graph<'a> {
                             sets.entry(signal).or_insert(call(n));
                         }
                         Found => edges.push((sets[&signal], call(n))),
-                        _ => {}
+                        Wait | Signalled::Gone => {}
+                        new => panic!("{new:?}: say what it orders"),
                     }
                 }
-                _ => {}
+                OpKind::Alloc
+                | OpKind::Free
+                | OpKind::Copy
+                | OpKind::CopyNow
+                | OpKind::Batch(_)
+                | OpKind::Fill
+                | OpKind::FillNow
+                | OpKind::Kernel
+                | OpKind::AllocNow
+                | OpKind::FreeNow
+                | OpKind::Fault { .. }
+                | OpKind::Sync { .. }
+                | OpKind::Host
+                | OpKind::Call(_)
+                | OpKind::Gone { .. }
+                | OpKind::Open
+                | OpKind::Begin
+                | OpKind::Ran
+                | OpKind::Settled { .. }
+                | OpKind::Name { .. }
+                | OpKind::ThreadGone
+                | OpKind::Handle { .. }
+                | OpKind::Lent => {}
+                ref new => panic!("{new:?}: say what it orders"),
             }
         }
-        let mut reaches: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); 3 * ops.len()];
-        // The longest path takes at most this many rounds.
-        for _ in 0..reaches.len() {
-            for (from, to) in &edges {
-                let further = reaches[*to].clone();
-                reaches[*from].extend(further);
-                reaches[*from].insert(*to);
-            }
-        }
-        Self { ops, reaches }
+        Self { ops, reaches: closure(&edges, 3 * ops.len()) }
     }
 
-    fn does(&self, what: trijet::trace::Signalled) -> Vec<(usize, u64)> {
+    fn does(&self, what: Signalled) -> Vec<(usize, u64)> {
         let all = self.ops.iter().enumerate();
-        all.filter_map(|(n, op)| match op.kind {
-            OpKind::Signal { signal, what: did, .. } if did == what => Some((n, signal)),
-            _ => None,
-        })
-        .collect()
+        let done = all.filter_map(|(n, op)| {
+            let OpKind::Signal { signal, what: did, .. } = op.kind else { return None };
+            (did == what).then_some((n, signal))
+        });
+        done.collect()
     }
 
     fn host_fns(&self) -> impl Iterator<Item = usize> + '_ {

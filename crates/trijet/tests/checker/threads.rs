@@ -115,11 +115,8 @@ fn seen_order_holds_for_memory_that_the_library_orders() {
     tracked_work.finds(&[UNORDERED]);
     let mut internal = shared(|log| log);
     for op in &mut internal.ops {
-        match &mut op.kind {
-            OpKind::Record { by, .. } | OpKind::Wait { by, .. } => {
-                *by = trijet::trace::Asked::Ordering
-            }
-            _ => {}
+        if let OpKind::Record { by, .. } | OpKind::Wait { by, .. } = &mut op.kind {
+            *by = trijet::trace::Asked::Ordering;
         }
     }
     internal.is_silent();

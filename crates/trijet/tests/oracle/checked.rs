@@ -226,7 +226,30 @@ fn shifted(ops: &[Op], round: u64) -> impl Iterator<Item = Op> {
             | OpKind::Sync { what: Waited::Event(event) | Waited::Recorded(event), .. } => {
                 *event += round << 40
             }
-            _ => {}
+            OpKind::Alloc
+            | OpKind::Free
+            | OpKind::Copy
+            | OpKind::CopyNow
+            | OpKind::Batch(_)
+            | OpKind::Fill
+            | OpKind::FillNow
+            | OpKind::Kernel
+            | OpKind::HostFn
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+            | OpKind::Sync { what: Waited::Stream | Waited::Device, .. }
+            | OpKind::Host
+            | OpKind::Call(_)
+            | OpKind::Open
+            | OpKind::Signal { .. }
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Name { .. }
+            | OpKind::ThreadGone
+            | OpKind::Handle { .. }
+            | OpKind::Lent => {}
+            new => panic!("{new:?}: say whether it names an event"),
         }
         op
     })

@@ -359,7 +359,7 @@ impl Builder<'_> {
             None => edges.push(host(call)),
         }
         match what {
-            // Law A4: a record stands for the work of the stream at its call, and replaces an earlier one.
+            // Law A4: a record stands for the stream's work at its call, and replaces an earlier one.
             What::Record { event, .. } => {
                 self.records.insert(*event, call);
             }

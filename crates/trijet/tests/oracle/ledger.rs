@@ -94,13 +94,62 @@ impl Reader {
 
     fn op(&mut self, op: &Op) {
         match op.kind {
+            OpKind::Alloc => self.work(op, Verb::Alloc),
+            OpKind::Free => self.work(op, Verb::Free),
+            OpKind::Copy => self.work(op, Verb::Copy),
+            OpKind::CopyNow => self.work(op, Verb::CopyNow),
+            OpKind::Batch(order) => self.work(op, Verb::Batch(sources(order))),
+            OpKind::Fill => self.work(op, Verb::Fill),
+            OpKind::FillNow => self.work(op, Verb::FillNow),
+            OpKind::Kernel => self.work(op, Verb::Kernel),
+            OpKind::HostFn => self.work(op, Verb::HostFn),
+            OpKind::Record { event, by } => {
+                self.threads(op);
+                let (stream, event) = (self.lane(op), self.event(event));
+                self.push(op, What::Record { event, stream, by: asked(by) });
+            }
+            OpKind::Wait { event, by, .. } => {
+                self.threads(op);
+                let (stream, event) = (self.lane(op), self.event(event));
+                self.push(op, What::Wait { event, stream, by: asked(by) });
+            }
+            OpKind::Sync { what, outcome } => {
+                self.threads(op);
+                self.sync(op, what, outcome);
+            }
+            OpKind::Begin => {
+                self.threads(op);
+                let (stream, holds) = (self.lane(op), self.accesses(op));
+                self.history.push(op.thread, What::Begin { stream, holds });
+            }
+            OpKind::Lent => {
+                self.threads(op);
+                let holds = self.accesses(op);
+                self.push(op, What::Lent { holds });
+            }
+            OpKind::Open => {
+                self.threads(op);
+                let follows = self.lanes.remove(&op.position.lane);
+                let stream = self.open(op, follows);
+                self.push(op, What::Open { stream });
+            }
+            OpKind::Host => {
+                self.threads(op);
+                let accesses = self.accesses(op);
+                self.push(op, What::Host { accesses });
+            }
+            OpKind::Handle { .. } => self.threads(op),
+            OpKind::Signal { signal, what, inside } => self.signal(op, signal, what, inside),
+            OpKind::Settled { event } => {
+                let event = self.event(event);
+                let call = self.history.push(op.thread, What::Settled { event });
+                self.history.calls[call].label = "by the library".to_owned();
+            }
             OpKind::Gone { event } => {
                 self.events.remove(&event);
-                return;
             }
             OpKind::Call(HostCall::Failed) => {
                 self.history.begun.retain(|(thread, _), _| *thread != op.thread);
-                return;
             }
             // These order no accesses that the judge looks at.
             OpKind::Call(_)
@@ -109,67 +158,23 @@ impl Reader {
             | OpKind::Fault { .. }
             | OpKind::Ran
             | OpKind::Name { .. }
-            | OpKind::ThreadGone => return,
-            _ => {}
-        }
-        if let OpKind::Signal { signal, what, inside } = op.kind {
-            return self.signal(op, signal, what, inside);
-        }
-        if let OpKind::Settled { event } = op.kind {
-            let event = self.event(event);
-            let call = self.history.push(op.thread, What::Settled { event });
-            self.history.calls[call].label = "by the library".to_owned();
-            return;
-        }
-        self.threads(op);
-        if let OpKind::Sync { what, outcome } = op.kind {
-            return self.sync(op, what, outcome);
-        }
-        if op.kind == OpKind::Begin {
-            let stream = self.lane(op);
-            let holds = self.accesses(op);
-            self.history.push(op.thread, What::Begin { stream, holds });
-            return;
-        }
-        if op.kind == OpKind::Lent {
-            let holds = self.accesses(op);
-            let call = self.history.push(op.thread, What::Lent { holds });
-            return self.label(call, op);
-        }
-        if op.kind == OpKind::Open {
-            let follows = self.lanes.remove(&op.position.lane);
-            let stream = self.open(op, follows);
-            let call = self.history.push(op.thread, What::Open { stream });
-            return self.label(call, op);
-        }
-        if op.kind == OpKind::Host {
-            let accesses = self.accesses(op);
-            let call = self.history.push(op.thread, What::Host { accesses });
-            return self.label(call, op);
-        }
-        // Other kinds order nothing.
-        if op.kind.is_in_stream() {
-            self.in_stream(op);
+            | OpKind::ThreadGone => {}
+            ref new => panic!("{new:?}: say what it orders"),
         }
     }
 
-    /// Work, a record or a wait.
-    fn in_stream(&mut self, op: &Op) {
-        let stream = self.lane(op);
-        let what = match &op.kind {
-            OpKind::Record { event, by } => {
-                What::Record { event: self.event(*event), stream, by: asked(*by) }
-            }
-            OpKind::Wait { event, by, .. } => {
-                What::Wait { event: self.event(*event), stream, by: asked(*by) }
-            }
-            kind => What::Work { verb: verb(kind), stream, accesses: self.accesses(op) },
-        };
-        let is_work = matches!(what, What::Work { .. });
+    /// Work of a stream.
+    fn work(&mut self, op: &Op, verb: Verb) {
+        self.threads(op);
+        let (stream, accesses) = (self.lane(op), self.accesses(op));
+        let call = self.history.push(op.thread, What::Work { verb, stream, accesses });
+        self.positions.insert(op.position, call);
+        self.label(call, op);
+    }
+
+    /// A call with a label.
+    fn push(&mut self, op: &Op, what: What) {
         let call = self.history.push(op.thread, what);
-        if is_work {
-            self.positions.insert(op.position, call);
-        }
         self.label(call, op);
     }
 
@@ -189,7 +194,8 @@ impl Reader {
             (Signalled::Found, None) => {
                 self.history.push(op.thread, What::Found { signal });
             }
-            _ => {}
+            (Signalled::Found, Some(_)) | (Signalled::Wait | Signalled::Gone, _) => {}
+            (new, _) => panic!("{new:?}: say what it orders"),
         }
     }
 
@@ -207,8 +213,7 @@ impl Reader {
                 What::SyncDevice { device: usize::try_from(op.device.0).expect("a few devices") }
             }
         };
-        let call = self.history.push(op.thread, what);
-        self.label(call, op);
+        self.push(op, what);
     }
 
     fn accesses(&mut self, op: &Op) -> Vec<Access> {
@@ -241,20 +246,11 @@ impl Reader {
     }
 }
 
-fn verb(kind: &OpKind) -> Verb {
-    match kind {
-        OpKind::Alloc => Verb::Alloc,
-        OpKind::Free => Verb::Free,
-        OpKind::Copy => Verb::Copy,
-        OpKind::CopyNow => Verb::CopyNow,
-        OpKind::Batch(SourceOrder::Stream) => Verb::Batch(Sources::InStreamOrder),
-        OpKind::Batch(SourceOrder::DuringCall) => Verb::Batch(Sources::DuringCall),
-        OpKind::Batch(SourceOrder::Any) => Verb::Batch(Sources::AnyTime),
-        OpKind::Fill => Verb::Fill,
-        OpKind::FillNow => Verb::FillNow,
-        OpKind::Kernel => Verb::Kernel,
-        OpKind::HostFn => Verb::HostFn,
-        other => unreachable!("{other:?} puts no work into a stream"),
+fn sources(order: SourceOrder) -> Sources {
+    match order {
+        SourceOrder::Stream => Sources::InStreamOrder,
+        SourceOrder::DuringCall => Sources::DuringCall,
+        SourceOrder::Any => Sources::AnyTime,
     }
 }
 

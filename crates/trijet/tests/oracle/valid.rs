@@ -282,7 +282,7 @@ impl Walk {
             if goes_on {
                 continue;
             }
-            // All remaining scripts wait for steps that will not come: the first one skips its step.
+            // All remaining scripts wait for steps that never come: the first one skips its step.
             let waiting = (0..at.len()).find(|script| at[*script] < phase.scripts[*script].len());
             let Some(waiting) = waiting else { return taken };
             at[waiting] += 1;
