@@ -22,7 +22,7 @@ use trijet::{
     Stream, StreamOptions, Ticket, View, ViewMut,
 };
 
-const VERBS: [Verb; 16] = [
+const VERBS: [Verb; 15] = [
     Verb::StreamCreate,
     Verb::EventCreate,
     Verb::EventRecord,
@@ -38,7 +38,6 @@ const VERBS: [Verb; 16] = [
     Verb::Fill,
     Verb::ModuleLoad,
     Verb::Launch,
-    Verb::PoolQuery,
 ];
 
 const KINDS: [FaultKind; 6] = [
@@ -552,7 +551,7 @@ impl World {
 fn plan(seed: u64) -> (Fault, Prng) {
     let mut prng = Prng::new(seed ^ 0xfa17);
     let mut pick = |bound: u64| usize::try_from(prng.below(bound)).expect("a small number");
-    let (verb, kind) = (VERBS[pick(15)], KINDS[pick(6)]);
+    let (verb, kind) = (VERBS[pick(VERBS.len() as u64)], KINDS[pick(KINDS.len() as u64)]);
     let fault = Fault { verb, nth: 1 + pick(16) as u64, kind };
     (fault, prng)
 }
