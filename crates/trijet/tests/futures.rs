@@ -45,19 +45,19 @@ fn hold(stream: &Stream) -> Result<Sender<()>> {
 }
 
 /// Sends the id of the thread that wakes it.
-struct Bell(Sender<ThreadId>);
+struct WakeLog(Sender<ThreadId>);
 
-impl Wake for Bell {
+impl Wake for WakeLog {
     fn wake(self: Arc<Self>) {
         // The receiver is gone after the test.
         self.0.send(thread::current().id()).unwrap_or(());
     }
 }
 
-fn bell() -> (Arc<Bell>, Waker, Receiver<ThreadId>) {
+fn wake_log() -> (Arc<WakeLog>, Waker, Receiver<ThreadId>) {
     let (send, receive) = channel();
-    let bell = Arc::new(Bell(send));
-    (Arc::clone(&bell), Waker::from(bell), receive)
+    let log = Arc::new(WakeLog(send));
+    (Arc::clone(&log), Waker::from(log), receive)
 }
 
 fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
@@ -185,16 +185,16 @@ fn a_future_dropped_early_keeps_no_waker_and_wakes_no_task() -> Result<()> {
     let device = open_with(&Executor::Threads);
     let stream = device.stream()?;
     let gate = hold(&stream)?;
-    let (bell, waker, rung) = bell();
-    let before = Arc::strong_count(&bell);
+    let (log, waker, wakes) = wake_log();
+    let before = Arc::strong_count(&log);
     let mut ready = stream.ready();
     assert!(poll_with(&mut ready, &waker).is_pending());
-    assert_eq!(Arc::strong_count(&bell), before + 1, "the waker is kept while it is awaited");
+    assert_eq!(Arc::strong_count(&log), before + 1, "the waker is kept while it is awaited");
     drop(ready);
-    assert_eq!(Arc::strong_count(&bell), before, "the waker is dropped with the future");
+    assert_eq!(Arc::strong_count(&log), before, "the waker is dropped with the future");
     drop(gate);
     block_on(stream.ready())?;
-    assert!(rung.try_recv().is_err(), "no future waits any more");
+    assert!(wakes.try_recv().is_err(), "no future waits any more");
     device.close()
 }
 
@@ -223,15 +223,15 @@ fn the_waker_of_the_last_poll_is_woken_alone() -> Result<()> {
     let device = open_with(&Executor::Threads);
     let stream = device.stream()?;
     let gate = hold(&stream)?;
-    let ((first, one, rung_first), (_, two, rung_second)) = (bell(), bell());
+    let ((first, one, first_wakes), (_, two, second_wakes)) = (wake_log(), wake_log());
     let before = Arc::strong_count(&first);
     let mut ready = stream.ready();
     assert!(poll_with(&mut ready, &one).is_pending());
     assert!(poll_with(&mut ready, &two).is_pending());
     assert_eq!(Arc::strong_count(&first), before, "the first waker is dropped");
     drop(gate);
-    rung_second.recv_timeout(HUNG).expect("it is woken");
-    assert!(rung_first.try_recv().is_err());
+    second_wakes.recv_timeout(HUNG).expect("it is woken");
+    assert!(first_wakes.try_recv().is_err());
     assert!(matches!(poll_with(&mut ready, &two), Poll::Ready(Ok(()))));
     assert!(
         matches!(poll_with(&mut ready, &two), Poll::Ready(Ok(()))),
@@ -288,12 +288,12 @@ fn tasks_that_await_a_device_are_woken_when_it_is_lost() -> Result<()> {
     let event = device.event()?;
     event.record(&b)?;
     a.wait(&event)?;
-    let (_, waker, rung) = bell();
+    let (_, waker, wakes) = wake_log();
     let mut ready = [a.ready(), a.ready()];
     assert!(ready.iter_mut().all(|ready| poll_with(ready, &waker).is_pending()));
     drop(gate);
     for _ in &ready {
-        rung.recv_timeout(HUNG).expect("each is woken");
+        wakes.recv_timeout(HUNG).expect("each is woken");
     }
     for ready in ready {
         assert!(block_on(ready).is_err());
@@ -322,38 +322,38 @@ fn simulated_time_that_stands_still_is_reported() -> Result<()> {
 }
 
 thread_local! {
-    static LEAVING: RefCell<Option<Leaving>> = const { RefCell::new(None) };
+    static AT_THREAD_END: RefCell<Option<SendOnDrop>> = const { RefCell::new(None) };
 }
 
 /// Tells when its thread ends.
-struct Leaving(Sender<()>);
+struct SendOnDrop(Sender<()>);
 
-impl Drop for Leaving {
+impl Drop for SendOnDrop {
     fn drop(&mut self) {
         self.0.send(()).unwrap_or(());
     }
 }
 
 /// Gives a value to the thread that wakes it, which that thread drops when it ends.
-struct Witness(Mutex<Option<Leaving>>);
+struct OnThreadEnd(Mutex<Option<SendOnDrop>>);
 
-impl Wake for Witness {
+impl Wake for OnThreadEnd {
     fn wake(self: Arc<Self>) {
-        LEAVING.set(self.0.lock().expect("no panic here").take());
+        AT_THREAD_END.set(self.0.lock().expect("no panic here").take());
     }
 }
 
 /// A channel that receives when the completion thread of `device` ends.
-fn witness(device: &Device) -> Result<Receiver<()>> {
+fn completion_thread_end(device: &Device) -> Result<Receiver<()>> {
     let stream = device.stream()?;
     let (send, receive) = channel();
-    let witness = Arc::new(Witness(Mutex::new(Some(Leaving(send)))));
+    let waker = Arc::new(OnThreadEnd(Mutex::new(Some(SendOnDrop(send)))));
     let gate = hold(&stream)?;
     let mut ready = stream.ready();
-    assert!(poll_with(&mut ready, &Waker::from(Arc::clone(&witness))).is_pending());
+    assert!(poll_with(&mut ready, &Waker::from(Arc::clone(&waker))).is_pending());
     drop(gate);
     stream.synchronize()?;
-    while witness.0.lock().expect("no panic here").is_some() {
+    while waker.0.lock().expect("no panic here").is_some() {
         thread::yield_now();
     }
     Ok(receive)
@@ -362,7 +362,7 @@ fn witness(device: &Device) -> Result<Receiver<()>> {
 #[test]
 fn the_completion_thread_ends_with_its_device() -> Result<()> {
     let device = open_with(&Executor::Threads);
-    let ended = witness(&device)?;
+    let ended = completion_thread_end(&device)?;
     let (stream, ticket) = (device.stream()?, device.stream()?.ticket()?);
     drop(device);
     assert!(ended.try_recv().is_err(), "a stream and a ticket hold the device");
@@ -375,13 +375,13 @@ fn the_completion_thread_ends_with_its_device() -> Result<()> {
 #[test]
 fn a_hung_device_is_dropped_with_its_futures() -> Result<()> {
     let (device, stream) = hung(&Executor::Threads)?;
-    let ended = witness(&device)?;
-    let (_, waker, rung) = bell();
+    let ended = completion_thread_end(&device)?;
+    let (_, waker, wakes) = wake_log();
     let mut ready = stream.ready();
     assert!(poll_with(&mut ready, &waker).is_pending());
     drop((device, stream, ready));
     ended.recv_timeout(HUNG).expect("the thread ends");
-    assert!(rung.try_recv().is_err());
+    assert!(wakes.try_recv().is_err());
     Ok(())
 }
 
@@ -399,17 +399,17 @@ fn a_waker_that_panics_leaves_the_others_awake() -> Result<()> {
     let device = open_with(&Executor::Threads);
     let stream = device.stream()?;
     let gate = hold(&stream)?;
-    let (_, waker, rung) = bell();
+    let (_, waker, wakes) = wake_log();
     let (mut bad, mut good) = (stream.ready(), stream.ready());
     assert!(poll_with(&mut bad, &Waker::from(Arc::new(Broken))).is_pending());
     assert!(poll_with(&mut good, &waker).is_pending());
     drop(gate);
-    rung.recv_timeout(HUNG).expect("the thread goes on");
+    wakes.recv_timeout(HUNG).expect("the thread goes on");
     let later = hold(&stream)?;
     let mut again = stream.ready();
     assert!(poll_with(&mut again, &waker).is_pending());
     drop(later);
-    rung.recv_timeout(HUNG).expect("the thread still runs");
+    wakes.recv_timeout(HUNG).expect("the thread still runs");
     block_on(bad)
 }
 
@@ -421,13 +421,13 @@ fn simulated_time_needs_no_thread() -> Result<()> {
         let stream = device.stream()?;
         let mut x = stream.alloc::<u8>(1 << 20)?;
         stream.fill_bytes(&mut x, 1)?;
-        let (bell, waker, rung) = bell();
-        let before = Arc::strong_count(&bell);
+        let (log, waker, wakes) = wake_log();
+        let before = Arc::strong_count(&log);
         let mut ready = stream.ready();
         while poll_with(&mut ready, &waker).is_pending() {
             polls += 1;
-            assert_eq!(rung.try_recv().ok(), Some(thread::current().id()), "woken in the poll");
-            assert_eq!(Arc::strong_count(&bell), before, "no waker is kept");
+            assert_eq!(wakes.try_recv().ok(), Some(thread::current().id()), "woken in the poll");
+            assert_eq!(Arc::strong_count(&log), before, "no waker is kept");
         }
     }
     assert!(polls > 0, "the work took time");

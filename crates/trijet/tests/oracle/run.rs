@@ -17,7 +17,7 @@ use trijet::{
 };
 
 /// A result whose error names the call that failed.
-type Told<T> = std::result::Result<T, String>;
+type CallResult<T> = std::result::Result<T, String>;
 type Buffers = BTreeMap<usize, Held>;
 
 /// A buffer of a running program.
@@ -516,7 +516,7 @@ impl Script<'_> {
     }
 
     /// Takes a step. The program goes on after a refused call.
-    fn take(&mut self, at: At, step: &Step) -> Told<()> {
+    fn take(&mut self, at: At, step: &Step) -> CallResult<()> {
         let may_fail = !self.world.program.refusals.is_empty();
         if may_fail && !self.has_all(step) {
             locked(&self.world.failed).insert(at);
@@ -532,7 +532,7 @@ impl Script<'_> {
     }
 
     /// Runs the script and returns the buffers that it owns.
-    fn run(mut self, phase: usize, script: usize) -> Told<Buffers> {
+    fn run(mut self, phase: usize, script: usize) -> CallResult<Buffers> {
         let steps = &self.world.program.phases[phase].scripts[script];
         for (number, step) in steps.iter().enumerate() {
             self.take(At { phase, script, step: number }, step)?;
@@ -542,7 +542,7 @@ impl Script<'_> {
 
     /// Takes steps by turns, beginning with `first`, until the thread ends; returns the number of
     /// the last step.
-    fn go_on(&mut self, table: &Table<'_>, first: At) -> Told<usize> {
+    fn go_on(&mut self, table: &Table<'_>, first: At) -> CallResult<usize> {
         let At { phase, script, mut step } = first;
         let steps = &self.world.program.phases[phase].scripts[script];
         loop {
@@ -567,12 +567,17 @@ impl Script<'_> {
     }
 
     /// Runs the script on a sequence of threads.
-    fn run_by_turns(mut self, table: &Table<'_>, (phase, script): (usize, usize)) -> Told<Buffers> {
+    fn run_by_turns(
+        mut self,
+        table: &Table<'_>,
+        (phase, script): (usize, usize),
+    ) -> CallResult<Buffers> {
         let count = self.world.program.phases[phase].scripts[script].len();
         let mut step = 0;
         while step < count {
             let first = At { phase, script, step };
-            let is_last = |last: &Told<usize>| last.as_ref().is_ok_and(|last| last + 1 == count);
+            let is_last =
+                |last: &CallResult<usize>| last.as_ref().is_ok_and(|last| last + 1 == count);
             let (myself, last) = thread::scope(|scope| {
                 let thread = scope.spawn(move || {
                     let last = self.go_on(table, first);
@@ -622,7 +627,7 @@ fn deal(phase: &Phase, mut held: Buffers) -> (Vec<Buffers>, Buffers) {
 }
 
 impl World<'_> {
-    fn phase(&self, number: usize, held: Buffers) -> Told<Buffers> {
+    fn phase(&self, number: usize, held: Buffers) -> CallResult<Buffers> {
         let phase = &self.program.phases[number];
         let (owned, shared) = deal(phase, held);
         let scripts = owned.into_iter().map(|own| Script {
@@ -648,7 +653,7 @@ impl World<'_> {
                     scope.spawn(move || running.run_by_turns(table, (number, script)))
                 });
                 let all: Vec<_> = all.collect();
-                let end = |end: thread::ScopedJoinHandle<'_, Told<Buffers>>| {
+                let end = |end: thread::ScopedJoinHandle<'_, CallResult<Buffers>>| {
                     end.join().unwrap_or_else(|_| Err("a script panicked".to_owned()))
                 };
                 all.into_iter().map(end).collect::<Vec<_>>()
@@ -667,8 +672,8 @@ impl World<'_> {
         Ok(held)
     }
 
-    fn by_executor(&self, number: usize, scripts: Vec<Script<'_>>) -> Vec<Told<Buffers>> {
-        let ends: Vec<Mutex<Told<Buffers>>> =
+    fn by_executor(&self, number: usize, scripts: Vec<Script<'_>>) -> Vec<CallResult<Buffers>> {
+        let ends: Vec<Mutex<CallResult<Buffers>>> =
             scripts.iter().map(|_| Mutex::new(Ok(BTreeMap::new()))).collect();
         let scripts = scripts.into_iter().zip(&ends).enumerate().map(|(script, (running, end))| {
             let run: Box<dyn FnOnce() + Send + '_> =
@@ -715,7 +720,7 @@ impl World<'_> {
 ///
 /// # Errors
 /// The error of a call, with the call.
-pub(crate) fn run(devices: &[Device], program: &Program) -> Told<Outcome> {
+pub(crate) fn run(devices: &[Device], program: &Program) -> CallResult<Outcome> {
     run_by(devices, program, Turns::Executor)
 }
 
@@ -723,7 +728,7 @@ pub(crate) fn run(devices: &[Device], program: &Program) -> Told<Outcome> {
 ///
 /// # Errors
 /// The error of a call, with the call.
-pub(crate) fn run_by(devices: &[Device], program: &Program, turns: Turns) -> Told<Outcome> {
+pub(crate) fn run_by(devices: &[Device], program: &Program, turns: Turns) -> CallResult<Outcome> {
     let plain = |error: trijet::Error| error.to_string();
     let world = World::new(devices, program, turns).map_err(plain)?;
     let mut held = BTreeMap::new();

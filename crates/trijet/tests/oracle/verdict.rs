@@ -113,9 +113,9 @@ pub(crate) fn judge(history: &History) -> Result<Seen, Wrong> {
     judge.lives()?;
     judge.batches()?;
     judge.conflicts(&Orders::new(history))?;
-    let blind = Closure::new(history, Trust::Library);
-    judge.waits(&blind)?;
-    judge.claims(&blind)?;
+    let visible = Closure::new(history, Trust::Library);
+    judge.waits(&visible)?;
+    judge.claims(&visible)?;
     Ok(judge.seen)
 }
 

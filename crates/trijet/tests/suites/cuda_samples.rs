@@ -14,7 +14,7 @@
 //! | `simpleMultiCopy`, built with `SIMULATE_IO` | the input of a slot is free before its event is waited for | a race with the upload | A16 |
 
 use super::stage::{
-    blocking_streams, host_reads, host_writes, in_the_end, sends, shared_of, streams, zeros_of,
+    blocking_streams, host_reads, host_writes, read_at_end, sends, shared_of, streams, zeros_of,
 };
 use super::twins::{Case, Seen};
 use crate::{mix, words};
@@ -202,7 +202,7 @@ pub(crate) fn frees_may_be_enqueued_before_the_download_is_complete() -> Case {
             let (mut on_a, mut on_b) = (s.alloc::<u64>(LEN)?, s.alloc::<u64>(LEN)?);
             let on_c = s.alloc::<u64>(LEN)?;
             s.synchronize()?;
-            let mut on_c = twin.take_over(on_c);
+            let mut on_c = twin.manual_unless_tracked(on_c);
             s.copy(&a, &mut on_a)?;
             s.copy(&b, &mut on_b)?;
             s.copy(&on_b, &mut on_c)?;
@@ -300,7 +300,7 @@ pub(crate) fn a_priority_is_no_order() -> Case {
                 low.wait(&event)?;
             }
             low.launch(&MIX, (2, &first, &mut second))?;
-            in_the_end(device, &second)
+            read_at_end(device, &second)
         },
         sees: mixed([2], &mixed([1], &words(7, 1), vec![0]), vec![0]),
         faulty: Some(vec![RAW]),

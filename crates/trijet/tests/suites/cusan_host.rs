@@ -7,7 +7,7 @@
 //! their own waits. `18_cuda_event_with_flags_query_busy_loop` differs from
 //! `18_cuda_event_query_busy_loop` only by how a thread blocks, which does not change the order.
 
-use super::stage::{asks_until_ready, host_reads, shared, writes, zeros};
+use super::stage::{host_reads, poll_until_ready, shared, writes, zeros};
 use super::twins::Case;
 use trijet::StreamOptions;
 use trijet::check::{Class, Conflict};
@@ -57,7 +57,7 @@ pub(crate) fn polling_a_stream_until_it_is_ready_is_a_wait() -> Case {
             let mut data = shared(device, twin)?;
             writes(&stream, data.view_mut(), 7)?;
             if twin.has_edge() {
-                asks_until_ready(device, || stream.query(), || stream.synchronize())?;
+                poll_until_ready(device, || stream.query(), || stream.synchronize())?;
             }
             host_reads(device, &data)
         },
@@ -76,7 +76,7 @@ pub(crate) fn polling_an_event_until_it_is_ready_is_a_wait() -> Case {
             writes(&stream, data.view_mut(), 7)?;
             event.record(&stream)?;
             if twin.has_edge() {
-                asks_until_ready(device, || event.query(), || event.synchronize())?;
+                poll_until_ready(device, || event.query(), || event.synchronize())?;
             }
             host_reads(device, &data)
         },

@@ -17,7 +17,7 @@
 //! | `08_cudamemcpy_to_mpi` | no race: the synchronous copy is complete at its return | a race: pageable memory is staged at the return, and the copy may still run | A18 |
 
 use super::stage::{
-    LEN, asks_until_ready, blocking_streams, in_the_end, ordinary, reads, sends, values, writes,
+    LEN, blocking_streams, ordinary, poll_until_ready, read_at_end, reads, sends, values, writes,
     zeros, zeros_of,
 };
 use super::twins::Case;
@@ -113,7 +113,7 @@ pub(crate) fn a_message_is_sent_when_the_event_is_ready() -> Case {
             writes(&stream, data.view_mut(), 7)?;
             event.record(&stream)?;
             if twin.has_edge() {
-                asks_until_ready(device, || event.query(), || event.synchronize())?;
+                poll_until_ready(device, || event.query(), || event.synchronize())?;
             }
             sends(device, &data)
         },
@@ -134,7 +134,7 @@ pub(crate) fn a_message_may_be_sent_while_a_kernel_reads() -> Case {
             reads(&legacy, data.view(), result.view_mut())?;
             let sent = sends(device, &data)?;
             device.synchronize()?;
-            Ok([sent, in_the_end(device, &result)?].concat())
+            Ok([sent, read_at_end(device, &result)?].concat())
         },
         sees: vec![7, 7, 7, 7],
         faulty: None,

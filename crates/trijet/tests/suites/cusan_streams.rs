@@ -13,7 +13,7 @@
 //! |---|---|---|---|
 //! | `16_cuda_malloc_implicit_sync`, `16_cuda_hostalloc_implicit_sync` | the allocation mends (marked as a failure there) | a race with and without it | A20 |
 
-use super::stage::{LEN, in_the_end, ordinary, reads, shared, values, writes, zeros};
+use super::stage::{LEN, ordinary, read_at_end, reads, shared, values, writes, zeros};
 use super::twins::{Case, Seen, Twin};
 use crate::mix;
 use trijet::check::{Class, Conflict};
@@ -40,7 +40,7 @@ pub(crate) fn two_streams_write_one_buffer_after_each_other() -> Case {
                 device.synchronize()?;
             }
             writes(&first, right.view_mut(), 4)?;
-            Ok([in_the_end(device, &left)?, in_the_end(device, &right)?].concat())
+            Ok([read_at_end(device, &left)?, read_at_end(device, &right)?].concat())
         },
         sees: vec![1, 1, 4, 4],
         faulty: Some(vec![WAW]),
@@ -215,7 +215,7 @@ pub(crate) fn a_wait_of_the_host_for_an_event_orders_two_streams() -> Case {
             first.fill_bytes(&mut data, 0)?;
             first.fill_bytes(&mut source, 1)?;
             device.synchronize()?;
-            let mut data = twin.take_over(data);
+            let mut data = twin.manual_unless_tracked(data);
             first.launch(&MIX, (1, &source, &mut data))?;
             finished.record(&first)?;
             if twin.has_edge() {
@@ -258,7 +258,7 @@ pub(crate) fn a_wait_of_a_stream_for_an_event_orders_two_streams() -> Case {
             let mut landed = ordinary(device, LEN, 0)?;
             device.copy_now(&data, &mut landed)?;
             second.synchronize()?;
-            Ok([values(&landed)?, in_the_end(device, &result)?].concat())
+            Ok([values(&landed)?, read_at_end(device, &result)?].concat())
         },
         sees: vec![7, 7, 7, 7],
         faulty: Some(vec![RAW]),

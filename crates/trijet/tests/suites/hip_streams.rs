@@ -18,7 +18,7 @@
 //! | chipStar, `TestMemcpyAsyncPageable` | a download to pageable memory is done at its return | a race: it may go on | A17 |
 
 use super::stage::{
-    LEN, blocking_streams, host_reads, in_the_end, ordinary, reads, sends, shared, values, writes,
+    LEN, blocking_streams, host_reads, ordinary, read_at_end, reads, sends, shared, values, writes,
     zeros, zeros_of,
 };
 use super::twins::Case;
@@ -67,7 +67,7 @@ pub(crate) fn two_streams_may_wait_for_each_others_earlier_work() -> Case {
             }
             there.record(&s[0])?;
             reads(&s[0], data.view(), result.view_mut())?;
-            in_the_end(device, &result)
+            read_at_end(device, &result)
         },
         sees: vec![2, 2],
         faulty: Some(vec![RAW]),
@@ -82,7 +82,7 @@ pub(crate) fn a_pageable_download_is_waited_for() -> Case {
             let event = device.event()?;
             let (mut first, mut second) = (zeros(device, twin)?, zeros(device, twin)?);
             let source = ordinary(device, LEN, 5)?;
-            let mut landed = twin.take_over(ordinary(device, LEN, 0)?);
+            let mut landed = twin.manual_unless_tracked(ordinary(device, LEN, 0)?);
             s[0].copy(&source, &mut first)?;
             event.record(&s[0])?;
             s[1].wait(&event)?;
@@ -197,7 +197,7 @@ pub(crate) fn a_wait_outlives_its_event() -> Case {
             }
             drop(event);
             reads(&s[1], data.view(), result.view_mut())?;
-            in_the_end(device, &result)
+            read_at_end(device, &result)
         },
         sees: vec![1, 1],
         faulty: Some(vec![RAW]),

@@ -8,7 +8,7 @@
 //! is dropped, and another event is waited for. A dropped event cannot be named, and no two live
 //! events share a handle.
 
-use super::stage::{in_the_end, streams, zeros_of};
+use super::stage::{read_at_end, streams, zeros_of};
 use super::twins::{Case, Seen, Twin};
 use crate::mix;
 use trijet::check::{Class, Conflict};
@@ -39,7 +39,7 @@ impl Sinks {
     /// The words that were read, then those of `tensors`.
     fn collect(&self, device: &Device, tensors: &[Buffer<u64>]) -> Result<Seen> {
         let all = self.0.iter().chain(tensors);
-        let all: Vec<Seen> = all.map(|one| in_the_end(device, one)).collect::<Result<_>>()?;
+        let all: Vec<Seen> = all.map(|one| read_at_end(device, one)).collect::<Result<_>>()?;
         Ok(all.concat())
     }
 }
@@ -97,7 +97,7 @@ pub(crate) fn a_launch_over_nothing_conflicts_with_nothing() -> Case {
             let mut nothing = zeros_of::<u64>(device, twin, 0)?;
             changes(&s[0], 1, &factor(device)?, &mut some)?;
             changes(&s[1], 2, &none, &mut nothing)?;
-            in_the_end(device, &some)
+            read_at_end(device, &some)
         },
         sees: vec![after(&[1])],
         faulty: None,

@@ -28,7 +28,7 @@ pub(crate) fn zeros_of<T: Element>(device: &Device, twin: Twin, len: usize) -> R
     let mut buffer = stream.alloc::<T>(len)?;
     stream.fill_bytes(&mut buffer, 0)?;
     device.synchronize()?;
-    Ok(twin.take_over(buffer))
+    Ok(twin.manual_unless_tracked(buffer))
 }
 
 /// Page-locked memory that holds zeros. The host and kernels reach it, as they reach managed
@@ -44,7 +44,7 @@ pub(crate) fn shared_of<T: Element>(
 ) -> Result<PinnedBuffer<T>> {
     let mut buffer = device.pinned::<T>(len)?;
     buffer.write()?.fill(T::zeroed());
-    Ok(twin.take_over(buffer))
+    Ok(twin.manual_unless_tracked(buffer))
 }
 
 /// Pageable memory with one value in each element.
@@ -112,7 +112,7 @@ where
 }
 
 /// The elements of a buffer, when all work of the device is complete.
-pub(crate) fn in_the_end<R>(device: &Device, source: &R) -> Result<Seen>
+pub(crate) fn read_at_end<R>(device: &Device, source: &R) -> Result<Seen>
 where
     R: AsView,
     R::Element: Into<u64>,
@@ -145,7 +145,7 @@ pub(crate) fn blocking_streams(device: &Device, count: usize) -> Result<Vec<Stre
 /// # Errors
 /// What the query reports, or the wait, which follows when the limit of polls is reached: in an
 /// order in which only the host takes steps, modelled time never passes.
-pub(crate) fn asks_until_ready(
+pub(crate) fn poll_until_ready(
     device: &Device,
     query: impl Fn() -> Result<Readiness>,
     wait: impl FnOnce() -> Result<()>,

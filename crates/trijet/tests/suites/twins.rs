@@ -22,7 +22,10 @@ impl Twin {
     }
 
     /// Makes a buffer manual, except in the tracked twin. Nothing may be pending on it.
-    pub(crate) fn take_over<T: Element, S>(self, mut buffer: Buffer<T, S>) -> Buffer<T, S> {
+    pub(crate) fn manual_unless_tracked<T: Element, S>(
+        self,
+        mut buffer: Buffer<T, S>,
+    ) -> Buffer<T, S> {
         if self != Self::Tracked {
             // SAFETY: the elements are plain numbers that no kernel takes for an index, so a torn
             // element is a wrong number and nothing else. Faulty twins are about wrong numbers.

@@ -46,7 +46,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use steps::{Alphabet, FULL, LASTS, Last, STREAMS, Step, What, each_sequence};
 use trijet::sim::{Order, Verb};
-use world::{BATCH, Calls, Crew, Program};
+use world::{BATCH, Calls, HostThreads, Program};
 
 /// A sequence that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,9 +54,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SHOWN_MAX: usize = 6;
 
 /// Prints the sequences and ends the process when one does not end.
-fn watch(crew: &Crew) -> Sender<()> {
+fn watch(threads: &HostThreads) -> Sender<()> {
     let (alive, ended) = channel::<()>();
-    let current = Arc::clone(&crew.current);
+    let current = Arc::clone(&threads.current);
     std::thread::spawn(move || {
         let mut seen = 0;
         while ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
@@ -73,8 +73,8 @@ fn watch(crew: &Crew) -> Sender<()> {
 }
 
 /// Runs sequences, and keeps the first ones that go wrong.
-struct Trial {
-    crew: Crew,
+struct Runner {
+    threads: HostThreads,
     /// The order of a run, by its number.
     order: fn(u64) -> Order,
     _watched: Sender<()>,
@@ -83,16 +83,16 @@ struct Trial {
     wrong: Vec<String>,
 }
 
-impl Trial {
+impl Runner {
     /// With drawn orders.
     fn new() -> Self {
         Self::with(Order::Seeded)
     }
 
     fn with(order: fn(u64) -> Order) -> Self {
-        let crew = Crew::new();
+        let threads = HostThreads::new();
         let (waiting, wrong) = (Vec::new(), Vec::new());
-        Self { _watched: watch(&crew), crew, order, waiting, runs: 0, wrong }
+        Self { _watched: watch(&threads), threads, order, waiting, runs: 0, wrong }
     }
 
     /// Whether fewer failures than the limit were found.
@@ -103,7 +103,7 @@ impl Trial {
     fn run(&mut self, programs: &[Program]) -> Vec<Option<Calls>> {
         let mut found = Vec::new();
         for batch in programs.chunks(BATCH) {
-            for (outcome, program) in self.crew.run(batch).into_iter().zip(batch) {
+            for (outcome, program) in self.threads.run(batch).into_iter().zip(batch) {
                 self.runs += 1;
                 found.push(outcome.map_err(|what| self.note(&what, program)).ok());
             }
@@ -236,58 +236,58 @@ fn hands_on(steps: &[Step]) -> bool {
 fn every_sequence_of_three_steps_has_the_values_of_its_order() {
     // Drawn, and as a GPU would time them.
     for order in [Order::Seeded, |_| Order::Greedy] {
-        let mut trial = Trial::with(order);
+        let mut runner = Runner::with(order);
         for more in 1..=3 {
-            each_sequence(&[], more, &FULL, &mut |steps| trial.run_ends(steps, &LASTS));
+            each_sequence(&[], more, &FULL, &mut |steps| runner.run_ends(steps, &LASTS));
         }
-        trial.end(20_000);
+        runner.end(20_000);
     }
 }
 
 #[test]
 fn every_sequence_of_four_operations_has_the_values_of_its_order() {
-    let mut trial = Trial::new();
+    let mut runner = Runner::new();
     // No lane passes to another stream, so a look at both buffers covers a look at one.
     let lasts = [0, 1].map(|by| Last { by, copies_first: true });
-    each_sequence(&[], 4, &OPERATIONS, &mut |steps| trial.run_ends(steps, &lasts));
-    trial.end(40_000);
+    each_sequence(&[], 4, &OPERATIONS, &mut |steps| runner.run_ends(steps, &lasts));
+    runner.end(40_000);
 }
 
 #[test]
 fn the_work_of_an_ended_tenancy_is_no_claim_about_the_next_one() {
-    let mut trial = Trial::new();
+    let mut runner = Runner::new();
     for begin in tenancies() {
         for more in 1..=2 {
             each_sequence(&begin, more, &FILLS_AND_EVENTS, &mut |steps| {
-                trial.run_ends(steps, &LASTS)
+                runner.run_ends(steps, &LASTS)
             });
         }
     }
-    trial.end(10_000);
+    runner.end(10_000);
 }
 
 #[test]
 fn a_refused_call_keeps_the_order_exact_or_fails_each_call_that_needs_it() {
-    let mut trial = Trial::new();
+    let mut runner = Runner::new();
     for more in 1..=2 {
-        each_sequence(&[], more, &FULL, &mut |steps| trial.run_refused(steps));
+        each_sequence(&[], more, &FULL, &mut |steps| runner.run_refused(steps));
     }
-    each_sequence(&[], 3, &FILLS_AND_EVENTS, &mut |steps| trial.run_refused(steps));
+    each_sequence(&[], 3, &FILLS_AND_EVENTS, &mut |steps| runner.run_refused(steps));
     for steps in tenancies() {
-        trial.run_refused(&steps);
+        runner.run_refused(&steps);
     }
-    trial.end(10_000);
+    runner.end(10_000);
 }
 
 #[test]
 fn a_refused_call_does_not_hand_a_lane_on_early() {
-    let mut trial = Trial::new();
+    let mut runner = Runner::new();
     for more in 3..=4 {
         each_sequence(&[], more, &FILLS_AND_CLOSES, &mut |steps| {
-            !hands_on(steps) || trial.run_refused(steps)
+            !hands_on(steps) || runner.run_refused(steps)
         });
     }
-    trial.end(10_000);
+    runner.end(10_000);
 }
 
 /// Programs that once read stale bytes. The families above contain them; here they have names.
@@ -317,13 +317,13 @@ mod named {
     ];
 
     fn demand(steps: &[Step], last: Last, refused: &[(Verb, u64)]) {
-        let mut trial = Trial::new();
+        let mut runner = Runner::new();
         let program = |seed| {
             let (steps, refused) = (steps.to_vec(), refused.to_vec());
             Program { steps, last, refused, order: Order::Seeded(seed) }
         };
-        trial.run(&(0..8).map(program).collect::<Vec<_>>());
-        trial.end(8);
+        runner.run(&(0..8).map(program).collect::<Vec<_>>());
+        runner.end(8);
     }
 
     /// A lane passed from one per-thread stream to the next one of its thread. The library asked

@@ -362,7 +362,7 @@ impl Worker {
 
 /// The host threads of the sequences: the caller is thread 0, and the others serve all sequences.
 /// What a thread knows is per driver, and each sequence opens its own driver.
-pub(crate) struct Crew {
+pub(crate) struct HostThreads {
     workers: [Worker; 2],
     /// The number of batches so far and the current batch, for the report of a hang.
     pub(crate) current: Arc<Mutex<(u64, Vec<Program>)>>,
@@ -372,7 +372,7 @@ pub(crate) struct Crew {
 /// knows of 16 drivers.
 pub(crate) const BATCH: usize = 8;
 
-impl Crew {
+impl HostThreads {
     pub(crate) fn new() -> Self {
         Self { workers: [Worker::new(1), Worker::new(2)], current: Arc::default() }
     }
