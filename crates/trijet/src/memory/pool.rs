@@ -67,7 +67,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     if calling::inside() || when == When::Dropped && !has_room(&track, &stream) {
         return later(memory, track, stream, When::Later);
     }
-    if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own()) {
+    if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own_thread()) {
         // The stream belongs to another thread; a free may come in any stream of the device.
         return match Stream::new(stream.device(), StreamClass::NonBlocking, 0) {
             Ok(other) => free(memory, track, Arc::clone(other.inner()), when),

@@ -1,20 +1,23 @@
-//! Calls that wait: copies at once, copies within the host and of pageable memory, and whatever is
-//! enqueued in a stream that may be full (laws A17, A18 and A41).
+//! Calls that may wait, or that run code of the program: synchronous copies and fills, copies
+//! within the host and of pageable memory, batches whose sources are read at the call, foreign
+//! work, and every call on a stream that may be full (laws A17 to A19, and A41).
 //!
-//! The driver may keep such a call until other work is done, so no lock is held meanwhile: neither
-//! that of the lane, nor the turn of the legacy stream. Other threads go on, in the same stream too.
-//! Whether the driver takes their operations before or after this one is not known, and so nothing is
-//! claimed of it:
+//! The driver may hold such a call until other work is complete. So no lock is held during it,
+//! neither that of the lane nor the turn of the legacy stream, and other threads can use the same
+//! stream. Whether the driver takes their operations before or after this one is unknown. The
+//! library claims no order between them:
 //!
-//! 1. What the operation follows is what the lane knew before the call.
-//! 2. It gets its number after the call. What was numbered meanwhile may still be pending although
-//!    this operation is complete; then the thread does not learn its number, which would stand for
-//!    theirs as well.
-//! 3. Blocking streams come after it from the return on, and the legacy stream before the call.
+//! 1. The operation follows what the lane vector included before the call.
+//! 2. It gets its sequence number after the call. Operations that got theirs during the call may be
+//!    pending although this one is complete. Then the thread does not learn the number, which would
+//!    stand for those operations as well.
+//! 3. In the legacy stream, the operation follows what the blocking streams held before the call.
+//!    What they are given after its return follows the operation.
 //!
-//! A call that fails because the device is lost, or because nothing can go on, or in which another
-//! library enqueued its work, may have enqueued its operation all the same. Its memory is stamped then, so that no guard lends it, and nothing else is
-//! claimed. Any other refusal enqueued nothing, and leaves everything as it was.
+//! A call may fail although its operation was enqueued: when the device is lost, when no work can
+//! go on (`Stalled`), or in foreign work. The library then stamps the memory, so that no guard
+//! lends it, and claims nothing else. Any other error means that nothing was enqueued, and changes
+//! nothing.
 #![forbid(unsafe_code)]
 
 use super::lane::State;
@@ -33,11 +36,11 @@ use crate::log::entry::plain;
 use std::borrow::Cow;
 use std::sync::MutexGuard;
 
-/// What was true before the call.
+/// The state of the lane before the call.
 struct Before {
     seq: u64,
-    /// What the operation follows, if the legacy stream or the calling thread learns it: an operation
-    /// that others only wait for allocates nothing.
+    /// What the operation follows. Only kept if the legacy stream or the calling thread learns it,
+    /// so that all other calls allocate nothing.
     follows: Option<VectorClock>,
     barrier: Option<Barrier>,
 }
@@ -58,7 +61,7 @@ impl Before {
 }
 
 impl LaneRef {
-    /// Enqueues an operation whose waits are enqueued, without the locks that are handed in.
+    /// Enqueues an operation whose waits are enqueued. Releases the locks before the driver's call.
     #[inline(never)]
     pub(super) fn enqueue_waiting(
         &self,
@@ -83,7 +86,7 @@ impl LaneRef {
         self.enqueued(prologue);
         let memory = match submitted {
             Ok(memory) => memory,
-            Err(error) => return Err(self.not_done(submission, error)),
+            Err(error) => return Err(self.call_failed(submission, error)),
         };
         let turn = self.legacy.as_ref().map(LegacyOrder::bare_turn);
         let mut state = self.lane().lock();
@@ -106,7 +109,7 @@ impl LaneRef {
         drop((state, turn));
         stamp_late(uses, position, late, &prologue.left_out);
         if is_done {
-            self.done(uses);
+            self.settle_written(uses);
         }
         if let Some(mut follows) = before.follows.filter(|_| at_return.completes_earlier()) {
             if is_done && is_next {
@@ -117,16 +120,16 @@ impl LaneRef {
         Ok((position, memory))
     }
 
-    /// The call failed with `error`.
+    /// Notes that the call failed, and stamps its memory if the operation may be enqueued.
     #[cold]
-    fn not_done(&self, submission: &Submission<'_>, error: Error) -> Error {
+    fn call_failed(&self, submission: &Submission<'_>, error: Error) -> Error {
         let uses = submission.uses;
         let mut state = self.lane().lock();
         let kind = OpKind::Call(HostCall::Failed);
         state.note(|| self.host_op(submission, state.seq, kind.clone()));
         let is_foreign = matches!(submission.action, Action::Foreign { .. });
-        let is_open = is_foreign || error.is_loss() || error.kind() == ErrorKind::Stalled;
-        if is_open {
+        let may_be_enqueued = is_foreign || error.is_loss() || error.kind() == ErrorKind::Stalled;
+        if may_be_enqueued {
             let position = self.count(&mut state);
             let late = stamp(uses, position, AtReturn::Enqueued);
             drop(state);
@@ -135,15 +138,15 @@ impl LaneRef {
         error
     }
 
-    /// What the operation wrote is complete, and so is everything before it: nothing is left to be
-    /// waited for. What the operation only read has the uses that it had.
-    fn done(&self, uses: &[Use<'_>]) {
+    /// Removes the stamps of bytes that a complete operation wrote: everything before it is
+    /// complete too. Bytes that it only read keep their stamps.
+    fn settle_written(&self, uses: &[Use<'_>]) {
         for access in uses.iter().filter(|access| access.mode.writes()) {
             access.track.settle(&access.range);
         }
     }
 
-    /// An entry of what the calling thread does about an operation.
+    /// An entry about the call of an operation.
     fn host_op(&self, submission: &Submission<'_>, seq: u64, kind: OpKind) -> Op {
         let at = (self.gate().log.domain, Position { lane: self.id, seq });
         Op {

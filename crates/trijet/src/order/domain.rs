@@ -1,5 +1,5 @@
-//! A domain: all lanes of one loaded driver, over all its devices. Positions and waits cross devices, so
-//! there is one table for all of them.
+//! A domain: all lanes of one loaded driver, over all its devices. Positions and waits cross
+//! devices, so there is one table for all of them.
 #![forbid(unsafe_code)]
 
 use super::gate::{Gate, GateStream};
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What the ordering did so far.
+/// Counts of what the ordering has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OrderingCounts {
@@ -32,61 +32,63 @@ pub struct OrderingCounts {
     pub waits: u64,
     /// Events recorded for such waits.
     pub records: u64,
-    /// Waits that hold for more than was needed, because nobody could know of the consumer when
-    /// the producer was enqueued.
+    /// Waits for a later operation than necessary, because no event was recorded between the two:
+    /// the consumer was not known when the producer was enqueued.
     pub over_waits: u64,
 }
 
-/// A wait that was left out on request, to show what it was good for.
+/// A wait that was left out on request, to show what it prevents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedWait {
     /// The operation that should have waited.
     pub waiter: &'static str,
     /// Its chunk, in a pipeline.
     pub chunk: Option<u64>,
-    /// Where the operation that should have waited would be.
+    /// The position of the operation that should have waited.
     pub position: Position,
-    /// What it should have waited for.
+    /// The position that it should have waited for.
     pub on: Position,
 }
 
-/// Lanes that are opened before one is handed out again of whose work only a query shows that it is
+/// The number of lanes from which a lane is reused although only a query shows that its work is
 /// complete.
 const LANES_FIRST: u32 = 64;
 
-/// A lane whose stream is gone, with the mark of its end, if it had any work.
+/// A lane whose stream was dropped, with the mark of its end if it had any work.
 type Retired = (LaneId, Option<Arc<Mark>>);
 
 /// A lane that no stream has.
 struct Free {
     id: LaneId,
-    /// The mark of the end of the stream before.
+    /// The mark of the end of its last stream.
     end: Option<Arc<Mark>>,
-    how: Handed,
+    known_by: KnownBy,
 }
 
-/// How a lane is known to have no work left.
+/// The reason why a lane is known to have no pending work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Handed {
-    /// It had none, or the calling thread knows it to be complete.
-    Known,
-    /// A query of ours says so. No thread of the program knows.
-    Asked,
+enum KnownBy {
+    /// It had no work, or the calling thread knows it to be complete.
+    Thread,
+    /// A query by the library says so. No thread of the program knows it.
+    Query,
 }
 
-/// The lane of a default stream and its handles, by device and thread; no thread for the legacy one.
+/// The lane, the tenancy and the number of handles of each default stream, by device and thread.
+/// The legacy stream has no thread.
 type Defaults = BTreeMap<(DeviceId, Option<u64>), (LaneId, u64, u32)>;
 
 /// All lanes of a driver.
 pub(crate) struct Domain {
     pub(crate) gate: Arc<Gate>,
     pub(crate) host_fns: Arc<HostFns>,
-    /// The lanes that have been opened so far: a domain is opened for every run of an exploration.
+    /// The lanes that have been opened so far. The table grows on demand, because an exploration
+    /// opens a domain for every run.
     lanes: Table<Arc<Lane>>,
-    /// Lanes whose stream is gone, with the mark of their end; free once that is complete.
+    /// Lanes whose stream was dropped. Each is free when the mark of its end is complete.
     retired: Mutex<Vec<Retired>>,
+    /// The number of lanes that have been opened so far.
     fresh: Mutex<u32>,
-    /// The lanes of default streams and their handles, by device and thread.
     defaults: Mutex<Defaults>,
     /// Per device, the blocking lanes and the barrier of the legacy stream.
     legacy: Mutex<BTreeMap<DeviceId, Arc<Blocking>>>,
@@ -94,8 +96,8 @@ pub(crate) struct Domain {
     waits: Pick,
     pub(crate) over_waits: AtomicU64,
     dropped: Mutex<Option<DroppedWait>>,
-    /// Memory of the host that nobody holds: locking pages is dear, so it is kept. It may still be
-    /// in use by operations: its track knows.
+    /// Memory of no stream that has no owner now. It is kept for the next allocation, because
+    /// freeing it may wait for the device. Operations may still use it; its track names them.
     pub(crate) kept: Mutex<Vec<(Memory, Track)>>,
 }
 
@@ -106,8 +108,8 @@ impl std::fmt::Debug for Domain {
 }
 
 #[cold]
-fn foreign(op: &'static str) -> Error {
-    let cause = "used on a stream of another driver than its own";
+fn of_another_driver(op: &'static str) -> Error {
+    let cause = "an object belongs to another driver than the stream or device it is used with";
     Error::new(ErrorKind::InvalidValue, op, cause)
 }
 
@@ -135,7 +137,7 @@ impl Domain {
         })
     }
 
-    /// The number of the domain: no two have the same.
+    /// The number of the domain, which no other domain of the process has.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.gate.log.domain
@@ -164,17 +166,17 @@ impl Domain {
     /// Refuses an object of another domain: its positions and handles mean something else here.
     #[inline]
     pub(crate) fn own(&self, op: &'static str, domain: u64) -> Result<()> {
-        if domain == self.id() { Ok(()) } else { Err(foreign(op)) }
+        if domain == self.id() { Ok(()) } else { Err(of_another_driver(op)) }
     }
 
-    /// The lane of a number that was given out.
+    /// The lane with the number, which `free_lane` has given out.
     #[inline]
     pub(crate) fn lane(&self, id: LaneId) -> &Arc<Lane> {
         self.lanes.get(id.0 as usize).expect("`free_lane` opens a lane before it gives its number")
     }
 
-    /// Gives a new stream its lane, a fresh one or a retired one whose work is complete, continuing
-    /// its numbers; returns it with the number of the streams that have had it.
+    /// Gives a new stream its lane: a fresh one, or a retired one whose work is complete and whose
+    /// sequence numbers go on. Returns the lane and its tenancy.
     pub(crate) fn adopt(
         &self,
         stream: GateStream,
@@ -184,10 +186,10 @@ impl Domain {
         Ok(self.open(self.free_lane()?, stream, (class, records), owner))
     }
 
-    /// The stream gets the lane.
+    /// Gives a free lane to the stream. Returns the lane and its tenancy.
     fn open(
         &self,
-        Free { id, end, how }: Free,
+        Free { id, end, known_by }: Free,
         stream: GateStream,
         (class, records): (StreamClass, Records),
         owner: Option<u64>,
@@ -200,7 +202,7 @@ impl Domain {
                 calls_in(&self.log().tracers);
             }
             for tracer in tracers {
-                if let (Some(end), Handed::Asked) = (&end, how) {
+                if let (Some(end), KnownBy::Query) = (&end, known_by) {
                     let kind = OpKind::Settled { event: end.event.0 };
                     tracer.ledger.append(plain(kind, device, class, at));
                 }
@@ -214,7 +216,7 @@ impl Domain {
         (id, tenancy)
     }
 
-    /// The lane of a default stream: one per stream, however many handles there are.
+    /// Gives a handle of a default stream its lane. All handles of the stream have the same lane.
     pub(crate) fn adopt_default(
         &self,
         stream: GateStream,
@@ -230,7 +232,7 @@ impl Domain {
         if let Some(found) = one_more(&mut self.defaults()) {
             return Ok(found);
         }
-        // Found without the lock: the driver may run a host function here, which drops a handle.
+        // Without the lock, because the driver may run a host function here that drops a handle.
         let free = self.free_lane()?;
         let mut defaults = self.defaults();
         if let Some(found) = one_more(&mut defaults) {
@@ -247,7 +249,8 @@ impl Domain {
         self.defaults.lock().expect("no panic under this lock")
     }
 
-    /// A handle of a default stream goes; whether its lane does. That of the legacy stream stays.
+    /// Removes a handle of a default stream. Returns whether it was the last one and the lane
+    /// retires; the lane of the legacy stream never does.
     pub(crate) fn leave_default(&self, device: DeviceId, legacy: &LegacyOrder) -> bool {
         let mut defaults = self.defaults();
         let key = (device, legacy.thread());
@@ -266,17 +269,17 @@ impl Domain {
         Arc::clone(legacy.entry(device).or_default())
     }
 
-    /// A lane that no stream has. One whose end the calling thread knows is handed out again at once;
-    /// one whose end only a query shows is, once there are many lanes, since what a query answers
-    /// depends on timing.
+    /// Takes a lane that no stream has. A lane whose end the calling thread knows to be complete is
+    /// reused at once. The answer of a query depends on timing, so a lane whose end only a query
+    /// shows is reused only when there are many lanes.
     fn free_lane(&self) -> Result<Free> {
         if let Some((id, end)) = self.take_retired(|end| self.is_known(end)) {
-            return Ok(Free { id, end, how: Handed::Known });
+            return Ok(Free { id, end, known_by: KnownBy::Thread });
         }
         if let Some(id) = self.fresh_lane(LANES_FIRST) {
-            return Ok(Free { id, end: None, how: Handed::Known });
+            return Ok(Free { id, end: None, known_by: KnownBy::Thread });
         }
-        // Asked without the lock: the driver may run a host function here, which drops a stream.
+        // Without the lock, because the driver may run a host function here that drops a stream.
         let retired = self.retired.lock().expect("no panic under this lock").clone();
         for (lane, end) in retired {
             let Some(mark) = &end else { continue };
@@ -288,12 +291,12 @@ impl Domain {
             };
             if self.take_retired(same).is_some() {
                 self.observe(&mark.snapshot);
-                return Ok(Free { id: lane, end, how: Handed::Asked });
+                return Ok(Free { id: lane, end, known_by: KnownBy::Query });
             }
         }
         let fresh = self.fresh_lane(LANES_MAX);
-        fresh.map(|id| Free { id, end: None, how: Handed::Known }).ok_or_else(|| {
-            let cause = format!("{LANES_MAX} streams are in use");
+        fresh.map(|id| Free { id, end: None, known_by: KnownBy::Thread }).ok_or_else(|| {
+            let cause = format!("{LANES_MAX} streams are in use; drop one first");
             Error::new(ErrorKind::InvalidValue, "stream create", cause)
         })
     }
@@ -310,7 +313,7 @@ impl Domain {
         Some(retired.swap_remove(index))
     }
 
-    /// A lane that no stream has had, while there are fewer than `most`.
+    /// Opens a lane, if fewer than `most` have been opened.
     fn fresh_lane(&self, most: u32) -> Option<LaneId> {
         let mut fresh = self.fresh.lock().expect("no panic under this lock");
         if *fresh >= most {
@@ -321,14 +324,15 @@ impl Domain {
         Some(LaneId(*fresh - 1))
     }
 
-    /// The stream of `id` is going; `end` stands for all its work, if it had any.
+    /// Takes a lane back when its stream is dropped. `end` stands for all work of the stream, if it
+    /// had any.
     pub(crate) fn retire(&self, id: LaneId, end: Option<Arc<Mark>>) {
         self.retired.lock().expect("no panic under this lock").push((id, end));
     }
 
-    /// A call about `device` reported `error`, which may be the loss of another one whose work that
-    /// call needed. No lock is held: the closures of host functions that will never run are dropped
-    /// here (law A29).
+    /// Notes the error of a call on `device`. It may be the loss of another device whose work the
+    /// call needed. The caller holds no lock, because this drops the closures of host functions
+    /// that will never run (law A29).
     #[cold]
     pub(crate) fn failed(&self, device: DeviceId, error: Error) -> Error {
         let device = error.device().unwrap_or(device);
@@ -339,14 +343,14 @@ impl Domain {
         error
     }
 
-    /// Anybody observed that everything in `complete` is done.
+    /// Notes that a thread, or a query by the library, found everything in `complete` to be done.
     pub(crate) fn observe(&self, complete: &VectorClock) {
         for position in complete.positions() {
             self.lane(position.lane).done.raise(position.seq);
         }
     }
 
-    /// Whether anybody has observed `position` to be complete.
+    /// Whether a thread, or a query by the library, has found `position` to be complete.
     pub(crate) fn is_done(&self, position: Position) -> bool {
         self.lane(position.lane).done.covers(position.seq)
     }
@@ -365,8 +369,8 @@ impl Domain {
         *self.dropped.lock().expect("no panic under this lock") = None;
     }
 
-    /// Counts a wait; whether it is the one to be left out. If that one cannot be spared, the
-    /// next takes its place.
+    /// Counts a wait. Returns whether it is the one to be left out. If that one is not `droppable`,
+    /// the next takes its place.
     pub(crate) fn count_wait(&self, droppable: bool, about: impl FnOnce() -> DroppedWait) -> bool {
         if !self.waits.take(droppable) {
             return false;
@@ -379,7 +383,7 @@ impl Domain {
         self.dropped.lock().expect("no panic under this lock").clone()
     }
 
-    /// Everything that the streams of a device hold, for who waits for all of it (law A10).
+    /// Everything that the streams of a device hold, for a wait for the device (law A10).
     pub(crate) fn known_on(&self, device: DeviceId) -> VectorClock {
         let mut clock = VectorClock::new();
         for id in (0..self.lane_count()).map(LaneId) {
@@ -394,8 +398,8 @@ impl Drop for Domain {
         if calling::forked() {
             return;
         }
-        // The last stream is gone; what the driver has not called by now it may still call on
-        // CUDA, where the slot is then found empty.
+        // No stream is left. If CUDA calls a pending host function after this, it finds an empty
+        // slot.
         self.host_fns.drop_pending(None);
     }
 }

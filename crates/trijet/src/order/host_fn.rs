@@ -1,19 +1,20 @@
-//! Host functions: run a Rust closure when a stream reaches this point.
+//! Host functions: Rust closures that a stream calls when it reaches them.
 //!
 //! Rules of the driver that shape this module:
 //!
-//! 1. A host function must not call the driver (law A28). A flag of the thread is up while one
-//!    runs, and every verb refuses with `InCallback` while it is.
-//! 2. After a context error the driver never runs pending functions (law A29). So the closure is
-//!    not given away: it stays in a slot that the domain also holds, and is dropped exactly
-//!    once, by the run or by `close()`.
-//! 3. A panic must not cross the driver's frames: it is caught, kept, and reported by the next
-//!    synchronisation.
+//! 1. A host function must not call the driver (law A28). A flag of the thread is set while the
+//!    thread runs one, and every call of the library then returns `InCallback`.
+//! 2. After a context error the driver never calls pending functions (law A29). So the closure
+//!    stays in a slot that the driver's callback and the domain share. It is dropped exactly once:
+//!    after it has run, when the driver refuses it, by the call that reports the loss, or with the
+//!    domain.
+//! 3. A panic must not unwind through the driver's frames. It is caught and kept, and the next
+//!    synchronization returns it as an error.
 //!
-//! In a child of `fork` the driver must not be called either. It is refused at the same place, and
-//! what is dropped there leaks.
+//! A child of `fork` must not call the driver either. The calls are refused at the same place, and
+//! pending closures leak there.
 //!
-//! Imports: `base`, `device`. Imported by the lanes.
+//! Imports: `base`, `device`, `log`.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -30,14 +31,14 @@ use std::sync::{Arc, Mutex};
 /// A closure of the user.
 pub(crate) type UserFn = Box<dyn FnOnce() + Send>;
 
-/// A closure that is either pending, or has run, or was dropped.
+/// A closure that is pending, has run, or was dropped.
 #[derive(Clone)]
 pub(crate) struct Slot(Arc<Pending>);
 
 /// The closure of a [`Slot`].
 struct Pending {
     run: Mutex<Option<UserFn>>,
-    /// Its number in its lane, which it is given before the driver has it.
+    /// The sequence number of the host function, which is set before the driver gets the closure.
     seq: AtomicU64,
 }
 
@@ -48,16 +49,16 @@ impl std::fmt::Debug for Slot {
 }
 
 impl Slot {
-    /// Drops the closure, unless it has been called. A panic of the drop ends here: others may
-    /// have to be dropped after it, and the caller may be a drop itself.
+    /// Drops the closure, unless it has been called. Catches a panic of that drop, because the
+    /// caller may have more closures to drop, or may be a drop itself.
     pub(crate) fn empty(&self) {
         let run = self.0.run.lock().map(|mut run| run.take());
         drop(caught(|| drop(run)));
     }
 
-    /// The closure is about to be enqueued under this number.
+    /// Sets the sequence number, just before the closure is enqueued.
     pub(crate) fn number(&self, seq: u64) {
-        // The driver runs it after it was handed over, which orders the two.
+        // The driver gets the closure after this store, which orders the store before the call.
         self.0.seq.store(seq, Ordering::Relaxed);
     }
 }
@@ -80,8 +81,8 @@ impl HostFns {
         Self { tracers: Arc::clone(tracers), pending: Mutex::default(), panics: Mutex::default() }
     }
 
-    /// What to hand to the driver of `device` so that it runs `run` once, and the slot to empty
-    /// if the driver refuses.
+    /// Keeps `run` until it is called. Returns the function for the driver of `device`, which calls
+    /// `run` once, and the slot. The caller empties the slot if the driver refuses the function.
     pub(crate) fn admit(
         self: &Arc<Self>,
         (device, lane, class): (DeviceId, LaneId, StreamClass),
@@ -90,7 +91,7 @@ impl HostFns {
     ) -> (Slot, HostFn) {
         let slot = Slot(Arc::new(Pending { run: Mutex::new(Some(run)), seq: AtomicU64::new(0) }));
         let mut pending = self.pending.lock().expect("no user code under this lock");
-        // Finished slots are swept when the list is long enough to pay for the pass.
+        // Finished slots are removed only before the list would grow, so a push stays cheap.
         if pending.len() == pending.capacity() {
             pending.retain(|(_, slot)| slot.0.run.lock().is_ok_and(|run| run.is_some()));
         }
@@ -116,16 +117,16 @@ impl HostFns {
         (slot, call)
     }
 
-    /// The first panic that nobody has been told of.
+    /// Returns the oldest panic that no call has reported.
     pub(crate) fn take_panic(&self) -> Result<()> {
         let mut panics = self.panics.lock().expect("no user code under this lock");
         if panics.is_empty() { Ok(()) } else { Err(panics.remove(0)) }
     }
 
-    /// Drops what was never called. Only when the driver can call nothing of `device` any more,
-    /// or of any device when that is `None`.
+    /// Drops the closures of `device` that were never called; those of all devices for `None`. If
+    /// the driver calls one of their functions later, that finds an empty slot.
     pub(crate) fn drop_pending(&self, device: Option<DeviceId>) {
-        let mut pending = self.pending.lock().expect("no user code here");
+        let mut pending = self.pending.lock().expect("no user code under this lock");
         let (gone, kept) = std::mem::take(&mut *pending)
             .into_iter()
             .partition::<Vec<_>, _>(|(of, _)| device.is_none_or(|device| device == *of));

@@ -1,4 +1,4 @@
-//! Waits of the host: for the users of memory, and for room in a stream.
+//! Waits of host threads: for the operations that use memory, and for room in a stream.
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
@@ -17,7 +17,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl Domain {
-    /// The oldest mark of the position's lane that covers it: a checkpoint, or one recorded now.
+    /// The oldest mark that covers the position: a checkpoint of its lane, or a new mark.
     pub(crate) fn mark_for(&self, position: Position) -> Result<Arc<Mark>> {
         let mut state = self.lane(position.lane).lock();
         if let Some(mark) = state.mark_of(position.seq) {
@@ -40,8 +40,8 @@ impl Domain {
         Ok(())
     }
 
-    /// What an access by the host must come after, beside what the calling thread knows to be
-    /// complete.
+    /// The operations that an access by the host must follow, without those that the calling thread
+    /// knows to be complete.
     fn host_needs(&self, track: &Track, range: Range<u64>, mode: Mode) -> Needs {
         let mut needs = Needs::new();
         thread::with_known(self.id(), |known| {
@@ -56,13 +56,13 @@ impl Domain {
         needs.into_iter().map(|need| self.host_mark(need)).collect()
     }
 
-    /// A mark that the calling thread waits for: a loss is reported here.
+    /// The mark of an operation that the calling thread waits for. Notes the loss of a device.
     fn host_mark(&self, need: Position) -> Result<Arc<Mark>> {
         let device = || self.lane(need.lane).device().unwrap_or(DeviceId(0));
         self.mark_for(need).map_err(|error| self.failed(device(), error))
     }
 
-    /// Makes the calling thread wait for `mark`, and know it.
+    /// Makes the calling thread wait for `mark`, and learn what the mark stands for.
     pub(crate) fn host_wait(&self, mark: &Mark, site: &'static Location<'static>) -> Result<()> {
         let noted = self.note_mark(mark, site);
         let synchronized = self.gate.synchronize_event(mark.device, mark.event);
@@ -72,8 +72,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Whether the stream of a lane is known to have room for a few calls more (law A41), for those that
-    /// must not wait. If that is not known, the driver is asked.
+    /// Whether the stream of a lane is known to have room for a few more calls (law A41). For
+    /// callers that must not wait. Queries the driver if necessary.
     pub(crate) fn has_room(&self, lane: LaneId) -> bool {
         let of_lane = self.lane(lane);
         let (stream, end, mark) = {
@@ -98,13 +98,12 @@ impl Domain {
         is_done
     }
 
-    /// Whether a free of memory with these users may be enqueued in `home` without waiting for room.
+    /// Whether a free of memory with these users can be enqueued in `home` without a wait for room.
     pub(crate) fn has_room_for(&self, home: LaneId, users: &Needs) -> bool {
         self.has_room(home) && self.has_room_for_marks(users.iter().filter(|n| n.lane != home))
     }
 
-    /// Whether all of these positions can get a mark without waiting for room: an event is recorded
-    /// in the stream of each that has none.
+    /// Whether each of these positions has a mark, or its stream has room for the record of one.
     pub(crate) fn has_room_for_marks<'a>(
         &self,
         mut users: impl Iterator<Item = &'a Position>,
@@ -113,13 +112,13 @@ impl Domain {
         users.all(|need| has_mark(need) || self.has_room(need.lane))
     }
 
-    /// The calling thread waits or asks for a mark.
+    /// Notes that the calling thread waits for a mark, or queries it.
     pub(crate) fn note_mark(&self, mark: &Mark, site: &'static Location<'static>) -> HostWait<'_> {
         let on = (mark.device, StreamClass::NonBlocking, Some(mark.position));
         self.log().note_sync(Waited::Event(mark.event.0), on, site)
     }
 
-    /// The calling thread has observed `snapshot` to be complete.
+    /// Notes that the calling thread has found `snapshot` to be complete.
     pub(crate) fn learn(&self, snapshot: &VectorClock) {
         thread::learn(self.id(), snapshot);
         self.observe(snapshot);

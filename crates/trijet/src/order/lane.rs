@@ -1,21 +1,22 @@
-//! A lane: the numbers, the vector clock and the checkpoints of a stream.
+//! A lane: the sequence numbers, the vector and the checkpoints of a stream.
 //!
-//! A lane is a lock over {number of the last operation, vector clock, checkpoints}. Its own lock
-//! covers its waits, its operation, its number and its record, so that the order of numbers is
-//! the order of the driver's calls. Under it: no lock of a buffer, no second lane, no user code.
+//! The lock of a lane covers the last number, the vector and the checkpoints. It is held while the
+//! waits of an operation, the operation itself and its record are enqueued and the operation gets
+//! its number, so that the order of the numbers is the order of the driver's calls. Under it, there
+//! is no lock of an allocation, no lock of a second lane, and no code of the user.
 //!
-//! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that nobody else is held up by
-//! them. Their operation gets its number when the call has returned; what it follows was noted before
-//! the call. What other threads enqueue meanwhile, in this lane or in another one, may come before it
-//! or after it, and nothing is claimed of that: see `blocking_call`.
+//! *Calls that wait* (laws A17, A18, A41) are made without the lock, so that they do not hold up
+//! other threads. Their operation gets its number when the call has returned, and follows what the
+//! vector included before the call. The library claims no order between it and what other threads
+//! enqueue during the call, in this lane or in another one: see `blocking_call`.
 //!
-//! *Tenancies.* A lane serves one stream after the other, and its numbers go on. Numbers up to
-//! `State::base` belong to earlier streams. One mark, recorded at the end of the last of them, answers
-//! for all of these; an event on the stream that has the lane now would not stand for them.
+//! *Tenancies.* A lane serves one stream after another, and its numbers go on. Numbers up to
+//! `State::base` belong to earlier streams. One mark, recorded at the end of the last of them,
+//! stands for them all. An event on the present stream does not stand for them.
 //!
-//! *Exact waits without an event per operation.* When an operation is enqueued on a lane whose
-//! previous operation touched memory that two lanes use, that previous one is recorded first; a
-//! consumer that comes earlier records by itself. A program on one lane records nothing.
+//! *Exact waits without an event for each operation.* When the last operation of a lane used memory
+//! that two lanes use, it is recorded before the next one is enqueued. A consumer that comes before
+//! that has it recorded. A program on one lane records nothing.
 //!
 //! Imports: `base`, `device`, `log`.
 #![forbid(unsafe_code)]
@@ -42,57 +43,61 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Streams that may be in use at once.
 pub(crate) const LANES_MAX: u32 = 1024;
-/// Checkpoints a lane remembers. An older one is answered by the next later.
+/// Checkpoints that a lane keeps. The oldest one stands for those before it.
 const CHECKPOINTS_MAX: usize = 64;
 
-/// Operations that may be pending in a stream before the next call may wait for room. About 1024 fit
-/// (law A41), and one of ours may be up to three of the driver's: its wait, its record and itself.
+/// Operations that may be pending in a stream before the next call counts as one that may wait for
+/// room. About 1024 operations of the driver fit (law A41), and with one operation of the library
+/// come up to two more in the usual case: a wait and a record.
 pub(super) const PENDING_MAX: u64 = 512;
 
-/// One entry of the table.
+/// A lane of a domain.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     state: Mutex<State>,
-    /// The last operation that anybody has observed to be complete. For reuse only, never for
-    /// leaving out a wait: that would depend on timing.
+    /// The last operation that a thread, or a query by the library, has found to be complete. It
+    /// decides about reuse and about room. It removes no wait, because that would depend on timing.
     pub(crate) done: Watermark,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
+    /// The stream that has the lane.
     pub(super) stream: Option<GateStream>,
-    /// Why the end of a stream that is gone could not be recorded.
-    pub(super) gone: Option<Error>,
+    /// The reason why the end of a dropped stream was not recorded.
+    pub(super) end_error: Option<Error>,
     device: Option<DeviceId>,
-    /// The only thread that may enqueue or record, for a per-thread stream: to the driver its handle
-    /// means the stream of whichever thread calls.
+    /// The only thread that may enqueue or record, for a per-thread stream: to the driver, its
+    /// handle means the stream of the thread that calls.
     owner: Option<u64>,
     /// Counts the streams that opened the lane.
     tenancy: u64,
-    /// The last number of the streams before.
+    /// The last number of the earlier tenancies.
     pub(super) base: u64,
-    /// Stands for everything that those did.
+    /// The mark that stands for all work of the earlier tenancies.
     pub(super) earlier: Option<Arc<Mark>>,
-    /// The stream was given an operation or a wait.
+    /// Whether the stream was given an operation or a wait.
     pub(super) used: bool,
+    /// The number of the last operation.
     pub(super) seq: u64,
+    /// What precedes the next operation.
     pub(super) vector: VectorClock,
     pub(super) checkpoints: VecDeque<Arc<Mark>>,
-    /// Marks to be recorded again once nobody waits for them.
+    /// Marks that are recorded again when they have no other holder.
     spare: Vec<Arc<Mark>>,
-    /// The last operation touched memory that two lanes use.
+    /// Whether the last operation used memory that two lanes use.
     pub(super) last_shared: bool,
-    /// The end of the last timed operation, when nothing was enqueued since.
+    /// The end of the last timed operation, if nothing was enqueued since.
     pub(super) last_end: Option<Arc<Instant>>,
-    /// Timed events to be recorded next.
+    /// Timed events that can be recorded next.
     pub(super) instants: Vec<Arc<Instant>>,
     pub(super) records: Records,
     pub(super) class: StreamClass,
-    /// What its thread knew when the last operation was enqueued, by number.
-    taught: u64,
-    /// The barrier of the legacy stream that the vector includes.
+    /// The version of what the thread of the last call knew, which the vector includes.
+    thread_version: u64,
+    /// The version of the legacy stream's barrier that the vector includes.
     pub(super) barrier_seen: u64,
-    /// Who records this lane; mostly nobody.
+    /// The tracers of this lane. Usually there are none.
     pub(super) tracers: SmallVec<[AtLane; 1]>,
 }
 
@@ -102,27 +107,27 @@ pub(crate) enum Records {
     /// When one of them needs it.
     #[default]
     OnDemand,
-    /// After each operation: nobody else can record this stream.
+    /// After each operation, because no other thread can record this stream.
     AtOnce,
 }
 
-/// What a lane becomes.
+/// A new tenancy of a lane.
 pub(crate) struct Opening<'a> {
     pub(crate) id: LaneId,
     pub(crate) stream: GateStream,
     pub(crate) class: StreamClass,
     pub(crate) records: Records,
-    /// For a per-thread stream.
+    /// The thread of a per-thread stream.
     pub(crate) owner: Option<u64>,
     /// The mark of the end of the stream before, which is complete.
     pub(crate) end: Option<&'a Arc<Mark>>,
-    /// What the calling thread knows: everything enqueued in the stream comes after its creation.
+    /// What the calling thread knows to be complete, which precedes everything in the stream.
     pub(crate) known: &'a VectorClock,
 }
 
 impl Lane {
-    /// Becomes the lane of a new stream; returns which one that is. `begin` tells those who record it
-    /// at which number, and none of them joins or leaves meanwhile.
+    /// Gives the lane to a new stream. Returns the tenancy. `begin` gets the tracers of the lane
+    /// and the number at which the stream begins. No tracer is attached or detached during it.
     pub(crate) fn open(
         &self,
         opening: &Opening<'_>,
@@ -133,11 +138,11 @@ impl Lane {
         let (seq, tenancy) = (state.seq, state.tenancy + 1);
         let earlier = opening.end.cloned().or_else(|| state.earlier.take());
         let mut vector = opening.known.clone();
-        // What the stream before did is complete, and its numbers go on.
+        // The work of the stream before is complete, and its numbers go on.
         vector.raise(Position { lane: opening.id, seq });
         let all = tracers.all();
         begin(&all, seq);
-        // Checkpoints go: `earlier` answers for the streams before.
+        // Checkpoints are dropped: `earlier` stands for the streams before.
         *state = State {
             stream: Some(opening.stream),
             device: Some(opening.stream.device),
@@ -155,8 +160,7 @@ impl Lane {
         tenancy
     }
 
-    /// Adds what the lane knows, while the stream that opened it as its `tenancy`-th has it; whether
-    /// it has.
+    /// Adds the vector to `clock`, if the lane is still in this tenancy. Returns whether it is.
     pub(crate) fn add_vector(&self, tenancy: u64, clock: &mut VectorClock) -> bool {
         let state = self.lock();
         if state.tenancy == tenancy {
@@ -165,8 +169,8 @@ impl Lane {
         state.tenancy == tenancy
     }
 
-    /// What the lane knows, if its stream is of this device. The end of a stream that is gone is
-    /// work of the device like any other (law A12).
+    /// Adds the vector to `clock`, if the stream is of this device. Pending work of a dropped
+    /// stream is work of the device like any other (law A12).
     pub(crate) fn add_known(&self, device: DeviceId, clock: &mut VectorClock) {
         let state = self.lock();
         if state.device == Some(device) {
@@ -179,8 +183,8 @@ impl Lane {
         self.lock().device
     }
 
-    /// Records the lane from now on, if it was not recorded already: a stream that has just been
-    /// opened may have found the tracer by itself.
+    /// Adds a tracer, unless the lane has it: a stream that has just been opened may have found it
+    /// already.
     pub(crate) fn attach(&self, tracer: &Arc<Tracer>) {
         let mut state = self.lock();
         if !state.tracers.iter().any(|other| other.is(tracer)) {
@@ -192,7 +196,7 @@ impl Lane {
         self.lock().tracers.retain(|other| !other.is(tracer));
     }
 
-    /// Everything enqueued from now on comes after `clock`.
+    /// Notes that everything enqueued from now on follows `clock`.
     pub(crate) fn learn(&self, clock: &VectorClock) {
         self.lock().vector.join(clock);
     }
@@ -206,7 +210,7 @@ impl Lane {
 impl State {
     /// Records an event that stands for everything enqueued so far.
     pub(super) fn record(&mut self, gate: &Gate, lane: LaneId) -> Result<Arc<Mark>> {
-        let Some(stream) = self.stream else { return Err(self.gone()) };
+        let Some(stream) = self.stream else { return Err(self.stream_dropped()) };
         if self.owner.is_some_and(|owner| owner != thread::number()) {
             return self.unrecorded();
         }
@@ -242,13 +246,15 @@ impl State {
         Ok(mark)
     }
 
-    /// The error of an access to memory that a stream which is gone used last.
+    /// The error of a call that needs a record of a dropped stream.
     #[cold]
-    fn gone(&self) -> Error {
-        let cause = match &self.gone {
+    fn stream_dropped(&self) -> Error {
+        let cause = match &self.end_error {
             Some(culprit) if culprit.is_loss() => return culprit.again(),
-            Some(refused) => format!("the stream is gone without a record of its end: {refused}"),
-            None => "the stream is gone without a record of its end".to_owned(),
+            Some(refused) => {
+                format!("the stream was dropped, and the record of its end was refused: {refused}")
+            }
+            None => "the stream was dropped without a record of its end".to_owned(),
         };
         let error = Error::new(ErrorKind::Closed, "event record", cause);
         match self.device {
@@ -257,7 +263,7 @@ impl State {
         }
     }
 
-    /// The operations of a per-thread stream are recorded as they are enqueued, by its thread alone.
+    /// The error of a call that needs an operation of a per-thread stream whose record was refused.
     #[cold]
     pub(super) fn unrecorded<R>(&self) -> Result<R> {
         let cause = "the record of an operation in a per-thread default stream was refused, and no \
@@ -269,22 +275,22 @@ impl State {
         })
     }
 
-    /// Law A2: what the calling thread knows comes before what it enqueues, and so before all that
-    /// follows that in the lane, whoever enqueues it.
+    /// Adds what the calling thread knows to the vector: it precedes what the thread enqueues (law
+    /// A2), and so everything after that in the lane.
     #[inline]
     pub(super) fn learn_of_thread(&mut self, domain: u64) {
-        if self.taught != thread::version() {
-            self.learn_more(domain);
+        if self.thread_version != thread::version() {
+            self.join_thread(domain);
         }
     }
 
     #[inline(never)]
-    fn learn_more(&mut self, domain: u64) {
-        self.taught = thread::version();
+    fn join_thread(&mut self, domain: u64) {
+        self.thread_version = thread::version();
         thread::with_known(domain, |known| self.vector.join(known));
     }
 
-    /// Nothing has to be done around the next operation, but for its own waits.
+    /// Whether the next operation needs nothing around it except its own waits.
     #[inline]
     pub(super) fn is_plain(&self, done: &Watermark) -> bool {
         !self.last_shared
@@ -300,12 +306,12 @@ impl State {
         self.seq - self.base > PENDING_MAX && !done.covers(self.seq - PENDING_MAX)
     }
 
-    /// The stream, as far as the calling thread can ask the driver about it.
+    /// The stream, if it is open and the calling thread can query it.
     pub(super) fn open_stream(&self) -> Option<GateStream> {
         self.stream.filter(|_| self.owner.is_none_or(|owner| owner == thread::number()))
     }
 
-    /// The mark that answers for `seq`, if there is one.
+    /// The oldest mark that stands for `seq`, if there is one.
     pub(super) fn mark_of(&self, seq: u64) -> Option<&Arc<Mark>> {
         if seq <= self.base {
             return self.earlier.as_ref();
@@ -314,21 +320,22 @@ impl State {
         self.checkpoints.get(index)
     }
 
+    /// The number that the last checkpoint stands for.
     pub(super) fn recorded(&self) -> u64 {
         self.checkpoints.back().map_or(0, |mark| mark.position.seq)
     }
 
-    /// Whether any record of this lane has times.
+    /// Whether any tracer of this lane takes times.
     fn is_timed(&self) -> bool {
         self.tracers.iter().any(|tracer| tracer.is_timed())
     }
 
-    /// The host's clock, if any record of this lane has times.
+    /// The time of the host, if any tracer of this lane takes times.
     pub(super) fn called(&self, driver: &dyn Driver) -> Option<Reading> {
         self.is_timed().then(|| Reading::now(driver))
     }
 
-    /// Appends a user's call about an event to the records of this lane, if there are any.
+    /// Gives the tracers of this lane an entry about a call of the program that began at `begin`.
     pub(super) fn note_called(
         &self,
         driver: &dyn Driver,
@@ -342,7 +349,7 @@ impl State {
         }
     }
 
-    /// Appends to the records of this lane, if there are any.
+    /// Gives the tracers of this lane an entry.
     pub(super) fn note(&self, op: impl Fn() -> Op) {
         for tracer in &self.tracers {
             tracer.ledger.append(op());

@@ -1,4 +1,4 @@
-//! A stream's place in its domain.
+//! A stream's reference to its lane.
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
@@ -12,21 +12,21 @@ use crate::base::ledger::StreamClass;
 use crate::device::driver::Driver;
 use std::sync::Arc;
 
-/// A stream's place in its domain.
+/// A stream's reference to its lane, with what its calls need of the domain.
 #[derive(Debug, Clone)]
 pub(crate) struct LaneRef {
     pub(crate) domain: Arc<Domain>,
     pub(crate) id: LaneId,
-    /// The lane of that number.
+    /// The lane with the number `id`.
     pub(super) lane: Arc<Lane>,
     pub(crate) device: DeviceId,
     pub(crate) stream: GateStream,
-    /// Its part in the order around the legacy stream.
+    /// The part of the lane in the order with the legacy stream.
     pub(crate) legacy: Option<LegacyOrder>,
 }
 
 impl LaneRef {
-    /// The place of `stream`, which has the lane `id`.
+    /// The reference of `stream` to its lane `id`.
     pub(crate) fn new(
         domain: Arc<Domain>,
         id: LaneId,
@@ -61,15 +61,15 @@ impl LaneRef {
         self.gate().log.tracers.name_stream((self.device, self.class()), position, text);
     }
 
-    /// Takes the lane's turn among the blocking streams and the legacy stream. An operation of the
-    /// legacy stream comes after everything that the blocking ones were given (law A13).
+    /// Takes the lane's turn in the order with the legacy stream. In a turn of the legacy stream,
+    /// the lane learns everything that the blocking streams hold (law A13).
     #[inline(never)]
     pub(super) fn take_turn<'a>(
         &self,
         legacy: &'a LegacyOrder,
         op: &'static str,
     ) -> Result<Turn<'a>> {
-        legacy.own(op)?;
+        legacy.demand_own_thread(op)?;
         let turn = legacy.bare_turn();
         if turn.is_legacy() {
             let add =
@@ -80,11 +80,13 @@ impl LaneRef {
         Ok(turn)
     }
 
-    /// The mark that answers for all of the lane's work when its stream is gone.
+    /// The mark that stands for all work of the stream after it is dropped; `None` if there is no
+    /// work.
     pub(crate) fn end(&self) -> Result<Option<Arc<Mark>>> {
         match &self.legacy {
-            // Its operations are recorded at once, and no other thread can record more.
-            Some(legacy) if !legacy.is_own() => {
+            // This thread cannot record the stream. Each operation was recorded when it was
+            // enqueued.
+            Some(legacy) if !legacy.is_own_thread() => {
                 let state = self.lane().lock();
                 match state.mark_of(state.seq) {
                     _ if state.seq == state.base => Ok(None),
@@ -96,14 +98,15 @@ impl LaneRef {
         }
     }
 
-    /// Gives the lane back when its stream goes. The checkpoints stay until the next stream opens
-    /// the lane. Without an end (the device is lost) the lane can never be known to be free: it is
-    /// left out of circulation, and who needs its work gets an error.
+    /// Gives the lane back when its stream is dropped. The checkpoints stay until another stream
+    /// opens the lane. If there is no record of the end, because the device is lost or the driver
+    /// refused it, the lane is never known to be free. It is not reused, and calls that need its
+    /// work fail.
     pub(crate) fn retire(&self, end: Result<Option<Arc<Mark>>>) -> Result<()> {
         let mut state = self.lane().lock();
         state.stream = None;
-        state.gone = end.as_ref().err().map(Error::again);
-        // A stream that did nothing leaves the end of the one before it.
+        state.end_error = end.as_ref().err().map(Error::again);
+        // The end of a stream without work is that of the stream before it.
         let end = end.map(|end| end.or_else(|| state.earlier.clone()));
         drop(state);
         self.domain.retire(self.id, end?);

@@ -1,14 +1,14 @@
-//! Streams that wait for the legacy default stream, and that stream itself (laws A13 to A15).
+//! The order between the legacy default stream and the blocking streams (laws A13 to A15).
 //!
-//! Whatever is enqueued in the legacy stream comes after everything that the blocking streams of
-//! its device have been given, and before all that they are given later. The driver keeps this
-//! order; here it becomes knowledge, so that no wait is inserted for it. An operation of the legacy
-//! stream excludes those of blocking streams while it is enqueued, so that its place among them is
-//! the same for the driver and for us.
+//! An operation of the legacy stream follows everything that the blocking streams of its device
+//! hold, and everything that they are given later follows it. The driver keeps this order. The
+//! library adds it to the lane vectors, so that it inserts no waits for it. No blocking stream is
+//! given an operation while the legacy stream is, so that the driver and the library see these
+//! operations in the same order.
 //!
-//! The per-thread default stream is a blocking stream of the thread that asked for it. The driver
-//! takes its handle for the stream of whichever thread uses it, so only that thread may, and what
-//! other streams wait for is recorded at once.
+//! The per-thread default stream is a blocking stream of one thread. To the driver, its handle
+//! means the stream of the thread that calls. So only its own thread may use it, and every
+//! operation is recorded at once, because no other thread can record it later.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -19,16 +19,15 @@ use crate::device::driver::{Driver, StreamHandle, StreamKind};
 use crate::log::thread;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A blocking lane, and which of its streams: a lane that passed to another stream is no member any
-/// more. Until then the legacy stream waits for what is pending in it, whether its stream is still
-/// there or not.
+/// A lane and its tenancy by a blocking stream. The legacy stream waits for the pending work of a
+/// member, also after the stream was dropped, until another stream gets the lane.
 type Member = (LaneId, u64);
 
-/// The lanes of one device that the legacy stream waits for, and what it holds back.
+/// The lanes of one device that the legacy stream waits for, and its barrier for them.
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
-    /// An operation of the legacy stream excludes those of blocking streams while it is enqueued.
-    /// Not held while a call may wait.
+    /// Locked for writing while the legacy stream is given an operation, and for reading while a
+    /// blocking stream is. Not locked during a call that may wait.
     turn: RwLock<()>,
     /// Never locked across a call of the driver.
     order: Mutex<Order>,
@@ -37,18 +36,21 @@ pub(crate) struct Blocking {
 #[derive(Debug, Default)]
 struct Order {
     members: Vec<Member>,
+    /// Everything that later operations of the blocking streams follow because of the legacy
+    /// stream.
     barrier: VectorClock,
+    /// Counts the changes of the barrier.
     version: u64,
 }
 
-/// What the legacy stream held back at some moment.
+/// A copy of the barrier of the legacy stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
     clock: VectorClock,
     version: u64,
 }
 
-/// A lane's part in the order around the legacy stream. Non-blocking lanes have none.
+/// The part of a lane in the order with the legacy stream. Non-blocking lanes have none.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyOrder {
     class: StreamClass,
@@ -57,9 +59,9 @@ pub(crate) struct LegacyOrder {
     thread: Option<u64>,
 }
 
-/// Held while a call is made that does not wait, so that the order of calls is the driver's. It may
-/// end before a call that waits: then its place among those of other streams is open, and nothing is
-/// claimed of it.
+/// The lock that is held during a call, so that the library sees the calls in the driver's order.
+/// It is released before a call that may wait. The order of such a call and those of other streams
+/// is unknown, and the library claims none.
 pub(crate) struct Turn<'a> {
     legacy: &'a LegacyOrder,
     held: Held<'a>,
@@ -94,21 +96,21 @@ impl LegacyOrder {
         self.thread
     }
 
-    /// Refuses a call of another thread than the stream's.
-    pub(crate) fn own(&self, op: &'static str) -> Result<()> {
+    /// Refuses a call of another thread than that of a per-thread stream.
+    pub(crate) fn demand_own_thread(&self, op: &'static str) -> Result<()> {
         if self.thread.is_none_or(|thread| thread == thread::number()) {
             return Ok(());
         }
-        let cause = "a per-thread default stream is used by another thread than its own";
+        let cause = "only the thread of a per-thread default stream can use it";
         Err(Error::new(ErrorKind::InvalidValue, op, cause))
     }
 
     /// Whether the calling thread may use the stream.
-    pub(crate) fn is_own(&self) -> bool {
-        self.own("").is_ok()
+    pub(crate) fn is_own_thread(&self) -> bool {
+        self.demand_own_thread("").is_ok()
     }
 
-    /// The stream that opened `lane` as its `tenancy`-th is one of the blocking ones.
+    /// Makes the lane in this tenancy a member, unless its stream is the legacy stream.
     pub(crate) fn join(&self, lane: LaneId, tenancy: u64) {
         let mut order = self.blocking.order();
         if self.class != StreamClass::Legacy && !order.members.contains(&(lane, tenancy)) {
@@ -116,7 +118,7 @@ impl LegacyOrder {
         }
     }
 
-    /// Takes the lane's turn, which teaches it nothing.
+    /// Takes the lane's turn, and changes no vector.
     pub(crate) fn bare_turn(&self) -> Turn<'_> {
         let turn = &self.blocking.turn;
         let held = if self.class == StreamClass::Legacy {
@@ -127,15 +129,15 @@ impl LegacyOrder {
         Turn { legacy: self, held }
     }
 
-    /// Law A13: everything that comes before an operation of the legacy stream. `add_vector` adds what
-    /// a blocking lane knows, and says whether its stream still has the lane. Called with the turn of
-    /// the legacy stream.
+    /// Everything that an operation of the legacy stream follows (law A13). `add_vector` adds the
+    /// vector of a member, and returns whether its stream still has the lane. The caller holds the
+    /// turn of the legacy stream.
     pub(super) fn before(
         &self,
         add_vector: impl Fn(LaneId, u64, &mut VectorClock) -> bool,
     ) -> VectorClock {
         let mut knows = VectorClock::new();
-        // Out of the lock: a lane's lock comes before this one elsewhere.
+        // Without the lock, because other callers take it under the lock of a lane.
         let mut members = std::mem::take(&mut self.blocking.order().members);
         members.retain(|(member, tenancy)| add_vector(*member, *tenancy, &mut knows));
         let mut order = self.blocking.order();
@@ -146,9 +148,9 @@ impl LegacyOrder {
 }
 
 impl Turn<'_> {
-    /// Whether an operation that is enqueued now comes after `position` by the legacy stream's
-    /// rules. A record or a synchronisation does not: what it stands for is what the stream was
-    /// given, and the barrier is none of that (laws A4 and A9).
+    /// Whether an operation that is enqueued now follows `position` because of the legacy stream. A
+    /// record or a synchronization does not: it stands for the work that the stream holds, and the
+    /// barrier is no part of that (laws A4 and A9).
     pub(crate) fn implies(&self, position: Position) -> bool {
         match self.held {
             Held::Member { .. } => self.legacy.blocking.order().barrier.covers(position),
@@ -156,7 +158,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What an operation that is enqueued now comes after by the legacy stream's rules.
+    /// What an operation that is enqueued now follows because of the legacy stream.
     pub(crate) fn barrier(&self) -> Barrier {
         match self.held {
             Held::Member { .. } => {
@@ -172,8 +174,8 @@ impl Turn<'_> {
         matches!(self.held, Held::Legacy { .. })
     }
 
-    /// An operation was enqueued: the operations after it in its lane come after the barrier. `seen` is
-    /// the version of the barrier that `vector` includes.
+    /// Adds the barrier to the vector of a blocking lane that was given an operation. `seen` is the
+    /// version of the barrier that `vector` includes.
     pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
         if !self.is_legacy() {
             let order = self.legacy.blocking.order();
@@ -184,8 +186,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The legacy stream was given something that comes after `legacy`: blocking streams come after
-    /// it from now on.
+    /// Adds the vector of the legacy stream to the barrier, if this is its turn. Later operations
+    /// of blocking streams follow it.
     pub(crate) fn hold_back(&self, legacy: &VectorClock) {
         if let Held::Legacy { .. } = self.held {
             let mut order = self.legacy.blocking.order();
@@ -196,7 +198,8 @@ impl Turn<'_> {
 }
 
 impl Barrier {
-    /// An operation was enqueued when this barrier stood; there may be a later one by now.
+    /// Adds the barrier to the vector of a lane whose operation followed it, unless `vector`
+    /// includes a later one by now.
     pub(super) fn teach(&self, vector: &mut VectorClock, seen: &mut u64) {
         if self.version > *seen {
             vector.join(&self.clock);
@@ -209,7 +212,7 @@ impl Barrier {
     }
 }
 
-/// Creates a stream of this class, or opens the default stream that is one.
+/// Creates a stream of this class, or opens the default stream of this class.
 pub(crate) fn open(
     driver: &dyn Driver,
     device: DeviceId,

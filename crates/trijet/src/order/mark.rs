@@ -1,4 +1,4 @@
-//! A mark: an event that was recorded on a lane, with the positions that it stands for.
+//! A mark: an event that the library recorded on a lane, with the positions that it stands for.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{DeviceId, Position};
@@ -16,15 +16,16 @@ pub(crate) struct Mark {
     pub(super) tracers: Arc<Tracers>,
     pub(crate) event: EventHandle,
     pub(crate) device: DeviceId,
-    /// Everything that is complete when the event is.
+    /// The positions that are complete when the event is.
     pub(crate) snapshot: VectorClock,
     pub(crate) position: Position,
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        // Destroying never blocks (law A12); after a context error there is nothing to destroy.
-        // Inside a host function the driver must not be called (law A28): there the event leaks.
+        // The call never blocks (law A12). After a context error there is nothing to destroy. A
+        // host function must not call the driver (law A28), so an event that is dropped in one
+        // leaks.
         if !calling::inside() {
             self.tracers.note_gone(self.event, self.device);
             drop(self.driver.event_destroy(self.event));

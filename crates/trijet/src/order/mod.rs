@@ -1,8 +1,8 @@
 //! The order of operations.
 //!
-//! Every operation gets a position on its lane, and every allocation remembers the positions of the
-//! operations that used it. From these alone follows which waits an operation needs, so that using a
-//! buffer on another stream is always in order, and a wait that is already implied is never issued.
+//! Every operation gets a position on its lane, and every allocation keeps the positions of the
+//! operations that used it. From these alone follow the waits that an operation needs. So a buffer
+//! can be used on any stream without a race, and no wait is issued that an earlier one implies.
 //! All calls that order work pass the [`gate`].
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Tracing of lanes: where tracers and checkers begin and end.
+//! Traces and checks of lanes: their begin and their end.
 #![forbid(unsafe_code)]
 
 use super::domain::Domain;
@@ -23,7 +23,8 @@ impl LaneRef {
         Ok(instant)
     }
 
-    /// Traces this lane from now on. It gives time zero of its device, unless the device has one.
+    /// Traces this lane from now on. An event on it marks time zero of its device, unless the
+    /// device has a time zero already.
     pub(crate) fn begin_trace(&self, tracer: &Arc<Tracer>) -> Result<()> {
         let mut state = self.lane().lock();
         let before = Reading::now(self.driver());
@@ -42,16 +43,17 @@ impl LaneRef {
         self.lane().detach(tracer);
     }
 
-    /// Traces every lane of the domain from now on. This lane gives time zero of its device.
+    /// Traces every lane of the domain from now on. An event on this lane marks time zero of its
+    /// device.
     pub(crate) fn trace_all(&self, from: TimesFrom) -> Result<()> {
         let (domain, log) = (&self.domain, &self.gate().log);
-        // A trace that was never taken ends here: it may have what only one can have.
+        // A trace that was never taken ends first: only one at a time can collect activities.
         if let Some(earlier) = log.tracers.keep(None) {
             domain.opened().for_each(|id| domain.lane(id).detach(&earlier));
         }
         let tracer = Arc::new(Tracer::new(&log.driver, from)?);
         self.begin_trace(&tracer)?;
-        // In this order no stream is missed that opens meanwhile.
+        // In this order, a stream that opens meanwhile is traced too.
         log.tracers.keep(Some(&tracer));
         domain.opened().for_each(|id| domain.lane(id).attach(&tracer));
         Ok(())
@@ -64,17 +66,17 @@ impl Domain {
         (0..self.lane_count()).map(LaneId)
     }
 
-    /// Has a checker read every call from now on.
+    /// Gives every call from now on to a checker.
     pub(crate) fn check(&self, options: Options) -> Result<()> {
         let tracer = self.gate.log.tracers.check(options)?;
         self.opened().for_each(|id| self.lane(id).attach(&tracer));
         Ok(())
     }
 
-    /// Ends the trace of every lane and takes it, with its times. Everything traced must be complete.
+    /// Ends the trace of every lane and takes it, with its times. All traced work must be complete.
     pub(crate) fn take_trace(&self) -> Result<Trace> {
         let log = &self.gate.log;
-        // Without a trace there is nothing to be had, and no time in it.
+        // If nothing is traced, the result is an empty trace without times.
         let Some(tracer) = log.tracers.keep(None) else {
             return Tracer::default().take(&*log.driver, &log.instants);
         };

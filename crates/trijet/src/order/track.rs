@@ -1,18 +1,20 @@
-//! The stamps of one allocation: which operations last wrote each byte range, and all that read
-//! it since. From them follows what a new access must wait for (design: the clock).
+//! The track of an allocation: its stamps. For each byte range, these name the operation that last
+//! wrote it, and all that have read it since. From them follows what a new access must wait for.
 //!
-//! All readers are kept, one per lane: a lane executes in order, so its last reader stands for the
-//! earlier ones, but the last reader *overall* stands for nobody else.
+//! The last reader of each lane is kept. A lane executes in order, so its last reader stands for
+//! its earlier ones. It does not stand for the readers of other lanes.
 //!
 //! *Whole and ranged stamps.* Most accesses are of the whole allocation. Their stamps are a few
-//! atomic numbers, and cost neither a lock nor an atomic update. That rests on borrows: while an
-//! allocation has one owner, an access that writes has it for itself, and whatever comes before or
-//! after it on another thread has been handed the borrow, which orders the two. So only readers
-//! meet, and a reader writes the slot of its lane under the lock of its lane. Accesses of parts go
-//! to a map of byte ranges behind a lock; an allocation that was split keeps everything there.
+//! atomic numbers. They cost no lock, and an atomic update only when a lane takes an empty slot.
+//! Borrows make this sound: while an allocation has one owner, an access that writes is exclusive,
+//! and an access before or after it on another thread has the borrow from a hand-over, which orders
+//! the two. Only readers can come at the same time, and a reader writes the slot of its lane under
+//! the lock of its lane. Accesses of parts go to a map of byte ranges behind a lock. An allocation
+//! that was split keeps all of its stamps in the map.
 //!
-//! *Manual memory.* Nothing is known of the order of its users, so none stands for another: the
-//! last one of each lane is kept, as writer and as reader, whatever bytes it used.
+//! *Manual memory.* The library does not know the order of its users, so no user stands for one of
+//! another lane. The last writer and the last reader of each lane are kept, whatever bytes they
+//! used.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, LaneId, Position};
@@ -23,10 +25,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Lanes whose last access of the whole is kept in a slot; what others read goes to the map.
+/// Lanes whose last access of the whole is kept in a slot. Reads of other lanes go to the map.
 const SLOTS: usize = 8;
 
-/// Positions to wait for, the latest per lane: all that slots hold without the heap.
+/// Positions to wait for, the latest of each lane. Those of all slots fit without the heap.
 pub(crate) type Needs = SmallVec<[Position; SLOTS + 2]>;
 
 /// Adds `position`, keeping only the latest of its lane.
@@ -40,7 +42,7 @@ pub(crate) fn add_need(needs: &mut Needs, position: Position) {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stamp {
     write: Option<Position>,
-    /// Readers since that write, the latest per lane.
+    /// Readers since that write, the latest of each lane.
     reads: SmallVec<[Position; 3]>,
 }
 
@@ -53,12 +55,12 @@ impl Stamp {
     }
 }
 
-/// The latest position of a few lanes, taken from the front; 0 where there is none.
+/// The latest positions of a few lanes. Slots are filled from the front; an empty slot is 0.
 #[derive(Debug, Default)]
 struct Slots([AtomicU64; SLOTS]);
 
 impl Slots {
-    /// Calls `each` with what is held.
+    /// Calls `each` with every position.
     #[inline(always)]
     fn each(&self, mut each: impl FnMut(Position)) {
         for slot in &self.0 {
@@ -67,15 +69,15 @@ impl Slots {
         }
     }
 
-    /// Notes the latest position of its lane; whether there was room. Called under the lock of
-    /// that lane: a slot changes hands only when it is empty.
+    /// Keeps the latest position of its lane. Returns whether there was room. The caller holds the
+    /// lock of that lane, and a lane takes only an empty slot.
     #[inline]
     fn note(&self, position: Position) -> bool {
         let packed = position.pack();
         let [first, ..] = &self.0;
         let held = first.load(Ordering::Relaxed);
         if Position::unpack(held).is_some_and(|held| held.lane == position.lane) {
-            // Mostly one lane uses it.
+            // The usual case: one lane uses the memory.
             first.store(packed.max(held), Ordering::Relaxed);
             return true;
         }
@@ -101,7 +103,7 @@ impl Slots {
         false
     }
 
-    /// Forgets all. Only for who has the allocation for itself.
+    /// Clears every slot. Requires exclusive access to the allocation.
     #[inline]
     fn clear(&self) {
         for slot in &self.0 {
@@ -117,29 +119,30 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) id: BlockId,
-    /// The domain whose lanes the stamps speak of.
+    /// The domain of the lanes in the stamps.
     pub(crate) domain: u64,
     pub(crate) place: Place,
-    /// The bytes that make the whole.
+    /// The size of the allocation.
     bytes: u64,
     /// The last write of the whole; of manual memory, the last write in each lane.
     writes: Slots,
-    /// Readers of the whole since then.
+    /// The last reads of the whole since that write, one of each lane.
     reads: Slots,
-    /// The map holds stamps.
+    /// Whether the map holds stamps.
     ranged: AtomicBool,
-    /// It has several owners: all stamps are in the map.
+    /// Whether it has several owners. All stamps are then in the map.
     parts: AtomicBool,
     stamps: Mutex<RangeMap<Stamp>>,
     /// The first lane that used it, plus one; 0 while none has.
     first_lane: AtomicU32,
-    /// Whether two lanes use it: then its operations are followed by a record.
+    /// Whether two lanes use it. An operation on it is then recorded before the next one of its
+    /// lane.
     shared: AtomicBool,
-    /// The user orders it (`Manual`): no waits are inserted.
+    /// Whether it is manual memory: the program orders its uses, and no waits are inserted.
     manual: AtomicBool,
-    /// Users that a later one should have waited for, and did not on request: its stamp hides
-    /// them. Users of manual memory that had no slot. The host must not touch the bytes before
-    /// they are done.
+    /// Users that no stamp names: those whose wait was left out on request, so that a later stamp
+    /// hides them, and those of manual memory that found no slot. The host must not access the
+    /// bytes before they are complete.
     left_out: Mutex<Needs>,
 }
 
@@ -152,7 +155,7 @@ pub(crate) struct Use<'a> {
 }
 
 impl Track {
-    /// The stamps of `bytes` bytes that nobody has used.
+    /// The track of an allocation of `bytes` bytes without users.
     pub(crate) fn new(domain: u64, bytes: u64, place: Place) -> Self {
         Self {
             id: BlockId::fresh(),
@@ -171,13 +174,13 @@ impl Track {
         }
     }
 
-    /// The user takes over the ordering of this allocation.
+    /// Makes it manual memory: from now on the program orders its uses.
     pub(crate) fn set_manual(&self) {
         self.manual.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the user orders it: then its uses wait for nothing, and nobody waits for a record
-    /// of them but frees and the host.
+    /// Whether it is manual memory: its uses wait for nothing, and only frees and the host wait for
+    /// them.
     #[inline]
     pub(crate) fn is_manual(&self) -> bool {
         self.manual.load(Ordering::Relaxed)
@@ -189,15 +192,16 @@ impl Track {
         Access { block: self.id, place: self.place, range, mode, ordered }
     }
 
-    /// Its consumers are known to be on other lanes: every operation on it is recorded exactly.
+    /// Notes that its consumers are on other lanes, so that every operation on it is recorded
+    /// exactly.
     pub(crate) fn set_shared(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
 
-    /// From now on it has several owners, who use parts of it at once. Called by its only owner.
+    /// Prepares it for several owners that use parts of it at once. The caller is its only owner.
     pub(crate) fn set_parts(&self) {
         if !self.parts.load(Ordering::Relaxed) && !self.is_manual() {
-            self.fold(&mut self.lock());
+            self.move_to_map(&mut self.lock());
         }
         self.parts.store(true, Ordering::Relaxed);
     }
@@ -211,7 +215,7 @@ impl Track {
         self.stamps.lock().expect("no code panics under the stamps")
     }
 
-    /// Notes that `lane` uses it; whether two lanes do.
+    /// Notes that `lane` uses it. Returns whether two lanes do.
     #[inline]
     pub(crate) fn crossed_by(&self, lane: LaneId) -> bool {
         if self.shared.load(Ordering::Relaxed) {
@@ -232,8 +236,8 @@ impl Track {
         first != mine
     }
 
-    /// Adds to `needs` what an access must come after: the last write, and for a write every
-    /// reader. `implied` says which positions need no wait.
+    /// Adds to `needs` what an access must follow: the last write, and for a write every reader.
+    /// Leaves out the positions that are `implied`.
     #[inline]
     pub(crate) fn users(
         &self,
@@ -249,7 +253,7 @@ impl Track {
         });
     }
 
-    /// Calls `add` with what an access must come after; with some of it more than once.
+    /// Calls `add` with every position that an access must follow, and with some more than once.
     #[inline]
     pub(crate) fn each_user(&self, range: &Range<u64>, mode: Mode, mut add: impl FnMut(Position)) {
         if range.is_empty() {
@@ -272,8 +276,8 @@ impl Track {
         }
     }
 
-    /// What an access by the host, a free or the next owner must come after: the users, and those
-    /// that are hidden because a wait was left out.
+    /// Adds what an access by the host, a free or the next owner must follow: the users, and those
+    /// that no stamp names.
     pub(crate) fn all_users(
         &self,
         range: &Range<u64>,
@@ -289,7 +293,7 @@ impl Track {
         self.users(range, mode, implied, needs);
     }
 
-    /// Notes users that an access did not wait for, on request.
+    /// Keeps users that no stamp will name.
     pub(crate) fn leave_out(&self, positions: &[Position]) {
         let mut left_out = self.left_out.lock().expect("no code panics under this lock");
         for position in positions {
@@ -297,8 +301,8 @@ impl Track {
         }
     }
 
-    /// Notes an access that has been enqueued, under the lock of its lane and without another
-    /// one; `false` when that cannot be, and [`Self::stamp_ranged`] must follow.
+    /// Stamps an access that was enqueued. The caller holds the lock of its lane, and no other lock
+    /// is taken. Returns `false` if the access needs the map: [`Self::stamp_ranged`] must follow.
     #[inline]
     pub(crate) fn stamp(&self, range: &Range<u64>, mode: Mode, position: Position) -> bool {
         if range.is_empty() {
@@ -321,7 +325,8 @@ impl Track {
         true
     }
 
-    /// This write comes after everything before: its stamp stands for all.
+    /// Stamps a write of the whole, which follows every access before it and stands for all of
+    /// them.
     #[inline]
     fn write_whole(&self, position: Position) {
         self.reads.clear();
@@ -329,7 +334,7 @@ impl Track {
         last.store(position.pack(), Ordering::Relaxed);
     }
 
-    /// Notes an access that has been enqueued, under no other lock.
+    /// Stamps an access that was enqueued, in the map. The caller holds no lock.
     #[cold]
     pub(crate) fn stamp_ranged(&self, range: &Range<u64>, mode: Mode, position: Position) {
         if self.is_manual() {
@@ -345,7 +350,7 @@ impl Track {
                 self.write_whole(position);
                 return;
             }
-            self.fold(&mut stamps);
+            self.move_to_map(&mut stamps);
         }
         stamps.update(range.clone(), Stamp::default, |stamp| {
             if mode.writes() {
@@ -358,8 +363,8 @@ impl Track {
         self.ranged.store(true, Ordering::Relaxed);
     }
 
-    /// A write that is complete: whatever used these bytes before it is complete as well, so that
-    /// nothing has to wait for any of it. Called by the only owner of the bytes.
+    /// Removes the stamps of bytes whose last write is complete: every use before it is complete
+    /// too, so nothing has to wait for one. The caller is the only owner of the bytes.
     pub(crate) fn settle(&self, range: &Range<u64>) {
         if range.is_empty() || self.is_manual() {
             return;
@@ -375,7 +380,7 @@ impl Track {
         }
         let mut stamps = self.lock();
         if !self.parts.load(Ordering::Relaxed) {
-            self.fold(&mut stamps);
+            self.move_to_map(&mut stamps);
         }
         if self.ranged.load(Ordering::Relaxed) {
             stamps.update(range.clone(), Stamp::default, |stamp| *stamp = Stamp::default());
@@ -383,8 +388,8 @@ impl Track {
         }
     }
 
-    /// Moves the stamps of the whole into the map. Only for who has the allocation for itself.
-    fn fold(&self, stamps: &mut RangeMap<Stamp>) {
+    /// Moves the stamps of the whole into the map. Requires exclusive access to the allocation.
+    fn move_to_map(&self, stamps: &mut RangeMap<Stamp>) {
         let (mut write, mut reads) = (None, Needs::new());
         self.writes.each(|position| write = Some(position));
         self.reads.each(|position| reads.push(position));
@@ -392,8 +397,8 @@ impl Track {
             return;
         }
         stamps.update(0..self.bytes, Stamp::default, |stamp| {
-            // A write of the whole empties the map, and one of a part comes here first: so where
-            // the whole has a write, the map has readers only.
+            // A write of the whole empties the map, and a write of a part calls this function
+            // first. So if the whole has a write, the map has readers only.
             stamp.write = write.or(stamp.write);
             reads.iter().for_each(|position| stamp.read(*position));
         });
@@ -451,7 +456,7 @@ mod tests {
         assert_eq!(needs(&track, 31..33, Mode::Read), [at(0, 1), at(1, 1)]);
     }
 
-    /// Whoever orders it: the free and the host come after the last user of every lane.
+    /// The free and the host follow the last user of every lane, though the library orders no uses.
     #[test]
     fn manual_memory_keeps_the_last_user_of_every_lane() {
         let track = track();
@@ -474,7 +479,7 @@ mod tests {
         );
     }
 
-    /// One stamp per byte, as the rule says it.
+    /// The rule itself: one stamp for each byte.
     #[derive(Default)]
     struct Bytes(Vec<(Option<Position>, BTreeMap<u32, u64>)>);
 
@@ -504,8 +509,8 @@ mod tests {
     }
 
     proptest! {
-        /// The law, however the stamps are kept: of the whole, of parts, by one owner or several,
-        /// for more lanes than there are slots.
+        /// For accesses of the whole and of parts, by one owner or several, on more lanes than
+        /// there are slots.
         #[test]
         fn the_stamps_equal_one_stamp_per_byte(
             steps in vec(
@@ -534,7 +539,7 @@ mod tests {
         }
     }
 
-    /// Readers on threads of their own race for the slots; none may be lost.
+    /// Readers on several threads take slots at the same time, and none is lost.
     #[test]
     fn readers_of_many_threads_are_all_kept() {
         for round in 0..200 {

@@ -1,7 +1,8 @@
-//! Waiting: what a lane or a host thread waits for, and what it knows then.
+//! Waits of lanes, and records of events on them.
 //!
-//! A lane waits for marks: events that were recorded on other lanes. It takes the oldest one that
-//! covers a position, or has one recorded, and knows everything that the mark stands for.
+//! A lane waits for marks: events that the library recorded on other lanes. For a position it takes
+//! the oldest mark that covers it, or has one recorded. After the wait, the lane vector includes
+//! everything that the mark stands for.
 #![forbid(unsafe_code)]
 
 use super::domain::DroppedWait;
@@ -23,7 +24,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Puts a mark that covers another need before that need, which then needs no wait of its own.
+/// Moves a mark that covers another need before that need, which then needs no wait of its own.
 fn widest_first(needs: &mut Needs, marks: &mut Marks) {
     for at in 0..needs.len() {
         let covered =
@@ -36,7 +37,7 @@ fn widest_first(needs: &mut Needs, marks: &mut Marks) {
 }
 
 impl LaneRef {
-    /// The marks of the positions that this lane does not know yet; the others go.
+    /// Removes the needs that this lane follows already, and adds the marks of the others.
     #[inline(never)]
     pub(super) fn marks(
         &self,
@@ -59,7 +60,7 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Enqueues the waits, and adds to `left_out` what was left out on request.
+    /// Enqueues the waits, and adds to `left_out` those that are left out on request.
     pub(super) fn wait_for(
         &self,
         state: &mut State,
@@ -78,11 +79,11 @@ impl LaneRef {
                 position,
                 on: mark.position,
             };
-            // A free that comes too early would damage others' memory: its waits stay.
+            // An early free would damage memory of other owners: its waits are never left out.
             let droppable = !matches!(submission.action, Action::Free(_));
             if self.domain.count_wait(droppable, about) {
-                // Left out on request. The lane knows nothing more than before, so that nobody
-                // who waits for it believes that the other operation is complete.
+                // The lane vector stays as it was, so that a lane that waits for this one does not
+                // take the other operation for complete.
                 left_out.push(*need);
                 continue;
             }
@@ -101,7 +102,7 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Makes future work of this lane wait for a user's event that stands for `snapshot`.
+    /// Makes future work of this lane wait for an event of the program that stands for `snapshot`.
     pub(crate) fn wait_event(
         &self,
         event: EventHandle,
@@ -125,8 +126,8 @@ impl LaneRef {
         Ok(())
     }
 
-    /// Makes future work of this lane wait for an event of the program. Its positions are unknown, so
-    /// the lane learns nothing of it.
+    /// Makes future work of this lane wait for an event that the library did not make. The
+    /// positions of such an event are unknown, so the lane learns nothing.
     pub(crate) fn wait_unknown(
         &self,
         event: EventHandle,
@@ -147,7 +148,7 @@ impl LaneRef {
         self.note_call_about(state, called, || plain(kind.clone(), self.device, self.class(), at));
     }
 
-    /// Appends a user's call about an event to the records of this lane, if there are any.
+    /// Notes a call of the program about an event, if the lane is traced.
     fn note_call_about(
         &self,
         state: &State,
@@ -160,8 +161,8 @@ impl LaneRef {
         }
     }
 
-    /// A wait for an event that was never recorded. The driver would do nothing (law A5), so it is
-    /// not called, but the record has it.
+    /// Notes a wait for an event that was never recorded. The driver would do nothing (law A5), so
+    /// it is not called.
     pub(crate) fn note_wait_for_nothing(
         &self,
         event: EventHandle,
@@ -172,8 +173,8 @@ impl LaneRef {
         self.note_wait(&state, (event, on), (state.called(self.driver()), site));
     }
 
-    /// Records a user's event on the stream; returns its position, and the positions that it stands
-    /// for.
+    /// Records an event of the program on the stream. Returns the position of the record, and the
+    /// positions that the event stands for.
     pub(crate) fn record_event(
         &self,
         event: EventHandle,
@@ -197,30 +198,30 @@ impl LaneRef {
         Ok((position, state.vector.clone()))
     }
 
-    /// A mark that stands for everything enqueued so far, waits included; `None` when that is
-    /// nothing.
+    /// A mark that stands for everything enqueued so far, waits included; `None` if nothing was
+    /// enqueued.
     pub(crate) fn mark(&self) -> Result<Option<Arc<Mark>>> {
         let _turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, "event record")?),
             None => None,
         };
         let mut state = self.lane().lock();
-        // The legacy stream stands for the blocking ones too, and that of a thread for what its earlier
-        // handles were given.
-        // A stream of the program may hold work that the lane has not seen.
+        // A default stream may stand for work that this lane did not enqueue: the legacy stream for
+        // that of blocking streams, the stream of a thread for that of earlier handles. A stream
+        // that the program made may hold work that the lane has not seen.
         let is_seen = self.stream.maker == Maker::Library;
         if !state.used && !state.class.is_default() && is_seen {
             return Ok(None);
         }
         match state.checkpoints.back().filter(|_| is_seen) {
-            // A checkpoint of the last operation does not stand for a wait after it.
+            // A checkpoint does not stand for a wait that was enqueued after it.
             Some(mark) if mark.snapshot == state.vector => Ok(Some(Arc::clone(mark))),
             _ => state.record(self.gate(), self.id).map(Some),
         }
     }
 
-    /// What the lane has enqueued or waited for so far; with the legacy stream, what the blocking
-    /// ones have (law A14).
+    /// Everything that the lane has enqueued or waited for, for a wait of the host for the stream.
+    /// For the legacy stream, it includes that of the blocking streams (law A14).
     pub(crate) fn known(
         &self,
         op: &'static str,

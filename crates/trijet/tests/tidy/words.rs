@@ -21,8 +21,6 @@ const NOT_CLEAN: &[&str] = &[
     "crates/trijet/src/memory/",
     "crates/trijet/src/order/",
     "crates/trijet/src/stream/",
-    // Rewrites of the sources, with their comments.
-    "xtask/src/mutants/faults.txt",
 ];
 
 /// The text of a line without code spans in Markdown, where the names of tests stand.
