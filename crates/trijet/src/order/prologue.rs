@@ -1,5 +1,5 @@
-//! Slow-path extras of an operation: the record of its predecessor, its waits, its timed events and its
-//! entries.
+//! Slow-path extras of an operation: the record of its predecessor, its waits, its timed events and
+//! its entries.
 #![forbid(unsafe_code)]
 
 use super::lane::{Records, State};
@@ -34,8 +34,8 @@ pub(super) struct Prologue {
 }
 
 impl LaneRef {
-    /// What comes before an operation in its lane: the record of the last one, its waits, and the
-    /// moment of its begin.
+    /// Enqueues what comes before an operation in its lane: the record of the last one, its waits,
+    /// and the event of its begin.
     #[inline(never)]
     pub(super) fn before(
         &self,
@@ -45,8 +45,8 @@ impl LaneRef {
         prologue: &mut Prologue,
     ) -> Result<()> {
         prologue.called = state.called(self.driver());
-        // A record in the legacy stream may hold the blocking streams back (law A14): there it is made
-        // when somebody needs it.
+        // A record in the legacy stream may hold the blocking streams back (law A14), so it is made
+        // there only when a consumer needs it.
         if state.last_shared && state.class != StreamClass::Legacy && state.recorded() < state.seq {
             state.record(self.gate(), self.id)?;
         }
@@ -56,7 +56,7 @@ impl LaneRef {
         if engine != Engine::None {
             prologue.tag = state.tracers.iter().find_map(|tracer| tracer.tag());
         }
-        // Last, because the operation alone is enqueued under these.
+        // These come last, because they concern the operation alone.
         if prologue.tag.is_some() {
             self.tag(prologue.tag);
         }
@@ -67,7 +67,7 @@ impl LaneRef {
         Ok(())
     }
 
-    /// The driver's call is over: what the thread enqueues next is something else.
+    /// Ends the tag and the name of an operation, after the call of the driver.
     #[inline]
     pub(super) fn enqueued(&self, prologue: &Prologue) {
         if prologue.tag.is_some() {
@@ -78,14 +78,14 @@ impl LaneRef {
         }
     }
 
-    /// Puts what this thread enqueues under `tag`.
+    /// Tags what this thread enqueues from now on.
     fn tag(&self, tag: Option<u64>) {
         if let Some(profiler) = self.driver().profiler() {
             profiler.activity_tag(tag);
         }
     }
 
-    /// Notes the operation that has just been enqueued in the records of its lane.
+    /// Gives the tracers of the lane the entry of the operation that was enqueued.
     #[inline(never)]
     pub(super) fn after(
         &self,
@@ -112,12 +112,12 @@ impl LaneRef {
         if state.records == Records::AtOnce
             && let Err(error) = state.record(self.gate(), self.id)
         {
-            // It is enqueued all the same. Who needs it before the next record gets an error.
+            // It is enqueued all the same. A call that needs it before the next record fails.
             drop(error);
         }
     }
 
-    /// The moment before a timed operation: the end of the one before, or a new event.
+    /// The event before a timed operation: the end of the one before, or a new event.
     fn timed_begin(&self, state: &mut State, engine: Engine) -> Result<Option<Arc<Instant>>> {
         let mut tracers = state.tracers.iter();
         if engine == Engine::None || !tracers.any(|r| r.wants_pair(engine)) {
@@ -129,8 +129,8 @@ impl LaneRef {
         }
     }
 
-    /// The moment after a timed operation. That one is enqueued, so a failure here is none of
-    /// its own: the tracers keep it for who takes the times.
+    /// Records the event after a timed operation, which is enqueued and does not fail with it: the
+    /// tracers keep the error for the call that takes the trace.
     fn timed_end(&self, state: &mut State) -> Option<Arc<Instant>> {
         match self.instant(state) {
             Ok(end) => Some(end),
