@@ -1,9 +1,9 @@
-//! Enqueuing an operation.
+//! The enqueuing of an operation.
 //!
-//! Most operations use memory that their own lane used last: they cost a look at its stamps, the lane's
-//! lock and the driver's call. An operation that needs more (waits for other lanes, a record of the
-//! operation before, entries of a trace) takes the second way, and one that may wait inside the driver
-//! the third, see `blocking_call`.
+//! Most operations use memory that their own lane used last. They cost a look at its stamps, the
+//! lock of the lane and the driver's call. An operation that needs more takes a second path: waits
+//! for other lanes, a record of the operation before, entries of a trace. A call that may wait
+//! inside the driver takes a third one, see `blocking_call`.
 #![forbid(unsafe_code)]
 
 use super::lane::State;
@@ -59,8 +59,8 @@ impl LaneRef {
             .map_err(|error| self.domain.failed(self.device, error))
     }
 
-    /// Whether an operation needs nothing of other lanes and nothing after it; then, whether two
-    /// lanes use any of its memory.
+    /// Whether two lanes use any of its memory, for an operation that needs nothing of other lanes;
+    /// `None` for any other operation.
     #[inline(always)]
     fn alone(&self, submission: &Submission<'_>) -> Result<Option<bool>> {
         let action = &submission.action;
@@ -106,8 +106,8 @@ impl LaneRef {
         position
     }
 
-    /// Enqueues an operation with everything that it may need around it. `alone` is whether two lanes
-    /// use any of its memory, with the lane's lock, if it needs nothing of other lanes.
+    /// Enqueues an operation with everything that it may need around it. `alone` is whether two
+    /// lanes use any of its memory, with the lane's lock, if it needs nothing of other lanes.
     #[inline(never)]
     fn enqueue_among(
         &self,
@@ -117,11 +117,12 @@ impl LaneRef {
         let Submission { action, uses, .. } = submission;
         let mut needs = Needs::new();
         let (crossed, held) = match alone {
-            // Nothing is locked or asked under the lock: such a lane has no turns, and needs nothing.
+            // Such a lane takes no turn and needs nothing, so no other lock is taken under its
+            // lock.
             Some((crossed, state)) => (crossed, Some(state)),
             None => (self.needs(submission, &mut needs)?, None),
         };
-        // Blocking lanes and the legacy one are in order without waits of ours.
+        // Blocking lanes and the legacy one are in order without waits by the library.
         let turn = match &self.legacy {
             Some(legacy) => Some(self.take_turn(legacy, action.label())?),
             None => None,
@@ -139,9 +140,9 @@ impl LaneRef {
         let submitted = self.submit(&state, submission);
         self.enqueued(&prologue);
         let memory = submitted?;
-        // It is enqueued: whatever fails from here on, the memory is stamped.
+        // The operation is enqueued, so the memory is stamped, whatever fails from here on.
         let position = self.count(&mut state);
-        // An allocation gives memory at once and may leave nothing in the stream that could wait.
+        // An allocation returns memory at once and may leave nothing in the stream that could wait.
         let turn = turn.as_ref().filter(|_| !matches!(action, Action::Alloc { .. }));
         if let Some(turn) = turn {
             let State { vector, barrier_seen, .. } = &mut *state;
@@ -181,8 +182,8 @@ impl LaneRef {
             }
         }
         if matches!(action, Action::Free(_)) {
-            // A free comes after every user, whoever orders the memory (law A22), and after
-            // those that a later one did not wait for.
+            // A free follows every user, also of manual memory (law A22), and those that a later
+            // user did not wait for.
             for access in *uses {
                 access.track.all_users(&access.range, access.mode, implied, needs);
             }
