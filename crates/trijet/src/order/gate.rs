@@ -1,8 +1,8 @@
 //! The gate: every call of the library that orders work passes here.
 //!
 //! Operations, records, waits, queries and synchronisations reach the driver by [`Gate`] alone; no
-//! other file above `device` calls the driver's verbs for them. What becomes of a call depends on the
-//! state of its stream and of its device:
+//! other file above `device` calls the driver's verbs for them. The outcome of a call depends on
+//! the state of its stream and of its device:
 //!
 //! - live: the call reaches the driver;
 //! - capturing (law A33): the call is refused, since it would become part of a graph. Only a stream
@@ -125,7 +125,7 @@ impl Gate {
         self.pass(self.device_state(device), device, |driver| driver.synchronize(device))
     }
 
-    /// Lets a call pass, or not.
+    /// Makes a call, or refuses it because of the state.
     #[inline(always)]
     fn pass<R>(
         &self,
