@@ -13,8 +13,8 @@ use std::panic::Location;
 #[derive(Debug)]
 pub(crate) struct Submission<'a> {
     pub(crate) action: Action<'a>,
-    /// [`Action::at_return`] and [`Action::may_wait`], asked where the kind of the action is known to
-    /// the compiler.
+    /// [`Action::at_return`] and [`Action::may_wait`], asked where the kind of the action is known
+    /// to the compiler.
     pub(crate) at_return: AtReturn,
     pub(crate) may_wait: bool,
     /// The tracks of its accesses, in the order of [`Action::each_access`]. An allocation uses the
@@ -24,7 +24,8 @@ pub(crate) struct Submission<'a> {
     pub(crate) chunk: Option<u64>,
     /// Where it was enqueued.
     pub(crate) site: &'static Location<'static>,
-    /// Is told the number of a host function before the driver has the function.
+    /// The slot of a host function, which gets the sequence number before the driver has the
+    /// function.
     pub(crate) slot: Option<&'a Slot>,
 }
 
@@ -57,8 +58,8 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// Stamps the memory of an operation as far as that needs no lock; the others come back as bits:
-/// an operation has at most 64 accesses, those of a full batch.
+/// Stamps the memory of an operation as far as that needs no lock. Returns the other accesses as
+/// bits: an operation has at most 64 accesses, those of a full batch.
 #[inline(always)]
 pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -> u64 {
     let mut late = 0;
