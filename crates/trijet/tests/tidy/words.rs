@@ -19,7 +19,6 @@ const NOT_CLEAN: &[&str] = &[
     "crates/trijet/src/check/",
     "crates/trijet/src/log/",
     "crates/trijet/src/memory/",
-    "crates/trijet/src/order/",
     "crates/trijet/src/stream/",
 ];
 
