@@ -30,16 +30,41 @@ fn number_by_appearance(ops: &mut [Op]) {
     for op in ops {
         let next = threads.len() as u64 + 1;
         op.thread = *threads.entry(op.thread).or_insert(next);
-        if let OpKind::Signal { signal, .. } = &mut op.kind {
-            let next = signals.len() as u64 + 1;
-            *signal = *signals.entry(*signal).or_insert(next);
-        }
         let mut number = |block: &mut BlockId| {
             let next = BlockId(blocks.len() as u64 + 1);
             *block = *blocks.entry(*block).or_insert(next);
         };
-        if let OpKind::Name { of: Named::Block(block) } = &mut op.kind {
-            number(block);
+        match &mut op.kind {
+            OpKind::Signal { signal, .. } | OpKind::Handle { signal, .. } => {
+                let next = signals.len() as u64 + 1;
+                *signal = *signals.entry(*signal).or_insert(next);
+            }
+            OpKind::Name { of: Named::Block(block) } => number(block),
+            OpKind::Name { of: Named::Stream | Named::Event(_) }
+            | OpKind::Alloc
+            | OpKind::Free
+            | OpKind::Copy
+            | OpKind::CopyNow
+            | OpKind::Batch(_)
+            | OpKind::Fill
+            | OpKind::FillNow
+            | OpKind::Kernel
+            | OpKind::HostFn
+            | OpKind::AllocNow
+            | OpKind::FreeNow
+            | OpKind::Fault { .. }
+            | OpKind::Record { .. }
+            | OpKind::Wait { .. }
+            | OpKind::Sync { .. }
+            | OpKind::Host
+            | OpKind::Call(_)
+            | OpKind::Gone { .. }
+            | OpKind::Open
+            | OpKind::Begin
+            | OpKind::Ran
+            | OpKind::Settled { .. }
+            | OpKind::ThreadGone
+            | OpKind::Lent => {}
         }
         op.accesses.iter_mut().for_each(|access| number(&mut access.block));
     }
