@@ -4,6 +4,7 @@
 //! of a domain are `Tracers`; `Log` makes the entries about what host threads do.
 //! When nothing is traced, a call costs one look at a flag.
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod activity;
 pub(crate) mod calling;

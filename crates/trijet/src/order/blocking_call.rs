@@ -28,7 +28,7 @@ use super::submission::{Submission, accesses, stamp, stamp_late};
 use super::track::Use;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::Position;
-use crate::base::ledger::{Engine, HostCall, Op, OpKind};
+use crate::base::ledger::{Effect, Engine, HostCall, Op, OpKind};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
 use crate::device::memory::Memory;
@@ -94,7 +94,8 @@ impl LaneRef {
         let position = self.count(&mut state);
         state.last_shared = crossed;
         self.after(&mut state, submission, position, prologue);
-        let is_work = !matches!(action, Action::Alloc { .. });
+        // An allocation may leave nothing in the stream (law A4).
+        let is_work = action.kind().effect() != Effect::Allocates;
         if let (Some(barrier), true) = (&before.barrier, is_work) {
             let State { vector, barrier_seen, .. } = &mut *state;
             barrier.teach(vector, barrier_seen);
@@ -127,7 +128,17 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let kind = OpKind::Call(HostCall::Failed);
         state.note(|| self.host_op(submission, state.seq, kind.clone()));
-        let is_foreign = matches!(submission.action, Action::Foreign { .. });
+        // Code of the program may have enqueued some of its work.
+        let is_foreign = match submission.action {
+            Action::Foreign { .. } => true,
+            Action::Copy { .. }
+            | Action::Batch { .. }
+            | Action::Fill { .. }
+            | Action::Launch(_)
+            | Action::HostFn { .. }
+            | Action::Alloc { .. }
+            | Action::Free(_) => false,
+        };
         let may_be_enqueued = is_foreign || error.is_loss() || error.kind() == ErrorKind::Stalled;
         if may_be_enqueued {
             let position = self.count(&mut state);

@@ -80,10 +80,11 @@ impl Blocking {
 
 impl LegacyOrder {
     pub(crate) fn new(class: StreamClass, blocking: &Arc<Blocking>) -> Option<Self> {
-        if class == StreamClass::NonBlocking {
-            return None;
-        }
-        let thread = (class == StreamClass::PerThread).then(thread::number);
+        let thread = match class {
+            StreamClass::NonBlocking => return None,
+            StreamClass::PerThread => Some(thread::number()),
+            StreamClass::Legacy | StreamClass::Blocking => None,
+        };
         Some(Self { class, blocking: Arc::clone(blocking), thread })
     }
 

@@ -5,6 +5,7 @@
 //! can be used on any stream without a race, and no wait is issued that an earlier one implies.
 //! All calls that order work pass the [`gate`].
 #![forbid(unsafe_code)]
+#![deny(clippy::wildcard_enum_match_arm)]
 
 pub(crate) mod blocking_call;
 pub(crate) mod domain;

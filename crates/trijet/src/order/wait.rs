@@ -15,9 +15,9 @@ use super::submission::Submission;
 use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
-use crate::base::ledger::{Asked, Op, OpKind, Waited};
+use crate::base::ledger::{Asked, Effect, Op, OpKind, Waited};
 use crate::base::vector_clock::VectorClock;
-use crate::device::driver::{Action, EventHandle};
+use crate::device::driver::EventHandle;
 use crate::log::entry::{HostWait, calls_in, plain};
 use crate::log::reading::Reading;
 use std::panic::Location;
@@ -80,7 +80,7 @@ impl LaneRef {
                 on: mark.position,
             };
             // An early free would damage memory of other owners: its waits are never left out.
-            let droppable = !matches!(submission.action, Action::Free(_));
+            let droppable = submission.action.kind().effect() != Effect::Frees;
             if self.domain.count_wait(droppable, about) {
                 // The lane vector stays as it was, so that a lane that waits for this one does not
                 // take the other operation for complete.

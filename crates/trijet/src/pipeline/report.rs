@@ -233,10 +233,11 @@ impl Report {
                 }
                 None => serial.then(|| Nanos(length(op))),
             },
-            _ if serial => Some(Nanos(length(op))),
-            Engine::Upload => linked(op, |link| link.upload),
-            Engine::Download => linked(op, |link| link.download),
-            _ => None,
+            Engine::Upload if !serial => linked(op, |link| link.upload),
+            Engine::Download if !serial => linked(op, |link| link.download),
+            Engine::Upload | Engine::Download | Engine::Peer | Engine::Host | Engine::None => {
+                serial.then(|| Nanos(length(op)))
+            }
         };
         let given = Parameters { isolated: &alone, ..Parameters::default() };
         let metrics = measure(&ops, &dag, Some(window.clone()), &given);

@@ -1,4 +1,5 @@
 //! Devices, streams, events and signals: what a program holds.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 pub(crate) mod builder;
 mod completion;

@@ -168,7 +168,10 @@ impl<P: Past> Stream<P> {
     }
 
     fn is_blocking(&self) -> bool {
-        self.class != StreamClass::NonBlocking
+        match self.class {
+            StreamClass::Legacy | StreamClass::PerThread | StreamClass::Blocking => true,
+            StreamClass::NonBlocking => false,
+        }
     }
 }
 
@@ -317,7 +320,7 @@ impl<P: Past> Streams<P> {
             self.join_blocking(lane, device);
         }
         if role.is_held_back()
-            && class != StreamClass::NonBlocking
+            && self.list[lane].is_blocking()
             && let Some(of_device) = self.devices.get(&device)
             && of_device.barrier_version != self.list[lane].barrier_seen
         {
@@ -389,11 +392,11 @@ impl<P: Past> Streams<P> {
 
     /// A call begins that may wait.
     pub(crate) fn begin_call(&mut self, lane: usize, op: &Op, by: &Caller<'_, P>) -> Begun<P> {
-        let Stream { class, device, .. } = self.list[lane];
+        let device = self.list[lane].device;
         let mut held = P::default();
         self.wait_for_stream(lane, &mut held);
         let mut before = held.clone();
-        if class != StreamClass::NonBlocking
+        if self.list[lane].is_blocking()
             && let Some(device) = self.devices.get(&device)
         {
             before.follow(&device.barrier, Edge::Legacy);

@@ -17,11 +17,11 @@ pub(super) fn enqueue(
     (op, index): (&Op, u64),
     step: &mut Step,
 ) {
+    let Some(role) = Role::of(&op.kind, known.lanes.edges.laws()) else { return };
     let lane = known.lane(op);
     step.lane = Some(lane);
     known.lanes.edges.dwell(op);
     let begun = known.threads.list[step.thread].begun.take();
-    let role = if op.kind == OpKind::Alloc { Role::Allocation } else { Role::Work };
     if let Some(begun) = begun.filter(|begun| begun.call.lane == lane && role == Role::Work) {
         return returned(known, handovers, (op, index), (*begun, step));
     }
