@@ -14,6 +14,7 @@ use super::submission::{Submission, stamp, stamp_late};
 use super::track::Needs;
 use crate::base::error::Result;
 use crate::base::id::Position;
+use crate::base::ledger::Effect;
 use crate::device::driver::{Action, AtReturn};
 use crate::device::memory::Memory;
 use crate::log::{calling, thread};
@@ -143,7 +144,7 @@ impl LaneRef {
         // The operation is enqueued, so the memory is stamped, whatever fails from here on.
         let position = self.count(&mut state);
         // An allocation returns memory at once and may leave nothing in the stream that could wait.
-        let turn = turn.as_ref().filter(|_| !matches!(action, Action::Alloc { .. }));
+        let turn = turn.as_ref().filter(|_| action.kind().effect() != Effect::Allocates);
         if let Some(turn) = turn {
             let State { vector, barrier_seen, .. } = &mut *state;
             turn.teach(vector, barrier_seen);
