@@ -13,26 +13,6 @@ use crate::source::{line_of, occurrences};
 use crate::tree::{Code, Target, Tree};
 use crate::{File, Finding, demand_none, files, lines};
 
-/// Files that are in a cycle: their folder, the files below it, and the reason. An exception that
-/// is no longer needed is a finding.
-const EXCEPTIONS: &[(&str, &[&str], &str)] = &[(
-    "crates/trijet-bench/src/doctor/measure/",
-    &[
-        "allocations.rs",
-        "blocking.rs",
-        "blocking/stage.rs",
-        "calls.rs",
-        "chains.rs",
-        "copies.rs",
-        "defaults.rs",
-        "limits.rs",
-        "mod.rs",
-        "peers.rs",
-        "work.rs",
-    ],
-    "to be split",
-)];
-
 /// The imports of each file: the imported file, and the offset of the first import of it.
 type Imports = Vec<BTreeMap<usize, usize>>;
 
@@ -156,33 +136,15 @@ fn described(files: &[File], imports: &Imports, start: usize) -> String {
     steps.collect::<Vec<_>>().join(", ")
 }
 
-fn cycles(files: &[File], exceptions: &[(&str, &[&str], &str)]) -> Vec<Finding> {
+fn cycles(files: &[File]) -> Vec<Finding> {
     let imports = imports(files);
-    let components = components(&imports);
-    let excused: Vec<BTreeSet<String>> = exceptions
-        .iter()
-        .map(|(folder, names, _)| names.iter().map(|name| format!("{folder}{name}")).collect())
-        .collect();
     let mut findings = Vec::new();
-    for component in &components {
-        let paths: BTreeSet<&str> =
-            component.iter().map(|file| files[*file].path.as_str()).collect();
-        let is_excused = |one: &BTreeSet<String>| paths.iter().all(|path| one.contains(*path));
-        if excused.iter().any(is_excused) {
-            continue;
-        }
-        for &file in component {
+    for component in components(&imports) {
+        for &file in &component {
             let inside = imports[file].iter().filter(|(to, _)| component.contains(to));
             let first = inside.map(|(_, at)| *at).min().unwrap_or(0);
             let message = format!("a cycle of imports: {}", described(files, &imports, file));
             findings.push(files[file].finding(line_of(&files[file].text, first), message));
-        }
-    }
-    for path in excused.iter().flatten() {
-        let is_in_cycle = |file: &usize| files[*file].path == *path;
-        if !components.iter().flatten().any(is_in_cycle) {
-            let message = "in no cycle: remove the exception".to_owned();
-            findings.push(Finding { path: path.clone(), line: 1, message });
         }
     }
     findings
@@ -190,13 +152,13 @@ fn cycles(files: &[File], exceptions: &[(&str, &[&str], &str)]) -> Vec<Finding> 
 
 #[test]
 fn no_files_import_each_other() {
-    demand_none("imports have one direction", &cycles(&files(), EXCEPTIONS));
+    demand_none("imports have one direction", &cycles(&files()));
 }
 
 /// The files that the rule complains about, each once, without the folder of the sample.
-fn in_cycles(sample: &[(&str, &str)], exceptions: &[(&str, &[&str], &str)]) -> Vec<String> {
+fn in_cycles(sample: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<File> = sample.iter().map(|(path, text)| File::new(path, text)).collect();
-    let found = cycles(&files, exceptions).into_iter();
+    let found = cycles(&files).into_iter();
     let paths = found.map(|finding| finding.path.trim_start_matches("a/src/").to_owned());
     paths.collect::<BTreeSet<String>>().into_iter().collect()
 }
@@ -210,7 +172,7 @@ fn two_files_that_import_each_other_are_found() {
         File::new("a/src/b.rs", "\nfn g() { crate::{c::h, a::f}(); }\nuse crate::c;\n"),
         File::new("a/src/c.rs", "// use crate::a::f;\n"),
     ];
-    let found = cycles(&sample, &[]);
+    let found = cycles(&sample);
     assert_eq!(lines(&found), [1, 2]);
     let told = "a/src/a.rs:1 imports a/src/b.rs, a/src/b.rs:2 imports a/src/a.rs";
     assert!(found[0].message.ends_with(told), "{}", found[0].message);
@@ -218,15 +180,12 @@ fn two_files_that_import_each_other_are_found() {
 
 #[test]
 fn a_cycle_of_three_folders_and_an_inline_module_is_found() {
-    let found = in_cycles(
-        &[
-            ("a/src/main.rs", "mod a { pub mod b; }\nmod c;\nmod d;\n"),
-            ("a/src/a/b.rs", "use {crate::{c::{self as e}}, std::fmt};\nfn f() { e::g() }\n"),
-            ("a/src/c/mod.rs", "use crate::d::x as y;\n"),
-            ("a/src/d.rs", "mod inner { fn f() -> super::super::a::b::T {} }\n"),
-        ],
-        &[],
-    );
+    let found = in_cycles(&[
+        ("a/src/main.rs", "mod a { pub mod b; }\nmod c;\nmod d;\n"),
+        ("a/src/a/b.rs", "use {crate::{c::{self as e}}, std::fmt};\nfn f() { e::g() }\n"),
+        ("a/src/c/mod.rs", "use crate::d::x as y;\n"),
+        ("a/src/d.rs", "mod inner { fn f() -> super::super::a::b::T {} }\n"),
+    ]);
     assert_eq!(found, ["a/b.rs", "c/mod.rs", "d.rs"]);
 }
 
@@ -238,7 +197,7 @@ fn an_item_counts_for_the_file_that_defines_it() {
         ("a/src/a/b.rs", "use super::C;\n"),
         ("a/src/a/c.rs", "use crate::a::B;\n"),
     ];
-    assert_eq!(in_cycles(&sample, &[]), ["a/b.rs", "a/c.rs"]);
+    assert_eq!(in_cycles(&sample), ["a/b.rs", "a/c.rs"]);
 }
 
 #[test]
@@ -246,11 +205,11 @@ fn to_declare_and_to_export_is_no_import_but_to_use_is_one() {
     let child = ("a/src/a/b.rs", "use super::own;\npub struct B;\n");
     let root = ("a/src/lib.rs", "mod a;\n");
     let exported = "mod b;\npub use b::B;\npub fn own() {}\n";
-    assert!(in_cycles(&[root, ("a/src/a/mod.rs", exported), child], &[]).is_empty());
+    assert!(in_cycles(&[root, ("a/src/a/mod.rs", exported), child]).is_empty());
     let used = format!("{exported}fn f() -> B {{}}\n");
-    assert_eq!(in_cycles(&[root, ("a/src/a/mod.rs", &used), child], &[]), ["a/b.rs", "a/mod.rs"]);
+    assert_eq!(in_cycles(&[root, ("a/src/a/mod.rs", &used), child]), ["a/b.rs", "a/mod.rs"]);
     let named = "mod b;\npub fn own() -> b::B {}\n";
-    assert_eq!(in_cycles(&[root, ("a/src/a/mod.rs", named), child], &[]), ["a/b.rs", "a/mod.rs"]);
+    assert_eq!(in_cycles(&[root, ("a/src/a/mod.rs", named), child]), ["a/b.rs", "a/mod.rs"]);
 }
 
 #[test]
@@ -262,24 +221,11 @@ fn tests_import_what_they_want_but_test_programs_do_not() {
         ("a/src/b.rs", "use crate::a::A;\n#[cfg(test)]\nmod tests;\n"),
         ("a/src/b/tests.rs", "use super::B;\n"),
     ];
-    assert!(in_cycles(&sample, &[]).is_empty());
+    assert!(in_cycles(&sample).is_empty());
     let program = [
         ("a/tests/t/main.rs", "mod x;\n#[path = \"../y.rs\"]\nmod y;\nuse x::X;\n"),
         ("a/tests/t/x.rs", "use super::y;\nfn f() { y::f::<u8>() }\n"),
         ("a/tests/y.rs", "use crate::T;\n"),
     ];
-    assert_eq!(in_cycles(&program, &[]), ["a/tests/t/main.rs", "a/tests/t/x.rs", "a/tests/y.rs"]);
-}
-
-#[test]
-fn an_exception_is_needed_and_has_all_files_of_its_cycle() {
-    let sample = [
-        ("a/src/lib.rs", "mod a;\nmod b;\nmod c;\n"),
-        ("a/src/a.rs", "use crate::b::B;\n"),
-        ("a/src/b.rs", "use crate::a::A;\n"),
-        ("a/src/c.rs", "use crate::a::A;\n"),
-    ];
-    assert!(in_cycles(&sample, &[("a/src/", &["a.rs", "b.rs"], "")]).is_empty());
-    assert_eq!(in_cycles(&sample, &[("a/src/", &["a.rs", "b.rs", "c.rs"], "")]), ["c.rs"]);
-    assert_eq!(in_cycles(&sample, &[("a/src/", &["a.rs"], "")]), ["a.rs", "b.rs"]);
+    assert_eq!(in_cycles(&program), ["a/tests/t/main.rs", "a/tests/t/x.rs", "a/tests/y.rs"]);
 }

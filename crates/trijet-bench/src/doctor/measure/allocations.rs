@@ -1,6 +1,6 @@
 //! An allocation and its free, by way and size.
 
-use super::{Bench, samples};
+use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;
 use crate::doctor::findings::AllocPair;
 use std::time::Instant;

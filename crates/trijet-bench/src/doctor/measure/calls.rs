@@ -1,6 +1,6 @@
 //! What each call costs the host: the driver's own call, and the same through the library.
 
-use super::{Bench, samples};
+use super::bench::{Bench, samples};
 use crate::bare::lab::{Cost, Lab};
 use crate::doctor::findings::CallCost;
 use crate::stats::Samples;

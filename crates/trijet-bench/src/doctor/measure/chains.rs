@@ -1,6 +1,6 @@
 //! Kernels one after the other: launched one by one, as a graph, and as dependent launches.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::bare::chain::{ChainCost, Chains, Link};
 use crate::doctor::findings::Chain;
 use crate::stats::Samples;

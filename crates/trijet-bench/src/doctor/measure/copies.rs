@@ -1,6 +1,6 @@
 //! Rates of copies by size. Each size moves bytes of its own, which are compared at the far end.
 
-use super::{Bench, samples};
+use super::bench::{Bench, samples};
 use crate::doctor::findings::{Path, Rate};
 use crate::stats::Samples;
 use std::ops::Range;

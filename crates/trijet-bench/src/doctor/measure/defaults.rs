@@ -1,6 +1,6 @@
 //! Whether work on one kind of stream waits for work on another: the matrix of default streams.
 
-use super::Bench;
+use super::bench::Bench;
 use super::blocking::observe;
 use super::work::Lane;
 use crate::doctor::findings::Pair;

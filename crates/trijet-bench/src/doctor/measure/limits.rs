@@ -1,7 +1,7 @@
 //! Where the device or a queue is full.
 
+use super::bench::{Bench, micros};
 use super::work::Lane;
-use super::{Bench, micros};
 use crate::doctor::findings::CallCost;
 use crate::doctor::verdict;
 use crate::stats::Samples;

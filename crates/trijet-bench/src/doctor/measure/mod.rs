@@ -2,6 +2,7 @@
 //! others go on.
 
 mod allocations;
+mod bench;
 mod blocking;
 mod calls;
 mod chains;
@@ -19,33 +20,9 @@ pub(super) use chains::{GRAPH, PLAIN, STREAMED};
 use super::findings::{Absent, Findings};
 use super::plan::Plan;
 use crate::bare::lab::Lab;
-use crate::stats::Samples;
+use bench::Bench;
 use std::time::Instant;
 use trijet::{Device, Result};
-
-/// What every measurement uses.
-struct Bench {
-    device: Device,
-    plan: Plan,
-    /// Bare calls, where there is a GPU.
-    lab: Option<Lab>,
-    /// Rounds of the kernel `WORK` that take a millisecond.
-    rounds_per_ms: f64,
-    found: Findings,
-}
-
-impl Bench {
-    fn absent(&mut self, what: impl Into<String>, why: impl Into<String>) {
-        self.found.absent.push(Absent { what: what.into(), why: why.into() });
-    }
-
-    fn run(&mut self, what: &'static str, measure: fn(&mut Self) -> Result<()>) {
-        let outcome = measure(self).and_then(|()| self.device.synchronize());
-        if let Err(error) = outcome {
-            self.found.failed.push(Absent { what: what.to_owned(), why: error.to_string() });
-        }
-    }
-}
 
 /// Measures the device and what is around it, in well under a minute.
 ///
@@ -81,7 +58,7 @@ pub fn run(device: &Device) -> Result<Findings> {
                 .push(Absent { what: "calls past the library".to_owned(), why: e.to_string() }),
         }
     } else {
-        bench.without_a_gpu();
+        without_a_gpu(&mut bench);
     }
     bench.run("calibration of the kernel", work::calibrate);
     bench.run("other devices", peers::measure);
@@ -97,37 +74,14 @@ pub fn run(device: &Device) -> Result<Findings> {
     Ok(bench.found)
 }
 
-impl Bench {
-    /// What a host device has no part in.
-    fn without_a_gpu(&mut self) {
-        for (what, why) in [
-            ("second-level cache, peer access", "a host device is this machine's processor"),
-            ("bare driver calls, hops, stream words", "the host device has no driver below it"),
-            ("cuMemAlloc, page locking, virtual memory", "these are calls of the CUDA driver"),
-            ("graphs and dependent launches", "these are calls of the CUDA driver"),
-        ] {
-            self.absent(what, why);
-        }
+/// Names what a host device has no part in.
+fn without_a_gpu(bench: &mut Bench) {
+    for (what, why) in [
+        ("second-level cache, peer access", "a host device is this machine's processor"),
+        ("bare driver calls, hops, stream words", "the host device has no driver below it"),
+        ("cuMemAlloc, page locking, virtual memory", "these are calls of the CUDA driver"),
+        ("graphs and dependent launches", "these are calls of the CUDA driver"),
+    ] {
+        bench.absent(what, why);
     }
-}
-
-/// Takes `count` samples after a warm-up.
-fn samples(count: usize, mut sample: impl FnMut() -> Result<f64>) -> Result<Samples> {
-    sample()?;
-    let mut samples = Samples::default();
-    for _ in 0..count {
-        samples.push(sample()?);
-    }
-    Ok(samples)
-}
-
-/// The time of a call in microseconds.
-fn timed_us(call: impl FnOnce() -> Result<()>) -> Result<f64> {
-    let start = Instant::now();
-    call()?;
-    Ok(micros(start))
-}
-
-fn micros(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e6
 }

@@ -1,6 +1,6 @@
 //! Other devices of the machine, and copies to them.
 
-use super::{Bench, samples};
+use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;
 use crate::bare::peer::Peers;
 use crate::doctor::findings::{Neighbour, Path, Rate};

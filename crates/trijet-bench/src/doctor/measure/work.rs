@@ -1,7 +1,7 @@
 //! A kernel that runs for a given time on one multiprocessor, and a stream to run it in. Its rounds
 //! are calibrated, so it always ends.
 
-use super::{Bench, micros};
+use super::bench::{Bench, micros};
 use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, Readiness, Result, Stream};

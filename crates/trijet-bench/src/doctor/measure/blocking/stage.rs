@@ -1,6 +1,6 @@
 //! What a call needs: prepared before the long kernel begins, given back after it has ended.
 
-use super::Call;
+use super::call::Call;
 use crate::bare::lab::Lab;
 use crate::bare::step::Held;
 use crate::doctor::measure::work::Lane;

@@ -1,0 +1,54 @@
+//! The state that every measurement uses: the device, the plan and the findings. And how samples
+//! are taken.
+
+use crate::bare::lab::Lab;
+use crate::doctor::findings::{Absent, Findings};
+use crate::doctor::plan::Plan;
+use crate::stats::Samples;
+use std::time::Instant;
+use trijet::{Device, Result};
+
+/// The state that every measurement uses.
+pub(super) struct Bench {
+    pub(super) device: Device,
+    pub(super) plan: Plan,
+    /// Bare calls, where there is a GPU.
+    pub(super) lab: Option<Lab>,
+    /// Rounds of the kernel `WORK` that take a millisecond.
+    pub(super) rounds_per_ms: f64,
+    pub(super) found: Findings,
+}
+
+impl Bench {
+    pub(super) fn absent(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        self.found.absent.push(Absent { what: what.into(), why: why.into() });
+    }
+
+    pub(super) fn run(&mut self, what: &'static str, measure: fn(&mut Self) -> Result<()>) {
+        let outcome = measure(self).and_then(|()| self.device.synchronize());
+        if let Err(error) = outcome {
+            self.found.failed.push(Absent { what: what.to_owned(), why: error.to_string() });
+        }
+    }
+}
+
+/// Takes `count` samples after a warm-up.
+pub(super) fn samples(count: usize, mut sample: impl FnMut() -> Result<f64>) -> Result<Samples> {
+    sample()?;
+    let mut samples = Samples::default();
+    for _ in 0..count {
+        samples.push(sample()?);
+    }
+    Ok(samples)
+}
+
+/// The time of a call in microseconds.
+pub(super) fn timed_us(call: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let start = Instant::now();
+    call()?;
+    Ok(micros(start))
+}
+
+pub(super) fn micros(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}
