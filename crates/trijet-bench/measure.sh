@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Measures on a GPU host, with the programs of `bundle/`, what `results/<gpu>/` holds.
+# Runs every measurement of `results/<gpu>/` on a GPU host, with the programs of `bundle/`.
 #
-#   crates/trijet-bench/measure.sh OUT     from the root of the tree; OUT takes a file per benchmark.
+#   crates/trijet-bench/measure.sh OUT
 #
-# Needs nvcc and python3 with PyTorch for the peers; a missing one is said in the results.
+# Run it from the root of the repository. It writes one file for each benchmark to OUT. The peers
+# need nvcc and python3 with PyTorch. If one is missing, the results say so.
 set -uo pipefail
 out="$1"
 bundle="$PWD/bundle"
@@ -16,7 +17,7 @@ trijet() { # seconds arguments...
     timeout "$1" "$bundle/trijet" "${@:2}"
 }
 
-# The device, the driver and the host, as the first benchmark found them.
+# Prints the device, the driver and the host, as the first benchmark reports them.
 facts() {
     sed -n 2p "$out/overlap.csv" | cut -d, -f1-3
 }
@@ -25,7 +26,7 @@ today() {
     date -u +%Y-%m-%dT%H:%M:%SZ
 }
 
-# Puts the first five cells before rows that have the others.
+# Adds the first five cells to rows that lack them.
 rows() {
     awk -v facts="$(facts),$(today),$(cat "$bundle/COMMIT")" '{ print facts "," $0 }'
 }
@@ -66,7 +67,7 @@ for radius in 1 3 7; do
     trijet 100 overlap --device cuda:0 --size 4GiB --radius "$radius" 2>&1
 done >"$out/overlap-4gib.txt"
 
-# A 16 MiB job from process start to end, with its files in the page cache.
+# A job of 16 MiB, from the start of its process to the end, with its files in the page cache.
 head -n 1 "$out/overlap.csv" >"$out/cold-start.csv"
 head -c 16777216 /dev/urandom >"$work/in.raw"
 {
@@ -102,14 +103,14 @@ head -c 16777216 /dev/urandom >"$work/in.raw"
 } | rows >>"$out/cold-start.csv"
 
 {
-    head_lines "trijet trace of PyTorch programs: planted habits, their corrected twin, a training loop"
+    head_lines "trijet trace of PyTorch programs: planted defects, their corrected twin, a training loop"
     for program in "trace_planted.py" "trace_planted.py clean" "trace_training.py 8"; do
         echo "== $program"
         # shellcheck disable=SC2086 # the words are the program and its argument
         trijet 60 trace -- python3 "$peers"/$program
         echo "exit code $?"
     done
-    echo "== the training loop without the recording and with it, in turn"
+    echo "== the training loop without a trace and with one, in turn"
     for _ in 1 2 3 4 5; do
         timeout 60 python3 "$peers/trace_training.py" 8
         trijet 60 trace -- python3 "$peers/trace_training.py" 8 2>/dev/null |

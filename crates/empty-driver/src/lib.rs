@@ -1,6 +1,6 @@
-//! A CUDA driver library whose functions succeed and do nothing. In place of the real driver
-//! (`TRIJET_LIBCUDA`), it shows the cost of the code around the calls, and runs the CUDA binding
-//! without a GPU. Functions with results return fixed, plausible values.
+//! A CUDA driver library whose functions succeed and do nothing. `TRIJET_LIBCUDA` names it in place
+//! of the real driver, to measure the code around the calls, and to run the CUDA binding without a
+//! GPU. Functions with results return fixed, plausible values.
 //!
 //! Callers pass more arguments than the functions declare. That is harmless in the C ABI, because
 //! the caller owns the registers and the stack of its arguments.

@@ -1,5 +1,5 @@
-// From process start to the first result of a 16 MiB job, with nothing but the CUDA runtime: the
-// peer of the cold time of `trijet map`. Reads a raw file of u16, scales it, writes the result.
+// The peer of a cold start of `trijet map`, with the CUDA runtime only. Reads a raw file of u16,
+// scales it, and writes the result.
 //   nvcc -O2 -arch=sm_90 cold_start.cu -o cold_start && ./cold_start IN OUT
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-"""1 GiB through upload, a small kernel and download in PyTorch, with slot streams: the peer of
-`trijet bench overlap`. Prints rows of its results, without their first five cells."""
+"""The peer of `trijet bench overlap` in PyTorch: 1 GiB through upload, a small kernel and download,
+with a stream for each slot. Prints rows of results without their first five cells."""
 import statistics
 import sys
 

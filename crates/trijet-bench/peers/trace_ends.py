@@ -1,4 +1,5 @@
-"""Ways to end for `trijet trace`: `exit 7`, `_exit 3`, `raise`, or `fork`, each after some work."""
+"""A program for `trijet trace` that ends in one of several ways after some work. Its argument is
+`exit`, `_exit`, `raise` or `fork`."""
 import os
 import sys
 

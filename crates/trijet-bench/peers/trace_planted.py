@@ -1,6 +1,6 @@
 """Three planted defects for `trijet trace`, 40 steps of each: a pageable copy, a kernel on the legacy
-default stream beside a blocking stream, and a wait for the whole device. `trace_planted.py clean` is
-the corrected twin: page-locked memory, one non-blocking stream for each task, events."""
+default stream beside a blocking stream, and a wait for the whole device. `trace_planted.py clean` runs
+the corrected twin, with page-locked memory, one non-blocking stream for each task, and events."""
 import ctypes
 import sys
 
@@ -11,7 +11,7 @@ N = 4 << 20
 
 
 def blocking_stream():
-    """A stream that the legacy one waits for, as cudaStreamCreate makes it; PyTorch's own are not."""
+    """A blocking stream, as cudaStreamCreate makes it. The streams of PyTorch are non-blocking."""
     runtime = ctypes.CDLL("libcudart.so.13")
     handle = ctypes.c_void_p()
     if runtime.cudaStreamCreate(ctypes.byref(handle)) != 0:
@@ -59,7 +59,7 @@ def main():
         host = host.pin_memory()
     x = torch.empty(N, device="cuda")
     weight = torch.rand(2048, 2048, device="cuda") / 1024
-    torch.sin(weight @ weight)                 # kernels are loaded and libraries set up before
+    torch.sin(weight @ weight)                 # loads the kernels and sets up the libraries
     torch.cuda.synchronize()
     print((clean if want_clean else planted)(x, weight, host))
 

@@ -1,6 +1,6 @@
-"""A small training loop as people write it, for `trijet trace`: batches from a DataLoader with worker
-processes, a pageable upload, a step of a network, and loss.item() each time. It prints how long a
-step takes, so that the cost of tracing can be seen."""
+"""A small, typical training loop for `trijet trace`: batches from a DataLoader with worker
+processes, a pageable upload, a step of a network, and loss.item() in each step. It prints the time
+of a step, which shows the cost of tracing."""
 import sys
 import time
 

@@ -1,6 +1,7 @@
-//! Bare driver calls, with nothing around them: what an operation costs before anybody adds to it.
-//! They are the very functions that the library calls, looked up in the same driver. With the
-//! folder below it, the only unsafe code of the benchmarks.
+//! Bare driver calls: what an operation costs without the library.
+//!
+//! The functions are those that the library calls, looked up in the same driver. Apart from
+//! `manual.rs`, the unsafe code of this crate is in this file and the folder below it.
 
 pub(crate) mod chain;
 pub(crate) mod lab;
@@ -34,7 +35,7 @@ struct Config {
     attr_count: c_uint,
 }
 
-/// `axpy` and an upload on buffers of its own, in a stream of its own.
+/// A stream and buffers for launches of `axpy`, uploads and events by bare calls.
 #[derive(Debug)]
 pub(crate) struct Bare {
     launch: Launch,
@@ -67,11 +68,11 @@ unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F> {
     // SAFETY: by the caller's promise.
     let found = unsafe { library.get::<F>(name) };
     found.map(|function| *function).map_err(|error| {
-        Error::new(ErrorKind::Unsupported, name, "the driver lacks it").caused_by(error)
+        Error::new(ErrorKind::Unsupported, name, "the driver has no such function").caused_by(error)
     })
 }
 
-/// Calls one function once, by name.
+/// Looks a function up by name, calls it once and checks its code.
 macro_rules! call {
     ($library:ident, $name:literal: fn($($type:ty),*), $($arg:expr),*) => {{
         type Function = unsafe extern "C" fn($($type),*) -> c_int;
@@ -85,13 +86,14 @@ macro_rules! call {
 
 impl Bare {
     /// # Errors
-    /// `Unsupported` where there is no driver; what the driver reports.
+    /// `Unsupported` without a driver; every error of the driver.
     pub(crate) fn new(elements: u64) -> Result<Self> {
         let name = std::env::var_os("TRIJET_LIBCUDA").unwrap_or_else(|| "libcuda.so.1".into());
         // SAFETY: the driver library, which is loaded already and may be loaded again.
-        let library = unsafe { Library::new(name) }
-            .map_err(|e| Error::new(ErrorKind::Unsupported, "open", "no driver").caused_by(e))?;
-        // It stays loaded for as long as the functions are called: for ever.
+        let library = unsafe { Library::new(name) }.map_err(|e| {
+            Error::new(ErrorKind::Unsupported, "open", "no CUDA driver was found").caused_by(e)
+        })?;
+        // The library stays loaded until the process ends, because its functions are called.
         let library: &'static Library = Box::leak(Box::new(library));
         let Code::Ptx(ptx) = AXPY.code() else { unreachable!("shipped kernels are PTX") };
         let ptx = CString::new(ptx.as_bytes()).expect("the text has no NUL byte");
@@ -160,7 +162,7 @@ impl Bare {
         })
     }
 
-    /// Nanoseconds per call of one burst; the device is idle before and after.
+    /// Nanoseconds per call of one burst. The device is idle before and after it.
     fn burst(&self, count: u32, mut call: impl FnMut() -> c_int) -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {
@@ -172,7 +174,7 @@ impl Bare {
         Ok(time.as_secs_f64() * 1e9 / f64::from(count))
     }
 
-    /// Launches.
+    /// Nanoseconds per launch of `axpy`.
     pub(crate) fn launches(&mut self, count: u32) -> Result<f64> {
         let (mut a, mut length) = (1.0f32, self.elements);
         let mut params: [*mut c_void; 5] = [
@@ -199,26 +201,26 @@ impl Bare {
         })
     }
 
-    /// Uploads.
+    /// Nanoseconds per upload.
     pub(crate) fn uploads(&self, count: u32) -> Result<f64> {
         let bytes = usize::try_from(self.elements * 4).unwrap_or(0);
         // SAFETY: both are allocations of `bytes` bytes that are never freed.
         self.burst(count, || unsafe { (self.upload)(self.x, self.host, bytes, self.stream) })
     }
 
-    /// Records of an event.
+    /// Nanoseconds per record of an event.
     pub(crate) fn records(&self, count: u32) -> Result<f64> {
         // SAFETY: a live event and stream of one context.
         self.burst(count, || unsafe { (self.record)(self.event, self.stream) })
     }
 
-    /// Waits for an event.
+    /// Nanoseconds per wait of a stream for an event.
     pub(crate) fn waits(&self, count: u32) -> Result<f64> {
         // SAFETY: a live stream and event; a stream may wait for itself.
         self.burst(count, || unsafe { (self.wait)(self.stream, self.event, 0) })
     }
 
-    /// Questions for the thread's context.
+    /// Nanoseconds per query of the thread's current context.
     pub(crate) fn contexts(&self, count: u32) -> Result<f64> {
         let mut context = null_mut();
         // SAFETY: one pointer to write.

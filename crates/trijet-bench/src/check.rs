@@ -1,5 +1,8 @@
-//! How fast the checker is: records per second on one thread, over synthetic records of one stream
-//! and of several. Each record is clean; with one race planted in it, that race is what is found.
+//! The speed of the checker: entries per second on one thread, over synthetic ledgers of one stream
+//! and of several.
+//!
+//! Before the measurement, each ledger is checked twice: clean, which must give no finding, and
+//! with one planted race, which must be the first finding.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -26,10 +29,10 @@ struct Definition {
     between_waits: u64,
     bytes: u64,
     samples: usize,
-    file_records: u64,
+    file_entries: u64,
 }
 
-/// A record that is being made.
+/// A ledger that is being made.
 struct Maker<'a> {
     definition: &'a Definition,
     streams: u32,
@@ -63,7 +66,7 @@ impl Maker<'_> {
         self.push(OpKind::Kernel, lane, accesses);
     }
 
-    /// The stream `to` waits for what `from` holds.
+    /// Adds an event: the stream `to` waits for the work of `from`.
     fn edge(&mut self, event: u64, from: u32, to: u32) {
         let on = Position { lane: LaneId(from), seq: self.seqs[from as usize] };
         self.push(OpKind::Record { event, by: Asked::Ordering }, from, Accesses::new());
@@ -75,13 +78,13 @@ fn own_buffer(lane: u32) -> u64 {
     1000 + u64::from(lane)
 }
 
-/// A record, and the index of the kernel that races, if one is planted.
+/// Makes a ledger. Also returns the index of the racing kernel, if one is planted.
 fn make(definition: &Definition, streams: u32, planted: bool) -> (Vec<Op>, Option<u64>) {
     let lanes = streams.max(2);
     let mut maker = Maker { definition, streams, seqs: vec![0; lanes as usize], ops: Vec::new() };
     let mut racing = None;
-    // Crossings are the kernels that can lose their order. Just after the host has waited, there
-    // would be none to lose.
+    // The planted race is a crossing without its event. Shortly after the host has waited, a
+    // crossing is ordered without an event, so a later one is taken.
     let middle = (definition.operations / 2 / definition.crossing + 7) * definition.crossing;
     for (number, lane) in (0..definition.operations).zip((0..maker.streams).cycle()) {
         let other = (lane + 1) % lanes;
@@ -112,7 +115,7 @@ fn wrong(cause: String) -> Error {
     Error::new(ErrorKind::InvalidValue, "bench check", cause)
 }
 
-/// Checks both kinds of records for what they hold.
+/// Checks that a clean ledger gives no finding, and one with a planted race gives that race.
 fn verify(definition: &Definition, streams: u32) -> Result<()> {
     let verdict = check(&make(definition, streams, false).0);
     if !verdict.findings.is_empty() {
@@ -122,23 +125,25 @@ fn verify(definition: &Definition, streams: u32) -> Result<()> {
     let verdict = check(&ops);
     let found = verdict.findings.first().map(|finding| finding.second.op);
     if racing.is_none() || found != racing {
-        return Err(wrong(format!("{streams} streams: planted {racing:?}, found {found:?}")));
+        let text = "a race was planted at entry";
+        return Err(wrong(format!("{streams} streams: {text} {racing:?} and found at {found:?}")));
     }
     Ok(())
 }
 
 fn definition() -> Result<Definition> {
-    toml::from_str(include_str!("../definitions/check.toml"))
-        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))
+    toml::from_str(include_str!("../definitions/check.toml")).map_err(|e| {
+        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
+    })
 }
 
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` when the checker finds something in a clean record, or not what was planted.
+/// `InvalidValue` if the checker finds something in a clean ledger, or misses the planted race.
 pub fn run() -> Result<Results> {
     let definition = definition()?;
-    let verified = "nothing is found in the clean records, and in each other one the planted race";
+    let verified = "clean ledgers have no finding, and each other ledger has the planted race";
     let mut results = Results::of_host("the checker on one thread");
     results.note("verified", verified);
     let mut runs = Vec::new();
@@ -152,7 +157,8 @@ pub fn run() -> Result<Results> {
             let verdict = check(ops);
             let time = start.elapsed().as_secs_f64();
             if verdict.ops != ops.len() as u64 {
-                return Err(wrong("not every record was looked at".to_owned()));
+                let text = format!("{} of {} entries were checked", verdict.ops, ops.len());
+                return Err(wrong(text));
             }
             // The first run warms up.
             if sample > 0 {
@@ -166,7 +172,7 @@ pub fn run() -> Result<Results> {
         results.push(what, "M records/s", samples, None);
     }
     if let Some(many) = many {
-        let what = |words: &str| format!("{} records in a file: {words}", many.records);
+        let what = |words: &str| format!("{} records in a file: {words}", many.entries);
         results.push(what("read and checked"), "M records/s", many.rate, None);
         results.push(what("length"), "B/record", many.bytes, None);
         results.push(what("memory beside the program's"), "MiB", many.memory, None);
@@ -174,25 +180,25 @@ pub fn run() -> Result<Results> {
     Ok(results)
 }
 
-/// A long record, judged while it is read.
+/// The figures of a long ledger that is checked while it is read from a file.
 struct Many {
-    records: u64,
+    entries: u64,
     rate: Samples,
     bytes: Samples,
     memory: Samples,
 }
 
-/// A file that goes when it is done with.
+/// A temporary file, which is removed on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // One that stays behind is in the folder for that.
+        // A file that cannot be removed stays in the folder for temporary files.
         drop(fs::remove_file(&self.0));
     }
 }
 
-/// Memory of this process that is in use, in MiB; 0 where the system does not tell.
+/// The resident memory of this process in MiB; 0 if the system does not report it.
 fn resident() -> f64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_else(|_| String::new());
     let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok());
@@ -208,7 +214,7 @@ fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
     let ops = make(definition, streams, false).0;
     let about = About {
         tool: "trijet bench".to_owned(),
-        program: "a synthetic record".to_owned(),
+        program: "a synthetic ledger".to_owned(),
         times: TimeSource::Missing,
         clock_error_ns: 0,
         dropped: 0,
@@ -217,10 +223,10 @@ fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
     };
     let file = BufWriter::new(File::create(&scratch.0).map_err(failed)?);
     let mut writer = Writer::new(file, &about)?;
-    let mut records = 0;
-    while records < definition.file_records {
+    let mut entries = 0;
+    while entries < definition.file_entries {
         ops.iter().try_for_each(|op| writer.push(op))?;
-        records += ops.len() as u64;
+        entries += ops.len() as u64;
     }
     drop(writer.finish()?);
     drop(ops);
@@ -238,8 +244,8 @@ fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
     }
     let verdict = checker.finish();
     let time = start.elapsed().as_secs_f64();
-    if verdict.ops != records || !verdict.findings.is_empty() {
-        return Err(wrong(format!("{} of {records} records: {verdict}", verdict.ops)));
+    if verdict.ops != entries || !verdict.findings.is_empty() {
+        return Err(wrong(format!("{} of {entries} entries: {verdict}", verdict.ops)));
     }
     let one = |value| {
         let mut samples = Samples::default();
@@ -247,9 +253,9 @@ fn from_file(definition: &Definition, streams: u32) -> Result<Many> {
         samples
     };
     Ok(Many {
-        records,
-        rate: one(records as f64 / time / 1e6),
-        bytes: one(bytes as f64 / records as f64),
+        entries,
+        rate: one(entries as f64 / time / 1e6),
+        bytes: one(bytes as f64 / entries as f64),
         memory: one(most - before),
     })
 }
@@ -259,16 +265,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_planted_race_is_found_and_nothing_else_is() -> Result<()> {
+    fn a_planted_race_is_the_first_finding_and_a_clean_ledger_has_none() -> Result<()> {
         let definition = Definition { operations: 4000, ..definition()? };
         definition.streams.iter().try_for_each(|streams| verify(&definition, *streams))
     }
 
     #[test]
-    fn a_record_in_a_file_is_judged_whole_and_the_file_goes() -> Result<()> {
-        let definition = Definition { operations: 4000, file_records: 20_000, ..definition()? };
+    fn a_ledger_in_a_file_is_checked_whole_and_the_file_is_removed() -> Result<()> {
+        let definition = Definition { operations: 4000, file_entries: 20_000, ..definition()? };
         let many = from_file(&definition, 8)?;
-        assert!(many.records >= 20_000);
+        assert!(many.entries >= 20_000);
         let name = format!("trijet-bench-{}.ledger", std::process::id());
         assert!(!std::env::temp_dir().join(name).exists());
         Ok(())

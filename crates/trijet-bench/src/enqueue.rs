@@ -1,9 +1,10 @@
-//! Host time of one operation, a launch and an upload: tracked, ordered by hand, and the bare
-//! driver call, in turn, in bursts that fit the device's queue. Against a driver of empty
-//! functions, what is left is our own. The waits and records that the ordering inserts are driver
-//! calls too: how many per operation, and what one costs, is counted apart. Recording with times makes
-//! calls as well, an event at each end of an operation; against empty functions what a record itself
-//! costs is left.
+//! The host time of one operation, a launch or an upload: tracked, ordered by hand, traced, and as
+//! the bare driver call.
+//!
+//! The ways run in turn, in bursts that fit the queue of the device. With `empty-driver` in place
+//! of the driver, the figures are the library's own time. The waits and event records that the
+//! ordering inserts are driver calls too, so their number per operation and the cost of one are
+//! figures of their own. A trace records an event at each end of an operation.
 #![forbid(unsafe_code)]
 
 use crate::bare::Bare;
@@ -22,7 +23,7 @@ struct Definition {
     elements: usize,
 }
 
-/// The memory of one way to enqueue.
+/// The buffers of one way to enqueue.
 struct Desk {
     host: PinnedBuffer<f32>,
     x: Buffer<f32>,
@@ -54,7 +55,7 @@ impl Desk {
     }
 }
 
-/// Nanoseconds per operation of one burst; the device is idle before and after.
+/// Nanoseconds per operation of one burst. The device is idle before and after it.
 fn burst(s: &[&Stream], count: u32, mut op: impl FnMut(&Stream) -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     for index in 0..count {
@@ -67,7 +68,7 @@ fn burst(s: &[&Stream], count: u32, mut op: impl FnMut(&Stream) -> Result<()>) -
     Ok(time.as_secs_f64() * 1e9 / f64::from(count))
 }
 
-/// The figures in order of their first sample.
+/// The figures, in the order of their first samples.
 #[derive(Default)]
 struct Figures(Vec<(&'static str, &'static str, Samples)>);
 
@@ -84,12 +85,12 @@ impl Figures {
     }
 }
 
-/// Every way once, in turn.
+/// The streams and buffers of a round, which runs every way once.
 struct Round {
     streams: [Stream; 2],
     one: Desk,
     two: Desk,
-    kept: Desk,
+    traced: Desk,
     hand: Desk,
     bare: Bare,
 }
@@ -108,12 +109,12 @@ impl Round {
         out.add("launch, tracked, two streams in turn", "ns", launch);
         out.add("upload, tracked, two streams in turn", "ns", upload);
         device.start_trace(a)?;
-        out.add("launch, tracked, recorded with times", "ns", self.kept.launches(&[a], count)?);
-        out.add("upload, tracked, recorded with times", "ns", self.kept.uploads(&[a], count)?);
-        let records = device.take_trace()?.ops;
-        let work = records.iter().filter(|op| op.kind.is_work() && op.times.is_some()).count();
+        out.add("launch, tracked, recorded with times", "ns", self.traced.launches(&[a], count)?);
+        out.add("upload, tracked, recorded with times", "ns", self.traced.uploads(&[a], count)?);
+        let entries = device.take_trace()?.ops;
+        let work = entries.iter().filter(|op| op.kind.is_work() && op.times.is_some()).count();
         if work != 2 * count as usize {
-            let cause = format!("{work} operations were recorded with times, not {}", 2 * count);
+            let cause = format!("the trace has {work} operations with times, not {}", 2 * count);
             return Err(Error::new(ErrorKind::InvalidValue, "bench enqueue", cause));
         }
         out.add("launch, manual", "ns", self.hand.launches(&[a], count)?);
@@ -137,17 +138,18 @@ impl Round {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` for a wrong result; what the device reports.
+/// `InvalidValue` for a wrong result; every error of the device.
 pub fn run(device: &Device) -> Result<Results> {
     let text = include_str!("../definitions/enqueue.toml");
-    let definition: Definition = toml::from_str(text)
-        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
+    let definition: Definition = toml::from_str(text).map_err(|e| {
+        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
+    })?;
     let (a, b) = (device.stream()?, device.stream()?);
     let n = definition.elements;
     let mut round = Round {
         one: Desk::new(device, &a, n)?,
         two: Desk::new(device, &a, n)?,
-        kept: Desk::new(device, &a, n)?,
+        traced: Desk::new(device, &a, n)?,
         hand: Desk::by_hand(device, &a, n)?,
         bare: Bare::new(n as u64)?,
         streams: [a, b],
@@ -168,18 +170,18 @@ pub fn run(device: &Device) -> Result<Results> {
     Ok(results)
 }
 
-/// Every launch added 1 to each element, as long as a float can count.
+/// Checks that every launch added 1 to each element. A float counts exactly up to 2^24.
 fn verify(device: &Device, round: &Round, launches: f64) -> Result<String> {
     if is_empty_driver(device.info()) {
-        return Ok("nothing: a driver of empty functions computes nothing".to_owned());
+        return Ok("nothing: the functions of this driver are empty".to_owned());
     }
     let stream = &round.streams[0];
-    for desk in [&round.one, &round.two, &round.kept, &round.hand] {
+    for desk in [&round.one, &round.two, &round.traced, &round.hand] {
         let mut back = device.pinned::<f32>(desk.y.len())?;
         stream.copy(&desk.y, &mut back)?;
         let wrong = back.read()?.iter().find(|v| f64::from(**v) != launches).copied();
         if let Some(v) = wrong {
-            let cause = format!("{v} launches counted, not {launches}");
+            let cause = format!("the kernel counted {v} launches, not {launches}");
             return Err(Error::new(ErrorKind::InvalidValue, "bench enqueue", cause));
         }
     }

@@ -1,5 +1,8 @@
-//! Benchmarks: a definition says what runs and what must come out; the harness verifies the
-//! result, warms up, alternates what is compared, and prints the results: median and spread of every figure.
+//! Benchmarks of trijet, and the measurements of `trijet doctor`.
+//!
+//! A definition gives the sizes and repeats of a benchmark. Each benchmark verifies its result,
+//! warms up, runs the programs that it compares in turn, and prints the median and the spread of
+//! every figure.
 
 mod bare;
 pub mod check;
@@ -18,7 +21,7 @@ pub const NAMES: [&str; 5] = ["overlap", "enqueue", "virtual", "check", "pitfall
 /// Runs a benchmark by its name.
 ///
 /// # Errors
-/// `InvalidValue` for an unknown name or a wrong result; what the device reports.
+/// `InvalidValue` for an unknown name or a wrong result; every error of the device.
 pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<results::Results> {
     match name {
         "overlap" => overlap::run(device),
@@ -29,7 +32,7 @@ pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<results::Resul
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",
-            format!("no benchmark `{name}`; there are {}", NAMES.join(", ")),
+            format!("no benchmark is called `{name}`; choose one of {}", NAMES.join(", ")),
         )),
     }
 }

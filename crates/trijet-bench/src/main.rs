@@ -1,4 +1,4 @@
-//! Runs a benchmark and prints its results.
+//! The command `trijet-bench`: runs one benchmark and prints its results.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
@@ -8,9 +8,9 @@ use trijet::{Device, Select};
 /// Benchmarks of trijet. The results go to standard output.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The benchmark: overlap, enqueue, virtual, pitfalls, or check, which needs no GPU.
+    /// The benchmark: overlap, enqueue, virtual, pitfalls or check; check needs no GPU.
     name: String,
-    /// The CUDA device.
+    /// The number of the CUDA device.
     #[arg(long, default_value_t = 0)]
     device: u32,
 }

@@ -1,5 +1,6 @@
-//! Upload, kernel, download of one array: every schedule, chunk size and number of slots, beside
-//! the duplex bound of the same run. Times are the device's, from the first operation to the last.
+//! Upload, kernel and download of one array with every schedule, chunk size and number of slots,
+//! beside the bound of the same run. Times are those of the device, from the begin of the first
+//! operation to the end of the last.
 #![forbid(unsafe_code)]
 
 use crate::results::Results;
@@ -10,7 +11,7 @@ use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Report, Result};
 
 const ROW: usize = 1024;
-/// Up to this many rounds the host recomputes every element.
+/// Up to this many rounds, the host recomputes every element.
 const CHEAP_ROUNDS: u32 = 8;
 
 #[derive(Debug, Deserialize)]
@@ -24,7 +25,7 @@ struct Definition {
     heavy_slots: Vec<usize>,
 }
 
-/// What is run: a row of the results.
+/// One configuration: a row of the results.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     schedule: Schedule,
@@ -66,19 +67,20 @@ impl Bench<'_> {
         if let Some(slots) = case.slots {
             pipeline = pipeline.depth(slots);
         }
-        // One stream is where the kernel is measured alone.
+        // Only the runs on one stream need a trace: they give the time of the kernel alone.
         if case.schedule != Schedule::OneStream {
             pipeline = pipeline.untraced();
         }
         pipeline.run()
     }
 
-    /// Runs once with a spoilt target and compares all of it.
+    /// Overwrites the target, runs once and compares the result.
     fn verify(&mut self, case: Case) -> Result<Report> {
         self.y.write()?.fill(0xdead_beef);
         let report = self.run(case)?;
         let (x, y) = (self.x.read()?, self.y.read()?);
-        // Recomputing many rounds of everything takes the host minutes: there, every 1021st.
+        // The host would take minutes to recompute many rounds of every element. Then it compares
+        // every 1021st.
         let step = if case.rounds > CHEAP_ROUNDS { 1021 } else { 1 };
         let pairs = x.iter().zip(y.iter()).step_by(step);
         let wrong = pairs.into_iter().position(|(x, y)| hash(case.rounds, *x) != *y);
@@ -87,13 +89,13 @@ impl Bench<'_> {
             Some(at) => Err(Error::new(
                 ErrorKind::InvalidValue,
                 "bench overlap",
-                format!("{}: element {} is wrong", case.name(), at * step),
+                format!("{}: element {} has a wrong value", case.name(), at * step),
             )),
         }
     }
 }
 
-/// What the kernel computes, written anew.
+/// The function that the kernel computes, written independently of it.
 pub(crate) fn hash(rounds: u32, x: u32) -> u32 {
     (0..rounds).fold(x, |v, _| {
         let v = v ^ (v << 13);
@@ -129,11 +131,12 @@ fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// `InvalidValue` for a wrong result; `OutOfMemory`; what the device reports.
+/// `InvalidValue` for a wrong result; `OutOfMemory`; every error of the device.
 pub fn run(device: &Device) -> Result<Results> {
     let text = include_str!("../definitions/overlap.toml");
-    let definition: Definition = toml::from_str(text)
-        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
+    let definition: Definition = toml::from_str(text).map_err(|e| {
+        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
+    })?;
     let elements = Bytes(definition.bytes / 4).to_usize();
     let mut bench = Bench { device, x: device.pinned(elements)?, y: device.pinned(elements)? };
     for (x, value) in bench.x.write()?.iter_mut().zip(1u32..) {

@@ -1,6 +1,8 @@
-//! Results of a benchmark: rows of a CSV file, each with where and of which commit it was measured.
+//! Results of a benchmark: rows of a CSV file. Each row names the device, the driver, the host, the
+//! date and the commit.
 //!
-//! Every row is complete by itself, so the rows of another run are appended without their header:
+//! A row is complete without the others, so the rows of another run are appended without their
+//! header:
 //! `tail -n +2 NEW.csv >>crates/trijet-bench/results/<gpu>/<benchmark>.csv`.
 #![forbid(unsafe_code)]
 
@@ -8,13 +10,14 @@ use crate::stats::Samples;
 use std::fmt;
 use trijet::{Device, DeviceInfo};
 
-/// The commit that the program was built from, when the bundle built it.
+/// The commit of the sources, if `cargo xtask bundle` built the program.
 pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// The first line of every file. A script may cut the first five cells: they are never quoted.
+/// The first line of every file. The first five cells of a row are never quoted, so that a script
+/// can cut them off.
 pub const HEADER: &str =
     "device,driver,host,date,commit,what,unit,median,min,max,samples,bound,bound_over_median,note";
 
@@ -23,25 +26,25 @@ pub const HEADER: &str =
 pub enum Row {
     /// One figure.
     Figure {
-        /// What was run.
+        /// The name of the figure.
         what: String,
         /// The unit of the figures.
         unit: &'static str,
         /// The samples.
         samples: Samples,
-        /// The bound of the same run in the same unit, if there is one.
+        /// The bound of the same run in the same unit, if one is known.
         bound: Option<f64>,
     },
-    /// What was verified or seen beside the figures.
+    /// A sentence about what was verified or observed.
     Note {
-        /// What it is about.
+        /// The subject of the note.
         what: String,
-        /// What was seen.
+        /// The text.
         note: String,
     },
 }
 
-/// A benchmark's rows with where they come from. Prints as a CSV file.
+/// The rows of a benchmark, with the device and the driver. `Display` writes a CSV file.
 #[derive(Debug, Clone)]
 pub struct Results {
     device: String,
@@ -50,14 +53,14 @@ pub struct Results {
 }
 
 impl Results {
-    /// Results of a device, without rows.
+    /// Makes results of a device, without rows.
     #[must_use]
     pub fn of_device(device: &Device) -> Self {
         let info = device.info();
         Self { device: info.name.clone(), driver: driver(info), rows: Vec::new() }
     }
 
-    /// Results of a part of the library that uses no driver, without rows.
+    /// Makes results of a part of the library that uses no driver, without rows.
     #[must_use]
     pub fn of_host(part: &str) -> Self {
         Self { device: part.to_owned(), driver: "none".to_owned(), rows: Vec::new() }
@@ -120,12 +123,12 @@ fn unquoted(text: &str) -> String {
     text.replace([',', '"', '\n', '\r'], " ")
 }
 
-/// Whether the driver is the one of empty functions, which computes nothing.
+/// Whether the driver is `empty-driver`, whose functions compute nothing.
 pub(crate) fn is_empty_driver(info: &DeviceInfo) -> bool {
     info.name == "empty driver"
 }
 
-/// The driver by its versions: the kernel's part, where it is known, and CUDA.
+/// The versions of the driver: of its kernel module, if known, and of CUDA.
 fn driver(info: &DeviceInfo) -> String {
     let version = info.driver_version;
     if version == 0 {
@@ -138,8 +141,7 @@ fn driver(info: &DeviceInfo) -> String {
     }
 }
 
-/// The version of the kernel's driver, as Linux tells it: the first word of the file that is numbers
-/// and dots.
+/// The version of the kernel module: the first word of its file that has only digits and dots.
 pub(crate) fn kernel_driver() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     let is_version = |word: &&str| {
@@ -148,7 +150,7 @@ pub(crate) fn kernel_driver() -> Option<String> {
     text.split_whitespace().find(is_version).map(str::to_owned)
 }
 
-/// The processors of this machine: how many this process may use, and their name.
+/// The number of processors that this process may use, and their name.
 fn host() -> String {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let text = std::fs::read_to_string("/proc/cpuinfo");

@@ -1,5 +1,5 @@
-//! How fast the virtual executor is: enqueued and run operations per second of real time, and how
-//! long it takes to try every order of a program.
+//! The speed of the virtual executor: the real time of an operation from its call to its end, and
+//! of the search through every order of a program.
 #![forbid(unsafe_code)]
 
 use crate::manual::by_hand;
@@ -27,7 +27,7 @@ fn device(executor: Executor) -> Result<Device> {
     Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
 }
 
-/// Per stream a buffer that its kernels change, and one that nobody changes.
+/// For each stream, a buffer that its kernels change, and a source that they only read.
 struct Desk {
     device: Device,
     streams: Vec<Stream>,
@@ -51,7 +51,7 @@ impl Desk {
         Ok(Self { device, streams, buffers, sources, enqueued: 0 })
     }
 
-    /// Nanoseconds per operation, the wait for all of them included.
+    /// Nanoseconds per operation, including the wait for all of them.
     fn run(&mut self, definition: &Definition) -> Result<f64> {
         let count = self.streams.len();
         let start = Instant::now();
@@ -60,7 +60,8 @@ impl Desk {
             if index % definition.crossing == 0 {
                 let pair = [own, (own + 1) % count];
                 let [y, other] = self.buffers.get_disjoint_mut(pair).map_err(|cause| {
-                    Error::new(ErrorKind::InvalidValue, "bench", "one stream").caused_by(cause)
+                    let text = "the definition needs at least two streams";
+                    Error::new(ErrorKind::InvalidValue, "bench virtual", text).caused_by(cause)
                 })?;
                 self.streams[own].launch(&MIX, (salt, &*other, y))?;
             } else {
@@ -73,7 +74,7 @@ impl Desk {
         Ok(start.elapsed().as_secs_f64() * 1e9 / definition.operations as f64)
     }
 
-    /// What the kernels made of the buffers.
+    /// The contents of all buffers.
     fn result(&self) -> Result<Vec<u64>> {
         let mut words = Vec::new();
         for buffer in &self.buffers {
@@ -85,8 +86,8 @@ impl Desk {
     }
 }
 
-/// The programs that are exhausted: how many of the four kernels of each stream change the buffer
-/// that all streams share.
+/// The programs whose orders are all tried: how many of the four kernels of each stream change the
+/// buffer that all streams share.
 const SHARED: [(usize, &str); 5] = [
     (0, "3 streams of 4 kernels, no conflict"),
     (1, "3 streams of 4 kernels, one of each in conflict"),
@@ -116,13 +117,13 @@ fn program(devices: &[Device], shared: usize) -> Result<u64> {
     Ok(back.read()?[0])
 }
 
-/// The orders of three streams that take `shared` turns each: every one gives another result.
+/// The number of orders of three streams with `shared` kernels each. Each order has its own result.
 fn orders(shared: usize) -> usize {
     let factorial = |n: usize| (1..=n).product::<usize>();
     factorial(3 * shared) / factorial(shared).pow(3)
 }
 
-/// Tries every order of the program, and says how long that took.
+/// Tries every order of the program. Returns the outcomes and the time in seconds.
 fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, f64)> {
     let strategy = Strategy::Exhaustive { runs_max: definition.orders_max };
     let start = Instant::now();
@@ -131,11 +132,11 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
     })?;
     let time = start.elapsed().as_secs_f64();
     if !found.complete {
-        let cause = format!("not every order was tried in {} runs", found.runs);
+        let cause = format!("{} runs did not try every order; raise orders_max", found.runs);
         return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
     }
     if found.outcomes.len() != orders(shared) {
-        let cause = format!("{} of {} orders were found", found.outcomes.len(), orders(shared));
+        let cause = format!("{} outcomes were found, not {}", found.outcomes.len(), orders(shared));
         return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
     }
     Ok((found, time))
@@ -147,8 +148,9 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
 /// `InvalidValue` for a wrong result or a search that does not end.
 pub fn run() -> Result<Results> {
     let text = include_str!("../definitions/virtual.toml");
-    let definition: Definition = toml::from_str(text)
-        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))?;
+    let definition: Definition = toml::from_str(text).map_err(|e| {
+        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
+    })?;
     let mut reference = Desk::new(Executor::Threads, &definition)?;
     let mut desks = [
         ("greedy order", Desk::new(Executor::Virtual(Order::Greedy), &definition)?),
@@ -168,7 +170,7 @@ pub fn run() -> Result<Results> {
     let expected = reference.result()?;
     for (name, desk) in &desks {
         if desk.result()? != expected {
-            let cause = format!("the {name} computes something else than threads do");
+            let cause = format!("the {name} computed other bytes than CPU threads");
             return Err(Error::new(ErrorKind::InvalidValue, "bench virtual", cause));
         }
     }

@@ -1,4 +1,4 @@
-//! Median and spread.
+//! The samples of a figure, with their median and spread.
 #![forbid(unsafe_code)]
 
 /// The samples of one figure, in order of size.
@@ -6,13 +6,13 @@
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Takes one sample in.
+    /// Adds one sample.
     pub fn push(&mut self, value: f64) {
         let at = self.0.partition_point(|other| *other < value);
         self.0.insert(at, value);
     }
 
-    /// How many there are.
+    /// The number of samples.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
@@ -21,9 +21,9 @@ impl Samples {
     /// The value below which `share` of the samples lie, by the nearest rank; NaN without samples.
     ///
     /// ```
-    /// let mut samples = trijet_bench::stats::Samples::default();
-    /// [3.0, 1.0, 2.0].map(|v| samples.push(v));
-    /// assert_eq!((samples.quantile(0.0), samples.quantile(0.5), samples.quantile(1.0)), (1.0, 2.0, 3.0));
+    /// let mut samples = trijet_bench::stats::Samples::default(); [3.0, 1.0, 2.0].map(|v|
+    /// samples.push(v)); assert_eq!((samples.quantile(0.0), samples.quantile(0.5),
+    /// samples.quantile(1.0)), (1.0, 2.0, 3.0));
     /// ```
     #[must_use]
     pub fn quantile(&self, share: f64) -> f64 {

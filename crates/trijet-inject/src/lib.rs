@@ -1,6 +1,6 @@
-//! The tracing library of `trijet trace`. The CUDA driver loads the library that
-//! `CUDA_INJECTION64_PATH` names when a program initialises CUDA. Its work is done in
-//! `trijet::probe::record_this_process`.
+//! The tracing library of `trijet trace`. When a program initialises CUDA, the driver loads the
+//! library that `CUDA_INJECTION64_PATH` names, and calls its entry point.
+//! `trijet::probe::record_this_process` does the work.
 
 use std::ffi::c_int;
 

@@ -1,6 +1,8 @@
-//! A chain of kernels, each after the one before: launched one by one, as a graph, and as dependent
-//! launches. Every link counts up in a word per block, so the counts show that all of them ran, one
-//! after the other.
+//! Chains of kernels, each after its predecessor: launched one by one, as a graph, and as dependent
+//! launches.
+//!
+//! Each block of a kernel adds one to a word of its own. The words show that every kernel of the
+//! chain ran, one after the other.
 
 use super::lab::Lab;
 use super::table::{Attribute, Handle, ask};
@@ -12,34 +14,34 @@ const DEPENDENT: Attribute = Attribute { id: 6, pad: 0, value: [1, 0, 0, 0, 0, 0
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`.
 const THREAD_LOCAL: i32 = 1;
 
-/// Launches of a graph in a row.
+/// Launches of the graph in one sample.
 const LAUNCHES: u32 = 4;
 
 const PTX: &str = include_str!("dependent.ptx");
 
-/// What the links are.
+/// The kernel of a chain, and how its launches depend on each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     /// One block that does nothing.
     Empty,
-    /// A block per multiprocessor; each link begins when the one before has ended.
+    /// A block per multiprocessor. Each kernel begins when its predecessor has ended.
     Plain,
-    /// Dependent launches that wait for the one before, then let the next one begin.
+    /// Dependent launches. Each kernel waits for its predecessor, then lets the next one begin.
     WaitThenTrigger,
-    /// Dependent launches that let the next one begin, then wait for the one before.
+    /// Dependent launches. Each kernel lets the next one begin, then waits for its predecessor.
     TriggerThenWait,
 }
 
-/// What a chain costs, in nanoseconds.
+/// The cost of a chain in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChainCost {
-    /// Of the device, per kernel.
+    /// The device's time per kernel.
     pub(crate) kernel: f64,
-    /// Of the host, per call: of a launch, or of the launch of the whole graph.
+    /// The host's time per call, which launches one kernel or the whole graph.
     pub(crate) call: f64,
 }
 
-/// A GPU with the kernels of the chains.
+/// The kernels of the chains, loaded on a GPU.
 #[derive(Debug)]
 pub(crate) struct Chains<'a> {
     lab: &'a Lab,
@@ -50,11 +52,11 @@ pub(crate) struct Chains<'a> {
 }
 
 impl<'a> Chains<'a> {
-    /// `blocks` is the number of multiprocessors. `dependent` loads the kernels that only GPUs of
-    /// compute capability 9.0 can run; without it their links are refused.
+    /// `blocks` is the number of multiprocessors. `dependent` loads the kernels that need compute
+    /// capability 9.0; without it their links are refused.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Every error of the driver.
     pub(crate) fn new(lab: &'a Lab, blocks: u32, dependent: bool) -> Result<Self> {
         lab.enter()?;
         let (mut wait_then_trigger, mut trigger_then_wait) = (null_mut(), null_mut());
@@ -74,7 +76,11 @@ impl<'a> Chains<'a> {
             Link::TriggerThenWait => (self.trigger_then_wait, self.blocks, vec![DEPENDENT]),
         };
         if function.is_null() {
-            return Err(Error::new(ErrorKind::Unsupported, "chain", "its kernel is not loaded"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "chain",
+                "the kernel of this chain is not loaded",
+            ));
         }
         for _ in 0..kernels {
             self.lab.launch(function, blocks, self.lab.stream, &mut attributes)?;
@@ -82,21 +88,21 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
-    /// Every block counted `kernels` links.
+    /// Checks that every block counted `kernels` kernels.
     fn verify(&self, link: Link, kernels: u32) -> Result<()> {
         let expected = if link == Link::Empty { 0 } else { kernels };
         let words = self.lab.words(usize::try_from(self.blocks).unwrap_or(usize::MAX))?;
         if words.iter().all(|word| *word == expected) {
             return Ok(());
         }
-        let cause = format!("a chain of {kernels} kernels counted {words:?}");
+        let cause = format!("the blocks counted {words:?}, not {expected} each");
         Err(Error::new(ErrorKind::InvalidValue, "chain", cause))
     }
 
     /// Launches the kernels one by one.
     ///
     /// # Errors
-    /// `InvalidValue` for a wrong count; what the driver reports.
+    /// `InvalidValue` for a wrong count; every error of the driver.
     pub(crate) fn streamed(&self, link: Link, kernels: u32) -> Result<ChainCost> {
         self.lab.clear()?;
         let mut host = 0.0;
@@ -116,14 +122,15 @@ impl<'a> Chains<'a> {
         ask!(table, capture_begin(stream, THREAD_LOCAL), "an own stream with nothing pending")?;
         let submitted = self.submit(link, kernels);
         let mut graph = null_mut();
-        ask!(table, capture_end(stream, &raw mut graph), "the capture that was begun above")?;
+        ask!(table, capture_end(stream, &raw mut graph), "the capture was begun above")?;
         submitted.map(|()| graph)
     }
 
-    /// Makes the chain a graph and takes `samples` after a warm-up, each of a few launches.
+    /// Captures the chain as a graph. Takes `samples` samples of a few launches each, after a
+    /// warm-up.
     ///
     /// # Errors
-    /// `InvalidValue` for a wrong count; what the driver reports.
+    /// `InvalidValue` for a wrong count; every error of the driver.
     pub(crate) fn graphed(&self, link: Link, kernels: u32, samples: u32) -> Result<Vec<ChainCost>> {
         let (table, stream) = (&self.lab.table, self.lab.stream);
         let graph = self.capture(link, kernels)?;
@@ -146,7 +153,7 @@ impl<'a> Chains<'a> {
             costs.push(ChainCost { kernel: device / f64::from(all), call });
         }
         ask!(table, exec_destroy(exec), "its launches are complete")?;
-        ask!(table, graph_destroy(graph), "nothing was made of it but the one above")?;
+        ask!(table, graph_destroy(graph), "its only exec is destroyed")?;
         costs.remove(0);
         Ok(costs)
     }

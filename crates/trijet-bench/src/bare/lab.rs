@@ -1,5 +1,5 @@
-//! One GPU through bare calls: streams, events, two kernels that do next to nothing, and what each
-//! call costs the host.
+//! One GPU through bare driver calls: streams, events, two very short kernels, and the cost of each
+//! call.
 
 use super::check;
 use super::table::{Attribute, Config, Handle, Table, ask, need, open};
@@ -20,20 +20,21 @@ const THRESHOLD: c_int = 4;
 /// The copy whose call is timed.
 const COPY_BYTES: usize = 4096;
 
-/// `pass` does nothing; `tick` has the first thread of each block count one up in its own word, so
-/// that a chain of them shows whether each ran once and after the one before.
+/// Two kernels. `pass` does nothing. In `tick`, the first thread of each block adds one to a word
+/// of the block, so the words show whether every kernel of a chain ran once, after its predecessor.
 pub(super) const PTX: &str = include_str!("ticks.ptx");
 
-/// What one call costs, in nanoseconds.
+/// The cost of one call in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cost {
-    /// Until the call returned.
+    /// The time until the call returned.
     pub(crate) host: f64,
-    /// Until the device was done with all of them, by number of calls.
+    /// The time until the device had completed all calls, divided by their number.
     pub(crate) through: f64,
 }
 
-/// A GPU and what is kept on it. Nothing of it is given back: the process is a measurement.
+/// A GPU with its streams, events, kernels and memory. They are never destroyed, because the
+/// process ends after the measurement.
 #[derive(Debug)]
 pub(crate) struct Lab {
     pub(super) table: Table,
@@ -57,14 +58,14 @@ unsafe extern "C" fn nothing(_: *mut c_void) {}
 
 impl Lab {
     /// # Errors
-    /// `Unsupported` without a driver or what is needed of it; what it reports.
+    /// `Unsupported` without a driver, or if it lacks a function; every other error of the driver.
     pub(crate) fn new(ordinal: u32) -> Result<Self> {
         let table = Table::load(open()?);
         ask!(table, init(0), "the only defined flags")?;
         let (mut device, mut context) = (0, null_mut());
         let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
-        ask!(table, device_get(&raw mut device, number), "one number to write")?;
-        ask!(table, primary_retain(&raw mut context, device), "a device and a pointer to write")?;
+        ask!(table, device_get(&raw mut device, number), "room for one number")?;
+        ask!(table, primary_retain(&raw mut context, device), "a device, and room for a handle")?;
         let mut lab = Self {
             table,
             device,
@@ -93,7 +94,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Makes the context current in this thread: other code may have changed that.
+    /// Makes the context current in this thread. Other code may have changed the current context.
     pub(crate) fn enter(&self) -> Result<()> {
         ask!(self.table, set_current(self.context), "a context retained for the process")
     }
@@ -117,7 +118,7 @@ impl Lab {
         ask!(
             self.table,
             module_load(&raw mut module, text.as_ptr(), 0, null_mut(), null_mut()),
-            "a text that ends in NUL and outlives the call, and no options"
+            "a text that ends in NUL and outlives the call, without options"
         )?;
         Ok(module)
     }
@@ -126,18 +127,18 @@ impl Lab {
         let name = CString::new(name).expect("our own name has no NUL byte");
         let mut function = null_mut();
         let out = &raw mut function;
-        ask!(self.table, module_function(out, module, name.as_ptr()), "a module that stays")?;
+        ask!(self.table, module_function(out, module, name.as_ptr()), "a loaded module")?;
         Ok(function)
     }
 
     /// The size of the second-level cache.
     pub(crate) fn l2(&self) -> Result<Bytes> {
         let mut value = 0;
-        ask!(self.table, attribute(&raw mut value, L2_BYTES, self.device), "a number to write")?;
+        ask!(self.table, attribute(&raw mut value, L2_BYTES, self.device), "room for a number")?;
         Ok(Bytes(u64::try_from(value).unwrap_or(0)))
     }
 
-    /// Zeroes the device memory and waits.
+    /// Fills the device memory with zeros and waits.
     pub(super) fn clear(&self) -> Result<()> {
         ask!(self.table, fill(self.memory, 0, MEMORY_BYTES, self.stream), "an own allocation")?;
         self.synchronize()
@@ -153,12 +154,16 @@ impl Lab {
         let mut words = vec![0u32; count.min(MEMORY_BYTES / 4)];
         let to = words.as_mut_ptr().cast();
         let bytes = words.len() * 4;
-        ask!(self.table, download(to, self.memory, bytes, self.stream), "both have the bytes")?;
+        ask!(
+            self.table,
+            download(to, self.memory, bytes, self.stream),
+            "both have this many bytes"
+        )?;
         self.synchronize()?;
         Ok(words)
     }
 
-    /// Launches `pass` or `tick`: the one pointer is ignored by the first.
+    /// Launches a kernel with the device memory as its one parameter. `pass` ignores it.
     pub(super) fn launch(
         &self,
         function: Handle,
@@ -179,11 +184,11 @@ impl Lab {
         ask!(
             self.table,
             launch(&raw const config, function, params.as_mut_ptr(), null_mut()),
-            "a kernel with this one parameter, which the call copies; no more blocks than words"
+            "the kernel has this one parameter, which the call copies; no more blocks than words"
         )
     }
 
-    /// Times `count` calls; the device is idle before and after.
+    /// Times `count` calls. The device is idle before and after them.
     fn burst(&self, count: u32, mut call: impl FnMut(u32) -> Result<()>) -> Result<Cost> {
         let start = Instant::now();
         for index in 0..count {
@@ -196,38 +201,38 @@ impl Lab {
         Ok(Cost { host: host.as_secs_f64() * per, through })
     }
 
-    /// Launches of an empty kernel.
+    /// Times launches of an empty kernel.
     pub(crate) fn launches(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| self.launch(self.pass, 1, self.stream, &mut []))
     }
 
-    /// Records of an event.
+    /// Times records of an event.
     pub(crate) fn records(&self, count: u32) -> Result<Cost> {
         let (event, stream) = (self.event, self.stream);
         self.burst(count, |_| ask!(self.table, event_record(event, stream), "both are our own"))
     }
 
-    /// Waits of a stream for an event of another.
+    /// Times waits of a stream for an event of another stream.
     pub(crate) fn waits(&self, count: u32) -> Result<Cost> {
         ask!(self.table, event_record(self.event, self.stream), "an own event, to wait for")?;
         let (other, event) = (self.other, self.event);
         self.burst(count, |_| ask!(self.table, stream_wait(other, event, 0), "no special flags"))
     }
 
-    /// Queries of an event that is complete.
+    /// Times queries of an event that is complete.
     pub(crate) fn queries(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| self.ready().map(|_| ()))
     }
 
-    /// Events made and destroyed.
+    /// Times pairs of the creation and the destruction of an event.
     pub(crate) fn events(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             let event = self.new_event(NO_TIMING)?;
-            ask!(self.table, event_destroy(event), "made above, and nobody else has it")
+            ask!(self.table, event_destroy(event), "made above and used by nothing else")
         })
     }
 
-    /// Streams made. They are destroyed outside of the time.
+    /// Times the creation of streams. Their destruction is not part of the time.
     pub(crate) fn streams(&self, count: u32) -> Result<Cost> {
         let mut made = Vec::new();
         let cost = self.burst(count, |_| {
@@ -240,23 +245,31 @@ impl Lab {
         Ok(cost)
     }
 
-    /// Uploads of 4 KiB from page-locked memory.
+    /// Times uploads of 4 KiB from page-locked memory.
     pub(crate) fn uploads(&self, count: u32) -> Result<Cost> {
         let (to, from, stream) = (self.memory, self.host, self.stream);
         self.burst(count, |_| {
-            ask!(self.table, upload(to, from, COPY_BYTES, stream), "both are larger and stay")
+            ask!(
+                self.table,
+                upload(to, from, COPY_BYTES, stream),
+                "both are larger and never freed"
+            )
         })
     }
 
-    /// Host functions that do nothing.
+    /// Times host functions that do nothing.
     pub(crate) fn host_fns(&self, count: u32) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {
-            ask!(self.table, host_fn(stream, nothing, null_mut()), "it looks at nothing")
+            ask!(
+                self.table,
+                host_fn(stream, nothing, null_mut()),
+                "the function ignores its argument"
+            )
         })
     }
 
-    /// Launches that the host waits for one by one.
+    /// Times launches, each with a wait of the host for its end.
     pub(crate) fn round_trips(&self, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             self.launch(self.pass, 1, self.stream, &mut [])?;
@@ -264,7 +277,7 @@ impl Lab {
         })
     }
 
-    /// Kernels in two streams in turn, each after the one before by an event.
+    /// Times kernels on two streams in turn, each ordered after its predecessor by an event.
     pub(crate) fn hops(&self, count: u32) -> Result<Cost> {
         self.burst(count, |index| {
             let (from, to) = match index % 2 {
@@ -273,11 +286,11 @@ impl Lab {
             };
             self.launch(self.pass, 1, from, &mut [])?;
             ask!(self.table, event_record(self.event, from), "recorded again at each hop")?;
-            ask!(self.table, stream_wait(to, self.event, 0), "it keeps the record of this call")
+            ask!(self.table, stream_wait(to, self.event, 0), "the wait is for the record above")
         })
     }
 
-    /// Writes of a word by the stream.
+    /// Times writes of a word by the stream.
     pub(crate) fn writes(&self, count: u32) -> Result<Cost> {
         let (stream, to) = (self.stream, self.memory);
         self.burst(count, |index| {
@@ -286,18 +299,22 @@ impl Lab {
         })
     }
 
-    /// Waits of the stream for a word that has the value already (`>= 0` always holds).
+    /// Times waits of the stream for a word. The condition `>= 0` holds for every word.
     pub(crate) fn word_waits(&self, count: u32) -> Result<Cost> {
         let (stream, at) = (self.stream, self.memory);
         self.burst(count, |_| {
-            ask!(self.table, wait_value(stream, at, 0, 0), "0 is reached by any value: no hang")
+            ask!(
+                self.table,
+                wait_value(stream, at, 0, 0),
+                "every value is at least 0, so the wait ends"
+            )
         })
     }
 
-    /// Whether the event of [`Lab::mark`] is reached; so it is before the first one.
+    /// Whether the event of [`Lab::mark`] is complete. It also is before the first `mark`.
     pub(crate) fn ready(&self) -> Result<bool> {
         let query = need(self.table.event_query, "event_query")?;
-        // SAFETY: an own event, which is never destroyed; asking has no effect.
+        // SAFETY: the event is our own and never destroyed, and a query has no effect.
         let code = unsafe { query(self.event) };
         if code == NOT_READY {
             return Ok(false);
@@ -305,12 +322,16 @@ impl Lab {
         check("event_query", code).map(|()| true)
     }
 
-    /// Records the event that [`Lab::ready`] asks for.
+    /// Records the event that [`Lab::ready`] queries.
     pub(super) fn mark(&self) -> Result<()> {
-        ask!(self.table, event_record(self.event, self.stream), "the own pair of event and stream")
+        ask!(
+            self.table,
+            event_record(self.event, self.stream),
+            "both are of this context and never destroyed"
+        )
     }
 
-    /// The time that `work` in the own stream takes on the device, in nanoseconds.
+    /// The time in nanoseconds that `work`, enqueued in `self.stream`, takes on the device.
     pub(super) fn device_ns(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         let [begin, end] = self.timed;
         ask!(self.table, event_record(begin, self.stream), "a timed event before the work")?;
@@ -323,14 +344,14 @@ impl Lab {
         Ok(f64::from(milliseconds) * 1e6)
     }
 
-    /// Sets how much the default pool keeps at a synchronisation.
+    /// Sets the release threshold of the default pool.
     pub(crate) fn pool_keep(&self, bytes: u64) -> Result<()> {
         let (mut pool, mut value) = (null_mut(), bytes);
         ask!(self.table, pool_default(&raw mut pool, self.device), "room for the pool")?;
         ask!(self.table, pool_set(pool, THRESHOLD, &raw mut value), "a 64-bit attribute")
     }
 
-    /// Allocations freed at once, without any stream.
+    /// Times pairs of `cuMemAlloc` and `cuMemFree`.
     pub(crate) fn alloc_pairs(&self, bytes: usize, count: u32) -> Result<Cost> {
         self.burst(count, |_| {
             let mut memory = 0;
@@ -339,7 +360,8 @@ impl Lab {
         })
     }
 
-    /// Allocations freed at once in stream order; `wait` synchronises after each pair.
+    /// Times pairs of a stream-ordered allocation and its free. `wait` synchronises after each
+    /// pair.
     pub(crate) fn pool_pairs(&self, bytes: usize, count: u32, wait: bool) -> Result<Cost> {
         let stream = self.stream;
         self.burst(count, |_| {
@@ -348,7 +370,11 @@ impl Lab {
             ask!(self.table, alloc_async(out, bytes, stream), "room for an address of the pool")?;
             ask!(self.table, free_async(memory, stream), "allocated above in the same stream")?;
             if wait {
-                ask!(self.table, stream_synchronize(stream), "so that the threshold acts")?;
+                ask!(
+                    self.table,
+                    stream_synchronize(stream),
+                    "the threshold applies at a synchronisation of this own stream"
+                )?;
             }
             Ok(())
         })

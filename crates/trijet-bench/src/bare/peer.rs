@@ -1,4 +1,4 @@
-//! Copies between two GPUs with peer access, which the library's copies do not ask for.
+//! Copies between two GPUs with peer access. The library's own copies do not enable peer access.
 
 use super::lab::{Lab, MEMORY_BYTES};
 use super::table::ask;
@@ -7,7 +7,7 @@ use trijet::{Error, ErrorKind, Result};
 /// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED`.
 const ALREADY: i32 = 704;
 
-/// Memory of one GPU as the target and of another as the source.
+/// A source in the memory of one GPU, and a target in the memory of another.
 #[derive(Debug)]
 pub(crate) struct Peers<'a> {
     from: &'a Lab,
@@ -35,7 +35,7 @@ impl Lab {
 
 impl<'a> Peers<'a> {
     /// # Errors
-    /// `OutOfMemory` or what the driver reports.
+    /// `OutOfMemory`; every error of the driver.
     pub(crate) fn new(from: &'a Lab, to: &'a Lab, bytes: usize) -> Result<Self> {
         from.enable(to)?;
         to.enable(from)?;
@@ -51,7 +51,7 @@ impl<'a> Peers<'a> {
     /// Nanoseconds of `count` copies of `bytes` each, one after the other.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Every error of the driver.
     pub(crate) fn copies(&self, bytes: usize, count: usize) -> Result<f64> {
         self.from.enter()?;
         let (to, from, stream) = (self.to.context, self.from.context, self.from.stream);
@@ -69,10 +69,10 @@ impl<'a> Peers<'a> {
         })
     }
 
-    /// Fills the source with `value`, copies all of it, and looks at the first 64 KiB and the last.
+    /// Fills the source with `value`, copies all of it, and compares the first and the last 64 KiB.
     ///
     /// # Errors
-    /// `InvalidValue` for wrong bytes; what the driver reports.
+    /// `InvalidValue` for wrong bytes; every error of the driver.
     pub(crate) fn verify(&self, value: u8) -> Result<()> {
         self.from.enter()?;
         let (stream, bytes) = (self.from.stream, self.bytes);
@@ -88,21 +88,21 @@ impl<'a> Peers<'a> {
             ask!(self.to.table, download(to, from, length, stream), "within the target's bytes")?;
             self.to.synchronize()?;
             if back.iter().any(|byte| *byte != value) {
-                let cause = "a copy between two devices has wrong bytes";
+                let cause = "a copy between two devices gave wrong bytes";
                 return Err(Error::new(ErrorKind::InvalidValue, "peer copy", cause));
             }
         }
         Ok(())
     }
 
-    /// Gives the memory back.
+    /// Frees the source and the target.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Every error of the driver.
     pub(crate) fn close(self) -> Result<()> {
         self.from.enter()?;
         ask!(self.from.table, free(self.source), "its copies are complete")?;
         self.to.enter()?;
-        ask!(self.to.table, free(self.target), "nothing reads it any more")
+        ask!(self.to.table, free(self.target), "its copies are complete, and nothing reads it")
     }
 }

@@ -1,5 +1,5 @@
-//! Calls whose effect on running work is measured: each can be prepared before the work begins,
-//! made while it runs, and undone after it.
+//! Driver calls whose effect on running work is measured. Each call is prepared before the work
+//! begins, made while it runs, and undone after its end.
 
 use super::lab::{Lab, PTX};
 use super::table::{AccessDesc, AllocationProp, Handle, Location, ask};
@@ -11,10 +11,10 @@ const MIB: usize = 1 << 20;
 const ON_DEVICE: i32 = 1;
 const READ_WRITE: i32 = 3;
 
-/// A call of the driver that the library does not offer as such.
+/// A driver call that the library does not offer by itself. Sizes are in MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// `cuMemAlloc` of so many MiB.
+    /// `cuMemAlloc`.
     Alloc(usize),
     /// `cuMemFree`.
     Free(usize),
@@ -30,11 +30,11 @@ pub(crate) enum Step {
     Map(usize),
     /// `cuMemUnmap`.
     Unmap(usize),
-    /// Making a graph of one kernel ready.
+    /// `cuGraphInstantiate` of a graph with one kernel.
     Instantiate,
-    /// Loading a module.
+    /// The load of a module.
     ModuleLoad,
-    /// Looking a kernel of a loaded module up.
+    /// The look-up of a kernel in a loaded module.
     LookUp,
     /// The first launch of a kernel that was only looked up.
     FirstLaunch,
@@ -42,7 +42,7 @@ pub(crate) enum Step {
     LoadedLaunch,
 }
 
-/// What a step has made and not yet given back.
+/// What a step has made and not yet destroyed.
 #[derive(Debug)]
 pub(crate) struct Held {
     memory: u64,
@@ -73,7 +73,7 @@ impl Default for Held {
 }
 
 impl Lab {
-    /// What must be there before the call.
+    /// Makes what the call needs.
     pub(crate) fn prepare(&self, step: Step, held: &mut Held) -> Result<()> {
         self.enter()?;
         match step {
@@ -103,7 +103,7 @@ impl Lab {
         }
     }
 
-    /// The call itself.
+    /// Makes the call.
     pub(crate) fn act(&self, step: Step, held: &mut Held) -> Result<()> {
         match step {
             Step::Alloc(mib) => self.allocate(mib, held),
@@ -127,7 +127,7 @@ impl Lab {
         }
     }
 
-    /// Gives back what is still held. Nothing runs any more.
+    /// Destroys what is still held. No work may be running.
     pub(crate) fn clean(&self, step: Step, held: &mut Held) -> Result<()> {
         match step {
             Step::Alloc(_) => self.free_device(held),
@@ -140,7 +140,11 @@ impl Lab {
             }
             Step::ModuleLoad | Step::LookUp | Step::FirstLaunch | Step::LoadedLaunch => {
                 self.synchronize()?;
-                ask!(self.table, module_unload(held.module), "its one kernel has run or never will")
+                ask!(
+                    self.table,
+                    module_unload(held.module),
+                    "its one kernel is complete or was never launched"
+                )
             }
             Step::Free(_) | Step::HostFree(_) | Step::Unregister(_) => Ok(()),
         }
@@ -165,7 +169,11 @@ impl Lab {
 
     fn register(&self, held: &mut Held) -> Result<()> {
         let (pages, bytes) = (held.pages.as_mut_ptr().cast(), held.pages.len() * 8);
-        ask!(self.table, host_register(pages, bytes, 0), "they stay until they are unregistered")
+        ask!(
+            self.table,
+            host_register(pages, bytes, 0),
+            "the pages live until they are unregistered"
+        )
     }
 
     fn unregister(&self, held: &mut Held) -> Result<()> {
@@ -234,11 +242,7 @@ impl Lab {
 
     fn capture_one(&self, held: &mut Held) -> Result<()> {
         let out = &raw mut held.graph;
-        ask!(
-            self.table,
-            capture_begin(self.stream, 1),
-            "an own stream; only this thread captures"
-        )?;
+        ask!(self.table, capture_begin(self.stream, 1), "an own stream; no other thread captures")?;
         let launched = self.launch(self.pass, 1, self.stream, &mut []);
         ask!(self.table, capture_end(self.stream, out), "the capture of one launch")?;
         launched

@@ -1,5 +1,5 @@
-//! The driver's functions that the doctor calls, looked up by name. One that the driver lacks is an
-//! `Unsupported` error when it is needed, so that an old driver only shortens the report.
+//! The functions of the driver that the doctor calls, looked up by name. A missing function is an
+//! `Unsupported` error when it is called, so an old driver shortens the report and does not end it.
 
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_ushort, c_void};
@@ -60,7 +60,7 @@ pub(super) struct AccessDesc {
 
 macro_rules! table {
     ($($field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
-        /// One entry per function.
+        /// One entry for each function.
         #[derive(Debug)]
         pub(super) struct Table {
             $(pub(super) $field: Option<unsafe extern "C" fn($($arg),*) -> c_int>,)*
@@ -70,8 +70,8 @@ macro_rules! table {
             /// Looks every function up.
             pub(super) fn load(library: &'static Library) -> Self {
                 Self {
-                    // SAFETY: each name stands beside the type that `cuda.h` documents for it, and
-                    // the library is never unloaded; a wrong type in the list would break this.
+                    // SAFETY: the list gives each name the type that `cuda.h` documents for it, and
+                    // the library is never unloaded. A wrong type in the list would break this.
                     $($field: unsafe { library.get($symbol) }.ok().map(|symbol| *symbol),)*
                 }
             }
@@ -134,18 +134,19 @@ table! {
     memory_access = "cuMemSetAccess": fn(u64, usize, *const AccessDesc, usize);
 }
 
-/// The function, or an error that names it.
+/// Returns the function, or an error with its name.
 pub(super) fn need<F>(function: Option<F>, name: &'static str) -> Result<F> {
-    function.ok_or_else(|| Error::new(ErrorKind::Unsupported, name, "the driver lacks it"))
+    function
+        .ok_or_else(|| Error::new(ErrorKind::Unsupported, name, "the driver has no such function"))
 }
 
-/// Calls one function of the table and checks its code. The text says what the call is given and
-/// who keeps it alive.
+/// Calls one function of the table and checks its code. The text describes the arguments and says
+/// why they are valid for the call.
 macro_rules! ask {
     ($table:expr, $field:ident ( $($arg:expr),* $(,)? ), $why:literal) => {{
         let function = crate::bare::table::need($table.$field, stringify!($field))?;
-        // SAFETY: the entry has the documented type, and `$why` holds at this call: handles are
-        // made by the same driver and private to the folder, pointers are to live values.
+        // SAFETY: the entry has the documented type, and `$why` holds at this call. The same driver
+        // made the handles, which are private to this folder. Pointers are to live values.
         let code = unsafe { function($($arg),*) };
         crate::bare::check(stringify!($field), code)
     }};
@@ -156,10 +157,11 @@ pub(super) use ask;
 /// Opens the driver library for the rest of the process.
 pub(super) fn open() -> Result<&'static Library> {
     let name = std::env::var_os("TRIJET_LIBCUDA").unwrap_or_else(|| "libcuda.so.1".into());
-    // SAFETY: opening runs the library's initialisers; it is the driver, which is open already
-    // because a device of it is measured, so none runs now.
-    let library = unsafe { Library::new(name) }
-        .map_err(|e| Error::new(ErrorKind::Unsupported, "open", "no driver").caused_by(e))?;
+    // SAFETY: opening a library runs its initialisers. The driver is open already, because one of
+    // its devices is measured, so no initialiser runs.
+    let library = unsafe { Library::new(name) }.map_err(|e| {
+        Error::new(ErrorKind::Unsupported, "open", "no CUDA driver was found").caused_by(e)
+    })?;
     Ok(Box::leak(Box::new(library)))
 }
 

@@ -1,5 +1,5 @@
-//! What follows from the numbers. Each piece of advice names the numbers it rests on; where they
-//! are missing, there is none.
+//! Advice from the findings. Each piece of advice names the numbers that it rests on. Without these
+//! numbers there is no advice.
 #![forbid(unsafe_code)]
 
 use super::findings::{Findings, Path};
@@ -9,29 +9,30 @@ use super::measure::{
 use super::verdict::{HostVerdict, StreamVerdict};
 use trijet::Bytes;
 
-/// Copies this close to their best rate are as good as larger ones.
+/// Copies with this share of the best rate are as good as larger ones.
 const PEAK_SHARE: f64 = 0.95;
-/// A pipeline that loses more than this at each chunk gets one more slot.
+/// A pipeline gets one more slot if the hand-over of a chunk costs more than this share of its
+/// copy.
 const HANDOVER_MAX: f64 = 0.02;
-/// Both directions at once pay when each keeps this share of its rate alone.
+/// Copies in both directions at once pay if each keeps this share of its rate alone.
 const DUPLEX_SHARE_MIN: f64 = 0.6;
 
-/// How the rows about loading a kernel begin.
+/// The beginnings of the names of rows about loading a kernel.
 const LOADING: [&str; 3] = ["module load", "kernel look-up", "first launch"];
 
 /// A piece of advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// What it is about, with the unit of the value.
+    /// The subject of the advice, with the unit of the value.
     pub key: &'static str,
-    /// The value for programs, if it is a number.
+    /// The value, for programs that read the advice.
     pub value: Option<f64>,
     /// The advice in words.
     pub text: String,
 }
 
-/// The smallest size from which on every rate is at least `share` of the best one; where even the
-/// largest sizes are slower, that of the best rate.
+/// The smallest size from which every rate is at least `share` of the best one. If the largest size
+/// is slower than that, the size with the best rate.
 ///
 /// ```
 /// use trijet::Bytes;
@@ -48,8 +49,8 @@ pub fn size_for(curve: &[(Bytes, f64)], share: f64) -> Option<Bytes> {
     from.or_else(fastest).map(|(bytes, _)| *bytes)
 }
 
-/// Slots of a pipeline: one for each engine that is busy at once, and one more where handing a
-/// chunk over costs more than a small part of moving it.
+/// The number of slots of a pipeline: one for each engine that is busy at once, and one more if the
+/// hand-over of a chunk is a relevant share of its copy.
 #[must_use]
 pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
     let engines = if duplex_pays { 3 } else { 2 };
@@ -140,25 +141,25 @@ fn threshold(f: &Findings) -> Option<Advice> {
             zero / 1e3
         )
     } else {
-        format!("the pool's release threshold makes little difference here ({ratio:.1} times)")
+        format!("the pool's release threshold makes little difference ({ratio:.1} times)")
     };
     Some(Advice { key: "pool_threshold_0_over_max_ratio", value: Some(ratio), text })
 }
 
-/// Calls that made the host wait, and those that held stream b back, by name.
+/// The names of the calls for which `held` is true.
 fn named(f: &Findings, held: impl Fn(&super::findings::Blocked) -> bool) -> Vec<String> {
     f.blocked.iter().filter(|b| held(b)).map(|b| b.call.clone()).collect()
 }
 
-/// Whether two kernels ran at once when nothing stood between them. Where they did not, a kernel
-/// that is held back says nothing of the call before it.
+/// Whether two kernels ran at once without a call between them. If they did not, a kernel that was
+/// held back does not tell anything about the call before it.
 #[must_use]
 pub fn kernels_overlap(f: &Findings) -> bool {
     let control = f.blocked.iter().find(|b| b.call == CONTROL);
     control.is_none_or(|b| b.stream == StreamVerdict::Free)
 }
 
-/// Whether the row is about getting a kernel onto the device.
+/// Whether the row is about loading a kernel.
 fn is_loading(b: &super::findings::Blocked) -> bool {
     LOADING.iter().any(|name| b.call.starts_with(name))
 }
@@ -184,7 +185,7 @@ fn load(f: &Findings) -> Option<Advice> {
             slowest / 1e3
         )
     } else {
-        "first uses of kernels were as fast as later ones here".to_owned()
+        "first uses of kernels were as fast as later ones".to_owned()
     };
     Some(Advice { key: "first_use_us", value: Some(slowest), text })
 }
@@ -194,13 +195,13 @@ fn waiting_calls(f: &Findings) -> Option<Advice> {
     if f.blocked.is_empty() || waits.is_empty() {
         return None;
     }
-    let text = format!("keep out of a running pipeline, the host waited: {}", waits.join(", "));
+    let text = format!("avoid in a running pipeline, the host waited: {}", waits.join(", "));
     Some(Advice { key: "calls_that_wait_count", value: Some(waits.len() as f64), text })
 }
 
 fn holding_calls(f: &Findings) -> Option<Advice> {
     if !kernels_overlap(f) {
-        let text = "kernels did not run at once here, on whatever streams: one stream for kernels";
+        let text = "use one stream for kernels: kernels on two streams did not run at once here";
         return Some(Advice { key: "kernels_at_once", value: Some(1.0), text: text.to_owned() });
     }
     let held = |b: &super::findings::Blocked| b.stream == StreamVerdict::HeldBack && !is_loading(b);
@@ -213,7 +214,8 @@ fn holding_calls(f: &Findings) -> Option<Advice> {
     if held.is_empty() {
         return None;
     }
-    let text = format!("held other streams back: {}; use non-blocking streams", held.join(", "));
+    let text =
+        format!("use non-blocking streams, other streams were held back by: {}", held.join(", "));
     Some(Advice { key: "calls_that_hold_back_count", value: Some(held.len() as f64), text })
 }
 
@@ -228,7 +230,7 @@ fn streams(f: &Findings) -> Option<Advice> {
     let cost = f.limits.stream_bytes.map_or(String::new(), |bytes| {
         format!("; each stream took {} of device memory", Bytes(bytes))
     });
-    let text = format!("few streams: at most {resident} kernels ran at once{recorded}{cost}");
+    let text = format!("use few streams: at most {resident} kernels ran at once{recorded}{cost}");
     Some(Advice { key: "resident_grids", value: Some(resident as f64), text })
 }
 
@@ -253,7 +255,7 @@ fn launching(f: &Findings) -> Option<Advice> {
     Some(Advice { key: "launch_bound_below_ns", value: Some(one), text })
 }
 
-/// All advice that the numbers carry.
+/// All advice for these findings.
 #[must_use]
 pub fn derive(findings: &Findings) -> Vec<Advice> {
     let rules = [

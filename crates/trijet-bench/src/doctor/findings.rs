@@ -1,31 +1,31 @@
-//! Everything that was measured, as plain data.
+//! The results of all measurements, as plain data.
 #![forbid(unsafe_code)]
 
 use super::verdict::{HostVerdict, StreamVerdict};
 use crate::stats::Samples;
 use trijet::{Bytes, DeviceInfo};
 
-/// Which way bytes go.
+/// The path of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Path {
     /// Page-locked host memory to the device.
     Upload,
     /// The device to page-locked host memory.
     Download,
-    /// Both at once; the rate is that of each way.
+    /// Upload and download at once. The rate is that of each direction.
     Duplex,
     /// Ordinary host memory to the device.
     PageableUpload,
     /// The device to ordinary host memory.
     PageableDownload,
-    /// Within the device; bytes read and written are counted.
+    /// Within the device. The rate counts the bytes read and the bytes written.
     OnDevice,
     /// To another device.
     Peer,
 }
 
 impl Path {
-    /// All of them.
+    /// All paths.
     pub const ALL: [Self; 7] = [
         Self::Upload,
         Self::Download,
@@ -36,7 +36,7 @@ impl Path {
         Self::Peer,
     ];
 
-    /// Its name in tables.
+    /// The name of the path in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,76 +54,76 @@ impl Path {
 /// The rate of copies of one size.
 #[derive(Debug, Clone)]
 pub struct Rate {
-    /// Which way.
+    /// The path.
     pub path: Path,
     /// The size of each copy.
     pub bytes: Bytes,
-    /// Copies of one sample.
+    /// The number of copies in a sample.
     pub copies: u64,
-    /// 10^9 bytes per second.
+    /// The rate in 10^9 bytes per second.
     pub gb_per_s: Samples,
-    /// The share of the time in which the host was inside the calls.
+    /// The share of the time that the host spent in the calls.
     pub host_busy: Samples,
-    /// How they were submitted, where there is a choice.
+    /// The order of submission, for paths with a choice.
     pub pattern: Option<&'static str>,
 }
 
-/// What a call costs.
+/// The cost of a call.
 #[derive(Debug, Clone)]
 pub struct CallCost {
     /// The call.
     pub call: &'static str,
-    /// Host time of the driver's own call, in nanoseconds.
+    /// Host time of the bare driver call, in nanoseconds.
     pub bare_ns: Option<Samples>,
-    /// Time until the device was done with a burst of bare calls, per call, in nanoseconds.
+    /// Time until the device had completed a burst of bare calls, per call, in nanoseconds.
     pub bare_through_ns: Option<Samples>,
-    /// Host time through the library, in nanoseconds.
+    /// Host time of the call through the library, in nanoseconds.
     pub trijet_ns: Option<Samples>,
 }
 
-/// What a call did to work that was running.
+/// The effect of a call on running work.
 #[derive(Debug, Clone)]
 pub struct Blocked {
     /// The call.
     pub call: String,
-    /// The kinds of the streams a and b.
+    /// The kind of streams a and b.
     pub streams: &'static str,
     /// Host time of the call on an idle device, in microseconds.
     pub alone_us: Samples,
     /// Host time of the call beside a kernel on stream a, in microseconds.
     pub beside_us: Samples,
-    /// How long that kernel still ran at the call, in microseconds.
+    /// Time from the call to the end of that kernel, in microseconds.
     pub kernel_us: Samples,
-    /// The host.
+    /// The effect on the host.
     pub host: HostVerdict,
-    /// A kernel on stream b.
+    /// The effect on a kernel on stream b.
     pub stream: StreamVerdict,
-    /// Repeats that gave these verdicts, of all.
+    /// Repeats that gave these verdicts, and all repeats.
     pub agreeing: (usize, usize),
 }
 
-/// Whether a kernel on one kind of stream waits for one on another.
+/// Whether a kernel on one kind of stream waits for a kernel on another kind.
 #[derive(Debug, Clone)]
 pub struct Pair {
     /// The kind of the first stream.
     pub first: &'static str,
-    /// The kind of the second.
+    /// The kind of the second stream.
     pub second: &'static str,
-    /// What happened to the second kernel.
+    /// The effect on the second kernel.
     pub stream: StreamVerdict,
-    /// Repeats that gave this verdict, of all.
+    /// Repeats that gave this verdict, and all repeats.
     pub agreeing: (usize, usize),
 }
 
 /// Limits of the device.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// One-block kernels that ran at once, and how many were launched.
+    /// One-block kernels that ran at once, and the number that was launched.
     pub resident_grids: Option<(u64, u64)>,
     /// The same with an event record behind each kernel.
     pub resident_recorded: Option<u64>,
-    /// Launches that fit behind a busy stream before the host was held up: `Err` is how many did
-    /// without that.
+    /// `Ok`: the number of launches behind a busy stream before one held the host up. `Err`: the
+    /// number of launches, none of which held the host up.
     pub queue_depth: Option<Result<u64, u64>>,
     /// Device memory of one stream.
     pub stream_bytes: Option<u64>,
@@ -155,12 +155,12 @@ pub struct Chain {
     pub launch_ns: Samples,
 }
 
-/// Something that was not measured, and why.
+/// A measurement that was not made, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absent {
-    /// What.
+    /// The measurement.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -184,11 +184,11 @@ pub struct Findings {
     pub device: DeviceInfo,
     /// Its ordinal within its driver.
     pub ordinal: u32,
-    /// When it was measured.
+    /// The date of the measurement.
     pub date: String,
-    /// The version of the kernel's driver, where the system tells.
+    /// The version of the driver's kernel module, if the system reports it.
     pub kernel_driver: Option<String>,
-    /// The second-level cache, where the driver tells.
+    /// The size of the second-level cache, if the driver reports it.
     pub l2: Option<Bytes>,
     /// Other CUDA devices.
     pub neighbours: Vec<Neighbour>,
@@ -196,7 +196,7 @@ pub struct Findings {
     pub rates: Vec<Rate>,
     /// Costs of calls.
     pub calls: Vec<CallCost>,
-    /// What blocks what.
+    /// The effects of calls on running work.
     pub blocked: Vec<Blocked>,
     /// The matrix of default streams.
     pub pairs: Vec<Pair>,
@@ -206,16 +206,16 @@ pub struct Findings {
     pub allocations: Vec<AllocPair>,
     /// Ways to launch.
     pub chains: Vec<Chain>,
-    /// What does not apply here.
+    /// Measurements that do not apply to this device.
     pub absent: Vec<Absent>,
-    /// What failed.
+    /// Measurements that failed.
     pub failed: Vec<Absent>,
-    /// How long all of it took, in seconds.
+    /// The time of all measurements in seconds.
     pub elapsed_s: f64,
 }
 
 impl Findings {
-    /// Nothing is measured yet.
+    /// Makes findings without any measurement.
     #[must_use]
     pub fn new(device: DeviceInfo, ordinal: u32) -> Self {
         Self {
@@ -245,7 +245,7 @@ impl Findings {
         self.rates.iter().filter(of).map(|r| (r.bytes, r.gb_per_s.quantile(0.5))).collect()
     }
 
-    /// Whether a GPU was measured.
+    /// Whether the device is a GPU.
     #[must_use]
     pub fn on_gpu(&self) -> bool {
         self.device.compute.0 > 0

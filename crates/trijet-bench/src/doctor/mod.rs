@@ -1,10 +1,10 @@
-//! What this machine does, measured: rates of the links, the cost of calls, what holds what back,
-//! limits, ways to allocate, ways to launch; and the advice that follows from the numbers.
+//! Measurements of this machine, and advice from them: rates of copies, the cost of calls, calls
+//! that hold the host or other streams back, limits, and ways to allocate and to launch.
 //!
-//! What a driver does beyond the laws (waits inside `cuMemFree`, say) is an observation of this
-//! machine and no promise; nothing of the library relies on it.
+//! What a driver does beyond the laws, such as a wait inside `cuMemFree`, is an observation on this
+//! machine. It is not a promise, and the library does not rely on it.
 //!
-//! Measuring is in `measure`; `verdict` and `advice` are functions of numbers alone.
+//! `measure` uses the device; `verdict` and `advice` are functions of numbers.
 #![forbid(unsafe_code)]
 
 pub mod advice;

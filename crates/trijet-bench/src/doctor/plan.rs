@@ -1,4 +1,5 @@
-//! How much is measured: enough for steady numbers on a GPU, and less where a processor stands in.
+//! The sizes and repeats of the measurements: enough for steady numbers on a GPU, and fewer on a
+//! host device.
 #![forbid(unsafe_code)]
 
 use trijet::DeviceInfo;
@@ -11,21 +12,21 @@ const MIB: u64 = 1 << 20;
 pub(super) struct Plan {
     /// Sizes of copies.
     pub(super) sizes: &'static [u64],
-    /// Bytes of one sample at most, if more than one copy.
+    /// The most bytes of a sample with several copies.
     pub(super) sample_bytes: u64,
-    /// Copies of one sample at most: far below the depth of a queue.
+    /// The most copies of a sample, far below the depth of a queue.
     pub(super) copies_max: usize,
     /// Samples of each figure, after a warm-up.
     pub(super) repeats: usize,
-    /// How long the kernel runs that calls are made beside, in milliseconds.
+    /// The length of the kernel beside which calls are made, in milliseconds.
     pub(super) kernel_ms: f64,
     /// Calls of one sample.
     pub(super) burst: u32,
     /// Sizes of allocations.
     pub(super) allocations: &'static [u64],
-    /// Streams with a kernel each.
+    /// Kernels that are launched at once, each on its own stream.
     pub(super) grids: usize,
-    /// Launches behind a busy stream.
+    /// The most launches behind a busy stream.
     pub(super) launches_max: usize,
 }
 
@@ -48,7 +49,7 @@ impl Plan {
         }
     }
 
-    /// Copies are the processor's own, so larger ones show nothing new.
+    /// The processor makes the copies of a host device, so larger ones show nothing new.
     fn host() -> Self {
         Self {
             sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB],
@@ -63,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// Copies of one sample.
+    /// The number of copies of one sample.
     pub(super) fn copies(&self, bytes: u64) -> usize {
         let copies = usize::try_from(self.sample_bytes / bytes).unwrap_or(usize::MAX);
         copies.clamp(1, self.copies_max)

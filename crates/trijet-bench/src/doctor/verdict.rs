@@ -1,48 +1,48 @@
-//! From times to words: whether the host waited, whether a stream was held back, and where a queue
-//! or the device was full. Functions of numbers, so that they can be tested without a device.
+//! Verdicts from times: whether the host waited, whether a stream was held back, and when a queue
+//! or the device was full. They are functions of numbers, so that tests need no device.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// What happened when a call was made while a long kernel ran on stream a, and a short one was then
-/// launched on stream b. Times are the host's, in microseconds since the launch on a.
+/// The times of one observation: a long kernel runs on stream a, a call is made, and a short kernel
+/// is launched on stream b. Times are the host's, in microseconds since the launch on a.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// The call began.
+    /// The begin of the call.
     pub call_us: f64,
-    /// It returned.
+    /// The return of the call.
     pub returned_us: f64,
-    /// The kernel on a still ran then.
+    /// Whether the kernel on a still ran at the return.
     pub running: bool,
-    /// The kernel on b had been launched.
+    /// The return of the launch on b.
     pub issued_us: f64,
-    /// The kernel on a was seen to have ended.
+    /// The first query that found the kernel on a complete.
     pub a_end_us: f64,
-    /// The kernel on b was seen to have ended.
+    /// The first query that found the kernel on b complete.
     pub b_end_us: f64,
 }
 
-/// What the host did.
+/// The effect of a call on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostVerdict {
     /// The call returned while the kernel ran.
     Free,
-    /// The call returned when the kernel had ended, and takes much less by itself.
+    /// The call returned after the end of the kernel, and is much shorter on an idle device.
     Waits,
-    /// The kernel had ended, and the call is so long by itself that this says nothing.
+    /// The call returned after the end of the kernel, but is almost as long on an idle device.
     Unclear,
 }
 
-/// What the other stream did.
+/// The effect of a call on the kernel of another stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StreamVerdict {
-    /// Its kernel ended while the other one ran.
+    /// The kernel ended while the long one ran.
     Free,
-    /// Its kernel ended after the other one.
+    /// The kernel ended after the long one.
     HeldBack,
-    /// The host was held up, so that its kernel came after the other one in any case.
+    /// The host was held up, so that the kernel was launched after the end of the long one.
     IssuedAfter,
-    /// It ended so close to the end of the other one that this says nothing.
+    /// The kernel ended too shortly before the long one to tell.
     Unclear,
 }
 
@@ -67,10 +67,11 @@ impl fmt::Display for StreamVerdict {
     }
 }
 
-/// A call whose own time is more than this share of what the kernel had left may have outlasted it.
+/// A call is too long for a verdict if it takes more than this share of the kernel's remaining time
+/// on an idle device.
 const OWN_SHARE_MAX: f64 = 0.5;
 
-/// Judges the host; `alone_us` is what the call takes on an idle device.
+/// Judges the effect on the host. `alone_us` is the time of the call on an idle device.
 ///
 /// ```
 /// use trijet_bench::doctor::verdict::{HostVerdict, Observation, host};
@@ -92,7 +93,7 @@ pub fn host(o: &Observation, alone_us: f64) -> HostVerdict {
     }
 }
 
-/// Judges stream b.
+/// Judges the effect on stream b.
 #[must_use]
 pub fn stream(o: &Observation) -> StreamVerdict {
     if !o.running || o.a_end_us <= o.issued_us {
@@ -106,19 +107,19 @@ pub fn stream(o: &Observation) -> StreamVerdict {
     }
 }
 
-/// The verdict that most repeats gave, and how many did; the first of equals in order.
+/// The most frequent verdict, and its count. Of equally frequent verdicts, the smallest wins.
 #[must_use]
 pub fn majority<V: Copy + Ord>(verdicts: &[V]) -> Option<(V, usize)> {
     let count = |v: &V| verdicts.iter().filter(|other| *other == v).count();
     verdicts.iter().map(|v| (*v, count(v))).max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)))
 }
 
-/// How many launches fit behind a busy stream: those before the first that returned only when the
-/// busy kernel had ended. `begin_us` and `end_us` are the launches' since the start of that kernel,
-/// which runs for `kernel_us`. `Err` is how many there were, if none did.
+/// The number of launches that fit behind a busy stream: those before the first launch that
+/// returned only after the end of the busy kernel. Each launch is given by its begin and its end in
+/// microseconds since the start of that kernel, which runs for `kernel_us`.
 ///
 /// # Errors
-/// The number of launches, when none was held up.
+/// The number of launches, if none was held up.
 pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> {
     let held =
         |(begin, end): &(f64, f64)| *begin < 0.5 * kernel_us && end - begin > 0.25 * kernel_us;
@@ -128,8 +129,8 @@ pub fn queue_depth(launches: &[(f64, f64)], kernel_us: f64) -> Result<u64, u64> 
     }
 }
 
-/// How many of equal kernels that were launched together ran at once: those that ended within one
-/// and a half times the time of one.
+/// How many of several equal kernels ran at once: those that ended within one and a half times the
+/// length of one.
 #[must_use]
 pub fn resident(ends_us: &[f64], kernel_us: f64) -> u64 {
     ends_us.iter().filter(|end| **end <= 1.5 * kernel_us).count() as u64
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_that_waits_for_the_device_says_nothing_of_the_stream() {
+    fn a_free_that_waits_for_the_device_has_no_verdict_on_the_stream() {
         let o = observed(29_998.0, 30_020.0);
         assert_eq!((host(&o, 55.0), stream(&o)), (HostVerdict::Waits, StreamVerdict::IssuedAfter));
     }
@@ -172,7 +173,7 @@ mod tests {
         // 64 MiB: 23.6 ms, and the kernel still runs.
         let o = observed(23_600.0, 23_650.0);
         assert_eq!((host(&o, 23_600.0), stream(&o)), (HostVerdict::Free, StreamVerdict::Free));
-        // 96 MiB outlast the kernel: nothing is known.
+        // 96 MiB take longer than the kernel, so there is no verdict.
         let o = observed(35_400.0, 35_450.0);
         assert_eq!(host(&o, 35_400.0), HostVerdict::Unclear);
     }

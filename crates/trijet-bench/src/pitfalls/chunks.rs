@@ -1,4 +1,5 @@
-//! Chunks through upload, kernel and download, and what keeps the three from being at once.
+//! Programs that move chunks through upload, kernel and download, with mistakes that keep the three
+//! from overlapping.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, differs, part, source, spoil};
@@ -12,12 +13,12 @@ use trijet::{
     ViewMut,
 };
 
-/// Elements of the kernel that strays into each step.
+/// Elements of the stray kernel in each step.
 const STRAY_WORDS: usize = 256;
-/// What is allocated and freed in each step, in MiB.
+/// The size of the allocation in each step, in MiB.
 const SCRATCH_MIB: usize = 16;
 
-/// A stream per engine, and one for the stray kernel.
+/// One stream for each engine, and one for the stray kernel.
 #[derive(Debug)]
 struct Lanes {
     up: Stream,
@@ -32,14 +33,14 @@ impl Lanes {
     }
 }
 
-/// A chunk's memory on the device.
+/// The memory of one chunk on the device.
 #[derive(Debug)]
 struct Slot {
     x: Buffer<u32>,
     y: Buffer<u32>,
 }
 
-/// The arrays of the host.
+/// The source and the target in host memory.
 #[derive(Debug)]
 struct Arrays<S> {
     source: Buffer<u32, S>,
@@ -58,16 +59,16 @@ where
     }
 }
 
-/// Everything that the programs use.
+/// The streams and memory of the programs.
 #[derive(Debug)]
 struct Desk {
     device: Device,
     free: Lanes,
-    /// Streams that wait for the legacy stream, and that stream.
+    /// Blocking streams, and the legacy stream for the stray kernel.
     fenced: Lanes,
     slots: Vec<Slot>,
     arrays: Arrays<PageLocked>,
-    /// A word of each chunk.
+    /// One word of each chunk's result.
     items: PinnedBuffer<u32>,
     stray: Slot,
     words: usize,
@@ -111,7 +112,7 @@ impl Desk {
     }
 }
 
-/// One chunk through three streams, which may be one. The waits between them are inserted.
+/// Moves one chunk through three streams, which may be the same one. The library inserts the waits.
 fn step(
     [up, run, down]: [&Stream; 3],
     rounds: u32,
@@ -124,13 +125,13 @@ fn step(
     down.copy(&slot.y, &mut to)
 }
 
-/// All of a chunk but its download.
+/// Uploads a chunk and launches its kernel.
 fn first_half(lanes: &Lanes, rounds: u32, from: View<'_, u32>, slot: &mut Slot) -> Result<()> {
     lanes.up.copy(&from, &mut slot.x)?;
     lanes.run.launch(&WORK, (rounds, &slot.x, &mut slot.y))
 }
 
-/// All chunks in one stream; a stream per engine.
+/// Bad: all chunks in one stream. Good: one stream for each engine.
 fn one_stream(desk: &mut Desk, side: Side) -> Result<()> {
     let lanes = match side {
         Side::Bad => [&desk.free.run; 3],
@@ -145,8 +146,8 @@ fn one_stream(desk: &mut Desk, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// The host waits for the device after each chunk; each use of a slot waits for the last one by an
-/// event.
+/// Bad: the host waits for the device after each chunk. Good: each use of a slot waits for the
+/// previous use by an event.
 fn over_sync(desk: &mut Desk, side: Side) -> Result<()> {
     let lanes = desk.free.roles();
     let Arrays { source, landed } = &mut desk.arrays;
@@ -161,7 +162,8 @@ fn over_sync(desk: &mut Desk, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A value of each result is fetched at once, as for printing it; it is looked at in the end.
+/// Bad: one value of each result is fetched synchronously, as for printing it. Good: it is copied
+/// in its stream, and read at the end.
 fn item(desk: &mut Desk, side: Side) -> Result<()> {
     let Arrays { source, landed } = &mut desk.arrays;
     for chunk in 0..desk.chunks {
@@ -178,8 +180,8 @@ fn item(desk: &mut Desk, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A small kernel strays into the legacy stream in each step, and the streams are blocking ones; it
-/// has a stream of its own, and no stream waits for the legacy one.
+/// Bad: each step launches a small kernel in the legacy stream, and the other streams are blocking.
+/// Good: the small kernel has its own stream, and all streams are non-blocking.
 fn legacy(desk: &mut Desk, side: Side) -> Result<()> {
     let lanes = match side {
         Side::Bad => &desk.fenced,
@@ -196,7 +198,7 @@ fn legacy(desk: &mut Desk, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A program over the page-locked arrays.
+/// A program that uses the page-locked arrays.
 struct Chunked {
     desk: Desk,
     with_items: bool,
@@ -250,7 +252,7 @@ pub(super) fn strays(ground: &Ground) -> Result<Box<dyn Program>> {
     Chunked::boxed(ground, false, legacy)
 }
 
-/// The arrays are pageable; they are page-locked.
+/// Bad: the arrays are pageable. Good: they are page-locked.
 struct Unlocked {
     desk: Desk,
     arrays: Arrays<trijet::memory::Pageable>,
@@ -263,7 +265,7 @@ pub(super) fn pageable(ground: &Ground) -> Result<Box<dyn Program>> {
     Ok(Box::new(Unlocked { desk: Desk::new(ground)?, arrays }))
 }
 
-/// All chunks through a stream per engine.
+/// Moves all chunks, with one stream for each engine.
 fn overlapped<S>(
     (lanes, slots): (&Lanes, &mut [Slot]),
     (chunks, words, rounds): (usize, usize, u32),
@@ -302,8 +304,8 @@ impl Program for Unlocked {
     }
 }
 
-/// Scratch by `cuMemAlloc` and `cuMemFree` in each step; in stream order from the pool. No kernel
-/// touches it on either side: the calls are what is compared.
+/// Bad: scratch memory by `cuMemAlloc` and `cuMemFree` in each step. Good: stream-ordered scratch
+/// memory. No kernel uses it, so only the calls are compared.
 struct Allocating {
     desk: Desk,
     lab: Lab,

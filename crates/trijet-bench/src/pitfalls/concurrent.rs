@@ -1,6 +1,8 @@
-//! Are two kernels really at work at once? The verdict on their records, beside what the times of each
-//! alone and of both say, and beside a formula that is often used and often wrong: that they are
-//! when the time from the first begin to the second's end is below 0.9 of the sum of both times.
+//! Verdicts on whether two kernels really ran concurrently, compared with their times alone and
+//! together.
+//!
+//! A common formula is judged as well. It calls two kernels concurrent if the time from the first
+//! begin to the end of the second is below 0.9 of the sum of both times. It is often wrong.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, work_ms};
@@ -12,18 +14,18 @@ use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::{Engine, OpKind, TimeSource};
 use trijet::{Buffer, Nanos, Result, Stream};
 
-/// From this share of the shorter one on, two are called concurrent.
+/// Two kernels are concurrent if they save at least this share of the shorter one's time.
 const SHARE_MIN: f64 = 0.5;
-/// What the formula asks for.
+/// The factor in the formula.
 const FORMULA: f64 = 0.9;
 
-/// Whether the two are in one stream, and how long each is, in tenths of the longest.
+/// One pair of kernels. `tenths` is the length of each in tenths of the longest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) streams: usize,
     tenths: [u32; 2],
-    /// They fill the device; otherwise they are of a few blocks.
+    /// Whether each kernel fills the device. Otherwise it has a few blocks.
     fills: bool,
 }
 
@@ -41,12 +43,12 @@ const CASES: [Case; 7] = [
     case("two streams, 10 and 10, each fills the device", 2, [10, 10], true),
 ];
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) case: Case,
     pub(super) verdict: Concurrency,
-    /// What the times of both say: the time that was saved, as a share of the shorter one's.
+    /// The saved time, as a share of the shorter kernel's time.
     pub(super) saved: f64,
     /// The formula's answer.
     pub(super) formula: bool,
@@ -65,20 +67,20 @@ impl Work {
         stream.launch(&WORK, (self.rounds, &self.x, &mut self.y))
     }
 
-    /// How long it takes alone, in milliseconds: on the clock of the runs, and in its record.
+    /// The time of the kernel alone in milliseconds, by the clock of the runs and in its trace.
     fn alone(&mut self, ground: &Ground, stream: &Stream) -> Result<(f64, f64)> {
         let (mut outside, mut inside) = (Samples::default(), Samples::default());
         for _ in 0..ground.size.repeats {
             outside.push(ground.time_ms(|| self.launch(stream))?);
-            let recording = ground.record(|| self.launch(stream))?;
-            inside.push(work_ms(&recording, Engine::Compute)?);
+            let trace = ground.trace(|| self.launch(stream))?;
+            inside.push(work_ms(&trace, Engine::Compute)?);
         }
         Ok((outside.quantile(0.5), inside.quantile(0.5)))
     }
 }
 
 impl Found {
-    /// What the verdict amounts to: `None` where it is open.
+    /// Whether the verdict says that the kernels were concurrent; `None` if it does not say.
     fn says(&self) -> Option<bool> {
         match &self.verdict {
             Concurrency::Overlap { share, .. } => Some(*share >= SHARE_MIN),
@@ -87,7 +89,7 @@ impl Found {
         }
     }
 
-    /// Whether they were, by the times of each alone and of both.
+    /// Whether the kernels were concurrent, by the times of each alone and of both together.
     pub(super) fn were(&self) -> bool {
         self.saved >= SHARE_MIN
     }
@@ -115,7 +117,7 @@ impl Found {
     }
 }
 
-/// The formula's answer, from pairs of events around each kernel.
+/// The answer of the formula, from a pair of events around each kernel.
 fn formula(ground: &Ground, works: &mut [Work; 2], streams: [&Stream; 2]) -> Result<bool> {
     let event = || ground.device.timed_event();
     let events = [[event()?, event()?], [event()?, event()?]];
@@ -155,13 +157,13 @@ fn one(ground: &Ground, case: Case) -> Result<Found> {
     for _ in 0..size.repeats {
         both_ms.push(ground.time_ms(|| both(&mut works))?);
     }
-    let recording = ground.record(|| both(&mut works))?;
-    let kernels = match recording.times {
+    let trace = ground.trace(|| both(&mut works))?;
+    let kernels = match trace.times {
         TimeSource::Model => Kernels::OneAtATime,
         _ => Kernels::Several,
     };
-    let times = recording.times;
-    let ops = &recording.ops;
+    let times = trace.times;
+    let ops = &trace.ops;
     let dag = Dag::with_times(ops, kernels, times);
     let mut launched = (0..ops.len()).filter(|op| ops[*op].kind == OpKind::Kernel);
     let (first, second) = (launched.next().unwrap_or(0), launched.next().unwrap_or(0));
@@ -172,7 +174,7 @@ fn one(ground: &Ground, case: Case) -> Result<Found> {
     Ok(Found { case, verdict, saved, formula, both_ms })
 }
 
-/// Asks of all cases.
+/// Runs all cases.
 pub(super) fn measure(ground: &Ground) -> Result<Vec<Found>> {
     CASES.into_iter().map(|case| one(ground, case)).collect()
 }

@@ -1,6 +1,8 @@
-//! Mistakes that the library lets no program make: frees and guards of the host wait by themselves,
-//! also for memory that is ordered by hand. The program is the cure; its record, with that one wait
-//! taken out, is what a program of plain driver calls without it leaves.
+//! Mistakes that a program cannot make with the library, because frees and guards of the host
+//! always wait, also for memory that is ordered by hand.
+//!
+//! The program that runs is the good one. The bad one is its ledger without that wait, as a program
+//! of plain driver calls would leave it.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, wrong};
@@ -11,7 +13,7 @@ use trijet::testing::WORK;
 use trijet::trace::{Op, OpKind};
 use trijet::{Result, Trace};
 
-/// What became of one.
+/// The outcome of one program.
 #[derive(Debug)]
 pub(super) struct Edited {
     name: &'static str,
@@ -21,12 +23,12 @@ pub(super) struct Edited {
 }
 
 impl Edited {
-    /// The record without the wait was flagged, and the one with it was not.
-    pub(super) fn is_as_it_should_be(&self) -> bool {
+    /// Whether the ledger without the wait was flagged and the one with it was not.
+    pub(super) fn is_as_expected(&self) -> bool {
         self.bad.flag.is_some() && self.good.names.is_empty()
     }
 
-    /// What was said of each record.
+    /// The notes about each ledger, with its name.
     pub(super) fn notes(&self) -> [(String, String); 2] {
         let Self { name, flag, bad, good } = self;
         let bad = match &bad.flag {
@@ -44,7 +46,7 @@ impl Edited {
     }
 }
 
-/// A record, and the index of the wait that its mistake lacks.
+/// Returns a trace, and the index of the wait that the mistake lacks.
 type Program = fn(&Ground) -> Result<(Trace, usize)>;
 
 const PROGRAMS: [(&str, Class, Program); 2] = [
@@ -52,18 +54,18 @@ const PROGRAMS: [(&str, Class, Program); 2] = [
     ("host memory written in flight", Class::Host(Conflict::War), write),
 ];
 
-/// The last record before `end` that `wanted` picks.
+/// The index of the last entry before `end` for which `wanted` is true.
 fn last(ops: &[Op], end: usize, wanted: impl Fn(&Op) -> bool) -> Result<usize> {
     let found = ops[..end].iter().rposition(wanted);
-    found.ok_or_else(|| wrong("the wait is not in the record"))
+    found.ok_or_else(|| wrong("the ledger lacks the wait of the library"))
 }
 
-/// An array is freed where it was allocated, while a kernel of another stream reads it.
+/// Frees an array on the stream that allocated it, while a kernel of another stream reads it.
 fn free(ground: &Ground) -> Result<(Trace, usize)> {
     let (home, other) = (ground.device.stream()?, ground.device.stream()?);
     let words = ground.size.words;
     let (mut y, mut back) = (other.alloc::<u32>(words)?, ground.device.pinned::<u32>(words)?);
-    let recording = ground.record(|| {
+    let trace = ground.trace(|| {
         let mut x = home.alloc::<u32>(words)?;
         home.fill_bytes(&mut x, 1)?;
         other.launch(&WORK, (ground.rounds, &x, &mut y))?;
@@ -73,22 +75,22 @@ fn free(ground: &Ground) -> Result<(Trace, usize)> {
     other.copy(&y, &mut back)?;
     let right = hash(ground.rounds, 0x0101_0101);
     if back.read()?.iter().any(|word| *word != right) {
-        return Err(wrong("the kernel did not read what was freed behind it"));
+        return Err(wrong("the kernel did not read the bytes of the freed array"));
     }
-    let ops = &recording.ops;
+    let ops = &trace.ops;
     let freed = last(ops, ops.len(), |op| op.kind == OpKind::Free)?;
     let lane = ops[freed].position.lane;
     let waits = |op: &Op| matches!(op.kind, OpKind::Wait { .. }) && op.position.lane == lane;
     let wait = last(ops, freed, waits)?;
-    Ok((recording, wait))
+    Ok((trace, wait))
 }
 
-/// The host writes what an upload may still read.
+/// Writes host memory that an upload may still read.
 fn write(ground: &Ground) -> Result<(Trace, usize)> {
     let stream = ground.device.stream()?;
     let words = ground.size.words;
     let (mut h, mut x) = (ground.device.pinned::<u32>(words)?, stream.alloc::<u32>(words)?);
-    let recording = ground.record(|| {
+    let trace = ground.trace(|| {
         h.write()?.fill(1);
         stream.copy(&h, &mut x)?;
         h.write()?.fill(2);
@@ -96,22 +98,22 @@ fn write(ground: &Ground) -> Result<(Trace, usize)> {
     })?;
     stream.copy(&x, &mut h)?;
     if h.read()?.iter().any(|word| *word != 1) {
-        return Err(wrong("the upload did not move what the host had written before"));
+        return Err(wrong("the upload did not copy the bytes that the host wrote before it"));
     }
-    let ops = &recording.ops;
+    let ops = &trace.ops;
     let again = last(ops, ops.len(), |op| op.kind == OpKind::Host)?;
     let wait = last(ops, again, |op| matches!(op.kind, OpKind::Sync { .. }))?;
-    Ok((recording, wait))
+    Ok((trace, wait))
 }
 
-/// Runs the programs and has both records of each judged.
+/// Runs the programs, and checks both ledgers of each.
 pub(super) fn measure(ground: &Ground) -> Result<Vec<Edited>> {
     let judged = |(name, class, program): (_, _, Program)| -> Result<Edited> {
         let flag = Flag::Finding(class);
-        let (mut recording, wait) = program(ground)?;
-        let good = Said::of(&recording, flag);
-        recording.ops.remove(wait);
-        Ok(Edited { name, flag, bad: Said::of(&recording, flag), good })
+        let (mut trace, wait) = program(ground)?;
+        let good = Said::of(&trace, flag);
+        trace.ops.remove(wait);
+        Ok(Edited { name, flag, bad: Said::of(&trace, flag), good })
     };
     PROGRAMS.into_iter().map(judged).collect()
 }

@@ -1,4 +1,4 @@
-//! What all pairs stand on: a device, sizes, kernels of a known length, and a clock.
+//! The common ground of all pairs: a device, sizes, kernels of a known length, and a clock.
 #![forbid(unsafe_code)]
 
 use crate::overlap::hash;
@@ -10,17 +10,17 @@ use trijet::testing::WORK;
 use trijet::trace::{Engine, Op, TimeSource};
 use trijet::{Device, Error, ErrorKind, Result, Trace};
 
-/// Rounds that a calibration begins with and ends at.
+/// The first and the largest number of rounds of a calibration.
 const ROUNDS_MIN: u32 = 1 << 6;
 const ROUNDS_MAX: u32 = 1 << 24;
-/// Measurements of a calibration; the shortest counts.
+/// Measurements of each time in a calibration. The shortest counts.
 const TRIES: usize = 5;
-/// Recomputing more rounds than this for a whole result, after every run, takes the host too long:
-/// then a sample is compared, of every word whose number this prime divides.
+/// The host is too slow to recompute more rounds than this after every run. Then it compares only
+/// every word whose index is a multiple of `SAMPLE`, a prime.
 const ROUNDS_CHEAP: u64 = 1 << 21;
 const SAMPLE: usize = 1021;
 
-/// How large the programs are.
+/// The sizes of the programs.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Size {
     pub(super) repeats: usize,
@@ -38,27 +38,27 @@ pub(super) struct Size {
     pub(super) scratch_words: usize,
 }
 
-/// Where the time of a run comes from.
+/// The clock that times a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Clock {
     Host,
-    /// That of the model: it stands still while the program's own code runs.
+    /// The clock of the model, which stands still while the program's own code runs.
     Model,
 }
 
-/// What a program is made from.
+/// The parts that all programs use.
 #[derive(Debug)]
 pub(super) struct Ground {
     pub(super) device: Device,
     pub(super) size: Size,
     /// Rounds of a kernel over a chunk.
     pub(super) rounds: u32,
-    /// Rounds that take a kernel of a few blocks as long.
+    /// Rounds that give a kernel of a few blocks the same length.
     pub(super) small_rounds: u32,
     clock: Clock,
 }
 
-/// From the begin of the first call to the last end, in milliseconds.
+/// The time from the begin of the first call to the last end, in milliseconds.
 fn length_ms(ops: &[Op]) -> f64 {
     let spans = || ops.iter().flat_map(|op| [op.call, op.times]).flatten();
     let begin = spans().map(|times| times.begin.0).min().unwrap_or(0);
@@ -66,18 +66,18 @@ fn length_ms(ops: &[Op]) -> f64 {
     end.saturating_sub(begin) as f64 * 1e-6
 }
 
-/// How long the only operation of `engine` took, in milliseconds.
-pub(super) fn work_ms(recording: &Trace, engine: Engine) -> Result<f64> {
-    let mut work = recording.ops.iter().filter(|op| op.engine == engine);
+/// The time of the only operation of `engine`, in milliseconds.
+pub(super) fn work_ms(trace: &Trace, engine: Engine) -> Result<f64> {
+    let mut work = trace.ops.iter().filter(|op| op.engine == engine);
     match (work.next().and_then(|op| op.times), work.next()) {
         (Some(times), None) => Ok(times.end.0.saturating_sub(times.begin.0) as f64 * 1e-6),
-        _ => Err(wrong("an operation that runs alone has no time of its own")),
+        _ => Err(wrong(format!("the trace lacks the time of a single {engine:?} operation"))),
     }
 }
 
 impl Ground {
     /// # Errors
-    /// What the device reports.
+    /// Every error of the device.
     pub(super) fn new(device: &Device, size: Size) -> Result<Self> {
         device.load(&WORK)?;
         let mut ground =
@@ -87,11 +87,11 @@ impl Ground {
         let mut x = stream.alloc::<u32>(size.words)?;
         let mut upload = f64::INFINITY;
         for _ in 0..TRIES {
-            let recording = ground.record(|| stream.copy(&h, &mut x))?;
-            if recording.times == TimeSource::Model {
+            let trace = ground.trace(|| stream.copy(&h, &mut x))?;
+            if trace.times == TimeSource::Model {
                 ground.clock = Clock::Model;
             }
-            upload = upload.min(work_ms(&recording, Engine::Upload)?);
+            upload = upload.min(work_ms(&trace, Engine::Upload)?);
         }
         let target = upload * size.kernel;
         ground.rounds = ground.rounds_for(size.words, target)?;
@@ -99,7 +99,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Rounds that take a kernel over so many words so long.
+    /// The rounds for which a kernel over `words` words takes `target_ms`.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate, and are clamped")]
     fn rounds_for(&self, words: usize, target_ms: f64) -> Result<u32> {
         let stream = self.device.stream()?;
@@ -108,8 +108,8 @@ impl Ground {
         let mut best = |rounds: u32| -> Result<f64> {
             let mut best = f64::INFINITY;
             for _ in 0..TRIES {
-                let recording = self.record(|| stream.launch(&WORK, (rounds, &x, &mut y)))?;
-                best = best.min(work_ms(&recording, Engine::Compute)?);
+                let trace = self.trace(|| stream.launch(&WORK, (rounds, &x, &mut y)))?;
+                best = best.min(work_ms(&trace, Engine::Compute)?);
             }
             Ok(best)
         };
@@ -123,8 +123,8 @@ impl Ground {
         Ok(((target_ms - none) / per_round).clamp(1.0, f64::from(ROUNDS_MAX)) as u32)
     }
 
-    /// The record of what `run` does.
-    pub(super) fn record(&self, run: impl FnOnce() -> Result<()>) -> Result<Trace> {
+    /// Traces `run`, to the end of its last operation.
+    pub(super) fn trace(&self, run: impl FnOnce() -> Result<()>) -> Result<Trace> {
         let origin = self.device.stream()?;
         self.device.start_trace(&origin)?;
         run()?;
@@ -132,10 +132,10 @@ impl Ground {
         self.device.take_trace()
     }
 
-    /// How long `run` takes, to the end of its last operation, in milliseconds.
+    /// The time of `run`, to the end of its last operation, in milliseconds.
     pub(super) fn time_ms(&self, run: impl FnOnce() -> Result<()>) -> Result<f64> {
         if self.clock == Clock::Model {
-            return self.record(run).map(|recording| length_ms(&recording.ops));
+            return self.trace(run).map(|trace| length_ms(&trace.ops));
         }
         self.device.synchronize()?;
         let start = Instant::now();
@@ -145,33 +145,33 @@ impl Ground {
     }
 }
 
-/// The words of a chunk within its array.
+/// The range of a chunk's words within its array.
 pub(super) fn part(chunk: usize, words: usize) -> Range<usize> {
     let at = chunk * words;
     at..at + words
 }
 
-/// What the source of every program holds.
+/// The word at `index` of every source.
 pub(super) fn source(index: usize) -> u32 {
     hash(1, u32::try_from(index % (1 << 31)).unwrap_or(0) + 1)
 }
 
-/// The words that are compared, of a result of so many that took so many rounds each.
+/// The indices of the words that are compared, of a result of `len` words after `rounds` rounds.
 fn sample(len: usize, rounds: u32) -> impl Iterator<Item = usize> {
-    // The source is a round more.
+    // To compute a word of the source is one more round.
     let cheap = len as u64 * (u64::from(rounds) + 1) <= ROUNDS_CHEAP;
     (0..len).step_by(if cheap { 1 } else { SAMPLE })
 }
 
-/// Overwrites the words that will be compared, so that an earlier result does not pass.
+/// Overwrites the words that will be compared, so that an earlier result does not pass as this one.
 pub(super) fn spoil(result: &mut [u32], rounds: u32) {
     for index in sample(result.len(), rounds) {
         result[index] = 0xdead_beef;
     }
 }
 
-/// The first word that is not `rounds` rounds of the source's, where `from` says which word of the
-/// source each one comes from.
+/// Describes the first word that differs from `rounds` rounds over the source. `from` gives the
+/// index of the source's word for each word of the result.
 pub(super) fn differs(
     result: &[u32],
     rounds: u32,

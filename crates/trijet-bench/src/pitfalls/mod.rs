@@ -1,11 +1,11 @@
-//! Mistakes that people make, each as a pair of programs that run in turn: the factor between them, and
-//! what a remark about performance or the checker says of the bad one and not of the good one.
+//! Common mistakes, each as a pair of programs that run in turn: the factor between their times,
+//! and the remark or finding that only the bad program gets.
 //!
-//! The results of the good programs are compared with what the host computes, after every run; those
-//! of the bad ones too, where the mistake costs time only. A bad program that races may compute the
-//! right thing, so how often it did not is counted, and the ratio is the price of the cure. Times
-//! are those of runs that nobody records; what is said is of a further run of each. On a host device the
-//! programs run in the virtual executor, and times are the model's.
+//! After every run of a good program, its result is compared with the host's. So is that of a bad
+//! program whose mistake only costs time. A bad program with a race may compute the right result,
+//! so its wrong results are counted, and the ratio is the price of the cure. Times come from runs
+//! without a trace; remarks and findings come from one more run of each program, with a trace. On a
+//! host device the programs run in the virtual executor, and times are those of its model.
 #![forbid(unsafe_code)]
 
 mod chunks;
@@ -29,9 +29,8 @@ use trijet::{Device, Error, ErrorKind, Result};
 
 const RAW: Flag = Flag::Finding(Class::Race(Conflict::Raw));
 const WAR: Flag = Flag::Finding(Class::Race(Conflict::War));
-const UNSEEN: Flag = Flag::Nobody(
-    "calls past the library are in no record of it, so it has no remark; `trijet trace` records them",
-);
+const UNSEEN: Flag =
+    Flag::None("the library does not trace the program's own driver calls; `trijet trace` does");
 
 const fn remark(rule: Rule) -> Flag {
     Flag::Remark(rule)
@@ -121,11 +120,12 @@ struct Definition {
 }
 
 fn definition() -> Result<Definition> {
-    toml::from_str(include_str!("../../definitions/pitfalls.toml"))
-        .map_err(|e| Error::new(ErrorKind::InvalidValue, "bench", "definition").caused_by(e))
+    toml::from_str(include_str!("../../definitions/pitfalls.toml")).map_err(|e| {
+        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
+    })
 }
 
-/// A device whose times are a model's.
+/// Opens a host device with modelled times.
 fn modelled() -> Result<Device> {
     let executor = Executor::Virtual(Order::Greedy);
     Ok(Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0))
@@ -134,8 +134,8 @@ fn modelled() -> Result<Device> {
 /// Runs the benchmark, on a modelled device where there is no GPU.
 ///
 /// # Errors
-/// `InvalidValue` for a wrong result of a program that should be right; what the device reports. What
-/// was not flagged as it should be is no error: the results say so.
+/// `InvalidValue` for a wrong result of a program that should be right; every error of the device.
+/// A wrong remark or finding is not an error. It is a note in the results.
 pub fn run(device: &Device) -> Result<Results> {
     let Definition { gpu, model } = definition()?;
     if device.info().compute.0 > 0 {
@@ -152,21 +152,21 @@ fn with(device: &Device, size: Size) -> Result<Results> {
         match pair.measure(&ground) {
             Ok(outcome) => {
                 count += 1;
-                if !outcome.is_as_it_should_be() {
+                if !outcome.is_as_expected() {
                     failed.push(outcome.name);
                 }
                 outcome.add_to(&mut results);
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                results.note(pair.name, format!("left out: {error}"));
+                results.note(pair.name, format!("not run: {error}"));
             }
             Err(error) => return Err(error.context(pair.name)),
         }
     }
     for edited in edited::measure(&ground)? {
         count += 1;
-        if !edited.is_as_it_should_be() {
-            failed.push("an edited record");
+        if !edited.is_as_expected() {
+            failed.push("an edited ledger");
         }
         edited.notes().into_iter().for_each(|(what, note)| results.note(what, note));
     }
@@ -175,10 +175,10 @@ fn with(device: &Device, size: Size) -> Result<Results> {
     let asked = concurrent.len();
     concurrent.into_iter().for_each(|found| found.add_to(&mut results));
     let not =
-        if failed.is_empty() { String::new() } else { format!(", not {}", failed.join(", ")) };
+        if failed.is_empty() { String::new() } else { format!(", not in {}", failed.join(", ")) };
     let verified = format!(
-        "the results of all runs that should be right; {} of {count} pairs are flagged and silent as \
-         they should be{not}; {right} of {asked} verdicts on concurrency are right",
+        "the results of all runs that should be right; in {} of {count} pairs only the bad program \
+         is flagged{not}; {right} of {asked} verdicts on concurrency are right",
         count - failed.len()
     );
     results.note("verified", verified);

@@ -1,5 +1,5 @@
-//! A pair: a program with a mistake and its cure, and what is to be said of the first and not of the
-//! second.
+//! A pair: a program with a mistake, the same program without it, and the remark or finding that
+//! only the first must get.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, one, wrong};
@@ -11,22 +11,22 @@ use trijet::trace::TimeSource;
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::{Result, Trace};
 
-/// Which program of a pair.
+/// One program of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Bad,
     Good,
 }
 
-/// Who says that the bad program is bad.
+/// The remark or finding that the bad program must get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flag {
-    /// A remark about performance: the program computes the right thing.
+    /// A remark about performance. The program computes the right result.
     Remark(Rule),
-    /// The checker: it may compute anything.
+    /// A finding of the checker. The program may compute any result.
     Finding(Class),
-    /// Nobody, and why.
-    Nobody(&'static str),
+    /// None, for this reason.
+    None(&'static str),
 }
 
 impl Flag {
@@ -34,18 +34,18 @@ impl Flag {
         match self {
             Self::Remark(rule) => rule.name(),
             Self::Finding(class) => class.code(),
-            Self::Nobody(_) => "nothing",
+            Self::None(_) => "nothing",
         }
     }
 }
 
-/// Both programs of a pair, over the same memory.
+/// Both programs of a pair, which use the same memory.
 pub(super) trait Program {
-    /// Brings what the programs start from into place, and spoils their result.
+    /// Sets the input of the programs, and overwrites their result.
     fn prepare(&mut self) -> Result<()>;
-    /// Runs one of them. It need not wait for its last operations.
+    /// Runs one of them. It does not have to wait for its last operations.
     fn run(&mut self, side: Side) -> Result<()>;
-    /// What is wrong with the result of the last run.
+    /// Describes the first error in the result of the last run, if there is one.
     fn wrong(&mut self, side: Side) -> Result<Option<String>>;
 }
 
@@ -57,18 +57,18 @@ pub(super) struct Pair {
     pub(super) make: fn(&Ground) -> Result<Box<dyn Program>>,
 }
 
-/// What was said of one program.
+/// The remarks or findings about one program.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// What it should be flagged with, in words.
+    /// The text of the expected one, if the program got it.
     pub(super) flag: Option<String>,
-    /// What following it would save at most, for a remark: of all places together.
+    /// For a remark, the largest possible saving, over all its places.
     pub(super) estimate_ms: Option<f64>,
-    /// Everything that was said, each name once with its count.
+    /// The name of each remark or finding, with its count.
     pub(super) names: Vec<(&'static str, usize)>,
 }
 
-/// What became of a pair.
+/// The outcome of a pair.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) name: &'static str,
@@ -77,9 +77,9 @@ pub(super) struct Outcome {
     pub(super) good: Said,
     bad_ms: Samples,
     good_ms: Samples,
-    /// Bad over good; good over bad where the cure has a price and the mistake none.
+    /// The time of the bad program over that of the good one; for a race, the inverse.
     factor: Samples,
-    /// Runs of the bad program whose result was wrong, and all of them.
+    /// Runs of the bad program with a wrong result, and all its runs.
     damaged: (usize, usize),
 }
 
@@ -91,10 +91,10 @@ impl Said {
         }
     }
 
-    /// What is said of a record.
-    pub(super) fn of(recording: &Trace, flag: Flag) -> Self {
+    /// Checks a trace and collects its remarks or findings.
+    pub(super) fn of(trace: &Trace, flag: Flag) -> Self {
         let mut said = Self::default();
-        let ops = &recording.ops;
+        let ops = &trace.ops;
         if let Flag::Finding(class) = flag {
             for finding in check(ops).findings {
                 said.count(finding.class.code());
@@ -106,11 +106,11 @@ impl Said {
             }
             return said;
         }
-        let kernels = match recording.times {
+        let kernels = match trace.times {
             TimeSource::Model => Kernels::OneAtATime,
             _ => Kernels::Several,
         };
-        for remark in lint::lints(ops, &Dag::with_times(ops, kernels, recording.times)) {
+        for remark in lint::lints(ops, &Dag::with_times(ops, kernels, trace.times)) {
             said.count(remark.rule.name());
             if Flag::Remark(remark.rule) == flag {
                 *said.estimate_ms.get_or_insert(0.0) += remark.saved.seconds() * 1e3;
@@ -130,11 +130,11 @@ impl Said {
 }
 
 impl Pair {
-    /// Runs both programs in turn, and has a record of each judged.
+    /// Runs both programs in turn, then checks a trace of each.
     ///
     /// # Errors
-    /// `InvalidValue` for a result of the good program that is wrong, or of a bad one that should only
-    /// be slow; what the device reports.
+    /// `InvalidValue` for a wrong result of the good program, or of a bad one that should only be
+    /// slow; every error of the device.
     pub(super) fn measure(self, ground: &Ground) -> Result<Outcome> {
         let mut program = (self.make)(ground)?;
         let mut out = Outcome {
@@ -163,9 +163,9 @@ impl Pair {
         for side in [Side::Bad, Side::Good] {
             program.prepare()?;
             ground.device.synchronize()?;
-            let recording = ground.record(|| program.run(side))?;
+            let trace = ground.trace(|| program.run(side))?;
             out.verify(&mut *program, side)?;
-            let said = Said::of(&recording, self.flag);
+            let said = Said::of(&trace, self.flag);
             match side {
                 Side::Bad => out.bad = said,
                 Side::Good => out.good = said,
@@ -176,7 +176,7 @@ impl Pair {
 }
 
 impl Outcome {
-    /// One run, in milliseconds. Its result is compared after the time was taken.
+    /// Times one run in milliseconds, then compares its result.
     fn timed(&mut self, ground: &Ground, program: &mut dyn Program, side: Side) -> Result<f64> {
         program.prepare()?;
         ground.device.synchronize()?;
@@ -197,25 +197,25 @@ impl Outcome {
         }
     }
 
-    /// The bad program was flagged, and the good one was not.
-    pub(super) fn is_as_it_should_be(&self) -> bool {
-        let flagged = self.bad.flag.is_some() || matches!(self.flag, Flag::Nobody(_));
+    /// Whether the bad program was flagged and the good one was not.
+    pub(super) fn is_as_expected(&self) -> bool {
+        let flagged = self.bad.flag.is_some() || matches!(self.flag, Flag::None(_));
         flagged && self.good.flag.is_none()
     }
 
-    /// What was said of which program.
+    /// The notes about each program, with its name.
     pub(super) fn notes(&self) -> Vec<(String, String)> {
         let flag = self.flag.name();
         let [bad, good] = [Side::Bad, Side::Good].map(|side| self.what(side));
         let mut notes = Vec::new();
         let first = match (&self.bad.flag, self.flag) {
             (Some(text), _) => text.clone(),
-            (None, Flag::Nobody(why)) => why.to_owned(),
+            (None, Flag::None(why)) => why.to_owned(),
             (None, _) => format!("NOT FLAGGED as {flag}"),
         };
         notes.push((bad.clone(), first));
         if !self.bad.names.is_empty() && self.bad.names != [(flag, 1)] {
-            notes.push((bad.clone(), format!("all in all {}", self.bad.list())));
+            notes.push((bad.clone(), format!("in total {}", self.bad.list())));
         }
         if matches!(self.flag, Flag::Finding(_)) {
             let (damaged, all) = self.damaged;
@@ -238,7 +238,7 @@ impl Outcome {
         }
     }
 
-    /// The times, the factor, and what the remark had promised.
+    /// Adds the notes, the times, the factor, and the saving that the remark estimated.
     pub(super) fn add_to(self, results: &mut Results) {
         let name = self.name;
         let [bad, good] = [Side::Bad, Side::Good].map(|side| self.what(side));

@@ -1,4 +1,4 @@
-//! Many small things: copies, streams, waits and allocations.
+//! Programs with many small copies, streams, waits and allocations.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, Size, differs, part, source, wrong};
@@ -6,15 +6,15 @@ use super::pair::{Program, Side};
 use trijet::testing::WORK;
 use trijet::{Batch, Buffer, Bytes, Device, PinnedBuffer, Result, SourceOrder, Stream};
 
-/// Where the pieces go, which decides on the cure.
+/// Where the pieces go. It decides what the good program does.
 enum Target {
-    /// One array: the host packs the pieces, and one copy moves them.
+    /// One array. The good program packs the pieces on the host, and copies them at once.
     Whole(Buffer<u32>),
-    /// An array each: the pieces stay where they are, and go as batches.
+    /// An array for each piece. The good program copies the pieces in batches.
     Each(Vec<Buffer<u32>>),
 }
 
-/// Pieces that lie apart from each other in page-locked memory.
+/// Pieces of page-locked memory with gaps between them.
 struct Pieces {
     size: Size,
     stream: Stream,
@@ -24,7 +24,7 @@ struct Pieces {
     back: PinnedBuffer<u32>,
 }
 
-/// A gap as long as a piece follows each of them.
+/// The distance between the begins of two pieces, in lengths of a piece.
 const STRIDE: usize = 2;
 
 impl Pieces {
@@ -54,7 +54,9 @@ pub(super) fn packed(ground: &Ground) -> Result<Box<dyn Program>> {
 
 pub(super) fn batched(ground: &Ground) -> Result<Box<dyn Program>> {
     let pieces = Pieces::new(ground)?;
-    let Target::Whole(mut rest) = pieces.target else { return Err(wrong("it was just made")) };
+    let Target::Whole(mut rest) = pieces.target else {
+        return Err(wrong("new pieces have one array"));
+    };
     let mut each = Vec::new();
     for _ in 0..ground.size.pieces {
         let (piece, more) = rest.split(ground.size.piece_words);
@@ -64,7 +66,7 @@ pub(super) fn batched(ground: &Ground) -> Result<Box<dyn Program>> {
     Ok(Box::new(Pieces { target: Target::Each(each), ..pieces }))
 }
 
-/// Packs the pieces, which lie `STRIDE` times their length apart.
+/// Copies the pieces, which are `STRIDE` times their length apart, to one place without gaps.
 fn pack(apart: &PinnedBuffer<u32>, packed: &mut PinnedBuffer<u32>, words: usize) -> Result<()> {
     let (apart, mut packed) = (apart.read()?, packed.write()?);
     for (piece, place) in apart.chunks(STRIDE * words).zip(packed.chunks_mut(words)) {
@@ -128,7 +130,7 @@ impl Program for Pieces {
     }
 }
 
-/// Kernels of a few blocks, each over memory of its own, dealt out to streams in turn.
+/// Kernels of a few blocks, each with its own memory, on several streams in turn.
 struct Dealt {
     device: Device,
     rounds: u32,
@@ -174,7 +176,8 @@ impl Dealt {
     }
 }
 
-/// A wait for each stream before the next one gets its kernel; one for each after all have theirs.
+/// Bad: the host waits for each stream before it launches on the next one. Good: it launches on all
+/// streams, then waits for each.
 fn waiting(dealt: &mut Dealt, side: Side) -> Result<()> {
     let Dealt { streams, pairs, rounds, .. } = dealt;
     for (number, (x, y)) in pairs.iter_mut().enumerate() {
@@ -190,7 +193,8 @@ fn waiting(dealt: &mut Dealt, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A new stream for each kernel; a few that are used in turn. Making them counts on both sides.
+/// Bad: a new stream for each kernel. Good: a few streams in turn. Both times include the creation
+/// of the streams.
 fn streaming(dealt: &mut Dealt, side: Side) -> Result<()> {
     let count = if side == Side::Bad { dealt.many } else { dealt.streams.len() };
     let streams: Vec<Stream> = (0..count).map(|_| dealt.device.stream()).collect::<Result<_>>()?;
@@ -222,7 +226,8 @@ impl Program for Dealt {
     }
 }
 
-/// Scratch from the pool in each step, and a wait after it. On one side the pool keeps nothing.
+/// Scratch memory from the pool in each step, and a wait after it. In the bad program, the pool
+/// keeps no memory.
 struct Pooled {
     device: Device,
     stream: Stream,
@@ -259,7 +264,7 @@ impl Pooled {
 }
 
 impl Program for Pooled {
-    /// The pool holds what one step needs.
+    /// Makes the pool hold the memory of one step.
     fn prepare(&mut self) -> Result<()> {
         drop(self.stream.alloc::<u32>(self.size.scratch_words)?);
         self.stream.fill_bytes(&mut self.y, 0xee)

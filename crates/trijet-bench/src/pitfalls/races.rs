@@ -1,5 +1,5 @@
-//! Programs that place their events by hand, once with one missing and once with all. What the bad
-//! ones compute depends on the device; that they are wrong does not.
+//! Programs that order their operations by events of their own, once with an event missing and once
+//! with all. The result of a bad program depends on the device, but the program is always wrong.
 #![forbid(unsafe_code)]
 
 use super::ground::{Ground, differs, part, source, spoil};
@@ -8,10 +8,10 @@ use crate::manual::unordered;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
-/// Slots of the programs that use them in turn.
+/// The number of slots, for programs that use slots in turn.
 const SLOTS: usize = 2;
 
-/// What all of them are made of. Memory of which nothing is said is ordered by the library.
+/// The streams, events and memory of all programs. The library orders every buffer without a note.
 struct Race {
     device: Device,
     words: usize,
@@ -21,14 +21,14 @@ struct Race {
     b: Stream,
     c: Stream,
     legacy: Stream,
-    /// An event per chunk each.
+    /// Three events for each chunk.
     first: Vec<Event>,
     second: Vec<Event>,
     third: Vec<Event>,
     source: PinnedBuffer<u32>,
-    /// The source on the device; nobody writes it.
+    /// The source on the device. No operation of the programs writes it.
     x: Vec<Buffer<u32>>,
-    /// Ordered by hand, an array per chunk.
+    /// `y`, `z` and `aside` have an array for each chunk, ordered by hand.
     y: Vec<Buffer<u32>>,
     z: Vec<Buffer<u32>>,
     aside: Vec<PinnedBuffer<u32>>,
@@ -110,12 +110,12 @@ impl Program for Race {
     }
 }
 
-/// The result landed by itself.
+/// Compares a result that the program itself has downloaded.
 fn landed(race: &Race, rounds: u32) -> Result<Option<String>> {
     Ok(differs(&race.landed.read()?, rounds, |index| index))
 }
 
-/// The result is in arrays of the device. Everything is complete.
+/// Downloads a result and compares it. The work of the program must be complete.
 fn fetched(
     (stream, landed): (&Stream, &mut PinnedBuffer<u32>),
     arrays: &[Buffer<u32>],
@@ -135,7 +135,7 @@ fn in_z(race: &mut Race) -> Result<Option<String>> {
     fetched((&race.a, &mut race.landed), &race.z, race.rounds)
 }
 
-/// Three stages in streams of their own.
+/// Three stages, each in its own stream. Bad: no event between them.
 fn stages(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, c, rounds, .. } = race;
     for chunk in 0..race.chunks {
@@ -155,7 +155,7 @@ fn stages(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A loader fills a slot that the kernel of an earlier chunk may still read.
+/// Bad: the upload of a chunk overwrites a slot that the kernel of an earlier chunk may still read.
 fn reused(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, rounds, .. } = race;
     for chunk in 0..race.chunks {
@@ -172,8 +172,8 @@ fn reused(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A result is made, copied on, and fetched. One array at each place and no way back; two in turn,
-/// with the events back.
+/// A result is computed, copied on the device, and downloaded. Bad: one array for each step, and no
+/// event back to the previous step. Good: two arrays in turn, with events back.
 fn overtaken(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, c, rounds, .. } = race;
     let slots = if side == Side::Good { SLOTS } else { 1 };
@@ -198,7 +198,7 @@ fn overtaken(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A value is fetched on the default stream while another stream makes it.
+/// Bad: a value is fetched on the legacy stream while another stream computes it.
 fn too_early(race: &mut Race, side: Side) -> Result<()> {
     for chunk in 0..race.chunks {
         let y = &mut race.y[chunk];
@@ -218,8 +218,8 @@ fn items(race: &mut Race) -> Result<Option<String>> {
     Ok(differs(&race.items.read()?, race.rounds, |index| index * words + words - 1))
 }
 
-/// Two readers of one array, and a writer that waits for one event: its second record replaces the
-/// first.
+/// Two readers of one array, and a writer. Bad: both readers record the same event, so the second
+/// record replaces the first, and the writer waits for one reader only.
 fn lost_reader(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, c, rounds, .. } = race;
     let [array, scratch, ..] = &mut race.y[..] else { return Ok(()) };
@@ -245,7 +245,7 @@ fn lost_reader(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// A download lands in memory of the host that is still uploaded.
+/// Bad: a download writes host memory that an upload may still read.
 fn in_flight(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, .. } = race;
     for chunk in 0..race.chunks {
@@ -260,7 +260,7 @@ fn in_flight(race: &mut Race, side: Side) -> Result<()> {
     Ok(())
 }
 
-/// What lands in page-locked memory is copied to its place before it has landed.
+/// Bad: a download to page-locked memory is copied on before it is complete.
 fn landing(race: &mut Race, side: Side) -> Result<()> {
     let Race { a, b, rounds, .. } = race;
     for chunk in 0..race.chunks {

@@ -1,4 +1,4 @@
-//! On a modelled device: what is said, never how long it took.
+//! Tests on a modelled device: remarks, findings and verdicts, and no times.
 
 use super::concurrent;
 use super::edited;
@@ -15,7 +15,7 @@ fn ground() -> Ground {
     Ground::new(&modelled().expect("a host device"), size).expect("kernels are measured")
 }
 
-/// Pairs that can run here, by what they are.
+/// The outcomes of the pairs whose flag is wanted.
 fn outcomes(wanted: fn(Flag) -> bool) -> Vec<Outcome> {
     let ground = ground();
     let pairs = PAIRS.into_iter().filter(|pair| wanted(pair.flag));
@@ -29,12 +29,12 @@ fn outcomes(wanted: fn(Flag) -> bool) -> Vec<Outcome> {
 #[test]
 fn each_slow_program_gets_its_remark_and_its_cure_does_not() {
     for outcome in outcomes(|flag| matches!(flag, Flag::Remark(_))) {
-        assert!(outcome.is_as_it_should_be(), "{:#?}", outcome.notes());
+        assert!(outcome.is_as_expected(), "{:#?}", outcome.notes());
     }
 }
 
 #[test]
-fn each_race_is_found_as_what_it_is_and_its_cure_is_silent() {
+fn each_race_has_findings_of_its_class_only_and_its_cure_has_none() {
     for outcome in outcomes(|flag| matches!(flag, Flag::Finding(_))) {
         let name = outcome.flag.name();
         let only = outcome.bad.names.iter().all(|(found, _)| *found == name);
@@ -44,11 +44,11 @@ fn each_race_is_found_as_what_it_is_and_its_cure_is_silent() {
 }
 
 #[test]
-fn what_the_library_waits_for_by_itself_is_found_in_the_record_without_the_wait() -> Result<()> {
+fn a_ledger_without_a_wait_of_the_library_is_flagged() -> Result<()> {
     let edited = edited::measure(&ground())?;
     assert_eq!(edited.len(), 2);
     for edited in edited {
-        assert!(edited.is_as_it_should_be(), "{:#?}", edited.notes());
+        assert!(edited.is_as_expected(), "{:#?}", edited.notes());
     }
     Ok(())
 }
@@ -69,16 +69,16 @@ fn every_verdict_on_concurrency_is_right() -> Result<()> {
 }
 
 #[test]
-fn what_a_device_cannot_do_is_left_out_and_said() {
+fn a_pair_that_the_device_cannot_run_is_unsupported() {
     let ground = ground();
-    let unseen = PAIRS.into_iter().filter(|pair| matches!(pair.flag, Flag::Nobody(_)));
+    let unseen = PAIRS.into_iter().filter(|pair| matches!(pair.flag, Flag::None(_)));
     let errors: Vec<_> = unseen.map(|pair| pair.measure(&ground).map(|_| ())).collect();
     assert_eq!(errors.len(), 1);
     let error = errors[0].as_ref().expect_err("there is no CUDA driver");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
-/// Does nothing, and says that one side did it wrong.
+/// A program that does nothing. The result of one side counts as wrong.
 struct Broken(Side);
 
 impl Program for Broken {
@@ -110,9 +110,9 @@ fn a_wrong_result_is_an_error_unless_the_program_may_race() {
         assert_eq!(error.kind(), ErrorKind::InvalidValue, "{flag:?}");
     }
     let outcome = Pair { name: "broken", flag: races, make: bad }.measure(&ground);
-    let outcome = outcome.expect("it may compute anything");
-    // It did nothing, so nobody found anything: that is said, and loud.
-    assert!(!outcome.is_as_it_should_be());
+    let outcome = outcome.expect("a program with a race may compute any result");
+    // The program did nothing, so the checker found nothing. The notes must say so.
+    assert!(!outcome.is_as_expected());
     let mut results = Results::of_device(&ground.device);
     outcome.add_to(&mut results);
     let text = results.to_string();

@@ -14,7 +14,8 @@ const WORDS: &[(&str, &str)] = &[
 /// Files and folders that still have such words. An entry that is no longer needed is a finding.
 const NOT_CLEAN: &[&str] = &[
     "DESIGN.md",
-    "crates/trijet-bench/",
+    // Recorded output of older commits.
+    "crates/trijet-bench/results/",
     "crates/trijet/src/base/",
     "crates/trijet/src/check/",
     "crates/trijet/src/log/",

@@ -17,7 +17,7 @@ fn one(value: f64) -> Samples {
     samples
 }
 
-/// Findings about nothing; the device's description does not matter to advice.
+/// Findings without measurements. Advice does not depend on the description of the device.
 fn empty() -> Findings {
     let device = Device::open(Select::Host(0)).expect("a host device is always there");
     Findings::new(device.info().clone(), 0)

@@ -1,4 +1,4 @@
-//! An allocation and its free, by way and size.
+//! Measures an allocation and its free, for each way and size.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;
@@ -6,7 +6,7 @@ use crate::doctor::findings::AllocPair;
 use std::time::Instant;
 use trijet::{Bytes, Device, Result, Stream};
 
-/// Pairs that are cheap, and pairs that ask the system, of one sample.
+/// Pairs of one sample: of cheap ones, and of those that get memory from the device each time.
 const CHEAP: u32 = 200;
 const DEAR: u32 = 12;
 

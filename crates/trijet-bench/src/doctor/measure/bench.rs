@@ -12,7 +12,7 @@ use trijet::{Device, Result};
 pub(super) struct Bench {
     pub(super) device: Device,
     pub(super) plan: Plan,
-    /// Bare calls, where there is a GPU.
+    /// For bare calls, on a GPU.
     pub(super) lab: Option<Lab>,
     /// Rounds of the kernel `WORK` that take a millisecond.
     pub(super) rounds_per_ms: f64,
@@ -20,10 +20,12 @@ pub(super) struct Bench {
 }
 
 impl Bench {
+    /// Notes a measurement that does not apply.
     pub(super) fn absent(&mut self, what: impl Into<String>, why: impl Into<String>) {
         self.found.absent.push(Absent { what: what.into(), why: why.into() });
     }
 
+    /// Makes a measurement, and notes its error if it fails.
     pub(super) fn run(&mut self, what: &'static str, measure: fn(&mut Self) -> Result<()>) {
         let outcome = measure(self).and_then(|()| self.device.synchronize());
         if let Err(error) = outcome {
@@ -49,6 +51,7 @@ pub(super) fn timed_us(call: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(micros(start))
 }
 
+/// The microseconds since an instant.
 pub(super) fn micros(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e6
 }

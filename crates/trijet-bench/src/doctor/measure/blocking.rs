@@ -1,5 +1,6 @@
-//! What blocks what: a long kernel runs on stream a; then the call; then a short kernel on b.
-//! Did the call return before the long kernel ended, and did the short one?
+//! Measures which calls hold the host or another stream up: a long kernel runs on stream a, the
+//! call is made, and a short kernel is launched on stream b. The question is whether the call
+//! returned, and the short kernel ended, before the long kernel did.
 
 mod call;
 mod stage;
@@ -15,10 +16,10 @@ use stage::Stage;
 use std::time::Instant;
 use trijet::{Error, ErrorKind, Result, Stream, StreamOptions};
 
-/// The longest time that kernels of a few milliseconds are waited for.
+/// The longest wait for kernels of a few milliseconds.
 const PATIENCE_US: f64 = 20e6;
 
-/// The kinds of streams a and b.
+/// The kind of streams a and b.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     NonBlocking,
@@ -34,7 +35,7 @@ impl Kind {
     }
 }
 
-/// The row without a call: where its kernel is held back, so is every other one.
+/// The row without a call. If its kernel is held back, so is the kernel of every other row.
 pub(in crate::doctor) const CONTROL: &str = "nothing";
 
 const ROWS: [(&str, Call, Kind); 34] = {
@@ -77,8 +78,8 @@ const ROWS: [(&str, Call, Kind); 34] = {
     ]
 };
 
-/// Runs a long kernel on a, the call, and a short kernel on b, and watches until both have ended.
-/// `beside` is what else must have ended for b to be free.
+/// Runs a long kernel on a, the call, and a short kernel on b, and queries until both have ended.
+/// The kernel on b counts as ended only when `beside` is true as well.
 pub(super) fn observe(
     [a, b]: &mut [Lane; 2],
     rounds: u32,
@@ -95,7 +96,7 @@ pub(super) fn observe(
     let issued_us = micros(start);
     let (mut a_end, mut b_end) = (None, None);
     loop {
-        // b first: when both have ended since the last look, it was not seen to be earlier.
+        // Query b first. If both have ended since the last query, b then does not count as earlier.
         let (b_done, a_done) = (b.is_done()? && beside()?, a.is_done()?);
         let now = micros(start);
         if a_done {
@@ -115,7 +116,7 @@ pub(super) fn observe(
             });
         }
         if now > PATIENCE_US {
-            let cause = "a kernel of a few milliseconds did not end";
+            let cause = "a kernel of a few milliseconds did not end in 20 s";
             return Err(Error::new(ErrorKind::Stalled, "observe", cause));
         }
         std::thread::yield_now();
@@ -155,7 +156,7 @@ fn row(
         verdicts.push((verdict::host(&seen, alone_us), verdict::stream(&seen)));
     }
     let ((host, stream), agree) = verdict::majority(&verdicts)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "observe", "no repeats"))?;
+        .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "observe", "the plan has no repeats"))?;
     Ok(Blocked {
         call: name.to_owned(),
         streams: kind.name(),

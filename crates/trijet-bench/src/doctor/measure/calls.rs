@@ -1,4 +1,4 @@
-//! What each call costs the host: the driver's own call, and the same through the library.
+//! Measures the host time of each call: as a bare driver call, and through the library.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::{Cost, Lab};
@@ -8,12 +8,12 @@ use std::time::Instant;
 use trijet::testing::WORK;
 use trijet::{Buffer, Device, Event, PinnedBuffer, Result, Stream};
 
-/// Elements of 4 KiB.
+/// The elements of a copy of 4 KiB.
 const ELEMENTS: usize = 1024;
-/// The kernel's: one block.
+/// The elements of the kernel, which has one block.
 const SMALL: usize = 32;
 
-/// Through the library.
+/// The streams, event and buffers for calls through the library.
 struct Desk {
     device: Device,
     s: Stream,
@@ -28,7 +28,7 @@ struct Desk {
 type Bare = fn(&Lab, u32) -> Result<Cost>;
 type Ours = fn(&mut Desk, u32) -> Result<f64>;
 
-/// The calls, by both ways where there are two.
+/// The calls, as bare calls and through the library if the library has them.
 const CALLS: [(&str, Option<Bare>, Option<Ours>); 12] = [
     ("kernel launch", Some(Lab::launches), Some(Desk::launches)),
     ("event record", Some(Lab::records), Some(Desk::records)),
@@ -44,7 +44,7 @@ const CALLS: [(&str, Option<Bare>, Option<Ours>); 12] = [
     ("stream wait for a word", Some(Lab::word_waits), None),
 ];
 
-/// Its cost decides how many slots a pipeline needs.
+/// The row whose cost decides how many slots a pipeline needs.
 pub(in crate::doctor) const HOP: &str = "kernel, event, other stream";
 
 impl Desk {
@@ -67,7 +67,7 @@ impl Desk {
         Ok(desk)
     }
 
-    /// Host nanoseconds per call; the device is idle before and after.
+    /// Host nanoseconds per call. The device is idle before and after the burst.
     fn burst(&mut self, count: u32, mut call: impl FnMut(&mut Self) -> Result<()>) -> Result<f64> {
         let start = Instant::now();
         for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Kernels one after the other: launched one by one, as a graph, and as dependent launches.
+//! Measures chains of kernels: launched one by one, as a graph, and as dependent launches.
 
 use super::bench::Bench;
 use crate::bare::chain::{ChainCost, Chains, Link};
@@ -6,14 +6,14 @@ use crate::doctor::findings::Chain;
 use crate::stats::Samples;
 use trijet::Result;
 
-/// Kernels of a chain that is launched one by one: half of what a queue holds.
+/// Kernels of a chain that is launched one by one: half the depth of a queue.
 const KERNELS: u32 = 500;
-/// Kernels of the graph that costs next to nothing but its launch.
+/// Kernels of the graph of empty kernels, whose cost is that of their launches.
 const EMPTY_KERNELS: u32 = 1000;
-/// The compute capability from which launches can be dependent.
+/// The least compute capability with dependent launches.
 const DEPENDENT_FROM: (u32, u32) = (9, 0);
 
-/// The names that advice looks for.
+/// Names in the findings, by which the advice finds rows.
 pub(in crate::doctor) const PLAIN: &str = "a block per SM";
 pub(in crate::doctor) const STREAMED: &str = "launched one by one";
 pub(in crate::doctor) const GRAPH: &str = "as a graph";

@@ -1,4 +1,5 @@
-//! Rates of copies by size. Each size moves bytes of its own, which are compared at the far end.
+//! Measures the rates of copies by size. Each size copies different bytes, which are compared at
+//! the target.
 
 use super::bench::{Bench, samples};
 use crate::doctor::findings::{Path, Rate};
@@ -26,7 +27,7 @@ struct Desk {
     b: Buffer<u64>,
 }
 
-/// Copies of one sample, as elements.
+/// The copies of one sample, and the elements of each.
 #[derive(Clone, Copy)]
 struct Run {
     elements: usize,
@@ -47,13 +48,14 @@ impl Run {
         Bytes(self.elements as u64 * 8)
     }
 
-    /// 10^9 bytes per second, if `seconds` moved everything once.
+    /// The rate in 10^9 bytes per second, if all copies took `seconds`.
     fn rate(self, seconds: f64) -> f64 {
         (self.copies * self.elements * 8) as f64 / seconds.max(1e-9) * 1e-9
     }
 }
 
-/// How copies of both directions are submitted. One alone can be 5 % pessimistic.
+/// The order in which copies of both directions are submitted. Either order alone can be 5 % too
+/// slow, so the better one counts.
 #[derive(Clone, Copy)]
 enum Pattern {
     InTurn,
@@ -83,7 +85,7 @@ impl Desk {
             up,
             down,
         };
-        // Every page is written before it is timed: pages that never were can be faster.
+        // Every page is written first, because pages that were never written can be faster.
         desk.target.write()?.fill(0);
         desk.pages_back.write()?.fill(0);
         desk.source.write()?.fill(0);
@@ -111,11 +113,12 @@ impl Desk {
         if self.source.read()?[words.clone()] == back[words] {
             return Ok(());
         }
-        let cause = format!("{what} of {} left wrong bytes", run.bytes());
+        let cause = format!("{what} of {} gave wrong bytes", run.bytes());
         Err(Error::new(ErrorKind::InvalidValue, "copy", cause))
     }
 
-    /// The device's time of one direction, and the share that the host spent in the calls.
+    /// The device's time for one direction in seconds, and the share that the host spent in the
+    /// calls.
     fn one_way(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let stream = if path == Path::Upload { &self.up } else { &self.down };
         let (begin, end) = (self.device.timed_event()?, self.device.timed_event()?);
@@ -170,7 +173,8 @@ impl Desk {
         Ok(longest.seconds())
     }
 
-    /// Copies from or to ordinary memory, on the host's clock until they are complete.
+    /// The host's time for copies from or to pageable memory in seconds, until they are complete,
+    /// and the share that the host spent in the calls.
     fn pageable(&mut self, run: Run, path: Path) -> Result<(f64, f64)> {
         let start = Instant::now();
         for part in run.parts() {
@@ -198,7 +202,7 @@ impl Desk {
     }
 }
 
-/// All paths of one size.
+/// The rates of all paths for one size.
 fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
     let rate = |path, gb_per_s, host_busy, pattern| Rate {
         path,
@@ -212,7 +216,7 @@ fn size(desk: &mut Desk, run: Run, repeats: usize) -> Result<Vec<Rate>> {
     desk.prepare(run)?;
     for path in [Path::Upload, Path::Download] {
         if path == Path::Download {
-            // What is downloaded was uploaded, and went through a copy within the device.
+            // The downloads copy what was uploaded, after a copy within the device.
             desk.up.copy(&desk.a.slice(run.all()), &mut desk.b.slice_mut(run.all()))?;
             desk.up.synchronize()?;
         }

@@ -1,4 +1,5 @@
-//! Whether work on one kind of stream waits for work on another: the matrix of default streams.
+//! Measures the matrix of default streams: whether work on one kind of stream waits for work on
+//! another kind.
 
 use super::bench::Bench;
 use super::blocking::observe;
@@ -7,7 +8,7 @@ use crate::doctor::findings::Pair;
 use crate::doctor::verdict;
 use trijet::{Device, Error, ErrorKind, Result, Stream, StreamOptions};
 
-/// How a stream of a kind is made.
+/// Opens a stream of one kind.
 type Open = fn(&Device) -> Result<Stream>;
 
 const KINDS: [(&str, Open); 4] = [
@@ -32,8 +33,9 @@ pub(super) fn measure(bench: &mut Bench) -> Result<()> {
                 }
             }
             bench.device.synchronize()?;
-            let (stream, agree) = verdict::majority(&seen)
-                .ok_or_else(|| Error::new(ErrorKind::InvalidValue, "observe", "no repeats"))?;
+            let (stream, agree) = verdict::majority(&seen).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidValue, "observe", "the plan has no repeats")
+            })?;
             let agreeing = (agree, seen.len());
             bench.found.pairs.push(Pair { first, second, stream, agreeing });
         }

@@ -1,4 +1,4 @@
-//! Where the device or a queue is full.
+//! Measures the limits of the device: the memory of a stream, kernels at once, and the queue depth.
 
 use super::bench::{Bench, micros};
 use super::work::Lane;
@@ -8,10 +8,11 @@ use crate::stats::Samples;
 use std::time::Instant;
 use trijet::{Bytes, Device, Nanos, Result, TimedEvent};
 
-/// Streams that are made at once. The driver takes some of their memory in steps of 2 MiB.
+/// Streams of one sample. There are many, because the driver allocates some of their memory in
+/// steps of 2 MiB.
 const STREAMS: u32 = 64;
 
-/// Streams that the process never had before: those that were given back are cheaper.
+/// Measures new streams. A stream that reuses the resources of a dropped one is cheaper.
 pub(super) fn new_streams(bench: &mut Bench) -> Result<()> {
     bench.device.synchronize()?;
     let (mut time_ns, mut taken) = (Samples::default(), Samples::default());
@@ -41,7 +42,7 @@ pub(super) fn new_streams(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Kernels of one block on a stream each.
+/// Kernels of one block, each on its own stream.
 struct Crowd {
     device: Device,
     lanes: Vec<(Lane, TimedEvent)>,
@@ -49,8 +50,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Starts the first `width` kernels, and says when each was seen to end, in microseconds. With
-    /// `interleaved` each end is recorded before the next launch, else after all of them.
+    /// Starts the first `width` kernels, and returns the end of each in microseconds. With
+    /// `interleaved`, each end is recorded before the next launch, otherwise after all launches.
     fn ends(&mut self, width: usize, interleaved: bool) -> Result<Vec<f64>> {
         let begin = self.device.timed_event()?;
         let Some((first, _)) = self.lanes.first() else { return Ok(Vec::new()) };
@@ -70,8 +71,8 @@ impl Crowd {
     }
 }
 
-/// How many kernels run at once: those that end with the first. Events in between can hold later
-/// kernels of other streams back, so both is measured.
+/// Measures how many kernels run at once: those that end with the first. Event records between the
+/// launches can hold later kernels of other streams back, so it is measured with and without them.
 pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     let (count, device) = (bench.plan.grids, bench.device.clone());
     let rounds = bench.rounds(bench.plan.kernel_ms);
@@ -91,7 +92,7 @@ pub(super) fn resident_grids(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Launches behind a busy kernel until one holds the host up.
+/// Counts launches behind a busy kernel until one holds the host up.
 pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
     let mut lane = Lane::new(&bench.device, bench.device.stream()?)?;
     let rounds = bench.rounds(bench.plan.kernel_ms);
@@ -106,7 +107,7 @@ pub(super) fn queue_depth(bench: &mut Bench) -> Result<()> {
             lane.launch(1)?;
             let end = micros(start);
             launches.push((begin, end));
-            // Behind an idle stream there is nothing to be seen any more.
+            // The kernel may end soon. Launches behind an idle stream would not be held up.
             if end > 0.5 * kernel_us {
                 break;
             }

@@ -1,5 +1,5 @@
-//! The measurements, one file for each kind. A kind that fails is said to have failed, and the
-//! others go on.
+//! The list of measurements. Each kind has a file of its own. If one fails, the findings say so,
+//! and the others are still made.
 
 mod allocations;
 mod bench;
@@ -24,7 +24,7 @@ use bench::Bench;
 use std::time::Instant;
 use trijet::{Device, Result};
 
-/// Measures the device and what is around it, in well under a minute.
+/// Measures the device and its links in well under a minute.
 ///
 /// ```no_run
 /// use trijet::{Device, Select};
@@ -35,7 +35,8 @@ use trijet::{Device, Result};
 /// ```
 ///
 /// # Errors
-/// What the driver reports before anything is measured; later failures are findings.
+/// Errors of the driver before the first measurement. A measurement that fails is part of the
+/// findings.
 pub fn run(device: &Device) -> Result<Findings> {
     let start = Instant::now();
     let info = device.info().clone();
@@ -47,7 +48,7 @@ pub fn run(device: &Device) -> Result<Findings> {
         rounds_per_ms: 0.0,
         found: Findings::new(info, ordinal),
     };
-    // Before any other stream: a driver may keep what streams that are gone needed.
+    // First, because a driver may keep the resources of dropped streams.
     bench.run("new streams", limits::new_streams);
     if on_gpu {
         match Lab::new(ordinal) {
@@ -74,7 +75,7 @@ pub fn run(device: &Device) -> Result<Findings> {
     Ok(bench.found)
 }
 
-/// Names what a host device has no part in.
+/// Lists the measurements that do not apply to a host device.
 fn without_a_gpu(bench: &mut Bench) {
     for (what, why) in [
         ("second-level cache, peer access", "a host device is this machine's processor"),

@@ -1,4 +1,4 @@
-//! Other devices of the machine, and copies to them.
+//! Measures the other devices of the machine: whether they can be reached, and copies to them.
 
 use super::bench::{Bench, samples};
 use crate::bare::lab::Lab;

@@ -1,5 +1,5 @@
-//! A kernel that runs for a given time on one multiprocessor, and a stream to run it in. Its rounds
-//! are calibrated, so it always ends.
+//! A kernel that runs for a given time on one multiprocessor, and its stream. The time is a
+//! calibrated number of rounds, so the kernel always ends.
 
 use super::bench::{Bench, micros};
 use std::time::Instant;
@@ -8,12 +8,12 @@ use trijet::{Buffer, Device, Event, Readiness, Result, Stream};
 
 /// Less than one block, so that the rest of the device is free.
 const ELEMENTS: usize = 32;
-/// What a calibration tries at most; on any device far more than the time it looks for.
+/// The largest number of rounds, which takes far longer than a calibration on every device.
 const ROUNDS_MAX: u32 = 1 << 28;
-/// A calibration is steady from here on.
+/// A calibration is steady if its kernel takes at least this time.
 const STEADY_US: f64 = 4_000.0;
 
-/// A stream with memory of its own, so that nothing orders it after another.
+/// A stream with its own memory, so that the library does not order it after another stream.
 pub(super) struct Lane {
     pub(super) stream: Stream,
     x: Buffer<u32>,
@@ -36,7 +36,7 @@ impl Lane {
         self.stream.launch(&WORK, (rounds, &self.x, &mut self.y))
     }
 
-    /// Launches the kernel and marks its end.
+    /// Launches the kernel and records an event at its end.
     pub(super) fn start(&mut self, rounds: u32) -> Result<()> {
         self.launch(rounds)?;
         self.done.record(&self.stream)
@@ -56,14 +56,15 @@ impl Lane {
 }
 
 impl Bench {
-    /// Rounds that take so long.
+    /// The rounds of a kernel that takes this time.
     #[expect(clippy::cast_possible_truncation, reason = "float casts saturate at the bound")]
     pub(super) fn rounds(&self, milliseconds: f64) -> u32 {
         ((self.rounds_per_ms * milliseconds) as u32).clamp(1, ROUNDS_MAX)
     }
 }
 
-/// Finds how many rounds take a millisecond. The second pass runs at the clock of a busy device.
+/// Finds how many rounds take a millisecond. The last time is taken twice, because the clock of the
+/// device rises while it is busy.
 pub(super) fn calibrate(bench: &mut Bench) -> Result<()> {
     let mut lane = Lane::new(&bench.device, bench.device.stream()?)?;
     let mut rounds = 1 << 10;

@@ -5,21 +5,21 @@ use crate::bare::step::Step;
 /// A call that is made beside a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
-    /// Nothing: the control.
+    /// No call: the control.
     Nothing,
-    /// Past the library.
+    /// A bare driver call.
     Bare(Step),
-    /// A stream-ordered allocation of so many MiB on b from memory that the pool holds.
+    /// A stream-ordered allocation on b, of memory that the pool holds. Sizes are in MiB.
     Alloc(usize),
-    /// The same when the pool is empty.
+    /// The same with an empty pool.
     Grow(usize),
-    /// The free of one, on b.
+    /// The free of such an allocation, on b.
     Free(usize),
-    /// Trimming the pool.
+    /// A trim of the pool.
     Trim,
-    /// An event made and dropped.
+    /// The creation and the drop of an event.
     Event,
-    /// A stream made and dropped.
+    /// The creation and the drop of a stream.
     Stream,
     /// A page-locked upload of 16 MiB on b.
     Pinned,
@@ -27,17 +27,19 @@ pub(super) enum Call {
     PageableOnB,
     /// A pageable upload of 4 KiB on a, behind the kernel.
     FewPagesOnA,
-    /// The same of 1 MiB, more than fits into a command.
+    /// A pageable upload of 1 MiB on a, which does not fit into a command.
     PageableOnA,
     /// A host function on b.
     HostFn,
-    /// The synchronous copies and fill of the legacy stream.
+    /// A synchronous pageable upload, in the legacy stream.
     NowPageable,
+    /// A synchronous copy on the device, in the legacy stream.
     NowOnDevice,
+    /// A synchronous fill, in the legacy stream.
     NowFill,
-    /// A kernel of the legacy stream.
+    /// A kernel in the legacy stream.
     LegacyKernel,
-    /// An event record of the legacy stream.
+    /// An event record in the legacy stream.
     LegacyRecord,
     /// The first launch of a kernel through the library, which loads it.
     FirstLaunch,

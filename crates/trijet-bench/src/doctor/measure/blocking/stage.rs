@@ -1,4 +1,5 @@
-//! What a call needs: prepared before the long kernel begins, given back after it has ended.
+//! The resources of the measured calls: made before the long kernel begins, and dropped after it
+//! has ended.
 
 use super::call::Call;
 use crate::bare::lab::Lab;
@@ -14,7 +15,7 @@ const MIB: usize = 1 << 20;
 const LARGE: usize = 16 * MIB;
 const SMALL: usize = 4096;
 
-/// A device opened again has loaded no kernels yet.
+/// Memory of a device that was opened again, and has not loaded any kernels yet.
 struct Fresh {
     stream: Stream,
     x: Buffer<f32>,
@@ -25,10 +26,10 @@ pub(super) struct Stage<'a> {
     device: &'a Device,
     lab: Option<&'a Lab>,
     held: Held,
-    /// What was allocated for one call, or by it.
+    /// The allocation that a call frees or makes.
     buffer: Option<Buffer<u8>>,
     fresh: Option<Fresh>,
-    /// The end of work that the call itself launched.
+    /// The end of the work that the call itself launched.
     end: Rc<Event>,
     legacy: Lane,
     pinned: PinnedBuffer<u8>,
@@ -39,7 +40,7 @@ pub(super) struct Stage<'a> {
     small_too: Buffer<u8>,
 }
 
-/// What else must end for stream b to count as free: what the call launched beside it.
+/// The work that the call itself launched. It must end, too, before stream b counts as free.
 pub(super) struct Side<'a> {
     lab: Option<&'a Lab>,
     end: Rc<Event>,
@@ -77,7 +78,7 @@ impl<'a> Stage<'a> {
         Ok(this)
     }
 
-    /// Forgets what a call that failed has left.
+    /// Drops what a failed call has left.
     pub(super) fn reset(&mut self) {
         (self.held, self.buffer, self.fresh) = (Held::default(), None, None);
     }
@@ -86,7 +87,7 @@ impl<'a> Stage<'a> {
         Side { lab: self.lab, end: Rc::clone(&self.end) }
     }
 
-    /// What must be there before the call.
+    /// Makes what the call needs.
     pub(super) fn prepare(&mut self, call: Call, b: &Stream) -> Result<()> {
         match (call, self.lab) {
             (Call::Bare(step), Some(lab)) => lab.prepare(step, &mut self.held)?,
@@ -103,7 +104,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The call itself.
+    /// Makes the call.
     pub(super) fn act(&mut self, call: Call, a: &Stream, b: &Stream) -> Result<()> {
         match call {
             Call::Nothing => Ok(()),
@@ -142,7 +143,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Gives back what is still held. Nothing runs any more.
+    /// Drops what is still held. No work may be running.
     pub(super) fn clean(&mut self, call: Call) -> Result<()> {
         if let (Call::Bare(step), Some(lab)) = (call, self.lab) {
             lab.clean(step, &mut self.held)?;
