@@ -66,5 +66,5 @@ pub use stream::{
 
 /// The program of the README, kept honest.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
