@@ -1,5 +1,8 @@
-//! Rules about the documents: the tests that they name exist.
+//! Rules about the documents: the paths, the functions and the tests that they name exist.
 
+use std::collections::HashSet;
+
+use crate::files::root;
 use crate::{File, Finding, demand_none, files, lines};
 
 /// The document of the laws, which names the tests of each.
@@ -57,4 +60,137 @@ fn a_test_that_was_renamed_is_found() {
         File::new("crates/trijet/src/device/conform/a.txt", "= a sequence\n"),
     ];
     assert_eq!(lines(&unknown_tests(&laws, &all)), [2, 4]);
+}
+
+/// Documents that describe the tree as it is. The changelog also names what was removed.
+fn describes_the_tree(file: &File) -> bool {
+    file.path.ends_with(".md") && file.path != "CHANGELOG.md"
+}
+
+/// The endings of files that a document may name in backticks.
+const ENDINGS: &[&str] =
+    &[".csv", ".cu", ".md", ".ptx", ".py", ".rs", ".sh", ".toml", ".txt", ".yml"];
+
+/// Folders of build outputs.
+const OUTPUTS: &[&str] = &["bundle/", "target/"];
+
+/// Whether a name in backticks is a path of the tree, whole or from some folder on: `order/gate.rs`,
+/// `tests/oracle`. Codes of findings have upper case, and names with `<` are patterns.
+fn is_path(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let is_folder = name.contains('/') && !name.contains(|c: char| c.is_ascii_uppercase());
+    let is_file = ENDINGS.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending));
+    let is_output = OUTPUTS.iter().any(|folder| name.starts_with(folder));
+    name.chars().all(is_part) && !name.starts_with('/') && !is_output && (is_folder || is_file)
+}
+
+/// Whether the tree has this path, whole or from some folder on; `.rs` may be left out.
+fn is_in_tree(path: &str, all: &[File]) -> bool {
+    let path = path.trim_start_matches("./").trim_end_matches('/');
+    all.iter().any(|file| {
+        file.path.match_indices(path).any(|(at, _)| {
+            let rest = &file.path[at + path.len()..];
+            let begins = at == 0 || file.path.as_bytes()[at - 1] == b'/';
+            begins && (rest.is_empty() || rest.starts_with('/') || rest == ".rs")
+        })
+    })
+}
+
+/// The targets of links in a line of Markdown, without those in the network and in the document.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split([')', '#']).next()?;
+        (!target.is_empty() && !target.contains("://")).then_some(target)
+    })
+}
+
+/// Follows a relative link from a document: `../a.md` in `docs/b.md` is `a.md`.
+fn followed(document: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = document.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Paths in backticks and targets of links that do not exist.
+fn unknown_paths(document: &File, all: &[File], exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (n, line) in document.text.lines().enumerate() {
+        let named = line.split('`').skip(1).step_by(2).filter(|name| is_path(name));
+        for path in named.filter(|path| !is_in_tree(path, all)) {
+            findings.push(document.finding(n + 1, format!("there is no `{path}`")));
+        }
+        for link in links(line).filter(|link| !exists(&followed(&document.path, link))) {
+            findings.push(document.finding(n + 1, format!("the link to `{link}` is broken")));
+        }
+    }
+    findings
+}
+
+/// The words of all Rust files, and the names of all files without their endings.
+fn known_names(all: &[File]) -> HashSet<&str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = all.iter().filter(|file| file.is_rust());
+    let words = words.flat_map(|file| file.text.split(move |c| !is_word(c)));
+    let stems = all.iter().flat_map(|file| file.path.split(['/', '.']));
+    words.chain(stems).filter(|word| word.contains('_')).collect()
+}
+
+/// Names in backticks that no Rust file has: `a_function`, `module::a_function(..)`.
+fn unknown_names(document: &File, known: &HashSet<&str>) -> Vec<Finding> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let mut findings = Vec::new();
+    for (n, line) in document.text.lines().enumerate() {
+        for code in line.split('`').skip(1).step_by(2) {
+            let name = code.split('(').next().and_then(|path| path.rsplit("::").next());
+            let name = name.filter(|name| name.contains('_') && name.chars().all(is_part));
+            if let Some(name) = name.filter(|name| !known.contains(name)) {
+                findings.push(document.finding(n + 1, format!("nothing is called `{name}`")));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn every_path_that_a_document_names_exists() {
+    let all = files();
+    let exists = |path: &str| root().join(path).exists();
+    let documents = all.iter().filter(|file| describes_the_tree(file));
+    let found: Vec<_> = documents.flat_map(|file| unknown_paths(file, &all, exists)).collect();
+    demand_none("paths in documents", &found);
+}
+
+#[test]
+fn every_function_and_test_that_a_document_names_exists() {
+    let all = files();
+    let known = known_names(&all);
+    let documents = all.iter().filter(|file| describes_the_tree(file));
+    let found: Vec<_> = documents.flat_map(|file| unknown_names(file, &known)).collect();
+    demand_none("names in documents", &found);
+}
+
+#[test]
+fn a_path_that_was_moved_is_found() {
+    let text = "`a/new.rs` `src/a/new` `src/a/` `RACE/RAW` `target/x.txt` `<gpu>/b.csv` `/usr/lib`\n\
+                `old.rs`\n`a/old`\n[one](../new.md) [two](https://x/y) [three](#part)\n\
+                [four](old.md#part)\n`ew.rs`\n";
+    let document = File::new("docs/a.md", text);
+    let all = [File::new("crates/x/src/a/new.rs", ""), File::new("new.md", "")];
+    let found = unknown_paths(&document, &all, |path| path == "new.md");
+    assert_eq!(lines(&found), [2, 3, 5, 6]);
+}
+
+#[test]
+fn a_name_that_is_gone_is_found() {
+    let all = [File::new("crates/x/tests/a_program.rs", "fn new_name() { other_name() }\n")];
+    let text = "`new_name` `x::other_name(..)` `a_program` `Type` old_name\n`a::old_name()`\n";
+    let found = unknown_names(&File::new("docs/a.md", text), &known_names(&all));
+    assert_eq!(lines(&found), [2]);
 }

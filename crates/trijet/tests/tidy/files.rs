@@ -64,7 +64,8 @@ fn is_text_path(path: &Path) -> bool {
     known || (in_ci && path.extension().is_none())
 }
 
-fn root() -> PathBuf {
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.ancestors().nth(2).expect("the crate lies two folders below the root").to_owned()
 }
