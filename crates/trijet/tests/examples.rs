@@ -9,6 +9,12 @@ use std::process::{Command, Output};
 /// An example has fewer lines than this, its header included.
 const LINES_BELOW: usize = 60;
 
+/// What the folder holds besides the examples.
+const OTHERS: [(&str, &str); 2] = [
+    ("common", "what the examples share"),
+    ("python", "a library that Python loads on a GPU; the program `gpu` runs it"),
+];
+
 /// The sources of the examples, in the order of their names.
 fn sources() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -31,6 +37,18 @@ fn run(name: &str, arguments: &[&str]) -> Output {
     let program = built.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     assert!(program.exists(), "{} is missing: cargo build --examples", program.display());
     Command::new(program).args(arguments).output().expect("it can be started")
+}
+
+/// The tests below run each file, so an example in a folder of its own would escape them.
+#[test]
+fn every_example_is_a_file_of_the_folder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let entries = std::fs::read_dir(&folder).expect("the examples have a folder");
+    let names = entries.map(|entry| entry.expect("the folder can be read").file_name());
+    let mut others: Vec<_> =
+        names.filter(|name| !name.to_string_lossy().ends_with(".rs")).collect();
+    others.sort();
+    assert_eq!(others, OTHERS.map(|(name, _)| name), "move an example out of its own folder");
 }
 
 #[test]
