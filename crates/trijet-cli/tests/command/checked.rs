@@ -4,6 +4,12 @@ use crate::trace::library;
 use crate::workdir::{Images, Ran, Workdir, bytes_of, noise, numbers_of};
 use serde_json::Value;
 
+/// Commands whose device work is checked by the tests of this file.
+const CHECKED: [&str; 4] = ["map", "overlap", "doctor", "bench"];
+
+/// Commands that use no device of their own.
+const WITHOUT_A_DEVICE: [&str; 4] = ["devices", "trace", "check", "help"];
+
 /// Asserts that the checker has seen accesses and reports nothing, not even a warning.
 #[track_caller]
 fn without_finding(report: &Value) {
@@ -11,6 +17,33 @@ fn without_finding(report: &Value) {
     assert_eq!(check["findings"], serde_json::json!([]), "{check:#}");
     assert_eq!((&check["clean"], &check["more_findings"]), (&true.into(), &0.into()), "{check:#}");
     assert!(check["accesses"].as_u64() > Some(10), "{check:#}");
+}
+
+/// The commands that `trijet --help` lists, in its order.
+fn commands(help: &str) -> Vec<&str> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect()
+}
+
+/// A new command fails this test until it has the option and a test, or is known to need neither.
+#[test]
+fn every_command_that_uses_a_device_has_the_option() {
+    let workdir = Workdir::new();
+    let help = workdir.trijet(&["--help"]).done();
+    let mut known = [CHECKED, WITHOUT_A_DEVICE].concat();
+    let mut listed = commands(&help);
+    known.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, known, "{help}");
+    for command in CHECKED {
+        assert!(workdir.trijet(&[command, "--help"]).done().contains(" --check"), "{command}");
+    }
+    for command in WITHOUT_A_DEVICE.into_iter().filter(|command| *command != "help") {
+        let help = workdir.trijet(&[command, "--help"]).done();
+        assert!(!help.contains(" --check"), "{command} has the option and no test here");
+        assert!(!help.contains(" --device"), "{command} uses a device");
+    }
 }
 
 /// A working directory with inputs of every format and type, and the arguments that read each.

@@ -85,12 +85,14 @@ fn stopped(workdir: &Workdir) {
     assert!(0 < written && written < ROWS, "{written} of {ROWS} rows are written");
 }
 
-/// Resumes the run. It must write the missing rows only, and its output must equal that of a run
-/// without a stop.
+/// Resumes the run under the checker, which must have no finding. The run must write the missing rows
+/// only, and its output must equal that of a run without a stop.
 #[track_caller]
 fn finished(workdir: &Workdir, more: &[&str]) {
     let missing = ROWS - (lines(workdir) - 1);
-    let report = workdir.trijet(&[&RUN[..], &["--resume", "--json"], more].concat()).json();
+    let report =
+        workdir.trijet(&[&RUN[..], &["--resume", "--check", "--json"], more].concat()).json();
+    assert_eq!(report["check"]["findings"], serde_json::json!([]), "{report:#}");
     assert_eq!(report["rows"].as_u64(), Some(missing as u64), "{report:#}");
     assert_eq!(workdir.names(), ["in.npy", "out.npy"]);
     let mut whole = RUN;
