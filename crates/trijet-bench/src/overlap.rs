@@ -137,6 +137,10 @@ pub fn run(device: &Device) -> Result<Results> {
     let definition: Definition = toml::from_str(text).map_err(|e| {
         Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
     })?;
+    measure(device, &definition)
+}
+
+fn measure(device: &Device, definition: &Definition) -> Result<Results> {
     let elements = Bytes(definition.bytes / 4).to_usize();
     let mut bench = Bench { device, x: device.pinned(elements)?, y: device.pinned(elements)? };
     for (x, value) in bench.x.write()?.iter_mut().zip(1u32..) {
@@ -150,7 +154,7 @@ pub fn run(device: &Device) -> Result<Results> {
     let alone = |report: &Report| report.engine("compute").map_or(0.0, |e| e.work().seconds());
     let per_round = alone(&bench.run(probe)?) / 256.0 * 1e3;
     let heavy_rounds = (0..1 << 20).find(|r| f64::from(*r) * per_round >= definition.heavy * bound);
-    let cases = cases(&definition, heavy_rounds.unwrap_or(0));
+    let cases = cases(definition, heavy_rounds.unwrap_or(0));
     let mut samples = vec![Samples::default(); cases.len()];
     let mut kernels = vec![None; cases.len()];
     for (case, kernel) in cases.iter().zip(&mut kernels) {
@@ -189,6 +193,29 @@ pub fn run(device: &Device) -> Result<Results> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trijet::check::Options;
+    use trijet::{Executor, HostConfig, Order};
+
+    #[test]
+    fn every_case_has_no_finding() -> Result<()> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let config = HostConfig { executor, ..HostConfig::default() };
+        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let small = Definition {
+            bytes: 3 << 20,
+            repeats: 1,
+            chunks_mib: vec![1],
+            slots: vec![2],
+            heavy: 0.0,
+            heavy_chunks_mib: vec![1],
+            heavy_slots: vec![2],
+        };
+        measure(&device, &small)?;
+        let verdict = device.verdict().expect("the device has a checker");
+        assert_eq!(verdict.findings, [], "{verdict}");
+        assert!(verdict.accesses > 100, "{verdict}");
+        Ok(())
+    }
 
     #[test]
     fn the_definition_has_every_schedule_and_size() {

@@ -37,8 +37,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(executor: Executor, definition: &Definition) -> Result<Self> {
-        let device = device(executor)?;
+    fn new(device: Device, definition: &Definition) -> Result<Self> {
         let streams: Vec<Stream> =
             (0..definition.streams).map(|_| device.stream()).collect::<Result<_>>()?;
         let fresh = |s: &Stream| {
@@ -151,10 +150,10 @@ pub fn run() -> Result<Results> {
     let definition: Definition = toml::from_str(text).map_err(|e| {
         Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
     })?;
-    let mut reference = Desk::new(Executor::Threads, &definition)?;
+    let mut reference = Desk::new(device(Executor::Threads)?, &definition)?;
     let mut desks = [
-        ("greedy order", Desk::new(Executor::Virtual(Order::Greedy), &definition)?),
-        ("drawn order", Desk::new(Executor::Virtual(Order::Seeded(1)), &definition)?),
+        ("greedy order", Desk::new(device(Executor::Virtual(Order::Greedy))?, &definition)?),
+        ("drawn order", Desk::new(device(Executor::Virtual(Order::Seeded(1)))?, &definition)?),
     ];
     let mut figures: Vec<Samples> = vec![Samples::default(); 2];
     for sample in 0..=definition.samples {
@@ -195,4 +194,35 @@ pub fn run() -> Result<Results> {
         results.push(format!("{name}: outcomes"), "count", counts.1, None);
     }
     Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trijet::check::Options;
+
+    #[test]
+    fn the_operations_that_are_timed_have_no_finding() -> Result<()> {
+        let small = Definition {
+            streams: 3,
+            operations: 60,
+            crossing: 4,
+            elements: 8,
+            samples: 1,
+            orders_max: 1,
+            exhaustions: 1,
+        };
+        for order in [Order::Greedy, Order::Seeded(1)] {
+            let executor = Executor::Virtual(order);
+            let config = HostConfig { executor, ..HostConfig::default() };
+            let device = Device::builder().host(config).check(Options::default()).open()?;
+            let mut desk = Desk::new(device, &small)?;
+            desk.run(&small)?;
+            desk.result()?;
+            let verdict = desk.device.verdict().expect("the device has a checker");
+            assert_eq!(verdict.findings, [], "{verdict}");
+            assert!(verdict.accesses > small.operations, "{verdict}");
+        }
+        Ok(())
+    }
 }
