@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
+use trijet::check::{Class, Options};
 use trijet::pipeline::{HostWork, Layout};
 use trijet::sim::{Executor, Fault, FaultKind, HostConfig, Order, Verb};
 use trijet::testing::{MIX, Prng};
@@ -679,7 +680,8 @@ impl Sink for Landed<'_> {
     }
 }
 
-/// The output of a pipeline that fails is right as far as it goes, and the pipeline never hangs.
+/// The output of a pipeline that fails is right as far as it goes, the pipeline never hangs, and the
+/// checker finds nothing but the loss of the device.
 #[test]
 fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
     let bytes: Vec<u8> = words(3, 512).into_iter().flat_map(u64::to_le_bytes).collect();
@@ -693,7 +695,8 @@ fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
         };
         let work = if seed % 2 == 0 { HostWork::Inline } else { HostWork::Threads };
         let config = HostConfig { executor, faults: vec![fault], ..HostConfig::default() };
-        let device = Device::host(config).expect("a few threads").remove(0);
+        let checked = Device::builder().host(config).check(Options::default());
+        let device = checked.open().expect("a few threads");
         let landed = Mutex::default();
         let outcome = Pipeline::on(&device)
             .source(Rows(bytes.clone()))
@@ -715,6 +718,11 @@ fn a_pipeline_with_a_fault_ends_and_what_it_wrote_is_right() {
                 failed += 1;
             }
         }
+        let verdict = device.verdict().expect("the device has a checker");
+        let lost = matches!(fault.kind, FaultKind::DeviceLost | FaultKind::Faults);
+        let mut findings = verdict.findings.iter();
+        let expected = findings.all(|found| lost && found.class == Class::Sticky);
+        assert!(expected, "seed {seed}, {fault:?}: {verdict}");
         drop(device.close());
     }
     assert!(failed > 0 && whole > 0 || std::env::var("TRIJET_SEED").is_ok(), "{failed}, {whole}");
