@@ -7,7 +7,7 @@
 //! 3. The static shared memory of an entry is at most 48 KiB. More needs dynamic shared memory and
 //!    a function attribute.
 //!
-//! The order of the text is taken for the order of the program, which is wrong only for loops.
+//! The rules take the order of the text for the order of execution. They are wrong only about loops.
 #![forbid(unsafe_code)]
 
 /// The most static shared memory an entry may have (CUDA C++ Programming Guide, technical

@@ -2,7 +2,8 @@
 //!
 //! In both orders the steps of a chunk follow each other in its stream (law A1), so the bytes are
 //! the same, including those of the shorter last chunk. Which streams overlap is up to the device
-//! (law A3). Another stream allocates the buffers, so that waiting for it is waiting for no chunk.
+//! (law A3). The buffers are allocated in another stream, so a wait for an allocation is no wait for
+//! a chunk.
 
 mod common;
 

@@ -1,9 +1,9 @@
 //! The header of an `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0).
 //!
 //! The header is a Python literal. The parser accepts only what numpy itself writes: a dictionary
-//! of `descr`, `fortran_order` and `shape`. It is our own, because the `npyz` crate multiplies the
-//! axes without a check, and trusts a length field of up to 4 GiB before it looks at the size of
-//! the file.
+//! of `descr`, `fortran_order` and `shape`. It is written here because the `npyz` crate multiplies
+//! the axes without a check, and trusts a length field of up to 4 GiB before it looks at the size
+//! of the file.
 
 use super::array::{Array, Dtype};
 use crate::file_error;

@@ -1,4 +1,4 @@
-//! `affine` over slices.
+//! The twin of `affine`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
 use crate::kernels::device_float;

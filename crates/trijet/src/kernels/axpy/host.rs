@@ -1,4 +1,5 @@
-//! `axpy` over slices: two roundings per element, never a fused one.
+//! The twin of `axpy`: the same computation on the host, over slices. The product and the sum are
+//! rounded separately.
 #![forbid(unsafe_code)]
 
 use crate::kernels::device_float;

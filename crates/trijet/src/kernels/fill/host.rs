@@ -1,4 +1,4 @@
-//! `fill` over slices.
+//! The twin of `fill`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
 /// `y[i] = value`.

@@ -1,4 +1,4 @@
-//! `mix` over slices.
+//! The twin of `mix`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
 /// 2^64 divided by the golden ratio, the increment of splitmix64.

@@ -1,4 +1,4 @@
-//! `work` over slices.
+//! The twin of `work`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
 /// `y[i]` = `rounds` rounds of xorshift32 and an odd multiply on `x[i]`, over the shorter of `x`

@@ -1,4 +1,5 @@
-//! `y[i]` = `rounds` rounds of an integer hash of `x[i]`, the dial of arithmetic cost: `work_u32`.
+//! `y[i]` is `x[i]` after `rounds` rounds of an integer hash: `work_u32`. The number of rounds sets the
+//! arithmetic cost.
 
 pub(crate) mod host;
 

@@ -1,6 +1,8 @@
-//! The operations as JSON for the script, a column per field. A column is a base64 text of the
-//! differences from one operation to the next, as variable-length numbers with the sign in the
-//! lowest bit. Successive operations are similar, so most differences take one byte.
+//! The operations of a page as JSON for its script, with one column for each field.
+//!
+//! A column holds the differences from one operation to the next. They are numbers of variable length
+//! with the sign in the lowest bit, in base64. Successive operations are similar, so most differences
+//! take one byte.
 #![forbid(unsafe_code)]
 
 use super::super::json::string;

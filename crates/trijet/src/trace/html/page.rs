@@ -1,4 +1,4 @@
-//! The content of a page.
+//! The content of a timeline page: the summary, the findings, the operations and their origin.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Op;

@@ -1,4 +1,4 @@
-//! The symbols of CUPTI that are used, and the records of a buffer one by one.
+//! The calls of CUPTI that the library makes, and a walk over the records in a buffer.
 
 use crate::base::units::Nanos;
 use crate::device::cuda::api::{CuResult, Handle, symbols};

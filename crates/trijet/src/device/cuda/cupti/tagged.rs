@@ -1,4 +1,5 @@
-//! Activities by tag. The number of a call of the driver connects its activities with its tag.
+//! The activities of each tag. CUPTI numbers the calls of the driver; it reports the tag of a call and
+//! the activities that the call caused under the same number.
 #![forbid(unsafe_code)]
 
 use super::layout::Read;
