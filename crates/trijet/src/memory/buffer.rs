@@ -80,7 +80,7 @@ pub struct ViewMut<'a, T> {
 pub(crate) fn bytes_of<T>(op: &'static str, len: usize) -> Result<Bytes> {
     let size = size_of::<T>();
     if size == 0 {
-        return Err(Error::new(ErrorKind::InvalidValue, op, "its elements have no bytes"));
+        return Err(Error::new(ErrorKind::InvalidValue, op, "an element has no bytes"));
     }
     match len.checked_mul(size) {
         Some(bytes) if isize::try_from(bytes).is_ok() => Ok(Bytes(bytes as u64)),
@@ -106,7 +106,10 @@ fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
         Bound::Excluded(end) => *end,
         Bound::Unbounded => len,
     };
-    assert!(start <= end && end <= len, "elements {start}..{end} of {len}");
+    assert!(
+        start <= end && end <= len,
+        "elements {start}..{end} do not exist in a length of {len}"
+    );
     start..end
 }
 
@@ -200,7 +203,7 @@ impl<T: Element, S> Buffer<T, S> {
     /// When `at` is beyond the end.
     #[must_use]
     pub fn split(self, at: usize) -> (Self, Self) {
-        assert!(at <= self.len, "split at {at} of {}", self.len);
+        assert!(at <= self.len, "split at {at}, beyond the {} elements", self.len);
         self.block.track.set_parts();
         let start = self.start + (at * size_of::<T>()) as u64;
         let right =

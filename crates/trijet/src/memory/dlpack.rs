@@ -136,7 +136,7 @@ fn refuse(cause: String) -> Error {
 /// `shape` and `strides` have `ndim` numbers each, or `strides` is null.
 unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
     let ndim =
-        usize::try_from(tensor.ndim).map_err(|_| refuse(format!("{} dimensions", tensor.ndim)))?;
+        usize::try_from(tensor.ndim).map_err(|_| refuse(format!("ndim is {}", tensor.ndim)))?;
     if ndim == 0 {
         return Ok(1);
     }
@@ -152,7 +152,7 @@ unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
         let step = strides.map_or(len, |strides| strides[at]);
         if *extent > 1 && step != len {
             return Err(refuse(format!(
-                "dimension {at} has stride {step}, dense row-major order needs {len}; make it contiguous"
+                "dimension {at} has stride {step}, but dense row-major order needs {len}: make it contiguous"
             )));
         }
         let product = len.checked_mul(*extent).filter(|product| *product >= 0);
@@ -199,7 +199,7 @@ impl Device {
         }
         if tensor.dtype != T::TYPE {
             let (found, wanted) = (tensor.dtype, T::TYPE);
-            return Err(refuse(format!("the elements are {found:?}, the buffer's are {wanted:?}")));
+            return Err(refuse(format!("the tensor has elements {found:?}, not {wanted:?}")));
         }
         // SAFETY: a live tensor, by this function's contract.
         let len = unsafe { dense_len(tensor)? };

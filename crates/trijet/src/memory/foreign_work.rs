@@ -102,8 +102,8 @@ impl Stream {
         calling::refuse("foreign work")?;
         let most = Uses::USES_MAX;
         if uses.uses.len() > most {
-            let cause =
-                format!("{} pieces of memory, at most {most} are possible", uses.uses.len());
+            let declared = uses.uses.len();
+            let cause = format!("{declared} pieces of memory are declared, at most {most} can be");
             return Err(Error::new(ErrorKind::InvalidValue, "foreign work", cause));
         }
         let (run, result) = (Cell::new(Some(run)), Cell::new(None));

@@ -44,7 +44,8 @@ pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<
         Some(memory) => memory,
         None => {
             let size = bytes.0.checked_next_multiple_of(PAGE).ok_or_else(|| {
-                Error::new(ErrorKind::InvalidValue, op, format!("{bytes} overflow when rounded up"))
+                let cause = format!("{bytes} cannot be rounded up to whole pages");
+                Error::new(ErrorKind::InvalidValue, op, cause)
             })?;
             let size = Bytes(size.max(PAGE));
             allocate(&shared, size, space, Location::caller())?

@@ -202,7 +202,7 @@ impl<'a, T: Element, S: OnHost> Future for ReadReady<'a, T, S> {
 }
 
 fn no_bytes() -> Error {
-    Error::new(ErrorKind::InvalidValue, "host access", "the host does not reach the memory")
+    Error::new(ErrorKind::InvalidValue, "host access", "the host cannot access the memory")
 }
 
 impl<T> Deref for ReadGuard<'_, T> {

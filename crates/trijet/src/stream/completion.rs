@@ -114,8 +114,12 @@ impl Completion {
         let (watch, gate) = (Arc::clone(&self.0), Arc::clone(&domain.gate));
         let thread = std::thread::Builder::new().name("trijet-ready".to_owned());
         thread.spawn(move || run(&watch, &gate)).map(drop).map_err(|cause| {
-            Error::new(ErrorKind::Unsupported, "ready", "no thread to watch events")
-                .caused_by(cause)
+            Error::new(
+                ErrorKind::Unsupported,
+                "ready",
+                "the thread that watches events cannot be started",
+            )
+            .caused_by(cause)
         })
     }
 }

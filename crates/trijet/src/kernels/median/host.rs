@@ -65,7 +65,11 @@ pub(crate) fn median<T: Pixel>(
     assert!(geometry.width > 0 && geometry.height > 0, "the images are empty");
     let width = geometry.width as usize;
     let rows = out_rows.end.saturating_sub(out_rows.start);
-    assert_eq!(y.len() as u64, rows * u64::from(geometry.width), "y is not the rows asked for");
+    assert_eq!(
+        y.len() as u64,
+        rows * u64::from(geometry.width),
+        "y does not have the requested rows"
+    );
     let mut filter = Filter::new(radius, width);
     for (row, out) in out_rows.zip(y.chunks_exact_mut(width)) {
         let reach = geometry.window_rows(radius, row);
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "not the rows asked for")]
+    #[should_panic(expected = "does not have the requested rows")]
     fn a_short_output_is_refused() {
         let geometry = Geometry { width: 2, height: 2, first_in_row: 0 };
         median(&geometry, 1, &[0_u8; 4], 0..2, &mut [0; 3]);

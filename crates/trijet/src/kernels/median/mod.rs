@@ -58,7 +58,7 @@ fn pick<T>(
 ) -> Result<&'static Kernel<Params<T>>> {
     let index = (radius as usize).wrapping_sub(1);
     kernels.get(index).ok_or_else(|| {
-        let cause = format!("radius {radius}; 1 to {RADIUS_MAX} are possible");
+        let cause = format!("the radius is {radius}, and 1 to {RADIUS_MAX} are possible");
         Error::new(ErrorKind::InvalidValue, "median", cause)
     })
 }
@@ -120,7 +120,7 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     let (width, height) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
     let (first_out, first_in) = (args.scalar::<u64>(2), args.scalar::<u64>(3));
     if width == 0 || height == 0 {
-        return Err(format!("images of {width} x {height} pixels"));
+        return Err(format!("images of {width} x {height} pixels are empty"));
     }
     let rows = |index: usize| {
         let arg = &args.spans()[index];
@@ -128,7 +128,7 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
         if pixels.is_multiple_of(u64::from(width)) {
             Ok(pixels / u64::from(width))
         } else {
-            Err(format!("{pixels} pixels are no whole rows of {width}"))
+            Err(format!("{pixels} pixels is not a whole number of rows of {width}"))
         }
     };
     let (in_rows, out_rows) = (rows(0)?, rows(1)?);
@@ -137,7 +137,7 @@ fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     let needed = geometry.in_rows(R, first_out..end);
     let held = first_in..first_in.checked_add(in_rows).ok_or("the row numbers overflow")?;
     if out_rows > 0 && (needed.start < held.start || needed.end > held.end) {
-        return Err(format!("rows {needed:?} are needed and {held:?} are given"));
+        return Err(format!("the input has rows {held:?}, and the windows reach rows {needed:?}"));
     }
     Ok(())
 }
