@@ -7,7 +7,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::check::{Options, Verdict};
 use crate::device::HostConfig;
 
-/// Options for opening devices.
+/// Options for opening devices, see [`Device::builder`].
 ///
 /// ```
 /// use trijet::check::Options;
@@ -24,32 +24,32 @@ use crate::device::HostConfig;
 #[derive(Debug, Default)]
 #[must_use = "nothing is opened yet"]
 pub struct Builder {
-    what: What,
+    target: Target,
     pool: PoolChoice,
     check: Option<Options>,
 }
 
 #[derive(Debug)]
-enum What {
+enum Target {
     Selected(Select),
     Host(HostConfig),
 }
 
-impl Default for What {
+impl Default for Target {
     fn default() -> Self {
         Self::Selected(Select::Auto)
     }
 }
 
 impl Device {
-    /// Options for opening a device; by default the one that [`Select::Auto`] finds.
+    /// Options for opening a device. Without further calls, it is the device of [`Select::Auto`].
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// What the checker knows so far of all streams of the device's driver; `None` when
-    /// nobody asked for [`Builder::check`]. A wait of another thread that has not come to its end
-    /// holds the checker up there.
+    /// The verdict of the checker so far, on all streams of the device's driver; `None` if
+    /// [`Builder::check`] was not called for that driver. The checker takes a wait that has not
+    /// ended yet as one that never ends.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -63,19 +63,19 @@ impl Device {
 }
 
 impl Builder {
-    /// Opens this device.
+    /// Chooses the device to open.
     pub fn select(mut self, select: Select) -> Self {
-        self.what = What::Selected(select);
+        self.target = Target::Selected(select);
         self
     }
 
-    /// Opens host devices of one's own.
+    /// Opens new host devices instead, as [`Device::host`] does.
     pub fn host(mut self, config: HostConfig) -> Self {
-        self.what = What::Host(config);
+        self.target = Target::Host(config);
         self
     }
 
-    /// Allocates from this pool.
+    /// Chooses the pool that the devices allocate from.
     ///
     /// ```
     /// use trijet::{Device, PoolChoice, Select};
@@ -88,19 +88,19 @@ impl Builder {
         self
     }
 
-    /// Has a checker read along: every call on every stream of the device's driver from now on.
-    /// It keeps what a later access may conflict with and no more, so that a program may run for
-    /// ever; findings have no witness, for which the whole record would be needed.
+    /// Adds a checker, which reads every call on every stream of the device's driver from now on.
+    /// It keeps only what a later access may conflict with, so a program may run for any time. Its
+    /// findings have no witness, because a witness needs the whole trace.
     pub fn check(mut self, options: Options) -> Self {
         self.check = Some(options);
         self
     }
 
-    /// Opens the device; of several host devices, the first.
+    /// Opens the device. If there are several host devices, it returns the first one.
     ///
     /// # Errors
-    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` when the driver is checked
-    /// already, or there is no host device among none.
+    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if the driver already has
+    /// a checker, or if the configuration has no device.
     pub fn open(self) -> Result<Device> {
         let none =
             || Error::new(ErrorKind::InvalidValue, "open", "the configuration has no device");
@@ -110,12 +110,12 @@ impl Builder {
     /// Opens the device, or all host devices of the configuration.
     ///
     /// # Errors
-    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` when the driver is checked
-    /// already.
+    /// As for [`Device::open`] and [`Device::host`]; `InvalidValue` if the driver already has
+    /// a checker.
     pub fn open_all(self) -> Result<Vec<Device>> {
-        let devices = match self.what {
-            What::Selected(select) => vec![Device::open_with(select, self.pool)?],
-            What::Host(config) => Device::host_with(config, self.pool)?,
+        let devices = match self.target {
+            Target::Selected(select) => vec![Device::open_with(select, self.pool)?],
+            Target::Host(config) => Device::host_with(config, self.pool)?,
         };
         if let (Some(options), Some(device)) = (self.check, devices.first()) {
             device.shared().domain.check(options)?;

@@ -1,16 +1,16 @@
-//! The completion thread of a device: wakes tasks when the events they wait for are complete.
+//! The completion thread of a device, which wakes tasks when the events they wait for are complete.
 //!
-//! *No wake-up is missed*, because no task depends on a signal that is given once. An entry stays on
-//! the list until the thread has found its event complete, whenever that happened: a completion
-//! between a task's look and its entry is found at the thread's next look. The entry leaves the
-//! list and its waker is taken in one step under the lock of the list; a task that is polled
-//! before that step replaces the waker that will be woken, and one polled after it either finds
-//! the event complete or makes a new entry. The thread rests only while the list is empty, which
-//! it sees under the lock under which entries are made.
+//! *No wake-up is missed*, because an entry stays on the list until the thread has found its event
+//! complete, no matter when the event completed. If that happens between a task's query and its
+//! entry, the thread finds it at its next query. The thread removes the entry and takes its waker
+//! in one step, under the lock of the list. A task that is polled before this step replaces the
+//! waker that will be woken. A task that is polled after it finds the event complete or makes a new
+//! entry. The thread waits without a limit only while the list is empty, which it checks under the
+//! lock under which entries are made.
 //!
-//! *Lives.* The thread ends when its device is dropped; it is told to, and the drop does not wait for
-//! it. Wakers are code of the user: they are cloned, called and dropped under no lock, and their panics
-//! end here.
+//! *Lifetime.* The drop of a device tells its thread to end, and does not wait for it. Wakers are
+//! code of the user: they are cloned, called and dropped under no lock, and the thread catches
+//! their panics.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -25,17 +25,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
-/// How long the completion thread rests between two looks at pending events. The kernel delays a
-/// timed wait by up to 50 microseconds anyway (the default timer slack of Linux), so a shorter
-/// rest would cost processor time and gain little; a longer one would show beside a copy of a few
-/// MiB, which takes about as long.
-const LOOK_AGAIN: Duration = Duration::from_micros(50);
+/// The time between two queries of pending events. The kernel delays a timed wait by up to 50
+/// microseconds anyway (the default timer slack of Linux), so a shorter interval would cost
+/// processor time and gain little. A longer one would be noticeable beside a copy of a few MiB,
+/// which takes about as long.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// Names an entry; never used twice.
+/// The number of an entry. It is never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryId(u64);
 
-/// An event that tasks wait for. While it is held, the event is not recorded again.
+/// An event that tasks wait for. It is not recorded again while a share of it is held.
 pub(super) trait Awaited: Send + Sync {
     fn event(&self) -> (DeviceId, EventHandle);
 }
@@ -49,12 +49,13 @@ struct Entry {
 #[derive(Default)]
 struct List {
     entries: BTreeMap<EntryId, Entry>,
+    /// The number of entries made so far.
     made: u64,
     started: bool,
     ended: bool,
 }
 
-/// What a device and its completion thread share.
+/// The state that a device and its completion thread share.
 #[derive(Default)]
 struct Watch {
     list: Mutex<List>,
@@ -67,13 +68,13 @@ impl Watch {
     }
 }
 
-/// The completion thread of a device, once a future needed it.
+/// The completion thread of a device. It starts when a future first needs it.
 #[derive(Default)]
 pub(crate) struct Completion(Arc<Watch>);
 
 impl Completion {
-    /// Has `waker` woken when `point` is complete or has failed, instead of what the entry `id`
-    /// asked for.
+    /// Makes an entry: `waker` is woken when `point` is complete or has failed. The entry replaces
+    /// the entry `id`, if there is one.
     pub(super) fn enter(
         &self,
         id: Option<EntryId>,
@@ -105,7 +106,7 @@ impl Completion {
         Ok(id)
     }
 
-    /// Takes an entry off the list, if it is there.
+    /// Takes an entry off the list and returns its waker, if the entry is still there.
     pub(super) fn take(&self, id: EntryId) -> Option<Waker> {
         self.0.lock().entries.remove(&id).map(|entry| entry.waker)
     }
@@ -134,43 +135,44 @@ impl Drop for Completion {
     }
 }
 
-/// The completion thread.
+/// The body of the completion thread.
 fn run(watch: &Watch, gate: &Gate) {
-    let mut looks = Vec::new();
+    let mut pending = Vec::new();
     let mut list = watch.lock();
     while !list.ended {
         if list.entries.is_empty() {
             list = watch.changed.wait(list).expect("no user code runs under this lock");
             continue;
         }
-        looks.extend(list.entries.iter().map(|(id, entry)| (*id, Arc::clone(&entry.point))));
+        pending.extend(list.entries.iter().map(|(id, entry)| (*id, Arc::clone(&entry.point))));
         drop(list);
-        for (id, point) in looks.drain(..) {
-            look(watch, gate, id, &*point);
+        for (id, point) in pending.drain(..) {
+            wake_if_over(watch, gate, id, &*point);
         }
         list = watch.lock();
         if !list.ended && !list.entries.is_empty() {
-            let rested = watch.changed.wait_timeout(list, LOOK_AGAIN);
-            list = rested.expect("no user code runs under this lock").0;
+            let waited = watch.changed.wait_timeout(list, POLL_INTERVAL);
+            list = waited.expect("no user code runs under this lock").0;
         }
     }
 }
 
-/// Wakes the task when its point is complete or cannot be any more: it will be told why.
-fn look(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
+/// Wakes the task of an entry if its point is complete or has failed. If it has failed, the next
+/// poll of the task returns the error.
+fn wake_if_over(watch: &Watch, gate: &Gate, id: EntryId, point: &dyn Awaited) {
     let (device, event) = point.event();
     if matches!(gate.poll_event(device, event), Ok(Progress::Later)) {
         return;
     }
     let mut list = watch.lock();
-    // It may be gone, or wait for its next point by now.
+    // Meanwhile the entry may be gone, or may wait for the next point of its future.
     let entered = list.entries.get(&id).is_some_and(|now| now.point.event() == point.event());
     let entry = if entered { list.entries.remove(&id) } else { None };
     drop(list);
     if let Some(entry) = entry
         && let Err(panic) = catch_unwind(AssertUnwindSafe(|| entry.waker.wake()))
     {
-        // Nobody here could be told, and dropping it may panic again.
+        // This thread has no caller to report to, and dropping the payload may panic again.
         std::mem::forget(panic);
     }
 }

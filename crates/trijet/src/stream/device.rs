@@ -1,4 +1,4 @@
-//! A device: where streams, memory and kernels come from.
+//! Devices, from which a program gets streams, memory and kernels.
 #![forbid(unsafe_code)]
 
 use super::options::StreamOptions;
@@ -17,19 +17,20 @@ use crate::order::domain::{Domain, DroppedWait, OrderingCounts};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Which device to open.
+/// The choice of a device to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Select {
-    /// The first CUDA device, or the host device when there is none.
+    /// The first CUDA device, or the first host device if there is none.
     Auto,
-    /// A CUDA device by ordinal. Fails without it: nothing falls back in silence.
+    /// The CUDA device with this ordinal. If it does not exist, opening fails; there is no
+    /// fallback.
     Cuda(u32),
-    /// A host device by ordinal, with CPU threads.
+    /// The host device with this ordinal, which executes on CPU threads.
     Host(u32),
 }
 
-/// A device of CUDA or of the host. Clones share it.
+/// A CUDA device or a host device. Clones are handles of the same device.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -41,7 +42,7 @@ pub enum Select {
 #[derive(Debug, Clone)]
 pub struct Device(Arc<Shared>);
 
-/// The domain of the CUDA driver: one per process, as the driver is.
+/// The domain of the CUDA driver. A process has one, as it has one driver.
 fn cuda_domain() -> Result<Arc<Domain>> {
     static CUDA: Mutex<Option<Arc<Domain>>> = Mutex::new(None);
     let mut slot = CUDA.lock().expect("no panic under this lock");
@@ -53,7 +54,7 @@ fn cuda_domain() -> Result<Arc<Domain>> {
     Ok(domain)
 }
 
-/// The domain of the process's host devices on threads.
+/// The domain of the host devices on CPU threads that [`Select`] chooses from. A process has one.
 fn host_domain() -> Result<Arc<Domain>> {
     static HOST: OnceLock<Arc<Domain>> = OnceLock::new();
     if let Some(domain) = HOST.get() {
@@ -69,9 +70,10 @@ impl Device {
     /// Opens a device.
     ///
     /// # Errors
-    /// `Unsupported` without the CUDA driver and `NoDevice` without the device that was asked
-    /// for; `Forked` in a child of `fork`, `InCallback` inside a host function; else never for
-    /// [`Select::Auto`] on a machine that can start a few threads.
+    /// `Unsupported` if there is no CUDA driver, or if the system starts no more threads for a host
+    /// device; `NoDevice` if there is no device with the ordinal; `Forked` in a child of `fork`;
+    /// `InCallback` inside a host function. [`Select::Auto`] opens a host device if there is no
+    /// CUDA driver or no CUDA device.
     pub fn open(select: Select) -> Result<Self> {
         Self::open_with(select, PoolChoice::Own)
     }
@@ -93,7 +95,8 @@ impl Device {
         }
     }
 
-    /// Opens host devices of one's own: with a memory size, an executor, an order.
+    /// Opens new host devices with the memory size, the executor and the order of `config`. They
+    /// have a driver of their own.
     ///
     /// ```
     /// use trijet::Device;
@@ -108,7 +111,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Unsupported` when the system starts no more threads; `InCallback` inside a host function.
+    /// `Unsupported` if the system starts no more threads; `InCallback` inside a host function.
     pub fn host(config: HostConfig) -> Result<Vec<Self>> {
         Self::host_with(config, PoolChoice::Own)
     }
@@ -120,17 +123,17 @@ impl Device {
         (0..count).map(|id| Self::of(&domain, DeviceId(id), pool)).collect()
     }
 
-    /// Host devices whose every choice `search` makes.
+    /// Opens host devices on which `search` makes every choice.
     pub(crate) fn explored(config: HostConfig, search: &Arc<Mutex<Search>>) -> Result<Vec<Self>> {
         let count = config.devices;
         let domain = Domain::new(open_explored(config, search)?);
         (0..count).map(|id| Self::of(&domain, DeviceId(id), PoolChoice::Own)).collect()
     }
 
-    /// All devices of CUDA, and why there is none.
+    /// The properties of all CUDA devices.
     ///
     /// # Errors
-    /// `Unsupported` without the driver.
+    /// `Unsupported` if there is no CUDA driver; what the driver reports.
     pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
         calling::refuse("devices")?;
         let domain = cuda_domain()?;
@@ -144,19 +147,19 @@ impl Device {
         Ok(Self(Arc::new(Shared::new(domain, id, info, (handle, pool)))))
     }
 
-    /// What the device says of itself.
+    /// The properties of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// Its ordinal within its driver.
+    /// The ordinal of the device within its driver.
     #[must_use]
     pub fn id(&self) -> DeviceId {
         self.0.id
     }
 
-    /// Free and total memory.
+    /// The free and the total memory of the device.
     ///
     /// # Errors
     /// What the driver reports.
@@ -165,15 +168,15 @@ impl Device {
         self.0.domain.driver().memory_info(self.0.id).map_err(|error| self.0.failed(error))
     }
 
-    /// A stream that never waits for the legacy stream.
+    /// A new non-blocking stream: it never waits for the legacy stream.
     ///
     /// # Errors
-    /// What the driver reports; `InvalidValue` beyond 1024 streams of a driver.
+    /// `InvalidValue` beyond 1024 streams of a driver; what the driver reports.
     pub fn stream(&self) -> Result<Stream> {
         self.stream_with(StreamOptions::new())
     }
 
-    /// A stream with options.
+    /// A new stream with options.
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -181,8 +184,8 @@ impl Device {
         Stream::new(&self.0, options.kind.class(), options.priority)
     }
 
-    /// The legacy default stream: each of its operations comes after everything enqueued in the
-    /// blocking streams of the device, and before all that they are given later (law A13).
+    /// The legacy default stream. Each of its operations follows all earlier work of the blocking
+    /// streams of the device, and later operations of these streams follow it (law A13).
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -190,8 +193,8 @@ impl Device {
         Stream::new(&self.0, StreamClass::Legacy, 0)
     }
 
-    /// The default stream of the calling thread, a blocking stream (law A15). Only this thread may
-    /// use it: other threads get `InvalidValue`.
+    /// The default stream of the calling thread, which is a blocking stream (law A15). Only this
+    /// thread may use it: calls of other threads return `InvalidValue`.
     ///
     /// # Errors
     /// As for [`Device::stream`].
@@ -199,9 +202,10 @@ impl Device {
         Stream::new(&self.0, StreamClass::PerThread, 0)
     }
 
-    /// Runs host threads to their ends. In the virtual executor only one of them runs at any
-    /// moment, in an order that the order policy decides, so that the run can be repeated; they
-    /// must then wait for each other by events and tickets only. Elsewhere they run freely.
+    /// Runs host threads until all of them have ended. In the virtual executor only one of them
+    /// runs at a time, in an order that the order policy decides, so that the run can be repeated.
+    /// The threads must then wait for each other only by events and tickets. On other devices they
+    /// run concurrently.
     ///
     /// ```
     /// use trijet::Device;
@@ -217,12 +221,12 @@ impl Device {
     /// ```
     ///
     /// # Panics
-    /// When one of the threads does.
+    /// If one of the threads panics.
     pub fn script(&self, threads: Vec<Script<'_>>) {
         self.0.domain.driver().script(threads);
     }
 
-    /// Waits for everything enqueued on the device by anybody (law A10), and reports what failed.
+    /// Waits until the work of all streams of the device is complete (law A10).
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.
@@ -241,22 +245,23 @@ impl Device {
         domain.host_fns.take_panic()
     }
 
-    /// Waits for everything, gives back what was put off, and reports every error that had
-    /// nobody to go to, the first one of them in full.
+    /// Waits until all work of the device is complete, runs the frees that were put off, and
+    /// reports the errors that earlier drops could not return. Of several errors it returns the
+    /// first, with their number.
     ///
     /// # Errors
-    /// As for [`Device::synchronize`], and the first error that a drop had to keep to itself.
+    /// As for [`Device::synchronize`], and the first error that a drop could not return.
     pub fn close(self) -> Result<()> {
         calling::refuse("close")?;
         self.run_deferred();
         let Shared { domain, id, .. } = &*self.0;
         let outcome = domain.gate.synchronize_device(*id);
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stalled) {
-            // It hangs: what is pending there is never called.
+            // The device hangs, so its pending host functions are never called.
             domain.host_fns.drop_pending(Some(*id));
         }
         outcome.map_err(|error| self.0.failed(error))?;
-        // What was refused before is tried once more.
+        // Work that was refused before is tried once more.
         self.run_deferred();
         self.0.domain.host_fns.take_panic()?;
         let mut errors = self.0.errors.lock().expect("no panic under this lock");
@@ -268,14 +273,16 @@ impl Device {
         Err(if more > 0 { first.context(format!("first of {} errors", more + 1)) } else { first })
     }
 
-    /// What the ordering did so far, over all streams of the device's driver.
+    /// Counts of the waits and records that the library inserted so far, on all streams of the
+    /// device's driver.
     #[must_use]
     pub fn ordering(&self) -> OrderingCounts {
         self.0.domain.counts()
     }
 
-    /// Starts tracing every operation on every stream of the device's driver, with times from events.
-    /// `stream` gives time zero.
+    /// Starts a trace of every operation on every stream of the device's driver, with times from
+    /// pairs of events. Time zero is recorded in `stream`. A trace that was started before and not
+    /// taken is dropped.
     ///
     /// # Errors
     /// `InvalidValue` for a stream of another driver; what the driver reports.
@@ -283,11 +290,11 @@ impl Device {
         self.start_trace_from(stream, TimesFrom::Events)
     }
 
-    /// [`Device::start_trace`] with the times of operations from another source.
+    /// Starts a trace like [`Device::start_trace`], with times from `from`.
     ///
     /// # Errors
-    /// As for [`Device::start_trace`]; `Unsupported` for [`TimesFrom::Activity`] without a usable
-    /// profiler: without CUPTI, while another tool uses it, or while another trace does.
+    /// As for [`Device::start_trace`]; `Unsupported` for [`TimesFrom::Activity`] if CUPTI is
+    /// missing, or if another tool or another trace uses it.
     pub fn start_trace_from(&self, stream: &Stream, from: TimesFrom) -> Result<()> {
         calling::refuse("start trace")?;
         self.0.domain.own("start trace", stream.lane().domain.id())?;
@@ -295,24 +302,26 @@ impl Device {
         begun.map_err(|error| self.0.failed(error))
     }
 
-    /// Ends the trace and takes it: its entries in the order of the driver's calls of each stream, the
-    /// origin of its times, and how good they are. Everything enqueued must be complete.
+    /// Ends the trace and returns its entries, the source of their times, and the quality of these
+    /// times. The entries of each stream are in the order of the driver's calls. Everything
+    /// enqueued must be complete.
     ///
     /// # Errors
-    /// What the driver reports when times are read.
+    /// What the driver reports when the times are read.
     pub fn take_trace(&self) -> Result<Trace> {
         calling::refuse("take trace")?;
         self.0.domain.take_trace()
     }
 
-    /// Leaves out the `number`-th wait between streams from now on, counted from 1, to show what
-    /// it is good for: the result may be wrong, and nothing else is. Waits of the host and of
-    /// frees are never left out: the next one is instead.
+    /// Leaves out one wait between streams: the `number`-th from now on, counted from 1. This shows
+    /// what the wait is good for. The results of the program may then be wrong, but nothing else
+    /// goes wrong. Waits of the host and of frees are never left out; if the number falls on one,
+    /// the next wait is left out instead.
     pub fn drop_wait(&self, number: u64) {
         self.0.domain.drop_wait(number);
     }
 
-    /// The wait that was left out on request, once its turn has come.
+    /// The wait that [`Device::drop_wait`] left out; `None` if there was no such wait yet.
     #[must_use]
     pub fn dropped_wait(&self) -> Option<DroppedWait> {
         self.0.domain.dropped()

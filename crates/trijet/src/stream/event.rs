@@ -1,8 +1,8 @@
 //! Events: points in a stream that other streams and the host can wait for.
 //!
-//! Ordering of buffers needs none of these; they are for what the library cannot see, and for
-//! time. An event without timing and one with are two types, so that asking an untimed one for
-//! the time does not compile.
+//! Buffers are ordered without events. Events are for work that the library does not see, and for
+//! measuring time. Events with and without timing are two types, so a program that asks an untimed
+//! event for its time does not compile.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -19,8 +19,8 @@ use crate::order::lane_ref::LaneRef;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A point in a stream (laws A4 to A8). Before its first record it stands for no work: a wait
-/// returns at once.
+/// A point in a stream (laws A4 to A8). Before its first record it stands for no work, and a wait
+/// for it has no effect (law A5).
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[derive(Debug)]
 pub struct Event(Recorded);
 
-/// An event that keeps the time at which it completes.
+/// An event that also stores the time at which it completed.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -56,8 +56,8 @@ struct Recorded {
     device: Arc<Shared>,
     timing: Timing,
     name: Option<String>,
-    /// The last record. The lock is held across the driver's call that records or waits in a
-    /// stream, so that the driver and the clock always agree.
+    /// The last record. The lock is held during the driver's call that records the event or makes a
+    /// stream wait for it, so that the driver's event and the clock of the record always agree.
     last: Mutex<Arc<Record>>,
 }
 
@@ -81,10 +81,11 @@ impl Recorded {
     fn record_on(&self, lane: &LaneRef, site: &'static Location<'static>) -> Result<()> {
         let mut last = self.lock();
         let Some(own) = Arc::get_mut(&mut last) else {
-            // The last record is still waited for. It stands if this one is refused.
+            // A wait still holds the last record. If the driver refuses the new record, the last
+            // one stays.
             let mut next = Record::new(&self.device, self.timing)?;
             next.stands_for = Some(lane.record_event(next.handle, site)?);
-            self.tell_name(next.handle);
+            self.note_name(next.handle);
             *last = Arc::new(next);
             return Ok(());
         };
@@ -94,11 +95,11 @@ impl Recorded {
 
     fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
-        self.tell_name(self.last().handle);
+        self.note_name(self.last().handle);
         self
     }
 
-    fn tell_name(&self, event: EventHandle) {
+    fn note_name(&self, event: EventHandle) {
         if let Some(name) = &self.name {
             let tracers = &self.device.domain.log().tracers;
             tracers.name_object(Named::Event(event.0), self.device.id, name);
@@ -131,7 +132,7 @@ impl Recorded {
         let site = Location::caller();
         let record = calling::refuse("ready").map(|()| {
             let last = self.last();
-            // Which record is the last one is asked here, and nothing of its work.
+            // This entry says which record is the last one, and nothing about its work.
             drop(last.note(site));
             Some(Point::Record(last))
         });
@@ -163,17 +164,19 @@ macro_rules! event_verbs {
                 Self(self.0.named(name))
             }
 
-            /// Makes the event stand for everything enqueued in `stream` so far. A second record
-            /// overwrites the first; waits already enqueued keep what they had.
+            /// Makes the event stand for the work that `stream` holds at this call (law A4). A
+            /// second record replaces the first; waits that were enqueued before keep the first.
             ///
             /// # Errors
-            /// `InvalidValue` when the stream is of another device or driver.
+            /// `InvalidValue` if the stream belongs to another device or driver (law A6); what the
+            /// driver reports.
             #[track_caller]
             pub fn record(&self, stream: &Stream) -> Result<()> {
                 self.0.record(stream)
             }
 
-            /// Waits until what it stands for is complete.
+            /// Waits until the work that the event stands for is complete (law A8). Without a
+            /// record it returns at once.
             ///
             /// # Errors
             /// The error of work that failed, or `Stalled`.
@@ -182,7 +185,7 @@ macro_rules! event_verbs {
                 self.0.synchronize()
             }
 
-            /// Whether what it stands for is complete. Never blocks.
+            /// Whether the work that the event stands for is complete (law A8). Never blocks.
             ///
             /// # Errors
             /// The error of work that failed.
@@ -191,7 +194,8 @@ macro_rules! event_verbs {
                 self.0.query()
             }
 
-            /// A future of what it stands for at this call; a later record does not change that.
+            /// A future of the work that the event stands for at this call. A later record does not
+            /// change it.
             ///
             /// # Errors
             /// The future ends with the error of work that failed, or with `Stalled`.
@@ -207,12 +211,16 @@ event_verbs!(Event);
 event_verbs!(TimedEvent);
 
 impl Event {
-    /// The driver's handle of the last record, with its device.
+    /// The device, and the driver's handle of the last record.
     pub(super) fn raw(&self) -> (&Arc<Shared>, EventHandle) {
         (&self.0.device, self.0.last().handle)
     }
 
-    pub(crate) fn make_wait(&self, lane: &LaneRef, site: &'static Location<'static>) -> Result<()> {
+    pub(crate) fn enqueue_wait(
+        &self,
+        lane: &LaneRef,
+        site: &'static Location<'static>,
+    ) -> Result<()> {
         lane.domain.own("stream wait", self.0.device.domain.id())?;
         let last = self.0.lock();
         match &last.stands_for {
@@ -227,10 +235,11 @@ impl Event {
 }
 
 impl TimedEvent {
-    /// The time from `earlier` to this event. Both are complete.
+    /// The time from `earlier` to this event. Both must be complete.
     ///
     /// # Errors
-    /// `InvalidValue` when one of them was never recorded, or they are of two drivers.
+    /// `InvalidValue` if one of them was never recorded (law A5), or if they belong to two drivers;
+    /// what the driver reports.
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Nanos> {
         calling::refuse("event elapsed")?;
         self.0.device.domain.own("event elapsed", earlier.0.device.domain.id())?;
@@ -255,7 +264,7 @@ impl Device {
         Recorded::new(self, Timing::Off).map(Event)
     }
 
-    /// A new event that keeps its time.
+    /// A new event with timing.
     ///
     /// # Errors
     /// What the driver reports.
@@ -265,15 +274,15 @@ impl Device {
 }
 
 impl Stream {
-    /// Makes future work of this stream wait for what `event` stands for at this call (law A7).
-    /// Rarely needed: the uses of buffers order themselves.
+    /// Makes later work of this stream wait for the work that `event` stands for at this call (law
+    /// A7). Rarely needed, because the uses of buffers are ordered without events.
     ///
     /// # Errors
     /// `InvalidValue` for an event of another driver; what the driver reports.
     #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<()> {
         calling::refuse("stream wait")?;
-        let waits = event.make_wait(self.lane(), Location::caller());
+        let waits = event.enqueue_wait(self.lane(), Location::caller());
         waits.map_err(|error| self.device().failed(error))
     }
 }

@@ -1,4 +1,4 @@
-//! Streams and events of other libraries, and ours for them.
+//! Streams and events that are shared with other libraries, in both directions.
 
 use super::device::Device;
 use super::event::Event;
@@ -11,9 +11,10 @@ use std::ffi::c_void;
 use std::panic::Location;
 
 impl Device {
-    /// A stream that another library made. Operations that are enqueued through it are ordered like
-    /// those of any other stream, and come after what the stream held before. `owner` keeps the stream
-    /// alive; it is dropped after the last buffer that was allocated in the stream.
+    /// A stream that another library created. Operations that are enqueued through it are ordered
+    /// like those of any other stream, and follow the work that the stream already holds. `owner`
+    /// keeps the stream alive. It is dropped after the last buffer that was allocated in the
+    /// stream.
     ///
     /// While the stream is being captured into a graph, every call on it returns `Capturing`.
     ///
@@ -30,11 +31,12 @@ impl Device {
     /// ```
     ///
     /// # Safety
-    /// `raw` is a stream of this device that was created, not a default stream, and lives until `owner`
-    /// is dropped.
+    /// `raw` is a created stream of this device, not a default stream, and stays valid until
+    /// `owner` is dropped.
     ///
     /// # Errors
-    /// `InvalidValue` for a default stream and beyond 1024 streams of a driver; what the driver reports.
+    /// `InvalidValue` for a default stream and beyond 1024 streams of a driver; what the driver
+    /// reports.
     pub unsafe fn stream_from_raw(
         &self,
         raw: *mut c_void,
@@ -50,14 +52,15 @@ impl Device {
 }
 
 impl Stream {
-    /// The stream as a `CUstream`, for other libraries; on the host device, a number. Work that they
-    /// enqueue there is seen by this library only if it is enqueued in [`Stream::foreign`].
+    /// The stream as a `CUstream`, for other libraries; on the host device, a number. Work that
+    /// they enqueue in the stream is ordered by this library only if they enqueue it in
+    /// [`Stream::foreign`].
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {
         self.lane().driver().stream_to_raw(self.lane().stream.handle)
     }
 
-    /// Makes future work of this stream wait for what an event of another library, a `CUevent`, stands
+    /// Makes later work of this stream wait for the work that a `CUevent` of another library stands
     /// for at this call (law A7).
     ///
     /// ```
@@ -87,8 +90,8 @@ impl Stream {
 }
 
 impl Event {
-    /// The event as a `CUevent`, for other libraries that wait for it; on the host device, a number.
-    /// It stands for the last record. A later record may move this event to another handle, so ask
+    /// The event as a `CUevent`, for other libraries that wait for it; on the host device, a
+    /// number. It stands for the last record. A later record may replace the handle, so call this
     /// after each record.
     #[must_use]
     pub fn as_raw(&self) -> *mut c_void {

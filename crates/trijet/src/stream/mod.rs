@@ -1,4 +1,4 @@
-//! Devices, streams, events and signals: what a program holds.
+//! The handles of a program: devices, streams, events, tickets, signals and futures.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub(crate) mod builder;

@@ -1,4 +1,4 @@
-//! The pool of a device: its statistics, its threshold, and who else takes from it.
+//! The pool of a device: its statistics, its threshold, and the access of other code and devices.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -9,7 +9,8 @@ use crate::log::calling;
 use std::sync::atomic::Ordering;
 
 impl Device {
-    /// The statistics of the pool that `alloc` takes from.
+    /// The statistics of the pool that [`Stream::alloc`](super::Stream::alloc) takes from, in bytes
+    /// (law M-C2).
     ///
     /// # Errors
     /// What the driver reports.
@@ -38,14 +39,16 @@ impl Device {
         self.pool_set(PoolAttribute::USED_HIGH, 0)
     }
 
-    /// Sets how much freed memory the pool keeps at a synchronisation: everything by default,
-    /// 0 to be polite to other processes.
+    /// Sets the release threshold of the pool: how much memory it may hold when a synchronisation
+    /// returns unused memory to the device (law A25). `u64::MAX` bytes keep everything, which is
+    /// the default of [`PoolChoice::Own`](super::PoolChoice::Own); 0 leaves unused memory to other
+    /// processes.
     ///
     /// # Errors
     /// What the driver reports.
     pub fn pool_keep(&self, keep: Bytes) -> Result<()> {
         calling::refuse("pool threshold")?;
-        self.shared().gives_back.store(keep.0 < u64::MAX, Ordering::Relaxed);
+        self.shared().may_release.store(keep.0 < u64::MAX, Ordering::Relaxed);
         self.pool_set(PoolAttribute::THRESHOLD, keep.0)
     }
 
@@ -55,7 +58,8 @@ impl Device {
         set.map_err(|error| shared.failed(error))
     }
 
-    /// Returns freed memory of the pool to the device until at most `keep` is reserved.
+    /// Returns unused memory of the pool to the device until at most `keep` is reserved. Memory in
+    /// use stays (law A25).
     ///
     /// # Errors
     /// What the driver reports.
@@ -68,8 +72,9 @@ impl Device {
         trimmed.map_err(|error| shared.failed(error))
     }
 
-    /// Makes the pool that `alloc` takes from the current pool of the device (law A26): other code in
-    /// this process that calls `cudaMallocAsync` without naming a pool takes from it too.
+    /// Makes the pool that [`Stream::alloc`](super::Stream::alloc) takes from the current pool of
+    /// the device (law A26). Other code of this process that calls `cudaMallocAsync` without naming
+    /// a pool then takes from it, too.
     ///
     /// # Errors
     /// What the driver reports.
@@ -92,8 +97,8 @@ impl Device {
         possible.map_err(|error| shared.failed(error))
     }
 
-    /// Sets the access of `peer` to the memory of this device, past and future, in this direction only
-    /// (law A39). Copies between devices need none.
+    /// Sets the access of `peer` to the memory of this device, to existing and future allocations,
+    /// in this direction only (law A39). Copies between devices need no access.
     ///
     /// ```
     /// use trijet::memory::PoolAccess;
@@ -108,8 +113,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for a device of another driver and for this device itself; what the driver reports
-    /// for a device that cannot reach the memory.
+    /// `InvalidValue` for a device of another driver and for this device itself; what the driver
+    /// reports if `peer` cannot reach the memory.
     pub fn set_access(&self, peer: &Self, access: PoolAccess) -> Result<()> {
         calling::refuse("peer access")?;
         let (shared, other) = (self.shared(), peer.shared());
@@ -118,7 +123,7 @@ impl Device {
         let driver = shared.domain.driver();
         let set = driver.pool_set_access(shared.pool, other.id, access);
         set.map_err(|error| shared.failed(error))?;
-        // Memory that belongs to no stream knows two states: reached or not.
+        // For memory that belongs to no stream, CUDA has two states only: access and no access.
         let plain = match (before, access) {
             (PoolAccess::None, PoolAccess::Read | PoolAccess::ReadWrite) => {
                 driver.peer_enable(other.id, shared.id)

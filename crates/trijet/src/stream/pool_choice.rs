@@ -10,17 +10,17 @@ use crate::device::driver::{Driver, PoolAttribute, PoolHandle};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PoolChoice {
-    /// A pool of its own, which keeps what is freed until the device is dropped.
+    /// A new pool of the library, which keeps freed memory until the device is dropped.
     #[default]
     Own,
-    /// The default pool of the device, which every allocation of the process that names no pool takes
-    /// from, unless another pool is current.
+    /// The default pool of the device. Every allocation of the process that names no pool takes
+    /// from it, unless another pool is current.
     Default,
     /// The pool that is current when the device is opened.
     Current,
 }
 
-/// The pool of a choice.
+/// The pool for `choice`. Creates it for [`PoolChoice::Own`].
 pub(super) fn choose(
     driver: &dyn Driver,
     device: DeviceId,
@@ -31,8 +31,8 @@ pub(super) fn choose(
         PoolChoice::Current => driver.pool_current(device),
         PoolChoice::Own => {
             let pool = driver.pool_create(device, Bytes(0))?;
-            // Keep what was freed: handing it back at each synchronisation and asking for it again
-            // is what the pool is there to avoid (law A25).
+            // The pool keeps all freed memory. Otherwise each synchronisation would return it to
+            // the device, and later allocations would have to get it again (law A25).
             driver.pool_set(pool, PoolAttribute::THRESHOLD, u64::MAX)?;
             Ok(pool)
         }

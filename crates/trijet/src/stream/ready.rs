@@ -1,15 +1,18 @@
-//! Futures: to await what a thread could wait for, under any executor.
+//! Futures that end when work of a device is complete. They run under any executor.
 //!
-//! A future asks the driver when it is polled. Where time passes by itself, an answer of "later" puts
-//! the event and the task's waker on the list of the device's completion thread, which looks at the
-//! events of the list and wakes: see `completion`. Where time is simulated, the poll itself advances the
-//! simulation and the task is woken at once: no thread is needed.
+//! A future queries the driver each time it is polled. If the work is not complete, the task must
+//! be woken later:
+//! - Where time passes by itself, the future puts the event and the task's waker on the list of the
+//!   device's completion thread. That thread queries the events of its list and wakes the tasks,
+//!   see `completion`.
+//! - On a simulated clock, the poll itself advances time and wakes the task at once. No thread is
+//!   needed.
 //!
-//! *What a poll teaches.* The thread that polls and gets the result knows the work that the future
-//! stands for to be complete, as after a successful query (law A8), and not what the thread knew that
-//! made the future (law A46). The looks of the completion thread teach nothing.
+//! *What a poll teaches.* The thread whose poll returns the result knows from then on that the work
+//! of the future is complete, as after a successful query (law A8). It does not learn what the
+//! thread that created the future knew (law A46). Queries of the completion thread teach nothing.
 //!
-//! A future holds its device, so a device is dropped when no future of it is left.
+//! A future holds its device, so the device is dropped after its last future.
 #![forbid(unsafe_code)]
 
 use super::completion::{Awaited, EntryId};
@@ -30,12 +33,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What a future waits for: an event that is recorded no second time while somebody holds it.
+/// An event that a future waits for. It is not recorded again while a point holds it.
 #[derive(Debug, Clone)]
 pub(crate) enum Point {
     /// An event of the ordering.
     Mark(Arc<Mark>),
-    /// A record of a user's event.
+    /// A record of an event of the program.
     Record(Arc<Record>),
 }
 
@@ -69,25 +72,25 @@ impl Point {
     }
 }
 
-/// Points to wait for: one, as a rule.
+/// The points that a future waits for, usually one.
 pub(crate) type Points = SmallVec<[Point; 2]>;
 
-/// Waits for points without blocking: what every future here is made of.
+/// A wait for points that does not block. Every future of this crate contains one.
 pub(crate) struct Waiting {
     device: Arc<Shared>,
     points: Points,
-    /// So many of them were seen to be complete.
+    /// The number of points that were seen to be complete, counted from the first.
     complete: usize,
-    /// Why it could not be made.
+    /// The error of its creation, which every poll returns.
     failed: Option<Error>,
-    /// Where it was made.
+    /// The call that created the future.
     site: &'static Location<'static>,
-    /// The entry on the list of the completion thread, which may be gone from there.
+    /// The number of the entry on the list of the completion thread. The entry itself may be gone.
     entry: Option<EntryId>,
 }
 
 impl Waiting {
-    /// Waits for `points`.
+    /// A wait for `points`. If they are an error, every poll returns it.
     pub(crate) fn new(
         device: &Arc<Shared>,
         points: Result<Points>,
@@ -101,17 +104,17 @@ impl Waiting {
         Self { device, points, complete: 0, failed, site, entry: None }
     }
 
-    /// Asks once; the calling thread knows what it asked for when the answer is good. After a
-    /// result it may be asked again.
+    /// Queries the points once. If the result is `Ok`, the calling thread knows from now on that
+    /// their work is complete. May be called again after a result.
     pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
-        let answer = self.ask(context);
+        let answer = self.query_points(context);
         if answer.is_ready() {
             self.leave();
         }
         answer
     }
 
-    fn ask(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
+    fn query_points(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
         calling::refuse("ready")?;
         if let Some(error) = &self.failed {
             return Poll::Ready(Err(error.again()));
@@ -138,12 +141,13 @@ impl Waiting {
                 }
             }
         }
-        // Only now: the task may have been polled on another thread before.
+        // The thread learns of all points now, because earlier polls may have been on other
+        // threads.
         self.points.iter().filter_map(Point::snapshot).for_each(|clock| domain.learn(clock));
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the entry off the list.
+    /// Takes the entry off the list of the completion thread.
     fn leave(&mut self) {
         if let Some(id) = self.entry.take().filter(|_| !calling::forked()) {
             // The waker is dropped here, under no lock.
@@ -165,12 +169,14 @@ impl fmt::Debug for Waiting {
 }
 
 /// The future of a [`Ticket`](super::Ticket), an [`Event`](super::Event) or a
-/// [`Stream`](super::Stream): ends when the work is complete, or with the error of work that
-/// failed. It stands for what had been enqueued when it was made, whenever it is polled.
+/// [`Stream`](super::Stream). It ends when the work is complete, or with the error of work that
+/// failed. It covers the work that the ticket, the event or the stream stood for when the future
+/// was created, no matter when it is polled.
 ///
-/// It works under any executor, may move between threads, and may be dropped at any time. Whoever
-/// awaits it knows that the work is complete, as after a wait. Host devices with modelled time
-/// make progress when it is polled, and report `Stalled` when nothing can.
+/// It works under any executor, may move between threads, and may be dropped at any time. The
+/// thread that polls it to its end knows that the work is complete, as after a wait (law A46). On a
+/// host device with modelled time, each poll advances time; the future ends with `Stalled` if
+/// nothing can run any more.
 ///
 /// ```
 /// use std::task::{Context, Poll, Waker};

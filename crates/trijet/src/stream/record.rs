@@ -1,4 +1,4 @@
-//! A record of a user's event.
+//! A record of an event of the program: an event of the driver, and the work that it stands for.
 #![forbid(unsafe_code)]
 
 use super::completion::Awaited;
@@ -14,12 +14,14 @@ use crate::order::mark::Mark;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// An event of the driver with its one record. Who waits for the record keeps a share: then the
-/// next record takes a new event, and the two are never confused.
+/// An event of the driver and its only record. A wait for this record holds a share of it. While
+/// there is a share, the next record of the program's event takes another event of the driver, so
+/// that the two records are never confused.
 #[derive(Debug)]
 pub(crate) struct Record {
     device: Arc<Shared>,
     pub(super) handle: EventHandle,
+    /// The position of the record and the lane vector at it; `None` before the record.
     pub(super) stands_for: Option<(Position, VectorClock)>,
 }
 
@@ -29,17 +31,19 @@ impl Record {
         Ok(Self { device: Arc::clone(device), handle, stands_for: None })
     }
 
-    /// What is complete when the event is.
+    /// The work that is complete when the event is; `None` before the record.
     pub(crate) fn snapshot(&self) -> Option<&VectorClock> {
         self.stands_for.as_ref().map(|(_, clock)| clock)
     }
 
-    /// The calling thread waits or asks for the event, and so for its last record.
+    /// Appends the entry of a wait or a query by the calling thread for the event, that is, for its
+    /// last record.
     pub(super) fn note(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Event(self.handle.0), site)
     }
 
-    /// The calling thread asks for this record, whichever is the last one by now.
+    /// Appends the entry of a query by the calling thread for this record, even if the event has a
+    /// later one.
     pub(crate) fn note_recorded(&self, site: &'static Location<'static>) -> HostWait<'_> {
         self.note_as(Waited::Recorded(self.handle.0), site)
     }
@@ -50,14 +54,14 @@ impl Record {
         self.device.domain.log().note_sync(what, on, site)
     }
 
-    /// The calling thread has observed it to be complete.
+    /// Tells the calling thread that the work of the record is complete.
     pub(super) fn learn(&self) {
         if let Some(clock) = self.snapshot() {
             self.device.domain.learn(clock);
         }
     }
 
-    /// The driver's event, with its device.
+    /// The device and the driver's event.
     pub(super) fn event(&self) -> (DeviceId, EventHandle) {
         (self.device.id, self.handle)
     }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Work put off until it may reach the driver.
+/// Work that is put off until a call that may reach the driver.
 type Deferred = Box<dyn FnOnce() + Send>;
 
 /// An opened device.
@@ -30,12 +30,12 @@ pub(crate) struct Shared {
     pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: Table<FunctionHandle>,
-    /// The pool may give memory back at a synchronisation.
-    pub(super) gives_back: AtomicBool,
-    /// Wakes who awaits work of the device.
+    /// Whether a synchronisation may make the pool return memory to the device.
+    pub(super) may_release: AtomicBool,
+    /// The thread that wakes tasks that await work of the device.
     pub(crate) completion: Completion,
     deferred: Mutex<Vec<Deferred>>,
-    /// Errors that nobody could be told of when they happened, as in a drop.
+    /// Errors of calls that could not return them, such as drops. `Device::close` reports them.
     pub(super) errors: Mutex<Vec<Error>>,
 }
 
@@ -60,14 +60,14 @@ impl Shared {
             choice,
             modules: Mutex::default(),
             kernels: Table::default(),
-            gives_back: AtomicBool::new(false),
+            may_release: AtomicBool::new(false),
             completion: Completion::default(),
             deferred: Mutex::default(),
             errors: Mutex::default(),
         }
     }
 
-    /// A call about the device reported `error`: see [`Domain::failed`].
+    /// Handles an error that a call about the device reported, see [`Domain::failed`].
     #[cold]
     pub(crate) fn failed(&self, error: Error) -> Error {
         self.domain.failed(self.id, error)
@@ -78,24 +78,26 @@ impl Shared {
         self.errors.lock().expect("no panic under this lock").push(error);
     }
 
-    /// Runs a call in which the pool may give memory back (law A25), as it does when it is `trimmed`,
-    /// and puts into the record how much.
+    /// Runs a call in which the pool may return memory to the device (law A25), and appends an
+    /// entry of how much it was. A call that has `trimmed` the pool always may; other calls may if
+    /// the threshold was lowered.
     pub(crate) fn watch_pool(&self, trimmed: bool, run: impl FnOnce() -> Result<()>) -> Result<()> {
-        let may = trimmed || self.gives_back.load(Ordering::Relaxed);
-        if !may || !self.domain.log().tracers.is_on() {
+        let may_release = trimmed || self.may_release.load(Ordering::Relaxed);
+        if !may_release || !self.domain.log().tracers.is_on() {
             return run();
         }
         let reserved = || self.domain.driver().pool_get(self.pool, PoolAttribute::RESERVED);
         let before = reserved();
         run()?;
-        // The program did not ask the pool: if that fails, the remark is lost and not the call.
+        // The program did not ask for these numbers. If reading them fails, only the entry is left
+        // out.
         let (Ok(before), Ok(after)) = (before, reserved()) else { return Ok(()) };
-        let given = before.saturating_sub(after);
-        // How long it took is not to be told from the rest of the call.
-        if let (true, Some(begun)) = (given > 0, self.domain.log().begin_call()) {
+        let released = before.saturating_sub(after);
+        // The duration of the release is unknown, because it is part of the duration of the call.
+        if let (true, Some(begun)) = (released > 0, self.domain.log().begin_call()) {
             let kind = OpKind::Call(HostCall::Release);
             self.domain.log().note_call(begun, kind, self.id, |op| {
-                op.bytes = given;
+                op.bytes = released;
                 op.label = Cow::Borrowed("pool");
             });
         }
@@ -111,6 +113,7 @@ impl Shared {
         self.deferred.lock().expect("no panic under this lock").push(work);
     }
 
+    /// Runs the work that was put off.
     pub(crate) fn run_deferred(&self) {
         let work = std::mem::take(&mut *self.deferred.lock().expect("no panic under this lock"));
         for work in work {
@@ -122,7 +125,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if calling::inside() {
-            // The driver must not be called here (law A28): what was put off and the pool leak.
+            // The driver must not be called here (law A28), so the deferred work and the pool leak.
             return;
         }
         self.run_deferred();
@@ -131,7 +134,7 @@ impl Drop for Shared {
         }
         // Destroying a pool never blocks; its memory goes with its last allocation (law A26).
         if let Err(error) = self.domain.driver().pool_destroy(self.pool) {
-            // The device is gone with whatever made it fail; `close()` would have told.
+            // No caller is left for this error. `close()` would have reported its cause.
             drop(error);
         }
     }

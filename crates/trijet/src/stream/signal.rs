@@ -1,11 +1,12 @@
-//! Signals: how host threads and host functions hand over to each other so that the record has it.
+//! Signals: one-shot flags by which host threads and host functions hand over to each other.
 //!
-//! A channel or a lock would do as well for the program, but nothing of it is in the record, so that a
-//! checker can neither count it as an order nor see that two wait for each other. A signal calls
-//! nothing of the driver, so that a host function may set it and wait for it (law A28).
+//! A channel or a lock would hand over as well, but it would leave no entries in the ledger. The
+//! checker could then neither take the hand-over for an order nor find two threads that wait for
+//! each other. A signal calls no function of the driver, so a host function may set it and wait for
+//! it (law A28).
 //!
-//! A record also has who made, cloned, used and dropped each handle: a thread without one cannot set
-//! the signal.
+//! The ledger also says which thread makes, clones, uses and drops each handle. A thread without a
+//! handle cannot set the signal, so the checker knows which threads still can.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -22,16 +23,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Something that is set once, and that host threads and host functions wait for. Clones are the same
-/// signal.
+/// A one-shot flag that host threads and host functions set and wait for. Clones are handles of the
+/// same signal.
 ///
-/// What the one who sets it had done before comes before what follows the wait: for the program, and
-/// for the checker. It gives nothing to the order of streams beyond that; in particular it stands for
-/// no work that is pending. For a hand-over that repeats, one signal goes along with each item.
+/// Everything that a thread does before it sets the signal comes before everything that another
+/// thread does after its wait for the signal. The checker takes this for an order, too. A signal
+/// adds nothing else to the order of streams; in particular, it does not stand for pending work.
+/// For a hand-over that repeats, send a new signal along with each item.
 ///
-/// After the loss of a context no host function is called (law A29), so a signal that one should set is
-/// never set: where that may happen, wait with a limit. In the virtual executor a thread that waits
-/// without limit keeps the others from running.
+/// After a context loss no host function is called (law A29), so a signal that a host function was
+/// to set is never set. Where a loss is possible, use [`Signal::wait_timeout`]. In the virtual
+/// executor, a thread that waits without a limit keeps the other threads from running.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -48,15 +50,15 @@ use std::time::Duration;
 /// ```
 pub struct Signal {
     shared: Arc<Shared>,
-    /// Its number among the handles of the signal; of no meaning if nothing was recorded then.
+    /// Its number among the handles of the signal; 0 if no tracer was attached at its creation.
     handle: u64,
-    /// The thread or host function that used it last while something was recorded.
+    /// The thread or host function that was the last to use it while a tracer was attached.
     user: AtomicU64,
 }
 
 struct Shared {
     number: u64,
-    /// Handles that were numbered.
+    /// The number of handles that have a number.
     handles: AtomicU64,
     device: DeviceId,
     tracers: Arc<Tracers>,
@@ -71,7 +73,7 @@ impl fmt::Debug for Signal {
 }
 
 impl Device {
-    /// A signal that is not set, and that is in the records of this device's driver.
+    /// A new signal, which is not set. Traces of this device's driver have entries of its calls.
     #[must_use]
     pub fn signal(&self) -> Signal {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -110,14 +112,14 @@ impl Signal {
         Self { shared, handle, user: AtomicU64::new(0) }
     }
 
-    /// The calling thread or host function uses this handle. A record has that when another one did
-    /// last.
+    /// Appends an entry if the last user of this handle was not the calling thread or host
+    /// function.
     fn note_use(&self) {
         if !self.shared.tracers.is_on() {
             return;
         }
         let user = match calling::running() {
-            // Far from the numbers of threads.
+            // Complements of positions are large numbers. Numbers of threads are small.
             Some(at) => !at.position.pack(),
             None => thread::number(),
         };
@@ -126,18 +128,18 @@ impl Signal {
         }
     }
 
-    /// Sets it, for good. Whoever waits goes on.
+    /// Sets the signal for good. All threads that wait for it continue.
     #[track_caller]
     pub fn set(&self) {
         self.note_use();
         let mut is_set = self.lock();
-        // Under the lock: nobody finds it set before that is in the record.
+        // Under the lock, so that no thread finds the signal set before its entry is in the ledger.
         self.shared.note(Signalled::Set, Some(Location::caller()));
         *is_set = true;
         self.shared.waiters.notify_all();
     }
 
-    /// Waits until it is set.
+    /// Waits until the signal is set.
     #[track_caller]
     pub fn wait(&self) {
         let site = Location::caller();
@@ -148,9 +150,9 @@ impl Signal {
         self.shared.note(Signalled::Found, Some(site));
     }
 
-    /// Waits until it is set, but no longer than `limit`; whether it is set. To the checker this is a
-    /// wait like any other: one that can only give up is a deadlock. To ask there is
-    /// [`Signal::is_set`].
+    /// Waits until the signal is set, but no longer than `limit`. Returns whether it is set. The
+    /// checker treats this like a wait without a limit: a wait that can only end by its limit is a
+    /// deadlock. To test a signal without waiting, use [`Signal::is_set`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -162,7 +164,7 @@ impl Signal {
     /// # Ok::<(), trijet::Error>(())
     /// ```
     #[track_caller]
-    #[must_use = "it may have given up"]
+    #[must_use = "the wait may have reached its limit"]
     pub fn wait_timeout(&self, limit: Duration) -> bool {
         let site = Location::caller();
         self.note_use();
@@ -175,7 +177,8 @@ impl Signal {
         is_set
     }
 
-    /// Whether it is set. Who learns that it is, follows who set it.
+    /// Whether the signal is set. If it is, everything that the thread did before it set the signal
+    /// comes before everything that the calling thread does next.
     #[track_caller]
     #[must_use]
     pub fn is_set(&self) -> bool {
@@ -203,7 +206,8 @@ impl Shared {
         self.append(None, |inside| OpKind::Handle { signal, handle, what, inside });
     }
 
-    /// Appends a record of this kind, made for the host function that runs on the thread.
+    /// Appends an entry to every ledger. If the thread runs a host function, the entry belongs to
+    /// that host function.
     fn append(
         &self,
         site: Option<&'static Location<'static>>,

@@ -1,4 +1,4 @@
-//! Streams: operations in the order in which they were enqueued (law A1).
+//! Streams: queues that run operations in the order in which they were enqueued (law A1).
 #![forbid(unsafe_code)]
 
 use super::ready::{Point, Ready};
@@ -22,13 +22,13 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No chunk: the operation belongs to no pipeline.
+/// The value of [`Inner::chunk`] while no pipeline enqueues.
 const NO_CHUNK: u64 = u64::MAX;
 
 /// An in-order queue of operations on a device.
 ///
-/// Using one buffer on several streams needs no events: the waits follow from the uses. Dropping
-/// a stream never blocks; what it holds still runs (law A12).
+/// Using one buffer on several streams needs no events: the library inserts the waits that the uses
+/// need. Dropping a stream never blocks, and its work still runs (law A12).
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -43,14 +43,14 @@ const NO_CHUNK: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct Stream(Arc<Inner>);
 
-/// A stream outlives its handle while buffers that it will free exist.
+/// The state of a stream. It outlives the [`Stream`] while there are buffers that it will free.
 #[derive(Debug)]
 pub(crate) struct Inner {
     lane: LaneRef,
     device: Arc<Shared>,
-    /// The chunk that a pipeline is enqueuing.
+    /// The chunk that a pipeline is enqueuing, or [`NO_CHUNK`].
     chunk: AtomicU64,
-    /// Keeps a stream of the program alive.
+    /// The owner of a stream that the program made. It keeps the stream alive.
     owner: Option<Owner>,
 }
 
@@ -74,7 +74,7 @@ impl Stream {
         Self::open(device, class, stream, None)
     }
 
-    /// Gives the driver's `stream` a lane.
+    /// Assigns a lane to the driver's `stream`.
     pub(super) fn open(
         device: &Arc<Shared>,
         class: StreamClass,
@@ -96,7 +96,7 @@ impl Stream {
             Some(_) | None => domain.adopt(stream, kind, None),
         };
         let (id, tenancy) = adopted.inspect_err(|_| {
-            // The error at hand says more than one of giving back what nobody used.
+            // This error says more than an error of destroying the unused stream would.
             drop(destroy(&**domain.driver(), class, stream));
         })?;
         if let Some(legacy) = &legacy {
@@ -121,7 +121,7 @@ impl Stream {
         self
     }
 
-    /// Waits for everything enqueued so far, and reports what failed.
+    /// Waits until everything enqueued so far is complete (law A9).
     ///
     /// # Errors
     /// The error of work that failed, a panic of a host function, or `Stalled`.
@@ -139,7 +139,7 @@ impl Stream {
         lane.domain.host_fns.take_panic()
     }
 
-    /// Whether everything enqueued so far is complete. Never blocks.
+    /// Whether everything enqueued so far is complete (law A9). Never blocks.
     ///
     /// # Errors
     /// The error of work that failed.
@@ -157,20 +157,21 @@ impl Stream {
         Ok(readiness)
     }
 
-    /// Runs `run` on a thread of the driver after everything enqueued so far; later work of this
-    /// stream waits for it. It must not call this crate: every call inside returns `InCallback`.
-    /// A panic is caught and returned by the next synchronisation. It is dropped exactly once,
-    /// even when it is never called because the device was lost. For one that uses page-locked memory
-    /// there is [`Stream::host_fn_with`].
+    /// Runs `run` on a thread of the driver, after everything enqueued so far. Later work of this
+    /// stream waits for it (law A27). `run` must not call the driver: calls of this crate that may
+    /// do so return `InCallback` (law A28). It may use signals. The library catches a panic of
+    /// `run`, and the next synchronisation returns it. `run` is dropped exactly once, even if it is
+    /// never called because the device was lost (law A29). A function that uses page-locked memory
+    /// is enqueued by [`Stream::host_fn_with`].
     ///
     /// # Errors
-    /// What the driver reports; `run` is dropped then.
+    /// What the driver reports. `run` is then dropped without being called.
     #[track_caller]
     pub fn host_fn(&self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         self.enqueue_host_fn(Box::new(run), &[], &[], Location::caller())
     }
 
-    /// A host function that uses memory: `uses` orders it, `touches` are its bytes.
+    /// Enqueues a host function that uses memory: `uses` orders it, and `touches` are its bytes.
     pub(crate) fn enqueue_host_fn(
         &self,
         run: UserFn,
@@ -187,8 +188,8 @@ impl Stream {
         lane.enqueue(&submission).map(|_| ()).inspect_err(|_| slot.empty())
     }
 
-    /// A future of everything enqueued so far; what is enqueued later does not delay it. A panic
-    /// of a host function is left to the next synchronisation.
+    /// A future of everything enqueued so far. Later work does not delay it. It does not report a
+    /// panic of a host function; the next synchronisation does.
     ///
     /// # Errors
     /// The future ends with what the driver reports here, with the error of work that failed, or
@@ -200,7 +201,8 @@ impl Stream {
         Ready::new(&self.0.device, mark.map(|mark| mark.map(Point::Mark)))
     }
 
-    /// Waits for everything and gives the stream back; reports what dropping could not.
+    /// Waits until everything enqueued is complete and drops the stream. Unlike a drop, it reports
+    /// errors.
     ///
     /// # Errors
     /// As for [`Stream::synchronize`].
@@ -222,7 +224,7 @@ impl Stream {
         &self.0.device
     }
 
-    /// The chunk that the following operations belong to, for the records.
+    /// Sets the chunk that the following operations belong to, for traces.
     pub(crate) fn set_chunk(&self, chunk: Option<u64>) {
         self.0.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
     }
@@ -265,8 +267,8 @@ impl Inner {
     }
 }
 
-/// Whether the stream goes with this handle of it. The legacy stream stays, and a per-thread one goes
-/// with its last handle.
+/// Whether the stream ends with this handle. The legacy stream never ends, and a per-thread stream
+/// ends with its last handle.
 fn is_last(lane: &LaneRef) -> bool {
     let default = lane.legacy.as_ref().filter(|legacy| legacy.class().is_default());
     default.is_none_or(|legacy| lane.domain.leave_default(lane.device, legacy))
@@ -276,7 +278,7 @@ fn give_back(lane: &LaneRef, end: Result<Option<Arc<Mark>>>) -> [Result<()>; 2] 
     [lane.retire(end), destroy(lane.driver(), lane.class(), lane.stream)]
 }
 
-/// Default streams stay, and so do those of the program.
+/// Destroys a stream that the library created. Default streams and streams of the program stay.
 fn destroy(driver: &dyn Driver, class: StreamClass, stream: GateStream) -> Result<()> {
     match stream.maker {
         Maker::Library if !class.is_default() => driver.stream_destroy(stream.handle),
@@ -296,8 +298,8 @@ impl Drop for Inner {
             keep_errors(&self.device, give_back(&self.lane, end));
             return;
         }
-        // Inside a host function the driver must not be called. And a stream whose end could not
-        // be recorded stays until it can: others may wait for its work.
+        // Inside a host function the driver must not be called. A stream whose end could not be
+        // recorded stays until it can be, because other streams may have to wait for its work.
         let (lane, device) = (self.lane.clone(), Arc::clone(&self.device));
         let owner = self.owner.take();
         self.device.defer(Box::new(move || {

@@ -1,4 +1,4 @@
-//! Tickets: the work of a stream up to a point, to be waited for on any thread.
+//! Tickets: points in a stream that any thread can wait for.
 #![forbid(unsafe_code)]
 
 use super::ready::{Point, Ready};
@@ -11,8 +11,8 @@ use crate::order::mark::Mark;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Stands for the work of a stream up to a point, and can be waited for on any thread, which then
-/// knows that the work is complete.
+/// The work of a stream up to a point. Any thread can wait for it, and then knows that the work is
+/// complete (law A11).
 #[derive(Debug, Clone)]
 pub struct Ticket {
     device: Arc<Shared>,
@@ -24,7 +24,7 @@ impl Ticket {
         Self { device: Arc::clone(device), mark }
     }
 
-    /// Waits for the work.
+    /// Waits until the work is complete.
     ///
     /// # Errors
     /// The error of work that failed, or `Stalled`.
@@ -55,7 +55,7 @@ impl Ticket {
         Ok(readiness)
     }
 
-    /// A future of the work, to be awaited on any thread.
+    /// A future of the work, which any thread can await.
     ///
     /// # Errors
     /// The future ends with the error of work that failed, or with `Stalled`.
@@ -66,7 +66,7 @@ impl Ticket {
 }
 
 impl Stream {
-    /// A ticket for everything enqueued so far, to be waited for on any thread.
+    /// A ticket for everything enqueued so far.
     ///
     /// # Errors
     /// What the driver reports.

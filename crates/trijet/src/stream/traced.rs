@@ -1,4 +1,4 @@
-//! What the library writes into traces: on which streams, with which numbers and times.
+//! Tests of what the library writes into traces: streams, numbers and times.
 #![forbid(unsafe_code)]
 
 use super::device::Device;
@@ -14,7 +14,7 @@ use crate::log::Trace;
 use crate::trace::queued::queued;
 use std::sync::Barrier;
 
-/// Streams that a thread opens while this one begins something.
+/// Calls `begin` while another thread opens four streams, and returns the streams.
 fn open_while(device: &Device, begin: impl FnOnce() -> Result<()>) -> Result<Vec<Stream>> {
     let start = Barrier::new(2);
     std::thread::scope(|scope| {
@@ -28,9 +28,9 @@ fn open_while(device: &Device, begin: impl FnOnce() -> Result<()>) -> Result<Vec
     })
 }
 
-/// Whoever begins to record while another thread opens streams records each of them once.
+/// A trace that starts while another thread opens streams has each of them once.
 #[test]
-fn streams_that_open_meanwhile_are_recorded_once() -> Result<()> {
+fn streams_that_open_while_a_trace_starts_are_traced_once() -> Result<()> {
     for round in 0..300 {
         let device = Device::host(HostConfig::default())?.remove(0);
         let first = device.stream()?;
@@ -50,9 +50,9 @@ fn streams_that_open_meanwhile_are_recorded_once() -> Result<()> {
     Ok(())
 }
 
-/// A checker hears of every stream once as well.
+/// A checker, too, reads the operations of each such stream once.
 #[test]
-fn a_checker_hears_once_of_a_stream_that_opens_meanwhile() -> Result<()> {
+fn a_checker_reads_once_what_a_stream_does_that_opens_while_it_starts() -> Result<()> {
     for round in 0..300 {
         let device = Device::host(HostConfig::default())?.remove(0);
         let check = || device.shared().domain.check(Options::default());
@@ -62,15 +62,15 @@ fn a_checker_hears_once_of_a_stream_that_opens_meanwhile() -> Result<()> {
             stream.alloc::<u8>(16)?;
         }
         device.synchronize()?;
-        // An allocation and its free, in each of them.
-        let heard = device.verdict().expect("it is checked").accesses - before;
-        assert_eq!(heard, 8, "round {round}");
+        // An allocation and its free in each stream.
+        let counted = device.verdict().expect("it is checked").accesses - before;
+        assert_eq!(counted, 8, "round {round}");
     }
     Ok(())
 }
 
 #[test]
-fn a_pool_that_does_not_answer_costs_the_remark_and_not_the_call() -> Result<()> {
+fn a_pool_query_that_fails_costs_the_entry_and_not_the_call() -> Result<()> {
     for nth in [1, 2, 3] {
         let refused = Fault { verb: Verb::PoolQuery, nth, kind: FaultKind::Refused };
         let executor = Executor::Virtual(Order::Greedy);
@@ -79,19 +79,19 @@ fn a_pool_that_does_not_answer_costs_the_remark_and_not_the_call() -> Result<()>
         let stream = device.stream()?;
         device.pool_keep(Bytes(0))?;
         device.start_trace(&stream)?;
-        // It is freed at once, and given back when the stream is waited for.
+        // The buffer is freed at once. The pool returns the memory when the stream is waited for.
         stream.alloc::<u8>(1 << 20)?;
         stream.synchronize()?;
         let ops = device.take_trace()?.ops;
-        let given = ops.iter().any(|op| op.kind == OpKind::Call(HostCall::Release));
-        assert_eq!(given, nth == 3, "{ops:#?}");
+        let released = ops.iter().any(|op| op.kind == OpKind::Call(HostCall::Release));
+        assert_eq!(released, nth == 3, "{ops:#?}");
     }
     Ok(())
 }
 
-/// What a record calls a thread or an allocation does not depend on what the process did before.
+/// The numbers of threads and allocations in a trace do not depend on what the process did before.
 #[test]
-fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
+fn a_trace_numbers_threads_and_allocations_by_appearance() -> Result<()> {
     for round in 0..3 {
         let executor = Executor::Virtual(Order::Greedy);
         let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
@@ -113,7 +113,7 @@ fn a_record_numbers_threads_and_allocations_by_appearance() -> Result<()> {
 }
 
 #[test]
-fn a_record_numbers_signals_by_appearance() -> Result<()> {
+fn a_trace_numbers_signals_by_appearance() -> Result<()> {
     for round in 0..3 {
         let device = Device::host(HostConfig::default())?.remove(0);
         let stream = device.stream()?;
@@ -157,9 +157,9 @@ fn queueing(device: &Device, from: TimesFrom) -> Result<Trace> {
     device.take_trace()
 }
 
-fn uploads(recording: &Trace) -> Vec<(u64, u64)> {
-    let mine = recording.ops.iter().filter(|op| op.engine == Engine::Upload);
-    let times = mine.map(|op| op.times.expect("it was recorded"));
+fn uploads(trace: &Trace) -> Vec<(u64, u64)> {
+    let uploads = trace.ops.iter().filter(|op| op.engine == Engine::Upload);
+    let times = uploads.map(|op| op.times.expect("it was traced"));
     times.map(|times| (times.begin.0, times.end.0)).collect()
 }
 
@@ -169,18 +169,18 @@ fn pairs_of_events_count_the_queue_and_engines_do_not() -> Result<()> {
     let engines = queueing(&device(vec![]), TimesFrom::Activity)?;
     let (queue, work) = (uploads(&pairs), uploads(&engines));
     let length = |(begin, end): &(u64, u64)| end - begin;
-    // One after the other, and each as long as it takes.
+    // By their activities, the uploads run one after the other and take equally long.
     assert!(work.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{work:?}");
     assert!(length(&work[0]) > 0, "{work:?}");
     assert!(work.iter().all(|one| length(one) == length(&work[0])), "{work:?}");
-    // The third pair also holds the two before it.
+    // The third pair of events also spans the two uploads before it.
     assert!(length(&queue[2]) > 2 * length(&work[2]), "{queue:?} {work:?}");
     assert!(!queued(&pairs.ops).is_empty() && queued(&engines.ops).is_empty());
     Ok(())
 }
 
 #[test]
-fn a_recording_says_where_its_times_come_from() -> Result<()> {
+fn a_trace_says_where_its_times_come_from() -> Result<()> {
     let engines = queueing(&device(vec![]), TimesFrom::ActivityIfThere)?;
     assert_eq!((engines.times, engines.untimed, engines.lost), (TimeSource::Activity, 0, 0));
     assert_eq!(engines.instead, None);
@@ -195,7 +195,7 @@ fn a_recording_says_where_its_times_come_from() -> Result<()> {
 fn engines_and_the_host_are_on_one_clock() -> Result<()> {
     let engines = queueing(&device(vec![]), TimesFrom::Activity)?;
     for op in engines.ops.iter().filter(|op| op.engine != Engine::None) {
-        let (call, times) = (op.call.expect("recorded"), op.times.expect("recorded"));
+        let (call, times) = (op.call.expect("traced"), op.times.expect("traced"));
         assert!(call.begin <= times.begin, "{op:?}");
     }
     let waits = engines.ops.iter().filter(|op| matches!(op.kind, OpKind::Sync { .. }));
@@ -205,25 +205,25 @@ fn engines_and_the_host_are_on_one_clock() -> Result<()> {
     Ok(())
 }
 
-/// One recording at a time has the engines' times; another may take pairs of events, and has to
-/// say so.
+/// Only one trace at a time can have activities. Another one may fall back to pairs of events, and
+/// then says why.
 #[test]
-fn a_second_recording_gets_pairs_or_an_error_as_it_asked() -> Result<()> {
+fn a_second_trace_gets_pairs_or_an_error_as_requested() -> Result<()> {
     let device = device(vec![]);
     let stream = device.stream()?;
     let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
     profiler.activity_begin()?;
-    let error = device.start_trace_from(&stream, TimesFrom::Activity).expect_err("they are taken");
+    let error = device.start_trace_from(&stream, TimesFrom::Activity).expect_err("they are in use");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let pairs = queueing(&device, TimesFrom::ActivityIfThere)?;
     assert_eq!((pairs.times, pairs.untimed), (TimeSource::Model, 0));
-    let why = pairs.instead.expect("it was asked for more");
+    let why = pairs.instead.expect("activities were requested");
     assert!(why.contains("another trace"), "{why}");
     profiler.activity_take().map(drop)
 }
 
 #[test]
-fn a_recording_that_nobody_took_makes_room() -> Result<()> {
+fn a_trace_that_was_never_taken_ends_when_another_starts() -> Result<()> {
     let device = device(vec![]);
     let stream = device.stream()?;
     device.start_trace_from(&stream, TimesFrom::Activity)?;
@@ -235,7 +235,7 @@ fn a_recording_that_nobody_took_makes_room() -> Result<()> {
     Ok(())
 }
 
-/// What a refused operation was to be under is not left to the next.
+/// The tag of a refused operation is not left to the next operation.
 #[test]
 fn a_refused_operation_leaves_no_tag() -> Result<()> {
     let refused = Fault { verb: Verb::Fill, nth: 1, kind: FaultKind::Refused };
@@ -247,7 +247,7 @@ fn a_refused_operation_leaves_no_tag() -> Result<()> {
     device.take_trace()?;
     let profiler = device.shared().domain.driver().profiler().expect("host devices have one");
     profiler.activity_begin()?;
-    // Nobody records the stream, so nothing is tagged.
+    // No trace is running, so nothing is tagged.
     stream.fill_bytes(&mut x, 1)?;
     device.synchronize()?;
     assert_eq!(profiler.activity_take()?.work, []);
@@ -259,7 +259,7 @@ fn on_threads_operations_have_the_times_of_their_threads() -> Result<()> {
     let device = Device::host(HostConfig::default())?.remove(0);
     let engines = queueing(&device, TimesFrom::Activity)?;
     let work = uploads(&engines);
-    // One thread uploads: what was taken up first has ended before the next begins.
+    // One thread uploads, so each upload ends before the next one begins.
     assert!(work.len() == 3 && work.iter().all(|(begin, end)| begin <= end), "{work:?}");
     let mut sorted = work.clone();
     sorted.sort_unstable();

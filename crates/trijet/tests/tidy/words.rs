@@ -19,7 +19,6 @@ const NOT_CLEAN: &[&str] = &[
     "crates/trijet/src/check/",
     "crates/trijet/src/log/",
     "crates/trijet/src/memory/",
-    "crates/trijet/src/stream/",
 ];
 
 /// The text of a line without code spans in Markdown, where the names of tests stand.
