@@ -65,14 +65,15 @@ impl TimeSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum TimesFrom {
-    /// Pairs of timed events: from ready to end. Where several streams queue for one engine, the
-    /// time in the queue counts.
+    /// Pairs of timed events. The time of an operation is from the moment at which it is ready to
+    /// its end. If several streams queue for one engine, it includes the time in the queue.
     #[default]
     Events,
-    /// What the engines did, where something tells it: see [`TimesFrom::Activity`]. Elsewhere pairs
-    /// of events, and [`Trace::instead`](crate::Trace::instead) says why.
+    /// Activities of the engines, as for [`TimesFrom::Activity`], if they are available. Otherwise
+    /// pairs of events, and [`Trace::instead`](crate::Trace::instead) says why.
     ActivityIfThere,
-    /// What the engines did, from begin to end: on a GPU by CUPTI, whose library is opened at run
-    /// time; exact in the virtual executor. One recording of a driver at a time has them.
+    /// Activities of the engines: the time of an operation is from its begin to its end. On a GPU
+    /// they come from CUPTI, whose library is opened at run time. In the virtual executor they are
+    /// exact. Only one trace of a driver at a time can have them.
     Activity,
 }

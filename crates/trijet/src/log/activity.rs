@@ -1,9 +1,9 @@
-//! A tracer's share in the activities of the engines: a tag for each operation, and their times on
-//! the tracer's clock.
+//! Times of operations from the activities of the engines: a tag for each operation, and a map from
+//! the engines' clock to the clock of the trace.
 //!
-//! The engines' clock is not the host's. Both are read at the begin and at the end, the one between
-//! two readings of the other; what the readings leave open, and how far the clocks went apart in
-//! between, is how far a time may be off.
+//! The engines' clock is not the host's. Both are read at the begin and at the end of a trace: the
+//! engines' clock between two readings of the host's. A time may be off by the uncertainty of these
+//! readings and by half the drift of the two clocks between begin and end.
 #![forbid(unsafe_code)]
 
 use super::calling;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Readings of which the narrowest counts: one that was interrupted is wide.
+/// The number of readings, of which the narrowest counts. A reading that was interrupted is wide.
 const READINGS: usize = 16;
 
 /// Both clocks at one moment.
@@ -23,7 +23,7 @@ const READINGS: usize = 16;
 struct Sample {
     host: Nanos,
     engines: Nanos,
-    /// By how much the two may be apart.
+    /// The most by which the two readings may be apart, in nanoseconds.
     error: u64,
 }
 
@@ -44,13 +44,13 @@ impl Sample {
         Ok(best)
     }
 
-    /// How far the engines' clock is ahead.
+    /// How far the engines' clock is ahead of the host's, in nanoseconds.
     fn ahead(&self) -> i128 {
         i128::from(self.engines.0) - i128::from(self.host.0)
     }
 }
 
-/// From the engines' clock to the host's.
+/// A map from the engines' clock to the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ClockMap {
     ahead: i128,
@@ -67,14 +67,14 @@ impl ClockMap {
         }
     }
 
-    /// A moment before the host's time zero is time zero.
+    /// The time of the host for a time of the engines. Times before time zero become time zero.
     fn host(&self, engines: Nanos) -> Nanos {
         let host = (i128::from(engines.0) - self.ahead).max(0);
         Nanos(u64::try_from(host).unwrap_or(u64::MAX))
     }
 }
 
-/// Gives each operation the time of its activity, if there is one.
+/// Gives each operation the times of its activity, if there is one.
 fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[Activity], map: &ClockMap) {
     let times: HashMap<u64, Times> = work
         .iter()
@@ -87,12 +87,13 @@ fn assign(ops: &mut [Op], tags: &[(usize, u64)], work: &[Activity], map: &ClockM
     }
 }
 
-/// The collection of activities by a driver, which ends when this is dropped at the latest.
+/// A collection of activities by a driver. It ends when the activities are taken, or when this
+/// value is dropped.
 #[derive(Debug)]
 pub(super) struct Collection {
     driver: Arc<dyn Driver>,
     tags_given: AtomicU64,
-    /// An operation's index in the ledger, and its tag.
+    /// The index in the ledger and the tag of each tagged operation.
     tags: Mutex<Vec<(usize, u64)>>,
     first: OnceLock<Sample>,
     taken: AtomicBool,
@@ -124,7 +125,7 @@ impl Collection {
         Sample::read(host, || profiler.activity_time())
     }
 
-    /// Compares the clocks for the first time.
+    /// Reads both clocks at the begin of the trace.
     pub(super) fn synchronize(&self, host: impl Fn() -> Nanos) -> Result<()> {
         let first = self.sample(host)?;
         self.first.get_or_init(|| first);
@@ -136,11 +137,13 @@ impl Collection {
         self.tags_given.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Keeps the tag of the operation `op`, an index in the ledger.
     pub(super) fn bears(&self, op: usize, tag: u64) {
         self.tags.lock().expect("no panic under this lock").push((op, tag));
     }
 
-    /// Ends the noting, and gives the operations their times: how good they are, and what was lost.
+    /// Ends the collection and gives the operations their times. Returns how far these may be off,
+    /// and the number of activities that were lost.
     pub(super) fn take(&self, ops: &mut [Op], host: impl Fn() -> Nanos) -> Result<(Nanos, u64)> {
         self.taken.store(true, Ordering::Relaxed);
         let Activities { work, lost } = profiler(&*self.driver)?.activity_take()?;
@@ -154,7 +157,7 @@ impl Collection {
 impl Drop for Collection {
     fn drop(&mut self) {
         if !self.taken.load(Ordering::Relaxed) && !calling::inside() {
-            // Nobody wants them any more, so nobody wants to know what went wrong with them.
+            // The trace was dropped, so its activities and their errors are of no use.
             drop(profiler(&*self.driver).and_then(Profiler::activity_take));
         }
     }

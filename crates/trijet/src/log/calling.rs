@@ -1,8 +1,8 @@
-//! The right of the calling thread to call the driver.
+//! The check that the calling thread may call the driver.
 //!
-//! A host function must not call the driver (law A28), and neither must a child of `fork`. A mark of
-//! the thread is up while it runs a host function; every verb that may reach the driver asks
-//! [`refuse`] first and returns its error.
+//! A host function must not call the driver (law A28), and neither must a child of `fork`. A
+//! thread-local value says which host function the thread runs. Every function that may reach the
+//! driver calls [`refuse`] first and returns its error.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -11,17 +11,17 @@ use crate::base::ledger::StreamClass;
 use crate::device::fork;
 use std::cell::{Cell, RefCell};
 
-/// Refused calls of one host function that a record keeps.
+/// The most refused calls of one host function that a ledger gets.
 const REFUSED_MAX: usize = 16;
 
 thread_local! {
     static INSIDE: Cell<Option<At>> = const { Cell::new(None) };
-    /// Calls that the host function made which runs on this thread.
+    /// The refused calls of the host function that this thread runs.
     static REFUSED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Refuses a call that may reach the driver while this thread runs a host function, and in a child
-/// of `fork`.
+/// Refuses a call that may reach the driver, if this thread runs a host function or if the process
+/// is a child of `fork`.
 #[inline]
 pub(crate) fn refuse(op: &'static str) -> Result<()> {
     if inside() { Err(refused(op)) } else { Ok(()) }
@@ -41,28 +41,28 @@ fn refused(op: &'static str) -> Error {
     Error::new(ErrorKind::InCallback, op, cause)
 }
 
-/// Whether this thread must not call the driver: it runs a host function at the moment, or the
+/// Whether this thread must not call the driver, because it runs a host function or because the
 /// process is a child of `fork`.
 #[inline]
 pub(crate) fn inside() -> bool {
     INSIDE.get().is_some() || forked()
 }
 
-/// Whether the process is a child of `fork`: then no lock may be taken either, since a thread that
-/// is not there any more may have it.
+/// Whether the process is a child of `fork`. A child must not take locks either, because a thread
+/// that holds one may exist only in the parent.
 #[inline]
 pub(crate) fn forked() -> bool {
     fork::is_child()
 }
 
-/// The host function that this thread runs at the moment.
+/// The host function that this thread runs, if any.
 #[inline]
 pub(crate) fn running() -> Option<At> {
     INSIDE.get()
 }
 
-/// Runs a host function that stands at `at`; returns what `run` returns, and the calls that were
-/// refused meanwhile.
+/// Runs the host function at `at`. Returns the result of `run`, and the calls that were refused
+/// meanwhile.
 pub(crate) fn run_inside<R>(at: At, run: impl FnOnce() -> R) -> (R, Vec<&'static str>) {
     INSIDE.set(Some(at));
     let outcome = run();
@@ -70,7 +70,7 @@ pub(crate) fn run_inside<R>(at: At, run: impl FnOnce() -> R) -> (R, Vec<&'static
     (outcome, REFUSED.take())
 }
 
-/// Where a host function stands.
+/// The position, the device and the stream class of a host function.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At {
     pub(crate) position: Position,

@@ -1,6 +1,8 @@
-//! Entries of the record. What host threads do: what one waits for or finds complete, which memory it
-//! uses itself, and what its other calls cost. A wait is noted at its call, because that is what it
-//! stands for, and marked when it has succeeded.
+//! Entries about host threads: what they wait for or find complete, which memory they access
+//! themselves, and how long their other calls take.
+//!
+//! A wait gets its entry at its call, because it stands for the work at that moment. The entry is
+//! marked when the wait has succeeded.
 #![forbid(unsafe_code)]
 
 use super::calling::At;
@@ -23,16 +25,18 @@ use std::panic::Location;
 use std::sync::{Arc, Weak};
 
 thread_local! {
-    static FAREWELL: RefCell<Farewell> = RefCell::default();
-    /// The records of the thread's last entry, which `FAREWELL` keeps from being at another place.
+    static THREAD_END: RefCell<ThreadEnd> = RefCell::default();
+    /// The tracers of the thread's last entry. `THREAD_END` holds them weakly, so no other tracers
+    /// can have the same address.
     static LAST: Cell<*const Tracers> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Tells the records that have calls of this thread when it ends.
+/// The tracers that have calls of this thread. When the thread ends, each gets an entry that says
+/// so.
 #[derive(Default)]
-struct Farewell(Vec<Weak<Tracers>>);
+struct ThreadEnd(Vec<Weak<Tracers>>);
 
-impl Drop for Farewell {
+impl Drop for ThreadEnd {
     fn drop(&mut self) {
         for tracers in self.0.iter().filter_map(Weak::upgrade) {
             tracers.note(|| Op {
@@ -43,20 +47,21 @@ impl Drop for Farewell {
     }
 }
 
-/// The calling thread has a call in these records.
+/// Notes that the calling thread has a call in these tracers. They get an entry when the thread
+/// ends.
 #[inline]
 pub(crate) fn calls_in(tracers: &Arc<Tracers>) {
     let place = Arc::as_ptr(tracers);
     if LAST.replace(place) != place {
-        say_farewell_to(tracers);
+        note_end_in(tracers);
     }
 }
 
 #[cold]
-fn say_farewell_to(tracers: &Arc<Tracers>) {
-    // A thread that is ending may still call, from the destructors of its values.
-    let known = FAREWELL.try_with(|farewell| {
-        let Farewell(all) = &mut *farewell.borrow_mut();
+fn note_end_in(tracers: &Arc<Tracers>) {
+    // A thread that is ending may still make calls, from the destructors of its values.
+    let known = THREAD_END.try_with(|end| {
+        let ThreadEnd(all) = &mut *end.borrow_mut();
         if !all.iter().any(|other| std::ptr::eq(other.as_ptr(), Arc::as_ptr(tracers))) {
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(tracers));
@@ -65,11 +70,11 @@ fn say_farewell_to(tracers: &Arc<Tracers>) {
     known.unwrap_or(());
 }
 
-/// Somebody records, and the call began then.
+/// The begin of a call while something is traced.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun(Reading);
 
-/// A wait in the records, while somebody records.
+/// A wait or a query, with its entry in each tracer.
 #[must_use = "a wait that succeeds has to be marked"]
 pub(crate) struct HostWait<'a> {
     places: SmallVec<[(Arc<Tracer>, usize); 1]>,
@@ -78,7 +83,7 @@ pub(crate) struct HostWait<'a> {
 }
 
 impl HostWait<'_> {
-    /// The wait succeeded: its thread knows from now on.
+    /// Marks the wait as successful: from now on its thread knows the work to be complete.
     pub(crate) fn succeeded(mut self) {
         self.succeeded = true;
     }
@@ -108,7 +113,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The calling thread waits or asks for work of `device`, up to `position` in a stream.
+    /// Appends the entry of a wait or a query by the calling thread, for work of `device` up to
+    /// `position` in a stream.
     #[inline]
     pub(crate) fn note_sync(
         &self,
@@ -137,7 +143,8 @@ impl Log {
         noted
     }
 
-    /// The calling thread uses memory itself, or makes a future of it.
+    /// Appends the entry of an access by the calling thread itself, or of a future that will lend
+    /// memory.
     #[inline]
     pub(crate) fn note_host(
         &self,
@@ -155,13 +162,13 @@ impl Log {
         });
     }
 
-    /// A call of the host begins that is in no stream; `None` while nobody records.
+    /// Begins a call of the host that belongs to no stream; `None` while nothing is traced.
     #[inline]
     pub(crate) fn begin_call(&self) -> Option<Begun> {
         self.tracers.is_on().then(|| Begun(Reading::now(&*self.driver)))
     }
 
-    /// It is over. `describe` says what it was.
+    /// Appends the entry of a call that has returned. `describe` completes the entry.
     pub(crate) fn note_call(
         &self,
         Begun(begin): Begun,
@@ -180,7 +187,7 @@ impl Log {
         }
     }
 
-    /// A call reported `error`: if that is the loss of the context, it is part of the record.
+    /// Appends an entry if `error` is the loss of the context.
     #[cold]
     pub(crate) fn note_loss(&self, device: DeviceId, error: &Error) {
         if !error.is_loss() {
@@ -194,7 +201,8 @@ impl Log {
 }
 
 impl Tracers {
-    /// The event is about to be destroyed: from then on its handle may be another one's.
+    /// Appends the entry of an event that is about to be destroyed. Afterwards its handle may
+    /// belong to another event.
     pub(crate) fn note_gone(&self, event: EventHandle, device: DeviceId) {
         self.names.remove(Named::Event(event.0), NOWHERE);
         let kind = OpKind::Gone { event: event.0 };
@@ -204,7 +212,7 @@ impl Tracers {
         });
     }
 
-    /// A host function has returned.
+    /// Appends the entry of a host function that has returned.
     pub(crate) fn note_ran(&self, at: &At) {
         self.note(|| Op {
             stream: at.class,
@@ -213,7 +221,8 @@ impl Tracers {
         });
     }
 
-    /// A host function, enqueued at `site`, made a call of this crate, which was refused.
+    /// Appends the entry of a call that was refused because a host function made it. The host
+    /// function was enqueued at `site`.
     pub(crate) fn note_refused(
         &self,
         call: &'static str,
@@ -229,7 +238,7 @@ impl Tracers {
     }
 }
 
-/// A record of an event call.
+/// An entry of a call that is no operation, with the label of a call about an event.
 pub(crate) fn plain(
     kind: OpKind,
     device: DeviceId,

@@ -8,7 +8,7 @@ use crate::device::driver::{Driver, EventHandle, Timing};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A timed event that is destroyed with its last holder.
+/// A timed event, which is destroyed when its last holder is dropped.
 #[derive(Debug)]
 pub(crate) struct Instant {
     driver: Arc<dyn Driver>,
@@ -21,23 +21,24 @@ impl Drop for Instant {
         if calling::inside() {
             return;
         }
-        // Destroying never blocks (law A12); after a context error there is nothing to destroy.
+        // Destroying never blocks (law A12). After a context loss there is nothing to destroy.
         drop(self.driver.event_destroy(self.event));
     }
 }
 
-/// Events whose times have been read, to be recorded again: making one costs more than most
-/// operations that are timed.
+/// Timed events for reuse, whose times have been read. Creating an event costs more than most of
+/// the operations that are timed.
 #[derive(Debug, Default)]
 pub(crate) struct Instants(Mutex<BTreeMap<DeviceId, Vec<Arc<Instant>>>>);
 
 impl Instants {
-    /// The most that are kept of a device.
+    /// The most events that are kept for a device.
     const KEPT_MAX: usize = 4096;
-    /// How many a lane takes at once.
+    /// The most events that a lane takes at once.
     const TAKEN_MAX: usize = 64;
 
-    /// A timed event of `device` to be recorded: one of `ready`, the lane's own, or a new one.
+    /// A timed event of `device` to record: one of `ready`, which the lane has taken before, a kept
+    /// one, or a new one.
     pub(crate) fn take(
         &self,
         driver: &Arc<dyn Driver>,
@@ -56,7 +57,7 @@ impl Instants {
         Ok(Arc::new(Instant { driver: Arc::clone(driver), device, event }))
     }
 
-    /// Takes one whose time has been read, unless somebody else still holds it.
+    /// Keeps an event whose time has been read, unless it has another holder.
     pub(super) fn give_back(&self, instant: Arc<Instant>) {
         if Arc::strong_count(&instant) == 1 {
             let mut all = self.lock();

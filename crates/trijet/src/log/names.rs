@@ -1,6 +1,6 @@
 //! Names that the program gives to streams, buffers and events, for findings and timelines.
 //!
-//! A name is kept as long as its object, so that a trace that begins later has it too.
+//! A name is kept as long as its object, so that a trace that starts later has it, too.
 #![forbid(unsafe_code)]
 
 use super::thread;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// The position of an entry that is in no stream.
+/// The position of an entry that belongs to no stream.
 pub(crate) const NOWHERE: Position = Position { lane: LaneId(u32::MAX), seq: 0 };
 
 /// A name and its object.
@@ -39,6 +39,7 @@ impl Name {
         Self { of, device, stream, position: NOWHERE, text: text.to_owned() }
     }
 
+    /// Whether this is the name of the object `of`, for a stream that of `position`.
     fn names(&self, of: Named, position: Position) -> bool {
         self.of == of && self.position.lane == position.lane
     }
@@ -56,13 +57,13 @@ impl Name {
 /// The names that are in use in a domain.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Whether there are any: what ends looks here first.
+    /// Whether there are any names. Read before the lock is taken, when an object ends.
     any: AtomicBool,
     all: Mutex<Vec<Name>>,
 }
 
 impl Names {
-    /// The entries of a record that begins now.
+    /// The entries of all names, for a trace that starts now.
     pub(super) fn ops(&self) -> Vec<Op> {
         self.lock().iter().map(Name::op).collect()
     }
@@ -71,7 +72,7 @@ impl Names {
         self.all.lock().expect("no panic under this lock")
     }
 
-    /// Keeps the name, in place of the one that its object had.
+    /// Keeps the name, which replaces an earlier name of the same object.
     pub(super) fn add(&self, name: &Name) {
         let mut all = self.lock();
         all.retain(|other| !other.names(name.of, name.position));

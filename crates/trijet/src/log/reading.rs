@@ -1,11 +1,11 @@
-//! A reading of the host's clock.
+//! Readings of the host's clock.
 #![forbid(unsafe_code)]
 
 use crate::base::units::Nanos;
 use crate::device::driver::Driver;
 use std::time::Instant;
 
-/// A reading of the host's clock: the driver's own where it has one.
+/// A reading of the host's clock. If the driver simulates the clock, it is the driver's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reading {
     Driver(Nanos),
@@ -27,7 +27,7 @@ impl Reading {
                 let elapsed = now.saturating_duration_since(zero).as_nanos();
                 Nanos(u64::try_from(elapsed).unwrap_or(u64::MAX))
             }
-            // A driver has a clock of its own always or never.
+            // A driver always has a clock of its own, or never.
             (Self::Driver(_), Self::System(_)) | (Self::System(_), Self::Driver(_)) => Nanos(0),
         }
     }

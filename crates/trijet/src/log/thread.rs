@@ -1,7 +1,8 @@
-//! The thread vector: what the calling host thread knows to be complete, per domain of lanes.
-//! Raised by this thread's own synchronisations, successful queries and ticket waits (law A11: a
-//! host sync orders the calling thread only). Work that the thread enqueues from then on begins
-//! after all of it (law A2), so no wait is needed.
+//! The thread vector: the work that the calling host thread knows to be complete, for each domain.
+//!
+//! It is raised by synchronisations, successful queries, ticket waits and futures of this thread
+//! (law A11: a wait of the host orders the calling thread only). Work that the thread enqueues
+//! afterwards follows all of it (law A2), so it needs no wait.
 #![forbid(unsafe_code)]
 
 use crate::base::id::Position;
@@ -10,16 +11,16 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Universes a thread remembers. Forgetting one only costs a wait that was not needed.
+/// The most domains that a thread remembers. Forgetting one only costs waits that were not needed.
 const DOMAINS_MAX: usize = 16;
 
 thread_local! {
-    /// Names what this thread knows: no two states of knowledge have the same number, and 0 is
-    /// knowing nothing.
+    /// The number of the thread's current knowledge. Different knowledge has different numbers, and
+    /// 0 stands for no knowledge.
     static VERSION: Cell<u64> = const { Cell::new(0) };
     static KNOWN: RefCell<Vec<(u64, VectorClock)>> = const { RefCell::new(Vec::new()) };
-    /// What the thread knew of a domain, by version, as records have it: most records of a thread
-    /// have the same.
+    /// The version, the domain and the known positions of the thread's last entry. Most entries of
+    /// a thread have the same.
     static WRITTEN: RefCell<(u64, u64, Known)> = const { RefCell::new((0, 0, None)) };
     static NUMBER: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -27,10 +28,11 @@ thread_local! {
     };
 }
 
-/// Positions that a thread knows to be complete, shared by its records; `None` for none.
+/// The positions that a thread knows to be complete, shared by its entries; `None` if there are
+/// none.
 pub(crate) type Known = Option<Arc<[Position]>>;
 
-/// What the thread knows of `domain`, for the ledger.
+/// The positions of `domain` that the thread knows to be complete, for the ledger.
 pub(crate) fn written(domain: u64) -> Known {
     let version = version();
     if version == 0 {
@@ -55,13 +57,13 @@ pub(crate) fn number() -> u64 {
     NUMBER.with(|number| *number)
 }
 
-/// Changes whenever the thread learns something.
+/// A number that changes whenever the thread learns something.
 #[inline]
 pub(crate) fn version() -> u64 {
     VERSION.get()
 }
 
-/// Looks at what the thread knows of `domain`.
+/// Calls `look` with what the thread knows of `domain`.
 pub(crate) fn with_known<R>(domain: u64, look: impl FnOnce(&VectorClock) -> R) -> R {
     static NOTHING: VectorClock = VectorClock::new();
     let mut look = Some(look);
@@ -74,11 +76,11 @@ pub(crate) fn with_known<R>(domain: u64, look: impl FnOnce(&VectorClock) -> R) -
     seen.unwrap_or_else(|_| once(&NOTHING)).expect("called once: an error means it was not called")
 }
 
-/// The thread now knows everything in `observed` to be complete.
+/// Adds everything in `observed` to what the thread knows to be complete.
 pub(crate) fn learn(domain: u64, observed: &VectorClock) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     VERSION.set(NEXT.fetch_add(1, Ordering::Relaxed));
-    // A thread that ends needs to know nothing more.
+    // A thread that is ending needs no knowledge.
     KNOWN
         .try_with(|all| {
             let mut all = all.borrow_mut();

@@ -1,4 +1,4 @@
-//! A recording that was taken: the operations, where their times come from, and how good they are.
+//! A trace that was taken: its entries, the source of their times, and the quality of these times.
 #![forbid(unsafe_code)]
 
 use crate::base::ledger::Op;
@@ -6,29 +6,29 @@ use crate::base::times::TimeSource;
 use crate::base::units::Nanos;
 use crate::trace::file::{About, AboutDevice};
 
-/// The records of a run, and what their times are worth.
+/// The entries of a run, and the quality of their times.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Trace {
-    /// The operations, in the order of the driver's calls of each stream.
+    /// The entries. Those of each stream are in the order of the driver's calls.
     pub ops: Vec<Op>,
-    /// Where their times come from. Host functions of a GPU, of which CUPTI knows nothing, have
-    /// pairs of events in any case.
+    /// The source of the times. Host functions on a GPU have pairs of events in any case, because
+    /// CUPTI has no activities of them.
     pub times: TimeSource,
-    /// By how much the host's times may be off those of the device.
+    /// The most by which times of the host may be off from times of the device.
     pub clock_error: Nanos,
-    /// Operations of engines without a time: nothing was told of them.
+    /// The number of operations of engines that have no time, because none was reported.
     pub untimed: usize,
-    /// Records that the profiler had no room for.
+    /// The number of activities that were lost because the profiler had no room for them.
     pub lost: u64,
-    /// Why the times are from pairs of events, where better ones had been asked for.
+    /// Why the times are from pairs of events, if activities were requested.
     pub instead: Option<String>,
-    /// The devices that were recorded.
+    /// The devices in the trace.
     pub devices: Vec<AboutDevice>,
 }
 
 impl Trace {
-    /// What a file with these operations says of itself.
+    /// The description of this trace for a file; `program` is the name of the traced program.
     ///
     /// ```
     /// use trijet::trace::TimeSource;
@@ -39,11 +39,11 @@ impl Trace {
     /// device.start_trace(&stream)?;
     /// stream.alloc::<u8>(16)?;
     /// device.synchronize()?;
-    /// let recording = device.take_trace()?;
-    /// let about = recording.about("an example");
+    /// let trace = device.take_trace()?;
+    /// let about = trace.about("an example");
     /// assert_eq!(about.times, TimeSource::HostClock);
     /// let mut file = Writer::new(Vec::new(), &about)?;
-    /// recording.ops.iter().try_for_each(|op| file.push(op))?;
+    /// trace.ops.iter().try_for_each(|op| file.push(op))?;
     /// assert!(!file.finish()?.is_empty());
     /// # Ok::<(), trijet::Error>(())
     /// ```

@@ -1,10 +1,10 @@
-//! A tracer: the ledger of some lanes with the times of its operations, from pairs of timed
-//! events around each, or from what the engines did.
+//! A tracer: the ledger of some lanes, with the times of its operations. The times come from a pair
+//! of timed events around each operation, or from activities of the engines.
 //!
-//! The pair measures from the moment the operation was ready (its lane's earlier work and its
-//! waits were done) to its end: not from the moment its engine took it. On a lane that has an
-//! engine for itself the two are the same. With activities no event is recorded, except around
-//! host functions, of which CUPTI says nothing.
+//! A pair measures from the moment at which the operation is ready (the earlier work of its lane
+//! and its waits are complete) to its end. The operation may be ready before its engine takes it;
+//! if no other lane uses the engine, the two moments are the same. With activities no events are
+//! recorded, except around host functions, of which CUPTI has no activities.
 #![forbid(unsafe_code)]
 
 use super::activity::Collection;
@@ -23,7 +23,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Numbers threads, allocations and signals from 1 in the order in which they appear. Their own
-/// numbers count over the process: a run that is repeated in it would give another record.
+/// numbers are unique in the process, so a second run in the same process would give another trace.
 fn number_by_appearance(ops: &mut [Op]) {
     let (mut threads, mut blocks) = (BTreeMap::new(), BTreeMap::new());
     let mut signals = BTreeMap::new();
@@ -70,42 +70,42 @@ fn number_by_appearance(ops: &mut [Op]) {
     }
 }
 
-/// The moments around an operation.
+/// The timed events before and after an operation.
 pub(crate) type Pair = (Arc<Instant>, Arc<Instant>);
 
-/// The times of an operation as they were taken: what they are on the clock of the record is worked
-/// out when that is taken.
+/// The times of an operation as they were read. They are converted to the clock of the trace when
+/// it is taken.
 #[derive(Debug)]
 struct Raw {
     /// Its index in the ledger.
     op: usize,
-    /// When the host was in the call.
+    /// The host's clock at the begin and at the end of the call.
     called: (Reading, Reading),
-    /// The moments around it, if it has some.
+    /// The events around it, if there are any.
     pair: Option<Pair>,
 }
 
-/// The records of the lanes that it is attached to.
+/// The ledger of the lanes that it is attached to.
 #[derive(Debug, Default)]
 pub(crate) struct Tracer {
     pub(crate) ledger: Ledger,
-    /// Only the order of the calls is of interest: nothing gets a time.
+    /// Whether entries get no times, because only the order of the calls is needed.
     untimed: bool,
-    /// Time zero of each device.
+    /// The event at time zero of each device.
     origins: Mutex<BTreeMap<DeviceId, Arc<Instant>>>,
-    /// From the lanes that it has left.
+    /// The times from lanes that it has been detached from.
     raw: Mutex<Vec<Raw>>,
-    /// Why an operation has no time: the first failure.
+    /// The first error by which an operation has no time.
     failed: Mutex<Option<Error>>,
-    /// What the engines do, if that gives the times.
+    /// The activities, if they give the times.
     collection: Option<Collection>,
-    /// Why it does not, although somebody asked for it.
+    /// Why there are no activities, although they were requested.
     instead: Option<String>,
     zero: OnceLock<Zero>,
 }
 
-/// A tracer at a lane. The times of the lane's operations stay here, under its lock, until the two
-/// part.
+/// A tracer that is attached to a lane. The times of the lane's operations stay here, under the
+/// lane's lock, until the tracer is detached.
 #[derive(Debug)]
 pub(crate) struct AtLane {
     tracer: Arc<Tracer>,
@@ -121,7 +121,8 @@ impl AtLane {
         Arc::ptr_eq(&self.tracer, tracer)
     }
 
-    /// An operation was enqueued while the host was in the call, between two moments, if any.
+    /// Keeps the times of the operation `op`: those of the call, and the events around it, if there
+    /// are any.
     pub(crate) fn time(&mut self, op: usize, called: (Reading, Reading), pair: Option<Pair>) {
         self.raw.push(Raw { op, called, pair });
     }
@@ -144,11 +145,11 @@ impl Drop for AtLane {
     }
 }
 
-/// The host's clock at about time zero of the first device.
+/// The host's clock close to time zero of the first device.
 #[derive(Debug)]
 struct Zero {
     reading: Reading,
-    /// How long before that the device may have had its time zero.
+    /// The most by which time zero of the device may be earlier.
     error: Nanos,
 }
 
@@ -156,7 +157,7 @@ impl Tracer {
     /// A tracer with times from `from`.
     ///
     /// # Errors
-    /// `Unsupported` when nothing tells what the engines do, and that was insisted on.
+    /// `Unsupported` if activities are required and not available.
     pub(crate) fn new(driver: &Arc<dyn Driver>, from: TimesFrom) -> Result<Self> {
         let collection = match from {
             TimesFrom::Events => return Ok(Self::default()),
@@ -173,7 +174,7 @@ impl Tracer {
         }
     }
 
-    /// A tracer that gives nothing times.
+    /// A tracer whose entries get no times.
     pub(crate) fn untimed(ledger: Ledger) -> Self {
         Self { ledger, untimed: true, ..Self::default() }
     }
@@ -189,7 +190,7 @@ impl Tracer {
     }
 
     /// Makes `origin` time zero of the device, unless it has one. The event was recorded after
-    /// `before`, and is complete if no device had its time zero before.
+    /// `before`. If no device has a time zero yet, the event is complete.
     ///
     /// # Errors
     /// What the profiler reports.
@@ -212,40 +213,41 @@ impl Tracer {
         Ok(())
     }
 
-    /// A reading of the host's clock as a time of this record.
+    /// A reading of the host's clock as a time of this trace.
     pub(crate) fn at(&self, reading: Reading) -> Nanos {
         self.zero.get().map_or(Nanos(0), |zero| reading.since(zero.reading))
     }
 
-    /// A call of the host from `begin` to `end`, in a record with times.
+    /// The times of a call of the host; `None` if entries get no times.
     pub(crate) fn call(&self, (begin, end): (Reading, Reading)) -> Option<Times> {
         self.is_timed().then(|| Times { begin: self.at(begin), end: self.at(end) })
     }
 
-    /// Whether it wants the pair of events around an operation of `engine`.
+    /// Whether an operation of `engine` needs a pair of events.
     pub(crate) fn wants_pair(&self, engine: Engine) -> bool {
         self.is_timed() && (self.collection.is_none() || engine == Engine::Host)
     }
 
-    /// The tag for an operation, if it wants the engines' times.
+    /// A tag for an operation, if activities give the times.
     pub(crate) fn tag(&self) -> Option<u64> {
         self.collection.as_ref().map(Collection::tag)
     }
 
-    /// An operation was enqueued under a tag of this tracer.
+    /// Keeps the tag under which the operation `op` was enqueued.
     pub(crate) fn bears(&self, op: usize, tag: u64) {
         if let Some(collection) = &self.collection {
             collection.bears(op, tag);
         }
     }
 
-    /// An operation was enqueued, and the moment of its end could not be noted.
+    /// Keeps the error by which the end of an enqueued operation could not be recorded.
     pub(crate) fn fail(&self, error: &Error) {
         let mut failed = self.failed.lock().expect("no panic under this lock");
         failed.get_or_insert_with(|| error.again());
     }
 
-    /// When an event came, on the clock of the records; `None` when nobody began a recording.
+    /// The time at which an event completed, on the clock of the trace; `None` if the device has no
+    /// time zero.
     pub(crate) fn moment(
         &self,
         driver: &dyn Driver,
@@ -257,8 +259,8 @@ impl Tracer {
         origin.map(|origin| driver.event_elapsed(origin.event, event)).transpose()
     }
 
-    /// Takes the records with their times. It has left its lanes, and everything recorded is
-    /// complete. Events that have told theirs are free for the next recording.
+    /// Takes the entries with their times. The tracer is detached from all lanes, and everything
+    /// traced is complete. Events whose times have been read are kept for the next trace.
     pub(crate) fn take(&self, driver: &dyn Driver, instants: &Instants) -> Result<Trace> {
         if let Some(error) = self.failed.lock().expect("no panic under this lock").take() {
             return Err(error);
@@ -304,7 +306,7 @@ impl Tracer {
         })
     }
 
-    /// Where the times come from, and of which devices.
+    /// The source of the times, and the devices in the trace.
     fn about(
         &self,
         driver: &dyn Driver,

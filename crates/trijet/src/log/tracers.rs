@@ -1,5 +1,5 @@
-//! Who records what host threads do in a domain: users who take the records, and a checker that
-//! reads along. The streams know by themselves who records them.
+//! The tracers of a domain that get entries about host threads: those of traces, and that of a
+//! checker. Each lane has its own list of the tracers that get its operations.
 #![forbid(unsafe_code)]
 
 use super::names::{NOWHERE, Name, Names};
@@ -12,15 +12,17 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Mostly none, seldom more than one.
+/// Attached tracers: usually none, rarely more than one.
 pub(crate) type Attached = SmallVec<[Arc<Tracer>; 1]>;
 
 #[derive(Debug, Default)]
-struct Who {
+struct Attachments {
+    /// The tracers of every stream.
     all: Attached,
-    /// Those of single pipelines, who know their lanes: they are told of no stream.
+    /// The tracers of single pipelines. A pipeline attaches its tracer to its own lanes, so other
+    /// streams do not get it.
     of_calls: Attached,
-    /// The one of `Device::start_trace`.
+    /// The tracer of `Device::start_trace`.
     kept: Option<Arc<Tracer>>,
     checker: Option<(Arc<Mutex<Checker>>, Arc<Tracer>)>,
 }
@@ -28,40 +30,40 @@ struct Who {
 /// The tracers of a domain.
 #[derive(Debug, Default)]
 pub(crate) struct Tracers {
-    /// Whether there is any: every call of the host looks here first.
+    /// Whether there is any tracer. Every call of the host reads this first.
     any: AtomicBool,
-    who: Mutex<Who>,
+    attached: Mutex<Attachments>,
     pub(super) names: Names,
 }
 
 impl Tracers {
-    /// Whether anybody records.
+    /// Whether there is any tracer.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Those who record every stream.
+    /// The tracers of every stream.
     pub(crate) fn all(&self) -> Attached {
-        self.who().all.clone()
+        self.attached().all.clone()
     }
 
-    /// Those who record what host threads do.
+    /// The tracers that get entries about host threads.
     #[inline]
     pub(crate) fn of_calls(&self) -> Attached {
         if !self.is_on() {
             return Attached::new();
         }
-        let who = self.who();
-        who.all.iter().chain(&who.of_calls).cloned().collect()
+        let attached = self.attached();
+        attached.all.iter().chain(&attached.of_calls).cloned().collect()
     }
 
-    /// Records what host threads do, and no stream.
+    /// Adds a tracer that gets entries about host threads, and no streams.
     pub(crate) fn add_for_calls(&self, tracer: &Arc<Tracer>) {
         for op in self.names.ops() {
             tracer.ledger.append(op);
         }
-        self.who().of_calls.push(Arc::clone(tracer));
+        self.attached().of_calls.push(Arc::clone(tracer));
         self.any.store(true, Ordering::Relaxed);
     }
 
@@ -69,29 +71,34 @@ impl Tracers {
         for op in self.names.ops() {
             tracer.ledger.append(op);
         }
-        self.who().all.push(Arc::clone(tracer));
+        self.attached().all.push(Arc::clone(tracer));
         self.any.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self, tracer: &Arc<Tracer>) {
-        let mut who = self.who();
-        who.all.retain(|other| !Arc::ptr_eq(other, tracer));
-        who.of_calls.retain(|other| !Arc::ptr_eq(other, tracer));
-        self.any.store(!(who.all.is_empty() && who.of_calls.is_empty()), Ordering::Relaxed);
+        let mut attached = self.attached();
+        attached.all.retain(|other| !Arc::ptr_eq(other, tracer));
+        attached.of_calls.retain(|other| !Arc::ptr_eq(other, tracer));
+        self.any
+            .store(!(attached.all.is_empty() && attached.of_calls.is_empty()), Ordering::Relaxed);
     }
 
-    /// Makes `tracer` the one that is taken next; returns the one before.
+    /// Makes `tracer` the one that `Device::take_trace` takes next. Removes the one before and
+    /// returns it.
     pub(crate) fn keep(&self, tracer: Option<&Arc<Tracer>>) -> Option<Arc<Tracer>> {
-        let before = std::mem::replace(&mut self.who().kept, tracer.cloned());
+        let before = std::mem::replace(&mut self.attached().kept, tracer.cloned());
         before.iter().for_each(|before| self.remove(before));
         tracer.iter().for_each(|tracer| self.add(tracer));
         before
     }
 
-    /// A tracer whose records a checker reads.
+    /// Adds a tracer whose entries a checker reads.
+    ///
+    /// # Errors
+    /// `InvalidValue` if there is a checker already.
     pub(crate) fn check(&self, options: Options) -> Result<Arc<Tracer>> {
-        let mut who = self.who();
-        if who.checker.is_some() {
+        let mut attached = self.attached();
+        if attached.checker.is_some() {
             let cause = "the driver's streams are checked already";
             return Err(Error::new(ErrorKind::InvalidValue, "check", cause));
         }
@@ -99,16 +106,16 @@ impl Tracers {
         let reads = Arc::clone(&checker);
         let read = move |op: Op| reads.lock().expect("the checker does not panic").push(&op);
         let tracer = Arc::new(Tracer::untimed(Ledger::read_by(Box::new(read))));
-        who.checker = Some((checker, Arc::clone(&tracer)));
-        drop(who);
+        attached.checker = Some((checker, Arc::clone(&tracer)));
+        drop(attached);
         self.add(&tracer);
         Ok(tracer)
     }
 
-    /// What the checker knows so far, if there is one; of waits that have not ended, that they have
-    /// not: a program that hangs has its verdict too.
+    /// The verdict of the checker so far, if there is one. It counts waits that have not ended as
+    /// such, so a program that hangs has a verdict, too.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
-        let (checker, tracer) = self.who().checker.clone()?;
+        let (checker, tracer) = self.attached().checker.clone()?;
         let (mut checker, held) = tracer.ledger.held(|held| {
             let checker = checker.lock().expect("the checker does not panic").clone();
             (checker, held.clone())
@@ -117,20 +124,20 @@ impl Tracers {
         Some(checker.finish())
     }
 
-    /// Appends to all records.
+    /// Appends an entry to every tracer.
     pub(crate) fn note(&self, op: impl Fn() -> Op) {
         for tracer in self.of_calls() {
             tracer.ledger.append(op());
         }
     }
 
-    fn who(&self) -> MutexGuard<'_, Who> {
-        self.who.lock().expect("no panic under this lock")
+    fn attached(&self) -> MutexGuard<'_, Attachments> {
+        self.attached.lock().expect("no panic under this lock")
     }
 
     fn name(&self, name: &Name) {
         self.names.add(name);
-        // Afterwards: a trace that begins meanwhile has it at least once.
+        // The name is kept first, so that a trace that starts meanwhile has it at least once.
         self.note(|| name.op());
     }
 
@@ -154,7 +161,7 @@ impl Tracers {
         self.names.remove(Named::Block(block), NOWHERE);
     }
 
-    /// Forgets the name of the stream that had the lane: it passes to another stream.
+    /// Forgets the name of the stream that had the lane, which passes to another stream.
     pub(crate) fn forget_stream(&self, position: Position) {
         self.names.remove(Named::Stream, position);
     }

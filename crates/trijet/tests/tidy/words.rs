@@ -17,7 +17,6 @@ const NOT_CLEAN: &[&str] = &[
     "crates/trijet-bench/results/",
     "crates/trijet/src/base/",
     "crates/trijet/src/check/",
-    "crates/trijet/src/log/",
     "crates/trijet/src/memory/",
 ];
 
