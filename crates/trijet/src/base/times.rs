@@ -34,7 +34,7 @@ impl TimeSource {
     }
 }
 
-/// What a recording takes the times of operations from.
+/// The source that a trace takes the times of operations from.
 ///
 /// ```
 /// use trijet::trace::TimeSource;

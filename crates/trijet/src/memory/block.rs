@@ -1,7 +1,7 @@
 //! A block: one allocation with its stamps.
 //!
-//! Every buffer owns a share of a block. When the last share is dropped the memory goes back to the
-//! block's source, which never waits for the operations that still use it.
+//! Every buffer owns a share of a block. When the last share is dropped, the memory goes back to
+//! the source of the block. This does not wait for the operations that still use the memory.
 #![forbid(unsafe_code)]
 
 use super::source::BlockSource;
@@ -18,25 +18,26 @@ use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// One allocation. Ranges of bytes count from the beginning of the block, which need not be that of
-/// the memory.
+/// One allocation. Byte ranges count from the beginning of the block, which need not be the
+/// beginning of its memory.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// All of its bytes. Copies of a whole block borrow it: a share in the memory is counted.
+    /// The span of all its bytes. Copies of the whole block borrow it, because a span of their own
+    /// would count a share in the memory.
     whole: Span,
     pub(crate) track: Track,
     source: Arc<dyn BlockSource>,
 }
 
 impl Block {
-    /// A block of the bytes `whole` with new stamps.
+    /// A block of the bytes `whole` without stamps.
     pub(super) fn new(source: Arc<dyn BlockSource>, whole: Span) -> Self {
         let place = whole.memory().space().place();
         let track = Track::new(source.device().domain.id(), whole.bytes(), place);
         Self::with_track(source, whole, track)
     }
 
-    /// A block of the bytes `whole` that `track` stamps.
+    /// A block of the bytes `whole` with the stamps of `track`.
     pub(super) fn with_track(source: Arc<dyn BlockSource>, whole: Span, track: Track) -> Self {
         Self { whole, track, source }
     }
@@ -47,7 +48,8 @@ impl Block {
         self.whole.memory().span(self.in_memory(&range))
     }
 
-    /// [`Block::span`], borrowed if it is all of the block.
+    /// The bytes `range` of the block as [`Block::span`] gives them, borrowed if they are the whole
+    /// block.
     #[inline]
     pub(crate) fn borrowed(&self, range: Range<u64>) -> Cow<'_, Span> {
         if range == (0..self.whole.bytes()) {
@@ -96,7 +98,7 @@ impl Block {
         self.domain().host_wait_for((&self.track, range), mode, site)
     }
 
-    /// Makes the entry of an access by the host, which is lent the memory from now on.
+    /// Appends the entry of an access by the host, to which the memory is lent from now on.
     pub(crate) fn note_host(
         &self,
         range: Range<u64>,
@@ -107,7 +109,7 @@ impl Block {
         self.domain().log().note_host(OpKind::Host, self.device().id, access, site);
     }
 
-    /// [`Block::host_wait`], to be awaited.
+    /// A wait like [`Block::host_wait`], for a future.
     pub(crate) fn host_waiting(
         &self,
         range: Range<u64>,
@@ -143,7 +145,7 @@ mod tests {
     use crate::memory::buffer::{Buffer, Pageable};
     use crate::stream::{Device, Select};
 
-    /// A source that keeps its memory.
+    /// A source that never frees its memory.
     #[derive(Debug)]
     struct Lasting(Arc<Shared>);
 
@@ -155,7 +157,7 @@ mod tests {
         fn give_back(self: Arc<Self>, _: Memory, _: Track) {}
     }
 
-    /// A block of heaps and slabs does not begin where its memory does.
+    /// A block need not begin where its memory does.
     #[test]
     fn bytes_of_a_block_count_from_its_beginning() -> Result<()> {
         let device = Device::open(Select::Host(0))?;

@@ -1,7 +1,8 @@
 //! Typed buffers and views of them. A buffer owns a share of its block; a view borrows one.
 //!
-//! Borrows state accesses: a verb reads through `&` and writes through `&mut`. The borrow covers
-//! the call; the block carries the memory's life and its stamps beyond it.
+//! Borrows state accesses: an operation reads through `&` and writes through `&mut`. The borrow
+//! ends with the enqueue call. Beyond the call, the block keeps the memory alive and has the stamps
+//! of its users.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -19,7 +20,8 @@ use std::ops::{Bound, Range, RangeBounds};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// A type whose every bit pattern is a value, so that any bytes may come back from a device.
+/// A type of which every bit pattern is a valid value, so that a device may return any bytes. Every
+/// type that is `Pod`, `Send` and `Sync` is an element.
 pub trait Element: bytemuck::Pod + Send + Sync {}
 impl<T: bytemuck::Pod + Send + Sync> Element for T {}
 
@@ -34,7 +36,8 @@ pub struct PageLocked;
 #[derive(Debug, Clone, Copy)]
 pub struct Pageable;
 
-/// Elements in device memory, or in page-locked host memory ([`super::PinnedBuffer`]).
+/// Elements in device memory, or in host memory ([`super::PinnedBuffer`] and
+/// [`super::PageableBuffer`]).
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -60,7 +63,7 @@ pub struct Buffer<T, S = OnDevice> {
     types: PhantomData<(fn() -> T, S)>,
 }
 
-/// Elements of a buffer, to be read.
+/// A borrow of elements of a buffer, for reading.
 pub struct View<'a, T> {
     block: &'a Arc<Block>,
     start: u64,
@@ -68,7 +71,7 @@ pub struct View<'a, T> {
     types: PhantomData<fn() -> T>,
 }
 
-/// Elements of a buffer, to be written; nobody else can name them meanwhile.
+/// An exclusive borrow of elements of a buffer, for writing.
 pub struct ViewMut<'a, T> {
     block: &'a Arc<Block>,
     start: u64,
@@ -94,7 +97,7 @@ pub(crate) fn bytes_of<T>(op: &'static str, len: usize) -> Result<Bytes> {
 /// The elements `range` of `len`.
 ///
 /// # Panics
-/// When the range does not lie within: as for a slice.
+/// If the range does not lie within, as for a slice.
 fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
         Bound::Included(start) => *start,
@@ -114,8 +117,9 @@ fn within(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
 }
 
 impl<T: Element, S> Buffer<T, S> {
-    /// Says that other streams will use it: each operation on it is recorded exactly, and so is
-    /// its allocation, if it was allocated in a stream.
+    /// Announces that other streams will use the buffer: an event is recorded right after each
+    /// operation on it, and after its allocation if that was in the stream `home`. Later waits then
+    /// cover exactly what they need.
     pub(crate) fn expect_crossing(self, home: Option<&Stream>) -> Result<Self> {
         self.block.track.set_shared();
         if let Some(stream) = home {
@@ -125,7 +129,7 @@ impl<T: Element, S> Buffer<T, S> {
     }
 
     /// Gives the allocation a name, which findings and timelines use. Parts that are split off have
-    /// the same.
+    /// the same name.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -157,50 +161,50 @@ impl<T: Element, S> Buffer<T, S> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of it, to be read.
+    /// All elements, for reading.
     #[must_use]
     #[inline]
     pub fn view(&self) -> View<'_, T> {
         View { block: &self.block, start: self.start, len: self.len, types: PhantomData }
     }
 
-    /// All of it, to be written.
+    /// All elements, for writing.
     #[must_use]
     #[inline]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut { block: &self.block, start: self.start, len: self.len, types: PhantomData }
     }
 
-    /// The elements `range`, to be read.
+    /// The elements `range`, for reading.
     ///
     /// # Panics
-    /// When the range does not lie within the buffer, as for a slice.
+    /// If the range does not lie within the buffer, as for a slice.
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
         self.view().slice(range)
     }
 
-    /// The elements `range`, to be written.
+    /// The elements `range`, for writing.
     ///
     /// # Panics
-    /// When the range does not lie within the buffer, as for a slice.
+    /// If the range does not lie within the buffer, as for a slice.
     #[must_use]
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
         self.view_mut().slice(range)
     }
 
-    /// Two buffers that own the elements before and from `at`. They may be used on different
-    /// streams without waiting for each other.
+    /// Splits the buffer into the elements before `at` and those from `at` on. The parts may be
+    /// used on different streams without waiting for each other.
     ///
     /// # Panics
-    /// When `at` is beyond the end.
+    /// If `at` is greater than the length.
     #[must_use]
     pub fn split(self, at: usize) -> (Self, Self) {
         assert!(at <= self.len, "split at {at}, beyond the {} elements", self.len);
@@ -226,7 +230,7 @@ impl<'a, T: Element> View<'a, T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -236,7 +240,7 @@ impl<'a, T: Element> View<'a, T> {
     /// The elements `range` of the view.
     ///
     /// # Panics
-    /// When the range does not lie within the view, as for a slice.
+    /// If the range does not lie within the view, as for a slice.
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'a, T> {
         let range = within(range, self.len);
@@ -249,7 +253,8 @@ impl<'a, T: Element> View<'a, T> {
         self.block.span(self.range())
     }
 
-    /// The span without a share of its own in the memory, where that can be.
+    /// The span, borrowed if it is the whole block: a span of its own would count a share in the
+    /// memory.
     #[inline]
     pub(crate) fn borrowed(&self) -> Cow<'a, Span> {
         self.block.borrowed(self.range())
@@ -291,7 +296,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -301,7 +306,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// The elements `range` of the view.
     ///
     /// # Panics
-    /// When the range does not lie within the view, as for a slice.
+    /// If the range does not lie within the view, as for a slice.
     #[must_use]
     pub fn slice(self, range: impl RangeBounds<usize>) -> ViewMut<'a, T> {
         let range = within(range, self.len);
@@ -309,7 +314,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         ViewMut { block: self.block, start, len: range.end - range.start, types: PhantomData }
     }
 
-    /// The same elements, for one call.
+    /// A shorter borrow of the same elements, for example for one call.
     #[must_use]
     #[inline]
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
@@ -321,7 +326,8 @@ impl<'a, T: Element> ViewMut<'a, T> {
         self.block.span(self.range())
     }
 
-    /// The span without a share of its own in the memory, where that can be.
+    /// The span, borrowed if it is the whole block: a span of its own would count a share in the
+    /// memory.
     #[inline]
     pub(crate) fn borrowed(&self) -> Cow<'a, Span> {
         self.block.borrowed(self.range())
@@ -356,7 +362,7 @@ impl<T> Clone for View<'_, T> {
 }
 impl<T> Copy for View<'_, T> {}
 
-/// What a verb can read: buffers and views of any kind of memory.
+/// Memory that an operation can read: buffers and views of any kind of memory.
 pub trait AsView {
     /// The element type.
     type Element: Element;
@@ -364,7 +370,7 @@ pub trait AsView {
     fn as_view(&self) -> View<'_, Self::Element>;
 }
 
-/// What a verb can write: buffers and mutable views of any kind of memory.
+/// Memory that an operation can write: buffers and mutable views of any kind of memory.
 pub trait AsViewMut {
     /// The element type.
     type Element: Element;
@@ -431,11 +437,12 @@ impl<T> fmt::Debug for ViewMut<'_, T> {
 }
 
 impl Stream {
-    /// Allocates `len` elements of device memory in stream order; their values are arbitrary.
-    /// Dropping the buffer frees it in stream order, after every user on every stream.
+    /// Allocates device memory for `len` elements in stream order (law A21); the values are
+    /// arbitrary. Dropping the buffer frees it in stream order, after every user on every stream
+    /// (law A22).
     ///
     /// # Errors
-    /// `OutOfMemory`, with what was wanted and what was free; `InvalidValue` when the size
+    /// `OutOfMemory`, with the requested size and the free memory; `InvalidValue` if the size
     /// overflows or an element has no bytes.
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {

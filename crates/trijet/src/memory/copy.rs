@@ -1,5 +1,5 @@
-//! Copies and fills: one verb for every direction, many copies as one operation, and the verbs of the
-//! legacy stream that wait.
+//! Copies and fills: asynchronous ones in every direction, batches of copies, and the synchronous
+//! forms in the legacy stream.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut};
@@ -25,7 +25,7 @@ fn overlap() -> Error {
     Error::new(ErrorKind::InvalidValue, "copy", "the source and the target overlap")
 }
 
-/// One copy, checked.
+/// A copy whose arguments have been checked.
 struct Copy<'a> {
     dst: Cow<'a, Span>,
     src: Cow<'a, Span>,
@@ -33,7 +33,7 @@ struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// `None` for nothing to copy.
+    /// `None` if there is nothing to copy.
     #[inline(always)]
     fn new<R, W>(src: &'a R, dst: &'a mut W) -> Result<Option<Self>>
     where
@@ -61,7 +61,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Copies that are to be one operation of a stream, without order among them.
+/// Copies that are enqueued as one operation of a stream, without an order among them (law A19).
 #[derive(Debug, Default)]
 pub struct Batch<'a> {
     copies: SmallVec<[CopySpans; 4]>,
@@ -69,7 +69,8 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The most copies of a batch: an operation has at most 64 accesses.
+    /// The most copies that a batch can hold. An operation has at most 64 accesses, and a copy has
+    /// two.
     pub const COPIES_MAX: usize = 32;
 
     /// An empty batch.
@@ -81,8 +82,8 @@ impl<'a> Batch<'a> {
     /// Adds a copy of `src` to `dst`.
     ///
     /// # Errors
-    /// `InvalidValue` when the lengths differ, when it touches bytes that another copy of the batch
-    /// writes, when it goes another way than the others (upload, download, within a device), and
+    /// `InvalidValue` if the lengths differ; if one copy would write bytes that it or another copy
+    /// of the batch accesses; if the directions differ (upload, download, within a device); and
     /// beyond [`Batch::COPIES_MAX`].
     pub fn add<R, W>(&mut self, src: &'a R, dst: &'a mut W) -> Result<()>
     where
@@ -113,11 +114,12 @@ impl<'a> Batch<'a> {
 }
 
 impl Stream {
-    /// Copies `src` to `dst` asynchronously, in any direction. Both have the same length.
+    /// Copies `src` to `dst` asynchronously, in any direction. Both have the same number of
+    /// elements.
     ///
     /// # Errors
-    /// `InvalidValue` when the lengths differ, the two overlap, or one is of another driver than
-    /// the stream; what the driver reports.
+    /// `InvalidValue` if the lengths differ, if `src` and `dst` overlap, or if one of them belongs
+    /// to another driver than the stream; what the driver reports.
     #[track_caller]
     pub fn copy<R, W>(&self, src: &R, dst: &mut W) -> Result<()>
     where
@@ -128,8 +130,8 @@ impl Stream {
         self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller()).map(drop)
     }
 
-    /// Copies everything in `batch` as one operation of the stream, without any order among the
-    /// copies (law A19). `order` says when the sources may be read.
+    /// Copies everything in `batch` as one operation of the stream, without an order among the
+    /// copies (law A19). `order` says when the driver may read the sources.
     ///
     /// ```
     /// use trijet::SourceOrder;
@@ -150,8 +152,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` when one is of another driver than the stream; `Unsupported` by drivers older
-    /// than CUDA 12.8; what the driver reports.
+    /// `InvalidValue` if some memory belongs to another driver than the stream; `Unsupported` if
+    /// the driver is older than CUDA 12.8; what the driver reports.
     #[track_caller]
     pub fn copy_batch(&self, batch: Batch<'_>, order: SourceOrder) -> Result<()> {
         if batch.copies.is_empty() {
@@ -160,7 +162,8 @@ impl Stream {
         calling::refuse("batch")?;
         let site = Location::caller();
         if order != SourceOrder::Stream {
-            // Sources are read out of stream order: their writers must be complete now.
+            // The driver may read the sources out of stream order, so their writers must be
+            // complete now.
             for source in batch.uses.iter().filter(|access| access.mode == Mode::Read) {
                 let domain = &self.lane().domain;
                 domain.own("batch", source.track.domain)?;
@@ -171,10 +174,10 @@ impl Stream {
         self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site).map(drop)
     }
 
-    /// Sets every byte of `dst` asynchronously.
+    /// Sets every byte of `dst` to `value`, asynchronously.
     ///
     /// # Errors
-    /// `InvalidValue` for memory of another device; what the driver reports.
+    /// `InvalidValue` for memory that the device cannot access; what the driver reports.
     #[track_caller]
     pub fn fill_bytes<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: u8) -> Result<()> {
         let dst = dst.as_view_mut();
@@ -190,8 +193,9 @@ impl Stream {
 }
 
 impl Device {
-    /// Copies `src` to `dst` in the legacy stream and waits as law A18 says: until the copy is done;
-    /// from pageable memory until the source may be changed; within a device not at all.
+    /// Copies `src` to `dst` in the legacy stream, and waits as law A18 says. Downloads, and
+    /// uploads from page-locked memory, are complete at return. After an upload from pageable
+    /// memory, the source may be changed. A copy within a device is not waited for.
     ///
     /// # Errors
     /// As for [`Stream::copy`].
@@ -206,7 +210,8 @@ impl Device {
         stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller()).map(drop)
     }
 
-    /// Sets every byte of `dst` in the legacy stream; waits only for page-locked memory (law A18).
+    /// Sets every byte of `dst` to `value` in the legacy stream. Waits for page-locked memory only
+    /// (law A18).
     ///
     /// # Errors
     /// As for [`Stream::fill_bytes`].

@@ -1,8 +1,8 @@
-//! DLPack: tensors of PyTorch, CuPy, JAX and others as buffers and back, without a copy.
+//! DLPack: exchange of tensors with PyTorch, CuPy, JAX and others, without a copy.
 //!
-//! The layout is that of `DLManagedTensor` in `dlpack.h`, the form that every framework reads and that
-//! a capsule named `dltensor` holds. A tensor that comes in must be dense in row-major order, and its
-//! shape is forgotten; a buffer that goes out has one dimension.
+//! The layout is that of `DLManagedTensor` in `dlpack.h`, which every framework reads and which a
+//! capsule named `dltensor` holds. An imported tensor must be dense in row-major order, and its
+//! shape is not kept. An exported buffer has one dimension.
 
 use super::buffer::{Buffer, Element};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -35,9 +35,9 @@ pub struct DlDevice {
 pub struct DlType {
     /// `DLDataTypeCode`: 0 for signed integers, 1 for unsigned ones, 2 for floating point.
     pub code: u8,
-    /// The bits of a lane.
+    /// The bits of one component.
     pub bits: u8,
-    /// The lanes of a vector; 1 for scalars.
+    /// The components of a vector; 1 for scalars.
     pub lanes: u16,
 }
 
@@ -47,7 +47,7 @@ pub struct DlType {
 pub struct DlTensor {
     /// The address of the memory.
     pub data: *mut c_void,
-    /// Its place.
+    /// The device that holds the memory.
     pub device: DlDevice,
     /// The number of dimensions.
     pub ndim: i32,
@@ -67,15 +67,15 @@ pub struct DlTensor {
 pub struct DlManagedTensor {
     /// The tensor.
     pub tensor: DlTensor,
-    /// For the producer alone.
+    /// A value for the producer only.
     pub manager_ctx: *mut c_void,
     /// Gives the tensor back to its producer.
     pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
 }
 
-/// An element type that DLPack has.
+/// An element type that DLPack knows.
 pub trait DlElement: Element {
-    /// Its name there.
+    /// The type in DLPack.
     const TYPE: DlType;
 }
 
@@ -89,7 +89,7 @@ macro_rules! elements {
 elements!(i8: 0 8, i16: 0 16, i32: 0 32, i64: 0 64, u8: 1 8, u16: 1 16, u32: 1 32, u64: 1 64);
 elements!(f32: 2 32, f64: 2 64);
 
-/// A tensor that came in. Its drop gives it back.
+/// An imported tensor. Its drop gives it back to its producer.
 struct Imported(NonNull<DlManagedTensor>);
 
 // SAFETY: DLPack lets a consumer call the deleter from any thread, once.
@@ -97,7 +97,7 @@ unsafe impl Send for Imported {}
 
 impl Drop for Imported {
     fn drop(&mut self) {
-        // SAFETY: whoever called `from_dlpack` vouched that the tensor is alive and handed over.
+        // SAFETY: the caller of `from_dlpack` promised that the tensor is alive and handed over.
         let deleter = unsafe { self.0.as_ref() }.deleter;
         if let Some(deleter) = deleter {
             // SAFETY: the deleter of this very tensor, called once: the value is dropped once.
@@ -106,14 +106,14 @@ impl Drop for Imported {
     }
 }
 
-/// A tensor that went out, with what it points to.
+/// An exported tensor, with what it points to.
 struct Exported<T> {
     managed: DlManagedTensor,
     shape: [i64; 1],
     buffer: Buffer<T>,
 }
 
-/// Drops a tensor that went out.
+/// Drops an exported tensor.
 ///
 /// # Safety
 /// `managed` comes from `into_dlpack` of a `Buffer<T>`, and is passed here once.
@@ -148,7 +148,7 @@ unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
     });
     let mut len = 1_i64;
     for (at, extent) in shape.iter().enumerate().rev() {
-        // The step of a dimension of one element or none is of no meaning.
+        // The stride of a dimension with one element or none has no meaning.
         let step = strides.map_or(len, |strides| strides[at]);
         if *extent > 1 && step != len {
             return Err(refuse(format!(
@@ -162,7 +162,7 @@ unsafe fn dense_len(tensor: &DlTensor) -> Result<usize> {
 }
 
 impl Device {
-    /// The type and ordinal under which DLPack knows the device.
+    /// The device type and the ordinal of this device in DLPack.
     fn dl_device(&self) -> DlDevice {
         let is_host = self.info().compute == (0, 0);
         let device_type = if is_host { ON_CPU } else { ON_CUDA };
@@ -170,18 +170,18 @@ impl Device {
         DlDevice { device_type, device_id }
     }
 
-    /// A buffer over a tensor of another framework, without a copy. The tensor is given back when the
-    /// buffer is gone and every operation on it is complete. A host device takes tensors of the
-    /// processor.
+    /// A buffer over a tensor of another framework, without a copy. The tensor is given back to its
+    /// producer when the buffer is gone and every operation on it is complete. A host device takes
+    /// tensors in memory of the processor.
     ///
     /// # Errors
-    /// `InvalidValue` when the tensor is of another device or element type, or is not dense in
-    /// row-major order. The tensor is given back then.
+    /// `InvalidValue` if the tensor is on another device, has another element type, or is not dense
+    /// in row-major order. The tensor is then given back.
     ///
     /// # Safety
-    /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work of
-    /// other code on it is complete, or ordered before every use of the buffer by streams and events,
-    /// and there is none until the tensor is given back.
+    /// `tensor` is a live tensor as `dlpack.h` (version 0.8) describes it, and is handed over. Work
+    /// of other code on it is complete, or streams and events order it before every use of the
+    /// buffer. Other code does not use the tensor until it is given back.
     pub unsafe fn from_dlpack<T: DlElement>(
         &self,
         tensor: NonNull<DlManagedTensor>,
@@ -204,15 +204,16 @@ impl Device {
         // SAFETY: a live tensor, by this function's contract.
         let len = unsafe { dense_len(tensor)? };
         let address = (tensor.data.expose_provenance() as u64).saturating_add(tensor.byte_offset);
-        // SAFETY: memory of this device (checked above) that the tensor keeps alive; the rest is this
-        // function's contract.
+        // SAFETY: memory of this device (checked above) that the tensor keeps alive; the rest is
+        // this function's contract.
         unsafe { self.from_raw(address, len, imported) }
     }
 }
 
 impl<T: DlElement> Buffer<T> {
-    /// The buffer as a tensor of one dimension for other frameworks, without a copy. Waits until every
-    /// operation on it is complete. The buffer is dropped when the consumer calls the deleter.
+    /// Converts the buffer to a tensor of one dimension for other frameworks, without a copy. Waits
+    /// until every operation on it is complete. The buffer is dropped when the consumer calls the
+    /// deleter.
     ///
     /// ```
     /// use std::ptr::NonNull;
@@ -223,10 +224,11 @@ impl<T: DlElement> Buffer<T> {
     /// s.fill_bytes(&mut x, 7)?;
     /// let address = x.address();
     /// let tensor = x.into_dlpack()?;
-    /// // A framework would take it from here; this one takes it back.
+    /// // A framework would take the tensor from here. This program takes it back.
     /// // SAFETY: a live tensor, which is handed over.
     /// let x = unsafe { device.from_dlpack::<u8>(tensor)? };
     /// assert_eq!((x.address(), x.len()), (address, 64));
+    /// # Ok::<(), trijet::Error>(())
     /// # Ok::<(), trijet::Error>(())
     /// ```
     ///

@@ -1,10 +1,10 @@
-//! Blocks of foreign memory: allocated by the program or by another library, and used here without a
-//! copy.
+//! Blocks of foreign memory: memory that the program or another library allocated, used here
+//! without a copy.
 //!
-//! The owner of the memory is a value that the program hands over with the address. It is dropped when
-//! the last buffer is gone and every operation on the memory is complete. A drop does not wait for
-//! that: if operations are pending, the owner is dropped by a later call of the device, and leaks if
-//! there is none.
+//! The program passes the address together with an owner, a value that keeps the memory alive. The
+//! owner is dropped when the last buffer is gone and every operation on the memory is complete. The
+//! drop of a buffer does not wait for operations: if some are pending, a later call on the device
+//! drops the owner, and without such a call the owner leaks.
 
 use super::block::Block;
 use super::buffer::{Buffer, Element, bytes_of};
@@ -25,7 +25,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
-/// The owner of foreign memory. It leaks unless it is dropped on purpose.
+/// The owner of foreign memory. It leaks unless it is dropped explicitly.
 type Owner = ManuallyDrop<Box<dyn Any + Send>>;
 
 /// One piece of foreign memory.
@@ -40,8 +40,8 @@ impl fmt::Debug for ForeignSource {
     }
 }
 
-/// The block of `bytes` at `address`, which `owner` keeps alive. What it takes to be sound is stated by
-/// the public functions that call this.
+/// The block of `bytes` at `address`, which `owner` keeps alive. The public functions that call
+/// this state what makes it sound.
 pub(super) fn import(
     device: &Device,
     space: Space,
@@ -76,16 +76,18 @@ impl BlockSource for ForeignSource {
     }
 }
 
-/// Drops the owner if no operation uses the memory any more. The token of the memory is dropped first.
+/// Drops the owner if no operation uses the memory any more. The token of the memory is dropped
+/// before.
 fn release(device: Arc<Shared>, memory: Memory, track: Track, mut owner: Owner) {
     match is_idle(&device.domain, &track) {
         Ok(true) => {
             drop(memory);
-            // From here on the box is dropped as usual.
+            // Taken out of its `ManuallyDrop`, the box is dropped as usual.
             drop(caught(|| drop(std::mem::replace(&mut *owner, Box::new(())))));
         }
         Ok(false) => defer(device, memory, track, owner),
-        // The device is lost. What it does to the bytes is unknown, so they leak with their owner.
+        // The device is lost. It is unknown what it still does to the bytes, so they leak with
+        // their owner.
         Err(error) => device.keep_error(error),
     }
 }
@@ -95,7 +97,7 @@ fn defer(device: Arc<Shared>, memory: Memory, track: Track, owner: Owner) {
     device.defer(Box::new(move || release(later, memory, track, owner)));
 }
 
-/// Refuses an address at which no `T` may lie.
+/// Refuses an address that is not aligned for `T`.
 fn check_aligned<T>(address: u64) -> Result<()> {
     if address.is_multiple_of(align_of::<T>() as u64) {
         return Ok(());
@@ -106,15 +108,15 @@ fn check_aligned<T>(address: u64) -> Result<()> {
 
 impl Device {
     /// A buffer of `len` elements of device memory that another library allocated, without a copy.
-    /// Its uses are ordered like those of any other buffer. `owner` keeps the memory alive: it is
-    /// dropped when the buffer is gone and every operation on the memory is complete, on whichever
-    /// thread calls this device then.
+    /// Its uses are ordered like those of any other buffer. `owner` keeps the memory alive. It is
+    /// dropped when the buffer is gone and every operation on the memory is complete: in the drop
+    /// of the buffer, or in a later call on this device.
     ///
     /// ```
     /// use trijet::{Device, Select};
     /// let device = Device::open(Select::Host(0))?;
     /// let s = device.stream()?;
-    /// // The host device has its memory in this process.
+    /// // The memory of the host device is memory of this process.
     /// let values = vec![1.5f32; 64].into_boxed_slice();
     /// let address = values.as_ptr().expose_provenance() as u64;
     /// // SAFETY: the box moves into the buffer, so no other code reaches its elements.
@@ -126,14 +128,14 @@ impl Device {
     /// ```
     ///
     /// # Safety
-    /// `address` is that of `len` elements of memory of this device, which stays valid until `owner` is
-    /// dropped. Accesses by other code before this call are complete, or ordered before every use of
-    /// the buffer by streams and events; until `owner` is dropped there are no others but those in
-    /// [`Stream::foreign`](crate::Stream::foreign).
+    /// `address` is the address of `len` elements in memory of this device, which stays valid until
+    /// `owner` is dropped. Accesses by other code that began before this call are complete, or
+    /// streams and events order them before every use of the buffer. Until `owner` is dropped,
+    /// other code accesses the memory only in [`Stream::foreign`](crate::Stream::foreign).
     ///
     /// # Errors
-    /// `InvalidValue` for a null address, one that is not a multiple of the alignment of `T`, and when
-    /// the size overflows.
+    /// `InvalidValue` if the address is null or not a multiple of the alignment of `T`, if an
+    /// element has no bytes, and if the size overflows.
     pub unsafe fn from_raw<T: Element>(
         &self,
         address: u64,
@@ -146,11 +148,12 @@ impl Device {
         Ok(Buffer::new(import(self, space, (address, bytes), Box::new(owner))?, len))
     }
 
-    /// [`Device::from_raw`] for page-locked host memory, for example of `cudaHostAlloc`. The elements
-    /// must be initialised.
+    /// A buffer of `len` elements of page-locked host memory that other code allocated, for example
+    /// with `cudaHostAlloc`. It is like a buffer of [`Device::from_raw`] in all other respects.
     ///
     /// # Safety
-    /// As for [`Device::from_raw`], with initialised page-locked memory of the host.
+    /// As for [`Device::from_raw`], for page-locked memory of the host. The elements are
+    /// initialised.
     ///
     /// # Errors
     /// As for [`Device::from_raw`].

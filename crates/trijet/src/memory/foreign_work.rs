@@ -1,8 +1,8 @@
-//! Work of other libraries on the memory of this one, and streams and events that cross over.
+//! Work of other libraries on the memory of this one.
 //!
-//! Another library enqueues its work in one of our streams, see [`Stream::foreign`]. The work is an
-//! operation like any other: its memory is declared, so it waits for earlier users on other streams and
-//! later users wait for it.
+//! Another library enqueues its work in a stream of this library, see [`Stream::foreign`]. The work
+//! is an operation like any other: its memory is declared, so it waits for earlier users on other
+//! streams, and later users wait for it.
 
 use super::buffer::{AsView, AsViewMut};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::Location;
 
-/// The memory that foreign work uses: see [`Stream::foreign`].
+/// The memory that foreign work uses, for [`Stream::foreign`].
 #[derive(Debug, Default)]
 #[must_use = "it declares the memory of work that is enqueued with it"]
 pub struct Uses<'a> {
@@ -27,15 +27,15 @@ pub struct Uses<'a> {
 }
 
 impl<'a> Uses<'a> {
-    /// The most pieces of memory that an operation uses.
+    /// The most pieces of memory that an operation can use.
     pub const USES_MAX: usize = 64;
 
-    /// No memory.
+    /// A declaration of no memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Memory that the work reads.
+    /// Declares memory that the work reads.
     pub fn read<R: AsView + ?Sized>(mut self, memory: &'a R) -> Self {
         let view = memory.as_view();
         self.touches.push((view.span(), Mode::Read));
@@ -43,12 +43,12 @@ impl<'a> Uses<'a> {
         self
     }
 
-    /// Memory that the work writes, all of it.
+    /// Declares memory of which the work writes every byte.
     pub fn write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
         self.written(memory, Mode::Write)
     }
 
-    /// Memory that the work reads and writes, or of which it writes a part.
+    /// Declares memory that the work reads and writes, or of which it writes a part.
     pub fn read_write<W: AsViewMut + ?Sized>(self, memory: &'a mut W) -> Self {
         self.written(memory, Mode::ReadWrite)
     }
@@ -62,13 +62,13 @@ impl<'a> Uses<'a> {
 }
 
 impl Stream {
-    /// Enqueues work of another library, for example of cuBLAS: `run` is called once, during this call,
-    /// with the stream as a `CUstream`, and enqueues the work there. Waits for earlier users of the
-    /// memory on other streams come before it, and later users wait for it. `label` names it in
-    /// findings and timelines.
+    /// Enqueues work of another library, for example of cuBLAS. `run` is called once, during this
+    /// call, with the stream as a `CUstream`, and enqueues the work in it. The work waits for
+    /// earlier users of the memory on other streams, and later users wait for the work. `label`
+    /// names it in findings and timelines.
     ///
-    /// `run` may call this library. Its error is returned, and the memory then counts as used all the
-    /// same. A panic of `run` is caught.
+    /// `run` may call this library. If `run` returns an error, so does this call, and the memory
+    /// still counts as used. A panic of `run` is caught.
     ///
     /// ```
     /// use trijet::Uses;
@@ -85,13 +85,14 @@ impl Stream {
     /// ```
     ///
     /// # Safety
-    /// What `run` enqueues is in the stream that it is given, or in streams that wait for it and that
-    /// it waits for. Until it is complete it touches no bytes of this library but those of `uses`, and
-    /// only as declared.
+    /// `run` enqueues work in the stream that it gets, or in streams that wait for this stream and
+    /// that this stream then waits for. Until the work is complete, it accesses no memory of this
+    /// library but that of `uses`, and this only as declared.
     ///
     /// # Errors
-    /// The error of `run`; `InvalidValue` for memory of another driver and beyond
-    /// [`Uses::USES_MAX`]; `NoTwin` on the host device; `Panicked`; what the driver reports.
+    /// The error of `run`; `InvalidValue` for memory of another driver, and for more than
+    /// [`Uses::USES_MAX`] pieces of memory; `NoTwin` on the host device; `Panicked` if `run`
+    /// panics; what the driver reports.
     #[track_caller]
     pub unsafe fn foreign<R>(
         &self,

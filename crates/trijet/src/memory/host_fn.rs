@@ -1,10 +1,10 @@
-//! Host functions that use host memory: they declare it at their enqueue call and are handed slices
-//! of it when the stream gets there.
+//! Host functions that use host memory. The enqueue call declares the memory, and the function gets
+//! slices of it when the stream reaches it.
 //!
-//! The declaration orders the function like any other operation: after the writers of what it reads
-//! and the users of what it writes, on whatever stream, and later users come after it. The bytes are
-//! reached under the locks that the operations of the host device take too, so that memory which the
-//! program orders itself, and orders wrongly, is a wrong result and not a data race.
+//! The declaration orders the function like any other operation, on every stream: it follows the
+//! writers of what it reads and the users of what it writes, and later users follow it. The bytes
+//! are accessed under the same locks that the operations of the host device take. So if the program
+//! orders the memory manually and makes a mistake, the result is wrong, but there is no data race.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut, Buffer, Element};
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// What a host function declares.
+/// The memory that a host function declares.
 #[derive(Debug, Default)]
 pub struct Declared<'b> {
     uses: SmallVec<[Use<'b>; 4]>,
@@ -27,33 +27,34 @@ pub struct Declared<'b> {
 }
 
 mod sealed {
-    #[expect(unnameable_types, reason = "nobody else is to implement it")]
+    #[expect(unnameable_types, reason = "only this crate implements it")]
     pub trait Sealed {}
 }
 
-/// Memory of the host that a host function can be given: `&` a buffer to read it, `&mut` to write it.
-/// Only this crate implements it.
+/// Host memory that a host function can use: `&` of a buffer to read it, `&mut` of a buffer to
+/// write it, and tuples of these. Only this crate implements it.
 pub trait HostUse<'b>: sealed::Sealed {
-    /// A share in the memory, until the function has run.
+    /// A share in the memory, which is kept until the function has run.
     type Held: Send + 'static;
-    /// The bytes while the function runs.
+    /// The bytes, locked while the function runs.
     type Locked<'a>;
-    /// What the function is handed.
+    /// The argument of the function.
     type Slice<'a>;
 
     /// Declares the use.
     fn declare(self, declared: &mut Declared<'b>) -> Self::Held;
-    /// Takes the bytes.
+    /// Locks the bytes.
     fn lock(held: &Self::Held) -> Self::Locked<'_>;
     /// The elements.
     fn slice<'a>(locked: &'a mut Self::Locked<'_>) -> Self::Slice<'a>;
 }
 
-/// A share in elements.
+/// A share in the memory of a buffer.
 #[derive(Debug)]
 pub struct Held<T>(Span, PhantomData<fn() -> T>);
 
-/// Elements that a host function has for itself, or that nothing writes while it runs.
+/// Locked elements. While the host function runs, no other operation writes them, and none reads
+/// them if the host function may write them.
 #[derive(Debug)]
 pub struct Locked<'a>(RangeGuard<'a>);
 
@@ -143,9 +144,10 @@ tuples! {
 }
 
 impl Stream {
-    /// [`Stream::host_fn`] for a function that uses host memory: a buffer, or up to four in a tuple,
-    /// `&` to read and `&mut` to write. It is handed their elements, and is ordered by them: writers of
-    /// what it reads come before it on whatever stream, and who uses them later comes after it.
+    /// Enqueues a host function that uses host memory, like [`Stream::host_fn`]. `uses` is a buffer
+    /// or a tuple of up to four: `&` to read, `&mut` to write. `run` gets slices of their elements.
+    /// The uses order the function on every stream: it follows the writers of what it reads and the
+    /// users of what it writes, and later users follow it (law A27).
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -159,7 +161,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As for [`Stream::host_fn`]; `InvalidValue` for a buffer of another driver than the stream.
+    /// As for [`Stream::host_fn`]; `InvalidValue` for a buffer of another driver than the stream's.
     #[track_caller]
     pub fn host_fn_with<'b, U: HostUse<'b>>(
         &self,

@@ -1,8 +1,9 @@
-//! Blocks of memory that belongs to no stream: of the host, page-locked or pageable, and of a device.
+//! Blocks of memory that belongs to no stream: page-locked and pageable host memory, and device
+//! memory.
 //!
-//! Memory goes back to a list of the domain with its stamps, and is handed out again when its users are
-//! complete. Freeing page-locked or device memory may wait for the device (laws A20 and A24), so it is
-//! freed on request only, by [`Device::release_memory`].
+//! The memory of a dropped block goes to a list of the domain, with its stamps. It is allocated
+//! again when its users are complete. Freeing page-locked or device memory may wait for the device
+//! (laws A20 and A24), so it is freed only by [`Device::release_memory`].
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -22,11 +23,11 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Sizes are rounded up to pages of the host.
+/// The size of a page of the host in bytes, to which sizes are rounded up.
 const PAGE: u64 = 4096;
 
-/// The name of an allocation.
-fn verb(space: Space) -> &'static str {
+/// The name of an allocation in errors and entries.
+fn op_name(space: Space) -> &'static str {
     match space {
         Space::Pinned => "pinned",
         Space::Pageable => "pageable",
@@ -34,10 +35,10 @@ fn verb(space: Space) -> &'static str {
     }
 }
 
-/// Allocates `bytes`: some that no operation uses any more, or new.
+/// Allocates `bytes`: kept memory that no operation uses any more, or new memory.
 #[track_caller]
 pub(super) fn alloc(device: &Arc<Shared>, bytes: Bytes, space: Space) -> Result<Block> {
-    let op = verb(space);
+    let op = op_name(space);
     calling::refuse(op)?;
     let shared = Arc::clone(device);
     let memory = match reuse(&shared.domain, bytes, space) {
@@ -69,7 +70,7 @@ impl BlockSource for KeptSource {
     }
 }
 
-/// Allocates new memory. Its entry has no access: to a checker, memory that is kept has no lifetime.
+/// Allocates new memory. Its entry has no access, because to a checker kept memory has no lifetime.
 fn allocate(
     device: &Shared,
     bytes: Bytes,
@@ -86,7 +87,7 @@ fn allocate(
     let memory = allocated.map_err(|error| device.failed(error))?;
     if let Some(begun) = begun {
         domain.log().note_call(begun, OpKind::AllocNow, device.id, |op| {
-            op.label = Cow::Borrowed(verb(space));
+            op.label = Cow::Borrowed(op_name(space));
             op.bytes = bytes.0;
             op.site = Some(site.into());
         });
@@ -96,8 +97,8 @@ fn allocate(
 
 /// The smallest kept memory that fits without wasting more than half, and that no operation uses.
 ///
-/// The list is not locked while the driver is asked: that may run a host function here, which may
-/// drop page-locked memory into it.
+/// The list is not locked while the driver is queried. The query may run a host function on this
+/// thread, which may drop host memory and so add it to the list.
 fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
     let fits = |memory: &Memory| {
         let size = memory.bytes();
@@ -110,7 +111,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
         let Some(index) = fitting.min_by_key(|index| kept[*index].0.bytes()) else { break None };
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
-        // Memory whose users a lost device can tell nothing of is as good as busy.
+        // If the device is lost, its answer is unknown, and the memory counts as used.
         if is_idle(domain, &track).unwrap_or(false) {
             break Some(memory);
         }
@@ -120,7 +121,7 @@ fn reuse(domain: &Arc<Domain>, bytes: Bytes, space: Space) -> Option<Memory> {
     found
 }
 
-/// Whether every operation that used the memory is complete, asking the driver without waiting.
+/// Whether every operation that used the memory is complete. Queries the driver and does not wait.
 pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
     let mut needs = Needs::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |p| domain.is_done(p), &mut needs);
@@ -134,17 +135,17 @@ pub(super) fn is_idle(domain: &Arc<Domain>, track: &Track) -> Result<bool> {
     Ok(true)
 }
 
-/// Takes memory off the list that no operation uses and that `device` may free.
+/// Takes memory off the list, if there is any that no operation uses and that `device` may free.
 fn take_idle(device: &Shared) -> Option<(Memory, Track)> {
     let domain = &device.domain;
-    let is_ours = |memory: &Memory| match memory.space() {
+    let may_free = |memory: &Memory| match memory.space() {
         Space::Device(home) => home == device.id,
         Space::Pinned | Space::Pageable => true,
     };
     let mut busy = Vec::new();
     let found = loop {
         let mut kept = domain.kept.lock().expect("no panic under this lock");
-        let Some(index) = kept.iter().position(|(memory, _)| is_ours(memory)) else { break None };
+        let Some(index) = kept.iter().position(|(memory, _)| may_free(memory)) else { break None };
         let (memory, track) = kept.swap_remove(index);
         drop(kept);
         if is_idle(domain, &track).unwrap_or(false) {
@@ -157,10 +158,10 @@ fn take_idle(device: &Shared) -> Option<(Memory, Track)> {
 }
 
 impl Device {
-    /// Device memory for `len` elements that belongs to no stream; their values are arbitrary. Every
-    /// stream may use it at once, where memory of [`Stream::alloc`](crate::Stream::alloc) is first
-    /// waited for. Dropping the buffer keeps the memory for the next allocation of the device, see
-    /// [`Device::release_memory`].
+    /// Allocates device memory for `len` elements that belongs to no stream; the values are
+    /// arbitrary. Every stream may use it at once, whereas other streams wait for an allocation by
+    /// [`Stream::alloc`](crate::Stream::alloc). When the buffer is dropped, the memory is kept for
+    /// later allocations of the device, see [`Device::release_memory`].
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -171,16 +172,17 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `OutOfMemory`, with the size that was asked for and the memory that was free; `InvalidValue` when
-    /// the size overflows or an element has no bytes.
+    /// `OutOfMemory`, with the requested size and the free memory; `InvalidValue` if the size
+    /// overflows or an element has no bytes.
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes_of::<T>("device alloc", len)?;
         Ok(Buffer::new(alloc(self.shared(), bytes, Space::Device(self.id()))?, len))
     }
 
-    /// Gives memory back that is kept for the next allocation and that no operation uses: host memory,
-    /// and memory of [`Device::alloc`]. Returns its size. May wait for the device (laws A20 and A24).
+    /// Frees the memory that is kept for later allocations and that no operation uses: host memory,
+    /// and memory of [`Device::alloc`]. Returns its size. May wait for the device (laws A20 and
+    /// A24).
     ///
     /// ```
     /// use trijet::{Bytes, Device};
@@ -203,7 +205,7 @@ impl Device {
             let freed = match memory.space() {
                 Space::Pinned => driver.pinned_free(&memory),
                 Space::Device(_) => driver.device_free(&memory),
-                // The bytes go with the last token.
+                // The bytes are freed with the last token of the memory.
                 Space::Pageable => Ok(()),
             };
             freed.map_err(|error| shared.failed(error))?;

@@ -1,8 +1,8 @@
-//! Memory: buffers on the device and on the host, page-locked or pageable.
+//! Buffers in device memory and in host memory, page-locked or pageable.
 //!
-//! A buffer is a byte range of a block. Blocks keep the stamps of the operations that use them,
-//! so that using a buffer on another stream waits for exactly what it must, and dropping one is a
-//! free in stream order, after every user on every stream.
+//! A buffer is a byte range of a block. A block keeps the stamps of the operations that use it.
+//! From them follows what a use on another stream must wait for. When the last buffer of a block is
+//! dropped, the memory is given back after every user on every stream, and the drop does not wait.
 
 pub(crate) mod block;
 mod buffer;

@@ -1,11 +1,8 @@
-//! Host memory, page-locked or pageable: a buffer like any other, and the host is a lane.
+//! Host memory, page-locked or pageable, and the guards through which the host accesses it.
 //!
-//! The host reads and writes it through guards. Taking one waits for the operations that still
-//! use the bytes, and for nothing else; while it lives, the borrow keeps new ones from being
-//! enqueued. So the guards rest on the same stamps as everything, and forgetting one is harmless:
-//! nothing is undone when it drops.
-//!
-//! Imports: `base`, `device`, `stream`. The only unsafe code of this floor.
+//! Taking a guard waits for the operations that still use the bytes, and for nothing else. While
+//! the guard lives, its borrow keeps conflicting operations from being enqueued. Guards need no
+//! state but the stamps of the block, so forgetting one is harmless: its drop does nothing.
 
 use super::buffer::{Buffer, Element, PageLocked, Pageable, bytes_of};
 use super::kept;
@@ -35,7 +32,7 @@ use std::task::{Context, Poll, ready};
 pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
 
 /// Elements in ordinary host memory. The driver stages copies from and to it, which costs time and
-/// may hold the host up (law A17): page-locked memory is the better choice wherever one has it.
+/// may block the calling thread (law A17). Page-locked memory is better wherever it is possible.
 ///
 /// ```
 /// use trijet::{Device, Select};
@@ -52,12 +49,12 @@ pub type PinnedBuffer<T> = Buffer<T, PageLocked>;
 /// ```
 pub type PageableBuffer<T> = Buffer<T, Pageable>;
 
-/// Marks memory that the host reaches: page-locked or pageable.
+/// Marks memory that the host can access: page-locked or pageable.
 pub trait OnHost {}
 impl OnHost for PageLocked {}
 impl OnHost for Pageable {}
 
-/// Elements that the host reads.
+/// Elements that are lent to the host for reading.
 #[derive(Debug)]
 pub struct ReadGuard<'a, T>(&'a [T]);
 
@@ -67,11 +64,11 @@ pub struct ReadGuard<'a, T>(&'a [T]);
 pub struct ReadReady<'a, T, S> {
     buffer: &'a Buffer<T, S>,
     waiting: Waiting,
-    /// Where it was made.
+    /// The call that created the future.
     site: &'static Location<'static>,
 }
 
-/// Elements that the host reads and writes.
+/// Elements that are lent to the host for reading and writing.
 #[derive(Debug)]
 pub struct WriteGuard<'a, T>(&'a mut [T]);
 
@@ -83,21 +80,21 @@ pub(super) fn on<T: Element>(device: &Arc<Shared>, len: usize) -> Result<PinnedB
 }
 
 impl Device {
-    /// Page-locked host memory for `len` elements; their values are arbitrary. It comes from a
-    /// pool, because locking pages costs far more than copying them.
+    /// Allocates page-locked host memory for `len` elements; the values are arbitrary. Memory of
+    /// dropped buffers is used again, because locking pages costs far more than copying them.
     ///
     /// # Errors
-    /// `OutOfMemory` when the system locks no more; `InvalidValue` when the size overflows or an
+    /// `OutOfMemory` if the system locks no more memory; `InvalidValue` if the size overflows or an
     /// element has no bytes.
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         on(self.shared(), len)
     }
 
-    /// Ordinary host memory for `len` elements; their values are arbitrary.
+    /// Allocates ordinary host memory for `len` elements; the values are arbitrary.
     ///
     /// # Errors
-    /// `OutOfMemory` when the system has no more; `InvalidValue` when the size overflows or an
+    /// `OutOfMemory` if the system has no more memory; `InvalidValue` if the size overflows or an
     /// element has no bytes.
     #[track_caller]
     pub fn pageable<T: Element>(&self, len: usize) -> Result<PageableBuffer<T>> {
@@ -119,21 +116,21 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         self.lend(Location::caller())
     }
 
-    /// Lends the elements for reading when every operation that writes them is complete.
+    /// Lends the elements for reading. Every operation that writes them is complete.
     fn lend(&self, site: &'static Location<'static>) -> Result<ReadGuard<'_, T>> {
         let range = self.view().range();
         self.block.note_host(range.clone(), Mode::Read, site);
-        let host = self.block.whole().memory().host().ok_or_else(no_bytes)?;
+        let host = self.block.whole().memory().host().ok_or_else(inaccessible)?;
         // SAFETY: every operation that writes the range is complete (both callers have waited, the
-        // future before it returns), and none can be enqueued while the guard borrows the buffer:
-        // writing takes `&mut`. A split-off part has another range. Manual ordering is unsafe and its
-        // user promised the same.
+        // future before it returns), and none can be enqueued while the guard borrows the buffer,
+        // because writing takes `&mut`. A part that was split off has another range. Manual
+        // ordering is unsafe, and its caller promised the same.
         let bytes = unsafe { host.slice(self.block.in_memory(&range)) };
         Ok(ReadGuard(bytemuck::cast_slice(bytes)))
     }
 
-    /// [`Buffer::read`] as a future: it waits without blocking for the operations that still write
-    /// the buffer, then lends it for reading.
+    /// A future that waits for the operations that still write the buffer, and then lends it for
+    /// reading, as [`Buffer::read`] does.
     ///
     /// ```
     /// # use std::pin::pin;
@@ -181,9 +178,9 @@ impl<T: Element, S: OnHost> Buffer<T, S> {
         let range = self.view().range();
         self.block.host_wait(range.clone(), Mode::Write, Location::caller())?;
         self.block.note_host(range.clone(), Mode::Write, Location::caller());
-        let host = self.block.whole().memory().host().ok_or_else(no_bytes)?;
-        // SAFETY: every operation that touches the range is complete (waited for above), and none
-        // can be enqueued while the guard borrows the buffer mutably. A split-off part has
+        let host = self.block.whole().memory().host().ok_or_else(inaccessible)?;
+        // SAFETY: every operation that accesses the range is complete (waited for above), and none
+        // can be enqueued while the guard borrows the buffer mutably. A part that was split off has
         // another range, and no other guard of this one can exist.
         let bytes = unsafe { host.slice_mut(self.block.in_memory(&range)) };
         Ok(WriteGuard(bytemuck::cast_slice_mut(bytes)))
@@ -195,13 +192,13 @@ impl<'a, T: Element, S: OnHost> Future for ReadReady<'a, T, S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.waiting.poll(context))?;
-        // What the future did not wait for was complete when it was made, and the borrow has kept
-        // writers away since.
+        // Writers that the future did not wait for were complete when it was created. The borrow
+        // has prevented further ones since.
         Poll::Ready(self.buffer.lend(self.site))
     }
 }
 
-fn no_bytes() -> Error {
+fn inaccessible() -> Error {
     Error::new(ErrorKind::InvalidValue, "host access", "the host cannot access the memory")
 }
 

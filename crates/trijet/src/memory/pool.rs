@@ -1,7 +1,8 @@
 //! Blocks of a device's pool: allocated and freed in stream order.
 //!
-//! A block is freed on the stream that allocated it, which then waits for every other user. If a
-//! stream may have no room for that, the block is freed by the next call that allocates or waits.
+//! A block is freed in the stream that allocated it, after a wait for every other user. If the
+//! stream may have no room for these calls, they would block, and a drop must not. Then the next
+//! call that allocates or waits frees the block.
 #![forbid(unsafe_code)]
 
 use super::block::Block;
@@ -46,14 +47,14 @@ impl BlockSource for Inner {
     }
 }
 
-/// When memory is freed, and what becomes of it if that is refused.
+/// The occasion of a free, which decides what happens if the free is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
     /// In a drop, which must not wait.
     Dropped,
-    /// In a call that may wait. If it is refused, the next such call tries once more.
+    /// In a call that may wait. If the free is refused, the next such call tries once more.
     Later,
-    /// The last try: if it is refused, the memory leaks.
+    /// In the last try. If the free is refused, the memory leaks.
     Last,
 }
 
@@ -68,7 +69,7 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
         return later(memory, track, stream, When::Later);
     }
     if stream.lane().legacy.as_ref().is_some_and(|legacy| !legacy.is_own_thread()) {
-        // The stream belongs to another thread; a free may come in any stream of the device.
+        // The stream belongs to another thread. Memory can be freed in any stream of the device.
         return match Stream::new(stream.device(), StreamClass::NonBlocking, 0) {
             Ok(other) => free(memory, track, Arc::clone(other.inner()), when),
             Err(error) if when == When::Last || error.is_loss() => {
@@ -89,7 +90,8 @@ fn free(memory: Memory, track: Track, stream: Arc<Inner>, when: When) {
     }
 }
 
-/// Whether a free in the stream, after every user, is enqueued without waiting for room.
+/// Whether a free in the stream, and its waits for every user, can be enqueued without waiting for
+/// room.
 fn has_room(track: &Track, stream: &Inner) -> bool {
     let mut users = Needs::new();
     track.all_users(&(0..u64::MAX), Mode::Write, |_| false, &mut users);
@@ -111,11 +113,12 @@ mod tests {
         Ok(Device::host(config)?.remove(0))
     }
 
-    /// The operation is enqueued, and only then its time cannot be noted. If the call failed, no
-    /// stamp would tell of the operation, and its bytes would be lent at once.
+    /// The operation is enqueued, and then its end cannot be recorded for the trace. If the call
+    /// failed, the operation would have no stamp, and the host could access its bytes while it
+    /// runs.
     #[test]
     fn an_operation_whose_time_cannot_be_noted_is_stamped() -> Result<()> {
-        // Two are for time zero and for the moment before the operation.
+        // The first two are for time zero and for the begin of the operation.
         let device = refusing(&[3])?;
         let stream = device.stream()?;
         let mut h = device.pinned::<u8>(64)?;
@@ -127,7 +130,7 @@ mod tests {
         device.close()
     }
 
-    /// The end of a stream cannot be recorded when the stream is dropped, but later it can: until
+    /// The end of a stream cannot be recorded when the stream is dropped, but can be later. Until
     /// then the stream stays, and its work can be waited for.
     #[test]
     fn a_stream_whose_end_cannot_be_recorded_stays_until_it_can() -> Result<()> {
@@ -147,8 +150,8 @@ mod tests {
     }
 
     /// The end of a stream cannot be recorded when the stream is dropped, nor later. A call that
-    /// needs its work then fails, and the driver is never handed the stream that is gone: it would
-    /// answer with `InvalidValue`.
+    /// needs its work then fails. The driver never gets the stream that is gone: it would answer
+    /// with `InvalidValue`.
     #[test]
     fn a_stream_that_is_gone_is_never_recorded() -> Result<()> {
         let device = refusing(&[1, 2])?;

@@ -1,9 +1,8 @@
-//! Plain slices, inside a closure: what is borrowed comes back before the closure's caller goes
-//! on, whatever happens.
+//! Scopes: copies from and to plain slices within a closure.
 //!
-//! The bytes travel through page-locked memory of the pool. An upload is staged when it is
-//! called; a download lands in the slice when the scope ends. So no operation ever holds a
-//! borrowed address, and nothing here needs a destructor to be sound.
+//! The bytes pass through page-locked memory of the library. An upload copies its slice there
+//! during the call. A download copies to its slice when the scope ends. No operation ever has the
+//! address of a slice, so nothing here needs a destructor to be sound.
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut, Element};
@@ -11,16 +10,17 @@ use super::pinned::PinnedBuffer;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::{Device, Stream};
 
-/// Lets plain slices be copied from and to; made by [`Device::scope`].
+/// Copies from and to plain slices; made by [`Device::scope`].
 #[derive(Debug)]
 pub struct Scope<'env> {
     device: Device,
-    landings: Vec<(PinnedBuffer<u8>, &'env mut [u8])>,
+    /// The staged bytes of each download, and the slice that they go to.
+    downloads: Vec<(PinnedBuffer<u8>, &'env mut [u8])>,
 }
 
 impl Device {
-    /// Runs `work` with a scope in which plain slices can be copied to and from the device. When
-    /// it returns, every download that `work` asked for has landed.
+    /// Runs `work` with a scope in which plain slices can be copied to and from the device. If
+    /// `work` succeeds, this waits for its downloads and copies them to their slices.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -37,12 +37,13 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// What `work` returns, else the error of a download that did not land.
+    /// The error of `work`, or the error of work that a download waits for. Slices may then lack
+    /// their bytes.
     pub fn scope<'env, R>(&self, work: impl FnOnce(&mut Scope<'env>) -> Result<R>) -> Result<R> {
-        let mut scope = Scope { device: self.clone(), landings: Vec::new() };
+        let mut scope = Scope { device: self.clone(), downloads: Vec::new() };
         let result = work(&mut scope)?;
-        for (landed, target) in scope.landings {
-            target.copy_from_slice(&landed.read()?);
+        for (staged, target) in scope.downloads {
+            target.copy_from_slice(&staged.read()?);
         }
         Ok(result)
     }
@@ -52,7 +53,8 @@ impl<'env> Scope<'env> {
     /// Copies a plain slice to `dst`. The slice may be changed as soon as this returns.
     ///
     /// # Errors
-    /// `InvalidValue` when the lengths differ; `OutOfMemory` for the staging.
+    /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
+    /// the bytes; what the driver reports.
     #[track_caller]
     pub fn upload<T: Element, W: AsViewMut<Element = T> + ?Sized>(
         &mut self,
@@ -65,10 +67,12 @@ impl<'env> Scope<'env> {
         stream.copy(&staged, dst)
     }
 
-    /// Copies `src` to a plain slice, which has the bytes when the scope ends.
+    /// Copies `src` to a plain slice, which has the bytes when [`Device::scope`] returns without an
+    /// error.
     ///
     /// # Errors
-    /// `InvalidValue` when the lengths differ; `OutOfMemory` for the staging.
+    /// `InvalidValue` if the lengths differ; `OutOfMemory` if there is no page-locked memory for
+    /// the bytes; what the driver reports.
     #[track_caller]
     pub fn download<T: Element, R: AsView<Element = T> + ?Sized>(
         &mut self,
@@ -82,10 +86,10 @@ impl<'env> Scope<'env> {
             return Err(Error::new(ErrorKind::InvalidValue, "download", cause));
         }
         let target: &'env mut [u8] = bytemuck::cast_slice_mut(dst);
-        let mut landing = self.device.pinned::<u8>(target.len())?;
-        let mut typed = super::buffer::ViewMut::<T>::from_bytes(landing.view_mut());
+        let mut staged = self.device.pinned::<u8>(target.len())?;
+        let mut typed = super::buffer::ViewMut::<T>::from_bytes(staged.view_mut());
         stream.copy(&src, &mut typed)?;
-        self.landings.push((landing, target));
+        self.downloads.push((staged, target));
         Ok(())
     }
 }

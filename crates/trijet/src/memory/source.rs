@@ -1,4 +1,4 @@
-//! A source of blocks: where the memory of a block comes from, and where it goes.
+//! Sources of blocks: where the memory of a block comes from, and where it goes.
 #![forbid(unsafe_code)]
 
 use crate::device::memory::Memory;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 /// A source of blocks. Each file that implements it also has the function that makes its blocks.
 pub(crate) trait BlockSource: fmt::Debug + Send + Sync {
-    /// The device whose calls the block is part of.
+    /// The device that the blocks belong to.
     fn device(&self) -> &Arc<Shared>;
 
-    /// Takes the memory of a block back when its last buffer is dropped. The track has the operations
-    /// that may still use it. Does not wait for them.
+    /// Takes the memory of a block back when its last buffer is dropped. Operations in `track` may
+    /// still use the memory; this does not wait for them.
     fn give_back(self: Arc<Self>, memory: Memory, track: Track);
 }

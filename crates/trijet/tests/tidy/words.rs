@@ -17,7 +17,6 @@ const NOT_CLEAN: &[&str] = &[
     "crates/trijet-bench/results/",
     "crates/trijet/src/base/",
     "crates/trijet/src/check/",
-    "crates/trijet/src/memory/",
 ];
 
 /// The text of a line without code spans in Markdown, where the names of tests stand.
