@@ -1,19 +1,20 @@
-//! What the elementwise kernels share: their shape, tiles of equal size, and a cost by the byte.
+//! Common parts of the elementwise kernels: their shape, tiles of equal size, and a cost in bytes.
 #![forbid(unsafe_code)]
 
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::{Code, KernelSpec, Shape};
 
-/// Elements of a tile: large enough to be worth a call, small enough to cut a chunk in parts.
+/// The elements of a tile: enough to be worth a call, and few enough to split a chunk into several
+/// tiles.
 const TILE: u64 = 16 * 1024;
 
 fn tile(_: &ArgBlock) -> u64 {
     TILE
 }
 
-/// Every span is read or written once.
-fn moved(args: &ArgBlock) -> Cost {
+/// The cost of an operation that moves each span once, or twice if it reads and writes the span.
+fn bytes_moved(args: &ArgBlock) -> Cost {
     let bytes = args.spans().iter().map(|arg| {
         let passes = if arg.mode == crate::base::ledger::Mode::ReadWrite { 2 } else { 1 };
         arg.bytes() * passes
@@ -21,12 +22,13 @@ fn moved(args: &ArgBlock) -> Cost {
     Cost { bytes: bytes.sum(), ops: 0 }
 }
 
-/// A twin that runs tile by tile and costs its bytes.
+/// A twin that runs tile by tile. Its cost is the bytes that it moves.
 pub(super) const fn twin(run: fn(&mut Tile<'_>)) -> Twin {
-    Twin { tile_elements: tile, run, cost: moved }
+    Twin { tile_elements: tile, run, cost: bytes_moved }
 }
 
-/// What an elementwise kernel declares: a thread per element, and its twin bit for bit.
+/// The declaration of an elementwise kernel: one thread per element, and a twin with the same
+/// results bit for bit.
 pub(super) const fn declaration(
     name: &'static str,
     ptx: &'static str,
@@ -36,8 +38,13 @@ pub(super) const fn declaration(
     KernelSpec::new(name, Code::ptx(ptx), Shape::Elements { per_thread: 1 }).check(check).twin(twin)
 }
 
-/// The elements of a read-only span that stand beside a tile.
-pub(super) fn beside<'a, T: bytemuck::Pod>(tile: &Tile<'a>, index: usize, len: usize) -> &'a [T] {
+/// The elements of the read-only span `index` with the same indices as the `len` elements of a
+/// tile.
+pub(super) fn tile_input<'a, T: bytemuck::Pod>(
+    tile: &Tile<'a>,
+    index: usize,
+    len: usize,
+) -> &'a [T] {
     let all: &[T] = tile.read(index);
     let first = tile.first.min(all.len());
     &all[first..(first + len).min(all.len())]

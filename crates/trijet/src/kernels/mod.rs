@@ -1,4 +1,4 @@
-//! The kernels that come with the library: for each one the device source, its PTX and the same
+//! The kernels that come with the library. Each has its device source, the PTX of it, and the same
 //! function over slices for the host device.
 //!
 //! `<name>/<name>.cu` is CUDA C++ without any header; `<name>/<name>.ptx` is generated from it by
@@ -7,8 +7,8 @@
 //! device sources are built with `--fmad=false`, integers wrap, and floats are rounded after every
 //! operation.
 //!
-//! Every pointer parameter of an entry is followed by its length in elements, and no entry reads
-//! or writes outside the lengths it was given.
+//! Every pointer parameter of an entry is followed by its length in elements. No entry reads or
+//! writes beyond these lengths.
 
 mod affine;
 mod axpy;
@@ -29,8 +29,8 @@ pub use crate::launch::{
     any_lengths, equal_lengths,
 };
 
-/// The result of a float operation as the device writes it: the bits of a NaN are always the
-/// same there (CUDA C++ Programming Guide, "Floating-Point Standard"), while a CPU keeps a payload.
+/// The result of a float operation as the device writes it. There, the bits of a NaN are always the
+/// same (CUDA C++ Programming Guide, "Floating-Point Standard"), whereas a CPU keeps the payload.
 fn device_float(v: f32) -> f32 {
     if v.is_nan() { f32::from_bits(0x7fff_ffff) } else { v }
 }

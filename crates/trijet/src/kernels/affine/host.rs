@@ -5,10 +5,11 @@ use crate::kernels::device_float;
 
 /// An element type of the affine map.
 pub(crate) trait Element: Copy {
-    /// The element as a number; exact.
+    /// The element as an `f32`, without rounding.
     fn widen(self) -> f32;
 
-    /// The nearest element, ties to even, held to the type's range; NaN gives 0 in integers.
+    /// The nearest element, ties to even, saturated to the range of the type. NaN becomes 0 in
+    /// integers.
     fn narrow(v: f32) -> Self;
 }
 
@@ -20,8 +21,8 @@ impl Element for u8 {
     fn narrow(v: f32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the cast saturates and NaN gives 0")]
         #[expect(clippy::cast_sign_loss, reason = "the cast saturates")]
-        let held = v.round_ties_even() as u8;
-        held
+        let saturated = v.round_ties_even() as u8;
+        saturated
     }
 }
 
@@ -33,8 +34,8 @@ impl Element for u16 {
     fn narrow(v: f32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the cast saturates and NaN gives 0")]
         #[expect(clippy::cast_sign_loss, reason = "the cast saturates")]
-        let held = v.round_ties_even() as u16;
-        held
+        let saturated = v.round_ties_even() as u16;
+        saturated
     }
 }
 
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_the_range_are_held_to_it() {
+    fn values_beyond_the_range_saturate() {
         assert_eq!(one_u8(2.0, 0.0, 200), 255);
         assert_eq!(one_u8(1.0, 254.6, 0), 255);
         assert_eq!(one_u8(-1.0, 0.0, 1), 0);

@@ -1,4 +1,5 @@
-//! `y[i] = value`: a kernel for each size of an element, and the verb that chooses one.
+//! Kernels that set every element of a span, `y[i] = value`: one for each size of an element, and the
+//! function that chooses one.
 
 pub(crate) mod host;
 
@@ -16,27 +17,27 @@ fn tile<T: bytemuck::Pod>(tile: &mut Tile<'_>) {
     host::fill(tile.scalar::<T>(0), tile.write::<T>(1));
 }
 
-/// Sets every `f32` of a span: `(value, &mut y)`.
+/// Sets every element of a span of `f32`. Its arguments are `(value, &mut y)`.
 pub static FILL_F32: Kernel<(f32, Out<f32>)> =
     // SAFETY: `fill_f32` takes (f32, f32*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_f32", PTX, any_lengths, twin(tile::<f32>))) };
 
-/// Sets every `u8` of a span: `(value, &mut y)`.
+/// Sets every element of a span of `u8`. Its arguments are `(value, &mut y)`.
 pub static FILL_U8: Kernel<(u8, Out<u8>)> =
     // SAFETY: `fill_u8` takes (u8, u8*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u8", PTX, any_lengths, twin(tile::<u8>))) };
 
-/// Sets every `u16` of a span: `(value, &mut y)`.
+/// Sets every element of a span of `u16`. Its arguments are `(value, &mut y)`.
 pub static FILL_U16: Kernel<(u16, Out<u16>)> =
     // SAFETY: `fill_u16` takes (u16, u16*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u16", PTX, any_lengths, twin(tile::<u16>))) };
 
-/// Sets every `u64` of a span: `(value, &mut y)`.
+/// Sets every element of a span of `u64`. Its arguments are `(value, &mut y)`.
 pub static FILL_U64: Kernel<(u64, Out<u64>)> =
     // SAFETY: `fill_u64` takes (u64, u64*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u64", PTX, any_lengths, twin(tile::<u64>))) };
 
-/// Sets every `u32` of a span: `(value, &mut y)`.
+/// Sets every element of a span of `u32`. Its arguments are `(value, &mut y)`.
 pub static FILL_U32: Kernel<(u32, Out<u32>)> =
     // SAFETY: `fill_u32` takes (u32, u32*, u64) and writes only `y[..y_len]`.
     unsafe { Kernel::declare(declaration("fill_u32", PTX, any_lengths, twin(tile::<u32>))) };

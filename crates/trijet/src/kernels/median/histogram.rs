@@ -1,11 +1,10 @@
-//! A histogram of the window that gives its median: two levels, a running count below.
+//! A histogram of a window, which gives the window's median. It has two levels of counts, and a
+//! running count of the pixels below.
 //!
 //! Counts fit a byte, since a window has at most 225 pixels. The coarse level counts blocks of
-//! values; `below` counts the pixels in blocks before the current one and is kept up to date while
-//! the window slides, so that the search starts where the last median was. Inside the block,
-//! sixteen counts at a time are summed: one instruction on the machines we know.
-//!
-//! Imports: none.
+//! values. `below` counts the pixels in the blocks before the current one. It is kept up to date
+//! while the window slides, so that the search starts where the last median was. Inside the block,
+//! sixteen counts at a time are summed, which is one instruction on the machines we know.
 #![forbid(unsafe_code)]
 
 use super::pixel::Pixel;
@@ -20,7 +19,8 @@ pub(super) struct Histogram {
     coarse: Vec<u8>,
     shift: u32,
     block: usize,
-    /// Pixels in the blocks before `block`. Wraps while a column is half exchanged.
+    /// Pixels in the blocks before `block`. Wraps while only some pixels of a column have been
+    /// exchanged.
     below: u32,
 }
 
@@ -55,7 +55,8 @@ impl Histogram {
         self.below = self.below.wrapping_sub(u32::from(block < self.block));
     }
 
-    /// The value of rank `rank`, counted from 0. At least `rank + 1` pixels must be in.
+    /// The pixel of rank `rank`, counted from 0. The histogram must hold at least `rank + 1`
+    /// pixels.
     pub(super) fn select<T: Pixel>(&mut self, rank: u32) -> T {
         while self.below > rank {
             self.block -= 1;

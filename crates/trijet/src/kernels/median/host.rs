@@ -1,11 +1,9 @@
-//! The median filter over slices: whole output rows of a chunk.
+//! The twin of the median filter: whole output rows of a chunk, over slices.
 //!
-//! Radius 1 sorts the three pixels of every column, then takes the median of the largest minimum,
-//! the median of medians and the smallest maximum: plain minima and maxima over rows, which the
-//! compiler turns into vector code. Larger radii slide a histogram along the row (Huang 1979), 2r+1
-//! pixels in and as many out per step.
-//!
-//! Imports: none.
+//! For radius 1 it sorts the three pixels of every column, then takes the median of the largest
+//! minimum, the median of medians and the smallest maximum. These are plain minima and maxima over
+//! rows, which the compiler turns into vector code. For larger radii it slides a histogram along
+//! the row (Huang 1979), and each step adds 2r+1 pixels and removes as many.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
@@ -29,7 +27,8 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// The global rows that the windows of the output rows `out_rows` reach: the least input.
+    /// The global rows that the windows of the output rows `out_rows` reach. The input must have at
+    /// least these.
     pub(crate) fn in_rows(&self, radius: u32, out_rows: Range<u64>) -> Range<u64> {
         if out_rows.is_empty() {
             return out_rows;
@@ -52,8 +51,8 @@ impl Geometry {
 ///
 /// # Panics
 ///
-/// When `radius` is not in `1..=7`, an image is empty, `y` is not exactly the rows asked for, or
-/// `x` lacks a row of [`Geometry::in_rows`].
+/// If `radius` is not in `1..=7`, an image is empty, `y` does not have exactly the rows `out_rows`,
+/// or `x` lacks a row of [`Geometry::in_rows`].
 pub(crate) fn median<T: Pixel>(
     geometry: &Geometry,
     radius: u32,
@@ -158,7 +157,7 @@ fn median3<T: Pixel>(a: T, b: T, c: T) -> T {
     a.min(b).max(a.max(b).min(c))
 }
 
-/// One row with a sliding histogram, which is empty before and after.
+/// Computes one row with a sliding histogram, which is empty before and afterwards.
 fn slide<T: Pixel>(histogram: &mut Histogram, radius: usize, window: &[&[T]], out: &mut [T]) {
     let last = out.len() - 1;
     let rank = u32::try_from(window.len() * window.len() / 2).expect("a window is small");

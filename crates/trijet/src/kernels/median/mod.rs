@@ -1,9 +1,10 @@
-//! Exact integer median filter of 8 and 16 bit images, radius 1 to 7, edges clamped.
+//! An exact integer median filter of 8 and 16 bit images, radius 1 to 7, edges clamped.
 //!
-//! The data are a stack of images, each `height` rows of `width` pixels, rows flattened: global
-//! row `g` belongs to image `g / height`. Work is cut by whole output rows, at any row; the window
-//! of a row never leaves its image. A chunk therefore needs a halo of up to `radius` rows on each
-//! side, and neither device needs to know where the images of other chunks lie.
+//! The data are a stack of images, each `height` rows of `width` pixels. Rows are numbered over the
+//! whole stack: global row `g` belongs to image `g / height`. Work is divided into whole output
+//! rows, between any two rows. The window of a row never leaves its image. A chunk therefore needs
+//! a halo of up to `radius` rows on each side, and neither device needs to know where the images of
+//! other chunks lie.
 
 mod histogram;
 pub(crate) mod host;
@@ -30,7 +31,7 @@ const TILE_ROWS: u64 = 16;
 /// The parameters: `(width, height, first_out_row, first_in_row, x, y)`.
 pub type Params<T> = (u32, u32, u64, u64, In<T>, Out<T>);
 
-/// Where the pixels of a call lie in their stack of images.
+/// The place of the pixels of a call in their stack of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {
     /// Pixels of a row.
@@ -43,7 +44,7 @@ pub struct Rows {
     pub first_in: u64,
 }
 
-/// A pixel type that the filter knows: `u8` and `u16`.
+/// A pixel type of the filter: `u8` or `u16`.
 pub trait MedianPixel: Element {
     /// The kernel of a radius from 1 to 7.
     ///
@@ -75,9 +76,9 @@ impl MedianPixel for u16 {
     }
 }
 
-/// Enqueues the median filter of `x` into `y`: each pixel becomes the middle one of the
-/// `(2 * radius + 1)` squared pixels around it, rows and columns clamped to its image. `x` holds
-/// the rows of `y` and those that their windows reach.
+/// Enqueues the median filter of `x` into `y`: each pixel becomes the median of the window around
+/// it, a square with sides of `2 * radius + 1` pixels. Rows and columns are clamped to the image of
+/// the pixel. `x` holds the rows of `y` and those that their windows reach.
 ///
 /// ```
 /// use trijet::kernels::median::{median, Rows};
@@ -107,15 +108,16 @@ pub fn median<T: MedianPixel>(
     stream.launch(T::kernel(radius)?, (width, height, first_out, first_in, x, y))
 }
 
-/// Loads the filter of a radius, so that its first use does not hold the device up (law A42).
+/// Loads the filter of a radius, so that its first use does not wait for running work (law A42).
 ///
 /// # Errors
-/// `InvalidValue` for a radius outside 1 to 7; what loading reports.
+/// `InvalidValue` for a radius outside 1 to 7; what the driver reports.
 pub fn load<T: MedianPixel>(device: &Device, radius: u32) -> Result<()> {
     device.load(T::kernel(radius)?)
 }
 
-/// What the declaration demands of the arguments.
+/// Checks the arguments: the spans are whole rows, and the input has every row that a window
+/// reaches.
 fn check<const R: u32>(args: &ArgBlock) -> std::result::Result<(), String> {
     let (width, height) = (args.scalar::<u32>(0), args.scalar::<u32>(1));
     let (first_out, first_in) = (args.scalar::<u64>(2), args.scalar::<u64>(3));
@@ -165,7 +167,8 @@ fn tile<T: Pixel + bytemuck::Pod, const R: u32>(tile: &mut Tile<'_>) {
     host::median(&geometry, R, tile.read(4), first..first + rows, y);
 }
 
-/// Instructions per pixel and bit as disassembled for radius 1, 2 and 7 and estimated between.
+/// The cost in instructions per pixel and bit: counted in disassembled code for radius 1, 2 and 7,
+/// and estimated between.
 fn cost<T: Pixel, const R: u32>(args: &ArgBlock) -> Cost {
     let bytes: u64 = args.spans().iter().map(|arg| arg.bytes()).sum();
     let pixels = args.spans()[1].bytes() * 8 / u64::from(T::BITS);

@@ -1,11 +1,9 @@
-//! The pixels that the median filter knows.
-//!
-//! Imports: none.
+//! The pixel types of the median filter.
 #![forbid(unsafe_code)]
 
 /// A pixel of 8 or 16 bits.
 pub(crate) trait Pixel: Copy + Ord + Default {
-    /// Bits of a pixel.
+    /// The bits of a pixel.
     const BITS: u32;
 
     /// The value as an index below `1 << BITS`.

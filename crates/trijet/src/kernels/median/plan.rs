@@ -1,10 +1,9 @@
-//! Which entry of `median.cu` serves a radius and an element type, and how to launch it.
+//! The plan of a launch of the median filter: the entry of `median.cu` for a radius and an element
+//! type, its block and its grid.
 //!
 //! Every entry takes `(u32 width, u32 height, u64 first_out_row, u64 first_in_row, const T* x,
 //! u64 x_len, T* y, u64 y_len)`, one block shape and no dynamic shared memory. Blocks stride over
-//! tiles, so any grid computes the right result; the one given here has one block per tile.
-//!
-//! Imports: none.
+//! tiles, so any grid computes the right result. The grid of a plan has one block per tile.
 #![forbid(unsafe_code)]
 
 /// The largest radius of the filter, in pixels.
@@ -13,7 +12,8 @@ pub const RADIUS_MAX: u32 = 7;
 /// Rows of a tile, `TILE_ROWS` in `median.cu`.
 const TILE_ROWS: u64 = 32;
 
-/// The most blocks along the second grid axis (CUDA C++ Programming Guide, compute capabilities).
+/// The most blocks along the second axis of a grid (CUDA C++ Programming Guide, compute
+/// capabilities).
 const GRID_Y_MAX: u64 = 65_535;
 
 /// The pixel type of a median filter.
@@ -25,14 +25,14 @@ pub(crate) enum Element {
     U16,
 }
 
-/// How to launch the median filter of one radius and element type.
+/// The launch of the median filter for one radius and element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// The entry in [`super::PTX`].
     pub(crate) entry: &'static str,
     /// Threads per block along x, y, z.
     pub(crate) block: [u32; 3],
-    /// Dynamic shared memory per block.
+    /// Dynamic shared memory per block, in bytes.
     pub(crate) shared_bytes: u32,
     /// Columns of a tile.
     tile_columns: u32,

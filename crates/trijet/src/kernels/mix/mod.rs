@@ -1,8 +1,9 @@
-//! `y[i] = hash(y[i], x[i], salt)`, in which order and number of applications show: `mix_u64`.
+//! A hash `y[i] = hash(y[i], x[i], salt)`, whose result shows the order and the number of its
+//! applications: `mix_u64`.
 
 pub(crate) mod host;
 
-use super::elementwise::{beside, declaration, twin};
+use super::elementwise::{declaration, tile_input, twin};
 use crate::device::twin::Tile;
 use crate::launch::equal_lengths;
 use crate::launch::{In, InOut, Kernel};
@@ -12,11 +13,11 @@ pub(crate) const PTX: &str = include_str!("mix.ptx");
 
 fn tile(tile: &mut Tile<'_>) {
     let y = tile.write::<u64>(3);
-    host::mix(tile.scalar(0), beside(tile, 1, y.len()), y);
+    host::mix(tile.scalar(0), tile_input(tile, 1, y.len()), y);
 }
 
-/// Hashes `x` into `y`: `(salt, &x, &mut y)`, equal lengths. Two applications in the other order
-/// give another result, which is what tests of ordering need.
+/// Hashes `x` into `y`. Its arguments are `(salt, &x, &mut y)`; `x` and `y` have equal lengths. Two
+/// applications in the other order give another result, which tests of ordering need.
 pub static MIX: Kernel<(u64, In<u64>, InOut<u64>)> =
     // SAFETY: `mix_u64` takes (u64, const u64*, u64, u64*, u64) and stays within both lengths.
     unsafe { Kernel::declare(declaration("mix_u64", PTX, equal_lengths, twin(tile))) };

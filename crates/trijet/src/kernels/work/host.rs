@@ -1,8 +1,8 @@
 //! The twin of `work`: the same computation on the host, over slices.
 #![forbid(unsafe_code)]
 
-/// `y[i]` = `rounds` rounds of xorshift32 and an odd multiply on `x[i]`, over the shorter of `x`
-/// and `y`. No round is a copy.
+/// `y[i]` is `x[i]` after `rounds` rounds of xorshift32 and an odd multiply, over the shorter of
+/// `x` and `y`. Zero rounds make a copy.
 pub(crate) fn work(rounds: u32, x: &[u32], y: &mut [u32]) {
     for (y, x) in y.iter_mut().zip(x) {
         let mut v = *x;
@@ -21,7 +21,7 @@ mod tests {
     use super::work;
 
     #[test]
-    fn no_round_is_a_copy() {
+    fn zero_rounds_make_a_copy() {
         let mut y = [0; 3];
         work(0, &[1, 2, 3], &mut y);
         assert_eq!(y, [1, 2, 3]);

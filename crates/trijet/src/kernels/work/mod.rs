@@ -3,7 +3,7 @@
 
 pub(crate) mod host;
 
-use super::elementwise::{beside, declaration, twin};
+use super::elementwise::{declaration, tile_input, twin};
 use crate::device::args::ArgBlock;
 use crate::device::twin::{Cost, Tile, Twin};
 use crate::launch::equal_lengths;
@@ -18,7 +18,7 @@ const OPS_PER_ROUND: u64 = 7;
 
 fn tile(tile: &mut Tile<'_>) {
     let y = tile.write::<u32>(3);
-    host::work(tile.scalar(0), beside(tile, 1, y.len()), y);
+    host::work(tile.scalar(0), tile_input(tile, 1, y.len()), y);
 }
 
 fn cost(args: &ArgBlock) -> Cost {
@@ -29,7 +29,8 @@ fn cost(args: &ArgBlock) -> Cost {
 
 const TWIN: Twin = twin(tile);
 
-/// `rounds` rounds of a hash of each element: `(rounds, &x, &mut y)`, equal lengths. 0 rounds copy.
+/// `y[i]` is `x[i]` after `rounds` rounds of an integer hash; 0 rounds make a copy. Its arguments
+/// are `(rounds, &x, &mut y)`; `x` and `y` have equal lengths.
 pub static WORK: Kernel<(u32, In<u32>, Out<u32>)> =
     // SAFETY: `work_u32` takes (u32, const u32*, u64, u32*, u64) and stays within both lengths.
     unsafe {

@@ -1,4 +1,4 @@
-// work: y[i] = `rounds` rounds of an integer hash of x[i]; no round is a copy.
+// work: y[i] = `rounds` rounds of an integer hash of x[i]; zero rounds make a copy.
 //
 // The dial between a kernel bound by memory and one bound by arithmetic: each round is about eight
 // dependent integer instructions (xorshift32, Marsaglia 2003, then an odd multiply and an add) and
