@@ -72,9 +72,9 @@ pub struct ReadReady<'a, T, S> {
 #[derive(Debug)]
 pub struct WriteGuard<'a, T>(&'a mut [T]);
 
-/// Page-locked memory of a device, for `len` elements.
+/// Allocates page-locked memory for `len` elements, on behalf of `device`.
 #[track_caller]
-pub(super) fn on<T: Element>(device: &Arc<Shared>, len: usize) -> Result<PinnedBuffer<T>> {
+pub(super) fn alloc<T: Element>(device: &Arc<Shared>, len: usize) -> Result<PinnedBuffer<T>> {
     let block = kept::alloc(device, bytes_of::<T>("pinned", len)?, Space::Pinned)?;
     Ok(Buffer::new(block, len))
 }
@@ -88,7 +88,7 @@ impl Device {
     /// element has no bytes.
     #[track_caller]
     pub fn pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        on(self.shared(), len)
+        alloc(self.shared(), len)
     }
 
     /// Allocates ordinary host memory for `len` elements; the values are arbitrary.

@@ -1,6 +1,6 @@
 //! Transfers of slices: a slice becomes a buffer on the device, and a buffer becomes a `Vec`.
 //!
-//! The bytes travel through page-locked memory that the device keeps for the next transfer, so an
+//! The bytes pass through page-locked memory, which the device keeps for the next transfer, so an
 //! upload does not wait for the device.
 #![forbid(unsafe_code)]
 
@@ -25,11 +25,12 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `OutOfMemory` for the memory on the device or the staging; an error of the driver.
+    /// `OutOfMemory` if there is no memory on the device or no page-locked memory for the bytes;
+    /// what the driver reports.
     #[track_caller]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         calling::refuse("upload")?;
-        let mut staged = pinned::on::<T>(self.device(), data.len())?;
+        let mut staged = pinned::alloc::<T>(self.device(), data.len())?;
         staged.write()?.copy_from_slice(data);
         let mut target = self.alloc(data.len())?;
         self.copy(&staged, &mut target)?;
@@ -40,17 +41,18 @@ impl Stream {
     /// complete.
     ///
     /// # Errors
-    /// `OutOfMemory` for the staging; the error of work that failed, or `Stalled`.
+    /// `OutOfMemory` if there is no page-locked memory for the bytes; the error of work that
+    /// failed, or `Stalled`.
     #[track_caller]
     pub fn download<R: AsView + ?Sized>(&self, src: &R) -> Result<Vec<R::Element>> {
         calling::refuse("download")?;
         let src = src.as_view();
-        let mut landing = pinned::on(self.device(), src.len())?;
-        self.copy(&src, &mut landing)?;
-        Ok(landing.read()?.to_vec())
+        let mut staged = pinned::alloc(self.device(), src.len())?;
+        self.copy(&src, &mut staged)?;
+        Ok(staged.read()?.to_vec())
     }
 
-    /// Allocates `len` elements of device memory in stream order and sets every byte to 0.
+    /// Allocates device memory for `len` elements in stream order and sets every byte to 0.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -61,7 +63,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// As for [`Stream::alloc`]; an error of the driver.
+    /// As for [`Stream::alloc`]; what the driver reports.
     #[track_caller]
     pub fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
         let mut zeros = self.alloc(len)?;

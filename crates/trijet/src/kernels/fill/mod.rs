@@ -43,8 +43,9 @@ pub static FILL_U32: Kernel<(u32, Out<u32>)> =
     unsafe { Kernel::declare(declaration("fill_u32", PTX, any_lengths, twin(tile::<u32>))) };
 
 impl Stream {
-    /// Sets every element of `dst` to `value` asynchronously, by a kernel. The elements have 1, 2, 4 or
-    /// 8 bytes; another size does not compile. [`Stream::fill_bytes`] needs no kernel.
+    /// Sets every element of `dst` to `value` asynchronously, by a kernel. An element has 1, 2, 4
+    /// or 8 bytes; another size does not compile. [`Stream::fill_bytes`] needs no kernel. The first
+    /// call for a size loads its kernel, as [`Device::load`](crate::Device::load) does.
     ///
     /// ```
     /// use trijet::{Device, Select};
@@ -66,9 +67,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `InvalidValue` for memory of another device, or foreign memory that is not aligned to the size of
-    /// an element; an error of the driver. The first call for a size loads its kernel, as
-    /// [`Device::load`](crate::Device::load) does.
+    /// `InvalidValue` for memory of another device, and for foreign memory that is not aligned to
+    /// the size of an element; what the driver reports.
     #[track_caller]
     pub fn fill<W: AsViewMut + ?Sized>(&self, dst: &mut W, value: W::Element) -> Result<()> {
         const {
@@ -78,7 +78,8 @@ impl Stream {
         let (dst, value) = (dst.as_view_mut(), bytemuck::bytes_of(&value));
         let (address, size) = (dst.address(), value.len() as u64);
         if address % size != 0 {
-            let cause = format!("elements of {size} bytes at {address:#x}, no multiple of {size}");
+            let cause =
+                format!("address {address:#x} is not a multiple of the {size} bytes of an element");
             return Err(Error::new(ErrorKind::InvalidValue, "fill", cause));
         }
         let dst = dst.into_bytes();
