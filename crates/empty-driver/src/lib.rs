@@ -125,7 +125,7 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_int) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> c_int {
     captured().remove(&stream);
-    // SAFETY: by the caller's promise.
+    // SAFETY: `graph` is writable: the caller waits for the handle.
     unsafe { graph.write(handle()) };
     0
 }
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
 /// `status` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) -> c_int {
-    // SAFETY: by the caller's promise.
+    // SAFETY: `status` is writable: the caller waits for the answer.
     unsafe { status.write(c_int::from(captured().contains(&stream))) };
     0
 }
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) 
 /// `flags` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetFlags(_stream: usize, flags: *mut c_uint) -> c_int {
-    // SAFETY: by the caller's promise.
+    // SAFETY: `flags` is writable: the caller waits for the flags.
     unsafe { flags.write(1) };
     0
 }
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     _nodes: *mut usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: by the caller's promise.
+    // SAFETY: `count` is writable: the caller waits for the number.
     unsafe { count.write(0) };
     0
 }

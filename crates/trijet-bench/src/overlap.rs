@@ -194,7 +194,7 @@ fn measure(device: &Device, definition: &Definition) -> Result<Results> {
 mod tests {
     use super::*;
     use trijet::check::Options;
-    use trijet::{Executor, HostConfig, Order};
+    use trijet::sim::{Executor, HostConfig, Order};
 
     #[test]
     fn every_case_has_no_finding() -> Result<()> {

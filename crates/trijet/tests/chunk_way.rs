@@ -12,9 +12,10 @@ use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::path::Path;
-use trijet::kernels::WORK;
-use trijet::pipeline::{HostWork, Layout, Pipeline, Schedule, Sink, Source};
-use trijet::{Device, Executor, HostConfig, Order, Result};
+use trijet::pipeline::{HostWork, Layout, Schedule};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::testing::WORK;
+use trijet::{Device, Pipeline, Result, Sink, Source};
 
 /// The path of a source file of the library ends with this and the path that ARCHITECTURE.md has.
 const SOURCES: &str = "crates/trijet/src/";

@@ -3,11 +3,10 @@
 use crate::script::Script;
 use trijet::Nanos;
 use trijet::trace::Engine::{Compute, Download, Upload};
-use trijet::trace::TimeSource;
 use trijet::trace::concurrency::{Concurrency, TracedRun, UnusableTimes};
 use trijet::trace::dag::{Dag, Edge};
 use trijet::trace::summary::{Settings, summarize};
-use trijet::trace::{LaneId, Waited};
+use trijet::trace::{LaneId, TimeSource, Waited};
 
 fn ask<'a>(s: &'a Script, dag: &'a Dag, times: TimeSource) -> TracedRun<'a> {
     TracedRun { ops: &s.ops, dag, times }
