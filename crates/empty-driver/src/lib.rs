@@ -125,7 +125,7 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_int) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> c_int {
     captured().remove(&stream);
-    // SAFETY: `graph` is writable: the caller waits for the handle.
+    // SAFETY: `graph` is writable by the contract of this function.
     unsafe { graph.write(handle()) };
     0
 }
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
 /// `status` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) -> c_int {
-    // SAFETY: `status` is writable: the caller waits for the answer.
+    // SAFETY: `status` is writable by the contract of this function.
     unsafe { status.write(c_int::from(captured().contains(&stream))) };
     0
 }
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) 
 /// `flags` points to a writable number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetFlags(_stream: usize, flags: *mut c_uint) -> c_int {
-    // SAFETY: `flags` is writable: the caller waits for the flags.
+    // SAFETY: `flags` is writable by the contract of this function.
     unsafe { flags.write(1) };
     0
 }
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     _nodes: *mut usize,
     count: *mut usize,
 ) -> c_int {
-    // SAFETY: `count` is writable: the caller waits for the number.
+    // SAFETY: `count` is writable by the contract of this function.
     unsafe { count.write(0) };
     0
 }
