@@ -317,6 +317,6 @@ impl Stream {
             return Ok(());
         }
         let launch = Launch { function, name: &kernel.spec.name, config, args: &args.block };
-        self.enqueue(Action::Launch(launch), &args.uses, site).map(drop)
+        self.enqueue(Action::Launch(launch), &args.uses, site)
     }
 }

@@ -127,7 +127,7 @@ impl Stream {
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
-        self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller()).map(drop)
+        self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller())
     }
 
     /// Copies everything in `batch` as one operation of the stream, without an order among the
@@ -171,7 +171,7 @@ impl Stream {
                 domain.host_wait_for(bytes, Mode::Read, site)?;
             }
         }
-        self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site).map(drop)
+        self.enqueue(Action::Batch { copies: &batch.copies, order }, &batch.uses, site)
     }
 
     /// Sets every byte of `dst` to `value`, asynchronously.
@@ -188,7 +188,7 @@ impl Stream {
         check_reach(&span, self.lane().device)?;
         let uses = [dst.write_use(Mode::Write)];
         let fill = Action::Fill { dst: &span, value, form: Form::Async };
-        self.enqueue(fill, &uses, Location::caller()).map(drop)
+        self.enqueue(fill, &uses, Location::caller())
     }
 }
 
@@ -207,7 +207,7 @@ impl Device {
     {
         let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
         let stream = self.legacy_stream()?;
-        stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller()).map(drop)
+        stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller())
     }
 
     /// Sets every byte of `dst` to `value` in the legacy stream. Waits for page-locked memory only
@@ -225,7 +225,7 @@ impl Device {
         check_reach(&span, self.id())?;
         let uses = [dst.write_use(Mode::Write)];
         let fill = Action::Fill { dst: &span, value, form: Form::Sync };
-        stream.enqueue(fill, &uses, Location::caller()).map(drop)
+        stream.enqueue(fill, &uses, Location::caller())
     }
 }
 

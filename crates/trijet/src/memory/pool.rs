@@ -17,6 +17,7 @@ use crate::order::submission::Submission;
 use crate::order::track::{Needs, Track, Use};
 use crate::stream::shared::Shared;
 use crate::stream::stream::{Inner, Stream};
+use std::cell::Cell;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -30,9 +31,10 @@ pub(super) fn alloc(
     let track = Track::new(stream.lane().domain.id(), bytes.0, Place::Device);
     let uses = [Use { track: &track, range: 0..bytes.0, mode: Mode::Write }];
     let pool = Some(stream.device().pool);
-    let alloc = Action::Alloc { pool, bytes: Bytes(bytes.0.max(1)) };
-    let memory = stream.enqueue(alloc, &uses, site)?;
-    let memory = memory.expect("an allocation returns its memory");
+    let memory = Cell::new(None);
+    let alloc = Action::Alloc { pool, bytes: Bytes(bytes.0.max(1)), memory: &memory };
+    stream.enqueue(alloc, &uses, site)?;
+    let memory = memory.take().expect("the driver allocated the memory");
     let source: Arc<dyn BlockSource> = Arc::<Inner>::clone(stream.inner());
     Ok(Block::with_track(source, memory.span(0..bytes.0), track))
 }

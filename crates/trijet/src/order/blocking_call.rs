@@ -31,7 +31,6 @@ use crate::base::id::Position;
 use crate::base::ledger::{Effect, Engine, HostCall, Op, OpKind};
 use crate::base::vector_clock::VectorClock;
 use crate::device::driver::{Action, AtReturn};
-use crate::device::memory::Memory;
 use crate::log::entry::plain;
 use std::borrow::Cow;
 use std::sync::MutexGuard;
@@ -68,7 +67,7 @@ impl LaneRef {
         (submission, crossed): (&Submission<'_>, bool),
         (turn, state): (Option<Turn<'_>>, MutexGuard<'_, State>),
         prologue: &Prologue,
-    ) -> Result<(Position, Option<Memory>)> {
+    ) -> Result<()> {
         let Submission { action, uses, .. } = submission;
         let (engine, at_return) = (action.engine(), submission.at_return);
         let before = Before::of(&state, turn.as_ref(), at_return);
@@ -84,10 +83,9 @@ impl LaneRef {
         }
         let submitted = self.gate().submit(self.stream, action);
         self.enqueued(prologue);
-        let memory = match submitted {
-            Ok(memory) => memory,
-            Err(error) => return Err(self.call_failed(submission, error)),
-        };
+        if let Err(error) = submitted {
+            return Err(self.call_failed(submission, error));
+        }
         let turn = self.legacy.as_ref().map(LegacyOrder::bare_turn);
         let mut state = self.lane().lock();
         let is_next = state.seq == before.seq;
@@ -118,7 +116,7 @@ impl LaneRef {
             }
             self.domain.learn(&follows);
         }
-        Ok((position, memory))
+        Ok(())
     }
 
     /// Notes that the call failed, and stamps its memory if the operation may be enqueued.

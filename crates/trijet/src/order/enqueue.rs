@@ -16,19 +16,14 @@ use crate::base::error::Result;
 use crate::base::id::Position;
 use crate::base::ledger::Effect;
 use crate::device::driver::{Action, AtReturn};
-use crate::device::memory::Memory;
 use crate::log::{calling, thread};
 use std::sync::MutexGuard;
 
 impl LaneRef {
     /// Enqueues one operation: waits for what its uses need of other lanes, submits it, and stamps
-    /// the memory. A failed operation leaves no stamp. Returns its position, and the memory of an
-    /// allocation.
+    /// the memory. A failed operation leaves no stamp.
     #[inline]
-    pub(crate) fn enqueue(
-        &self,
-        submission: &Submission<'_>,
-    ) -> Result<(Position, Option<Memory>)> {
+    pub(crate) fn enqueue(&self, submission: &Submission<'_>) -> Result<()> {
         debug_assert!(submission.agrees(), "{submission:?}");
         if calling::inside() {
             calling::refuse(submission.action.label())?;
@@ -40,19 +35,16 @@ impl LaneRef {
         if let Some(crossed) = self.alone(submission)? {
             let mut state = self.lane().lock();
             if state.is_plain(&self.lane.done) {
-                let memory = match self.submit(&state, submission) {
-                    Ok(memory) => memory,
-                    Err(error) => {
-                        drop(state);
-                        return Err(self.domain.failed(self.device, error));
-                    }
-                };
+                if let Err(error) = self.submit(&state, submission) {
+                    drop(state);
+                    return Err(self.domain.failed(self.device, error));
+                }
                 let position = self.count(&mut state);
                 state.last_shared = crossed;
                 let late = stamp(submission.uses, position, submission.at_return);
                 drop(state);
                 stamp_late(submission.uses, position, late, &[]);
-                return Ok((position, memory));
+                return Ok(());
             }
             alone = Some((crossed, state));
         }
@@ -89,7 +81,7 @@ impl LaneRef {
 
     /// Calls the driver, under the lock of the lane.
     #[inline(always)]
-    fn submit(&self, state: &State, submission: &Submission<'_>) -> Result<Option<Memory>> {
+    fn submit(&self, state: &State, submission: &Submission<'_>) -> Result<()> {
         if let Some(slot) = submission.slot {
             slot.number(state.seq + 1);
         }
@@ -114,7 +106,7 @@ impl LaneRef {
         &self,
         submission: &Submission<'_>,
         alone: Option<(bool, MutexGuard<'_, State>)>,
-    ) -> Result<(Position, Option<Memory>)> {
+    ) -> Result<()> {
         let Submission { action, uses, .. } = submission;
         let mut needs = Needs::new();
         let (crossed, held) = match alone {
@@ -140,7 +132,7 @@ impl LaneRef {
         }
         let submitted = self.submit(&state, submission);
         self.enqueued(&prologue);
-        let memory = submitted?;
+        submitted?;
         // The operation is enqueued, so the memory is stamped, whatever fails from here on.
         let position = self.count(&mut state);
         // An allocation returns memory at once and may leave nothing in the stream that could wait.
@@ -157,7 +149,7 @@ impl LaneRef {
         let late = stamp(uses, position, submission.at_return);
         drop(state);
         stamp_late(uses, position, late, &prologue.left_out);
-        Ok((position, memory))
+        Ok(())
     }
 
     /// Adds the foreign positions that an operation must come after, as far as the calling thread

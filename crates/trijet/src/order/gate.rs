@@ -17,7 +17,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::table::Table;
 use crate::device::driver::{Action, Driver, EventHandle, Progress, Readiness, StreamHandle};
-use crate::device::memory::Memory;
 use crate::log::entry::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -70,13 +69,13 @@ impl Gate {
         }
     }
 
-    /// Enqueues an operation; returns the memory of an allocation.
+    /// Enqueues an operation.
     #[inline(always)]
-    pub(crate) fn submit(&self, on: GateStream, action: &Action<'_>) -> Result<Option<Memory>> {
+    pub(crate) fn submit(&self, on: GateStream, action: &Action<'_>) -> Result<()> {
         // Most calls find a live stream of the library, and need no more than this.
         if on.maker == Maker::Library && !self.any_lost.load(Ordering::Relaxed) {
             return match self.log.driver.submit(on.handle, action) {
-                Ok(memory) => Ok(memory),
+                Ok(()) => Ok(()),
                 Err(error) => Err(self.refused(on.device, error)),
             };
         }

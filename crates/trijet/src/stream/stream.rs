@@ -6,7 +6,7 @@ use super::shared::Shared;
 use crate::base::error::Result;
 use crate::base::ledger::{Mode, StreamClass};
 use crate::device::driver::{Action, Driver, Readiness};
-use crate::device::memory::{Memory, Span};
+use crate::device::memory::Span;
 use crate::log::calling;
 use crate::order::gate::{GateStream, Maker};
 use crate::order::host_fn::UserFn;
@@ -185,7 +185,7 @@ impl Stream {
         let (slot, call) = lane.domain.host_fns.admit(at, site, run);
         let action = Action::HostFn { run: &call, touches };
         let submission = Submission { slot: Some(&slot), ..self.submission(action, uses, site) };
-        lane.enqueue(&submission).map(|_| ()).inspect_err(|_| slot.empty())
+        lane.enqueue(&submission).inspect_err(|_| slot.empty())
     }
 
     /// A future of everything enqueued so far. Later work does not delay it. It does not report a
@@ -249,9 +249,8 @@ impl Stream {
         action: Action<'_>,
         uses: &[Use<'_>],
         site: &'static Location<'static>,
-    ) -> Result<Option<Memory>> {
-        let submitted = self.lane().enqueue(&self.submission(action, uses, site));
-        submitted.map(|(_, memory)| memory)
+    ) -> Result<()> {
+        self.lane().enqueue(&self.submission(action, uses, site))
     }
 }
 

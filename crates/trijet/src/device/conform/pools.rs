@@ -7,6 +7,7 @@ use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 use crate::device::driver::{Action, PoolAccess, PoolAttribute, PoolHandle};
 use crate::device::memory::Memory;
+use std::cell::Cell;
 
 /// The attributes whose value the laws define: the three switches of reuse, and the threshold.
 const DEFINED: std::ops::RangeInclusive<i32> = 1..=4;
@@ -152,8 +153,9 @@ impl Machine<'_> {
         let (stream, _) = self.stream_named(words)?;
         let bytes = Bytes(words.number()?);
         let pool = option(&words.rest(), "pool").map(|name| self.pool_named(name)).transpose()?;
-        let memory = self.driver.submit(stream, &Action::Alloc { pool, bytes })?;
-        let memory = memory.expect("an allocation returns its memory");
+        let memory = Cell::new(None);
+        self.driver.submit(stream, &Action::Alloc { pool, bytes, memory: &memory })?;
+        let memory = memory.take().expect("the driver allocated the memory");
         self.bind(name, Object::Memory(memory, FreedBy::Ordered))
     }
 

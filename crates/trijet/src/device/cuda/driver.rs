@@ -56,20 +56,22 @@ impl Core for CudaDriver {
     }
 
     #[inline]
-    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<Option<Memory>> {
+    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<()> {
         match action {
-            Action::Launch(launch) => self.launch(stream, launch)?,
-            Action::Copy { dst, src, form: Form::Async } => self.copy(stream, dst, src)?,
-            Action::Copy { dst, src, form: Form::Sync } => self.copy_sync(stream, dst, src)?,
-            Action::Batch { copies, order } => self.copy_batch(stream, copies, *order)?,
-            Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value)?,
-            Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value)?,
-            Action::HostFn { run, .. } => self.host_fn(stream, run)?,
-            Action::Foreign { run, .. } => self.foreign(stream, run)?,
-            Action::Alloc { pool, bytes } => return self.alloc(stream, *pool, *bytes).map(Some),
-            Action::Free(memory) => self.free(stream, memory)?,
+            Action::Launch(launch) => self.launch(stream, launch),
+            Action::Copy { dst, src, form: Form::Async } => self.copy(stream, dst, src),
+            Action::Copy { dst, src, form: Form::Sync } => self.copy_sync(stream, dst, src),
+            Action::Batch { copies, order } => self.copy_batch(stream, copies, *order),
+            Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value),
+            Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value),
+            Action::HostFn { run, .. } => self.host_fn(stream, run),
+            Action::Foreign { run, .. } => self.foreign(stream, run),
+            Action::Alloc { pool, bytes, memory } => {
+                memory.set(Some(self.alloc(stream, *pool, *bytes)?));
+                Ok(())
+            }
+            Action::Free(memory) => self.free(stream, memory),
         }
-        Ok(None)
     }
 }
 

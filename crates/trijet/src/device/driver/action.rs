@@ -13,6 +13,7 @@ use crate::device::args::ArgBlock;
 use crate::device::launch_config::LaunchConfig;
 use crate::device::memory::{Memory, Space, Span};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
@@ -112,6 +113,9 @@ pub(crate) enum Action<'a> {
         pool: Option<PoolHandle>,
         /// The size.
         bytes: Bytes,
+        /// Receives the memory. It is not the result of [`super::Core::submit`], because then every
+        /// operation would pay for a result of that size.
+        memory: &'a Cell<Option<Memory>>,
     },
     /// Frees in stream order: every access must come before (law A22). Takes memory of
     /// [`super::Core::device_alloc`] as well.

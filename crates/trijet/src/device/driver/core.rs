@@ -181,15 +181,14 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of the driver.
     fn stream_is_capturing(&self, stream: StreamHandle) -> Result<bool>;
 
-    /// Enqueues an operation. Returns the memory of an allocation, and `None` for any other
-    /// operation.
+    /// Enqueues an operation. An [`Action::Alloc`] receives its memory before the call returns.
     ///
     /// # Errors
     /// An error of the driver: `OutOfMemory` for an allocation, with the size that was asked for
     /// and the memory that was free; `InvalidValue` for a shape of a launch that the device refuses
     /// and for a copy between spans that differ in length or overlap; `Unsupported` for a batch
     /// before CUDA 12.8. The operation is not enqueued then.
-    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<Option<Memory>>;
+    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<()>;
 
     /// Creates an event that was never recorded: an empty set of work (law A5).
     ///

@@ -287,28 +287,30 @@ impl Core for HostDriver {
         Ok(FunctionHandle(state.functions as u64))
     }
 
-    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<Option<Memory>> {
+    fn submit(&self, stream: StreamHandle, action: &Action<'_>) -> Result<()> {
         match action {
-            Action::Alloc { pool, bytes } => return self.alloc(stream, *pool, *bytes).map(Some),
-            Action::Free(memory) => self.free(stream, memory)?,
+            Action::Alloc { pool, bytes, memory } => {
+                memory.set(Some(self.alloc(stream, *pool, *bytes)?));
+                Ok(())
+            }
+            Action::Free(memory) => self.free(stream, memory),
             Action::Copy { dst, src, form } => {
                 check_spans(dst, src)?;
                 match form {
-                    Form::Async => self.copy_async(stream, dst, src)?,
-                    Form::Sync => self.copy_sync(stream, dst, src)?,
+                    Form::Async => self.copy_async(stream, dst, src),
+                    Form::Sync => self.copy_sync(stream, dst, src),
                 }
             }
-            Action::Batch { copies, order } => self.copy_batch(stream, copies, *order)?,
-            Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value)?,
-            Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value)?,
-            Action::Launch(launch) => self.launch(stream, launch)?,
-            Action::HostFn { run, touches } => self.host_fn(stream, run, touches)?,
+            Action::Batch { copies, order } => self.copy_batch(stream, copies, *order),
+            Action::Fill { dst, value, form: Form::Async } => self.fill(stream, dst, *value),
+            Action::Fill { dst, value, form: Form::Sync } => self.fill_sync(stream, dst, *value),
+            Action::Launch(launch) => self.launch(stream, launch),
+            Action::HostFn { run, touches } => self.host_fn(stream, run, touches),
             Action::Foreign { label, .. } => {
                 let cause = format!("`{label}` is work of another library; run it on a GPU");
-                return Err(Error::new(ErrorKind::NoTwin, "foreign work", cause));
+                Err(Error::new(ErrorKind::NoTwin, "foreign work", cause))
             }
         }
-        Ok(None)
     }
 }
 
