@@ -13,7 +13,6 @@ use crate::order::domain::Domain;
 use crate::order::track::Track;
 use crate::stream::ready::{Point, Waiting};
 use crate::stream::shared::Shared;
-use std::borrow::Cow;
 use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
@@ -48,14 +47,14 @@ impl Block {
         self.whole.memory().span(self.in_memory(&range))
     }
 
-    /// The bytes `range` of the block as [`Block::span`] gives them, borrowed if they are the whole
-    /// block.
+    /// The bytes `range` of the block, as [`Block::span`] gives them. A span of a part is put into `part`;
+    /// the span of the whole block is borrowed, so that it counts no further share in the memory.
     #[inline]
-    pub(crate) fn borrowed(&self, range: Range<u64>) -> Cow<'_, Span> {
+    pub(crate) fn span_in<'s>(&'s self, range: Range<u64>, part: &'s mut Option<Span>) -> &'s Span {
         if range == (0..self.whole.bytes()) {
-            return Cow::Borrowed(&self.whole);
+            return &self.whole;
         }
-        Cow::Owned(self.span(range))
+        part.insert(self.span(range))
     }
 
     /// The bytes `range` of the block as a range of its memory.

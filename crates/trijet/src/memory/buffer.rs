@@ -13,7 +13,6 @@ use crate::base::units::Bytes;
 use crate::device::memory::Span;
 use crate::order::track::Use;
 use crate::stream::Stream;
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
@@ -253,11 +252,13 @@ impl<'a, T: Element> View<'a, T> {
         self.block.span(self.range())
     }
 
-    /// The span, borrowed if it is the whole block: a span of its own would count a share in the
-    /// memory.
+    /// The span, borrowed if it is the whole block, and otherwise put into `part`.
     #[inline]
-    pub(crate) fn borrowed(&self) -> Cow<'a, Span> {
-        self.block.borrowed(self.range())
+    pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
+    where
+        'a: 's,
+    {
+        self.block.span_in(self.range(), part)
     }
 
     #[inline]
@@ -326,11 +327,13 @@ impl<'a, T: Element> ViewMut<'a, T> {
         self.block.span(self.range())
     }
 
-    /// The span, borrowed if it is the whole block: a span of its own would count a share in the
-    /// memory.
+    /// The span, borrowed if it is the whole block, and otherwise put into `part`.
     #[inline]
-    pub(crate) fn borrowed(&self) -> Cow<'a, Span> {
-        self.block.borrowed(self.range())
+    pub(crate) fn span_in<'s>(&self, part: &'s mut Option<Span>) -> &'s Span
+    where
+        'a: 's,
+    {
+        self.block.span_in(self.range(), part)
     }
 
     #[inline]

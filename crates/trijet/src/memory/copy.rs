@@ -12,7 +12,6 @@ use crate::log::calling;
 use crate::order::track::Use;
 use crate::stream::{Device, Stream};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::panic::Location;
 
 #[cold]
@@ -26,27 +25,36 @@ fn overlap() -> Error {
 }
 
 /// A copy whose arguments have been checked.
-struct Copy<'a> {
-    dst: Cow<'a, Span>,
-    src: Cow<'a, Span>,
+struct Copy<'s, 'a> {
+    dst: &'s Span,
+    src: &'s Span,
     uses: [Use<'a>; 2],
 }
 
-impl<'a> Copy<'a> {
+/// Room for the spans of parts of blocks. It belongs to the caller of [`Copy::new`], so that no span
+/// moves.
+#[derive(Default)]
+struct Parts {
+    dst: Option<Span>,
+    src: Option<Span>,
+}
+
+impl<'s, 'a> Copy<'s, 'a> {
     /// `None` if there is nothing to copy.
     #[inline(always)]
-    fn new<R, W>(src: &'a R, dst: &'a mut W) -> Result<Option<Self>>
+    fn new<R, W>(src: &'a R, dst: &'a mut W, parts: &'s mut Parts) -> Result<Option<Self>>
     where
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
+        'a: 's,
     {
         let (src, dst) = (src.as_view(), dst.as_view_mut());
         if src.len() != dst.len() {
             return Err(differ(src.len(), dst.len()));
         }
         let uses = [src.read_use(), dst.write_use(Mode::Write)];
-        let (src, dst) = (src.borrowed(), dst.borrowed());
-        if src.overlaps(&dst) {
+        let (src, dst) = (src.span_in(&mut parts.src), dst.span_in(&mut parts.dst));
+        if src.overlaps(dst) {
             return Err(overlap());
         }
         if src.bytes() == 0 {
@@ -57,7 +65,7 @@ impl<'a> Copy<'a> {
 
     #[inline(always)]
     fn action(&self, form: Form) -> Action<'_> {
-        Action::Copy { dst: &self.dst, src: &self.src, form }
+        Action::Copy { dst: self.dst, src: self.src, form }
     }
 }
 
@@ -90,13 +98,14 @@ impl<'a> Batch<'a> {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
+        let mut parts = Parts::default();
+        let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
         let refuse = |cause: &'static str| Error::new(ErrorKind::InvalidValue, "batch", cause);
         if self.copies.len() == Self::COPIES_MAX {
             return Err(refuse("a batch holds at most 32 copies"));
         }
         let Copy { dst, src, uses } = copy;
-        let copy = CopySpans { dst: dst.into_owned(), src: src.into_owned() };
+        let copy = CopySpans { dst: dst.clone(), src: src.clone() };
         if self.copies.first().is_some_and(|first| first.engine() != copy.engine()) {
             return Err(refuse("the copies of a batch go one way"));
         }
@@ -126,7 +135,8 @@ impl Stream {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
+        let mut parts = Parts::default();
+        let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
         self.enqueue(copy.action(Form::Async), &copy.uses, Location::caller())
     }
 
@@ -205,7 +215,8 @@ impl Device {
         R: AsView + ?Sized,
         W: AsViewMut<Element = R::Element> + ?Sized,
     {
-        let Some(copy) = Copy::new(src, dst)? else { return Ok(()) };
+        let mut parts = Parts::default();
+        let Some(copy) = Copy::new(src, dst, &mut parts)? else { return Ok(()) };
         let stream = self.legacy_stream()?;
         stream.enqueue(copy.action(Form::Sync), &copy.uses, Location::caller())
     }
