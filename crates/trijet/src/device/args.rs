@@ -93,8 +93,12 @@ impl ArgBlock {
         elements: u64,
         element_bytes: u64,
     ) -> Result<()> {
-        self.push_pointer(span, mode, elements, element_bytes)?;
-        self.push_scalar(elements)
+        let index = self.begins.len();
+        let second = u8::try_from(self.words.len() + 1).map_err(|_| full())?;
+        self.begins.try_extend_from_slice(&[second - 1, second]).map_err(|_| full())?;
+        self.words.try_extend_from_slice(&[span.address(), elements]).map_err(|_| full())?;
+        let arg = SpanArg { index, span, mode, elements, element_bytes };
+        self.spans.try_push(arg).map_err(|_| full())
     }
 
     /// Appends the address of `span` without its length.

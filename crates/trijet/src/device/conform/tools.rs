@@ -95,5 +95,5 @@ pub(super) fn enqueue_hold(
     args.push_scalar(0u32)?;
     let name = &Cow::Borrowed("hold");
     let launch = Launch { function, name, config: LaunchConfig::new([1; 3], [1; 3]), args: &args };
-    driver.submit(stream, &Action::Launch(launch)).map(drop)
+    driver.submit(stream, &Action::Launch(launch))
 }
