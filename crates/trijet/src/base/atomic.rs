@@ -20,6 +20,7 @@ impl Watermark {
 
     /// Whether the work up to `number` is complete. If so, everything that happened before the
     /// matching [`Watermark::raise`] happens before the return of this call.
+    #[inline]
     pub(crate) fn covers(&self, number: u64) -> bool {
         self.0.load(Ordering::Acquire) >= number
     }

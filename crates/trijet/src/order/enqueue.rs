@@ -26,57 +26,62 @@ impl LaneRef {
     pub(crate) fn enqueue(&self, submission: &Submission<'_>) -> Result<()> {
         debug_assert!(submission.agrees(), "{submission:?}");
         if calling::inside() {
-            calling::refuse(submission.action.label())?;
+            refuse(submission)?;
         }
+        if self.gate().is_simulated {
+            self.pause();
+        }
+        let Some(crossed) = self.alone(submission) else {
+            return self.enqueue_slowly(submission, None);
+        };
+        let mut state = self.lane().lock();
+        if !state.is_plain(&self.lane.done) {
+            return self.enqueue_slowly(submission, Some((crossed, state)));
+        }
+        if let Err(error) = self.submit(&state, submission) {
+            drop(state);
+            return Err(self.domain.failed(self.device, error));
+        }
+        let position = self.count(&mut state);
+        state.last_shared = crossed;
+        let late = stamp(submission.uses, position, submission.at_return);
+        drop(state);
+        stamp_late(submission.uses, position, late, &[]);
+        Ok(())
+    }
+
+    /// Lets another host thread of a simulation run.
+    #[inline(never)]
+    fn pause(&self) {
         if let Some(simulation) = self.driver().simulation() {
             simulation.pause();
         }
-        let mut alone = None;
-        if let Some(crossed) = self.alone(submission)? {
-            let mut state = self.lane().lock();
-            if state.is_plain(&self.lane.done) {
-                if let Err(error) = self.submit(&state, submission) {
-                    drop(state);
-                    return Err(self.domain.failed(self.device, error));
-                }
-                let position = self.count(&mut state);
-                state.last_shared = crossed;
-                let late = stamp(submission.uses, position, submission.at_return);
-                drop(state);
-                stamp_late(submission.uses, position, late, &[]);
-                return Ok(());
-            }
-            alone = Some((crossed, state));
-        }
-        self.enqueue_among(submission, alone)
-            .map_err(|error| self.domain.failed(self.device, error))
     }
 
     /// Whether two lanes use any of its memory, for an operation that needs nothing of other lanes;
-    /// `None` for any other operation.
+    /// `None` for any other operation, and for one with memory of another domain.
     #[inline(always)]
-    fn alone(&self, submission: &Submission<'_>) -> Result<Option<bool>> {
-        let action = &submission.action;
-        let frees = matches!(action, Action::Free(_));
+    fn alone(&self, submission: &Submission<'_>) -> Option<bool> {
+        let frees = matches!(submission.action, Action::Free(_));
         if self.legacy.is_some() || frees || submission.may_wait {
-            return Ok(None);
+            return None;
         }
-        let (mut crossed, mut foreign) = (false, false);
+        let mut crossed = false;
+        let domain = self.domain.id();
         for access in submission.uses {
             let track = access.track;
-            if track.domain != self.domain.id() {
-                self.domain.own(action.label(), track.domain)?;
+            if track.domain != domain {
+                return None;
             }
             if track.is_manual() {
                 continue;
             }
-            track.each_user(&access.range, access.mode, |user| foreign |= user.lane != self.id);
-            if foreign {
-                return Ok(None);
+            if track.has_other_user(&access.range, access.mode, self.id) {
+                return None;
             }
             crossed |= track.crossed_by(self.id);
         }
-        Ok(Some(crossed))
+        Some(crossed)
     }
 
     /// Calls the driver, under the lock of the lane.
@@ -99,9 +104,19 @@ impl LaneRef {
         position
     }
 
+    /// [`LaneRef::enqueue`] for an operation that may need more than a call of the driver.
+    #[inline(never)]
+    fn enqueue_slowly(
+        &self,
+        submission: &Submission<'_>,
+        alone: Option<(bool, MutexGuard<'_, State>)>,
+    ) -> Result<()> {
+        self.enqueue_among(submission, alone)
+            .map_err(|error| self.domain.failed(self.device, error))
+    }
+
     /// Enqueues an operation with everything that it may need around it. `alone` is whether two
     /// lanes use any of its memory, with the lane's lock, if it needs nothing of other lanes.
-    #[inline(never)]
     fn enqueue_among(
         &self,
         submission: &Submission<'_>,
@@ -186,4 +201,10 @@ impl LaneRef {
         }
         Ok(crossed)
     }
+}
+
+/// Refuses a call of a thread that must not call the driver.
+#[cold]
+fn refuse(submission: &Submission<'_>) -> Result<()> {
+    calling::refuse(submission.action.label())
 }

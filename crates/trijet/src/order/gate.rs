@@ -57,11 +57,15 @@ pub(crate) struct Gate {
     lost: Table<Error>,
     /// Whether any device is lost: every call looks here first.
     any_lost: AtomicBool,
+    /// Whether the driver controls time and host threads. It never changes, and asking the driver is
+    /// a call.
+    pub(super) is_simulated: bool,
 }
 
 impl Gate {
     pub(super) fn new(log: Log) -> Self {
         Self {
+            is_simulated: log.driver.simulation().is_some(),
             log,
             records: AtomicU64::new(0),
             lost: Table::default(),

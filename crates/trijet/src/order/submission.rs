@@ -63,8 +63,8 @@ impl<'a> Submission<'a> {
 #[inline(always)]
 pub(super) fn stamp(uses: &[Use<'_>], position: Position, at_return: AtReturn) -> u64 {
     let mut late = 0;
+    let read = matches!(at_return, AtReturn::SourcesRead | AtReturn::Staged);
     for (index, access) in uses.iter().enumerate() {
-        let read = matches!(at_return, AtReturn::SourcesRead | AtReturn::Staged);
         if read && !access.mode.writes() {
             continue;
         }

@@ -71,7 +71,7 @@ impl Slots {
 
     /// Keeps the latest position of its lane. Returns whether there was room. The caller holds the
     /// lock of that lane, and a lane takes only an empty slot.
-    #[inline]
+    #[inline(always)]
     fn note(&self, position: Position) -> bool {
         let packed = position.pack();
         let [first, ..] = &self.0;
@@ -104,7 +104,7 @@ impl Slots {
     }
 
     /// Clears every slot. Requires exclusive access to the allocation.
-    #[inline]
+    #[inline(always)]
     fn clear(&self) {
         for slot in &self.0 {
             if slot.load(Ordering::Relaxed) == 0 {
@@ -255,7 +255,7 @@ impl Track {
 
     /// Calls `add` with every position that an access must follow, and with some more than once.
     #[inline]
-    pub(crate) fn each_user(&self, range: &Range<u64>, mode: Mode, mut add: impl FnMut(Position)) {
+    fn each_user(&self, range: &Range<u64>, mode: Mode, mut add: impl FnMut(Position)) {
         if range.is_empty() {
             return;
         }
@@ -266,6 +266,28 @@ impl Track {
         if self.ranged.load(Ordering::Relaxed) {
             self.ranged_users(range, mode, &mut add);
         }
+    }
+
+    /// Whether a lane other than `lane` has an operation that an access must follow.
+    #[inline]
+    pub(crate) fn has_other_user(&self, range: &Range<u64>, mode: Mode, lane: LaneId) -> bool {
+        if range.is_empty() {
+            return false;
+        }
+        let mut other = false;
+        self.writes.each(|user| other |= user.lane != lane);
+        if mode.writes() {
+            self.reads.each(|user| other |= user.lane != lane);
+        }
+        other
+            || self.ranged.load(Ordering::Relaxed) && self.has_other_ranged_user(range, mode, lane)
+    }
+
+    #[inline(never)]
+    fn has_other_ranged_user(&self, range: &Range<u64>, mode: Mode, lane: LaneId) -> bool {
+        let mut other = false;
+        self.ranged_users(range, mode, &mut |user| other |= user.lane != lane);
+        other
     }
 
     #[inline(never)]

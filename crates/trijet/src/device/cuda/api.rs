@@ -175,11 +175,18 @@ symbols! { DriverApi,
 }
 
 /// The entry of a table, or the error that names the symbol.
+#[inline]
 pub(crate) fn need<F: Copy>(entry: Option<F>, symbol: &'static str) -> Result<F> {
-    entry.ok_or_else(|| {
-        let cause = format!("the driver library has no `{symbol}`; install a newer driver");
-        Error::new(ErrorKind::Unsupported, symbol, cause)
-    })
+    match entry {
+        Some(entry) => Ok(entry),
+        None => Err(missing(symbol)),
+    }
+}
+
+#[cold]
+fn missing(symbol: &'static str) -> Error {
+    let cause = format!("the driver library has no `{symbol}`; install a newer driver");
+    Error::new(ErrorKind::Unsupported, symbol, cause)
 }
 
 /// Opens the driver library.
