@@ -6,7 +6,7 @@
 use super::explain::{Context, Pair, find};
 use super::hazard::{Class, Conflict, Finding, Party};
 use super::late::Recent;
-use super::naming::Given;
+use super::naming::ProgramNames;
 use super::options::Options;
 use super::order::{Moment, Order, Step, Stuck};
 use super::shadow::{Shadow, Touch, Unordered};
@@ -49,7 +49,7 @@ pub struct Checker {
     unordered: Vec<Unordered>,
     /// The last pairs, which a later wait may order.
     recent: Recent,
-    given: Given,
+    program_names: ProgramNames,
     /// How many findings there were, by class.
     counts: BTreeMap<Class, usize>,
 }
@@ -78,7 +78,7 @@ impl Checker {
             culprit: None,
             unordered: Vec::new(),
             recent: Recent::default(),
-            given: Given::default(),
+            program_names: ProgramNames::default(),
             counts: BTreeMap::new(),
         }
     }
@@ -90,8 +90,8 @@ impl Checker {
         if self.parties.len() >= self.sweep_at {
             self.sweep();
         }
-        self.given.note(op, &mut self.options.names);
-        self.parties.push(Party::new(op, index, self.given.lane(op.position.lane)));
+        self.program_names.note(op, &mut self.options.names);
+        self.parties.push(Party::new(op, index, self.program_names.lane(op.position.lane)));
         let step = self.order.step(op, index);
         if op.declared == Declared::Nothing {
             self.verdict.undeclared += 1;
@@ -100,7 +100,7 @@ impl Checker {
         if self.culprit.is_some() && step.end(Moment::Work).seq > 0 {
             self.verdict.poisoned += 1;
         }
-        self.remark(op, &step, index);
+        self.check_entry(op, &step, index);
         // What only announces a use touches no memory.
         let touches = op.kind.effect() != Effect::Announces;
         let uses = || {
@@ -109,16 +109,16 @@ impl Checker {
         };
         for access in uses() {
             self.verdict.accesses += 1;
-            self.judge(op, &step, access);
+            self.check_access(op, &step, access);
         }
         for access in uses() {
-            self.note(op, &step, access);
+            self.enter_access(op, &step, access);
         }
         for stuck in self.order.take_stuck() {
             self.stuck(&stuck);
         }
         for doubt in self.order.take_doubts() {
-            let finding = self.context().doubt(self.this(), doubt);
+            let finding = self.context().doubt(self.current_party(), doubt);
             finding.into_iter().for_each(|finding| self.add(finding));
         }
         for finding in self.recent.prevented(op, &self.order) {
@@ -129,13 +129,13 @@ impl Checker {
     }
 
     /// Says what is to be said of the record itself, whatever its accesses.
-    fn remark(&mut self, op: &Op, step: &Step, index: u64) {
+    fn check_entry(&mut self, op: &Op, step: &Step, index: u64) {
         if let OpKind::Fault { culprit } = op.kind {
             self.fault(op, step.thread, culprit);
         } else if let OpKind::Wait { event, .. } = op.kind
             && step.waits_for_nothing
         {
-            let finding = self.context().wait_for_nothing(self.this(), event);
+            let finding = self.context().wait_for_nothing(self.current_party(), event);
             self.add(finding);
         } else if let OpKind::Batch(_) = op.kind {
             self.batch(op, index);
@@ -170,15 +170,15 @@ impl Checker {
         self.parties.len() + self.shadow.held_state() + self.order.held_state()
     }
 
-    /// From now on, remembers which waits turn out to be in doubt; those of `doubted` are from the
+    /// From now on, remembers which waits turn out to be in doubt; those of `known_doubtful` are from the
     /// start.
-    pub(super) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
-        self.order.look_for_doubt(doubted);
+    pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
+        self.order.search_doubtful_waits(known_doubtful);
     }
 
     /// The records of the waits that are in doubt because of a later record.
-    pub(super) fn doubtful(&self) -> &BTreeSet<u64> {
-        self.order.doubtful()
+    pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
+        self.order.doubtful_waits()
     }
 
     fn context(&self) -> Context<'_> {
@@ -190,14 +190,14 @@ impl Checker {
         if self.culprit.is_some() {
             return;
         }
-        let fault = self.context().fault(self.this(), op, thread, culprit);
+        let fault = self.context().fault(self.current_party(), op, thread, culprit);
         self.verdict.poisoned = fault.poisoned;
         self.culprit = Some(fault.first.unwrap_or(self.verdict.ops));
         self.add(fault.finding);
     }
 
     fn add(&mut self, mut finding: Finding) {
-        finding.block_name = finding.block.and_then(|block| self.given.block(block));
+        finding.block_name = finding.block.and_then(|block| self.program_names.block(block));
         let count = self.counts.entry(finding.class).or_insert(0);
         *count += 1;
         // One of each is kept in any case: a verdict is clean by what is kept.
@@ -209,12 +209,12 @@ impl Checker {
     }
 
     /// The record at hand as a party.
-    fn this(&self) -> Party {
+    fn current_party(&self) -> Party {
         self.parties.last().expect("the record at hand was just added").clone()
     }
 
     /// Looks at an access with what was there before its record.
-    fn judge(&mut self, op: &Op, step: &Step, access: &Access) {
+    fn check_access(&mut self, op: &Op, step: &Step, access: &Access) {
         let index = self.verdict.ops - 1;
         let Access { block, range, mode, .. } = access;
         if let Some(free) = self.shadow.freed(*block) {
@@ -246,7 +246,7 @@ impl Checker {
         }
         self.unordered = unordered;
         if let Some((born, range)) = unwritten {
-            let mut finding = Finding::new(Class::ReadUninit, self.this(), vec!["A21"]);
+            let mut finding = Finding::new(Class::ReadUninit, self.current_party(), vec!["A21"]);
             finding.first = find(&self.parties, born).cloned();
             finding.block = Some(*block);
             finding.fix = format!("fill or write it before #{index}");
@@ -256,14 +256,14 @@ impl Checker {
     }
 
     /// Enters an access.
-    fn note(&mut self, op: &Op, step: &Step, access: &Access) {
+    fn enter_access(&mut self, op: &Op, step: &Step, access: &Access) {
         let index = self.verdict.ops - 1;
         let Access { block, range, mode, .. } = access;
         if self.shadow.freed(*block).is_some() {
             return;
         }
         if op.kind.effect() == Effect::Frees {
-            self.given.free(*block);
+            self.program_names.free(*block);
             return self.shadow.free(*block, index);
         }
         let touch = Touch { op: index, at: step.end(step.moment(op, access)) };
@@ -330,7 +330,7 @@ impl Checker {
     fn used_after_free(&mut self, op: &Op, block: BlockId, range: &Range<u64>, free: Option<u64>) {
         let again = op.kind.effect() == Effect::Frees;
         let class = if again { Class::DoubleFree } else { Class::UseAfterFree };
-        let mut finding = Finding::new(class, self.this(), vec!["A22"]);
+        let mut finding = Finding::new(class, self.current_party(), vec!["A22"]);
         finding.first = free.and_then(|free| find(&self.parties, free)).cloned();
         finding.block = Some(block);
         finding.known = "whatever the order, nothing may be enqueued that uses memory after the \
@@ -345,7 +345,7 @@ impl Checker {
     fn allocated_late(&mut self, first_use: u64, (block, range): (BlockId, &Range<u64>)) {
         let Some(user) = find(&self.parties, first_use).cloned() else { return };
         let mut finding = Finding::new(Class::UseBeforeAlloc, user, vec!["A21"]);
-        finding.first = Some(self.this());
+        finding.first = Some(self.current_party());
         finding.block = Some(block);
         finding.known = "the use was enqueued before the allocation".to_owned();
         finding.fix = "allocate before the first use".to_owned();
@@ -367,7 +367,7 @@ impl Checker {
             uses[..number].iter().filter_map(|other| overlap(access, other))
         });
         let Some((block, range)) = overlaps.next() else { return };
-        let mut finding = Finding::new(Class::BatchDependent, self.this(), vec!["A19"]);
+        let mut finding = Finding::new(Class::BatchDependent, self.current_party(), vec!["A19"]);
         finding.block = Some(block);
         finding.known = "a batch has no order inside".to_owned();
         finding.fix = format!("split the batch of #{index} in two");
@@ -377,7 +377,7 @@ impl Checker {
 
     /// Law A28. The call was refused; the driver would let some of them pass, and hang with others.
     fn call_in_host_fn(&mut self, op: &Op) {
-        let mut finding = Finding::new(Class::ApiCall, self.this(), vec!["A28"]);
+        let mut finding = Finding::new(Class::ApiCall, self.current_party(), vec!["A28"]);
         finding.known = format!("`{}` was refused inside a host function", op.label);
         finding.fix = "signal a host thread from the host function, and call there".to_owned();
         self.add(finding);

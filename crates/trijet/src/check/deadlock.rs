@@ -70,7 +70,7 @@ impl Context<'_> {
         let by = culprit.and_then(|op| find(self.parties, op));
         let by = by.map_or_else(
             || "its device was lost".to_owned(),
-            |by| format!("{} failed", self.called(by)),
+            |by| format!("{} failed", self.entry_text(by)),
         );
         finding.known = format!("{by}, and a host function is not called after that");
         finding.fix =

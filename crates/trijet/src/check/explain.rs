@@ -6,7 +6,7 @@
 use super::hazard::{Class, Conflict, Party};
 use super::names::Names;
 use super::options::{Options, Threads};
-use super::order::{Moment, Order, Owner, Seen, Stamp, Step, Thread};
+use super::order::{Moment, Order, Owner, RememberedWait, Stamp, Step, Thread};
 use crate::base::ledger::{OpKind, Place, StreamClass};
 
 /// Everything an explanation may look at.
@@ -43,29 +43,33 @@ pub(super) struct Explained {
 /// Why a wait does not help.
 enum Cause<'a> {
     /// It stands for what came before the first.
-    Predates(&'a Seen),
+    Predates(&'a RememberedWait),
     /// The event was recorded again before it was waited for.
-    Replaced(&'a Seen),
+    Replaced(&'a RememberedWait),
     /// The event had not been recorded.
-    Unrecorded(&'a Seen),
+    Unrecorded(&'a RememberedWait),
 }
 
 pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
     parties.binary_search_by_key(&op, |party| party.op).ok().map(|index| &parties[index])
 }
 
-fn cause(waits: &[Seen], at: Stamp) -> Option<Cause<'_>> {
+fn cause(waits: &[RememberedWait], at: Stamp) -> Option<Cause<'_>> {
     let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
     let mut latest = waits.iter().rev();
-    let replaced = |seen: &&Seen| seen.replaced.iter().any(|r| of_stream(r) && r.1.seq >= at.seq);
-    let predates = |seen: &&Seen| seen.recorded.iter().any(|r| of_stream(r) && r.1.seq < at.seq);
-    if let Some(seen) = latest.clone().find(replaced) {
-        return Some(Cause::Replaced(seen));
+    let replaced = |remembered: &&RememberedWait| {
+        remembered.replaced.iter().any(|r| of_stream(r) && r.1.seq >= at.seq)
+    };
+    let predates = |remembered: &&RememberedWait| {
+        remembered.recorded.iter().any(|r| of_stream(r) && r.1.seq < at.seq)
+    };
+    if let Some(remembered) = latest.clone().find(replaced) {
+        return Some(Cause::Replaced(remembered));
     }
-    if let Some(seen) = latest.clone().find(predates) {
-        return Some(Cause::Predates(seen));
+    if let Some(remembered) = latest.clone().find(predates) {
+        return Some(Cause::Predates(remembered));
     }
-    latest.find(|seen| seen.recorded.is_none()).map(Cause::Unrecorded)
+    latest.find(|remembered| remembered.recorded.is_none()).map(Cause::Unrecorded)
 }
 
 impl<'a> Context<'a> {
@@ -138,11 +142,11 @@ impl Context<'_> {
             first.op, second.op
         );
         let (known, rules) = match cause(waits, *at) {
-            Some(Cause::Replaced(seen)) => {
+            Some(Cause::Replaced(remembered)) => {
                 let (event, last) =
-                    (self.names.event(seen.event), seen.recorded.map_or(0, |r| r.0));
+                    (self.names.event(remembered.event), remembered.recorded.map_or(0, |r| r.0));
                 fix = "use one event for each thing that is waited for".to_owned();
-                let wait = self.place(seen.op);
+                let wait = self.place(remembered.op);
                 let last = self.place(last);
                 let known = format!(
                     "{b} waits for {event} ({wait}), which was recorded on {a} after #{} and then \
@@ -151,8 +155,9 @@ impl Context<'_> {
                 );
                 (known, vec!["A4", "A7"])
             }
-            Some(Cause::Predates(seen)) => {
-                let (event, at) = (self.names.event(seen.event), seen.recorded.map_or(0, |r| r.0));
+            Some(Cause::Predates(remembered)) => {
+                let (event, at) =
+                    (self.names.event(remembered.event), remembered.recorded.map_or(0, |r| r.0));
                 let record = self.place(at);
                 let known = format!(
                     "{b} has waited for {a} only up to pos {reached} ({event}, recorded {record}, \
@@ -161,8 +166,8 @@ impl Context<'_> {
                 );
                 (known, vec!["A4", "A7"])
             }
-            Some(Cause::Unrecorded(seen)) => {
-                let (event, wait) = (self.names.event(seen.event), self.place(seen.op));
+            Some(Cause::Unrecorded(remembered)) => {
+                let (event, wait) = (self.names.event(remembered.event), self.place(remembered.op));
                 fix =
                     format!("move the record of {event} before the wait, and after #{}", first.op);
                 let known = format!(
@@ -216,7 +221,7 @@ impl Context<'_> {
         let thread = self.order.thread(step.thread);
         let mut rules = vec!["A16"];
         let waits = thread.map_or(&[][..], |thread| &thread.waits);
-        let mut known = match (cause(waits, *at), self.order.knower(*at)) {
+        let mut known = match (cause(waits, *at), self.order.thread_that_knows(*at)) {
             (_, Some(other)) => {
                 rules.push("A11");
                 format!(
@@ -225,10 +230,10 @@ impl Context<'_> {
                     other.id, first.op, second.op, second.thread
                 )
             }
-            (Some(Cause::Predates(seen)), _) => {
+            (Some(Cause::Predates(remembered)), _) => {
                 rules.extend(["A4", "A8"]);
-                let record = self.place(seen.recorded.map_or(0, |r| r.0));
-                let event = self.names.event(seen.event);
+                let record = self.place(remembered.recorded.map_or(0, |r| r.0));
+                let event = self.names.event(remembered.event);
                 format!(
                     "thread {} has waited for {stream} only up to pos {reached} ({event}, recorded \
                      {record}, BEFORE #{})",

@@ -41,7 +41,7 @@ impl Context<'_> {
         finding.known = match (&finding.first, culprit) {
             (Some(first), _) => format!(
                 "{} failed; {poisoned} later operations are poisoned, whatever they report",
-                self.called(first)
+                self.entry_text(first)
             ),
             (None, Some(at)) => format!("{at} failed, which is not remembered any more"),
             (None, None) => self.suspects(op, thread),
@@ -73,7 +73,7 @@ impl Context<'_> {
         let open = self.parties.iter().filter(is_open).min_by_key(|party| party.position.seq);
         let name = |party: &Party| self.names.stream(party);
         match open.filter(|party| party.position.seq == known + 1) {
-            Some(first) => format!("{} on {}", self.called(first), name(first)),
+            Some(first) => format!("{} on {}", self.entry_text(first), name(first)),
             None => {
                 let stream = open.map_or_else(|| self.names.lane(lane), name);
                 format!("what follows pos {known} on {stream}")
@@ -85,7 +85,8 @@ impl Context<'_> {
     fn never_run(&self, finding: &mut Finding) {
         let pending = self.order.never_run();
         let known = pending.iter().filter_map(|op| find(self.parties, *op));
-        let listed: Vec<String> = known.take(LISTED_MAX).map(|party| self.called(party)).collect();
+        let listed: Vec<String> =
+            known.take(LISTED_MAX).map(|party| self.entry_text(party)).collect();
         if listed.is_empty() {
             return;
         }
@@ -97,7 +98,7 @@ impl Context<'_> {
     }
 
     /// A record by its number and its place in the program.
-    pub(super) fn called(&self, party: &Party) -> String {
+    pub(super) fn entry_text(&self, party: &Party) -> String {
         let Party { op, label, site, .. } = party;
         let site = site.as_ref().map_or_else(String::new, |site| format!(" ({site})"));
         format!("#{op} `{label}`{site}")

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 const RECENT_MAX: usize = 4;
 
 #[derive(Debug, Clone)]
-struct Open {
+struct OpenPair {
     /// The place of the finding in the verdict.
     finding: usize,
     /// What has to be known to follow the first of the pair.
@@ -25,7 +25,7 @@ struct Open {
 
 /// The last pairs that no wait after them has ordered.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Recent(VecDeque<Open>);
+pub(super) struct Recent(VecDeque<OpenPair>);
 
 /// What the record lets wait, work of a stream or a thread, and whether the program asked for it.
 ///
@@ -44,7 +44,7 @@ impl Recent {
         if self.0.len() == RECENT_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(Open { finding, at, second, moment });
+        self.0.push_back(OpenPair { finding, at, second, moment });
     }
 
     pub(super) fn clear(&mut self) {
@@ -59,7 +59,7 @@ impl Recent {
         let Some((waits, by)) = wait_of(op) else { return Vec::new() };
         let mut found = Vec::new();
         self.0.retain(|open| {
-            let Open { finding, at, second, moment } = open;
+            let OpenPair { finding, at, second, moment } = open;
             let fits = (*moment == Moment::Work) == (waits == Moment::Work);
             let is_ordered = fits && order.before_now(second, *moment).covers(*at);
             if is_ordered && by == Asked::User {

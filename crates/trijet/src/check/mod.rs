@@ -82,13 +82,13 @@ pub fn check(ops: &[Op]) -> Verdict {
 #[must_use]
 pub fn check_with(ops: &[Op], options: Options) -> Verdict {
     let (assume, threads, mut left) = (options.assume, options.threads, options.witnesses_max);
-    let (checker, doubted) = checked(ops, &options);
+    let (checker, known_doubtful) = checked(ops, &options);
     let mut verdict = checker.finish();
     for finding in &mut verdict.findings {
         if left > 0 && finding.conflict.is_some() {
             left -= 1;
             let mut order = Order::new(assume, threads);
-            order.look_for_doubt(doubted.clone());
+            order.search_doubtful_waits(known_doubtful.clone());
             finding.witness = witness::replay(ops, finding, order);
         }
     }
@@ -99,15 +99,15 @@ pub fn check_with(ops: &[Op], options: Options) -> Verdict {
 /// record of the event that comes later makes a matter of chance what they stand for (law A45). Without
 /// them there may be more, so that it looks until there are none.
 fn checked(ops: &[Op], options: &Options) -> (Checker, BTreeSet<u64>) {
-    let mut doubted = BTreeSet::new();
+    let mut known_doubtful = BTreeSet::new();
     loop {
         let mut checker = Checker::new(options.clone());
-        checker.look_for_doubt(doubted.clone());
+        checker.search_doubtful_waits(known_doubtful.clone());
         ops.iter().for_each(|op| checker.push(op));
         // Each pass adds one at least.
-        if checker.doubtful().len() == doubted.len() {
-            return (checker, doubted);
+        if checker.doubtful_waits().len() == known_doubtful.len() {
+            return (checker, known_doubtful);
         }
-        doubted.clone_from(checker.doubtful());
+        known_doubtful.clone_from(checker.doubtful_waits());
     }
 }

@@ -54,7 +54,7 @@ impl Names {
         }
     }
 
-    pub(super) fn who(&self, party: &Party) -> String {
+    pub(super) fn describe(&self, party: &Party) -> String {
         let Party { op, label, thread, .. } = party;
         if let OpKind::Signal { inside: Some(at), .. } = party.kind {
             return format!("the host function at pos {} of {}", at.seq, self.stream(party));

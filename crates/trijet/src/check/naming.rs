@@ -14,14 +14,14 @@ const FREED_MAX: usize = 1024;
 
 /// What the program named.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Given {
+pub(super) struct ProgramNames {
     lanes: HashMap<LaneId, Arc<str>>,
     blocks: HashMap<BlockId, Arc<str>>,
     freed: VecDeque<BlockId>,
     events: Vec<u64>,
 }
 
-impl Given {
+impl ProgramNames {
     /// The name of the stream that has the lane.
     #[inline]
     pub(super) fn lane(&self, lane: LaneId) -> Option<Arc<str>> {

@@ -17,7 +17,7 @@ mod handover;
 mod known;
 mod lanes;
 mod own;
-mod seen;
+mod remembered_wait;
 mod signals;
 mod snapshot;
 mod step;
@@ -28,7 +28,7 @@ mod work;
 pub(super) use clock::Stamp;
 pub(super) use events::Doubt;
 pub(super) use lanes::Lane;
-pub(super) use seen::Seen;
+pub(super) use remembered_wait::RememberedWait;
 pub(super) use signals::Actor;
 pub(super) use step::{Before, Moment, Step};
 pub(super) use stuck::{Hop, Stuck};
@@ -78,17 +78,17 @@ impl Order {
     /// Takes the next record in.
     pub(super) fn step(&mut self, op: &Op, index: u64) -> Step {
         let mut step = Step::new(self.known.threads.last);
-        if self.aside(op, index) {
+        if self.step_outside_threads(op, index) {
             return step;
         }
         let Self { known, events, owned, handovers } = self;
         let thread = known.thread(op);
         step.thread = thread;
-        owned.take_over(&mut known.threads, thread, op);
+        owned.follow_earlier_uses(&mut known.threads, thread, op);
         match &op.kind {
             OpKind::Sync { what, outcome } => {
                 if events.sync(known, (thread, index), op, (*what, *outcome)) {
-                    handovers.signals.note_seen(known, thread, index);
+                    handovers.signals.note_known(known, thread, index);
                 }
             }
             OpKind::Open => {
@@ -112,7 +112,7 @@ impl Order {
             | OpKind::Lent
             | OpKind::ThreadGone => {}
             OpKind::Host | OpKind::AllocNow | OpKind::FreeNow => {
-                known.lanes.edges.dwell(op);
+                known.lanes.edges.note_block(op);
                 step.call = known.threads.call(thread);
             }
             OpKind::Record { event, by } => {
@@ -138,13 +138,13 @@ impl Order {
         }
         // A call that waits has used its memory when it has returned.
         if op.kind != OpKind::Begin {
-            owned.hand_on(&mut known.threads, thread, op);
+            owned.note_uses(&mut known.threads, thread, op);
         }
         step
     }
 
     /// What comes from threads of the driver too, or says nothing of the order of a thread.
-    fn aside(&mut self, op: &Op, index: u64) -> bool {
+    fn step_outside_threads(&mut self, op: &Op, index: u64) -> bool {
         let Self { known, events, handovers, .. } = self;
         let last = known.threads.last;
         match op.kind {
@@ -189,9 +189,9 @@ impl Order {
 
     /// What comes before an access of this moment.
     pub(super) fn before(&self, step: &Step, moment: Moment) -> Before<'_> {
-        let Known { lanes, threads, settled, apart, .. } = &self.known;
+        let Known { lanes, threads, settled, own_past, .. } = &self.known;
         let clock = match (moment, step.lane) {
-            (Moment::Work, Some(_)) if step.apart => apart,
+            (Moment::Work, Some(_)) if step.has_own_past => own_past,
             (Moment::Work, Some(lane)) => lanes.edges.tail(lane),
             _ => threads.list.get(step.thread).map_or(&NOTHING, |thread| &thread.known),
         };
@@ -200,7 +200,7 @@ impl Order {
 
     /// The same for an earlier record of which the next one would be: what is known by now.
     pub(super) fn before_now(&self, step: &Step, moment: Moment) -> &VectorClock {
-        let step = Step { apart: false, ..*step };
+        let step = Step { has_own_past: false, ..*step };
         self.before(&step, moment).sure
     }
 
@@ -215,8 +215,8 @@ impl Order {
     }
 
     /// A thread that knows `stamp`.
-    pub(super) fn knower(&self, stamp: Stamp) -> Option<&Thread> {
-        self.known.threads.knower(stamp)
+    pub(super) fn thread_that_knows(&self, stamp: Stamp) -> Option<&Thread> {
+        self.known.threads.thread_that_knows(stamp)
     }
 
     /// The stream of that number here.
@@ -235,15 +235,15 @@ impl Order {
         self.known.lanes.in_flight(device, &thread.known.sure)
     }
 
-    /// From now on, remembers which waits turn out to be in doubt; those of `doubted` are from the
+    /// From now on, remembers which waits turn out to be in doubt; those of `known_doubtful` are from the
     /// start.
-    pub(super) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
-        self.events.look_for_doubt(doubted);
+    pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
+        self.events.search_doubtful_waits(known_doubtful);
     }
 
     /// The records of the waits that are in doubt because of a later record.
-    pub(super) fn doubtful(&self) -> &BTreeSet<u64> {
-        self.events.doubtful()
+    pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
+        self.events.doubtful_waits()
     }
 
     /// The pairs of calls that were found in doubt since the last time.
@@ -289,13 +289,13 @@ impl Order {
         known.threads.retire(complete);
         let freed = known.lanes.retire(complete, named, |lane| signals.forget_lane(lane));
         let threads = known.threads.list.iter_mut();
-        threads.for_each(|thread| thread.waits.retain(|seen| !seen.names(&freed)));
+        threads.for_each(|thread| thread.waits.retain(|wait| !wait.names(&freed)));
     }
 
     /// Adds the records that explanations may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         let of_lanes = self.known.lanes.list.iter().flat_map(|lane| &lane.waits);
-        of_lanes.for_each(|seen| seen.named(named));
+        of_lanes.for_each(|wait| wait.named(named));
         self.known.threads.named(named);
         self.events.named(named);
         self.handovers.signals.named(named);
@@ -305,7 +305,7 @@ impl Order {
     pub(super) fn held_state(&self) -> usize {
         let Self { known, events, owned, handovers } = self;
         let streams = known.lanes.list.len() + known.components.count();
-        let memory = known.lanes.edges.homes() + owned.held_state();
+        let memory = known.lanes.edges.known_blocks() + owned.held_state();
         streams
             + known.threads.held_state()
             + events.held_state()

@@ -65,8 +65,8 @@ impl Text<'_> {
     /// What is wrong, in one line.
     fn headline(&self) -> String {
         let Self(finding, names) = self;
-        let (second, bytes) = (names.who(&finding.second), self.bytes());
-        let first = finding.first.as_ref().map(|first| names.who(first));
+        let (second, bytes) = (names.describe(&finding.second), self.bytes());
+        let first = finding.first.as_ref().map(|first| names.describe(first));
         let first = first.unwrap_or_else(|| "an earlier op".to_owned());
         match (finding.class, finding.conflict) {
             (Class::UseBeforeAlloc, _) => {

@@ -159,7 +159,7 @@ impl Builder<'_> {
         if let OpKind::Wait { event, on, .. } = op.kind {
             waited = self.recorded(event, on);
         }
-        self.streams.reach(lane, op, role, waited.as_ref());
+        self.streams.begin_entry(lane, op, role, waited.as_ref());
         (self.streams.tail(lane).clone(), true)
     }
 
@@ -210,7 +210,7 @@ impl Builder<'_> {
         let (op, node) = (&self.ops[index], Node::work(index));
         if is_last {
             *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));
-            self.streams.end(lane, op, role);
+            self.streams.end_entry(lane, op, role);
         } else {
             // What came to the stream while its call waited is in no order with it.
             self.streams.tail_mut(lane).follow(&Nodes::one(node, None), Edge::Lane);
@@ -260,7 +260,7 @@ impl Builder<'_> {
 
     fn read(&mut self, index: usize, engine: Option<(usize, u64)>) {
         let op = &self.ops[index];
-        self.streams.dwell(op);
+        self.streams.note_block(op);
         if let Some(role) = Role::of(&op.kind, self.streams.laws()) {
             return self.work(index, role, engine);
         }

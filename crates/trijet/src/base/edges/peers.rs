@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 /// The device of each live block whose allocation is in the ledger.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Homes(NumberMap<BlockId, DeviceId>);
+pub(super) struct BlockDevices(NumberMap<BlockId, DeviceId>);
 
 fn on_device(op: &Op) -> impl Iterator<Item = &Access> {
     op.accesses.iter().filter(|access| access.place == Place::Device)
 }
 
-impl Homes {
+impl BlockDevices {
     /// Learns from an allocation or a free.
     pub(super) fn note(&mut self, op: &Op) {
         match op.kind.effect() {
@@ -36,7 +36,7 @@ impl Homes {
 
     /// The devices other than its own whose blocking streams a copy at once between devices is in
     /// order with, when it is one of the legacy stream. `devices` are all that are known.
-    pub(super) fn others(
+    pub(super) fn peers_of_copy(
         &self,
         op: &Op,
         own: DeviceId,

@@ -1,12 +1,12 @@
 //! Streams and the legacy stream of each device: what the next entry of a stream follows.
 //!
-//! For each entry the reader calls [`Streams::reach`] and [`Streams::teach`], after which the tail of
+//! For each entry the reader calls [`Streams::begin_entry`] and [`Streams::follow_caller`], after which the tail of
 //! the stream is what the entry's begin follows. The reader then adds the entry's end to the tail
-//! ([`Streams::tail_mut`]) and calls [`Streams::end`].
+//! ([`Streams::tail_mut`]) and calls [`Streams::end_entry`].
 #![forbid(unsafe_code)]
 
 use super::past::{Edge, Laws, Past};
-use super::peers::Homes;
+use super::peers::BlockDevices;
 use crate::base::hash::NumberMap;
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::{Engine, Op, OpKind, StreamClass};
@@ -104,7 +104,7 @@ pub(crate) struct Begun<P> {
     /// What the stream held.
     pub(crate) held: P,
     /// What the blocking streams of the other devices held.
-    far: Vec<(DeviceId, P)>,
+    peers: Vec<(DeviceId, P)>,
 }
 
 /// A stream.
@@ -115,7 +115,7 @@ struct Stream<P> {
     /// What has passed when its last entry has.
     tail: P,
     /// The thread that enqueued last, and the version of what it knew.
-    taught: (usize, u64),
+    last_caller: (usize, u64),
     /// The version of the barrier that the tail includes.
     barrier_seen: u64,
     /// The tail is in `all` and in `blocking` of its device.
@@ -128,7 +128,7 @@ struct Stream<P> {
 struct Joined<P> {
     past: P,
     /// Streams whose tails have changed.
-    fresh: Vec<usize>,
+    changed: Vec<usize>,
 }
 
 /// The streams of a device.
@@ -149,9 +149,9 @@ struct Device<P> {
 pub(crate) struct Streams<P> {
     laws: Laws,
     list: Vec<Stream<P>>,
-    of: NumberMap<LaneId, usize>,
+    by_lane: NumberMap<LaneId, usize>,
     devices: NumberMap<DeviceId, Device<P>>,
-    homes: Homes,
+    block_devices: BlockDevices,
 }
 
 impl<P: Past> Stream<P> {
@@ -160,7 +160,7 @@ impl<P: Past> Stream<P> {
             class: op.stream,
             device: op.device,
             tail: P::default(),
-            taught: (usize::MAX, 0),
+            last_caller: (usize::MAX, 0),
             barrier_seen: 0,
             is_joined: true,
             is_joined_blocking: true,
@@ -180,9 +180,9 @@ impl<P: Past> Streams<P> {
         Self {
             laws,
             list: Vec::new(),
-            of: NumberMap::default(),
+            by_lane: NumberMap::default(),
             devices: NumberMap::default(),
-            homes: Homes::default(),
+            block_devices: BlockDevices::default(),
         }
     }
 
@@ -199,7 +199,7 @@ impl<P: Past> Streams<P> {
     /// The number of the stream that has the lane.
     #[inline]
     pub(crate) fn find(&self, lane: LaneId) -> Option<usize> {
-        self.of.get(&lane).copied()
+        self.by_lane.get(&lane).copied()
     }
 
     /// Adds a stream that held nothing. Its number is the next new one, or that of a former stream.
@@ -208,7 +208,7 @@ impl<P: Past> Streams<P> {
             Some(stream) => *stream = Stream::new(op),
             None => self.list.push(Stream::new(op)),
         }
-        self.of.insert(op.position.lane, number);
+        self.by_lane.insert(op.position.lane, number);
         self.devices.entry(op.device).or_default().members.push(number);
     }
 
@@ -220,14 +220,14 @@ impl<P: Past> Streams<P> {
 
     /// The stream of the lane has nothing left to do, but may still be waited for. Returns its number.
     pub(crate) fn close(&mut self, lane: LaneId) -> Option<usize> {
-        let number = self.of.remove(&lane)?;
+        let number = self.by_lane.remove(&lane)?;
         let stream = &mut self.list[number];
         let device = self.devices.entry(stream.device).or_default();
         device.members.retain(|member| *member != number);
         let joined = [(&mut device.all, Edge::Lane), (&mut device.blocking, Edge::Legacy)];
-        for (Joined { past, fresh }, edge) in joined {
-            if let Some(at) = fresh.iter().position(|fresh| *fresh == number) {
-                fresh.remove(at);
+        for (Joined { past, changed }, edge) in joined {
+            if let Some(at) = changed.iter().position(|changed| *changed == number) {
+                changed.remove(at);
                 past.follow(&stream.tail, edge);
             }
         }
@@ -237,8 +237,8 @@ impl<P: Past> Streams<P> {
     }
 
     /// Learns on which devices blocks lie. Of no order by itself.
-    pub(crate) fn dwell(&mut self, op: &Op) {
-        self.homes.note(op);
+    pub(crate) fn note_block(&mut self, op: &Op) {
+        self.block_devices.note(op);
     }
 
     pub(crate) fn device(&self, lane: usize) -> DeviceId {
@@ -254,8 +254,8 @@ impl<P: Past> Streams<P> {
         self.devices.get(&device).map_or(&[], |device| &device.members)
     }
 
-    /// What has passed when the last entry of the stream has; after [`Streams::reach`] and
-    /// [`Streams::teach`], what the next one follows.
+    /// What has passed when the last entry of the stream has; after [`Streams::begin_entry`] and
+    /// [`Streams::follow_caller`], what the next one follows.
     #[inline]
     pub(crate) fn tail(&self, lane: usize) -> &P {
         &self.list[lane].tail
@@ -266,27 +266,27 @@ impl<P: Past> Streams<P> {
     pub(crate) fn tail_mut(&mut self, lane: usize) -> &mut P {
         let stream = &self.list[lane];
         if stream.is_joined || stream.is_joined_blocking && stream.is_blocking() {
-            self.freshen(lane);
+            self.mark_changed(lane);
         }
         &mut self.list[lane].tail
     }
 
     /// The tail of the stream changes.
-    fn freshen(&mut self, lane: usize) {
+    fn mark_changed(&mut self, lane: usize) {
         let stream = &mut self.list[lane];
         let device = self.devices.entry(stream.device).or_default();
         if std::mem::take(&mut stream.is_joined) {
-            device.all.fresh.push(lane);
+            device.all.changed.push(lane);
         }
         if stream.is_blocking() && std::mem::take(&mut stream.is_joined_blocking) {
-            device.blocking.fresh.push(lane);
+            device.blocking.changed.push(lane);
         }
     }
 
     /// What the blocking streams of the device hold, and its legacy stream.
     fn blocking(&mut self, device: DeviceId) -> Option<&P> {
-        let Joined { past, fresh } = &mut self.devices.get_mut(&device)?.blocking;
-        for lane in fresh.drain(..) {
+        let Joined { past, changed } = &mut self.devices.get_mut(&device)?.blocking;
+        for lane in changed.drain(..) {
             let stream = &mut self.list[lane];
             stream.is_joined_blocking = true;
             past.follow(&stream.tail, Edge::Legacy);
@@ -300,7 +300,7 @@ impl<P: Past> Streams<P> {
         if let Some(device) = self.devices.get(&device) {
             self.list[lane].tail.follow(&device.blocking.past, Edge::Legacy);
         }
-        self.freshen(lane);
+        self.mark_changed(lane);
     }
 
     /// What the stream holds, as a wait for it or a staged copy finds it (laws A9, A13 and A14).
@@ -313,8 +313,8 @@ impl<P: Past> Streams<P> {
 
     /// Makes the tail of the stream what the begin of an entry follows: what the stream holds (law
     /// A1), what it is in order with because of the legacy stream, and what is waited for, `on` (law
-    /// A7). What its caller knew is still to be taught.
-    pub(crate) fn reach(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
+    /// A7). What its caller knew is still to be last_caller.
+    pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
         let Stream { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
             self.join_blocking(lane, device);
@@ -327,9 +327,9 @@ impl<P: Past> Streams<P> {
             let stream = &mut self.list[lane];
             stream.barrier_seen = of_device.barrier_version;
             stream.tail.follow(&of_device.barrier, Edge::Legacy);
-            self.freshen(lane);
+            self.mark_changed(lane);
         }
-        for other in self.far(lane, op) {
+        for other in self.peer_devices(lane, op) {
             self.join_blocking(lane, other);
         }
         if let Some(on) = on {
@@ -339,17 +339,17 @@ impl<P: Past> Streams<P> {
 
     /// Law A2: the next entry follows its call, with all that its thread knew.
     #[inline]
-    pub(crate) fn teach(&mut self, lane: usize, by: &Caller<'_, P>) {
+    pub(crate) fn follow_caller(&mut self, lane: usize, by: &Caller<'_, P>) {
         let now = (by.thread, by.version);
-        if self.list[lane].taught != now {
-            self.list[lane].taught = now;
+        if self.list[lane].last_caller != now {
+            self.list[lane].last_caller = now;
             self.tail_mut(lane).follow(by.known, Edge::Call);
         }
     }
 
     /// The tail of the stream includes the entry's end. From now on the streams that the entry holds
     /// back wait for it.
-    pub(crate) fn end(&mut self, lane: usize, op: &Op, role: Role) {
+    pub(crate) fn end_entry(&mut self, lane: usize, op: &Op, role: Role) {
         if self.list[lane].class != StreamClass::Legacy {
             return;
         }
@@ -359,7 +359,7 @@ impl<P: Past> Streams<P> {
             let Stream { device, tail, is_joined_blocking, .. } = &mut self.list[lane];
             if let Some(device) = self.devices.get_mut(device) {
                 device.blocking.past.copy_from(tail);
-                device.blocking.fresh.retain(|fresh| *fresh != lane);
+                device.blocking.changed.retain(|changed| *changed != lane);
                 *is_joined_blocking = true;
             }
         }
@@ -369,7 +369,7 @@ impl<P: Past> Streams<P> {
         if self.list[lane].class != StreamClass::Legacy || !role.holds_back(self.laws) {
             return;
         }
-        let others = self.far(lane, op);
+        let others = self.peer_devices(lane, op);
         let stream = &mut self.list[lane];
         for (number, device) in [stream.device].into_iter().chain(others).enumerate() {
             let device = self.devices.entry(device).or_default();
@@ -382,12 +382,12 @@ impl<P: Past> Streams<P> {
     }
 
     /// The other devices of a copy between devices in the legacy stream (law A38).
-    fn far(&self, lane: usize, op: &Op) -> Vec<DeviceId> {
+    fn peer_devices(&self, lane: usize, op: &Op) -> Vec<DeviceId> {
         let Stream { class, device, .. } = &self.list[lane];
         if *class != StreamClass::Legacy {
             return Vec::new();
         }
-        self.homes.others(op, *device, self.devices.keys().copied())
+        self.block_devices.peers_of_copy(op, *device, self.devices.keys().copied())
     }
 
     /// A call begins that may wait.
@@ -402,22 +402,22 @@ impl<P: Past> Streams<P> {
             before.follow(&device.barrier, Edge::Legacy);
         }
         before.follow(by.known, Edge::Call);
-        let mut far = Vec::new();
+        let mut peers = Vec::new();
         if op.engine == Engine::Peer {
             let others: Vec<DeviceId> = self.devices.keys().copied().collect();
             for other in others.into_iter().filter(|other| *other != device) {
-                far.extend(self.blocking(other).map(|past| (other, past.clone())));
+                peers.extend(self.blocking(other).map(|past| (other, past.clone())));
             }
         }
-        Begun { lane, before, held, far }
+        Begun { lane, before, held, peers }
     }
 
     /// The call has returned: what its operation follows. The reader adds that to the tail, and the
     /// operation's end; then comes [`Streams::end_call`].
     pub(crate) fn return_call(&self, begun: Begun<P>, op: &Op) -> P {
-        let Begun { lane, mut before, far, .. } = begun;
-        let others = self.far(lane, op);
-        for (_, past) in far.iter().filter(|(device, _)| others.contains(device)) {
+        let Begun { lane, mut before, peers, .. } = begun;
+        let others = self.peer_devices(lane, op);
+        for (_, past) in peers.iter().filter(|(device, _)| others.contains(device)) {
             before.follow(past, Edge::Legacy);
         }
         before
@@ -443,8 +443,8 @@ impl<P: Past> Streams<P> {
     /// The same for a device (law A10).
     pub(crate) fn wait_for_device(&mut self, device: DeviceId, into: &mut P) {
         let Some(device) = self.devices.get_mut(&device) else { return };
-        let Joined { past, fresh } = &mut device.all;
-        for lane in fresh.drain(..) {
+        let Joined { past, changed } = &mut device.all;
+        for lane in changed.drain(..) {
             let stream = &mut self.list[lane];
             stream.is_joined = true;
             past.follow(&stream.tail, Edge::Lane);
@@ -463,7 +463,7 @@ impl<P: Past> Streams<P> {
     }
 
     /// Blocks whose devices are known.
-    pub(crate) fn homes(&self) -> usize {
-        self.homes.len()
+    pub(crate) fn known_blocks(&self) -> usize {
+        self.block_devices.len()
     }
 }

@@ -160,12 +160,12 @@ fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: 
             let on = if role == Role::Wait { set([30_000 + number]) } else { Set::default() };
             let op = entry(kind_of(role), lane, class, device);
             assert_eq!(Role::of(&op.kind, streams.laws()), Some(role));
-            streams.reach(at, &op, role, Some(&on));
-            streams.teach(at, &Caller { thread: 1, version: number, known: &known });
+            streams.begin_entry(at, &op, role, Some(&on));
+            streams.follow_caller(at, &Caller { thread: 1, version: number, known: &known });
             let before = model.enter(lane, role, &on, &known, number);
             assert_eq!(*streams.tail(at), before, "#{number} {role:?} of {class:?}");
             streams.tail_mut(at).0.insert(number);
-            streams.end(at, &op, role);
+            streams.end_entry(at, &op, role);
         }
     }
 }
@@ -190,11 +190,11 @@ fn work(streams: &mut Streams<Set>, op: &Op, number: u64) -> Set {
         streams.len() - 1
     });
     let role = Role::of(&op.kind, streams.laws()).expect("it is in a stream");
-    streams.dwell(op);
-    streams.reach(at, op, role, None);
+    streams.note_block(op);
+    streams.begin_entry(at, op, role, None);
     let before = streams.tail(at).clone();
     streams.tail_mut(at).0.insert(number);
-    streams.end(at, op, role);
+    streams.end_entry(at, op, role);
     before
 }
 

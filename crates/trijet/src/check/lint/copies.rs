@@ -19,7 +19,7 @@ const URGENT_MAX: u64 = 256 << 10;
 /// A small copy starves when it waits for this many times its own duration.
 const STARVED_MIN: u64 = 5;
 
-fn moves(op: &Op) -> bool {
+fn uses_copy_engine(op: &Op) -> bool {
     matches!(op.engine, Engine::Upload | Engine::Download)
 }
 
@@ -33,7 +33,9 @@ fn is_pageable(op: &Op) -> bool {
 /// limiting engine was idle meanwhile.
 pub(super) fn pageable(run: &Run<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| {
-        matches!(op.kind, OpKind::Copy | OpKind::Batch(_)) && moves(op) && is_pageable(op)
+        matches!(op.kind, OpKind::Copy | OpKind::Batch(_))
+            && uses_copy_engine(op)
+            && is_pageable(op)
     };
     let usual = run.usual_call();
     let idle = run.idle();
@@ -54,7 +56,7 @@ pub(super) fn pageable(run: &Run<'_>) -> Vec<Lint> {
 ///
 /// Saved: the time within these calls in which their device computed nothing.
 pub(super) fn sync_copy(run: &Run<'_>) -> Vec<Lint> {
-    let looped = run.by_place(|op| op.kind == OpKind::CopyNow && moves(op));
+    let looped = run.by_place(|op| op.kind == OpKind::CopyNow && uses_copy_engine(op));
     let lint = |ops: Vec<usize>| {
         let device = run.ops[ops[0]].device;
         let compute = run.engines.iter().position(|(e, _)| *e == (device, Engine::Compute));
@@ -72,7 +74,7 @@ pub(super) fn sync_copy(run: &Run<'_>) -> Vec<Lint> {
 /// and the copies beyond their bytes at the best rate that a bulk copy of the run had in this
 /// direction, where there was one.
 pub(super) fn small_copy(run: &Run<'_>) -> Vec<Lint> {
-    let wanted = |op: &Op| op.kind == OpKind::Copy && moves(op) && op.bytes <= SMALL_MAX;
+    let wanted = |op: &Op| op.kind == OpKind::Copy && uses_copy_engine(op) && op.bytes <= SMALL_MAX;
     let lint = |ops: Vec<usize>| {
         let engine = run.ops[ops[0]].engine;
         let rate = (0..run.ops.len())

@@ -10,7 +10,7 @@
 
 use super::clock::{Clock, Stamp};
 use super::known::Known;
-use super::seen::{Seen, remember};
+use super::remembered_wait::{RememberedWait, remember};
 use crate::base::edges::{Past, Role};
 use crate::base::hash::NumberMap;
 use crate::base::ledger::{Asked, Op, Outcome, Waited};
@@ -56,7 +56,7 @@ struct Event {
     in_doubt: bool,
     calls: SmallVec<[Calls; 2]>,
     /// Pairs of threads that were reported.
-    told: Vec<(usize, usize)>,
+    reported: Vec<(usize, usize)>,
 }
 
 /// A call about an event without an order to the one of the last record: its record.
@@ -67,8 +67,8 @@ pub(in crate::check) struct Doubt {
 }
 
 impl Event {
-    fn seen(&self, op: u64, event: u64) -> Seen {
-        Seen { op, event, recorded: self.recorded, replaced: self.replaced }
+    fn wait_by(&self, op: u64, event: u64) -> RememberedWait {
+        RememberedWait { op, event, recorded: self.recorded, replaced: self.replaced }
     }
 
     fn retire(&mut self, known: &VectorClock) {
@@ -90,12 +90,12 @@ impl Event {
 /// All events.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Events {
-    of: NumberMap<u64, Event>,
+    by_id: NumberMap<u64, Event>,
     doubts: Vec<Doubt>,
     /// Waits that are in doubt because of a record that comes later; and those that turn out to be, if
     /// that is of use.
-    doubted: BTreeSet<u64>,
-    doubtful: Option<BTreeSet<u64>>,
+    known_doubtful: BTreeSet<u64>,
+    found_doubtful: Option<BTreeSet<u64>>,
 }
 
 impl Events {
@@ -109,20 +109,20 @@ impl Events {
     ) -> bool {
         let at = known.threads.call(thread);
         let known = &known.threads.list[thread].known.sure;
-        let held = self.of.entry(event).or_default();
-        let mut in_doubt = held.in_doubt && !records || self.doubted.contains(&op);
+        let held = self.by_id.entry(event).or_default();
+        let mut in_doubt = held.in_doubt && !records || self.known_doubtful.contains(&op);
         for other in held.calls.iter().filter(|other| other.thread != thread) {
             let record = other.record.filter(|(at, _)| !known.covers(*at));
             let waits = if records { other.unknown(known) } else { &[] };
             in_doubt |= record.is_some();
-            if let Some(found) = &mut self.doubtful {
+            if let Some(found) = &mut self.found_doubtful {
                 // Had this record come first, the waits would stand for it.
                 found.extend(waits.iter().map(|(_, op)| *op));
             }
             let Some((_, first)) = record.or(waits.first().copied()) else { continue };
             let pair = (other.thread.min(thread), other.thread.max(thread));
-            if !held.told.contains(&pair) {
-                held.told.push(pair);
+            if !held.reported.contains(&pair) {
+                held.reported.push(pair);
                 self.doubts.push(Doubt { event, first });
             }
         }
@@ -139,7 +139,7 @@ impl Events {
         if records {
             *record = Some((at, op));
         } else {
-            if self.doubtful.is_none() {
+            if self.found_doubtful.is_none() {
                 waits.clear();
             }
             waits.push((at, op));
@@ -157,8 +157,8 @@ impl Events {
     ) {
         let is_internal = by == Asked::Ordering;
         let in_doubt = !is_internal && self.call(known, (thread, index), event, true);
-        known.reach((thread, lane), op, Role::Record, None);
-        let held = self.of.entry(event).or_default();
+        known.begin_entry((thread, lane), op, Role::Record, None);
+        let held = self.by_id.entry(event).or_default();
         if is_internal {
             held.calls.clear();
         }
@@ -166,7 +166,7 @@ impl Events {
         let this = &known.lanes.list[lane];
         held.stands_for.copy_from(known.lanes.edges.tail(lane));
         held.replaced = held.recorded.replace((index, this.stamp(this.seq)));
-        known.lanes.edges.end(lane, op, Role::Record);
+        known.lanes.edges.end_entry(lane, op, Role::Record);
     }
 
     /// Laws A5 and A7; whether the event was ever recorded. If not, it is no edge to anything.
@@ -178,19 +178,19 @@ impl Events {
         (event, by): (u64, Asked),
     ) -> bool {
         let in_doubt = by == Asked::User && self.call(known, (thread, index), event, false);
-        let Some(found) = self.of.get(&event).filter(|found| found.recorded.is_some()) else {
-            let seen = Seen { op: index, event, recorded: None, replaced: None };
+        let Some(found) = self.by_id.get(&event).filter(|found| found.recorded.is_some()) else {
+            let seen = RememberedWait { op: index, event, recorded: None, replaced: None };
             remember(&mut known.lanes.list[lane].waits, seen);
             return false;
         };
         let on = (!in_doubt).then_some(&found.stands_for);
-        known.reach((thread, lane), op, Role::Wait, on);
+        known.begin_entry((thread, lane), op, Role::Wait, on);
         let edges = &mut known.lanes.edges;
         if in_doubt {
             edges.tail_mut(lane).join_as_seen(&found.stands_for);
         }
-        edges.end(lane, op, Role::Wait);
-        remember(&mut known.lanes.list[lane].waits, found.seen(index, event));
+        edges.end_entry(lane, op, Role::Wait);
+        remember(&mut known.lanes.list[lane].waits, found.wait_by(index, event));
         true
     }
 
@@ -206,7 +206,7 @@ impl Events {
             Waited::Event(event) if !self.is_internal(event) => {
                 self.call(known, (thread, index), event, false)
             }
-            Waited::Recorded(event) => self.of.get(&event).is_some_and(|held| held.in_doubt),
+            Waited::Recorded(event) => self.by_id.get(&event).is_some_and(|held| held.in_doubt),
             Waited::Event(_) | Waited::Stream | Waited::Device => false,
         };
         let mut clock = std::mem::take(&mut known.threads.list[thread].known);
@@ -226,15 +226,15 @@ impl Events {
         let this = &mut known.threads.list[thread];
         (this.known, this.version) = (clock, version);
         if let Waited::Event(event) | Waited::Recorded(event) = what {
-            let found = self.of.get(&event).map(|found| found.seen(index, event));
-            let none = Seen { op: index, event, recorded: None, replaced: None };
+            let found = self.by_id.get(&event).map(|found| found.wait_by(index, event));
+            let none = RememberedWait { op: index, event, recorded: None, replaced: None };
             remember(&mut this.waits, found.unwrap_or(none));
         }
         true
     }
 
     fn is_internal(&self, event: u64) -> bool {
-        self.of.get(&event).is_some_and(|held| held.is_internal)
+        self.by_id.get(&event).is_some_and(|held| held.is_internal)
     }
 
     /// Adds what is complete when the wait is.
@@ -247,7 +247,7 @@ impl Events {
     ) {
         match what {
             Waited::Event(event) | Waited::Recorded(event) => {
-                if let Some(found) = self.of.get(&event) {
+                if let Some(found) = self.by_id.get(&event) {
                     if in_doubt {
                         clock.join_as_seen(&found.stands_for);
                     } else {
@@ -265,7 +265,7 @@ impl Events {
 
     /// The library found the event complete: so is what it stands for, in this run.
     pub(super) fn settled(&self, known: &mut Known, event: u64) {
-        if let Some(found) = self.of.get(&event) {
+        if let Some(found) = self.by_id.get(&event) {
             known.settled.join(&found.stands_for.sure);
             known.settled.join(&found.stands_for.seen);
         }
@@ -273,33 +273,33 @@ impl Events {
 
     /// The event was destroyed.
     pub(super) fn gone(&mut self, event: u64) {
-        self.of.remove(&event);
+        self.by_id.remove(&event);
     }
 
     /// Forgets what all threads know.
     pub(super) fn retire(&mut self, known: &VectorClock) {
-        self.of.values_mut().for_each(|event| event.retire(known));
+        self.by_id.values_mut().for_each(|event| event.retire(known));
     }
 
     /// Adds the records that explanations may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
-        self.of.values().for_each(|event| event.named(named));
+        self.by_id.values().for_each(|event| event.named(named));
     }
 
     pub(super) fn held_state(&self) -> usize {
-        self.of.len()
+        self.by_id.len()
     }
 
-    /// From now on, remembers which waits turn out to be in doubt; those of `doubted` are from the start.
-    pub(super) fn look_for_doubt(&mut self, doubted: BTreeSet<u64>) {
-        self.doubtful = Some(doubted.clone());
-        self.doubted = doubted;
+    /// From now on, remembers which waits turn out to be in doubt; those of `known_doubtful` are from the start.
+    pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
+        self.found_doubtful = Some(known_doubtful.clone());
+        self.known_doubtful = known_doubtful;
     }
 
     /// The records of the waits that are in doubt because of a later record.
-    pub(super) fn doubtful(&self) -> &BTreeSet<u64> {
+    pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         static NO_WAITS: BTreeSet<u64> = BTreeSet::new();
-        self.doubtful.as_ref().unwrap_or(&NO_WAITS)
+        self.found_doubtful.as_ref().unwrap_or(&NO_WAITS)
     }
 
     /// The pairs of calls that were found in doubt since the last time.

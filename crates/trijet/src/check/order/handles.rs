@@ -33,21 +33,21 @@ pub(super) struct Handle {
 /// The live handles of the signals that were made in the record.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Handles {
-    of: HashMap<u64, BTreeMap<u64, Handle>>,
+    by_id: HashMap<u64, BTreeMap<u64, Handle>>,
 }
 
 impl Handles {
     pub(super) fn forget(&mut self, signal: u64) {
-        self.of.remove(&signal);
+        self.by_id.remove(&signal);
     }
 
     pub(super) fn held_state(&self) -> usize {
-        self.of.values().map(|live| live.len() + 1).sum()
+        self.by_id.values().map(|live| live.len() + 1).sum()
     }
 
     /// The live handles of a signal; `None` when nothing is known of them.
     pub(super) fn live(&self, signal: u64) -> Option<impl Iterator<Item = &Handle>> {
-        Some(self.of.get(&signal)?.values())
+        Some(self.by_id.get(&signal)?.values())
     }
 
     /// A use of a handle of a signal.
@@ -60,9 +60,9 @@ impl Handles {
     ) {
         let by = inside.map_or(Holder::Thread(thread), Holder::HostFn);
         if what == Handled::Made {
-            self.of.insert(signal, BTreeMap::new());
+            self.by_id.insert(signal, BTreeMap::new());
         }
-        let Some(live) = self.of.get_mut(&signal) else { return };
+        let Some(live) = self.by_id.get_mut(&signal) else { return };
         let now = match what {
             Handled::Made => Handle { holder: by, is_used: false },
             Handled::Cloned => Handle { holder: Holder::Anyone, is_used: false },
@@ -74,7 +74,7 @@ impl Handles {
         };
         live.insert(handle, now);
         if live.len() > HANDLES_MAX {
-            self.of.remove(&signal);
+            self.by_id.remove(&signal);
         }
     }
 }

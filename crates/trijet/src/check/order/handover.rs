@@ -11,8 +11,8 @@
 
 use super::clock::{Clock, Stamp};
 use super::known::Known;
-use super::signals::{Actor, Did, Early, HOST_FNS_MAX, HostFn, Need, Set, Signals, State};
-use super::stuck::{Open, Stuck};
+use super::signals::{Act, Actor, EarlyAct, HOST_FNS_MAX, HostFn, Need, Set, Signals, State};
+use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
 use crate::base::ledger::Signalled;
 
@@ -50,15 +50,15 @@ impl HandOvers {
             state: State::Enqueued,
             before,
             inside: None,
-            seen: Vec::new(),
+            known_by: Vec::new(),
         });
-        let is_its = |early: &Early| early.at == at;
+        let is_its = |early: &EarlyAct| early.at == at;
         while let Some(index) = self.signals.early.iter().position(is_its) {
             let Some(early) = self.signals.early.remove(index) else { break };
             let by = Actor::HostFn(lane, seq);
-            match early.did {
-                Did::Signal(signal, what) => self.did(known, (by, early.op), (signal, what)),
-                Did::Return => self.signals.returned_from(by),
+            match early.act {
+                Act::Signal(signal, what) => self.apply(known, (by, early.op), (signal, what)),
+                Act::Return => self.signals.returned_from(by),
             }
         }
     }
@@ -69,16 +69,16 @@ impl HandOvers {
         known: &mut Known,
         (thread, inside): (usize, Option<Position>),
         op: u64,
-        did: (u64, Signalled),
+        act: (u64, Signalled),
     ) {
         let by = match inside {
-            _ if did.1 == Signalled::Gone => return self.signal_gone(did.0),
+            _ if act.1 == Signalled::Gone => return self.signal_gone(act.0),
             None => Some(Actor::Thread(thread)),
             Some(at) => self.signals.host_fn_at(known, at),
         };
         match (by, inside) {
-            (Some(by), _) => self.did(known, (by, op), did),
-            (None, Some(at)) => self.signals.did_early(at, op, Did::Signal(did.0, did.1)),
+            (Some(by), _) => self.apply(known, (by, op), act),
+            (None, Some(at)) => self.signals.note_early(at, op, Act::Signal(act.0, act.1)),
             (None, None) => {}
         }
     }
@@ -87,11 +87,16 @@ impl HandOvers {
     pub(super) fn ran(&mut self, known: &Known, at: Position, op: u64) {
         match self.signals.host_fn_at(known, at) {
             Some(by) => self.signals.returned_from(by),
-            None => self.signals.did_early(at, op, Did::Return),
+            None => self.signals.note_early(at, op, Act::Return),
         }
     }
 
-    fn did(&mut self, known: &mut Known, (by, op): (Actor, u64), (signal, what): (u64, Signalled)) {
+    fn apply(
+        &mut self,
+        known: &mut Known,
+        (by, op): (Actor, u64),
+        (signal, what): (u64, Signalled),
+    ) {
         match what {
             Signalled::Set => self.set(known, (by, op), signal),
             Signalled::Wait => self.need(known, (by, op), signal),
@@ -132,14 +137,15 @@ impl HandOvers {
     fn set(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
         let clock = self.with_inside(known, by, |inside, _| inside.clone());
         let Some(clock) = clock else { return };
-        let owed = std::mem::take(&mut self.signals.of.entry(signal).or_default().owed);
-        for thread in owed {
+        let found_early =
+            std::mem::take(&mut self.signals.by_id.entry(signal).or_default().found_early);
+        for thread in found_early {
             known.threads.learn(thread, &clock);
         }
-        let held = self.signals.of.entry(signal).or_default();
+        let held = self.signals.by_id.entry(signal).or_default();
         held.sets.push(Set { op, by, clock });
         self.settle(known, signal);
-        let sets = self.signals.of.get_mut(&signal).map(|held| &mut held.sets);
+        let sets = self.signals.by_id.get_mut(&signal).map(|held| &mut held.sets);
         if let Some(sets) = sets.filter(|sets| sets.len() > SETS_MAX) {
             sets.remove(1);
         }
@@ -155,22 +161,22 @@ impl HandOvers {
         let need = Need { op, signal, by, at, last: op, reported: false };
         let held = self.signals.needs.entry((signal, by)).or_insert(need);
         held.last = op;
-        self.signals.of.entry(signal).or_default();
+        self.signals.by_id.entry(signal).or_default();
         self.settle(known, signal);
     }
 
     fn found(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
-        let held = self.signals.of.entry(signal).or_default();
+        let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
             // What a host function did early is known later, and then to its stream only.
             if let Actor::Thread(thread) = by {
-                held.owed.push(thread);
+                held.found_early.push(thread);
             }
             return;
         };
         self.with_inside(known, by, |inside, _| inside.join(&first));
         match by {
-            Actor::Thread(thread) => self.signals.note_seen(known, thread, op),
+            Actor::Thread(thread) => self.signals.note_known(known, thread, op),
             Actor::HostFn(lane, _) => known.lanes.edges.tail_mut(lane).join(&first),
         }
         // It was answered, and so it can be. Whether it always is, is another question. One that gave
@@ -186,7 +192,7 @@ impl HandOvers {
 
     /// Nobody can set the signal any more, and nobody waits for it.
     fn signal_gone(&mut self, signal: u64) {
-        let Some(held) = self.signals.of.get_mut(&signal) else {
+        let Some(held) = self.signals.by_id.get_mut(&signal) else {
             return self.signals.handles.forget(signal);
         };
         held.is_gone = true;
@@ -216,16 +222,16 @@ impl HandOvers {
             return;
         }
         let found = self.open(known).stuck();
-        let Signals { of, needs, handles, .. } = &mut self.signals;
+        let Signals { by_id, needs, handles, .. } = &mut self.signals;
         for stuck in &found {
             for hop in &stuck.hops {
                 let need = needs.get_mut(&(hop.need.signal, hop.need.by));
                 need.into_iter().for_each(|need| need.reported = true);
             }
         }
-        let is_gone = |signal: &u64| of.get(signal).is_none_or(|held| held.is_gone);
+        let is_gone = |signal: &u64| by_id.get(signal).is_none_or(|held| held.is_gone);
         needs.retain(|(signal, _), _| !is_gone(signal));
-        of.retain(|signal, held| {
+        by_id.retain(|signal, held| {
             if held.is_gone {
                 handles.forget(*signal);
             }
@@ -241,8 +247,8 @@ impl HandOvers {
     }
 
     /// The waits that are open.
-    pub(super) fn open<'a>(&'a self, known: &'a Known) -> Open<'a> {
-        Open { known, signals: &self.signals }
+    pub(super) fn open<'a>(&'a self, known: &'a Known) -> OpenWaits<'a> {
+        OpenWaits { known, signals: &self.signals }
     }
 
     /// What was found since the last time.

@@ -21,7 +21,7 @@ pub(in crate::check) struct Known {
     /// What the library found complete.
     pub(super) settled: VectorClock,
     /// What comes before the last record, if its call took long.
-    pub(super) apart: Clock,
+    pub(super) own_past: Clock,
 }
 
 impl Known {
@@ -35,18 +35,18 @@ impl Known {
             lanes: Lanes::new(laws),
             threads: Threads::new(mode),
             settled: VectorClock::new(),
-            apart: Clock::new(),
+            own_past: Clock::new(),
         }
     }
 
     /// The stream that has the lane of the record.
     pub(super) fn lane(&mut self, op: &Op) -> usize {
-        self.lanes.of(op, &mut self.components)
+        self.lanes.number_of(op, &mut self.components)
     }
 
     /// The thread of the record.
     pub(super) fn thread(&mut self, op: &Op) -> usize {
-        self.threads.of(op, &mut self.components)
+        self.threads.number_of(op, &mut self.components)
     }
 
     /// The thread of a call, with what it knows.
@@ -56,15 +56,15 @@ impl Known {
     }
 
     /// Makes the tail of the stream what an entry follows that the thread enqueues.
-    pub(super) fn reach(
+    pub(super) fn begin_entry(
         &mut self,
         (thread, lane): (usize, usize),
         op: &Op,
         role: Role,
         on: Option<&Clock>,
     ) {
-        self.lanes.edges.reach(lane, op, role, on);
-        self.lanes.edges.teach(lane, &Self::caller(&self.threads, thread));
+        self.lanes.edges.begin_entry(lane, op, role, on);
+        self.lanes.edges.follow_caller(lane, &Self::caller(&self.threads, thread));
     }
 
     /// A call of the thread begins that may wait.
@@ -81,8 +81,8 @@ impl Known {
     }
 
     /// A number for a call of the thread that waited while other work was enqueued in the stream.
-    pub(super) fn beside(&mut self, lane: usize, thread: usize) -> Stamp {
-        self.lanes.beside(lane, thread, &mut self.components)
+    pub(super) fn count_concurrent(&mut self, lane: usize, thread: usize) -> Stamp {
+        self.lanes.count_concurrent(lane, thread, &mut self.components)
     }
 
     /// The thread learns what the stream holds.

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use super::clock::{Clock, Components, Stamp};
-use super::seen::Seen;
+use super::remembered_wait::RememberedWait;
 use crate::base::edges::{Laws, Streams};
 use crate::base::id::{DeviceId, LaneId};
 use crate::base::ledger::Op;
@@ -22,7 +22,7 @@ const TRIED_MAX: usize = 8;
 /// The calls of one thread that waited while other work was enqueued in the stream: that work is not
 /// ordered with them, so that they have numbers of their own.
 #[derive(Debug, Clone)]
-struct Side {
+struct ConcurrentCalls {
     thread: usize,
     last: Stamp,
 }
@@ -35,8 +35,8 @@ pub(in crate::check) struct Lane {
     pub(super) seq: u64,
     /// What to add to a number here for the one in the record.
     pub(in crate::check) offset: u64,
-    pub(in crate::check) waits: Vec<Seen>,
-    sides: Vec<Side>,
+    pub(in crate::check) waits: Vec<RememberedWait>,
+    concurrent: Vec<ConcurrentCalls>,
 }
 
 impl Lane {
@@ -47,7 +47,7 @@ impl Lane {
             seq: 0,
             offset: 0,
             waits: Vec::new(),
-            sides: Vec::new(),
+            concurrent: Vec::new(),
         }
     }
 
@@ -57,16 +57,18 @@ impl Lane {
     }
 
     fn components(&self) -> impl Iterator<Item = LaneId> + '_ {
-        self.sides.iter().map(|side| side.last.lane).chain([self.component])
+        self.concurrent.iter().map(|calls| calls.last.lane).chain([self.component])
     }
 
     pub(super) fn has(&self, component: LaneId) -> bool {
-        self.component == component || self.sides.iter().any(|side| side.last.lane == component)
+        self.component == component
+            || self.concurrent.iter().any(|calls| calls.last.lane == component)
     }
 
     /// Whether `known` has all work that was ever enqueued under its numbers.
     fn is_known(&self, known: &VectorClock) -> bool {
-        known.covers(self.stamp(self.seq)) && self.sides.iter().all(|side| known.covers(side.last))
+        known.covers(self.stamp(self.seq))
+            && self.concurrent.iter().all(|calls| known.covers(calls.last))
     }
 
     fn count(&mut self, op: &Op) -> Stamp {
@@ -93,7 +95,7 @@ impl Lanes {
     }
 
     /// The stream that has the lane of the record.
-    pub(super) fn of(&mut self, op: &Op, components: &mut Components) -> usize {
+    pub(super) fn number_of(&mut self, op: &Op, components: &mut Components) -> usize {
         self.edges.find(op.position.lane).unwrap_or_else(|| {
             self.list.push(Lane::new(op, components.next()));
             self.edges.enter(self.list.len() - 1, op);
@@ -119,7 +121,7 @@ impl Lanes {
         let lane = &mut self.list[number];
         *lane = Lane {
             seq: lane.seq,
-            sides: std::mem::take(&mut lane.sides),
+            concurrent: std::mem::take(&mut lane.concurrent),
             ..Lane::new(op, lane.component)
         };
         lane.offset = op.position.seq.saturating_sub(lane.seq);
@@ -159,7 +161,7 @@ impl Lanes {
             }
             true
         });
-        self.list.iter_mut().for_each(|lane| lane.waits.retain(|seen| !seen.names(&freed)));
+        self.list.iter_mut().for_each(|lane| lane.waits.retain(|wait| !wait.names(&freed)));
         freed
     }
 
@@ -171,22 +173,25 @@ impl Lanes {
     }
 
     /// A number for a call of the thread that waited while other work was enqueued in the stream.
-    pub(super) fn beside(
+    pub(super) fn count_concurrent(
         &mut self,
         lane: usize,
         thread: usize,
         components: &mut Components,
     ) -> Stamp {
-        let sides = &mut self.list[lane].sides;
-        let at = match sides.iter().position(|side| side.thread == thread) {
+        let concurrent = &mut self.list[lane].concurrent;
+        let at = match concurrent.iter().position(|calls| calls.thread == thread) {
             Some(at) => at,
             None => {
-                sides.push(Side { thread, last: Stamp { lane: components.next(), seq: 0 } });
-                sides.len() - 1
+                concurrent.push(ConcurrentCalls {
+                    thread,
+                    last: Stamp { lane: components.next(), seq: 0 },
+                });
+                concurrent.len() - 1
             }
         };
-        sides[at].last.seq += 1;
-        let stamp = sides[at].last;
+        concurrent[at].last.seq += 1;
+        let stamp = concurrent[at].last;
         self.edges.tail_mut(lane).raise(stamp);
         stamp
     }

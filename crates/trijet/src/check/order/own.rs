@@ -77,7 +77,7 @@ impl Owned {
     }
 
     /// The call follows the earlier uses of what it uses.
-    pub(super) fn take_over(&self, threads: &mut Threads, thread: usize, op: &Op) {
+    pub(super) fn follow_earlier_uses(&self, threads: &mut Threads, thread: usize, op: &Op) {
         if threads.list.len() == 1 {
             return;
         }
@@ -105,7 +105,7 @@ impl Owned {
     }
 
     /// Later uses follow this call.
-    pub(super) fn hand_on(&mut self, threads: &mut Threads, thread: usize, op: &Op) {
+    pub(super) fn note_uses(&mut self, threads: &mut Threads, thread: usize, op: &Op) {
         let mut accesses = owned(op).peekable();
         if accesses.peek().is_none() {
             return;
@@ -140,7 +140,7 @@ fn snapshot(threads: &mut Threads, thread: usize) -> Use {
         return used;
     }
     // What it learned since its last call that counts has no number yet.
-    let has_number = this.called == this.version && this.seq > 0;
+    let has_number = this.call_version == this.version && this.seq > 0;
     let last = Stamp { lane: this.component, seq: this.seq };
     let at = if has_number { last } else { threads.call(thread) };
     let clock = threads.list[thread].known.clone();

@@ -50,7 +50,7 @@ pub(super) struct HostFn {
     /// What is complete where it is, if it has set or waited.
     pub(super) inside: Option<Clock>,
     /// Where threads learned that it is complete.
-    pub(super) seen: Vec<(usize, u64)>,
+    pub(super) known_by: Vec<(usize, u64)>,
 }
 
 /// The host functions of a stream.
@@ -90,21 +90,21 @@ pub(in crate::check) struct Need {
 pub(super) struct Signal {
     pub(super) sets: Vec<Set>,
     /// Threads that found it set before the record of who set it came.
-    pub(super) owed: Vec<usize>,
+    pub(super) found_early: Vec<usize>,
     pub(super) is_gone: bool,
 }
 
 /// What a host function did before its record came.
 #[derive(Debug, Clone)]
-pub(super) struct Early {
+pub(super) struct EarlyAct {
     pub(super) at: Position,
     pub(super) op: u64,
-    pub(super) did: Did,
+    pub(super) act: Act,
 }
 
 /// What a host function may do before its record comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Did {
+pub(super) enum Act {
     Signal(u64, Signalled),
     Return,
 }
@@ -112,12 +112,12 @@ pub(super) enum Did {
 /// All signals, and what may set them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
-    pub(super) of: HashMap<u64, Signal>,
+    pub(super) by_id: HashMap<u64, Signal>,
     /// By signal and waiter: the first wait of each, since an answer to a later one comes later.
     pub(super) needs: BTreeMap<(u64, Actor), Need>,
     /// By the place of their stream in the order.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
-    pub(super) early: VecDeque<Early>,
+    pub(super) early: VecDeque<EarlyAct>,
     pub(super) handles: Handles,
     /// Devices whose context is lost.
     lost: BTreeSet<DeviceId>,
@@ -134,7 +134,7 @@ impl Signals {
 
     /// Whether somebody set the signal of whom nothing else is known.
     pub(super) fn is_set_early(&self, signal: u64) -> bool {
-        self.early.iter().any(|early| early.did == Did::Signal(signal, Signalled::Set))
+        self.early.iter().any(|early| early.act == Act::Signal(signal, Signalled::Set))
     }
 
     /// Whether the record of the host function at the position has not come.
@@ -167,23 +167,27 @@ impl Signals {
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         for host_fn in self.host_fns.values().flat_map(|host_fns| &host_fns.list) {
             named.push(host_fn.op);
-            named.extend(host_fn.seen.iter().map(|(_, op)| *op));
+            named.extend(host_fn.known_by.iter().map(|(_, op)| *op));
         }
         named.extend(self.needs.values().map(|need| need.op));
-        named.extend(self.of.values().flat_map(|signal| &signal.sets).map(|set| set.op));
+        named.extend(self.by_id.values().flat_map(|signal| &signal.sets).map(|set| set.op));
         named.extend(self.early.iter().map(|early| early.op));
     }
 
-    pub(super) fn did_early(&mut self, at: Position, op: u64, did: Did) {
+    pub(super) fn note_early(&mut self, at: Position, op: u64, act: Act) {
         if self.early.len() == EARLY_MAX {
             self.early.pop_front();
         }
-        self.early.push_back(Early { at, op, did });
+        self.early.push_back(EarlyAct { at, op, act });
     }
 
     pub(super) fn held_state(&self) -> usize {
         let host_fns = self.host_fns.values().map(|host_fns| host_fns.list.len()).sum::<usize>();
-        self.of.len() + self.needs.len() + self.early.len() + host_fns + self.handles.held_state()
+        self.by_id.len()
+            + self.needs.len()
+            + self.early.len()
+            + host_fns
+            + self.handles.held_state()
     }
 
     /// The host function has returned.
@@ -200,7 +204,7 @@ impl Signals {
         let pending = of_lost.flat_map(|(_, fns)| &fns.list);
         let pending = pending.filter(|one| one.state == State::Enqueued && one.inside.is_none());
         let mut ops: Vec<u64> =
-            pending.filter(|one| one.seen.is_empty()).map(|one| one.op).collect();
+            pending.filter(|one| one.known_by.is_empty()).map(|one| one.op).collect();
         ops.sort_unstable();
         ops
     }
@@ -221,16 +225,16 @@ impl Signals {
 
     /// Forgets a signal that is gone and has no open question.
     pub(super) fn forget(&mut self, signal: u64) {
-        let Self { of, needs, .. } = self;
+        let Self { by_id, needs, .. } = self;
         let is_open = || needs.keys().any(|(other, _)| *other == signal);
-        if of.get(&signal).is_some_and(|held| held.is_gone) && !is_open() {
-            of.remove(&signal);
+        if by_id.get(&signal).is_some_and(|held| held.is_gone) && !is_open() {
+            by_id.remove(&signal);
             self.handles.forget(signal);
         }
     }
 
     /// `thread` has just learned that host functions are complete.
-    pub(super) fn note_seen(&mut self, known: &Known, thread: usize, op: u64) {
+    pub(super) fn note_known(&mut self, known: &Known, thread: usize, op: u64) {
         let complete = &known.threads.list[thread].known.sure;
         for (lane, host_fns) in &mut self.host_fns {
             let component = known.lanes.list[*lane].stamp(0).lane;
@@ -238,10 +242,10 @@ impl Signals {
                 if complete.get(component) < host_fn.seq {
                     continue;
                 }
-                if host_fn.seen.iter().any(|(other, _)| *other == thread) {
+                if host_fn.known_by.iter().any(|(other, _)| *other == thread) {
                     break;
                 }
-                host_fn.seen.push((thread, op));
+                host_fn.known_by.push((thread, op));
             }
         }
     }

@@ -32,7 +32,7 @@ pub(in crate::check) struct Step {
     /// Its call returns when the source was read.
     pub(super) staged: bool,
     /// Its call took long: not all that its stream holds by now comes before it.
-    pub(super) apart: bool,
+    pub(super) has_own_past: bool,
 }
 
 /// What comes before an access, by what may be counted for it.
@@ -61,7 +61,7 @@ impl Step {
             work: NONE,
             waits_for_nothing: false,
             staged: false,
-            apart: false,
+            has_own_past: false,
         }
     }
 

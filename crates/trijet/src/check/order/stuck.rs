@@ -50,12 +50,12 @@ type Key = (u64, Actor);
 
 /// Waits that are open, and what may answer them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Open<'a> {
+pub(super) struct OpenWaits<'a> {
     pub(super) known: &'a Known,
     pub(super) signals: &'a Signals,
 }
 
-impl<'a> Open<'a> {
+impl<'a> OpenWaits<'a> {
     /// Whether who has `clock` behind itself follows the wait.
     fn follows(&self, clock: &VectorClock, need: &Need) -> bool {
         let is_over = |lane: usize, seq| clock.covers(self.known.lanes.list[lane].stamp(seq));
@@ -80,7 +80,7 @@ impl<'a> Open<'a> {
 
     /// Whether some set answers the wait without doubt.
     pub(super) fn is_answered(&self, need: &Need) -> bool {
-        let Some(held) = self.signals.of.get(&need.signal) else { return false };
+        let Some(held) = self.signals.by_id.get(&need.signal) else { return false };
         held.sets.iter().any(|set| {
             let follows = |other: &Need| self.follows(&set.clock.sure, other);
             !self.signals.needs.values().any(follows) && self.risk(need, &set.clock.sure).is_none()
@@ -89,7 +89,7 @@ impl<'a> Open<'a> {
 
     /// The wait was answered by the first set: whether that is a matter of the order of host functions.
     pub(super) fn risk_of_first(&self, need: &Need) -> Option<Stuck> {
-        let set = self.signals.of.get(&need.signal)?.sets.first()?;
+        let set = self.signals.by_id.get(&need.signal)?.sets.first()?;
         let first = self.risk(need, &set.clock.sure)?;
         (!need.reported)
             .then(|| Stuck { hops: vec![hop(need, &answer(set), None)], first: Some(first) })
@@ -97,7 +97,7 @@ impl<'a> Open<'a> {
 
     /// What could answer a wait; `None` when something could of which nothing is known.
     fn answers(&self, need: &Need) -> Option<Vec<Answer<'a>>> {
-        let held = self.signals.of.get(&need.signal);
+        let held = self.signals.by_id.get(&need.signal);
         let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();
         if !sets.is_empty() {
             return Some(sets);
@@ -250,7 +250,7 @@ impl<'a> Open<'a> {
             .find(|other| self.follows(one.clock, &self.signals.needs[other]))?;
         let learned = match (next.1, one.by) {
             (Actor::HostFn(lane, seq), Actor::Thread(thread)) => {
-                let seen = self.signals.host_fn(lane, seq).map(|one| &one.seen);
+                let seen = self.signals.host_fn(lane, seq).map(|one| &one.known_by);
                 let mut seen = seen.into_iter().flatten();
                 seen.find(|(other, _)| *other == thread).map(|(_, op)| *op)
             }

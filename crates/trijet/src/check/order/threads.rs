@@ -7,7 +7,7 @@
 
 use super::begun::Begun;
 use super::clock::{Clock, Components, Stamp};
-use super::seen::Seen;
+use super::remembered_wait::RememberedWait;
 use super::snapshot::Use;
 use crate::base::hash::NumberMap;
 use crate::base::id::LaneId;
@@ -25,8 +25,8 @@ pub(in crate::check) struct Thread {
     /// Changes with what is known.
     pub(super) version: u64,
     /// It made a call that counts.
-    spoke: bool,
-    pub(in crate::check) waits: Vec<Seen>,
+    has_called: bool,
+    pub(in crate::check) waits: Vec<RememberedWait>,
     /// The last query that found work pending.
     pub(in crate::check) pending: Option<u64>,
     /// Its last call, if that is a wait that has not ended, and what it will know then.
@@ -34,7 +34,7 @@ pub(in crate::check) struct Thread {
     /// The call that it is in.
     pub(super) begun: Option<Box<Begun>>,
     /// The version when it made its last call that counts.
-    pub(super) called: u64,
+    pub(super) call_version: u64,
     /// It has ended.
     pub(super) is_gone: bool,
     /// Its last use of a block that the library orders, and the version of what it knew.
@@ -55,7 +55,7 @@ impl Thread {
 pub(in crate::check) struct Threads {
     mode: Mode,
     pub(in crate::check) list: Vec<Thread>,
-    of: NumberMap<u64, usize>,
+    by_id: NumberMap<u64, usize>,
     /// The one of the last record.
     pub(super) last: usize,
     /// Numbers versions of what threads know.
@@ -69,7 +69,7 @@ impl Threads {
         Self {
             mode,
             list: Vec::new(),
-            of: NumberMap::default(),
+            by_id: NumberMap::default(),
             last: 0,
             versions: 0,
             retired: VectorClock::new(),
@@ -82,8 +82,8 @@ impl Threads {
     }
 
     /// The thread of a record.
-    pub(super) fn of(&mut self, op: &Op, components: &mut Components) -> usize {
-        let thread = match self.of.get(&op.thread) {
+    pub(super) fn number_of(&mut self, op: &Op, components: &mut Components) -> usize {
+        let thread = match self.by_id.get(&op.thread) {
             Some(thread) => *thread,
             None => self.add(op.thread, components),
         };
@@ -94,24 +94,24 @@ impl Threads {
         self.list[thread].blocked = None;
         let waits =
             matches!(&op.kind, OpKind::Sync { outcome, .. } if *outcome != Outcome::Complete);
-        self.list[thread].spoke |= !waits;
+        self.list[thread].has_called |= !waits;
         thread
     }
 
     fn add(&mut self, id: u64, components: &mut Components) -> usize {
-        self.of.insert(id, self.list.len());
+        self.by_id.insert(id, self.list.len());
         self.list.push(Thread {
             id,
             component: components.next(),
             known: Clock { sure: self.retired.clone(), seen: VectorClock::new() },
             seq: 0,
             version: 0,
-            spoke: false,
+            has_called: false,
             waits: Vec::new(),
             pending: None,
             blocked: None,
             begun: None,
-            called: 0,
+            call_version: 0,
             is_gone: false,
             used: None,
         });
@@ -122,7 +122,7 @@ impl Threads {
         let others = match thread {
             0 if self.last != 0 => 1..self.list.len(),
             0 => return,
-            _ if self.list[thread].spoke => return,
+            _ if self.list[thread].has_called => return,
             _ => 0..1,
         };
         let mut known = std::mem::take(&mut self.list[thread].known);
@@ -133,14 +133,14 @@ impl Threads {
 
     /// The thread of that number in the record has ended.
     pub(super) fn end(&mut self, id: u64) {
-        if let Some(thread) = self.of.get(&id) {
+        if let Some(thread) = self.by_id.get(&id) {
             let this = &mut self.list[*thread];
             (this.is_gone, this.blocked, this.begun) = (true, None, None);
         }
     }
 
     pub(super) fn has_ended(&self, id: u64) -> bool {
-        self.of.get(&id).is_some_and(|thread| self.list[*thread].is_gone)
+        self.by_id.get(&id).is_some_and(|thread| self.list[*thread].is_gone)
     }
 
     /// A call of which later calls of the thread know (law A2).
@@ -148,7 +148,7 @@ impl Threads {
         let version = self.version();
         let thread = &mut self.list[thread];
         thread.seq += 1;
-        (thread.version, thread.called) = (version, version);
+        (thread.version, thread.call_version) = (version, version);
         let stamp = Stamp { lane: thread.component, seq: thread.seq };
         thread.known.raise(stamp);
         stamp
@@ -166,7 +166,7 @@ impl Threads {
     }
 
     /// A thread that knows `stamp`.
-    pub(super) fn knower(&self, stamp: Stamp) -> Option<&Thread> {
+    pub(super) fn thread_that_knows(&self, stamp: Stamp) -> Option<&Thread> {
         self.list.iter().find(|thread| thread.known.sure.covers(stamp))
     }
 
@@ -201,7 +201,7 @@ impl Threads {
 
     /// Adds the records that explanations may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
-        self.list.iter().flat_map(|thread| &thread.waits).for_each(|seen| seen.named(named));
+        self.list.iter().flat_map(|thread| &thread.waits).for_each(|wait| wait.named(named));
         named.extend(self.list.iter().filter_map(|thread| thread.pending));
         named.extend(self.list.iter().filter_map(|thread| thread.blocked.as_ref()).map(|b| b.0));
     }

@@ -20,7 +20,7 @@ pub(super) fn enqueue(
     let Some(role) = Role::of(&op.kind, known.lanes.edges.laws()) else { return };
     let lane = known.lane(op);
     step.lane = Some(lane);
-    known.lanes.edges.dwell(op);
+    known.lanes.edges.note_block(op);
     let begun = known.threads.list[step.thread].begun.take();
     if let Some(begun) = begun.filter(|begun| begun.call.lane == lane && role == Role::Work) {
         return returned(known, handovers, (op, index), (*begun, step));
@@ -31,13 +31,13 @@ pub(super) fn enqueue(
         known.threads.learn(step.thread, known.lanes.edges.held(lane));
     }
     reads_at_call(known, op, step);
-    known.reach((step.thread, lane), op, role, None);
+    known.begin_entry((step.thread, lane), op, role, None);
     if op.kind == OpKind::HostFn {
         let begin = known.lanes.edges.tail(lane).clone();
         handovers.host_fn(known, (lane, index), op.position, begin);
     }
     step.work = known.lanes.count(lane, op);
-    known.lanes.edges.end(lane, op, role);
+    known.lanes.edges.end_entry(lane, op, role);
     if returns == Some(Point::End) {
         known.learn_tail(step.thread, lane);
     }
@@ -85,7 +85,7 @@ fn returned(
     step.work = if is_host_fn || known.lanes.list[lane].seq == seq {
         known.lanes.count(lane, op)
     } else {
-        known.beside(lane, step.thread)
+        known.count_concurrent(lane, step.thread)
     };
     known.lanes.edges.end_call(lane, op);
     if returns == Some(Point::End) {
@@ -93,6 +93,6 @@ fn returned(
         done.raise(step.work);
         known.threads.learn(step.thread, &done);
     }
-    step.apart = true;
-    known.apart = before;
+    step.has_own_past = true;
+    known.own_past = before;
 }

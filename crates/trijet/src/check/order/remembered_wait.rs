@@ -12,7 +12,7 @@ const WAITS_MAX: usize = 16;
 
 /// A wait, for explanations.
 #[derive(Debug, Clone)]
-pub(in crate::check) struct Seen {
+pub(in crate::check) struct RememberedWait {
     /// The record of the wait.
     pub(in crate::check) op: u64,
     pub(in crate::check) event: u64,
@@ -22,7 +22,7 @@ pub(in crate::check) struct Seen {
     pub(in crate::check) replaced: Option<(u64, Stamp)>,
 }
 
-impl Seen {
+impl RememberedWait {
     /// Whether it names a number of one of these components.
     pub(super) fn names(&self, components: &BTreeSet<LaneId>) -> bool {
         let mut stamps = self.recorded.iter().chain(&self.replaced).map(|(_, at)| at.lane);
@@ -37,11 +37,11 @@ impl Seen {
 }
 
 /// Adds a wait to those that are remembered.
-pub(super) fn remember(waits: &mut Vec<Seen>, seen: Seen) {
-    let stream = |seen: &Seen| seen.recorded.map(|(_, at)| at.lane);
-    waits.retain(|other| stream(other) != stream(&seen));
+pub(super) fn remember(waits: &mut Vec<RememberedWait>, wait: RememberedWait) {
+    let stream = |wait: &RememberedWait| wait.recorded.map(|(_, at)| at.lane);
+    waits.retain(|other| stream(other) != stream(&wait));
     if waits.len() == WAITS_MAX {
         waits.remove(0);
     }
-    waits.push(seen);
+    waits.push(wait);
 }
