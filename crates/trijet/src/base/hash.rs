@@ -1,16 +1,18 @@
-//! Hashing of numbers that the library itself gave out: one multiplication, where the standard hasher
-//! guards against keys that were chosen to collide.
+//! A fast hasher for numbers that the library itself assigned. It needs one multiplication. Unlike
+//! the standard hasher, it does not guard against keys that were chosen to collide.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// 2^64 divided by the golden ratio: spreads neighbours (Knuth, volume 3, section 6.4).
+/// 2^64 divided by the golden ratio, which spreads neighbouring numbers (Knuth, volume 3, section
+/// 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A map whose keys are numbers, or made of one.
+/// A map whose keys are numbers, or types with one number in them.
 pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
 
+/// The hasher of a [`NumberMap`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spread(u64);
 

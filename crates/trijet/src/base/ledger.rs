@@ -1,8 +1,8 @@
-//! The ledger: one record per driver call that orders or touches something.
+//! The ledger: a log with one entry for each call that orders work or uses memory.
 //!
-//! Lanes append to it and nobody above them does; the timeline and the checker read it. It is the
-//! log of the *driver calls*, not of what the ordering meant to do, so that an error in the
-//! ordering cannot hide itself. A lane that nobody records pays one branch per operation.
+//! The tracers append to it; the timeline and the checker read it. It is a log of the *driver's
+//! calls*, and not of what the ordering intended, so that it shows a mistake of the ordering. While
+//! a lane is not traced, each of its operations pays for one branch.
 #![forbid(unsafe_code)]
 
 pub(crate) use super::op::Effect;
@@ -15,28 +15,29 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 
-/// Records that a ledger makes room for at its first one.
+/// The number of entries that a ledger makes room for at its first one.
 const FIRST_OPS: usize = 128;
 
-/// Sees each record once, in order.
+/// A function that gets each entry once, in order.
 type Reader = Box<dyn FnMut(Op) + Send>;
 
 #[derive(Default)]
 struct Inner {
     ops: VecDeque<Op>,
-    /// The index of the first record that is still here.
+    /// The index of the first entry that is still in `ops`.
     first: usize,
     reader: Option<Reader>,
-    /// Waits that have not come to an end: a reader sees nothing from there on yet.
+    /// The waits that have not ended. The reader does not get them yet, nor any entry after the
+    /// first of them.
     open: BTreeSet<usize>,
 }
 
-/// Records, in the order of the driver's calls of each lane.
+/// A list of entries, in the order of the driver's calls of each lane.
 #[derive(Default)]
 pub struct Ledger(Mutex<Inner>);
 
 impl Inner {
-    /// Hands the record to the reader, or keeps it while a wait before it has not ended.
+    /// Passes the entry to the reader, or keeps it while a wait before it has not ended.
     fn read(&mut self, op: Op, index: usize) {
         if matches!(op.kind, OpKind::Sync { outcome: Outcome::Pending, .. }) {
             self.open.insert(index);
@@ -58,8 +59,8 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// A ledger that keeps nothing: each record goes to `reader`, which must not call this crate, as
-    /// soon as the outcomes of all waits before it are known.
+    /// A ledger that passes its entries on: `reader` gets each one as soon as the outcomes of all
+    /// waits up to it are known. `reader` must not call this crate.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -78,7 +79,7 @@ impl Ledger {
         Self(Mutex::new(Inner { reader: Some(reader), ..Inner::default() }))
     }
 
-    /// Appends a record and returns its index.
+    /// Appends an entry and returns its index.
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
@@ -91,20 +92,21 @@ impl Ledger {
             return index;
         }
         if inner.ops.capacity() == 0 {
-            // A record of a few operations grows once.
+            // So a short trace allocates once.
             inner.ops.reserve(FIRST_OPS);
         }
         inner.ops.push_back(op);
         index
     }
 
-    /// The wait at `index` came to an end: at `now` with success, or without.
+    /// Sets the outcome of the wait at `index`, which has ended: at the time `now` with success, or
+    /// with a failure for `None`.
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
     pub fn settle(&self, index: usize, now: Option<Nanos>) {
         let mut inner = self.lock();
-        // The records may have been taken meanwhile: by then it had not ended.
+        // If the entries were taken meanwhile, the wait stays pending in them.
         let op = index.checked_sub(inner.first).and_then(|at| inner.ops.get_mut(at));
         if let Some(Op { kind: OpKind::Sync { outcome, .. }, call, .. }) = op {
             *outcome = if now.is_some() { Outcome::Complete } else { Outcome::Failed };
@@ -121,13 +123,13 @@ impl Ledger {
         }
     }
 
-    /// Looks at the records that its reader has not seen, since they are behind a wait that has not
-    /// ended; without a reader, at all of them.
+    /// Calls `look` with the entries that the reader has not got, because a wait before them has
+    /// not ended. Without a reader, these are all entries.
     pub(crate) fn held<R>(&self, look: impl FnOnce(&VecDeque<Op>) -> R) -> R {
         look(&self.lock().ops)
     }
 
-    /// Takes all records out, leaving the ledger empty.
+    /// Takes all entries out, and leaves the ledger empty.
     ///
     /// # Panics
     /// Never: no code panics under the ledger's lock.
@@ -163,7 +165,7 @@ mod tests {
         (Ledger::read_by(Box::new(move |op| send.send(op).expect("it is read"))), receive)
     }
 
-    /// What a wait shows is known at its end only, and holds from its call on.
+    /// The outcome of a wait is known at its end only, and counts from its call on.
     #[test]
     fn a_reader_sees_nothing_behind_a_wait_that_has_not_ended() {
         let (ledger, read) = read_along();
@@ -194,9 +196,9 @@ mod tests {
         assert_eq!(outcomes, [Outcome::Complete, Outcome::Failed]);
     }
 
-    /// A wait may end after the records were taken; its number is then not another record's.
+    /// A wait may end after its entry was taken. Its index then belongs to no other entry.
     #[test]
-    fn a_wait_that_outlives_its_record_changes_no_other() {
+    fn a_wait_that_outlives_its_entry_changes_no_other() {
         let ledger = Ledger::default();
         let early = ledger.append(wait(1));
         assert_eq!(ledger.take().len(), 1);

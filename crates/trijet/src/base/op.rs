@@ -1,4 +1,5 @@
-//! Entries of the ledger: what a call of the driver or of the host was, and what it used.
+//! Entries of the ledger. An entry describes one call of the driver or one act of the host, and the
+//! memory that it uses.
 #![forbid(unsafe_code)]
 
 use crate::base::id::{BlockId, DeviceId, Position};
@@ -25,7 +26,7 @@ pub enum Engine {
     Peer,
     /// Host functions.
     Host,
-    /// Takes no engine: events, waits, allocations.
+    /// No engine: events, waits, allocations.
     None,
 }
 
@@ -34,14 +35,14 @@ pub enum Engine {
 pub enum Mode {
     /// It only reads them.
     Read,
-    /// It overwrites them, all or some.
+    /// It overwrites all or some of them.
     Write,
     /// It reads and writes them.
     ReadWrite,
 }
 
 impl Mode {
-    /// Whether bytes may change.
+    /// Whether the bytes may change.
     #[must_use]
     #[inline]
     pub fn writes(self) -> bool {
@@ -52,32 +53,32 @@ impl Mode {
 /// The kind of memory of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Place {
-    /// Of a device.
+    /// Memory of a device.
     Device,
-    /// Of the host, page-locked.
+    /// Page-locked memory of the host.
     Pinned,
-    /// Of the host, pageable: copies are staged (law A17).
+    /// Pageable memory of the host, whose copies are staged (law A17).
     Pageable,
 }
 
 /// Whether the library or the program orders the uses of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OrderedBy {
-    /// The library: it inserts the waits, and who holds the allocation is known to Rust, so that a
-    /// call that uses it follows the calls before it (law A44).
+    /// The library. It inserts the waits, and Rust's ownership rules order the calls that use the
+    /// allocation (law A44).
     Library,
-    /// The program, by its own events: nothing is inserted, and nothing follows from ownership.
+    /// The program, by its own events. The library inserts no waits, and ownership orders nothing.
     Program,
 }
 
 /// One declared access of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// The allocation, by generation; in a record that was taken, numbered by first appearance.
+    /// The allocation. In a trace that was taken, allocations are numbered by first appearance.
     pub block: BlockId,
-    /// Where it lies.
+    /// The kind of its memory.
     pub place: Place,
-    /// The bytes of it.
+    /// The bytes of the allocation.
     pub range: Range<u64>,
     /// Whether the bytes are read, written, or both.
     pub mode: Mode,
@@ -85,8 +86,8 @@ pub struct Access {
     pub ordered: OrderedBy,
 }
 
-/// The accesses of an operation. Most have no more than two, a source and a target, and need no
-/// memory of their own for them.
+/// The accesses of an operation. Most operations have at most two, a source and a target, for which
+/// the list needs no allocation.
 pub type Accesses = SmallVec<[Access; 2]>;
 
 /// How a stream relates to the legacy default stream (laws A13 and A15).
@@ -96,9 +97,10 @@ pub enum StreamClass {
     Legacy,
     /// The default stream of a thread, which is a blocking stream.
     PerThread,
-    /// Work of the legacy stream waits for it, and it waits for the legacy stream's.
+    /// Work of the legacy stream waits for its work, and its work waits for that of the legacy
+    /// stream.
     Blocking,
-    /// It has nothing to do with the legacy stream.
+    /// It has no order with the legacy stream.
     #[default]
     NonBlocking,
 }
@@ -119,18 +121,18 @@ impl StreamClass {
 pub enum SourceOrder {
     /// In stream order.
     Stream,
-    /// Before the call returns: the sources are free then.
+    /// Before the call returns. The program may change the sources after that.
     DuringCall,
-    /// At any time, even after the call and out of stream order.
+    /// At any time from the call on, also out of stream order.
     Any,
 }
 
 /// The origin of a record or a wait: the program, or the ordering of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Asked {
-    /// The program, by its own event.
+    /// The program, with its own event.
     User,
-    /// The ordering.
+    /// The ordering of the library.
     Ordering,
 }
 
@@ -139,13 +141,13 @@ pub enum Asked {
 pub enum Waited {
     /// An event, by the driver's handle.
     Event(u64),
-    /// Everything that the stream held: up to the record's position in its lane, and with the
-    /// legacy stream what the blocking ones held (law A14).
+    /// Everything that the stream held, which is everything up to the entry's position in its lane.
+    /// For the legacy stream, also what the blocking streams held (law A14).
     Stream,
     /// Everything that the streams of the device held.
     Device,
-    /// The record that an event had when a future of it was made, by the driver's handle: while the
-    /// future lives, the next record is made with another handle.
+    /// The record that an event stood for when a future of it was made, by the driver's handle.
+    /// While the future lives, the event is recorded again with another handle only.
     Recorded(u64),
 }
 
@@ -153,28 +155,28 @@ pub enum Waited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It had not returned when the record was taken: it orders nothing yet.
+    /// It had not returned when the trace was taken, so it orders nothing yet.
     Pending,
-    /// It returned: the thread follows what it waited for.
+    /// It succeeded: the thread follows what it waited for.
     Complete,
-    /// It failed, or was a query that found work pending: it orders nothing.
+    /// It failed, or it was a query that found unfinished work, so it orders nothing.
     Failed,
 }
 
-/// A call of the host that touches no memory of the program, and that may take long or wait.
+/// A call of the host that uses no memory of the program, and that may take long or wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum HostCall {
-    /// A kernel is loaded, which may wait for work that runs (law A42).
+    /// A kernel was loaded. The call may wait for running work (law A42).
     Load,
-    /// A pool gives memory back to the device at a synchronisation (law A25); the record's bytes say
-    /// how much.
+    /// A pool released memory to the device at a synchronisation (law A25). [`Op::bytes`] is the
+    /// amount.
     Release,
-    /// A call of this crate inside a host function, which was refused (law A28). The label names the
-    /// call; the site is that of the host function.
+    /// A call of this crate inside a host function was refused (law A28). The label names the call,
+    /// and the site is that of the host function.
     InHostFn,
-    /// The call that [`OpKind::Begin`] stands for returned an error: its operation may or may not be
-    /// in the stream.
+    /// The call that began with [`OpKind::Begin`] returned an error. Its operation may or may not
+    /// be in the stream.
     Failed,
 }
 
@@ -194,11 +196,12 @@ pub enum Named {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Signalled {
-    /// It was set, for good: who finds it set follows who set it first.
+    /// It was set, and stays set. A thread or host function that finds it set follows the one that
+    /// set it first.
     Set,
-    /// Somebody waits until it is set. Recorded at the call, whatever becomes of the wait.
+    /// A wait for it began. The entry is made at the call, whether or not the wait succeeds.
     Wait,
-    /// It was found to be set, by a wait or by a query.
+    /// A wait or a query found it set.
     Found,
     /// Its last handle was dropped.
     Gone,
@@ -208,11 +211,11 @@ pub enum Signalled {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Handled {
-    /// It is the first one: the signal was made.
+    /// It is the first handle of a new signal.
     Made,
     /// It was cloned from another one.
     Cloned,
-    /// The thread or host function used it that had not used it last.
+    /// It was used, and the last use was by another thread or host function.
     Used,
     /// It was dropped.
     Dropped,
@@ -226,11 +229,11 @@ pub enum OpKind {
     Alloc,
     /// A stream-ordered free.
     Free,
-    /// A copy; the direction is the engine.
+    /// A copy. [`Op::engine`] tells its direction.
     Copy,
     /// A copy in the legacy stream, for which the host may wait (law A18).
     CopyNow,
-    /// Copies without order among them (law A19).
+    /// A batch of copies, without order among them (law A19).
     Batch(SourceOrder),
     /// A memory set.
     Fill,
@@ -240,14 +243,14 @@ pub enum OpKind {
     Kernel,
     /// A host function. Its accesses are those that the program declares for it.
     HostFn,
-    /// An allocation at the call, in no stream: of a device or of page-locked memory.
+    /// An allocation of device memory or page-locked memory, at the call and in no stream.
     AllocNow,
-    /// A free at the call, in no stream. The driver may wait in it; no documented rule makes it wait
-    /// for users of the memory (law A24).
+    /// A free at the call, in no stream. The driver may wait in the call, but no documented rule
+    /// makes it wait for users of the memory (law A24).
     FreeNow,
     /// A call reported that the context is lost (law A40).
     Fault {
-        /// The operation that failed, where the driver names it.
+        /// The operation that failed, if the driver names it.
         culprit: Option<Position>,
     },
     /// An event recorded in the lane.
@@ -257,24 +260,25 @@ pub enum OpKind {
         /// The program, or the ordering of the library.
         by: Asked,
     },
-    /// A host thread waits, or asks. Recorded at the call, which is what the wait stands for.
+    /// A host thread waits, or queries. The entry is made at the call, because the wait is for the
+    /// work at that time.
     Sync {
         /// The work that is waited for.
         what: Waited,
-        /// Whether it came to an end.
+        /// Its outcome.
         outcome: Outcome,
     },
     /// A host thread uses memory itself.
     Host,
     /// Another call of a host thread, outside of all streams.
     Call(HostCall),
-    /// An event was destroyed; its handle may be that of another one from now on.
+    /// An event was destroyed. Another event may get its handle from now on.
     Gone {
         /// The driver's handle.
         event: u64,
     },
-    /// A stream was created. Its lane may have been that of another one, whose work was complete;
-    /// the numbers go on from the position.
+    /// A stream was created. If another stream had its lane before, the work of that one is
+    /// complete, and the numbers continue from the position.
     Open,
     /// A wait for an event, enqueued in the lane.
     Wait {
@@ -285,65 +289,68 @@ pub enum OpKind {
         /// The program, or the ordering of the library.
         by: Asked,
     },
-    /// A hand-over between host threads and host functions: no call of the driver.
+    /// A use of a signal, for a hand-over between host threads and host functions. It is no call of
+    /// the driver.
     Signal {
-        /// Which signal.
+        /// The signal.
         signal: u64,
         /// The use.
         what: Signalled,
         /// The host function that did it; `None` when the thread did.
         inside: Option<Position>,
     },
-    /// A call that may wait begins: a copy at once, one within the host or of pageable memory. Its
-    /// operation is the next one of this thread in this lane, recorded when the call has returned. It
-    /// follows what the lane had been given by now; what other threads enqueue until it returns may
-    /// come before it or after it. The entry's position is that of the last operation counted so far,
-    /// its accesses are those of the call, none of which has happened.
+    /// A call that may wait begins: a synchronous copy, or a copy within the host or of pageable
+    /// memory. Its operation is the next entry of this thread in this lane, made when the call has
+    /// returned. The operation follows what the lane holds by now. What other threads enqueue until
+    /// the call returns may come before it or after it. The entry's position is that of the last
+    /// operation counted so far. Its accesses are those of the call, and none of them has happened
+    /// yet.
     Begin,
-    /// The host function at the entry's position has returned. On a thread of the driver, so it says
-    /// nothing of any thread's order.
+    /// The host function at the entry's position has returned. It ran on a thread of the driver, so
+    /// the entry is not in the order of any thread of the program.
     Ran,
-    /// The library found this event complete when it handed a lane out again, without being asked by
-    /// the program: what it stands for is complete, but no thread of the program knows.
+    /// The library found this event complete when it gave a lane to another stream. What the event
+    /// stands for is complete, but the program did not ask, so no thread of the program knows it.
     Settled {
         /// The driver's handle of the event.
         event: u64,
     },
     /// The program gave something a name, which is the entry's label.
     Name {
-        /// What.
+        /// The object that has the name.
         of: Named,
     },
     /// The host thread has ended: it makes no more calls.
     ThreadGone,
-    /// A handle of a signal: whoever has none cannot set the signal. Says nothing of any thread's order.
+    /// A use of a handle of a signal. A thread or host function without a handle cannot set the
+    /// signal. The entry orders nothing.
     Handle {
-        /// Which signal.
+        /// The signal.
         signal: u64,
-        /// Which handle of it.
+        /// The handle.
         handle: u64,
         /// The use.
         what: Handled,
         /// The host function that did it; `None` when the thread did.
         inside: Option<Position>,
     },
-    /// A future of memory was made. Whoever is lent the memory by it follows what its maker knew to be
-    /// complete: that is why the future does not wait for it.
+    /// A future of memory was made. The thread that gets the memory from it follows what the thread
+    /// that made it knew to be complete. So the future does not wait for that again.
     Lent,
 }
 
-/// Where an entry stands in the order of the calls.
+/// The order that an entry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// It puts work into a stream.
+    /// That of a stream: it puts work into the stream.
     Work,
-    /// It is an event's record or wait, in the order of a stream.
+    /// That of a stream: it records an event or waits for one.
     Mark,
-    /// It is in no stream: in the order of its host thread, inside a host function, or in none.
+    /// That of its host thread, that inside a host function, or none.
     Outside,
 }
 
-/// What an entry does to the memory of its accesses.
+/// The effect of an entry on the memory of its accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// The memory exists from now on.
@@ -352,12 +359,12 @@ pub(crate) enum Effect {
     Frees,
     /// The memory is read or written.
     Uses,
-    /// Nothing: the entry says who uses the memory later, or who holds it.
+    /// None. The entry announces a later use of the memory, or that a future holds it.
     Announces,
 }
 
 impl OpKind {
-    /// Where the entry stands in the order of the calls.
+    /// The order that the entry belongs to.
     pub(crate) fn scope(&self) -> Scope {
         match self {
             Self::Alloc
@@ -389,7 +396,7 @@ impl OpKind {
         }
     }
 
-    /// What the entry does to the memory of its accesses, if it has any.
+    /// The effect of the entry on the memory of its accesses, if it has any.
     pub(crate) fn effect(&self) -> Effect {
         match self {
             Self::Alloc | Self::AllocNow => Effect::Allocates,
@@ -419,27 +426,29 @@ impl OpKind {
         }
     }
 
-    /// Whether the entry puts work into a stream, which has a number of its own in its lane.
+    /// Whether the entry puts work into a stream. Such an entry has a number of its own in its
+    /// lane.
     #[must_use]
     pub fn is_work(&self) -> bool {
         self.scope() == Scope::Work
     }
 
-    /// Whether the entry is in the order of a stream: work, or an event's record or wait. Everything
-    /// else happens at its call and is in the order of the host thread, or inside a host function.
+    /// Whether the entry is in the order of a stream: work, a record of an event, or a wait for
+    /// one. Every other entry takes effect at its call, in its host thread or inside a host
+    /// function.
     #[must_use]
     pub fn is_in_stream(&self) -> bool {
         self.scope() != Scope::Outside
     }
 }
 
-/// From when to when something happened, on the device's clock.
+/// An interval on the device's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// When it began. From pairs of events: when everything before it in its lane, and every wait,
-    /// was done.
+    /// The begin. If pairs of events measured it, it is the time at which everything before it in
+    /// its lane, and every wait, was done.
     pub begin: Nanos,
-    /// When it was done.
+    /// The end.
     pub end: Nanos,
 }
 
@@ -447,9 +456,9 @@ pub struct Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Declared {
-    /// Those that are listed are all.
+    /// All accesses are listed.
     All,
-    /// It may touch anything: a kernel of another program.
+    /// None are listed, and it may use any memory, for example a kernel of another program.
     Nothing,
 }
 
@@ -476,7 +485,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// One record.
+/// One entry.
 #[derive(Debug, Clone)]
 pub struct Op {
     /// The kind of the entry.
@@ -487,34 +496,35 @@ pub struct Op {
     pub device: DeviceId,
     /// The class of its stream.
     pub stream: StreamClass,
-    /// Its lane and number. Of no meaning for what is in no stream.
+    /// Its lane and its number there. Without meaning for an entry outside of streams.
     pub position: Position,
     /// The declared accesses.
     pub accesses: Accesses,
-    /// Whether they are all that it makes.
+    /// Whether these are all of its accesses.
     pub declared: Declared,
-    /// The bytes that it moves over a link or within memory, or sets.
+    /// The number of bytes that it moves or sets.
     pub bytes: u64,
-    /// A name for people, for example the kernel's.
+    /// A name to print, for example that of the kernel.
     pub label: Cow<'static, str>,
-    /// The chunk of a pipeline it belongs to.
+    /// The chunk of a pipeline that it belongs to.
     pub chunk: Option<u64>,
-    /// Where in the user's program it was enqueued, if that is known.
+    /// The place in the program that enqueued it, if that is known.
     pub site: Option<Site>,
-    /// The enqueuing host thread; in a record that was taken, numbered by first appearance.
+    /// The host thread that made the call. In a trace that was taken, threads are numbered by first
+    /// appearance.
     pub thread: u64,
-    /// What that thread knew to be complete when it enqueued, one position per lane; shared by the
-    /// records until it learns more. Not in a file.
+    /// What that thread knew to be complete at the call, one position per lane. The entries of a
+    /// thread share it until the thread learns more. Files do not have it.
     pub thread_known: Option<Arc<[Position]>>,
-    /// When the host was in the call, on the device's clock as well as that is known there.
+    /// The interval in which the host was in the call, as exactly as it can be stated on the
+    /// device's clock.
     pub call: Option<Times>,
-    /// When it ran, once known.
+    /// The interval in which the device executed it, once that is known.
     pub times: Option<Times>,
 }
 
 impl Op {
-    /// A record about `position` of `device` and about nothing else yet: no name, no accesses, no
-    /// times.
+    /// An entry at `position` of `device`, without a name, accesses or times.
     ///
     /// ```
     /// use trijet::trace::{DeviceId, LaneId, Position};

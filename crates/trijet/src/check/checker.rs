@@ -1,4 +1,4 @@
-//! The checker: takes records in, and keeps what a later one may still conflict with.
+//! The state of a check: the order so far, and the accesses that a later entry may conflict with.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -16,16 +16,17 @@ use crate::base::ledger::{Access, Declared, Effect, HostCall, Mode, Op, OpKind, 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Records between two looks at what can be forgotten, at least.
+/// The least number of parties at which the checker drops what it does not need any more.
 const SWEEP_MIN: usize = 4096;
 
-/// Checks records as they come, in the order of the record. Outcomes of waits have to be known.
+/// Checks entries one by one, in the order of the ledger. The outcome of each wait must be known.
 ///
-/// It keeps what a later access may still conflict with, and of each stream and thread a clock:
-/// memory grows with the streams, the threads, the events and the byte ranges of live allocations
-/// that are in use, and not with the length of the program. Uses that every thread knows to be
-/// complete are forgotten; a thread that is heard of for the first time after that is taken to
-/// follow them, and one that calls no more keeps them.
+/// The checker keeps the accesses that a later one may conflict with, and a clock for each stream
+/// and thread. So its memory grows with the streams, the threads, the events and the byte ranges of
+/// live allocations that are in use, and not with the length of the program. It forgets a use when
+/// every thread knows that it is complete. A thread whose first call comes later is assumed to
+/// follow the forgotten uses. A thread that makes no more calls, but has not ended, learns nothing,
+/// so uses that it does not know to be complete are kept.
 ///
 /// ```
 /// use trijet::check::{Checker, Options};
@@ -37,25 +38,25 @@ pub struct Checker {
     options: Options,
     order: Order,
     shadow: Shadow,
-    /// Records that findings may name, in order.
+    /// Entries that findings may name, in order.
     parties: Vec<Party>,
-    /// The number of parties at which to look again.
+    /// The number of parties at which to sweep again.
     sweep_at: usize,
     verdict: Verdict,
-    /// The last operation that may have touched anything.
+    /// The last operation without declared accesses, which may have used any memory.
     undeclared_at: Option<u64>,
     /// The first operation that failed.
     culprit: Option<u64>,
     unordered: Vec<Unordered>,
-    /// The last pairs, which a later wait may order.
+    /// The last conflicts, to be compared with later waits.
     recent: Recent,
     program_names: ProgramNames,
-    /// How many findings there were, by class.
+    /// The number of findings of each class, including those that were not kept.
     counts: BTreeMap<Class, usize>,
 }
 
 impl Checker {
-    /// A checker that has seen nothing.
+    /// A checker that has read no entry.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let verdict = Verdict {
@@ -83,7 +84,7 @@ impl Checker {
         }
     }
 
-    /// Takes the next record in.
+    /// Reads the next entry.
     pub fn push(&mut self, op: &Op) {
         let index = self.verdict.ops;
         self.verdict.ops += 1;
@@ -101,7 +102,7 @@ impl Checker {
             self.verdict.poisoned += 1;
         }
         self.check_entry(op, &step, index);
-        // What only announces a use touches no memory.
+        // An entry that only announces a use touches no memory.
         let touches = op.kind.effect() != Effect::Announces;
         let uses = || {
             let uses = op.accesses.iter().filter(|access| access.range.start < access.range.end);
@@ -128,7 +129,7 @@ impl Checker {
         }
     }
 
-    /// Says what is to be said of the record itself, whatever its accesses.
+    /// Checks what does not depend on the accesses of the entry.
     fn check_entry(&mut self, op: &Op, step: &Step, index: u64) {
         if let OpKind::Fault { culprit } = op.kind {
             self.fault(op, step.thread, culprit);
@@ -144,7 +145,8 @@ impl Checker {
         }
     }
 
-    /// What was found: errors first, each kind in the order of the calls that showed it.
+    /// Ends the check. The findings are sorted: errors before warnings, and each group in the order
+    /// of the calls that revealed them.
     #[must_use]
     pub fn finish(mut self) -> Verdict {
         for stuck in self.order.stuck() {
@@ -164,19 +166,20 @@ impl Checker {
         self.verdict
     }
 
-    /// Parts of the state that grow with a program: for watching that it does not grow for ever.
+    /// The size of the state, as a number of kept items. Tests use it to check that a long program
+    /// does not make the state grow without limit.
     #[must_use]
     pub fn held_state(&self) -> usize {
         self.parties.len() + self.shadow.held_state() + self.order.held_state()
     }
 
-    /// From now on, remembers which waits turn out to be in doubt; those of `known_doubtful` are from the
-    /// start.
+    /// From now on, collects the doubtful waits. Those of `known_doubtful`, by their entries, are
+    /// treated as doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.order.search_doubtful_waits(known_doubtful);
     }
 
-    /// The records of the waits that are in doubt because of a later record.
+    /// The entries of the waits that an event's later record makes doubtful.
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         self.order.doubtful_waits()
     }
@@ -185,7 +188,7 @@ impl Checker {
         Context::new(&self.order, &self.options, &self.parties)
     }
 
-    /// Law A40: the context is lost.
+    /// Law A40: a call reported that the context is lost. Only the first report is a finding.
     fn fault(&mut self, op: &Op, thread: usize, culprit: Option<Position>) {
         if self.culprit.is_some() {
             return;
@@ -200,7 +203,7 @@ impl Checker {
         finding.block_name = finding.block.and_then(|block| self.program_names.block(block));
         let count = self.counts.entry(finding.class).or_insert(0);
         *count += 1;
-        // One of each is kept in any case: a verdict is clean by what is kept.
+        // At least one of each class is kept, because `is_clean` looks at kept findings only.
         if *count <= self.options.findings_max.max(1) {
             self.verdict.findings.push(finding);
         } else {
@@ -208,12 +211,12 @@ impl Checker {
         }
     }
 
-    /// The record at hand as a party.
+    /// The current entry as a party.
     fn current_party(&self) -> Party {
-        self.parties.last().expect("the record at hand was just added").clone()
+        self.parties.last().expect("the current entry was just added").clone()
     }
 
-    /// Looks at an access with what was there before its record.
+    /// Checks an access against the accesses of earlier entries.
     fn check_access(&mut self, op: &Op, step: &Step, access: &Access) {
         let index = self.verdict.ops - 1;
         let Access { block, range, mode, .. } = access;
@@ -229,7 +232,8 @@ impl Checker {
         let moment = step.moment(op, access);
         let mut unordered = std::mem::take(&mut self.unordered);
         let before = self.order.before(step, moment);
-        // Whatever the library waits for before it lets go or lets the host in, it has waited for.
+        // What is complete in this run only counts for accesses that the library orders, for frees
+        // and for uses by the host: there the library itself has waited for it.
         let by_library = access.ordered == OrderedBy::Library
             || op.kind.effect() == Effect::Frees
             || op.kind == OpKind::Host;
@@ -237,7 +241,7 @@ impl Checker {
         held.unordered((range, *mode), index, follows, &mut unordered);
         let unwritten = match (mode, held.born) {
             (Mode::Write, _) | (_, None) => None,
-            // What is not declared may have written it.
+            // An operation without declared accesses may have written the bytes.
             (_, Some(born)) if undeclared.is_some_and(|op| op > born) => None,
             (_, Some(born)) => held.unwritten(range).map(|range| (born, range)),
         };
@@ -255,7 +259,7 @@ impl Checker {
         }
     }
 
-    /// Enters an access.
+    /// Enters an access of the current entry, so that later accesses are checked against it.
     fn enter_access(&mut self, op: &Op, step: &Step, access: &Access) {
         let index = self.verdict.ops - 1;
         let Access { block, range, mode, .. } = access;
@@ -282,10 +286,10 @@ impl Checker {
         }
     }
 
-    /// Two uses without order.
+    /// Adds a finding, or bytes to a finding: two conflicting uses that nothing orders.
     fn conflict(&mut self, step: &Step, moment: Moment, access: &Access, found: &Unordered) {
         let Some(first) = find(&self.parties, found.earlier.op) else { return };
-        let second = self.parties.last().expect("the record at hand was just added");
+        let second = self.parties.last().expect("the current entry was just added");
         let reads = access.mode != Mode::Write;
         let conflict = match (found.earlier_writes, reads) {
             (true, true) => Conflict::Raw,
@@ -341,7 +345,7 @@ impl Checker {
         self.add(finding);
     }
 
-    /// The allocation comes after a use, by its call.
+    /// The call that uses the block came before the call that allocates it.
     fn allocated_late(&mut self, first_use: u64, (block, range): (BlockId, &Range<u64>)) {
         let Some(user) = find(&self.parties, first_use).cloned() else { return };
         let mut finding = Finding::new(Class::UseBeforeAlloc, user, vec!["A21"]);
@@ -353,14 +357,14 @@ impl Checker {
         self.add(finding);
     }
 
-    /// Waits for signals that may never be answered.
+    /// Adds a finding about waits for signals that may never end.
     fn stuck(&mut self, stuck: &Stuck) {
         if let Some(finding) = self.context().stuck(stuck, self.culprit) {
             self.add(finding);
         }
     }
 
-    /// Law A19: no order inside.
+    /// Law A19: a batch does not order its copies, so they must not depend on each other.
     fn batch(&mut self, op: &Op, index: u64) {
         let uses = &op.accesses;
         let mut overlaps = uses.iter().enumerate().flat_map(|(number, access)| {
@@ -375,7 +379,8 @@ impl Checker {
         self.add(finding);
     }
 
-    /// Law A28. The call was refused; the driver would let some of them pass, and hang with others.
+    /// Law A28. The library refused the call. The driver would accept some calls there, and hang in
+    /// others.
     fn call_in_host_fn(&mut self, op: &Op) {
         let mut finding = Finding::new(Class::ApiCall, self.current_party(), vec!["A28"]);
         finding.known = format!("`{}` was refused inside a host function", op.label);
@@ -383,7 +388,8 @@ impl Checker {
         self.add(finding);
     }
 
-    /// Forgets what no later record can conflict with, and records that nothing names.
+    /// Drops the accesses that no later entry can conflict with, and the parties that no finding
+    /// can name any more.
     fn sweep(&mut self) {
         let known = self.order.known_to_all();
         self.shadow.retire(&known);

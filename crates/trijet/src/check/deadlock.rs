@@ -1,4 +1,4 @@
-//! What is said of waits for signals that may never be answered.
+//! Findings about waits for signals that may never end.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -9,7 +9,8 @@ use super::order::{Actor, Hop, Stuck};
 use crate::base::ledger::{OpKind, Signalled};
 
 impl Context<'_> {
-    /// `culprit` is the operation with which the context was lost, if it was.
+    /// The finding about such waits. `culprit` is the operation with which the context was lost, if
+    /// it was lost.
     pub(super) fn stuck(&self, stuck: &Stuck, culprit: Option<u64>) -> Option<Finding> {
         let hop = stuck.hops.first()?;
         let class = if stuck.first.is_some() { Class::DeadlockRisk } else { Class::Deadlock };
@@ -24,7 +25,7 @@ impl Context<'_> {
         Some(finding)
     }
 
-    /// Law A28.
+    /// A host function waits for a signal that another one sets, and may run first (law A28).
     fn risky(&self, hop: &Hop, first: u64, finding: &mut Finding) {
         let waiter = self.order.host_fn_op(hop.need.by);
         let (waits, sets) = (self.host_fn(waiter), self.host_fn(Some(first)));
@@ -42,7 +43,8 @@ impl Context<'_> {
         finding.rules = vec!["A28"];
     }
 
-    /// Nothing but the one that waits could set it, or nothing at all.
+    /// Whether nothing can set the signal, except for the thread or host function that waits for
+    /// it.
     fn is_alone(&self, hops: &[Hop]) -> bool {
         let [hop] = hops else { return false };
         let is_set =
@@ -50,6 +52,7 @@ impl Context<'_> {
         hop.by == hop.need.by && !find(self.parties, hop.answer).is_some_and(is_set)
     }
 
+    /// A wait for a signal that nothing can set any more.
     fn unanswered(&self, hop: &Hop, culprit: Option<u64>, finding: &mut Finding) {
         let signal = hop.need.signal;
         let never_run = self.order.never_run();
@@ -80,6 +83,7 @@ impl Context<'_> {
         finding.rules = vec!["A29"];
     }
 
+    /// A cycle of waits: each one can only end after the next one has ended.
     fn cyclic(&self, hops: &[Hop], finding: &mut Finding) {
         let mut words: Vec<String> = Vec::new();
         let mut say = |word: String| {
@@ -87,7 +91,8 @@ impl Context<'_> {
                 words.push(word);
             }
         };
-        // Whoever is to set waits for the next one of the cycle, the last for the first.
+        // The thread or host function that could set the signal of a wait is held by the next wait
+        // of the cycle, and that of the last wait by the first one.
         let last = hops.last().map(|hop| hop.by);
         last.into_iter().for_each(|by| say(self.actor(by)));
         for hop in hops {

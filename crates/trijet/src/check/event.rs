@@ -1,4 +1,5 @@
-//! What is said of events: threads that share one without an order, and waits for nothing.
+//! Findings about events: unordered calls of two threads about one event, and waits for an event
+//! that was never recorded.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -8,7 +9,8 @@ use super::hazard::{Class, Finding, Party};
 use super::order::Doubt;
 
 impl Context<'_> {
-    /// Law A45. `second` is the record at hand.
+    /// The finding for two unordered calls about one event (law A45). `second` is the current
+    /// entry.
     pub(super) fn doubt(&self, second: Party, doubt: Doubt) -> Option<Finding> {
         let first = find(self.parties, doubt.first)?.clone();
         let mut finding = Finding::new(Class::EventUnordered, second, vec!["A45"]);
@@ -27,7 +29,8 @@ impl Context<'_> {
         Some(finding)
     }
 
-    /// Law A5. `wait` is the record at hand.
+    /// The finding for a wait that has no effect, because its event was never recorded (law A5).
+    /// `wait` is the current entry.
     pub(super) fn wait_for_nothing(&self, wait: Party, event: u64) -> Finding {
         let index = wait.op;
         let mut finding = Finding::new(Class::WaitUnrecorded, wait, vec!["A5"]);

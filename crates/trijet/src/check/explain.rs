@@ -1,4 +1,4 @@
-//! Why the order that is known does not suffice, and what to change.
+//! Explanations of a conflict: the order that is known, why it is not enough, and what to change.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -9,30 +9,30 @@ use super::options::{Options, Threads};
 use super::order::{Moment, Order, Owner, RememberedWait, Stamp, Step, Thread};
 use crate::base::ledger::{OpKind, Place, StreamClass};
 
-/// Everything an explanation may look at.
+/// The state of the checker that findings are explained from.
 pub(super) struct Context<'a> {
     pub(super) order: &'a Order,
     pub(super) names: &'a Names,
     pub(super) threads: Threads,
-    /// The records that are remembered, in order.
+    /// The entries that are kept, in order.
     pub(super) parties: &'a [Party],
 }
 
-/// A pair without order.
+/// Two conflicting accesses that nothing orders.
 pub(super) struct Pair<'a> {
     pub(super) class: Class,
     pub(super) conflict: Conflict,
     pub(super) first: &'a Party,
     pub(super) second: &'a Party,
     pub(super) place: Place,
-    /// What has to be known to follow the first.
+    /// The stamp that a clock must cover to follow the first access.
     pub(super) at: Stamp,
-    /// The second.
+    /// The step of the second access, and the moment of the access in it.
     pub(super) step: &'a Step,
     pub(super) moment: Moment,
 }
 
-/// What an explanation says.
+/// The texts of an explanation.
 #[derive(Debug, Default)]
 pub(super) struct Explained {
     pub(super) known: String,
@@ -40,20 +40,23 @@ pub(super) struct Explained {
     pub(super) rules: Vec<&'static str>,
 }
 
-/// Why a wait does not help.
+/// Why an earlier wait does not order the two accesses.
 enum Cause<'a> {
-    /// It stands for what came before the first.
+    /// Its event was recorded before the first access.
     Predates(&'a RememberedWait),
-    /// The event was recorded again before it was waited for.
+    /// Its event was recorded after the first access, and again elsewhere before the wait.
     Replaced(&'a RememberedWait),
-    /// The event had not been recorded.
+    /// Its event had not been recorded.
     Unrecorded(&'a RememberedWait),
 }
 
+/// The party of the entry `op`, if it is still kept.
 pub(super) fn find(parties: &[Party], op: u64) -> Option<&Party> {
     parties.binary_search_by_key(&op, |party| party.op).ok().map(|index| &parties[index])
 }
 
+/// The cause to name: a wait whose event was recorded again; else one whose event was recorded too
+/// early; else one whose event was not recorded. Of several such waits, the latest.
 fn cause(waits: &[RememberedWait], at: Stamp) -> Option<Cause<'_>> {
     let of_stream = |stamp: &(u64, Stamp)| stamp.1.lane == at.lane;
     let mut latest = waits.iter().rev();
@@ -79,7 +82,7 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// A record's place in the program, or its number.
+    /// The number of an entry, with its place in the program if that is known.
     pub(super) fn place(&self, op: u64) -> String {
         let site = find(self.parties, op).and_then(|party| party.site.as_ref());
         site.map_or_else(|| format!("at #{op}"), |site| format!("at #{op}, {site}"))
@@ -116,6 +119,7 @@ impl Context<'_> {
         said
     }
 
+    /// Completes the explanation of a free that does not follow a use.
     fn free(&self, pair: &Pair<'_>, said: &mut Explained) {
         if pair.second.kind == OpKind::FreeNow {
             said.known += "; cuMemFree does not synchronise with work in streams";
@@ -131,6 +135,7 @@ impl Context<'_> {
         said.rules.insert(0, "A22");
     }
 
+    /// Both accesses are by streams.
     fn between_streams(&self, pair: &Pair<'_>) -> Explained {
         let Pair { first, second, at, step, .. } = pair;
         let (a, b) = (self.names.stream(first), self.names.stream(second));
@@ -183,7 +188,7 @@ impl Context<'_> {
         Explained { known, fix, rules }
     }
 
-    /// Streams between which there was no wait that could have helped.
+    /// The explanation for streams without a wait that could have ordered the two accesses.
     fn unrelated(
         &self,
         pair: &Pair<'_>,
@@ -205,7 +210,7 @@ impl Context<'_> {
         }
     }
 
-    /// The position up to which the second follows the stream of the first.
+    /// The position up to which the second access follows the stream of the first.
     fn reached(&self, pair: &Pair<'_>) -> u64 {
         let known = self.order.before(pair.step, pair.moment).sure.get(pair.at.lane);
         let offset = match self.order.owner(pair.at) {
@@ -215,6 +220,7 @@ impl Context<'_> {
         known.saturating_add(offset)
     }
 
+    /// The first access is by a stream, the second by the host.
     fn host_after_stream(&self, pair: &Pair<'_>) -> Explained {
         let Pair { first, second, at, step, .. } = pair;
         let (stream, reached) = (self.names.stream(first), self.reached(pair));
@@ -266,7 +272,7 @@ impl Context<'_> {
         Explained { known, fix, rules }
     }
 
-    /// The first is a use by a host thread.
+    /// The first access is by a host thread, or by one that is no longer known.
     fn after_thread(&self, pair: &Pair<'_>, thread: Option<&Thread>) -> Explained {
         let Pair { first, second, .. } = pair;
         let one = thread.map_or(first.thread, |thread| thread.id);

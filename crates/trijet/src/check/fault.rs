@@ -1,5 +1,5 @@
-//! What is said of the loss of a context: which operation failed, or may have, and which host
-//! functions will never run.
+//! The finding about the loss of a context: the operation that failed, or those that may have
+//! failed, and the host functions that will never run.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -9,20 +9,20 @@ use super::hazard::{Class, Finding, Party};
 use crate::base::id::{LaneId, Position};
 use crate::base::ledger::Op;
 
-/// Host functions that a finding lists.
+/// The number of host functions that a finding lists.
 const LISTED_MAX: usize = 3;
 
 /// The loss of a context.
 pub(super) struct Fault {
     pub(super) finding: Finding,
-    /// The operation that failed, if it is remembered.
+    /// The operation that failed, if its entry is still kept.
     pub(super) first: Option<u64>,
-    /// The operations after it.
+    /// The number of operations after it.
     pub(super) poisoned: u64,
 }
 
 impl Context<'_> {
-    /// Law A40: `this`, the record at hand, reported the loss to the thread.
+    /// Law A40: `this`, the current entry, reported the loss to the thread.
     pub(super) fn fault(
         &self,
         this: Party,
@@ -51,7 +51,7 @@ impl Context<'_> {
         Fault { finding, first, poisoned }
     }
 
-    /// Per stream the earliest operation that is not known to be complete.
+    /// For each stream, the earliest operation that the thread does not know to be complete.
     fn suspects(&self, op: &Op, thread: usize) -> String {
         let open = self.order.in_flight(op.device, thread);
         let said = open.iter().map(|(lane, known)| self.suspect(*lane, *known));
@@ -81,7 +81,7 @@ impl Context<'_> {
         }
     }
 
-    /// Law A29: host functions that have not begun are never called.
+    /// Adds the host functions that have not begun: after the loss they are never called (law A29).
     fn never_run(&self, finding: &mut Finding) {
         let pending = self.order.never_run();
         let known = pending.iter().filter_map(|op| find(self.parties, *op));
@@ -97,7 +97,7 @@ impl Context<'_> {
         }
     }
 
-    /// A record by its number and its place in the program.
+    /// An entry by its number, its label and its place in the program.
     pub(super) fn entry_text(&self, party: &Party) -> String {
         let Party { op, label, site, .. } = party;
         let site = site.as_ref().map_or_else(String::new, |site| format!(" ({site})"));

@@ -1,4 +1,4 @@
-//! What can be found, and a finding.
+//! Findings: their classes, and what each of them holds.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -21,25 +21,26 @@ pub enum Conflict {
     Waw,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Severity {
-    /// Some order that CUDA allows computes something else, or has no meaning.
+    /// In some order that CUDA allows, the program computes another result, hangs, or has undefined
+    /// behaviour.
     Error,
-    /// No order is wrong because of it; it is hardly what was meant.
+    /// It makes no order wrong, but the program probably does not do what was intended.
     Warning,
 }
 
-/// What a finding is about.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Class {
     /// Two operations conflict, and nothing orders them.
     Race(Conflict),
-    /// A use that the allocation is not ordered before (law A21).
+    /// A use that does not follow the allocation (law A21).
     UseBeforeAlloc,
-    /// A free that a use is not ordered before (laws A22 and A24).
+    /// A free that does not follow a use (laws A22 and A24).
     FreeRacesUse,
     /// A use that was enqueued after the call that frees (law A22).
     UseAfterFree,
@@ -55,14 +56,14 @@ pub enum Class {
     FreeInFlight,
     /// A stream waited for an event that had not been recorded (law A5).
     WaitUnrecorded,
-    /// Two threads record an event and record it or wait for it, without an order between the calls
+    /// Two threads use one event, at least one of them records it, and nothing orders the two calls
     /// (law A45).
     EventUnordered,
     /// Copies of one batch depend on each other (law A19).
     BatchDependent,
     /// A host function called the driver (law A28).
     ApiCall,
-    /// An operation failed and took the context with it (law A40).
+    /// An operation failed, and the context was lost (law A40).
     Sticky,
     /// A wait for a signal that is set only after the wait.
     Deadlock,
@@ -71,7 +72,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The name that reports and filters use. It does not change.
+    /// The name of the class in reports and filters, which never changes.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -98,7 +99,7 @@ impl Class {
         }
     }
 
-    /// How bad it is.
+    /// The severity of findings of this class.
     #[must_use]
     pub fn severity(self) -> Severity {
         match self {
@@ -121,27 +122,27 @@ impl Class {
     }
 }
 
-/// A record as findings name it.
+/// An entry of the ledger, as findings name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Party {
-    /// Its index in the record, from 0.
+    /// The index of the entry in the trace, from 0.
     pub op: u64,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: OpKind,
-    /// Its name.
+    /// The name of the operation.
     pub label: Cow<'static, str>,
-    /// Where in the program it was enqueued.
+    /// The place in the program that enqueued it.
     pub site: Option<Site>,
-    /// Its lane and number; of no meaning for what is in no stream.
+    /// Its lane and its number there. Without meaning for an entry outside of streams.
     pub position: Position,
     /// The name that the program gave its stream.
     pub stream_name: Option<Arc<str>>,
-    /// What kind of stream its lane is.
+    /// The class of its stream.
     pub stream: StreamClass,
     /// The device of its lane.
     pub device: DeviceId,
-    /// The host thread that called.
+    /// The host thread that made the call.
     pub thread: u64,
 }
 
@@ -160,66 +161,69 @@ impl Party {
         }
     }
 
-    /// It is in no stream and in no host function: the host thread itself does it.
+    /// Whether the entry is a step of the host thread itself: neither in a stream nor inside a host
+    /// function.
     #[must_use]
     pub fn is_of_thread(&self) -> bool {
         let inside = matches!(self.kind, OpKind::Signal { inside: Some(_), .. });
         !inside && !self.kind.is_in_stream()
     }
 
-    /// It is no operation: a use of a signal, a wait, or a call that waits.
+    /// Whether the entry is a use of a signal, a wait of the host, or the begin of a call that
+    /// waits.
     pub(super) fn waits_or_signals(&self) -> bool {
         matches!(self.kind, OpKind::Signal { .. } | OpKind::Sync { .. } | OpKind::Begin)
     }
 
-    /// It runs code of the host.
+    /// Whether the entry runs code of the host.
     pub(super) fn is_of_host(&self) -> bool {
         matches!(self.kind, OpKind::Host | OpKind::HostFn)
     }
 }
 
-/// What the two orders of a race compute.
+/// The results of a race in both of its orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Witness {
-    /// The byte of the allocation that is looked at.
+    /// The byte of the allocation that the results are taken from.
     pub byte: u64,
-    /// What is read there, or left there by two writes, in the order of the record.
+    /// The value that is read there, or that two writes leave there, in the order of the trace.
     pub kept: u32,
-    /// The same when the second operation comes before the first.
+    /// The same value if the second operation comes before the first.
     pub swapped: u32,
 }
 
-/// One thing that is wrong.
+/// One mistake that the checker found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is.
+    /// The kind of the finding.
     pub class: Class,
-    /// How the two accesses conflict, when it is about two.
+    /// How the two accesses conflict, if the finding is about two accesses.
     pub conflict: Option<Conflict>,
-    /// The call that came first; `None` when there is one only, or it is not remembered any more.
+    /// The call that came first. `None` if the finding is about one call, or if the first one is no
+    /// longer kept.
     pub first: Option<Party>,
-    /// The call that is wrong, or that showed it.
+    /// The call that is wrong, or that revealed the mistake.
     pub second: Party,
     /// The allocation.
     pub block: Option<BlockId>,
     /// The name that the program gave the allocation.
     pub block_name: Option<Arc<str>>,
-    /// The bytes of it, in order and disjoint.
+    /// The bytes of the allocation, as sorted, disjoint ranges.
     pub ranges: Vec<Range<u64>>,
-    /// What orders the two, and why that is not enough.
+    /// The order that is known, and why it is not enough.
     pub known: String,
-    /// What to change.
+    /// What to change in the program.
     pub fix: String,
     /// The laws that the finding rests on.
     pub rules: Vec<&'static str>,
-    /// What the two orders compute.
+    /// The results of both orders, if the finding has a witness.
     pub witness: Option<Witness>,
 }
 
 impl Finding {
-    /// A finding of which the rest is still to be said.
+    /// A finding with empty texts, for the caller to complete.
     pub(super) fn new(class: Class, second: Party, rules: Vec<&'static str>) -> Self {
         Self {
             class,
@@ -236,7 +240,7 @@ impl Finding {
         }
     }
 
-    /// Adds bytes, merging what touches.
+    /// Adds bytes, and merges ranges that touch.
     pub(super) fn add_range(&mut self, range: Range<u64>) {
         self.ranges.push(range);
         self.ranges.sort_unstable_by_key(|range| range.start);

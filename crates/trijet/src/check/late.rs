@@ -1,5 +1,5 @@
-//! Waits that come too late: after a finding, a wait that would have ordered the pair had it come
-//! before the second of the two.
+//! Waits that come too late: a wait after a conflict that would have ordered the two accesses, had
+//! it come before the second one.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -10,27 +10,29 @@ use super::order::{Moment, Order, Stamp, Step};
 use crate::base::ledger::{Asked, Op, OpKind, Outcome};
 use std::collections::VecDeque;
 
-/// Findings that a later wait is compared with, the last ones.
+/// The number of latest findings that a wait is compared with.
 const RECENT_MAX: usize = 4;
 
+/// A conflict that no later wait has ordered.
 #[derive(Debug, Clone)]
 struct OpenPair {
-    /// The place of the finding in the verdict.
+    /// The index of the finding in the verdict.
     finding: usize,
-    /// What has to be known to follow the first of the pair.
+    /// The stamp that a clock must cover to follow the first access.
     at: Stamp,
     second: Step,
     moment: Moment,
 }
 
-/// The last pairs that no wait after them has ordered.
+/// The last conflicts that no later wait has ordered.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recent(VecDeque<OpenPair>);
 
-/// What the record lets wait, work of a stream or a thread, and whether the program asked for it.
+/// If the entry is a wait: whether work of a stream or a call of a thread waits, and whether the
+/// program or the library asked for it.
 ///
-/// That a thread waits some time later is no remark on two operations of streams: every program does
-/// in the end.
+/// The two are told apart because a later wait of a thread says nothing about a conflict of two
+/// operations in streams: in the end, the threads of every program wait for the device.
 fn wait_of(op: &Op) -> Option<(Moment, Asked)> {
     if let OpKind::Wait { by, .. } = op.kind {
         return Some((Moment::Work, by));
@@ -51,7 +53,7 @@ impl Recent {
         self.0.clear();
     }
 
-    /// The findings that the wait of this record would have prevented.
+    /// The findings that the wait in this entry would have prevented, had it come earlier.
     pub(super) fn prevented(&mut self, op: &Op, order: &Order) -> Vec<usize> {
         if self.0.is_empty() {
             return Vec::new();
@@ -72,7 +74,7 @@ impl Recent {
 }
 
 impl Context<'_> {
-    /// Says that the wait at `op` comes too late.
+    /// Adds to a finding that the wait at `op` comes too late.
     pub(super) fn too_late(&self, finding: &mut Finding, op: u64) {
         let second = finding.second.op;
         finding.known += &format!("; the wait {} comes after #{second}: too late", self.place(op));

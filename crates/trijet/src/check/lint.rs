@@ -1,11 +1,11 @@
-//! Remarks about performance: programs that compute the right thing more slowly than they need.
+//! Warnings about performance: habits that make a correct program slower than it needs to be.
 //!
-//! Every rule has a faulty program that it finds, and a corrected one on which it is silent. Each says
-//! how much following its fix would save at most: from measured intervals, by the formula in its
-//! comment. The savings of several rules overlap, so they do not add up. What a rule needs and the
-//! ledger of a run does not hold, it does not guess: then it is silent.
+//! Each rule is tested with a faulty program, for which it warns, and a corrected one, for which it
+//! does not. A warning states the most time that its fix can save. The comment of the rule has the
+//! formula, whose input are measured intervals. The savings of several rules overlap, so they do
+//! not add up. A rule does not guess: if the ledger lacks what it needs, it does not warn.
 //!
-//! Imports: `base`. Imported by: whoever reports.
+//! Imports: `base`.
 #![forbid(unsafe_code)]
 
 mod copies;
@@ -20,7 +20,7 @@ use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::Op;
 use run::Run;
 
-/// All remarks about a run, most to save first.
+/// All warnings about a run, with the largest saving first.
 ///
 /// ```
 /// use trijet::trace::dag::{Dag, Kernels};
@@ -50,7 +50,7 @@ pub fn lints(ops: &[Op], dag: &Dag) -> Vec<Lint> {
     found
 }
 
-/// All remarks about a run of which only the records are at hand.
+/// All warnings about a run, from its entries alone.
 #[must_use]
 pub fn lints_of(ops: &[Op], kernels: Kernels) -> Vec<Lint> {
     lints(ops, &Dag::new(ops, kernels))

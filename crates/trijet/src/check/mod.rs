@@ -1,19 +1,20 @@
-//! The checker: whether every conflict of a recorded run is ordered by a documented CUDA edge.
+//! The checker: a search for conflicts in a traced run that no documented CUDA edge orders.
 //!
-//! It reads the records of a run (`Device::start_trace`, `Device::take_trace`) and recomputes the order
-//! from the driver's calls that they show: streams, events, the legacy stream, what host threads
-//! waited for, and what synchronous copies mean at their return. Two declared accesses to the same
-//! bytes, one of which writes, are a finding **iff** some schedule that the laws allow takes them in
-//! the other order. One run is enough: the order of streams follows from the calls, not from
-//! timing. What stays open is said with every verdict: accesses that were not declared, and what
-//! happens inside kernels.
+//! It reads the trace of a run (`Device::start_trace`, `Device::take_trace`) and recomputes the
+//! order from the driver's calls in it: streams, events, the legacy stream, waits of host threads,
+//! and what the return of a synchronous copy guarantees. Two declared accesses to the same bytes,
+//! one of which writes, are a finding **iff** the laws allow a schedule that swaps them. One run is
+//! enough, because the order of streams follows from the calls and not from their timing. Every
+//! verdict states its limits: how many operations declared no accesses, and that it does not look
+//! inside kernels.
 //!
-//! Order among host threads is known by what each of them waited for (law A11), and by who uses
-//! memory that the library orders: Rust hands it over from call to call (law A44). A thread's first
-//! call follows nothing by itself. [`Threads::OneStartsAll`] is for programs whose threads are started
-//! and joined by one that is silent meanwhile. Two threads that use one event need an order between
-//! their calls (law A45). A [`Signal`](crate::Signal) puts a hand-over into the record, between
-//! threads and with host functions; a wait for one that nothing can answer is a deadlock.
+//! Host threads are ordered by what each of them waited for (law A11), and by their use of memory
+//! that the library orders, because Rust passes such memory from call to call (law A44). The first
+//! call of a thread follows nothing by itself. [`Threads::OneStartsAll`] is for programs in which
+//! one thread starts and joins all others, and makes no calls in between. Two threads that use one
+//! event need an order between their calls (law A45). A [`Signal`](crate::Signal) puts a hand-over
+//! into the trace, from thread to thread, or to and from a host function. A wait for a signal that
+//! nothing can set is a deadlock.
 //!
 //! ```
 //! use trijet::check::check;
@@ -63,7 +64,7 @@ use crate::base::ledger::Op;
 use order::Order;
 use std::collections::BTreeSet;
 
-/// Checks a whole record with the default options.
+/// Checks a whole trace with the default options.
 ///
 /// ```
 /// let verdict = trijet::check::check(&[]);
@@ -78,7 +79,7 @@ pub fn check(ops: &[Op]) -> Verdict {
     check_with(ops, Options::default())
 }
 
-/// Checks a whole record. The first findings get witnesses.
+/// Checks a whole trace. The first [`Options::witnesses_max`] conflicts get a [`Witness`].
 #[must_use]
 pub fn check_with(ops: &[Op], options: Options) -> Verdict {
     let (assume, threads, mut left) = (options.assume, options.threads, options.witnesses_max);
@@ -95,16 +96,17 @@ pub fn check_with(ops: &[Op], options: Options) -> Verdict {
     verdict
 }
 
-/// A checker that has seen all of the record, and the waits that it did not count: those of which a
-/// record of the event that comes later makes a matter of chance what they stand for (law A45). Without
-/// them there may be more, so that it looks until there are none.
+/// A checker that has read the whole trace, and the entries of the doubtful waits: waits for an
+/// event that another thread records later, with no order between the two calls (law A45). The
+/// order of such a wait is true of this run only. Without it there may be more doubtful waits, so
+/// the search repeats until it finds no new one.
 fn checked(ops: &[Op], options: &Options) -> (Checker, BTreeSet<u64>) {
     let mut known_doubtful = BTreeSet::new();
     loop {
         let mut checker = Checker::new(options.clone());
         checker.search_doubtful_waits(known_doubtful.clone());
         ops.iter().for_each(|op| checker.push(op));
-        // Each pass adds one at least.
+        // Every pass but the last finds a new one, so the loop ends.
         if checker.doubtful_waits().len() == known_doubtful.len() {
             return (checker, known_doubtful);
         }

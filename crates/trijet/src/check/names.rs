@@ -1,4 +1,4 @@
-//! Names of streams, allocations and events.
+//! Names of streams, allocations and events, as reports print them.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -8,19 +8,19 @@ use crate::base::id::{BlockId, LaneId};
 use crate::base::ledger::{OpKind, StreamClass};
 use std::collections::BTreeMap;
 
-/// Names for people. What has none is called by its number.
+/// Names to print in reports. Anything without a name is printed as a number.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// Of streams, by lane.
+    /// Names of streams, by lane.
     pub lanes: BTreeMap<LaneId, String>,
-    /// Of allocations.
+    /// Names of allocations.
     pub blocks: BTreeMap<BlockId, String>,
-    /// Of events, by the driver's handle.
+    /// Names of events, by the driver's handle.
     pub events: BTreeMap<u64, String>,
 }
 
 impl Names {
-    /// A lane.
+    /// The name or the number of a lane, in backticks.
     #[must_use]
     pub fn lane(&self, lane: LaneId) -> String {
         self.lanes
@@ -28,7 +28,7 @@ impl Names {
             .map_or_else(|| format!("`lane {}`", lane.0), |name| format!("`{name}`"))
     }
 
-    /// An allocation.
+    /// The name or the number of an allocation.
     #[must_use]
     pub fn block(&self, block: BlockId) -> String {
         let named = self.blocks.get(&block);
@@ -54,6 +54,7 @@ impl Names {
         }
     }
 
+    /// The party as the subject of a sentence.
     pub(super) fn describe(&self, party: &Party) -> String {
         let Party { op, label, thread, .. } = party;
         if let OpKind::Signal { inside: Some(at), .. } = party.kind {
@@ -70,6 +71,7 @@ impl Names {
         }
     }
 
+    /// Where the party was enqueued: the place in the program, and its position or thread.
     pub(super) fn place(&self, party: &Party) -> String {
         let site = party.site.as_ref();
         let site = site.map_or_else(|| "at an unknown place".to_owned(), |s| format!("at {s}"));

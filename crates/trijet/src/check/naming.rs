@@ -1,4 +1,5 @@
-//! Names that the program gives in its record. Those of the options go before them.
+//! Names that the program gave to streams, allocations and events, as the trace has them. The names
+//! in the options take precedence.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -9,10 +10,10 @@ use crate::base::ledger::{Named, Op, OpKind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Blocks that were freed and keep their names.
+/// The number of freed blocks whose names are kept.
 const FREED_MAX: usize = 1024;
 
-/// What the program named.
+/// The names that the program gave.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProgramNames {
     lanes: HashMap<LaneId, Arc<str>>,
@@ -32,7 +33,8 @@ impl ProgramNames {
         self.blocks.get(&block).cloned()
     }
 
-    /// The block is freed; its name is still of use for a while.
+    /// The block was freed. Its name is kept for a while, because findings may still name the
+    /// block.
     pub(super) fn free(&mut self, block: BlockId) {
         if !self.blocks.contains_key(&block) {
             return;
@@ -45,7 +47,7 @@ impl ProgramNames {
         }
     }
 
-    /// Takes in what the record names, and what loses its name.
+    /// Reads an entry: it may give a name, or end the use of one.
     pub(super) fn note(&mut self, op: &Op, names: &mut Names) {
         if op.kind == OpKind::Open {
             self.lanes.remove(&op.position.lane);

@@ -1,50 +1,53 @@
-//! How to check.
+//! Options of a check.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
 
 use super::names::Names;
 
-/// Which edges count.
+/// The edges that the checker relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Assume {
-    /// Those that CUDA documents as guaranteed.
+    /// The edges that CUDA documents as guaranteed.
     #[default]
     Documented,
-    /// Besides, what a driver was seen to do and does not promise: a bare record in the legacy
-    /// stream holds back the blocking streams (law A14), and asynchronous copies of pageable memory
-    /// are staged, or done, when their call returns (law A17).
+    /// These, and what a driver was observed to do but does not promise: a bare record in the
+    /// legacy stream holds back the blocking streams (law A14), and an asynchronous copy of
+    /// pageable memory is staged, or complete, when its call returns (law A17).
     DriverObserved,
 }
 
-/// What is known of how host threads begin and end.
+/// What the checker assumes about the start and the end of host threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Threads {
-    /// Nothing: threads follow each other by what they waited for, and by memory that the library
-    /// orders (law A44).
+    /// Nothing. Threads are ordered only by what they waited for (law A11), and by memory that the
+    /// library orders (law A44).
     #[default]
     Apart,
-    /// The thread of the first record starts all others, and has joined them when it calls again.
+    /// The thread of the first entry starts all others. When it makes its next call, it has joined
+    /// them.
     OneStartsAll,
 }
 
-/// How to check.
+/// Options of a check.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which edges count.
+    /// The edges that the checker relies on.
     pub assume: Assume,
-    /// What is known of threads.
+    /// What the checker assumes about host threads.
     pub threads: Threads,
-    /// The record goes to the end of the program: what is not freed in it is a leak.
+    /// Whether the trace reaches the end of the program. If so, an allocation that it does not free
+    /// is a leak.
     pub to_the_end: bool,
-    /// Findings of each class to keep; more are counted. A warning in a loop hides no error.
+    /// The number of findings to keep of each class. Further ones are only counted. The limit is
+    /// per class, so that repeated warnings do not hide an error.
     pub findings_max: usize,
-    /// Findings that get a witness. Each costs a pass over the record, and there is none without
-    /// the whole record.
+    /// The number of findings that get a witness. Each witness costs a pass over the trace. A
+    /// [`Checker`](super::Checker), which does not have the whole trace, makes none.
     pub witnesses_max: usize,
-    /// Names for people.
+    /// Names to print in reports.
     pub names: Names,
 }
 

@@ -1,10 +1,12 @@
-//! What comes before what, recomputed from the driver's calls alone.
+//! The order of operations and calls, recomputed from the driver's calls alone.
 //!
-//! Every stream and every host thread is a component of one vector clock. The clock of a stream is
-//! what is complete when its last call is; that of a thread is what the thread knows to be complete.
-//! Only edges that a law guarantees are joined (laws A1 to A19, A38, A44); [`Assume::DriverObserved`]
-//! adds what one driver was seen to do besides. What the library believed (`thread_known`, and the
-//! position that a wait names) is not looked at.
+//! Every stream and every host thread is a component of a vector clock, and has a clock of its own.
+//! The clock of a stream has everything that is complete when the stream's last operation is
+//! complete. The clock of a thread has everything that the thread knows to be complete. Only the
+//! edges that a law guarantees add to a clock (laws A1 to A19, A38, A44), and with
+//! [`Assume::DriverObserved`] also those that one driver was observed to keep. What the library
+//! itself believed to be ordered, which is in `thread_known` and in the position that a wait names,
+//! is not used.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -45,18 +47,18 @@ use known::Known;
 use own::Owned;
 use std::collections::BTreeSet;
 
-/// The one whose numbers a component has.
+/// The stream or thread that a component of the clocks belongs to.
 #[derive(Debug)]
 pub(super) enum Owner<'a> {
     Stream(&'a Lane),
     Thread(&'a Thread),
-    /// It is not remembered.
+    /// It is no longer known.
     Unknown,
 }
 
 static NOTHING: Clock = Clock::new();
 
-/// The order of the records so far.
+/// The order of the entries that were read.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     known: Known,
@@ -75,7 +77,7 @@ impl Order {
         }
     }
 
-    /// Takes the next record in.
+    /// Reads the next entry, and returns its place in the order.
     pub(super) fn step(&mut self, op: &Op, index: u64) -> Step {
         let mut step = Step::new(self.known.threads.last);
         if self.step_outside_threads(op, index) {
@@ -136,14 +138,15 @@ impl Order {
             | OpKind::Kernel
             | OpKind::HostFn => work::enqueue(known, handovers, (op, index), &mut step),
         }
-        // A call that waits has used its memory when it has returned.
+        // A call that waits has used its memory when it has returned, not when it begins.
         if op.kind != OpKind::Begin {
             owned.note_uses(&mut known.threads, thread, op);
         }
         step
     }
 
-    /// What comes from threads of the driver too, or says nothing of the order of a thread.
+    /// Reads an entry that is outside of the order of threads: a thread of the driver may have made
+    /// it, or it says nothing about its thread. Returns whether the entry was one.
     fn step_outside_threads(&mut self, op: &Op, index: u64) -> bool {
         let Self { known, events, handovers, .. } = self;
         let last = known.threads.last;
@@ -187,7 +190,7 @@ impl Order {
         true
     }
 
-    /// What comes before an access of this moment.
+    /// Everything that comes before an access at this moment of the last entry.
     pub(super) fn before(&self, step: &Step, moment: Moment) -> Before<'_> {
         let Known { lanes, threads, settled, own_past, .. } = &self.known;
         let clock = match (moment, step.lane) {
@@ -198,13 +201,13 @@ impl Order {
         Before { sure: &clock.sure, seen: [&clock.seen, settled] }
     }
 
-    /// The same for an earlier record of which the next one would be: what is known by now.
+    /// Everything that would come before the access if its entry were the next one.
     pub(super) fn before_now(&self, step: &Step, moment: Moment) -> &VectorClock {
         let step = Step { has_own_past: false, ..*step };
         self.before(&step, moment).sure
     }
 
-    /// The stream whose number the stamp is, or the thread.
+    /// The stream or the thread that the stamp belongs to.
     pub(super) fn owner(&self, stamp: Stamp) -> Owner<'_> {
         if let Some(lane) = self.known.lanes.list.iter().find(|lane| lane.has(stamp.lane)) {
             return Owner::Stream(lane);
@@ -214,72 +217,74 @@ impl Order {
         thread.map_or(Owner::Unknown, Owner::Thread)
     }
 
-    /// A thread that knows `stamp`.
+    /// A thread that knows that `stamp` is complete.
     pub(super) fn thread_that_knows(&self, stamp: Stamp) -> Option<&Thread> {
         self.known.threads.thread_that_knows(stamp)
     }
 
-    /// The stream of that number here.
+    /// The stream with this index in the order.
     pub(super) fn lane(&self, number: usize) -> Option<&Lane> {
         self.known.lanes.list.get(number)
     }
 
-    /// The thread of that number here.
+    /// The thread with this index in the order.
     pub(super) fn thread(&self, number: usize) -> Option<&Thread> {
         self.known.threads.list.get(number)
     }
 
-    /// Per stream of the device, the number in the record up to which `thread` knows it complete.
+    /// For each stream of the device with work that `thread` does not know to be complete: the
+    /// number of the last operation, as the trace counts them, that the thread knows to be
+    /// complete.
     pub(super) fn in_flight(&self, device: DeviceId, thread: usize) -> Vec<(LaneId, u64)> {
         let Some(thread) = self.thread(thread) else { return Vec::new() };
         self.known.lanes.in_flight(device, &thread.known.sure)
     }
 
-    /// From now on, remembers which waits turn out to be in doubt; those of `known_doubtful` are from the
-    /// start.
+    /// From now on, collects the doubtful waits. Those of `known_doubtful`, by their entries, are
+    /// treated as doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.events.search_doubtful_waits(known_doubtful);
     }
 
-    /// The records of the waits that are in doubt because of a later record.
+    /// The entries of the waits that an event's later record makes doubtful.
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         self.events.doubtful_waits()
     }
 
-    /// The pairs of calls that were found in doubt since the last time.
+    /// The unordered pairs of calls that were found since the last call of this function.
     pub(super) fn take_doubts(&mut self) -> Vec<Doubt> {
         self.events.take_doubts()
     }
 
-    /// What was found of waits for signals since the last time.
+    /// The waits for signals that were found to be at risk since the last call of this function.
     pub(super) fn take_stuck(&mut self) -> Vec<Stuck> {
         self.handovers.take_found()
     }
 
-    /// What is to be said of the waits for signals that are not answered without doubt.
+    /// The waits for signals that may never end, by what is known now.
     pub(super) fn stuck(&self) -> Vec<Stuck> {
         self.handovers.open(&self.known).stuck()
     }
 
-    /// The host functions of lost devices that will never run, by their records.
+    /// The entries of the host functions of lost devices that will never run.
     pub(super) fn never_run(&self) -> Vec<u64> {
         self.handovers.signals.never_run(&self.known)
     }
 
-    /// The record of a host function.
+    /// The entry of a host function.
     pub(super) fn host_fn_op(&self, by: Actor) -> Option<u64> {
         let Actor::HostFn(lane, seq) = by else { return None };
         self.handovers.signals.host_fn(lane, seq).map(|one| one.op)
     }
 
-    /// What every thread knows: everything that is recorded from now on comes after it, except by
-    /// threads that have not been heard of.
+    /// Everything that every thread knows to be complete. All later entries follow it, except those
+    /// of threads that have made no call yet.
     pub(super) fn known_to_all(&self) -> VectorClock {
         self.known.threads.known_to_all()
     }
 
-    /// Forgets what all know, and the numbers of former streams that nothing names. `named` has the
-    /// components of the accesses that are kept.
+    /// Forgets what every thread knows to be `complete`, and frees the components of former streams
+    /// that nothing names. `named` has the components of the accesses that are kept.
     pub(super) fn retire(&mut self, complete: &VectorClock, named: &BTreeSet<LaneId>) {
         let Self { known, events, owned, handovers } = self;
         let signals = &mut handovers.signals;
@@ -292,7 +297,7 @@ impl Order {
         threads.for_each(|thread| thread.waits.retain(|wait| !wait.names(&freed)));
     }
 
-    /// Adds the records that explanations may still name.
+    /// Adds the entries that explanations may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         let of_lanes = self.known.lanes.list.iter().flat_map(|lane| &lane.waits);
         of_lanes.for_each(|wait| wait.named(named));
@@ -301,7 +306,7 @@ impl Order {
         self.handovers.signals.named(named);
     }
 
-    /// Clocks and events that are kept.
+    /// The size of the state: the number of clocks, events and other items that are kept.
     pub(super) fn held_state(&self) -> usize {
         let Self { known, events, owned, handovers } = self;
         let streams = known.lanes.list.len() + known.components.count();

@@ -1,5 +1,5 @@
-//! Findings and verdicts as text. The form is stable: line by line, and the `[key]` line for
-//! filters.
+//! Text of findings and verdicts. The lines of a report and their order are stable. The `[key]`
+//! line is for programs that filter reports.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -13,7 +13,7 @@ use crate::base::ledger::{OpKind, Signalled};
 use std::fmt::{self, Write};
 use std::ops::Range;
 
-/// A number of bytes, exactly.
+/// A number of bytes, with the largest binary unit that divides it.
 fn exact(bytes: u64) -> String {
     match bytes {
         0 => "0".to_owned(),
@@ -28,7 +28,7 @@ fn range_text(range: &Range<u64>) -> String {
     format!("[{}..{})", exact(range.start), exact(range.end))
 }
 
-/// What a party does in a conflict.
+/// What the first or the second party does in a conflict.
 fn does(conflict: Conflict, is_first: bool) -> &'static str {
     match (conflict, is_first) {
         (Conflict::Raw, true) | (Conflict::War, false) | (Conflict::Waw, _) => "write",
@@ -40,7 +40,7 @@ fn does(conflict: Conflict, is_first: bool) -> &'static str {
 struct Text<'a>(&'a Finding, &'a Names);
 
 impl Text<'_> {
-    /// The allocation; a name of `names` goes before the one that the program gave.
+    /// The name of an allocation. One in `names` takes precedence over the program's.
     fn block(&self, block: BlockId) -> String {
         let Self(finding, names) = self;
         match &finding.block_name {
@@ -62,7 +62,7 @@ impl Text<'_> {
         text
     }
 
-    /// What is wrong, in one line.
+    /// The mistake, in one line.
     fn headline(&self) -> String {
         let Self(finding, names) = self;
         let (second, bytes) = (names.describe(&finding.second), self.bytes());
@@ -132,7 +132,7 @@ impl Text<'_> {
     fn parties(&self) -> String {
         let Self(finding, names) = self;
         let mut text = String::new();
-        // A wait that nothing can answer is alone.
+        // A wait for a signal that nothing can set is both parties; it is printed once.
         let first = finding.first.iter().filter(|first| first.op != finding.second.op);
         for (party, is_first) in first.map(|first| (first, true)).chain([(&finding.second, false)])
         {
@@ -213,7 +213,7 @@ impl Finding {
 }
 
 impl Verdict {
-    /// All reports, and what the run is worth.
+    /// The reports of all findings, and the summary.
     #[must_use]
     pub fn text(&self, names: &Names) -> String {
         let mut text = String::new();
@@ -226,7 +226,7 @@ impl Verdict {
         text + &self.summary()
     }
 
-    /// What was found, or what a clean verdict means, in one line.
+    /// One line: the number of findings, or what it means that there are none.
     #[must_use]
     pub fn summary(&self) -> String {
         let count = |severity| {

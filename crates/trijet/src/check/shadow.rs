@@ -1,9 +1,10 @@
-//! Who used which bytes last: for every allocation a map from byte ranges to the last write and the
-//! last read of each stream and thread since.
+//! The last uses of every byte: for each allocation, a map from byte ranges to the last write, and
+//! to the last read by each stream and thread since that write.
 //!
-//! The last ones are enough: an access that follows a write follows what that followed, and a
-//! conflict that was not ordered was reported when it came. A block is one allocation from birth to
-//! free, so an address that is used again is another block.
+//! The last uses are enough. An access that follows a write follows everything before the write
+//! that the write itself follows, and a conflict that the write did not follow was already
+//! reported. A block is one allocation until it is freed, so memory at a reused address is another
+//! block.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -17,26 +18,27 @@ use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Frees that are remembered by name. Of older ones only the block's number is.
+/// The number of frees whose entries are kept. Of an older free, only the block's number is kept.
 const FREES_MAX: usize = 1024;
 
-/// A use: the record, and what has to be known to follow it.
+/// A use of bytes: its entry, and the stamp that a clock must cover to follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Touch {
     pub(super) op: u64,
     pub(super) at: Stamp,
 }
 
-/// What is known of bytes.
+/// The last uses of a range of bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Entry {
     write: Option<Touch>,
     reads: Reads,
-    /// Nothing was written since the allocation.
+    /// Nothing has been written since the allocation.
     fresh: bool,
 }
 
-/// Reads since the last write, the last of each component. Mostly one.
+/// The last read by each component since the last write. In most cases there is at most one, so the
+/// first needs no memory of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Reads {
     first: Option<Touch>,
@@ -73,17 +75,17 @@ impl Reads {
     }
 }
 
-/// An allocation.
+/// An allocation, with the last uses of its bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Block {
     entries: RangeMap<Entry>,
-    /// The record of its allocation.
+    /// The entry of its allocation.
     pub(super) born: Option<u64>,
-    /// The record of its first use.
+    /// The entry of its first use.
     pub(super) first_use: Option<u64>,
 }
 
-/// An unordered pair: an earlier use and whether it writes, and the bytes.
+/// An earlier use that conflicts with the current access and is not ordered before it.
 #[derive(Debug, Clone)]
 pub(super) struct Unordered {
     pub(super) earlier: Touch,
@@ -92,7 +94,8 @@ pub(super) struct Unordered {
 }
 
 impl Block {
-    /// The earlier uses that conflict with an access and that it does not follow.
+    /// Adds to `found` the earlier uses that conflict with an access of the entry `op`, and that
+    /// the access does not follow.
     pub(super) fn unordered(
         &self,
         (range, mode): (&Range<u64>, Mode),
@@ -113,8 +116,8 @@ impl Block {
         }
     }
 
-    /// The first bytes of the range that nobody wrote since the allocation. They count as written
-    /// from now on: one finding is enough.
+    /// The first bytes of the range that have not been written since the allocation. The range
+    /// counts as written from now on, because one finding is enough.
     pub(super) fn unwritten(&mut self, range: &Range<u64>) -> Option<Range<u64>> {
         let mut entries = self.entries.overlapping(range.clone());
         let bytes = entries.find(|(_, entry)| entry.fresh)?.0.clone();
@@ -136,7 +139,8 @@ impl Block {
         });
     }
 
-    /// Its bytes have no content yet, and whoever has the address may use them.
+    /// Enters an allocation outside of streams: the bytes have no content yet, and any stream may
+    /// use them at once.
     pub(super) fn appear(&mut self, range: &Range<u64>) {
         self.entries.update(range.clone(), Entry::default, |entry| entry.fresh = true);
     }
@@ -156,7 +160,7 @@ pub(super) struct Shadow {
     blocks: NumberMap<BlockId, Block>,
     /// The numbers of blocks that were freed.
     freed: RangeMap<()>,
-    /// The last of them, with the records of the frees.
+    /// The last of them, each with the entry of its free.
     frees: VecDeque<(BlockId, u64)>,
 }
 
@@ -170,7 +174,7 @@ impl Shadow {
         self.blocks.entry(id).or_default()
     }
 
-    /// Whether the block was freed; the record of that, while it is remembered.
+    /// `None` if the block was not freed. Otherwise the entry of its free, if that is still kept.
     pub(super) fn freed(&self, block: BlockId) -> Option<Option<u64>> {
         self.freed.overlapping(number(block)).next()?;
         let of_block = |(other, _): &&(BlockId, u64)| *other == block;
@@ -186,7 +190,8 @@ impl Shadow {
         self.frees.push_back((block, op));
     }
 
-    /// Blocks that were allocated in the record and never freed in it, in order.
+    /// The blocks that the trace allocates and does not free, each with the entry of its
+    /// allocation, in order.
     pub(super) fn leaked(&self) -> Vec<(BlockId, u64)> {
         let born = self.blocks.iter().filter_map(|(id, block)| Some((*id, block.born?)));
         let mut leaked: Vec<_> = born.collect();
@@ -194,7 +199,8 @@ impl Shadow {
         leaked
     }
 
-    /// Forgets uses that everybody knows to be complete, and blocks of which nothing is left.
+    /// Forgets the uses in `known`, which every thread knows to be complete, and the blocks without
+    /// anything to keep.
     pub(super) fn retire(&mut self, known: &VectorClock) {
         self.blocks.retain(|_, block| {
             block.retire(known);
@@ -202,7 +208,7 @@ impl Shadow {
         });
     }
 
-    /// Adds the records that findings may still name.
+    /// Adds the entries that findings may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         for block in self.blocks.values() {
             named.extend(block.born.iter().chain(&block.first_use));
@@ -220,7 +226,7 @@ impl Shadow {
         uses.map(|touch| touch.at.lane).collect()
     }
 
-    /// Byte ranges that are kept.
+    /// The number of blocks and byte ranges that are kept.
     pub(super) fn held_state(&self) -> usize {
         let of_blocks = self.blocks.values().map(|block| 1 + block.entries.iter().count());
         of_blocks.sum::<usize>() + self.freed.iter().count()

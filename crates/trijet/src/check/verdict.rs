@@ -6,28 +6,29 @@
 use super::hazard::{Finding, Severity};
 use super::options::Assume;
 
-/// The result of a check. Prints as its reports and one line of summary.
+/// The result of a check. It prints as the reports of its findings and one line of summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// What was found: errors before warnings, each in the order of the calls that showed it.
+    /// The findings: errors before warnings, and each group in the order of the calls that revealed
+    /// them.
     pub findings: Vec<Finding>,
-    /// Findings beyond those that are kept.
+    /// The number of findings that were not kept.
     pub more: u64,
-    /// Records that were looked at.
+    /// The number of entries that were checked.
     pub ops: u64,
-    /// Declared accesses that were looked at.
+    /// The number of declared accesses that were checked.
     pub accesses: u64,
-    /// Operations that may have touched anything.
+    /// The number of operations without declared accesses, which may have used any memory.
     pub undeclared: u64,
-    /// Operations after one that took the context with it.
+    /// The number of operations after the one with which the context was lost.
     pub poisoned: u64,
-    /// Which edges counted.
+    /// The edges that the checker relied on.
     pub assume: Assume,
 }
 
 impl Verdict {
-    /// Whether nothing is wrong. Warnings do not count.
+    /// Whether there are no errors. Warnings do not count.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let errors = self.findings.iter().filter(|f| f.class.severity() == Severity::Error);

@@ -1,9 +1,9 @@
-//! What a race computes in both of its orders: a symbolic replay, in which the content of bytes is a
-//! hash of the operation that wrote them and of all that it had read.
+//! Witnesses of races: a symbolic replay of both orders shows that they compute different results.
 //!
-//! One replay keeps the order of the record. The other moves the first operation of the pair, and
-//! what has to follow it, behind the second: an order that the laws allow, because the second does
-//! not follow the first.
+//! In the replay, the content of bytes is a hash of the operation that wrote them and of everything
+//! that it had read. One replay keeps the order of the trace. The other one moves the first
+//! operation of the race, and all that follows it, behind the second operation. The laws allow that
+//! order, because the second operation does not follow the first.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -15,17 +15,17 @@ use crate::base::interval::RangeMap;
 use crate::base::ledger::{Access, Mode, Op};
 use std::collections::HashMap;
 
-/// What a record does at its call, or in its stream.
+/// A part of an entry: what happens at its call, or what happens in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Half {
     Call,
     Work,
 }
 
-/// A half of a record: what can be moved.
+/// A half of an entry, by its index. The replay moves halves independently.
 type Piece = (usize, Half);
 
-/// The memory, and what the records have read so far.
+/// The state of a replay: the content of memory, and a hash of what each entry has read so far.
 #[derive(Default)]
 struct Replay {
     bytes: HashMap<BlockId, RangeMap<u32>>,
@@ -44,7 +44,7 @@ fn folded(state: u64) -> u32 {
 }
 
 impl Replay {
-    /// Content before anybody wrote.
+    /// The content of bytes before the first write.
     fn initial(block: BlockId) -> u32 {
         folded(mix(1, block.0))
     }
@@ -72,7 +72,7 @@ impl Replay {
         map.update(access.range.clone(), || value, |held| *held = value);
     }
 
-    /// Does what a half of the record does.
+    /// Replays the reads and then the writes of a half.
     fn run(&mut self, race: &Race<'_>, piece: Piece) {
         let (op, step) = (&race.ops[piece.0], &race.steps[piece.0]);
         let here = |access: &&Access| {
@@ -86,7 +86,7 @@ impl Replay {
     }
 }
 
-/// A finding about two operations, and both orders.
+/// A race, and the two orders of its halves.
 struct Race<'a> {
     ops: &'a [Op],
     steps: Vec<Step>,
@@ -95,12 +95,14 @@ struct Race<'a> {
     byte: u64,
     first: usize,
     second: usize,
-    /// The order of the record.
+    /// The order of the trace.
     kept: Vec<Piece>,
-    /// What does not follow the first, and what does.
+    /// The halves that do not follow the first operation.
     early: Vec<Piece>,
+    /// The halves that follow it, and its own half.
     late: Vec<Piece>,
-    /// The half of the first that races, and what has to be known to follow it.
+    /// The half of the first operation that races, and the stamp that a clock must cover to follow
+    /// it.
     moved: Option<(Piece, Stamp)>,
 }
 
@@ -122,8 +124,9 @@ impl<'a> Race<'a> {
         })
     }
 
-    /// Where an access happens. What may happen at any time from the call on is taken to be as
-    /// late as it can be, and in the second of the pair as early.
+    /// The half in which an access happens. An access that may happen at any time from the call to
+    /// the work counts as late as possible, and in the second operation of the race as early as
+    /// possible.
     fn half(&self, index: usize, access: &Access, step: &Step) -> Half {
         match step.moment(&self.ops[index], access) {
             Moment::Call => Half::Call,
@@ -132,7 +135,7 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// Whether the first of the pair writes at its byte, and whether the second does.
+    /// Whether the first operation writes the byte, and whether the second one does.
     fn writes(&self) -> (bool, bool) {
         match self.conflict {
             Conflict::Raw => (true, false),
@@ -141,7 +144,8 @@ impl<'a> Race<'a> {
         }
     }
 
-    /// The half of a record that touches the byte as the finding says, with its end.
+    /// The half of an entry that reads or writes the byte, as the finding says, and the stamp of
+    /// its end.
     fn touch(&self, index: usize, step: &Step, writes: bool) -> Option<(Piece, Stamp)> {
         let touches = |access: &&Access| {
             let Access { block, range, mode, .. } = access;
@@ -154,7 +158,7 @@ impl<'a> Race<'a> {
         Some(((index, half), step.end(step.moment(op, access))))
     }
 
-    /// Sorts the halves of the next record into what follows the first and what does not.
+    /// Adds the halves of the next entry to `kept`, and to `early` or `late`.
     fn place(&mut self, order: &Order, index: usize, step: Step) {
         if index == self.first {
             self.moved = self.touch(index, &step, self.writes().0);
@@ -172,7 +176,8 @@ impl<'a> Race<'a> {
         self.steps.push(step);
     }
 
-    /// What is read or left at the byte when the pieces run in this order.
+    /// The value that is read at the byte, or left there by two writes, if the halves run in this
+    /// order.
     fn outcome(&self, pieces: impl Iterator<Item = Piece>) -> Option<u32> {
         let (first, _) = self.moved?;
         let (second, _) = self.touch(self.second, self.steps.get(self.second)?, self.writes().1)?;
@@ -197,7 +202,7 @@ impl<'a> Race<'a> {
     }
 }
 
-/// Replays a finding about two operations of `ops` in both orders. `order` has seen nothing yet.
+/// Replays a conflict of two entries of `ops` in both orders. `order` has read no entry yet.
 pub(super) fn replay(ops: &[Op], finding: &Finding, mut order: Order) -> Option<Witness> {
     let mut race = Race::new(ops, finding)?;
     for (index, op) in race.ops.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Reading a ledger into the graph: one pass over the records, then the edges sorted to their ends.
+//! The construction of the graph: one pass over the entries of a ledger, then a sort of the edges
+//! by the node that they lead to.
 #![forbid(unsafe_code)]
 
 use super::graph::{Dag, Kernels, Moment, Node};
@@ -12,13 +13,13 @@ use crate::base::times::TimeSource;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 
-/// What comes directly before a node.
+/// The direct predecessors of a node.
 type Before = SmallVec<[(Node, Edge); 4]>;
 
-/// A call that has begun, and may wait.
+/// A call that has begun and may wait.
 struct Begun {
     call: edges::Begun<Nodes>,
-    /// The last that its stream held.
+    /// The first node in the tail of its stream when the call began.
     last: Option<(Node, Edge)>,
 }
 
@@ -26,22 +27,25 @@ struct Builder<'a> {
     ops: &'a [Op],
     times: TimeSource,
     moments: Vec<Moment>,
-    /// What precedes what, and why.
+    /// Each node with a predecessor, and the reason for the edge.
     edges: Vec<(Node, Node, Edge)>,
-    /// The node whose call waits for its own work: the work comes first.
+    /// For each entry, whether its call waits for its own work, so that the work is the first of
+    /// its two nodes.
     work_first: Vec<bool>,
     streams: Streams<Nodes>,
     /// The numbered operations of each lane, for events recorded before the ledger began.
     numbered: HashMap<LaneId, Vec<(u64, Node)>>,
+    /// The last call of each thread.
     threads: HashMap<u64, Node>,
-    /// The calls that threads are in.
+    /// The call that may wait and that each thread is in.
     begun: HashMap<u64, Begun>,
+    /// What each event stands for.
     records: HashMap<u64, Nodes>,
     contradictions: usize,
 }
 
-/// The operation that an engine did before, where it does one at a time; and since when the engine
-/// was free for it.
+/// For each operation, the one that its engine did before, and the time at which the engine was
+/// free for it. `None` if the engine does several at a time.
 fn engines(ops: &[Op], kernels: Kernels) -> Vec<Option<(usize, u64)>> {
     let mut queues: BTreeMap<(DeviceId, Engine), Vec<(u64, usize)>> = BTreeMap::new();
     for (index, op) in ops.iter().enumerate() {
@@ -69,7 +73,8 @@ impl Builder<'_> {
         self.moments[node.index()].end
     }
 
-    /// Fixes the moment of a node: `times` as measured, or none for what takes no time.
+    /// Sets the moment of a node and adds its edges. `times` are measured; a node without them
+    /// takes no time.
     fn place(&mut self, node: Node, times: Option<Times>, before: &[(Node, Edge)]) {
         let mut ready = None;
         for &(earlier, edge) in before {
@@ -95,7 +100,7 @@ impl Builder<'_> {
         self.moments[node.index()] = moment;
     }
 
-    /// The call of a record, after the thread's call before it and after `waited`.
+    /// Adds the call of an entry. It follows the previous call of the thread, and `waited`.
     fn call(&mut self, index: usize, waited: Option<Node>) {
         let op = &self.ops[index];
         let node = Node::call(index);
@@ -106,6 +111,7 @@ impl Builder<'_> {
         self.threads.insert(op.thread, node);
     }
 
+    /// The number of the stream that has the lane of the entry.
     fn lane(&mut self, op: &Op) -> usize {
         self.streams.find(op.position.lane).unwrap_or_else(|| {
             let number = self.streams.len();
@@ -114,7 +120,8 @@ impl Builder<'_> {
         })
     }
 
-    /// What an event stands for: its record, or the position where it was recorded.
+    /// What an event stands for: its record, or the operation at the position where it was
+    /// recorded, if the ledger begins after the record.
     fn recorded(&self, event: u64, on: Position) -> Option<Nodes> {
         let by_number = || {
             let numbered = self.numbered.get(&on.lane)?;
@@ -124,8 +131,9 @@ impl Builder<'_> {
         self.records.get(&event).cloned().or_else(by_number)
     }
 
-    /// The point of its call by which an operation was let go. A call that was still running when its
-    /// work ended, or began where that is known, did not release it by returning.
+    /// The point of its call that released the operation to the device: its end, in most cases. If
+    /// the call was still running when the work ended, or when it began if that was measured, the
+    /// call's return cannot have released it, and the point is its begin.
     fn released(&self, op: &Op) -> Point {
         let held = |times: Times| {
             if self.times.begins_with_the_work() { times.begin } else { times.end }
@@ -136,7 +144,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A call begins that may wait. Its operation follows what its stream holds by now (law A17).
+    /// A call begins, and may wait. Its operation follows what its stream holds by now (law A17).
     fn begin(&mut self, index: usize) {
         let op = &self.ops[index];
         let lane = self.lane(op);
@@ -148,7 +156,8 @@ impl Builder<'_> {
         self.begun.insert(op.thread, Begun { call, last });
     }
 
-    /// What work follows, but for its own call; and whether everything in the stream comes before it.
+    /// What an operation follows, except for its own call; and whether it follows everything that
+    /// its stream holds.
     fn follows(&mut self, lane: usize, op: &Op, role: Role) -> (Nodes, bool) {
         let begun = if op.kind.is_work() { self.begun.remove(&op.thread) } else { None };
         if let Some(Begun { call, last }) = begun.filter(|begun| begun.call.lane == lane) {
@@ -163,7 +172,7 @@ impl Builder<'_> {
         (self.streams.tail(lane).clone(), true)
     }
 
-    /// Work in a stream, with the call that enqueued it.
+    /// Adds an operation of a stream, and the call that enqueued it.
     fn work(&mut self, index: usize, role: Role, engine: Option<(usize, u64)>) {
         let op = &self.ops[index];
         let node = Node::work(index);
@@ -176,7 +185,7 @@ impl Builder<'_> {
             let earlier = earlier.map(|call| Nodes::one(call, None));
             earlier.into_iter().for_each(|call| passed.follow(&call, Edge::Call));
         } else {
-            // A copy that stages has waited for all that its stream held (law A17).
+            // A copy that stages waits for everything that its stream holds (law A17).
             let held = passed.iter().map(|(node, _)| node).filter(|node| !node.is_call());
             let last_held = held.max_by_key(|node| (self.end(*node), *node));
             let done = |node: &Node| op.call.is_some_and(|call| self.end(*node) <= call.end.0);
@@ -199,20 +208,20 @@ impl Builder<'_> {
         self.place(node, times, &before);
         self.append(index, (lane, role), is_last);
         if inside {
-            // It may have waited for a part of the work only.
+            // A call that ended before the work has waited for a part of it at most.
             let all = matches!((op.call, op.times), (Some(call), Some(t)) if call.end > t.end);
             self.call(index, (all && may_wait(op)).then_some(node));
         }
     }
 
-    /// Enters work into its stream.
+    /// Adds the node of an operation to the tail of its stream.
     fn append(&mut self, index: usize, (lane, role): (usize, Role), is_last: bool) {
         let (op, node) = (&self.ops[index], Node::work(index));
         if is_last {
             *self.streams.tail_mut(lane) = Nodes::one(node, Some(op.position.lane));
             self.streams.end_entry(lane, op, role);
         } else {
-            // What came to the stream while its call waited is in no order with it.
+            // Entries that came to the stream while the call waited have no order with it.
             self.streams.tail_mut(lane).follow(&Nodes::one(node, None), Edge::Lane);
             self.streams.end_call(lane, op);
         }
@@ -225,7 +234,8 @@ impl Builder<'_> {
         }
     }
 
-    /// A wait of the host: what it waited for is joined first.
+    /// Adds a wait of the host. A node for its work joins what it waited for, and the call follows
+    /// that.
     fn sync(&mut self, index: usize, what: Waited, outcome: Outcome) {
         let op = &self.ops[index];
         if outcome != Outcome::Complete {
@@ -272,7 +282,7 @@ impl Builder<'_> {
                 self.begun.remove(&op.thread);
                 self.call(index, None);
             }
-            // A host function is no call of the thread that runs it.
+            // These are no calls, or a host function made them, which is no call of its thread.
             OpKind::Signal { inside: Some(_), .. }
             | OpKind::Signal { what: Signalled::Gone, .. }
             | OpKind::Ran
@@ -319,8 +329,8 @@ impl Builder<'_> {
         }
         let all = (0..moments.len() / 2).flat_map(|op| [Node::call(op), Node::work(op)]);
         let mut order: Vec<Node> = all.filter(|node| moments[node.index()].exists).collect();
-        // Every edge leads to a later end, or at the same moment to a later record, or within a
-        // record in the order of its two sides.
+        // Every edge leads to a later end; at the same time, to a later entry; and within an entry,
+        // from its first node to its second.
         order.sort_unstable_by_key(|node| {
             let second = node.is_call() == work_first[node.op()];
             (moments[node.index()].end, node.op(), second)
@@ -331,13 +341,13 @@ impl Builder<'_> {
 }
 
 impl Dag {
-    /// The graph of `ops`, in the order of the ledger, with times from ready to end.
+    /// The graph of `ops`, which are in the order of the ledger and have times from ready to end.
     #[must_use]
     pub fn new(ops: &[Op], kernels: Kernels) -> Self {
         Self::with_times(ops, kernels, TimeSource::EventPairs)
     }
 
-    /// The same with times that mean something else.
+    /// The graph of `ops`, whose times have the meaning `clocks`.
     ///
     /// ```
     /// use trijet::trace::dag::{Dag, Kernels};

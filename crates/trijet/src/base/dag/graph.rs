@@ -1,4 +1,4 @@
-//! The graph of a run, and what can be asked of it.
+//! The graph of a run, and its queries.
 #![forbid(unsafe_code)]
 
 use crate::base::edges::Edge;
@@ -8,17 +8,17 @@ use crate::base::units::Nanos;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// How many kernels, and how many host functions, a device runs at a time.
+/// Whether a device runs one kernel at a time, and one host function, or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kernels {
-    /// One: the model's kernels fill the device.
+    /// One at a time, because each kernel fills the device, as in the cost model.
     OneAtATime,
-    /// As many as fit: of two that were ready, nobody knows which one ran.
+    /// As many as fit. If two were ready at the same time, the order of their begins is not known.
     Several,
 }
 
-/// A side of a record.
+/// A node of the graph: the call or the work of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Node(u32);
 
@@ -26,28 +26,28 @@ impl Node {
     /// The call of the host.
     ///
     /// # Panics
-    /// With more than 2^31 records.
+    /// If `op` is 2^31 or more.
     #[must_use]
     pub fn call(op: usize) -> Self {
         Self(u32::try_from(2 * op).expect("fewer than 2^31 records"))
     }
 
-    /// What the device did.
+    /// The work of the device.
     ///
     /// # Panics
-    /// With more than 2^31 records.
+    /// If `op` is 2^31 or more.
     #[must_use]
     pub fn work(op: usize) -> Self {
         Self(u32::try_from(2 * op + 1).expect("fewer than 2^31 records"))
     }
 
-    /// The record.
+    /// The index of the entry.
     #[must_use]
     pub fn op(self) -> usize {
         self.index() / 2
     }
 
-    /// Whether it is a call of the host.
+    /// Whether the node is a call of the host.
     #[must_use]
     pub fn is_call(self) -> bool {
         self.0.is_multiple_of(2)
@@ -58,16 +58,17 @@ impl Node {
     }
 }
 
-/// When a node was.
+/// The times of a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Moment {
-    /// As measured.
+    /// The begin, as it was measured.
     pub(super) called: u64,
-    /// Once everything that precedes it was done.
+    /// The begin after everything before the node was done.
     pub(super) begin: u64,
     pub(super) end: u64,
+    /// Whether the graph has the node.
     pub(super) exists: bool,
-    /// It has a duration of its own; otherwise it is over as soon as it is ready.
+    /// Whether its times were measured. Otherwise it ends as soon as it is ready.
     pub(super) timed: bool,
 }
 
@@ -75,8 +76,9 @@ pub(super) struct Moment {
 #[derive(Debug)]
 pub struct Dag {
     pub(super) moments: Vec<Moment>,
-    /// Where the predecessors of a node begin in `before`.
+    /// The index in `before` of the first predecessor of each node.
     pub(super) starts: Vec<u32>,
+    /// The predecessors of all nodes.
     pub(super) before: Vec<(Node, Edge)>,
     /// All nodes, each after its predecessors.
     pub(super) order: Vec<Node>,
@@ -90,40 +92,41 @@ impl Dag {
         &self.order
     }
 
-    /// Edges that the clocks contradict and that were left out.
+    /// The number of edges that were left out because the clocks contradict them.
     #[must_use]
     pub fn contradictions(&self) -> usize {
         self.contradictions
     }
 
-    /// The edges of the graph, for judging the cost of a walk.
+    /// The number of edges, to estimate the cost of a walk.
     #[must_use]
     pub fn edges(&self) -> usize {
         self.before.len()
     }
 
-    /// What comes directly before a node.
+    /// The direct predecessors of a node.
     #[must_use]
     pub fn before(&self, node: Node) -> &[(Node, Edge)] {
         let at = node.index();
         &self.before[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 
-    /// From when to when a node was, once everything before it was done.
+    /// The interval of a node. It begins after everything before the node was done.
     #[must_use]
     pub fn span(&self, node: Node) -> Range<u64> {
         let moment = self.moments[node.index()];
         moment.begin..moment.end
     }
 
-    /// When the last predecessor of a node was done; its own begin when it has none.
+    /// The time at which the last predecessor of a node was done. A node without predecessors has
+    /// its own begin.
     #[must_use]
     pub fn ready(&self, node: Node) -> u64 {
         let ends = self.before(node).iter().map(|(earlier, _)| self.span(*earlier).end);
         ends.max().unwrap_or(self.span(node).start)
     }
 
-    /// When an operation of the device ran, if that was measured.
+    /// The interval in which an operation of the device ran, if it was measured.
     #[must_use]
     pub fn work(&self, op: usize) -> Option<Range<u64>> {
         let node = Node::work(op);
@@ -131,14 +134,15 @@ impl Dag {
         (moment.exists && moment.timed).then_some(moment.begin..moment.end)
     }
 
-    /// The records of which this is the graph, each operation of a device with the times at which
-    /// it ran: what a timeline draws, so that it shows what the figures are computed from.
+    /// Copies of the entries of the graph, in which the operations of devices have the times of the
+    /// graph. A timeline draws these, so that it shows the same times that the figures are computed
+    /// from.
     ///
     /// # Panics
-    /// When the records are fewer than those of the graph.
+    /// If there are fewer entries than in the graph.
     #[must_use]
     pub fn settle(&self, ops: &[Op]) -> Vec<Op> {
-        assert!(2 * ops.len() >= self.moments.len(), "the records of another graph");
+        assert!(2 * ops.len() >= self.moments.len(), "these are the entries of another graph");
         let settled = ops.iter().enumerate().map(|(index, op)| {
             let times =
                 self.work(index).map(|s| Times { begin: Nanos(s.start), end: Nanos(s.end) });
@@ -147,15 +151,15 @@ impl Dag {
         settled.collect()
     }
 
-    /// When the host was in the call of an operation, if that was measured.
+    /// The interval in which the host was in the call of an operation, if it was measured.
     #[must_use]
     pub fn call(&self, op: usize) -> Option<Range<u64>> {
         let moment = self.moments[Node::call(op).index()];
         (moment.exists && moment.timed).then_some(moment.called..moment.end)
     }
 
-    /// When the host let an operation go: the end of its call, or the begin of one that waited for
-    /// the operation itself.
+    /// The time at which an operation was enqueued: the end of its call, or the begin of a call
+    /// that waited for the operation itself.
     #[must_use]
     pub fn enqueued(&self, op: usize) -> Option<u64> {
         let call = self.call(op)?;
@@ -163,17 +167,17 @@ impl Dag {
         Some(if own { call.end } else { call.start })
     }
 
-    /// Among the predecessors by `wanted` edges, the one that was done last. Of several the device's
-    /// comes before the host's.
+    /// The last predecessor of a node to be done, by the edges that are `wanted`. At equal times,
+    /// work of the device is preferred to a call.
     #[must_use]
     pub fn last_before(&self, node: Node, wanted: impl Fn(Edge) -> bool) -> Option<(Node, Edge)> {
         let candidates = self.before(node).iter().copied().filter(|(_, edge)| wanted(*edge));
         candidates.max_by_key(|(node, _)| (self.span(*node).end, !node.is_call()))
     }
 
-    /// What an operation of the device waited for last by the laws, not counting its own call: the
-    /// moment, the operation that took time until then, and the edges on the way. Records and waits
-    /// take no time, so what they stood for is named instead.
+    /// The last thing that an operation of the device waited for by the laws, other than its own
+    /// call and its engine. Records and waits take no time, so the work or the call behind them is
+    /// named instead.
     #[must_use]
     pub fn held_by(&self, op: usize) -> Option<Held> {
         let stream = |edge| matches!(edge, Edge::Lane | Edge::Event | Edge::Legacy);
@@ -188,8 +192,9 @@ impl Dag {
         Some(Held { until, by: node, legacy })
     }
 
-    /// The edges by which `earlier` comes before `later`, in this order, each with the node that it
-    /// leaves; `None` when nothing orders them. Looks only at what ended after `earlier` did.
+    /// A path of edges from the work of `earlier` to the work of `later`, each with the node that
+    /// it leaves; `None` if no law orders them. Edges of engines are not followed, nor are nodes
+    /// that ended before `earlier` did.
     #[must_use]
     pub fn path(&self, earlier: usize, later: usize) -> Option<Vec<(Node, Edge)>> {
         let (from, to) = (Node::work(later), Node::work(earlier));
@@ -221,15 +226,15 @@ impl Dag {
 /// What held an operation back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Until when.
+    /// The time until which it waited.
     pub until: u64,
-    /// The work or the call that was done last.
+    /// The work or the call that it waited for last.
     pub by: Node,
-    /// A barrier of the legacy stream is on the way.
+    /// Whether a barrier of the legacy stream is between the two.
     pub legacy: bool,
 }
 
-/// The operations of each engine of each device that ran, by begin.
+/// The operations with a measured interval, for each engine of each device, sorted by their begin.
 #[must_use]
 pub fn by_engine(ops: &[Op], dag: &Dag) -> Vec<((DeviceId, Engine), Vec<usize>)> {
     let mut engines: BTreeMap<(DeviceId, Engine), Vec<usize>> = BTreeMap::new();

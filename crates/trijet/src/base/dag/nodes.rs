@@ -1,4 +1,4 @@
-//! What has passed at a point, as nodes of the graph.
+//! Sets of nodes that have passed at a point: the [`Past`] of the graph.
 #![forbid(unsafe_code)]
 
 use super::graph::Node;
@@ -6,22 +6,22 @@ use crate::base::edges::{Edge, Past};
 use crate::base::id::LaneId;
 use smallvec::SmallVec;
 
-/// So many nodes are compared with each one that is added; with more, some stand there twice.
+/// Up to this length, a list is searched before a node is added. A longer one may get duplicates.
 const COMPARED_MAX: usize = 16;
 
-/// A node, why it comes before, and its stream, if it is an operation in its order.
+/// A node, the edge by which it comes before, and its stream, if the stream's order includes it.
 type Passed = (Node, Edge, Option<LaneId>);
 
-/// Nodes that have passed. Of one stream and one edge the last is enough (law A1).
+/// Nodes that have passed. For each stream and kind of edge, the last node is enough (law A1).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Nodes {
     list: SmallVec<[Passed; 2]>,
-    /// The length at which nodes that stand there twice are looked for again.
+    /// The length at which duplicates are removed again.
     compact_at: usize,
 }
 
 impl Nodes {
-    /// Everything up to this node, which may be the last of a stream.
+    /// One node, and everything before it. It may be the last one of a stream.
     pub(super) fn one(node: Node, stream: Option<LaneId>) -> Self {
         let mut one = Self::default();
         one.list.push((node, Edge::Lane, stream));

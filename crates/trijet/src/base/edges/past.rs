@@ -1,55 +1,57 @@
-//! What has passed at a point, and why one point comes before another.
+//! Points of operations, the edges between them, and sets of what has passed at a point.
 #![forbid(unsafe_code)]
 
 /// A point of an operation, or of a call of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
-    /// It begins: all that it follows has passed.
+    /// Its begin: everything that it follows has passed.
     Begin,
-    /// It lets others go on before its end: a staged copy has read its source.
+    /// A point before its end from which others may go on: a staged copy has read its source.
     Trigger,
-    /// It is complete.
+    /// Its end: it is complete.
     End,
 }
 
-/// Why one point comes before another.
+/// The reason why one point comes before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
     /// Both are in one stream.
     Lane,
-    /// A wait for an event.
+    /// A record of an event, and a wait for it.
     Event,
-    /// The legacy stream and a blocking one.
+    /// One is in the legacy stream, and the other in a blocking stream.
     Legacy,
-    /// The call that enqueued it.
+    /// One is the call that enqueues the other.
     Call,
     /// Both are calls of one host thread.
     Thread,
-    /// The host waited for it.
+    /// One is what a call of the host waited for, and the other is the return of that call.
     Waited,
-    /// No law: the engine was taken.
+    /// No law: one engine did both, one after the other.
     Engine,
 }
 
-/// Which edges count beside those that CUDA documents.
+/// The edges that a reader relies on, beside those that CUDA documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laws {
-    /// None.
+    /// No other edges.
     Documented,
-    /// Those that a driver was seen to keep and does not promise: a bare record in the legacy stream
-    /// holds the blocking streams back (law A14), and copies of pageable memory are staged, or done,
-    /// when their call returns (law A17).
+    /// Edges that a driver was observed to keep but does not promise: a bare record in the legacy
+    /// stream holds the blocking streams back (law A14), and a copy of pageable memory is staged,
+    /// or complete, when its call returns (law A17).
     Observed,
-    /// All that an H200 did whenever it was measured: records, waits and allocations are in order with
-    /// the legacy stream like other work. Of calls that may wait, the times say whether they did.
+    /// Edges that an H200 kept in every measurement: records, waits and allocations are in order
+    /// with the legacy stream like other work. The times of a call that may wait tell whether it
+    /// did.
     Measured,
 }
 
-/// What has passed at a point: a set that is closed under what comes before.
+/// A set of what has passed at a point. With each member it has everything that comes before that
+/// one.
 pub(crate) trait Past: Clone + Default {
     /// Adds what has passed at `other`, which comes before because of `edge`.
     fn follow(&mut self, other: &Self, edge: Edge);
 
-    /// Becomes `other`, and keeps its memory.
+    /// Replaces the set by `other`, and keeps its memory.
     fn copy_from(&mut self, other: &Self);
 }

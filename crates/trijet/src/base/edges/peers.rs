@@ -1,4 +1,5 @@
-//! On which devices blocks lie, and which other devices a copy between devices concerns (law A38).
+//! The devices of memory blocks, and the other devices that a copy between devices is ordered with
+//! (law A38).
 #![forbid(unsafe_code)]
 
 use crate::base::hash::NumberMap;
@@ -15,7 +16,7 @@ fn on_device(op: &Op) -> impl Iterator<Item = &Access> {
 }
 
 impl BlockDevices {
-    /// Learns from an allocation or a free.
+    /// Reads an entry: an allocation adds blocks, a free removes them.
     pub(super) fn note(&mut self, op: &Op) {
         match op.kind.effect() {
             Effect::Allocates => {
@@ -34,8 +35,9 @@ impl BlockDevices {
         self.0.len()
     }
 
-    /// The devices other than its own whose blocking streams a copy at once between devices is in
-    /// order with, when it is one of the legacy stream. `devices` are all that are known.
+    /// The devices other than `own` whose blocking streams `op` is ordered with, if it is a
+    /// synchronous copy between devices in the legacy stream; otherwise none. `devices` are all
+    /// known devices.
     pub(super) fn peers_of_copy(
         &self,
         op: &Op,
@@ -52,7 +54,8 @@ impl BlockDevices {
         if !known.is_empty() || !of_blocks.contains(&None) {
             return known;
         }
-        // A block that was allocated before the ledger began: with two devices there is only one place.
+        // The device of a block that was allocated before the ledger began is unknown. If there is
+        // only one other device, it must be that one.
         let mut others = devices.filter(|device| *device != own);
         match (others.next(), others.next()) {
             (Some(other), None) => vec![other],

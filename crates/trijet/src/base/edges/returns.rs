@@ -1,10 +1,12 @@
-//! What is true when the call returns that enqueued an operation (laws A16 to A18).
+//! The point of an operation that has passed when the call that enqueued it returns (laws A16 to
+//! A18).
 #![forbid(unsafe_code)]
 
 use super::past::{Laws, Point};
 use crate::base::ledger::{Op, OpKind, Place};
 
-/// The point of an operation that its call waits for; `None` when it waits for none of them.
+/// The point of an operation that its call is guaranteed to wait for; `None` if there is no
+/// guarantee.
 pub(crate) fn passed_at_return(op: &Op, laws: Laws) -> Option<Point> {
     let place = |writes: bool| {
         let access = op.accesses.iter().find(|access| access.mode.writes() == writes);
@@ -52,7 +54,7 @@ pub(crate) fn passed_at_return(op: &Op, laws: Laws) -> Option<Point> {
     }
 }
 
-/// Whether the call may wait for the operation, whatever is guaranteed: all that the laws leave open.
+/// Whether the laws allow the call to wait for the operation, whether or not they guarantee it.
 pub(crate) fn may_wait(op: &Op) -> bool {
     let pageable = || op.accesses.iter().any(|access| access.place == Place::Pageable);
     match op.kind {

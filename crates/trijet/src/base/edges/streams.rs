@@ -1,7 +1,8 @@
-//! Streams and the legacy stream of each device: what the next entry of a stream follows.
+//! The streams of a ledger, with what the next entry of each one follows.
 //!
-//! For each entry the reader calls [`Streams::begin_entry`] and [`Streams::follow_caller`], after which the tail of
-//! the stream is what the entry's begin follows. The reader then adds the entry's end to the tail
+//! The *tail* of a stream is the set of what has passed when its last entry has passed. For each
+//! entry the reader calls [`Streams::begin_entry`] and [`Streams::follow_caller`]. After that, the
+//! tail is what the entry's begin follows. Then the reader adds the entry's end to the tail
 //! ([`Streams::tail_mut`]) and calls [`Streams::end_entry`].
 #![forbid(unsafe_code)]
 
@@ -14,14 +15,14 @@ use crate::base::ledger::{Engine, Op, OpKind, StreamClass};
 /// How an entry takes part in the order with the legacy stream (laws A4, A13 and A14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// An operation. In the legacy stream it waits for all blocking streams, and their later operations
-    /// wait for it.
+    /// An operation. In the legacy stream it waits for all blocking streams, and later operations
+    /// of these wait for it.
     Work,
     /// A wait for an event that was recorded. In the legacy stream it counts as an operation. In a
     /// blocking stream it does not wait for the legacy stream.
     Wait,
-    /// A record. In the legacy stream it stands for the blocking streams too, and does not hold them
-    /// back. In a blocking stream it does not wait for the legacy stream.
+    /// A record. In the legacy stream it stands for the blocking streams too, and does not hold
+    /// them back. In a blocking stream it does not wait for the legacy stream.
     Record,
     /// A stream-ordered allocation, which may leave nothing in the stream. It has no order with the
     /// legacy stream.
@@ -29,7 +30,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The role of an entry; `None` for one that is in no stream.
+    /// The role of an entry; `None` if it is in no stream.
     pub(crate) fn of(kind: &OpKind, laws: Laws) -> Option<Self> {
         let role = match kind {
             OpKind::Record { .. } => Self::Record,
@@ -63,17 +64,17 @@ impl Role {
         Some(if laws == Laws::Measured { Self::Work } else { role })
     }
 
-    /// In a blocking stream it follows what the legacy stream held back.
+    /// Whether it is held back in a blocking stream, by earlier work of the legacy stream.
     fn is_held_back(self) -> bool {
         self == Self::Work
     }
 
-    /// In the legacy stream it follows what the blocking streams held.
+    /// Whether it follows, in the legacy stream, what the blocking streams hold.
     fn joins(self) -> bool {
         self != Self::Allocation
     }
 
-    /// In the legacy stream it holds the blocking streams back.
+    /// Whether it holds the blocking streams back, in the legacy stream.
     fn holds_back(self, laws: Laws) -> bool {
         match self {
             Self::Work | Self::Wait => true,
@@ -87,21 +88,21 @@ impl Role {
 #[derive(Debug)]
 pub(crate) struct Caller<'a, P> {
     pub(crate) thread: usize,
-    /// Changes with what is known.
+    /// Changes whenever `known` changes.
     pub(crate) version: u64,
     pub(crate) known: &'a P,
 }
 
-/// A call that has begun, and may wait. No lock is held meanwhile: its operation follows what its
-/// stream held by then, and has no order with what other threads enqueue there until it returns
-/// (laws A17 and A18).
+/// A call that has begun and may wait. It holds no lock while it waits. So its operation follows
+/// what its stream held at the begin of the call, and has no order with what other threads enqueue
+/// there until the call returns (laws A17 and A18).
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<P> {
     /// Its stream.
     pub(crate) lane: usize,
-    /// What its operation follows.
+    /// What its operation follows, except on other devices.
     pub(crate) before: P,
-    /// What the stream held.
+    /// What a wait for the stream would have found complete.
     pub(crate) held: P,
     /// What the blocking streams of the other devices held.
     peers: Vec<(DeviceId, P)>,
@@ -112,39 +113,42 @@ pub(crate) struct Begun<P> {
 struct Stream<P> {
     class: StreamClass,
     device: DeviceId,
-    /// What has passed when its last entry has.
+    /// What has passed when its last entry has passed.
     tail: P,
-    /// The thread that enqueued last, and the version of what it knew.
+    /// The thread that enqueued last, and the version of what it knew. The tail includes that.
     last_caller: (usize, u64),
     /// The version of the barrier that the tail includes.
     barrier_seen: u64,
-    /// The tail is in `all` and in `blocking` of its device.
+    /// Whether `all` of the device includes the tail.
     is_joined: bool,
+    /// Whether `blocking` of the device includes the tail.
     is_joined_blocking: bool,
 }
 
-/// What several streams held. Each tail is added once, and again only when it has changed.
+/// The union of the tails of several streams. A tail is added again only after it has changed.
 #[derive(Debug, Clone, Default)]
 struct Joined<P> {
     past: P,
-    /// Streams whose tails have changed.
+    /// The streams whose tails have changed since they were added.
     changed: Vec<usize>,
 }
 
 /// The streams of a device.
 #[derive(Debug, Clone, Default)]
 struct Device<P> {
-    /// Those that have a lane.
+    /// The streams that have a lane.
     members: Vec<usize>,
+    /// What all streams hold.
     all: Joined<P>,
-    /// The blocking ones, those of threads, and the legacy stream.
+    /// What the blocking streams, the default streams of threads and the legacy stream hold.
     blocking: Joined<P>,
-    /// What the legacy stream holds back the blocking ones for.
+    /// What later work of blocking streams waits for because of the legacy stream.
     barrier: P,
+    /// Changes whenever the barrier changes.
     barrier_version: u64,
 }
 
-/// All streams, as far as the ledger was read.
+/// All streams, after the entries that were read.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams<P> {
     laws: Laws,
@@ -186,12 +190,12 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// How many numbers were given out.
+    /// The number of streams, which is the next unused number.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// The laws that count.
+    /// The edges that the reader relies on.
     pub(crate) fn laws(&self) -> Laws {
         self.laws
     }
@@ -202,7 +206,7 @@ impl<P: Past> Streams<P> {
         self.by_lane.get(&lane).copied()
     }
 
-    /// Adds a stream that held nothing. Its number is the next new one, or that of a former stream.
+    /// Adds an empty stream. Its number is the next unused one, or that of a former stream.
     pub(crate) fn enter(&mut self, number: usize, op: &Op) {
         match self.list.get_mut(number) {
             Some(stream) => *stream = Stream::new(op),
@@ -212,13 +216,14 @@ impl<P: Past> Streams<P> {
         self.devices.entry(op.device).or_default().members.push(number);
     }
 
-    /// A stream takes a lane. It follows the call that creates it, and nothing else.
+    /// A stream takes a lane. It follows only the call that creates it, whose thread knows `known`.
     pub(crate) fn open(&mut self, number: usize, op: &Op, known: &P) {
         self.enter(number, op);
         self.tail_mut(number).follow(known, Edge::Call);
     }
 
-    /// The stream of the lane has nothing left to do, but may still be waited for. Returns its number.
+    /// The lane passes to another stream. The stream that had it has no work left, but its device
+    /// may still be waited for. Returns its number.
     pub(crate) fn close(&mut self, lane: LaneId) -> Option<usize> {
         let number = self.by_lane.remove(&lane)?;
         let stream = &mut self.list[number];
@@ -236,7 +241,7 @@ impl<P: Past> Streams<P> {
         Some(number)
     }
 
-    /// Learns on which devices blocks lie. Of no order by itself.
+    /// Notes the devices of the blocks that an entry allocates or frees. This adds no order.
     pub(crate) fn note_block(&mut self, op: &Op) {
         self.block_devices.note(op);
     }
@@ -254,14 +259,14 @@ impl<P: Past> Streams<P> {
         self.devices.get(&device).map_or(&[], |device| &device.members)
     }
 
-    /// What has passed when the last entry of the stream has; after [`Streams::begin_entry`] and
-    /// [`Streams::follow_caller`], what the next one follows.
+    /// The tail of the stream: what has passed when its last entry has passed. After
+    /// [`Streams::begin_entry`] and [`Streams::follow_caller`], what the next entry follows.
     #[inline]
     pub(crate) fn tail(&self, lane: usize) -> &P {
         &self.list[lane].tail
     }
 
-    /// The same, to be changed.
+    /// The tail of the stream, to be changed.
     #[inline]
     pub(crate) fn tail_mut(&mut self, lane: usize) -> &mut P {
         let stream = &self.list[lane];
@@ -271,7 +276,7 @@ impl<P: Past> Streams<P> {
         &mut self.list[lane].tail
     }
 
-    /// The tail of the stream changes.
+    /// Notes that the tail of the stream changes.
     fn mark_changed(&mut self, lane: usize) {
         let stream = &mut self.list[lane];
         let device = self.devices.entry(stream.device).or_default();
@@ -283,7 +288,7 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// What the blocking streams of the device hold, and its legacy stream.
+    /// What the blocking streams and the legacy stream of the device hold.
     fn blocking(&mut self, device: DeviceId) -> Option<&P> {
         let Joined { past, changed } = &mut self.devices.get_mut(&device)?.blocking;
         for lane in changed.drain(..) {
@@ -294,7 +299,7 @@ impl<P: Past> Streams<P> {
         Some(past)
     }
 
-    /// Adds that to what the stream holds.
+    /// Adds to the tail of the stream what the blocking streams of the device hold.
     fn join_blocking(&mut self, lane: usize, device: DeviceId) {
         self.blocking(device);
         if let Some(device) = self.devices.get(&device) {
@@ -303,7 +308,7 @@ impl<P: Past> Streams<P> {
         self.mark_changed(lane);
     }
 
-    /// What the stream holds, as a wait for it or a staged copy finds it (laws A9, A13 and A14).
+    /// What a wait for the stream or a staged copy in it finds complete (laws A9, A13 and A14).
     pub(crate) fn held(&mut self, lane: usize) -> &P {
         if self.list[lane].class == StreamClass::Legacy {
             self.join_blocking(lane, self.list[lane].device);
@@ -311,9 +316,9 @@ impl<P: Past> Streams<P> {
         &self.list[lane].tail
     }
 
-    /// Makes the tail of the stream what the begin of an entry follows: what the stream holds (law
-    /// A1), what it is in order with because of the legacy stream, and what is waited for, `on` (law
-    /// A7). What its caller knew is still to be last_caller.
+    /// Begins an entry: the tail of the stream becomes what the entry follows, except for what its
+    /// caller knows. That is what the stream holds (law A1), what the order with the legacy stream
+    /// adds (laws A13, A14 and A38), and what a wait is for, `on` (law A7).
     pub(crate) fn begin_entry(&mut self, lane: usize, op: &Op, role: Role, on: Option<&P>) {
         let Stream { class, device, .. } = self.list[lane];
         if role.joins() && class == StreamClass::Legacy {
@@ -337,7 +342,7 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// Law A2: the next entry follows its call, with all that its thread knew.
+    /// The next entry follows its call, and everything that the thread of the call knew (law A2).
     #[inline]
     pub(crate) fn follow_caller(&mut self, lane: usize, by: &Caller<'_, P>) {
         let now = (by.thread, by.version);
@@ -347,7 +352,7 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// The tail of the stream includes the entry's end. From now on the streams that the entry holds
+    /// Ends an entry, whose end the tail includes. From now on, the streams that the entry holds
     /// back wait for it.
     pub(crate) fn end_entry(&mut self, lane: usize, op: &Op, role: Role) {
         if self.list[lane].class != StreamClass::Legacy {
@@ -355,7 +360,8 @@ impl<P: Past> Streams<P> {
         }
         self.hold_back(lane, op, role);
         if role.joins() {
-            // It follows all that the blocking streams held, and stands for it.
+            // The entry follows everything that the blocking streams hold, so its tail can replace
+            // that.
             let Stream { device, tail, is_joined_blocking, .. } = &mut self.list[lane];
             if let Some(device) = self.devices.get_mut(device) {
                 device.blocking.past.copy_from(tail);
@@ -365,6 +371,7 @@ impl<P: Past> Streams<P> {
         }
     }
 
+    /// Adds the tail of the legacy stream to the barriers that an entry of this role raises.
     fn hold_back(&mut self, lane: usize, op: &Op, role: Role) {
         if self.list[lane].class != StreamClass::Legacy || !role.holds_back(self.laws) {
             return;
@@ -390,7 +397,7 @@ impl<P: Past> Streams<P> {
         self.block_devices.peers_of_copy(op, *device, self.devices.keys().copied())
     }
 
-    /// A call begins that may wait.
+    /// A call begins, and may wait.
     pub(crate) fn begin_call(&mut self, lane: usize, op: &Op, by: &Caller<'_, P>) -> Begun<P> {
         let device = self.list[lane].device;
         let mut held = P::default();
@@ -412,8 +419,8 @@ impl<P: Past> Streams<P> {
         Begun { lane, before, held, peers }
     }
 
-    /// The call has returned: what its operation follows. The reader adds that to the tail, and the
-    /// operation's end; then comes [`Streams::end_call`].
+    /// A call that had begun returns. The result is what its operation follows. The reader adds it
+    /// and the operation's end to the tail, and then calls [`Streams::end_call`].
     pub(crate) fn return_call(&self, begun: Begun<P>, op: &Op) -> P {
         let Begun { lane, mut before, peers, .. } = begun;
         let others = self.peer_devices(lane, op);
@@ -423,13 +430,13 @@ impl<P: Past> Streams<P> {
         before
     }
 
-    /// The tail of the stream includes the end of an operation whose call had begun. What other streams
-    /// were given meanwhile may come before it or after it.
+    /// Ends an operation whose call had begun, and whose end the tail includes. What other streams
+    /// were given while the call waited may come before the operation or after it.
     pub(crate) fn end_call(&mut self, lane: usize, op: &Op) {
         self.hold_back(lane, op, Role::Work);
     }
 
-    /// Adds what a wait for the stream finds complete in the end (laws A9 and A14).
+    /// Adds to `into` what is complete when a wait for the stream ends (laws A9 and A14).
     pub(crate) fn wait_for_stream(&mut self, lane: usize, into: &mut P) {
         let Stream { class, device, .. } = self.list[lane];
         into.follow(&self.list[lane].tail, Edge::Lane);
@@ -440,7 +447,7 @@ impl<P: Past> Streams<P> {
         }
     }
 
-    /// The same for a device (law A10).
+    /// Adds to `into` what is complete when a wait for the device ends (law A10).
     pub(crate) fn wait_for_device(&mut self, device: DeviceId, into: &mut P) {
         let Some(device) = self.devices.get_mut(&device) else { return };
         let Joined { past, changed } = &mut device.all;
@@ -452,17 +459,19 @@ impl<P: Past> Streams<P> {
         into.follow(past, Edge::Lane);
     }
 
-    /// `by` has just followed all that [`Streams::wait_for_device`] found, and stands for it.
+    /// Replaces what all streams of the device hold by `by`, which follows all of it. Call it
+    /// directly after [`Streams::wait_for_device`].
     pub(crate) fn stand_for_device(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().all.past.copy_from(by);
     }
 
-    /// The same for [`Streams::wait_for_stream`] and the legacy stream.
+    /// Replaces what the blocking streams of the device hold by `by`, which follows all of it. Call
+    /// it directly after [`Streams::wait_for_stream`] for the legacy stream.
     pub(crate) fn stand_for_legacy(&mut self, device: DeviceId, by: &P) {
         self.devices.entry(device).or_default().blocking.past.copy_from(by);
     }
 
-    /// Blocks whose devices are known.
+    /// The number of blocks whose devices are known.
     pub(crate) fn known_blocks(&self) -> usize {
         self.block_devices.len()
     }

@@ -1,5 +1,5 @@
-//! The streams against the laws said naively: every set of entries is computed anew, nothing is
-//! remembered of what was added before.
+//! Tests of the streams against a naive model of the laws, which computes every set of entries
+//! anew.
 #![forbid(unsafe_code)]
 
 use super::{Caller, Edge, Laws, Past, Point, Role, Streams, may_wait, passed_at_return};
@@ -36,7 +36,7 @@ struct Naive {
     tail: Set,
 }
 
-/// All streams that ever were, and what the legacy stream of each device holds back.
+/// All streams, also former ones, and the barrier of each device's legacy stream.
 #[derive(Debug, Default)]
 struct Model {
     laws: Option<Laws>,
@@ -65,7 +65,7 @@ impl Model {
         &mut self.streams[self.lanes[&lane]]
     }
 
-    /// What a wait for the stream finds.
+    /// What a wait for the stream finds complete.
     fn prefix(&mut self, lane: u32) -> Set {
         let Naive { class, device, tail, .. } = self.stream(lane).clone();
         let mut found = tail;
@@ -75,7 +75,7 @@ impl Model {
         found
     }
 
-    /// What the begin of an entry follows, and the entry.
+    /// Adds an entry, and returns what its begin follows.
     fn enter(&mut self, lane: u32, role: Role, on: &Set, known: &Set, entry: u64) -> Set {
         let Naive { class, device, .. } = *self.stream(lane);
         let legacy = class == StreamClass::Legacy;
@@ -124,7 +124,7 @@ fn kind_of(role: Role) -> OpKind {
     }
 }
 
-/// One step of both; whether they agree.
+/// Makes one random step in both, and checks that they agree.
 fn step(streams: &mut Streams<Set>, model: &mut Model, prng: &mut Prng, number: u64) {
     let mut draw = |bound: u64| prng.below(bound);
     let lane = u32::try_from(draw(5)).expect("small");
@@ -182,7 +182,7 @@ fn what_an_entry_follows_is_what_the_laws_say_of_all_streams() {
     }
 }
 
-/// Work enters the stream, and is the end of its tail. Returns what it follows.
+/// Adds an operation to its stream, with its end in the tail. Returns what it follows.
 fn work(streams: &mut Streams<Set>, op: &Op, number: u64) -> Set {
     let lane = op.position.lane;
     let at = streams.find(lane).unwrap_or_else(|| {
@@ -198,7 +198,7 @@ fn work(streams: &mut Streams<Set>, op: &Op, number: u64) -> Set {
     before
 }
 
-/// Law A13, as an H200 keeps it.
+/// Law A13, with the edges that an H200 keeps.
 #[test]
 fn measured_records_waits_and_allocations_are_in_order_with_the_legacy_stream() {
     for role in ROLES {
@@ -247,7 +247,8 @@ fn a_copy_at_once_between_devices_is_in_order_with_the_blocking_streams_of_both(
     assert_eq!(work(&mut streams, &other, 5), set([]));
 }
 
-/// Laws A17 and A18: what came to the stream while a call waited is not ordered with its operation.
+/// Laws A17 and A18: entries that came to the stream while a call waited have no order with its
+/// operation.
 #[test]
 fn a_call_that_waits_follows_what_its_stream_held_when_it_began() {
     let mut streams = Streams::new(Laws::Documented);
@@ -294,7 +295,7 @@ fn a_call_returns_after_the_point_that_its_copy_guarantees() {
     for (kind, from, to, documented, observed) in rows {
         assert_eq!(point(kind.clone(), from, to, said), documented, "{kind:?} {from:?} {to:?}");
         assert_eq!(point(kind.clone(), from, to, seen), observed, "{kind:?} {from:?} {to:?}");
-        // What is guaranteed to wait may wait.
+        // A call that is guaranteed to wait is one that may wait.
         let waits = observed.is_some() && (from, to) != (Pinned, Pinned);
         assert!(!waits || may_wait(&copy(&kind, from, to)), "{kind:?} {from:?} {to:?}");
     }

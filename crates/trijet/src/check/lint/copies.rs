@@ -1,4 +1,4 @@
-//! Copies that cost more than their bytes.
+//! Warnings about copies that take more time than their bytes need.
 #![forbid(unsafe_code)]
 
 use super::run::{LOOP_MIN, Run};
@@ -8,13 +8,13 @@ use crate::base::span::Union;
 use crate::base::units::{Bytes, Nanos};
 use std::collections::BTreeMap;
 
-/// A copy up to this size is mostly latency (H200: 64 KiB move at 16 GB/s of 55).
+/// A copy up to this size spends most of its time on latency (H200: 64 KiB move at 16 GB/s of 55).
 const SMALL_MAX: u64 = 64 << 10;
 /// Fewer small copies are not worth packing.
 const SMALL_COUNT_MIN: usize = 100;
 /// A copy from this size on is a bulk copy.
 const BULK_MIN: u64 = 1 << 20;
-/// A copy up to this size can be urgent.
+/// A copy up to this size counts as small when it waits behind bulk copies.
 const URGENT_MAX: u64 = 256 << 10;
 /// A small copy starves when it waits for this many times its own duration.
 const STARVED_MIN: u64 = 5;
@@ -29,8 +29,8 @@ fn is_pageable(op: &Op) -> bool {
 
 /// Asynchronous copies from or to pageable memory.
 ///
-/// Saved: the time that the host spent in these calls beyond that of a usual enqueue, as far as the
-/// limiting engine was idle meanwhile.
+/// Saved: the time that the host spent in each of these calls beyond that of a usual enqueue, but
+/// only while the limiting engine was idle.
 pub(super) fn pageable(run: &Run<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| {
         matches!(op.kind, OpKind::Copy | OpKind::Batch(_))
@@ -54,7 +54,7 @@ pub(super) fn pageable(run: &Run<'_>) -> Vec<Lint> {
 
 /// Copies that the host waits for, in a loop.
 ///
-/// Saved: the time within these calls in which their device computed nothing.
+/// Saved: the time in these calls while the compute engine of their device was idle.
 pub(super) fn sync_copy(run: &Run<'_>) -> Vec<Lint> {
     let looped = run.by_place(|op| op.kind == OpKind::CopyNow && uses_copy_engine(op));
     let lint = |ops: Vec<usize>| {
@@ -70,9 +70,9 @@ pub(super) fn sync_copy(run: &Run<'_>) -> Vec<Lint> {
 
 /// Many small copies in one direction from one place.
 ///
-/// Saved: of the larger of two times, all but one copy's share: the calls, since a batch is one call;
-/// and the copies beyond their bytes at the best rate that a bulk copy of the run had in this
-/// direction, where there was one.
+/// Saved: the larger of two times, less the share of one copy. The first is the time in the calls,
+/// because a batch is one call. The second is the time of the copies beyond what their bytes take
+/// at the best rate of a bulk copy of the run in this direction; it is 0 if there was no bulk copy.
 pub(super) fn small_copy(run: &Run<'_>) -> Vec<Lint> {
     let wanted = |op: &Op| op.kind == OpKind::Copy && uses_copy_engine(op) && op.bytes <= SMALL_MAX;
     let lint = |ops: Vec<usize>| {
@@ -100,7 +100,8 @@ pub(super) fn small_copy(run: &Run<'_>) -> Vec<Lint> {
 
 /// Small copies that wait behind bulk copies of another stream in the same direction (law A43).
 ///
-/// Saved: the time from ready (enqueued, and everything before done) to the begin of each.
+/// Saved: for each copy, the time from when it was ready to its begin. It is ready when it was
+/// enqueued and everything that it follows was done.
 pub(super) fn starved(run: &Run<'_>) -> Vec<Lint> {
     let mut streams: BTreeMap<_, (u64, Vec<usize>)> = BTreeMap::new();
     for ((_, engine), list) in &run.engines {

@@ -1,4 +1,4 @@
-//! A host that does not keep up.
+//! Warnings about a host that leaves the busiest engine without work.
 #![forbid(unsafe_code)]
 
 use super::run::{LOOP_MIN, Run};
@@ -9,15 +9,16 @@ use crate::base::units::Nanos;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A host that is late for less than this part of the run does not matter.
+/// A host that is late for no more than this part of the run is not worth a warning.
 const LATE_SHARE: f64 = 0.05;
 
-/// The host waits for a stream or for the device in a loop, and enqueues more only afterwards.
+/// The host waits for a stream or for the device in a loop, and enqueues more work only after the
+/// wait.
 ///
-/// Saved: the idle time of the limiting engine from the begin of each of these waits to the begin of
-/// what its thread enqueued next.
+/// Saved: the idle time of the limiting engine, from the begin of each of these waits to the begin
+/// of the work that its thread enqueued next.
 pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
-    // The begin of the next work that each thread enqueued, read from the end.
+    // Reads the entries from the end, and keeps the begin of each thread's next work.
     let mut next: HashMap<u64, u64> = HashMap::new();
     let mut resumed = vec![None; run.ops.len()];
     for index in (0..run.ops.len()).rev() {
@@ -38,7 +39,7 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
             .iter()
             .filter_map(|wait| Some(run.dag.call(*wait)?.start..resumed[*wait]?))
             .collect();
-        // The last wait of a program has nothing after it.
+        // The last wait of a program has no work after it.
         if spans.len() + 1 < LOOP_MIN {
             return None;
         }
@@ -50,10 +51,11 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
     looped.into_iter().filter_map(lint).filter(|lint| lint.saved.0 > 0).collect()
 }
 
-/// The program itself, not one of its calls, kept the limiting engine waiting.
+/// Code of the program, and not one of its calls, made the limiting engine wait.
 ///
-/// Saved: the parts of the gaps of the limiting engine before the end of the call that ended them, in
-/// which its thread was in no call.
+/// Saved: a part of the gaps between operations of the limiting engine. A gap counts until the
+/// operation after it was enqueued, except for the time in which the enqueuing thread was in a
+/// call.
 pub(super) fn late(run: &Run<'_>) -> Vec<Lint> {
     let Some(limiting) = run.limiting() else { return Vec::new() };
     let mut calls: HashMap<u64, Vec<Range<u64>>> = HashMap::new();

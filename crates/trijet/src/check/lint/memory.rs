@@ -1,20 +1,20 @@
-//! Memory and kernels that are had at the wrong time.
+//! Warnings about memory that is allocated, and kernels that are loaded, at the wrong time.
 #![forbid(unsafe_code)]
 
 use super::run::{LOOP_MIN, Run};
 use crate::base::ledger::{HostCall, OpKind};
 use crate::base::lint::{Lint, Rule};
 
-/// Memory that belongs to no stream, allocated and freed in a loop.
+/// Memory is allocated and freed outside of streams, in a loop.
 ///
-/// Saved: the time in these calls but for the first allocation and the last free.
+/// Saved: the time in these calls, except for the first allocation and the last free.
 pub(super) fn sync_alloc(run: &Run<'_>) -> Vec<Lint> {
     let is_free = |op: &usize| run.ops[*op].kind == OpKind::FreeNow;
     let frees: Vec<usize> = (0..run.ops.len()).filter(is_free).collect();
     let looped = run.by_place(|op| op.kind == OpKind::AllocNow);
     let lint = |allocs: Vec<usize>| {
         let (first, last) = (*allocs.first()?, *allocs.last()?);
-        // Without frees in between, it only gets what it keeps.
+        // Without frees in between, the loop only allocates memory that it keeps.
         let between = |free: &&usize| (first..last).contains(*free);
         let freed: Vec<usize> = frees.iter().filter(between).copied().collect();
         if allocs.len() < LOOP_MIN || freed.len() + 1 < LOOP_MIN {
@@ -28,10 +28,10 @@ pub(super) fn sync_alloc(run: &Run<'_>) -> Vec<Lint> {
     looped.into_iter().filter_map(lint).collect()
 }
 
-/// A pool that gives memory back at synchronisations and then gets it again.
+/// A pool releases memory at synchronisations, and then allocates it again.
 ///
-/// Saved: the time of the releases that an allocation of the device follows, and of the first such
-/// allocation each beyond the shortest stream-ordered allocation of the run.
+/// Saved: the time of each release that an allocation on the same device follows, and the time of
+/// the first such allocation beyond the shortest stream-ordered allocation of the run.
 pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
     let allocs = || (0..run.ops.len()).filter(|op| run.ops[*op].kind == OpKind::Alloc);
     let Some(quick) = allocs().map(|op| run.call_time(op)).min() else { return Vec::new() };
@@ -55,7 +55,7 @@ pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
     vec![run.lint(Rule::PoolThrash, saved, concerned, text)]
 }
 
-/// A kernel loaded after the first one ran (law A42).
+/// A kernel is loaded after the first kernel was enqueued (law A42).
 ///
 /// Saved: the time in these calls.
 pub(super) fn first_use_load(run: &Run<'_>) -> Vec<Lint> {

@@ -1,4 +1,4 @@
-//! A run as the rules see it: its records, and when each engine worked.
+//! The input of the rules: the entries of a run, its graph, and the times when each engine worked.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, by_engine};
@@ -10,17 +10,17 @@ use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// As often as this at one place of the program is a loop.
+/// The least number of entries from one place of the program that counts as a loop.
 pub(super) const LOOP_MIN: usize = 3;
-/// Records that a remark lists.
+/// The number of entries that a warning lists.
 const OPS_MAX: usize = 16;
 
-/// What the rules look at.
+/// The input of the rules.
 pub(super) struct Run<'a> {
     pub(super) ops: &'a [Op],
     pub(super) dag: &'a Dag,
     pub(super) engines: Vec<((DeviceId, Engine), Vec<usize>)>,
-    /// When each engine worked, in the order of `engines`.
+    /// The times when each engine worked, in the order of `engines`.
     pub(super) busy: Vec<Union>,
     window: Range<u64>,
 }
@@ -36,12 +36,13 @@ impl<'a> Run<'a> {
         Self { ops, dag, engines, busy, window }
     }
 
-    /// The engine that worked for the longest, by its place in the lists.
+    /// The limiting engine, which is the one that worked for the longest time: its index in
+    /// `engines`.
     pub(super) fn limiting(&self) -> Option<usize> {
         (0..self.busy.len()).max_by_key(|engine| self.busy[*engine].length())
     }
 
-    /// When the limiting engine was idle within the window.
+    /// The times when the limiting engine was idle, from the first work of any engine to the last.
     pub(super) fn idle(&self) -> Union {
         let window = Union::of([self.window.clone()]);
         self.limiting().map_or_else(Union::default, |engine| window.minus(&self.busy[engine]))
@@ -55,7 +56,8 @@ impl<'a> Run<'a> {
         self.dag.call(op).map_or(0, |call| call.end - call.start)
     }
 
-    /// The usual time of a call that enqueues: the median of kernels' and page-locked copies'.
+    /// The usual time of a call that enqueues: the median over kernels and copies of page-locked
+    /// memory.
     pub(super) fn usual_call(&self) -> u64 {
         let plain = |op: &usize| {
             let kind = &self.ops[*op].kind;
@@ -70,7 +72,7 @@ impl<'a> Run<'a> {
         times.get(times.len() / 2).copied().unwrap_or(0)
     }
 
-    /// Records that `wanted` picks, by their place in the program; without a place by their label.
+    /// The entries that `wanted` picks, grouped by their place in the program and their label.
     pub(super) fn by_place(&self, wanted: impl Fn(&Op) -> bool) -> Vec<Vec<usize>> {
         let mut places: BTreeMap<(Option<PlaceOf<'_>>, &str), Vec<usize>> = BTreeMap::new();
         for (index, op) in self.ops.iter().enumerate().filter(|(_, op)| wanted(op)) {

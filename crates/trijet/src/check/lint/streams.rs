@@ -1,4 +1,5 @@
-//! Streams that hold each other up, or that are too many.
+//! Warnings about streams: needless order between them, engines that work in turn, and too many
+//! streams.
 #![forbid(unsafe_code)]
 
 use super::run::Run;
@@ -10,13 +11,13 @@ use crate::base::units::Nanos;
 use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, HashMap};
 
-/// Fewer streams are never too many.
+/// With fewer streams than this, there is no warning about their number.
 const STREAMS_MIN: usize = 16;
-/// More streams than this for each operation at once are too many.
+/// More streams than this for each operation that runs at the same time are too many.
 const STREAMS_PER_OP: usize = 4;
-/// An engine that works for less than this part of the run has nothing to overlap.
+/// An engine that works for less than this part of the run has too little work to overlap.
 const SHARE_MIN: f64 = 0.1;
-/// A run with less achieved overlap than this is serial.
+/// A run that achieves less than this part of the possible overlap is serial.
 const OVERLAP_MIN: f64 = 0.2;
 
 fn conflict(a: &Op, b: &Op) -> bool {
@@ -28,17 +29,17 @@ fn conflict(a: &Op, b: &Op) -> bool {
     })
 }
 
-/// The legacy stream held work of another stream back, or that work held it back.
+/// The legacy stream delayed work of another stream, or that work delayed it.
 ///
 /// Saved: for each such operation, the time from the end of everything else that it follows to the
-/// end of the barrier; nothing where it uses the same bytes as what it waited for, because then an
-/// event would have to say the same.
+/// end of the barrier. An operation that conflicts with the one it waited for saves nothing,
+/// because without the legacy stream it would need an event.
 pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
     let (mut saved, mut concerned) = (0, Vec::new());
     for index in 0..run.ops.len() {
         let node = Node::work(index);
         let before = run.dag.before(node);
-        // Records and waits hold nothing up themselves.
+        // Records and waits take no time themselves.
         if run.dag.work(index).is_none() || !before.iter().any(|(_, edge)| *edge == Edge::Legacy) {
             continue;
         }
@@ -48,7 +49,7 @@ pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
         };
         let Some((barrier, by)) = last(true) else { continue };
         let others = last(false).map_or(0, |(end, _)| end);
-        // The order of the two may matter even when nobody waited.
+        // It counts even if neither waited in this run, because it may wait in another one.
         concerned.push(index);
         if !conflict(&run.ops[by.op()], &run.ops[index]) {
             saved += barrier.saturating_sub(others);
@@ -62,11 +63,14 @@ pub(super) fn legacy_barrier(run: &Run<'_>) -> Vec<Lint> {
     vec![run.lint(Rule::LegacyBarrier, saved, concerned, text)]
 }
 
-/// A wait of the program for what its stream already follows, by enqueue order alone.
+/// A wait of the program for work that its stream follows already.
 ///
-/// Saved: the time in these calls, where it was recorded.
+/// The order of enqueues and earlier waits tell what the stream follows. Measured times do not.
+///
+/// Saved: the time in these calls, where it was measured.
 pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
-    // A number of its own for each lane: those of a damaged record would make clocks of any length.
+    // Lanes get new, dense numbers, because the numbers in a damaged file could make a clock of any
+    // length.
     let mut numbers: HashMap<LaneId, LaneId> = HashMap::new();
     let mut dense = |position: Position| {
         let next = LaneId(u32::try_from(numbers.len()).unwrap_or(u32::MAX));
@@ -82,7 +86,7 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
             snapshot.raise(dense(op.position));
             events.insert(event, snapshot);
         } else if let OpKind::Wait { event, on, by } = op.kind {
-            // A wait for an event that was never recorded is another mistake.
+            // A wait for an event that was never recorded is a finding of the checker.
             if on.seq == 0 {
                 continue;
             }
@@ -113,9 +117,11 @@ pub(super) fn redundant_wait(run: &Run<'_>) -> Vec<Lint> {
     vec![run.lint(Rule::RedundantWait, saved, concerned, text)]
 }
 
-/// Two or more engines have work in turns.
+/// Two or more engines have work, and take turns instead of working at the same time.
 ///
-/// Saved: T - T_n, with the operations of the busiest engine as chunks.
+/// Saved: T - T_n. T is the length of the run. T_n is the time of a pipeline with a chunk for each
+/// of the n operations of the limiting engine: the work of the busiest engine, and 1/n of the
+/// others'.
 pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
     let elapsed = run.elapsed();
     let work = |engine: usize| {
@@ -143,12 +149,12 @@ pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
     vec![run.lint(Rule::NoOverlap, saved, ops, text)]
 }
 
-/// More streams with work than operations that ever ran at once.
+/// There are many more streams with work than operations that ran at the same time.
 ///
-/// Saved: the time of creating the streams beyond one for each operation at once, where it was
-/// recorded.
+/// Saved: the time to create the streams beyond one for each operation that ran at the same time,
+/// where it was measured.
 pub(super) fn too_many(run: &Run<'_>) -> Vec<Lint> {
-    // With the first operation of each.
+    // Each stream with its first operation.
     let mut streams: BTreeMap<LaneId, usize> = BTreeMap::new();
     let mut moments: Vec<(u64, i64)> = Vec::new();
     for (_, list) in &run.engines {
@@ -157,7 +163,7 @@ pub(super) fn too_many(run: &Run<'_>) -> Vec<Lint> {
                 let first = streams.entry(run.ops[*op].position.lane).or_insert(*op);
                 *first = (*first).min(*op);
             }
-            // What ended makes room for what begins at the same moment.
+            // At equal times, an end is counted before a begin.
             if let Some(span) = run.dag.work(*op).filter(|span| !span.is_empty()) {
                 moments.extend([(span.start, 1), (span.end, -1)]);
             }

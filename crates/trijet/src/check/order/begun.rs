@@ -1,4 +1,4 @@
-//! A call that has begun, and waits.
+//! A call that has begun and may wait, with the number that its stream had then.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -6,10 +6,10 @@
 use super::clock::Clock;
 use crate::base::edges;
 
-/// A call that has begun, and waits.
+/// A call that has begun and may wait.
 #[derive(Debug, Clone)]
 pub(super) struct Begun {
     pub(super) call: edges::Begun<Clock>,
-    /// How many operations the stream had.
+    /// The number of the stream's last operation when the call began.
     pub(super) seq: u64,
 }

@@ -1,8 +1,8 @@
-//! Knowledge of what is complete, in two parts.
+//! Clocks with two parts: what is complete in every run, and what is complete in this run only.
 //!
-//! What is *sure* holds in every run of the program's calls: documented edges, whatever the timing of
-//! the host. What was *seen* holds in this run only: a record and a wait of one event that threads
-//! made without an order between them (law A45). Both go along every edge.
+//! The *sure* part follows from documented edges, whatever the timing of the host. The *seen* part
+//! follows from the timing of this run: a record of an event and a wait for it, by two threads,
+//! with no order between the two calls (law A45). Every edge passes on both parts.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -11,14 +11,14 @@ use crate::base::edges::{Edge, Past};
 use crate::base::id::{LaneId, Position};
 use crate::base::vector_clock::VectorClock;
 
-/// A number in a component: the lane of such a position is the component's number here, and not
-/// that of a lane in the record.
+/// A number in a component of the clocks. The `lane` of such a position is the number of the
+/// component, and not that of a lane in the trace.
 pub(in crate::check) type Stamp = Position;
 
-/// No stamp: number 0 is known to every clock.
+/// The stamp that every clock covers, because its number is 0.
 pub(super) const NONE: Stamp = Stamp { lane: LaneId(0), seq: 0 };
 
-/// The components of the clocks that were given out: streams, host threads, host functions.
+/// The number of components that were given to streams, host threads and host functions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Components(u32);
 
@@ -33,12 +33,12 @@ impl Components {
     }
 }
 
-/// What is complete before something.
+/// A set of stamps that are complete at some point.
 #[derive(Debug, Clone, Default)]
 pub(in crate::check) struct Clock {
-    /// In every run.
+    /// The stamps that are complete in every run.
     pub(in crate::check) sure: VectorClock,
-    /// In this run, beside that.
+    /// Further stamps that are complete in this run.
     pub(in crate::check) seen: VectorClock,
 }
 
@@ -47,14 +47,14 @@ impl Clock {
         Self { sure: VectorClock::new(), seen: VectorClock::new() }
     }
 
-    /// Takes over what `other` knows, each part as what it is.
+    /// Adds each part of `other` to the same part.
     #[inline]
     pub(super) fn join(&mut self, other: &Self) {
         self.sure.join(&other.sure);
         self.seen.join(&other.seen);
     }
 
-    /// Takes over what `other` knows, as true of this run only.
+    /// Adds both parts of `other` to the part of this run.
     pub(super) fn join_as_seen(&mut self, other: &Self) {
         self.seen.join(&other.sure);
         self.seen.join(&other.seen);

@@ -1,9 +1,9 @@
-//! Events: what a record stands for, who waits for it, and calls about one event that threads make
-//! without an order between them (law A45).
+//! Events: what each record stands for, the waits for it, and unordered calls of two threads about
+//! one event (law A45).
 //!
-//! A record and a wait, a query or a synchronisation of one event by two threads is in doubt unless
-//! the later call is known to follow the earlier one, whatever the timing. What follows from a pair in
-//! doubt was seen in this run and is not sure.
+//! Two threads use one event. One records it, and the other records it, waits for it, queries it or
+//! synchronises with it. Such a pair of calls is *in doubt*, unless the later call follows the
+//! earlier one in every run. The order that results from a pair in doubt is true of this run only.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -18,13 +18,13 @@ use crate::base::vector_clock::VectorClock;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
-/// The calls of a thread about an event.
+/// The calls of a thread about an event, each with its stamp and its entry.
 #[derive(Debug, Clone)]
 struct Calls {
     thread: usize,
     /// The last record.
     record: Option<(Stamp, u64)>,
-    /// Waits, the last one at the end; the others only where those in doubt are looked for.
+    /// The last wait, and before it all earlier ones if doubtful waits are searched for.
     waits: Vec<(Stamp, u64)>,
 }
 
@@ -44,22 +44,26 @@ impl Calls {
     }
 }
 
-/// An event.
+/// What is known of an event.
 #[derive(Debug, Clone, Default)]
 struct Event {
+    /// What is complete when the event is.
     stands_for: Clock,
+    /// The last record: its entry, and the stamp that its stream had reached.
     recorded: Option<(u64, Stamp)>,
+    /// The record before the last one.
     replaced: Option<(u64, Stamp)>,
-    /// The library recorded it: its calls are in order.
+    /// The library recorded it, and orders the calls about it.
     is_internal: bool,
-    /// Another record might as well be the last one.
+    /// The last record is in doubt with another one: in another run, that one may be the last.
     in_doubt: bool,
     calls: SmallVec<[Calls; 2]>,
     /// Pairs of threads that were reported.
     reported: Vec<(usize, usize)>,
 }
 
-/// A call about an event without an order to the one of the last record: its record.
+/// A pair of calls in doubt: the event, and the entry of the first call. The second call is the
+/// current entry.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::check) struct Doubt {
     pub(in crate::check) event: u64,
@@ -67,6 +71,7 @@ pub(in crate::check) struct Doubt {
 }
 
 impl Event {
+    /// A wait in the entry `op` for this event, whose handle is `event`.
     fn wait_by(&self, op: u64, event: u64) -> RememberedWait {
         RememberedWait { op, event, recorded: self.recorded, replaced: self.replaced }
     }
@@ -76,7 +81,7 @@ impl Event {
         if sure.positions().chain(seen.positions()).all(|position| known.covers(position)) {
             self.stands_for = Clock::new();
         }
-        // All threads know of these calls: none is in doubt with a later one.
+        // Every thread follows these calls, so no later call is in doubt with one of them.
         self.calls.retain(|calls| calls.forget(known));
     }
 
@@ -92,14 +97,15 @@ impl Event {
 pub(super) struct Events {
     by_id: NumberMap<u64, Event>,
     doubts: Vec<Doubt>,
-    /// Waits that are in doubt because of a record that comes later; and those that turn out to be, if
-    /// that is of use.
+    /// Waits that an earlier pass found to be in doubt with a later record.
     known_doubtful: BTreeSet<u64>,
+    /// These, and those that this pass finds; `None` if doubtful waits are not searched for.
     found_doubtful: Option<BTreeSet<u64>>,
 }
 
 impl Events {
-    /// A call of the program about the event; whether what the event stands for is in doubt.
+    /// Enters a call of the program about the event. Returns whether it is in doubt what the event
+    /// stands for.
     fn call(
         &mut self,
         known: &mut Known,
@@ -116,7 +122,7 @@ impl Events {
             let waits = if records { other.unknown(known) } else { &[] };
             in_doubt |= record.is_some();
             if let Some(found) = &mut self.found_doubtful {
-                // Had this record come first, the waits would stand for it.
+                // In a run in which this record comes first, these waits would wait for it.
                 found.extend(waits.iter().map(|(_, op)| *op));
             }
             let Some((_, first)) = record.or(waits.first().copied()) else { continue };
@@ -126,7 +132,8 @@ impl Events {
                 self.doubts.push(Doubt { event, first });
             }
         }
-        // What is in doubt with an earlier call that this record follows is so with the record too.
+        // A later call that does not follow one of these earlier calls does not follow this record
+        // either, so the record is enough to show the doubt.
         if records {
             held.calls.retain(|calls| calls.forget(known));
         }
@@ -147,7 +154,7 @@ impl Events {
         in_doubt
     }
 
-    /// Law A4.
+    /// Reads a record of an event (law A4).
     pub(super) fn record(
         &mut self,
         known: &mut Known,
@@ -169,7 +176,8 @@ impl Events {
         known.lanes.edges.end_entry(lane, op, Role::Record);
     }
 
-    /// Laws A5 and A7; whether the event was ever recorded. If not, it is no edge to anything.
+    /// Reads a wait of a stream (laws A5 and A7). Returns whether the event had been recorded; if
+    /// not, the wait orders nothing.
     pub(super) fn wait(
         &mut self,
         known: &mut Known,
@@ -194,7 +202,8 @@ impl Events {
         true
     }
 
-    /// Laws A8 to A10, for the calling thread only (law A11); whether the wait came to its end.
+    /// Reads a wait of the host (laws A8 to A10), which orders the calling thread only (law A11).
+    /// Returns whether the wait ended with success.
     pub(super) fn sync(
         &mut self,
         known: &mut Known,
@@ -237,7 +246,7 @@ impl Events {
         self.by_id.get(&event).is_some_and(|held| held.is_internal)
     }
 
-    /// Adds what is complete when the wait is.
+    /// Adds to `clock` what is complete when a wait of the host ends.
     fn waited(
         &self,
         known: &mut Known,
@@ -263,7 +272,8 @@ impl Events {
         }
     }
 
-    /// The library found the event complete: so is what it stands for, in this run.
+    /// The library found the event complete. So everything that it stands for is complete in this
+    /// run.
     pub(super) fn settled(&self, known: &mut Known, event: u64) {
         if let Some(found) = self.by_id.get(&event) {
             known.settled.join(&found.stands_for.sure);
@@ -276,12 +286,12 @@ impl Events {
         self.by_id.remove(&event);
     }
 
-    /// Forgets what all threads know.
+    /// Forgets what every thread knows to be complete.
     pub(super) fn retire(&mut self, known: &VectorClock) {
         self.by_id.values_mut().for_each(|event| event.retire(known));
     }
 
-    /// Adds the records that explanations may still name.
+    /// Adds the entries that explanations may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         self.by_id.values().for_each(|event| event.named(named));
     }
@@ -290,19 +300,20 @@ impl Events {
         self.by_id.len()
     }
 
-    /// From now on, remembers which waits turn out to be in doubt; those of `known_doubtful` are from the start.
+    /// From now on, collects the doubtful waits. Those of `known_doubtful`, by their entries, are
+    /// treated as doubtful from the start.
     pub(super) fn search_doubtful_waits(&mut self, known_doubtful: BTreeSet<u64>) {
         self.found_doubtful = Some(known_doubtful.clone());
         self.known_doubtful = known_doubtful;
     }
 
-    /// The records of the waits that are in doubt because of a later record.
+    /// The entries of the waits that an event's later record makes doubtful.
     pub(super) fn doubtful_waits(&self) -> &BTreeSet<u64> {
         static NO_WAITS: BTreeSet<u64> = BTreeSet::new();
         self.found_doubtful.as_ref().unwrap_or(&NO_WAITS)
     }
 
-    /// The pairs of calls that were found in doubt since the last time.
+    /// The pairs in doubt that were found since the last call of this function.
     pub(super) fn take_doubts(&mut self) -> Vec<Doubt> {
         std::mem::take(&mut self.doubts)
     }

@@ -1,8 +1,9 @@
-//! Handles of signals: who could still set one that has not been set.
+//! Handles of signals: they tell which threads and host functions can still set a signal.
 //!
-//! A handle is with the thread or the host function that used it last, and before its first use with
-//! the thread that made it. A clone that was never used may have been moved anywhere, and so may a
-//! handle whose last user has ended. Of a signal that was made before the record nothing is known.
+//! A handle belongs to the thread or host function that used it last. The first handle belongs,
+//! before its first use, to the thread or host function that made the signal. A clone that was
+//! never used may have been moved to any thread, and so may a handle whose last user has ended.
+//! Nothing is known of the handles of a signal that was made before the trace began.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -11,15 +12,17 @@ use crate::base::id::Position;
 use crate::base::ledger::Handled;
 use std::collections::{BTreeMap, HashMap};
 
-/// Handles of a signal that are kept. Of a signal with more of them, nothing is known any more.
+/// The most handles that are kept of a signal. The handles of a signal with more are not tracked.
 const HANDLES_MAX: usize = 4096;
 
-/// Who has a handle.
+/// The holder of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// The thread, by its number in the record.
+    /// A host thread, by its number in the trace.
     Thread(u64),
+    /// A host function.
     HostFn(Position),
+    /// Any thread or host function.
     Anyone,
 }
 
@@ -27,10 +30,11 @@ pub(super) enum Holder {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handle {
     pub(super) holder: Holder,
+    /// Whether it was used since it was made or cloned.
     pub(super) is_used: bool,
 }
 
-/// The live handles of the signals that were made in the record.
+/// The live handles of the signals that were made in the trace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Handles {
     by_id: HashMap<u64, BTreeMap<u64, Handle>>,
@@ -45,12 +49,12 @@ impl Handles {
         self.by_id.values().map(|live| live.len() + 1).sum()
     }
 
-    /// The live handles of a signal; `None` when nothing is known of them.
+    /// The live handles of a signal; `None` if they are not tracked.
     pub(super) fn live(&self, signal: u64) -> Option<impl Iterator<Item = &Handle>> {
         Some(self.by_id.get(&signal)?.values())
     }
 
-    /// A use of a handle of a signal.
+    /// Reads a use of a handle.
     pub(super) fn note(
         &mut self,
         thread: u64,

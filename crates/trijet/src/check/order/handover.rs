@@ -1,10 +1,11 @@
-//! Hand-overs between host threads and host functions, by signals that one sets and another waits for.
+//! Hand-overs between host threads and host functions, by signals that one sets and another waits
+//! for.
 //!
-//! Who found a signal set follows who set it first. What becomes of waits that nothing answers is in
-//! [`stuck`](super::stuck).
+//! A thread or host function that finds a signal set follows the one that set it first. The waits
+//! that may never end are found in [`stuck`](super::stuck).
 //!
-//! A host function may do something before the record of its enqueue call is there: that is kept, and
-//! done when the record comes.
+//! A host function may set a signal, wait or return before the entry of its enqueue call is in the
+//! ledger. Such an act is kept, and applied when that entry comes.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -16,21 +17,23 @@ use super::stuck::{OpenWaits, Stuck};
 use crate::base::id::Position;
 use crate::base::ledger::Signalled;
 
-/// Sets of one signal that are kept. The first one is what answers waits.
+/// The most sets of one signal that are kept. The first one is always among them, because it ends
+/// the waits.
 const SETS_MAX: usize = 8;
-/// Needs that are kept. Waits that give up, of signals that are gone, would be without end.
+/// The most needs that are kept. Without a limit, waits that time out would add up for ever.
 const NEEDS_MAX: usize = 256;
 
 /// The signals, and what was found of waits for them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HandOvers {
     pub(super) signals: Signals,
-    /// What was found since it was last asked for.
+    /// The findings since [`HandOvers::take_found`] was last called.
     found: Vec<Stuck>,
 }
 
 impl HandOvers {
-    /// A host function is about to be enqueued, which comes after `before`.
+    /// Enters a host function that follows `before`, and applies what it did early. Its stream
+    /// counts it next.
     pub(super) fn host_fn(
         &mut self,
         known: &mut Known,
@@ -63,7 +66,7 @@ impl HandOvers {
         }
     }
 
-    /// A hand-over.
+    /// Reads a use of a signal, by a thread or inside a host function.
     pub(super) fn signal(
         &mut self,
         known: &mut Known,
@@ -83,7 +86,7 @@ impl HandOvers {
         }
     }
 
-    /// The host function at the position has returned.
+    /// Reads the return of the host function at the position.
     pub(super) fn ran(&mut self, known: &Known, at: Position, op: u64) {
         match self.signals.host_fn_at(known, at) {
             Some(by) => self.signals.returned_from(by),
@@ -91,6 +94,7 @@ impl HandOvers {
         }
     }
 
+    /// Applies a use of a signal to the order.
     fn apply(
         &mut self,
         known: &mut Known,
@@ -105,7 +109,8 @@ impl HandOvers {
         }
     }
 
-    /// Has what is complete where `by` is looked at and changed.
+    /// Passes to `look` the clock of the point that `by` has reached, and the stamp of a new call
+    /// there.
     fn with_inside<R>(
         &mut self,
         known: &mut Known,
@@ -134,6 +139,7 @@ impl HandOvers {
         }
     }
 
+    /// `by` sets the signal.
     fn set(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
         let clock = self.with_inside(known, by, |inside, _| inside.clone());
         let Some(clock) = clock else { return };
@@ -151,6 +157,7 @@ impl HandOvers {
         }
     }
 
+    /// `by` begins to wait for the signal.
     fn need(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
         let raised = self.with_inside(known, by, |inside, at| {
             inside.raise(at);
@@ -165,10 +172,12 @@ impl HandOvers {
         self.settle(known, signal);
     }
 
+    /// `by` found the signal set.
     fn found(&mut self, known: &mut Known, (by, op): (Actor, u64), signal: u64) {
         let held = self.signals.by_id.entry(signal).or_default();
         let Some(first) = held.sets.first().map(|set| set.clock.clone()) else {
-            // What a host function did early is known later, and then to its stream only.
+            // The set was an early act of a host function. A thread learns of it when it is
+            // applied.
             if let Actor::Thread(thread) = by {
                 held.found_early.push(thread);
             }
@@ -179,8 +188,9 @@ impl HandOvers {
             Actor::Thread(thread) => self.signals.note_known(known, thread, op),
             Actor::HostFn(lane, _) => known.lanes.edges.tail_mut(lane).join(&first),
         }
-        // It was answered, and so it can be. Whether it always is, is another question. One that gave
-        // up before was not.
+        // The wait was answered in this run. Whether the order of host functions could keep it from
+        // being answered is checked now. A waiter that waited for the signal more than once keeps
+        // its need, because an earlier wait ended without an answer.
         let is_it = |need: &&Need| need.last == need.op;
         if let Some(need) = self.signals.needs.get(&(signal, by)).filter(is_it) {
             let risk = self.open(known).risk_of_first(need);
@@ -190,20 +200,20 @@ impl HandOvers {
         self.signals.forget(signal);
     }
 
-    /// Nobody can set the signal any more, and nobody waits for it.
+    /// The last handle of the signal was dropped, so nothing can set it or wait for it any more.
     fn signal_gone(&mut self, signal: u64) {
         let Some(held) = self.signals.by_id.get_mut(&signal) else {
             return self.signals.handles.forget(signal);
         };
         held.is_gone = true;
         if held.sets.is_empty() {
-            // All gave up, and nothing was to answer them.
+            // Every wait for it ended without an answer, so none of them hangs.
             self.signals.needs.retain(|(of, _), _| *of != signal);
         }
         self.signals.forget(signal);
     }
 
-    /// Drops the needs of a signal that some set answers without doubt.
+    /// Drops the needs of a signal that some set answers in every run.
     fn settle(&mut self, known: &Known, signal: u64) {
         let of_signal = self.signals.needs.range((signal, Actor::Thread(0))..);
         let of_signal = of_signal.take_while(|((other, _), _)| *other == signal);
@@ -215,8 +225,8 @@ impl HandOvers {
         }
     }
 
-    /// Keeps the number of needs bounded: says what can be said, and forgets those of signals that
-    /// are gone, and if that is not enough the older half.
+    /// Keeps the number of needs bounded. Reports what is known of all of them, and drops those of
+    /// signals without handles. If that is not enough, drops the older half.
     fn make_room(&mut self, known: &Known) {
         if self.signals.needs.len() < NEEDS_MAX {
             return;
@@ -246,12 +256,12 @@ impl HandOvers {
         self.found.extend(found);
     }
 
-    /// The waits that are open.
+    /// The needs, with the order that may answer them.
     pub(super) fn open<'a>(&'a self, known: &'a Known) -> OpenWaits<'a> {
         OpenWaits { known, signals: &self.signals }
     }
 
-    /// What was found since the last time.
+    /// The waits at risk that were found since the last call of this function.
     pub(super) fn take_found(&mut self) -> Vec<Stuck> {
         std::mem::take(&mut self.found)
     }

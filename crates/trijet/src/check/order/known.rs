@@ -1,4 +1,4 @@
-//! Streams and host threads, with what each knows to be complete.
+//! The streams and the host threads, each with what it follows or knows to be complete.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -12,15 +12,15 @@ use crate::base::ledger::Op;
 use crate::base::vector_clock::VectorClock;
 use crate::check::options::{Assume, Threads as Mode};
 
-/// What is known at the last record.
+/// The streams and the host threads after the last entry.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Known {
     pub(super) components: Components,
     pub(in crate::check) lanes: Lanes,
     pub(in crate::check) threads: Threads,
-    /// What the library found complete.
+    /// What the library found complete in this run.
     pub(super) settled: VectorClock,
-    /// What comes before the last record, if its call took long.
+    /// What the last entry follows, if other entries came to its stream while its call waited.
     pub(super) own_past: Clock,
 }
 
@@ -39,23 +39,24 @@ impl Known {
         }
     }
 
-    /// The stream that has the lane of the record.
+    /// The index of the stream that has the lane of the entry.
     pub(super) fn lane(&mut self, op: &Op) -> usize {
         self.lanes.number_of(op, &mut self.components)
     }
 
-    /// The thread of the record.
+    /// The index of the thread of the entry.
     pub(super) fn thread(&mut self, op: &Op) -> usize {
         self.threads.number_of(op, &mut self.components)
     }
 
-    /// The thread of a call, with what it knows.
+    /// The thread of a call, and what it knows to be complete.
     fn caller(threads: &Threads, thread: usize) -> Caller<'_, Clock> {
         let this = &threads.list[thread];
         Caller { thread, version: this.version, known: &this.known }
     }
 
-    /// Makes the tail of the stream what an entry follows that the thread enqueues.
+    /// The thread enqueues an entry in the stream: turns the tail of the stream into what the entry
+    /// follows.
     pub(super) fn begin_entry(
         &mut self,
         (thread, lane): (usize, usize),
@@ -67,25 +68,25 @@ impl Known {
         self.lanes.edges.follow_caller(lane, &Self::caller(&self.threads, thread));
     }
 
-    /// A call of the thread begins that may wait.
+    /// A call of the thread begins, and may wait.
     pub(super) fn begin_call(&mut self, (thread, lane): (usize, usize), op: &Op) -> Begun {
         let caller = Self::caller(&self.threads, thread);
         let call = self.lanes.edges.begin_call(lane, op, &caller);
         Begun { call, seq: self.lanes.list[lane].seq }
     }
 
-    /// A stream takes a lane, which the thread creates.
+    /// The thread creates a stream, which takes the lane of the entry.
     pub(super) fn open(&mut self, thread: usize, op: &Op) {
         let known = &self.threads.list[thread].known;
         self.lanes.open(op, known, &mut self.components);
     }
 
-    /// A number for a call of the thread that waited while other work was enqueued in the stream.
+    /// Counts the work of a call that waited while other work came to its stream.
     pub(super) fn count_concurrent(&mut self, lane: usize, thread: usize) -> Stamp {
         self.lanes.count_concurrent(lane, thread, &mut self.components)
     }
 
-    /// The thread learns what the stream holds.
+    /// The thread learns that everything in the stream is complete.
     pub(super) fn learn_tail(&mut self, thread: usize, lane: usize) {
         self.threads.learn(thread, self.lanes.edges.tail(lane));
     }

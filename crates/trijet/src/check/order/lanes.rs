@@ -1,9 +1,9 @@
-//! Streams: which numbers each has in the clocks, and what explanations remember of it.
+//! Streams: the component of the clocks that each one has, and its last waits for explanations.
 //!
-//! A stream is a component of the clocks, or the continuation of one: a stream that takes a lane after
-//! another one does not follow that one's work by itself. Its numbers may go on from those of a former
-//! stream only if the thread that creates it knows all work of that one to be complete, or if nothing
-//! that is kept names that work any more.
+//! A stream has a component of its own, or continues the numbers in the component of a former
+//! stream. By itself a stream does not follow the work of a former one, but continued numbers say
+//! that it does. So a stream continues them only if the thread that creates it knows all that work
+//! to be complete, or if nothing that is kept names that work.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -16,11 +16,11 @@ use crate::base::ledger::Op;
 use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
 
-/// Former streams, the last ones, whose numbers a new one tries to continue.
+/// The number of latest former streams whose numbers a new stream tries to continue.
 const TRIED_MAX: usize = 8;
 
-/// The calls of one thread that waited while other work was enqueued in the stream: that work is not
-/// ordered with them, so that they have numbers of their own.
+/// The calls of one thread that waited while other work came to the stream. That work is not
+/// ordered with them, so they have a component of their own.
 #[derive(Debug, Clone)]
 struct ConcurrentCalls {
     thread: usize,
@@ -33,7 +33,7 @@ pub(in crate::check) struct Lane {
     pub(in crate::check) id: LaneId,
     component: LaneId,
     pub(super) seq: u64,
-    /// What to add to a number here for the one in the record.
+    /// The number of an operation in the trace is its number here plus this offset.
     pub(in crate::check) offset: u64,
     pub(in crate::check) waits: Vec<RememberedWait>,
     concurrent: Vec<ConcurrentCalls>,
@@ -51,7 +51,7 @@ impl Lane {
         }
     }
 
-    /// The stamp of a number of the stream.
+    /// The stamp of an operation of the stream, by its number here.
     pub(super) fn stamp(&self, seq: u64) -> Stamp {
         Stamp { lane: self.component, seq }
     }
@@ -60,12 +60,13 @@ impl Lane {
         self.concurrent.iter().map(|calls| calls.last.lane).chain([self.component])
     }
 
+    /// Whether the component is one of the stream's.
     pub(super) fn has(&self, component: LaneId) -> bool {
         self.component == component
             || self.concurrent.iter().any(|calls| calls.last.lane == component)
     }
 
-    /// Whether `known` has all work that was ever enqueued under its numbers.
+    /// Whether `known` covers all work that was ever counted in the components of the stream.
     fn is_known(&self, known: &VectorClock) -> bool {
         known.covers(self.stamp(self.seq))
             && self.concurrent.iter().all(|calls| known.covers(calls.last))
@@ -78,14 +79,15 @@ impl Lane {
     }
 }
 
-/// All streams, and the order of what they were given.
+/// All streams, and the order of their entries.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Lanes {
-    /// By the numbers of `list`.
+    /// The legal edges of the streams, by their indices in `list`.
     pub(super) edges: Streams<Clock>,
     pub(in crate::check) list: Vec<Lane>,
-    /// Streams whose lanes passed to others, and those whose numbers any other may continue.
+    /// Streams whose lanes passed to other streams.
     former: Vec<usize>,
+    /// Former streams whose numbers any new stream may continue.
     vacant: Vec<usize>,
 }
 
@@ -94,7 +96,7 @@ impl Lanes {
         Self { edges: Streams::new(laws), list: Vec::new(), former: Vec::new(), vacant: Vec::new() }
     }
 
-    /// The stream that has the lane of the record.
+    /// The index of the stream that has the lane of the entry.
     pub(super) fn number_of(&mut self, op: &Op, components: &mut Components) -> usize {
         self.edges.find(op.position.lane).unwrap_or_else(|| {
             self.list.push(Lane::new(op, components.next()));
@@ -103,7 +105,8 @@ impl Lanes {
         })
     }
 
-    /// The stream of the lane has nothing left to do, but may be waited for.
+    /// The lane passes to another stream. Everything in the stream that had it is complete, and
+    /// threads may still wait for it. Returns the index of that stream.
     pub(super) fn close(&mut self, id: LaneId) -> Option<usize> {
         let before = self.edges.close(id)?;
         self.list[before].waits.clear();
@@ -111,8 +114,7 @@ impl Lanes {
         Some(before)
     }
 
-    /// A stream takes a lane. It follows the call that creates it, and nothing else: that call knows
-    /// `known`.
+    /// A stream takes a lane. It follows only the call that creates it, whose thread knows `known`.
     pub(super) fn open(&mut self, op: &Op, known: &Clock, components: &mut Components) {
         let number = self.vacant(known).unwrap_or(self.list.len());
         if number == self.list.len() {
@@ -128,7 +130,8 @@ impl Lanes {
         self.edges.open(number, op, known);
     }
 
-    /// A former stream whose numbers one may continue whose creator knows `known`.
+    /// A former stream whose numbers a new one may continue, if the creator of the new one knows
+    /// `known`.
     fn vacant(&mut self, known: &Clock) -> Option<usize> {
         if let Some(number) = self.vacant.pop() {
             return Some(number);
@@ -139,9 +142,10 @@ impl Lanes {
         Some(self.former.remove(first + found))
     }
 
-    /// Frees the numbers of former streams that nothing names, and returns their components. `named`
-    /// has the components of all stamps that are kept elsewhere, and `forget` says whether nothing
-    /// else holds on to a stream.
+    /// Frees the components of former streams whose work every thread knows to be complete, or that
+    /// nothing names, and returns them. `named` has the components of the stamps that are kept
+    /// elsewhere. `forget` drops the other state of a stream, or returns false if it is still
+    /// needed.
     pub(super) fn retire(
         &mut self,
         known: &VectorClock,
@@ -165,14 +169,14 @@ impl Lanes {
         freed
     }
 
-    /// Counts an operation of the stream, which is complete when its last entry is.
+    /// Counts an operation of the stream, and adds it to the tail. Returns its stamp.
     pub(super) fn count(&mut self, lane: usize, op: &Op) -> Stamp {
         let stamp = self.list[lane].count(op);
         self.edges.tail_mut(lane).raise(stamp);
         stamp
     }
 
-    /// A number for a call of the thread that waited while other work was enqueued in the stream.
+    /// Counts the work of a call that waited while other work came to its stream.
     pub(super) fn count_concurrent(
         &mut self,
         lane: usize,
@@ -196,7 +200,8 @@ impl Lanes {
         stamp
     }
 
-    /// Per stream of the device, the number in the record up to which `known` has it complete.
+    /// For each stream of the device with work that `known` does not cover: the number of the last
+    /// operation, as the trace counts them, that it covers.
     pub(super) fn in_flight(&self, device: DeviceId, known: &VectorClock) -> Vec<(LaneId, u64)> {
         let done = |lane: &Lane| known.get(lane.component);
         let members = self.edges.members(device).iter().map(|lane| &self.list[*lane]);

@@ -1,12 +1,13 @@
-//! Ownership as an order between host threads (law A44).
+//! The order between host threads that follows from ownership of memory (law A44).
 //!
-//! Rust lets a thread use a tracked block exclusively only after every earlier use was handed over to
-//! it, and share it only after every earlier exclusive use. So the call follows those calls, with
-//! everything that their threads knew then. What the device still does is no part of it.
+//! Rust lets a thread use a tracked block exclusively only after every earlier use has ended, and
+//! share it only after every earlier exclusive use has ended. So the call of the thread follows the
+//! calls of those uses, and everything that their threads knew at them to be complete. Work of
+//! those calls that the device still does is not included.
 //!
-//! For every such block a map from byte ranges keeps the last exclusive use and the shared ones since,
-//! the last of each thread. A use is a snapshot of what its thread knew, which all uses of the thread
-//! have in common until it learns more.
+//! For each such block, a map from byte ranges keeps the last exclusive use, and the last shared
+//! use of each thread since. A use is a snapshot of what its thread knew. All uses of a thread
+//! share one snapshot until the thread learns more.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -25,14 +26,18 @@ use std::sync::Arc;
 /// The uses of bytes that a later one may follow.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Users {
+    /// The last exclusive use.
     exclusive: Option<Use>,
+    /// The last shared use of each thread since.
     shared: Vec<Use>,
-    /// What the maker of a future of the bytes knew, which does not wait for that.
+    /// A future of the bytes was made: what its maker knew. The future does not wait for that
+    /// again.
     lent: Option<Use>,
 }
 
 impl Users {
-    /// Most uses are by a thread that has learned nothing since its last one.
+    /// Adds a use. The first branch is the frequent case: the thread has learned nothing since its
+    /// last use.
     #[inline]
     fn add(&mut self, used: &Use, exclusively: bool) {
         if self.exclusive.as_ref() == Some(used) {
@@ -53,7 +58,7 @@ impl Users {
     }
 }
 
-/// Who used which bytes of the blocks that the library orders.
+/// The last uses of the blocks that the library orders.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Owned {
     blocks: NumberMap<BlockId, RangeMap<Users>>,
@@ -76,7 +81,7 @@ impl Owned {
         self.blocks.values().map(|block| block.iter().count()).sum()
     }
 
-    /// The call follows the earlier uses of what it uses.
+    /// Makes the call of the thread follow the earlier uses of the memory that it uses.
     pub(super) fn follow_earlier_uses(&self, threads: &mut Threads, thread: usize, op: &Op) {
         if threads.list.len() == 1 {
             return;
@@ -104,7 +109,7 @@ impl Owned {
         }
     }
 
-    /// Later uses follow this call.
+    /// Enters the uses of the call, so that later ones follow it.
     pub(super) fn note_uses(&mut self, threads: &mut Threads, thread: usize, op: &Op) {
         let mut accesses = owned(op).peekable();
         if accesses.peek().is_none() {
@@ -131,7 +136,7 @@ impl Owned {
     }
 }
 
-/// What the thread knows now, in common with its uses since it learned the last of it.
+/// A snapshot of what the thread knows: that of its last use, if it has learned nothing since.
 fn snapshot(threads: &mut Threads, thread: usize) -> Use {
     let this = &mut threads.list[thread];
     if let Some((version, used)) = this.used.take()
@@ -139,7 +144,8 @@ fn snapshot(threads: &mut Threads, thread: usize) -> Use {
     {
         return used;
     }
-    // What it learned since its last call that counts has no number yet.
+    // The stamp must come after everything that the thread has learned. If it has learned something
+    // since its last counted call, a new call is counted.
     let has_number = this.call_version == this.version && this.seq > 0;
     let last = Stamp { lane: this.component, seq: this.seq };
     let at = if has_number { last } else { threads.call(thread) };

@@ -1,4 +1,4 @@
-//! Waits, as explanations remember them.
+//! Waits of a stream or a thread, as they are kept for explanations.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -7,36 +7,38 @@ use super::clock::Stamp;
 use crate::base::id::LaneId;
 use std::collections::BTreeSet;
 
-/// Waits that a stream or a thread remembers for explanations, one per stream that was recorded.
+/// The number of waits that are kept of a stream or a thread. There is one per stream whose record
+/// was waited for.
 const WAITS_MAX: usize = 16;
 
-/// A wait, for explanations.
+/// A wait for an event, as it is kept for explanations.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct RememberedWait {
-    /// The record of the wait.
+    /// The entry of the wait.
     pub(in crate::check) op: u64,
     pub(in crate::check) event: u64,
-    /// The record of the event that it stood for, and how far its stream had come then.
+    /// The record that the event stood for: its entry, and the stamp that its stream had reached.
     pub(in crate::check) recorded: Option<(u64, Stamp)>,
-    /// The one before, which the last one replaced.
+    /// The record before, which that one replaced.
     pub(in crate::check) replaced: Option<(u64, Stamp)>,
 }
 
 impl RememberedWait {
-    /// Whether it names a number of one of these components.
+    /// Whether it has a stamp in one of these components.
     pub(super) fn names(&self, components: &BTreeSet<LaneId>) -> bool {
         let mut stamps = self.recorded.iter().chain(&self.replaced).map(|(_, at)| at.lane);
         !components.is_empty() && stamps.any(|component| components.contains(&component))
     }
 
-    /// Adds the records that it names.
+    /// Adds the entries that it names.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         named.push(self.op);
         named.extend(self.recorded.iter().chain(&self.replaced).map(|(op, _)| *op));
     }
 }
 
-/// Adds a wait to those that are remembered.
+/// Adds a wait, in place of an earlier one for the same stream. Drops the oldest one if there are
+/// too many.
 pub(super) fn remember(waits: &mut Vec<RememberedWait>, wait: RememberedWait) {
     let stream = |wait: &RememberedWait| wait.recorded.map(|(_, at)| at.lane);
     waits.retain(|other| stream(other) != stream(&wait));

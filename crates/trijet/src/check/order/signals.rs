@@ -1,8 +1,9 @@
-//! Signals, the host functions that may set them, and the waits that may never be answered.
+//! Signals, the host functions that may set them, and the waits that may never end.
 //!
-//! A wait that is not answered without doubt is a *need*: whatever is set only after the waiter has
-//! gone on can never answer it, and a host function that waits for what another one sets may be the
-//! first to run, since host functions may be serialised (law A28).
+//! A set *answers* a wait if it ends the wait. A *need* is a wait that no set answers in every run.
+//! A set that comes only after the wait has ended can never answer it. And if a host function waits
+//! for a signal that another host function sets, the waiting one may run first and keep the other
+//! one from running, because host functions may be serialised (law A28).
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -15,25 +16,27 @@ use crate::base::ledger::Signalled;
 use crate::base::vector_clock::VectorClock;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// Host functions of a stream that may still set or wait. About as many can be pending (law A41).
+/// The number of latest host functions that are kept of a stream. About as many can be pending (law
+/// A41).
 pub(super) const HOST_FNS_MAX: usize = 1024;
-/// What host functions did before their records came.
+/// The most early acts that are kept.
 const EARLY_MAX: usize = 1024;
 
-/// Who sets, or waits.
+/// A host thread or a host function that sets a signal or waits for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Actor {
-    /// A host thread, by its place in the order.
+    /// A host thread, by its index in the order.
     Thread(usize),
-    /// A host function, by its stream and its number there.
+    /// A host function, by the index of its stream in the order, and its number there.
     HostFn(usize, u64),
 }
 
-/// How far a host function has come.
+/// The state of a host function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
+    /// It has not returned, as far as is known.
     Enqueued,
-    /// It has returned: it sets nothing any more.
+    /// It has returned, so it sets no signal any more.
     Ran,
 }
 
@@ -41,15 +44,16 @@ pub(super) enum State {
 #[derive(Debug, Clone)]
 pub(super) struct HostFn {
     pub(super) op: u64,
-    /// Its number in the record, and here.
+    /// Its number in the trace.
     pub(super) number: u64,
+    /// Its number in its stream here.
     pub(super) seq: u64,
     pub(super) state: State,
     /// What is complete when it begins.
     pub(super) before: Clock,
-    /// What is complete where it is, if it has set or waited.
+    /// What is complete at the point inside it that was reached, if it has set a signal or waited.
     pub(super) inside: Option<Clock>,
-    /// Where threads learned that it is complete.
+    /// The threads that know it to be complete, each with the entry at which it learned that.
     pub(super) known_by: Vec<(usize, u64)>,
 }
 
@@ -57,31 +61,33 @@ pub(super) struct HostFn {
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostFns {
     pub(super) list: VecDeque<HostFn>,
-    /// Two components of the clock, if any of them set or waited: the host functions that have begun,
-    /// by number, and the waits that they have behind them.
+    /// Two components of the clocks, if any of them has set a signal or waited. In the first one, a
+    /// host function that has begun has its number. In the second one, their waits are counted.
     pub(super) inner: Option<(LaneId, LaneId)>,
+    /// The number of the last wait in the second component.
     pub(super) waits: u64,
 }
 
-/// A set.
+/// An act that sets a signal.
 #[derive(Debug, Clone)]
 pub(super) struct Set {
     pub(super) op: u64,
     pub(super) by: Actor,
-    /// What is complete before it.
+    /// What is complete when the signal is set.
     pub(super) clock: Clock,
 }
 
-/// A wait of which nothing says that it will always be answered.
+/// A wait that no set answers in every run.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Need {
     pub(in crate::check) op: u64,
     pub(in crate::check) signal: u64,
     pub(in crate::check) by: Actor,
-    /// Who has this behind itself follows the wait.
+    /// A clock that covers this stamp belongs to a point after the wait.
     pub(super) at: Stamp,
-    /// The last wait of the same one for the signal.
+    /// The entry of the last wait of the same thread or host function for the signal.
     pub(super) last: u64,
+    /// Whether a finding about it was made.
     pub(super) reported: bool,
 }
 
@@ -89,33 +95,37 @@ pub(in crate::check) struct Need {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signal {
     pub(super) sets: Vec<Set>,
-    /// Threads that found it set before the record of who set it came.
+    /// The threads that found it set before the entry of that set could be applied.
     pub(super) found_early: Vec<usize>,
+    /// Whether its last handle was dropped.
     pub(super) is_gone: bool,
 }
 
-/// What a host function did before its record came.
+/// An act of a host function that came before the entry of its enqueue call.
 #[derive(Debug, Clone)]
 pub(super) struct EarlyAct {
+    /// The position of the host function.
     pub(super) at: Position,
     pub(super) op: u64,
     pub(super) act: Act,
 }
 
-/// What a host function may do before its record comes.
+/// An act of a host function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
+    /// It used a signal.
     Signal(u64, Signalled),
+    /// It returned.
     Return,
 }
 
-/// All signals, and what may set them.
+/// All signals, the host functions, and the needs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Signals {
     pub(super) by_id: HashMap<u64, Signal>,
-    /// By signal and waiter: the first wait of each, since an answer to a later one comes later.
+    /// The first wait of each waiter for each signal. Later ones follow it, so it is enough.
     pub(super) needs: BTreeMap<(u64, Actor), Need>,
-    /// By the place of their stream in the order.
+    /// The host functions of each stream, by the index of the stream in the order.
     pub(super) host_fns: BTreeMap<usize, HostFns>,
     pub(super) early: VecDeque<EarlyAct>,
     pub(super) handles: Handles,
@@ -132,12 +142,12 @@ impl Signals {
         self.host_fns.get_mut(&lane)?.list.iter_mut().rev().find(|host_fn| host_fn.seq == seq)
     }
 
-    /// Whether somebody set the signal of whom nothing else is known.
+    /// Whether an early act of a host function has set the signal.
     pub(super) fn is_set_early(&self, signal: u64) -> bool {
         self.early.iter().any(|early| early.act == Act::Signal(signal, Signalled::Set))
     }
 
-    /// Whether the record of the host function at the position has not come.
+    /// Whether an early act of the host function at the position is still to be applied.
     pub(super) fn is_early(&self, at: Position) -> bool {
         self.early.iter().any(|early| early.at == at)
     }
@@ -147,13 +157,14 @@ impl Signals {
         self.lost.insert(device);
     }
 
-    /// All host functions of a stream have run: its lane passes to another one.
+    /// The lane of a stream passes to another one, so all host functions of the stream have run.
     pub(super) fn lane_gone(&mut self, lane: usize) {
         let list = self.host_fns.get_mut(&lane).into_iter().flat_map(|fns| &mut fns.list);
         list.for_each(|host_fn| host_fn.state = State::Ran);
     }
 
-    /// Forgets the host functions of a former stream, if no wait is one of them.
+    /// Forgets the host functions of a former stream, unless a need is in one of them. Returns
+    /// whether it did.
     pub(super) fn forget_lane(&mut self, lane: usize) -> bool {
         let waits = |key: &(u64, Actor)| matches!(key.1, Actor::HostFn(of, _) if of == lane);
         if self.needs.keys().any(waits) {
@@ -163,7 +174,7 @@ impl Signals {
         true
     }
 
-    /// Adds the records that findings may still name.
+    /// Adds the entries that findings may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         for host_fn in self.host_fns.values().flat_map(|host_fns| &host_fns.list) {
             named.push(host_fn.op);
@@ -190,14 +201,14 @@ impl Signals {
             + self.handles.held_state()
     }
 
-    /// The host function has returned.
+    /// Notes that the host function has returned.
     pub(super) fn returned_from(&mut self, by: Actor) {
         let Actor::HostFn(lane, seq) = by else { return };
         let host_fn = self.host_fn_mut(lane, seq);
         host_fn.into_iter().for_each(|host_fn| host_fn.state = State::Ran);
     }
 
-    /// The host functions of lost devices that will never run, by their records.
+    /// The entries of the host functions of lost devices that will never run.
     pub(super) fn never_run(&self, known: &Known) -> Vec<u64> {
         let of_lost = self.host_fns.iter();
         let of_lost = of_lost.filter(|(lane, _)| self.is_lost(known, **lane));
@@ -214,8 +225,8 @@ impl Signals {
         self.lost.contains(&known.lanes.edges.device(lane))
     }
 
-    /// Only what is still pending in its stream runs: the last one of the number, if the record makes
-    /// no sense.
+    /// The host function with this position. If a damaged trace has several with its number, the
+    /// last one, because only a pending host function can run.
     pub(super) fn host_fn_at(&self, known: &Known, at: Position) -> Option<Actor> {
         let lane = known.lanes.edges.find(at.lane)?;
         let list = &self.host_fns.get(&lane)?.list;
@@ -223,7 +234,7 @@ impl Signals {
         Some(Actor::HostFn(lane, host_fn.seq))
     }
 
-    /// Forgets a signal that is gone and has no open question.
+    /// Forgets a signal that has no handle and no needs.
     pub(super) fn forget(&mut self, signal: u64) {
         let Self { by_id, needs, .. } = self;
         let is_open = || needs.keys().any(|(other, _)| *other == signal);
@@ -233,7 +244,7 @@ impl Signals {
         }
     }
 
-    /// `thread` has just learned that host functions are complete.
+    /// Notes that the thread knows some host functions to be complete since the entry `op`.
     pub(super) fn note_known(&mut self, known: &Known, thread: usize, op: u64) {
         let complete = &known.threads.list[thread].known.sure;
         for (lane, host_fns) in &mut self.host_fns {
@@ -250,7 +261,8 @@ impl Signals {
         }
     }
 
-    /// Forgets host functions that all know to be complete.
+    /// Forgets the host functions in `complete`, which every thread knows to be complete, except
+    /// those with a need.
     pub(super) fn retire(&mut self, known: &Known, complete: &VectorClock) {
         let Self { host_fns, needs, .. } = self;
         for (lane, of_lane) in host_fns {

@@ -1,4 +1,4 @@
-//! What a thread knew at a call, in common for all that keep it.
+//! A shared snapshot of what a thread knew at a call.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -6,16 +6,16 @@
 use super::clock::{Clock, Stamp};
 use std::sync::Arc;
 
-/// What a thread knew at a call.
+/// What a thread knew to be complete at a call.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) thread: usize,
-    /// Whoever knows this has taken over the rest.
+    /// The stamp of the call. A clock that covers it includes `clock` already.
     pub(super) at: Stamp,
     pub(super) clock: Clock,
 }
 
-/// A use of a block by a thread.
+/// A use of a block by a thread. Two uses are equal if they share one snapshot.
 #[derive(Debug, Clone)]
 pub(super) struct Use(pub(super) Arc<Snapshot>);
 

@@ -1,4 +1,4 @@
-//! The place of one record in the order.
+//! The place of an entry in the order.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -7,40 +7,42 @@ use super::clock::{NONE, Stamp};
 use crate::base::ledger::{Access, Op, OpKind, SourceOrder};
 use crate::base::vector_clock::VectorClock;
 
-/// From when to when an access uses bytes.
+/// The time in which an access uses its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) enum Moment {
     /// During the call of the host thread.
     Call,
-    /// When the stream gets there.
+    /// When the stream executes the operation.
     Work,
-    /// From the call until the stream has got there.
+    /// At any time from the call to the end of the operation.
     CallToWork,
 }
 
-/// The place of one record in the order.
+/// The place of an entry in the order.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::check) struct Step {
     pub(in crate::check) thread: usize,
     pub(in crate::check) lane: Option<usize>,
-    /// The number of the call in its thread.
+    /// The stamp of the call in its thread.
     pub(super) call: Stamp,
-    /// The number of the work in its stream.
+    /// The stamp of the work in its stream.
     pub(super) work: Stamp,
-    /// A wait of the program for an event that stood for nothing.
+    /// Whether it is a wait of the program for an event that was never recorded.
     pub(in crate::check) waits_for_nothing: bool,
-    /// Its call returns when the source was read.
+    /// Whether its call returns only after the source was read.
     pub(super) staged: bool,
-    /// Its call took long: not all that its stream holds by now comes before it.
+    /// Whether other entries came to its stream while its call waited. Then it does not follow
+    /// everything that its stream holds, but has a past of its own.
     pub(super) has_own_past: bool,
 }
 
-/// What comes before an access, by what may be counted for it.
+/// Everything that comes before an access.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::check) struct Before<'a> {
-    /// In every run.
+    /// What comes before it in every run.
     pub(in crate::check) sure: &'a VectorClock,
-    /// In this one; and what the library found complete.
+    /// What else comes before it in this run: by the clocks, and because the library found it
+    /// complete.
     pub(super) seen: [&'a VectorClock; 2],
 }
 
@@ -52,7 +54,7 @@ impl Before<'_> {
 }
 
 impl Step {
-    /// A record of the thread that is in no stream, and of which nothing is known yet.
+    /// The step of an entry of the thread that is in no stream and was not read yet.
     pub(super) fn new(thread: usize) -> Self {
         Self {
             thread,
@@ -65,7 +67,7 @@ impl Step {
         }
     }
 
-    /// When an access of the record happens.
+    /// The time in which an access of the entry happens.
     pub(in crate::check) fn moment(&self, op: &Op, access: &Access) -> Moment {
         let reads = !access.mode.writes();
         match op.kind {
@@ -103,7 +105,7 @@ impl Step {
         }
     }
 
-    /// What has to be known to follow an access of this moment.
+    /// The stamp that a clock must cover to follow an access of the entry at this moment.
     pub(in crate::check) fn end(&self, moment: Moment) -> Stamp {
         match moment {
             Moment::Call => self.call,

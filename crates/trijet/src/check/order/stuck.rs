@@ -1,10 +1,12 @@
-//! Which waits for signals can never be answered, or only if host functions run in the right order.
+//! Waits for signals that can never end, and waits that end only if host functions run in the right
+//! order.
 //!
-//! A set answers a wait unless it comes after some wait that cannot be answered itself: so the waits
-//! that can be answered are found by going over them until there are no more, and each of the rest
-//! waits for another one of the rest, or for what no one is left to set. A signal that has not been set
-//! by the end of the record may be set by what is in the record, may have a handle, and has an end still
-//! to come: a thread after the wait that it is in, a host function that has not returned.
+//! A set answers a wait unless it follows a wait that can never end. So a loop removes the waits
+//! that can be answered until it finds no more. Each wait that remains waits for another one that
+//! remains, or for a signal that nothing can set. A signal that has no set in the trace may still
+//! be set after the trace ends, by a thread that has not ended, after the wait that it is in, or by
+//! a host function that has not returned. The thread or host function must be one that may hold a
+//! handle of the signal.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -16,23 +18,27 @@ use crate::base::id::Position;
 use crate::base::vector_clock::VectorClock;
 use std::collections::BTreeSet;
 
-/// A wait of a cycle, and what could answer it.
+/// A wait of a cycle, and the set or the step that could answer it.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Hop {
     pub(in crate::check) need: Need,
-    /// The record of the set, or what keeps the one from it who would have to set.
+    /// The entry of the set. If there is none, the entry of the wait in which `by`, which would
+    /// have to set the signal, is held.
     pub(in crate::check) answer: u64,
+    /// The thread or host function that sets the signal, or would have to.
     pub(in crate::check) by: Actor,
-    /// Where that one learned that the next wait is over.
+    /// The entry at which `by` learned that the host function of the next wait is complete.
     pub(in crate::check) learned: Option<u64>,
 }
 
-/// Waits that may never be answered.
+/// Waits that may never end.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Stuck {
-    /// The cycle, or the one wait that is answered only if host functions run in the right order.
+    /// The waits of a cycle, or the one wait that ends only if host functions run in the right
+    /// order.
     pub(in crate::check) hops: Vec<Hop>,
-    /// The host function that may have to run first, if it is a matter of their order.
+    /// The host function that has to run before the waiting one, if the order of host functions
+    /// decides.
     pub(in crate::check) first: Option<u64>,
 }
 
@@ -42,13 +48,14 @@ struct Answer<'a> {
     op: u64,
     by: Actor,
     clock: &'a VectorClock,
-    /// It is in the record.
+    /// Whether it is a set in the trace. If not, it is a point from which the signal could still be
+    /// set.
     is_set: bool,
 }
 
 type Key = (u64, Actor);
 
-/// Waits that are open, and what may answer them.
+/// The needs, and the order that may answer them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenWaits<'a> {
     pub(super) known: &'a Known,
@@ -56,14 +63,14 @@ pub(super) struct OpenWaits<'a> {
 }
 
 impl<'a> OpenWaits<'a> {
-    /// Whether who has `clock` behind itself follows the wait.
+    /// Whether a point with this clock follows the wait.
     fn follows(&self, clock: &VectorClock, need: &Need) -> bool {
         let is_over = |lane: usize, seq| clock.covers(self.known.lanes.list[lane].stamp(seq));
         clock.covers(need.at) || matches!(need.by, Actor::HostFn(lane, seq) if is_over(lane, seq))
     }
 
-    /// The host function that has to run before the waiting one for the set to come, and that nothing
-    /// puts before it.
+    /// A host function that must run before the set of this clock, while nothing orders it before
+    /// the host function that waits; `None` if there is none, or if a thread waits.
     fn risk(&self, need: &Need, clock: &VectorClock) -> Option<u64> {
         let Actor::HostFn(own, seq) = need.by else { return None };
         let before = &self.signals.host_fn(own, seq)?.before.sure;
@@ -78,7 +85,7 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// Whether some set answers the wait without doubt.
+    /// Whether some set answers the wait in every run.
     pub(super) fn is_answered(&self, need: &Need) -> bool {
         let Some(held) = self.signals.by_id.get(&need.signal) else { return false };
         held.sets.iter().any(|set| {
@@ -87,7 +94,8 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// The wait was answered by the first set: whether that is a matter of the order of host functions.
+    /// The finding about a wait that the first set answered in this run, if it would not be
+    /// answered in another order of the host functions.
     pub(super) fn risk_of_first(&self, need: &Need) -> Option<Stuck> {
         let set = self.signals.by_id.get(&need.signal)?.sets.first()?;
         let first = self.risk(need, &set.clock.sure)?;
@@ -95,7 +103,8 @@ impl<'a> OpenWaits<'a> {
             .then(|| Stuck { hops: vec![hop(need, &answer(set), None)], first: Some(first) })
     }
 
-    /// What could answer a wait; `None` when something could of which nothing is known.
+    /// The sets, or else the points, that could answer a wait. `None` if something else may answer
+    /// it, of which the order is not known.
     fn answers(&self, need: &Need) -> Option<Vec<Answer<'a>>> {
         let held = self.signals.by_id.get(&need.signal);
         let sets: Vec<_> = held.iter().flat_map(|held| &held.sets).map(answer).collect();
@@ -117,7 +126,7 @@ impl<'a> OpenWaits<'a> {
             };
             Answer { op, by: Actor::Thread(number), clock, is_set: false }
         });
-        // What waits itself may set afterwards.
+        // A host function that waits may set the signal after its wait.
         let others = self.signals.needs.values().filter(|other| other.by != need.by);
         let waiting = others.filter_map(|other| {
             let Actor::HostFn(lane, seq) = other.by else { return None };
@@ -131,7 +140,8 @@ impl<'a> OpenWaits<'a> {
         Some(threads.chain(waiting).collect())
     }
 
-    /// Whether a host function may still run that neither waits nor follows the wait.
+    /// Whether a host function may still set the signal, which is in no wait and does not follow
+    /// this one.
     fn has_other_host_fn(&self, need: &Need) -> bool {
         let waiter = match need.by {
             Actor::HostFn(lane, seq) => self.signals.host_fn(lane, seq).map(|one| &one.before.sure),
@@ -162,7 +172,7 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// What is to be said of the waits that are not answered without doubt.
+    /// The findings about waits that may never end.
     pub(super) fn stuck(&self) -> Vec<Stuck> {
         let needs = &self.signals.needs;
         let mut open: BTreeSet<Key> = needs.keys().copied().collect();
@@ -200,7 +210,7 @@ impl<'a> OpenWaits<'a> {
         found
     }
 
-    /// Each cycle among waits that nothing answers, once.
+    /// The waits without any answer, and each cycle among the others, once.
     fn cycles(&self, open: &BTreeSet<Key>) -> Vec<Stuck> {
         let mut found = Vec::new();
         let mut walked: BTreeSet<Key> = BTreeSet::new();
@@ -221,7 +231,7 @@ impl<'a> OpenWaits<'a> {
                 if let Some(begin) = path.iter().position(|(other, _)| *other == key) {
                     break Some(begin);
                 }
-                // From there on it was gone before.
+                // An earlier path went on from here.
                 if !walked.insert(key) {
                     break None;
                 }
@@ -238,7 +248,8 @@ impl<'a> OpenWaits<'a> {
         found
     }
 
-    /// A wait, what could answer it, and a wait that this comes after: the same one, if it does.
+    /// A wait and its answer, and a wait that the answer follows: the same wait, if the answer
+    /// follows that.
     fn next(&self, key: &Key, open: &BTreeSet<Key>) -> Option<(Hop, Key)> {
         let need = &self.signals.needs[key];
         let answers = self.answers(need)?;
@@ -259,13 +270,13 @@ impl<'a> OpenWaits<'a> {
         Some((hop(need, one, learned), next))
     }
 
-    /// Whether `by` may have a handle of the signal.
+    /// Whether `by` may hold a handle of the signal.
     fn may_hold(&self, signal: u64, by: Actor) -> bool {
         let Self { known, signals } = self;
         let Some(mut live) = signals.handles.live(signal) else { return true };
         live.any(|handle| match (handle.holder, by) {
             (Holder::Anyone, _) => true,
-            // It may have been made here, and moved there.
+            // The thread that made the handle may have moved it into the host function.
             (Holder::Thread(_), Actor::HostFn(..)) if !handle.is_used => true,
             (Holder::Thread(id), _) if known.threads.has_ended(id) => true,
             (Holder::Thread(id), Actor::Thread(thread)) => known.threads.list[thread].id == id,
@@ -279,14 +290,14 @@ impl<'a> OpenWaits<'a> {
         })
     }
 
-    /// Whether the host function at the position has returned; one that is forgotten has.
+    /// Whether the host function at the position has returned. One that is not kept any more has.
     fn has_run(&self, at: Position) -> bool {
         let Self { known, signals } = self;
         match signals.host_fn_at(known, at) {
             Some(Actor::HostFn(lane, seq)) => {
                 signals.host_fn(lane, seq).is_none_or(|one| one.state == State::Ran)
             }
-            // Its record may still come.
+            // The entry of its enqueue call may still come.
             _ => known.lanes.edges.find(at.lane).is_some() && !signals.is_early(at),
         }
     }

@@ -1,6 +1,7 @@
 //! Host threads, and what each of them knows to be complete.
 //!
-//! Nothing is known of how a thread began and ended, unless the mode says it.
+//! The start of a thread orders nothing, unless [`Mode::OneStartsAll`] says so. Neither does a
+//! join.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -18,31 +19,35 @@ use crate::check::options::Threads as Mode;
 /// A host thread.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Thread {
+    /// Its number in the trace.
     pub(in crate::check) id: u64,
     pub(super) component: LaneId,
+    /// What it knows to be complete.
     pub(super) known: Clock,
+    /// The number of its last counted call.
     pub(super) seq: u64,
-    /// Changes with what is known.
+    /// Changes whenever `known` changes.
     pub(super) version: u64,
-    /// It made a call that counts.
+    /// Whether it has made a call other than an unfinished wait.
     has_called: bool,
     pub(in crate::check) waits: Vec<RememberedWait>,
     /// The last query that found work pending.
     pub(in crate::check) pending: Option<u64>,
-    /// Its last call, if that is a wait that has not ended, and what it will know then.
+    /// The entry of its last call, if that is a wait that has not ended; and what the thread will
+    /// know when it ends.
     pub(super) blocked: Option<(u64, Clock)>,
-    /// The call that it is in.
+    /// The call that it is in, if that may wait.
     pub(super) begun: Option<Box<Begun>>,
-    /// The version when it made its last call that counts.
+    /// The version at its last counted call.
     pub(super) call_version: u64,
-    /// It has ended.
+    /// Whether it has ended.
     pub(super) is_gone: bool,
-    /// Its last use of a block that the library orders, and the version of what it knew.
+    /// Its last use of a block that the library orders, and the version at that use.
     pub(super) used: Option<(u64, Use)>,
 }
 
 impl Thread {
-    /// Forgets what a thread knew that has ended: nothing follows it any more.
+    /// Forgets what the thread knew. It must have ended, so nothing follows it any more.
     fn forget(&mut self) {
         self.known = Clock::new();
         self.waits = Vec::new();
@@ -56,11 +61,12 @@ pub(in crate::check) struct Threads {
     mode: Mode,
     pub(in crate::check) list: Vec<Thread>,
     by_id: NumberMap<u64, usize>,
-    /// The one of the last record.
+    /// The index of the thread of the last entry.
     pub(super) last: usize,
-    /// Numbers versions of what threads know.
+    /// The number of versions so far.
     versions: u64,
-    /// What was forgotten because all threads knew it: those that come later do as well.
+    /// What was forgotten because every thread knew it to be complete. A thread that comes later is
+    /// assumed to know it too.
     retired: VectorClock,
 }
 
@@ -76,12 +82,13 @@ impl Threads {
         }
     }
 
+    /// A new version.
     pub(super) fn version(&mut self) -> u64 {
         self.versions += 1;
         self.versions
     }
 
-    /// The thread of a record.
+    /// The index of the thread of an entry.
     pub(super) fn number_of(&mut self, op: &Op, components: &mut Components) -> usize {
         let thread = match self.by_id.get(&op.thread) {
             Some(thread) => *thread,
@@ -118,6 +125,9 @@ impl Threads {
         self.list.len() - 1
     }
 
+    /// With [`Mode::OneStartsAll`]: the first thread learns what all others know when it calls
+    /// again after one of them, and another thread knows at its first call what the first thread
+    /// knows.
     fn starts_and_joins(&mut self, thread: usize) {
         let others = match thread {
             0 if self.last != 0 => 1..self.list.len(),
@@ -131,7 +141,7 @@ impl Threads {
         self.list[thread].version = self.version();
     }
 
-    /// The thread of that number in the record has ended.
+    /// The thread with this number in the trace has ended.
     pub(super) fn end(&mut self, id: u64) {
         if let Some(thread) = self.by_id.get(&id) {
             let this = &mut self.list[*thread];
@@ -139,11 +149,12 @@ impl Threads {
         }
     }
 
+    /// Whether the thread with this number in the trace has ended.
     pub(super) fn has_ended(&self, id: u64) -> bool {
         self.by_id.get(&id).is_some_and(|thread| self.list[*thread].is_gone)
     }
 
-    /// A call of which later calls of the thread know (law A2).
+    /// Counts a call of the thread. Later calls of the thread follow it (law A2).
     pub(super) fn call(&mut self, thread: usize) -> Stamp {
         let version = self.version();
         let thread = &mut self.list[thread];
@@ -154,31 +165,32 @@ impl Threads {
         stamp
     }
 
+    /// The thread learns that `clock` is complete.
     pub(super) fn learn(&mut self, thread: usize, clock: &Clock) {
         self.list[thread].version = self.version();
         self.list[thread].known.join(clock);
     }
 
-    /// The same for what is true of this run only.
+    /// The thread learns that `clock` is complete in this run.
     pub(super) fn learn_as_seen(&mut self, thread: usize, clock: &Clock) {
         self.list[thread].version = self.version();
         self.list[thread].known.join_as_seen(clock);
     }
 
-    /// A thread that knows `stamp`.
+    /// A thread that knows `stamp` to be complete in every run.
     pub(super) fn thread_that_knows(&self, stamp: Stamp) -> Option<&Thread> {
         self.list.iter().find(|thread| thread.known.sure.covers(stamp))
     }
 
-    /// What every thread knows: everything that is recorded from now on comes after it, except by
-    /// threads that have not been heard of.
+    /// Everything that every thread knows to be complete. All later entries follow it, except those
+    /// of threads that have made no call yet.
     pub(super) fn known_to_all(&self) -> VectorClock {
         let mut all = VectorClock::new();
-        // Threads that the first one started and joined have nothing more to say.
+        // The first thread has joined the others, so they make no more calls.
         let joined = self.mode == Mode::OneStartsAll && self.last == 0;
         let count = if joined { 1 } else { self.list.len() };
         let live = self.list[..count.min(self.list.len())].iter();
-        // One that has ended makes no more calls.
+        // A thread that has ended makes no more calls.
         let mut live = live.filter(|thread| !thread.is_gone).map(|thread| &thread.known.sure);
         let Some(first) = live.next() else { return all };
         let others: Vec<&VectorClock> = live.collect();
@@ -190,7 +202,7 @@ impl Threads {
         all
     }
 
-    /// Forgets what all know.
+    /// Notes that what every thread knows to be complete, `known`, is forgotten.
     pub(super) fn retire(&mut self, known: &VectorClock) {
         self.retired.join(known);
         if self.mode == Mode::Apart {
@@ -199,7 +211,7 @@ impl Threads {
         }
     }
 
-    /// Adds the records that explanations may still name.
+    /// Adds the entries that explanations may still name.
     pub(super) fn named(&self, named: &mut Vec<u64>) {
         self.list.iter().flat_map(|thread| &thread.waits).for_each(|wait| wait.named(named));
         named.extend(self.list.iter().filter_map(|thread| thread.pending));

@@ -1,4 +1,4 @@
-//! What puts work into a stream: what it comes after, and what is true when its call returns.
+//! Work of streams: what each operation follows, and what its thread knows when its call returns.
 //!
 //! Imports: `base`.
 #![forbid(unsafe_code)]
@@ -10,7 +10,7 @@ use super::step::Step;
 use crate::base::edges::{Point, Role, passed_at_return};
 use crate::base::ledger::{Op, OpKind, SourceOrder};
 
-/// Enters work into its stream.
+/// Enters an operation into its stream.
 pub(super) fn enqueue(
     known: &mut Known,
     handovers: &mut HandOvers,
@@ -43,14 +43,14 @@ pub(super) fn enqueue(
     }
 }
 
-/// What is read during the call has a number of its thread.
+/// Counts the call in its thread, if the operation reads its source during the call.
 fn reads_at_call(known: &mut Known, op: &Op, step: &mut Step) {
     if step.staged || op.kind == OpKind::Batch(SourceOrder::DuringCall) {
         step.call = known.threads.call(step.thread);
     }
 }
 
-/// A call begins that may wait. Its work follows what the stream was given by now.
+/// A call begins, and may wait. Its operation follows what the stream holds by now.
 pub(super) fn begin(known: &mut Known, (op, index): (&Op, u64), thread: usize) {
     let lane = known.lane(op);
     let begun = known.begin_call((thread, lane), op);
@@ -59,8 +59,8 @@ pub(super) fn begin(known: &mut Known, (op, index): (&Op, u64), thread: usize) {
     caller.begun = Some(Box::new(begun));
 }
 
-/// The call that had begun has returned. What was enqueued in the stream meanwhile may come before
-/// its work or after it.
+/// Enters the operation of a call that began earlier and has now returned. What other threads
+/// enqueued in the stream meanwhile may come before the operation or after it.
 fn returned(
     known: &mut Known,
     handovers: &mut HandOvers,
@@ -77,7 +77,9 @@ fn returned(
     reads_at_call(known, op, step);
     let before = known.lanes.edges.return_call(call, op);
     known.lanes.edges.tail_mut(lane).join(&before);
-    // Nobody knows a host function to be complete without what was enqueued before its number.
+    // A host function is counted in the stream's own component in any case: no thread can learn
+    // that it is complete without learning the same of everything that was enqueued before its
+    // number.
     let is_host_fn = op.kind == OpKind::HostFn;
     if is_host_fn {
         handovers.host_fn(known, (lane, index), op.position, before.clone());
