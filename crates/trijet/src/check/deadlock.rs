@@ -77,8 +77,8 @@ impl Context<'_> {
         );
         finding.known = format!("{by}, and a host function is not called after that");
         finding.fix =
-            "wait for the signal with a limit, and for the stream as well: that reports the \
-                       loss"
+            "wait for the signal with a time limit, and also wait for the stream, which reports \
+             the loss"
                 .to_owned();
         finding.rules = vec!["A29"];
     }
@@ -115,7 +115,9 @@ impl Context<'_> {
             (Some(wait), _) => {
                 format!("set signal {signal} before the wait at #{wait}, or on another thread")
             }
-            (None, true) => format!("set signal {signal} where nothing follows #{}", hop.need.op),
+            (None, true) => {
+                format!("set signal {signal} at a point that does not follow #{}", hop.need.op)
+            }
             (None, false) => format!("set signal {signal} before #{}", finding.second.op),
         };
         let has_host_fn = hops.iter().any(|hop| matches!(hop.need.by, Actor::HostFn(..)));

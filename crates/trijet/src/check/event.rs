@@ -17,8 +17,8 @@ impl Context<'_> {
         let (one, other) = (first.thread, finding.second.thread);
         let event = self.names.event(doubt.event);
         finding.known = format!(
-            "nothing orders thread {other} after #{} of thread {one}: what {event} stands for is up \
-             to the timing of the host",
+            "nothing orders thread {other} after #{} of thread {one}: the timing of the host decides \
+             what {event} stands for",
             first.op
         );
         finding.fix = format!(
@@ -35,7 +35,8 @@ impl Context<'_> {
         let index = wait.op;
         let mut finding = Finding::new(Class::WaitUnrecorded, wait, vec!["A5"]);
         let event = self.names.event(event);
-        finding.known = format!("{event} stood for nothing at #{index}, so this is no wait");
+        finding.known =
+            format!("{event} had not been recorded at #{index}, so the wait has no effect");
         finding.fix = format!("move the record of {event} before the wait");
         finding
     }

@@ -129,7 +129,7 @@ impl Context<'_> {
         }
         let streams = (self.names.stream(pair.second), self.names.stream(pair.first));
         said.fix = format!(
-            "make {} wait for all users before #{}, or free on {}, if that is the last user's",
+            "make {} wait for all users before #{}, or free on {}, if the last user is there",
             streams.0, pair.second.op, streams.1
         );
         said.rules.insert(0, "A22");
@@ -176,7 +176,7 @@ impl Context<'_> {
                 fix =
                     format!("move the record of {event} before the wait, and after #{}", first.op);
                 let known = format!(
-                    "{b} waited for {event} ({wait}) when it had not been recorded, which is no wait"
+                    "{b} waited for {event} ({wait}) when it had not been recorded, which has no effect"
                 );
                 (known, vec!["A5"])
             }
@@ -254,11 +254,12 @@ impl Context<'_> {
         let pending = thread.and_then(|thread| thread.pending);
         if let Some(query) = pending.filter(|query| *query > first.op) {
             rules.push("A8");
-            known += &format!("; what found work pending ({}) orders nothing", self.place(query));
+            known +=
+                &format!("; a call that found work pending ({}) orders nothing", self.place(query));
         }
         if pair.place == Place::Pageable {
             rules.push("A17");
-            known += "; portability: a copy of pageable memory may go on after its call";
+            known += "; portability: a copy of pageable memory may continue after its call returns";
         }
         let fix = if second.is_of_host() {
             format!(
@@ -279,7 +280,7 @@ impl Context<'_> {
         let mut known =
             format!("nothing orders thread {} after #{} of thread {one}", second.thread, first.op);
         if self.threads == Threads::Apart {
-            known += " (starts, joins and locks of threads are not in the record)";
+            known += " (starts, joins and locks of threads are not in the trace)";
         }
         let fix =
             format!("hand the memory from thread {one} to thread {} in between", second.thread);

@@ -43,11 +43,12 @@ impl Context<'_> {
                 "{} failed; {poisoned} later operations are poisoned, whatever they report",
                 self.entry_text(first)
             ),
-            (None, Some(at)) => format!("{at} failed, which is not remembered any more"),
+            (None, Some(at)) => format!("{at} failed; its entry is no longer kept"),
             (None, None) => self.suspects(op, thread),
         };
         self.never_run(&mut finding);
-        finding.fix = "repair the first culprit; nothing after it means anything".to_owned();
+        finding.fix =
+            "repair the operation that failed first; no result after it is valid".to_owned();
         Fault { finding, first, poisoned }
     }
 
@@ -57,7 +58,7 @@ impl Context<'_> {
         let said = open.iter().map(|(lane, known)| self.suspect(*lane, *known));
         let said: Vec<String> = said.collect();
         if said.is_empty() {
-            return "nothing that the thread does not know to be complete is in the record"
+            return "the trace has no operation that the thread does not know to be complete"
                 .to_owned();
         }
         format!(

@@ -90,7 +90,7 @@ impl Text<'_> {
             (Class::BatchDependent, _) => {
                 format!("copies of {second} depend on each other in {bytes}")
             }
-            (Class::Sticky, _) => format!("{first} failed and took the context with it"),
+            (Class::Sticky, _) => format!("{first} failed, and the context was lost"),
             (Class::Deadlock | Class::DeadlockRisk, _) => self.deadlock(&first, &second),
             (_, Some(Conflict::War)) => {
                 format!("{second} overwrites {bytes} while {first} may still read it")
@@ -114,7 +114,7 @@ impl Text<'_> {
         let is_same = waiter.is_some_and(|first| first.thread == finding.second.thread);
         match (finding.class, &finding.second.kind) {
             (Class::Deadlock, OpKind::HostFn) => {
-                format!("{waits} {second} was to set, which never runs")
+                format!("{waits} {second} was to set; that host function never runs")
             }
             (Class::DeadlockRisk, _) => {
                 format!("{waits} {second} sets (#{set}); host functions may be serialised")

@@ -45,7 +45,11 @@ pub(super) fn over_sync(run: &Run<'_>) -> Vec<Lint> {
         }
         let saved = Union::of(spans.iter().cloned()).and(&idle).length().0;
         let each = saved / spans.len().max(1) as u64;
-        let text = format!("{} waits for everything, {} idle after each", waits.len(), Nanos(each));
+        let text = format!(
+            "{} waits for a whole stream or device, {} idle after each",
+            waits.len(),
+            Nanos(each)
+        );
         Some(run.lint(Rule::OverSync, saved, waits, text))
     };
     looped.into_iter().filter_map(lint).filter(|lint| lint.saved.0 > 0).collect()

@@ -51,7 +51,7 @@ pub(super) fn pool_thrash(run: &Run<'_>) -> Vec<Lint> {
     if concerned.len() < LOOP_MIN {
         return Vec::new();
     }
-    let text = format!("{} times memory was given back and had again", concerned.len());
+    let text = format!("memory was released and allocated again {} times", concerned.len());
     vec![run.lint(Rule::PoolThrash, saved, concerned, text)]
 }
 

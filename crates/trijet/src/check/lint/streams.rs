@@ -143,7 +143,8 @@ pub(super) fn no_overlap(run: &Run<'_>) -> Vec<Lint> {
     let finite = bound + (sum - bound) / chunks;
     let saved = elapsed.saturating_sub(finite);
     let (t, b) = (Nanos(elapsed), Nanos(finite));
-    let text = format!("engines work in turn: {t}, where {chunks} chunks need {b}");
+    let text =
+        format!("engines work in turn and need {t}; a pipeline of {chunks} chunks needs {b}");
     let ops: Vec<usize> =
         run.engines.iter().filter_map(|(_, list)| list.first()).copied().collect();
     vec![run.lint(Rule::NoOverlap, saved, ops, text)]
