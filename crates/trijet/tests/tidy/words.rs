@@ -31,7 +31,10 @@ fn unclear_words(file: &File) -> Vec<Finding> {
 
 #[test]
 fn texts_have_no_unclear_words() {
-    let findings: Vec<Finding> = files().iter().flat_map(unclear_words).collect();
+    let all = files();
+    // The output of a program is kept as it was printed.
+    let written = all.iter().filter(|file| !file.path.contains("/results/"));
+    let findings: Vec<Finding> = written.flat_map(unclear_words).collect();
     demand_none("no unclear words", &findings);
 }
 
