@@ -18,6 +18,12 @@ pub mod stats;
 /// The names of the benchmarks.
 pub const NAMES: [&str; 5] = ["overlap", "enqueue", "virtual", "check", "pitfalls"];
 
+/// Whether a benchmark runs on the device that it is given. The others open devices of their own.
+#[must_use]
+pub fn uses_device(name: &str) -> bool {
+    !["virtual", "check"].contains(&name)
+}
+
 /// Runs a benchmark by its name.
 ///
 /// # Errors

@@ -4,9 +4,16 @@
 use super::verdict::Live;
 use crate::args::BenchOptions;
 use std::process::ExitCode;
-use trijet::Result;
+use trijet::{Error, ErrorKind, Result};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
+    if options.check.check && !trijet_bench::uses_device(&options.name) {
+        let cause = format!(
+            "`{}` opens devices of its own, which `--check` does not see; leave `--check` out",
+            options.name
+        );
+        return Err(Error::new(ErrorKind::InvalidValue, "bench", cause));
+    }
     let device = super::open(options.device, &options.check)?;
     let results = trijet_bench::run(&options.name, &device)?;
     super::print(results.to_string().trim_end())?;

@@ -133,6 +133,14 @@ fn doctor_has_no_finding() {
 
 /// On a driver of empty functions, which the host time of calls is measured with.
 #[test]
+fn a_benchmark_that_uses_no_device_of_ours_refuses_the_checker() {
+    for name in ["virtual", "check"] {
+        let bench = ["bench", name, "--device", "host", "--check"];
+        Workdir::new().trijet(&bench).refused(1, &[name, "leave `--check` out"]);
+    }
+}
+
+#[test]
 fn the_benchmark_of_calls_has_no_finding() {
     let workdir = Workdir::new();
     let mut command = workdir.command(&["bench", "enqueue", "--device", "cuda:0", "--check"]);
