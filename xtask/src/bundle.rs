@@ -125,7 +125,7 @@ pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result
         let target = &message["target"];
         let kind = target["kind"][0].as_str();
         // A benchmark opens the empty driver, and a CUDA driver opens the tracing library.
-        let library = kind == Some("cdylib");
+        let library = target["crate_types"][0].as_str() == Some("cdylib");
         let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =
             (built.as_str(), target["name"].as_str(), kind)
