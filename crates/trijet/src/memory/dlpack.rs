@@ -229,7 +229,6 @@ impl<T: DlElement> Buffer<T> {
     /// let x = unsafe { device.from_dlpack::<u8>(tensor)? };
     /// assert_eq!((x.address(), x.len()), (address, 64));
     /// # Ok::<(), trijet::Error>(())
-    /// # Ok::<(), trijet::Error>(())
     /// ```
     ///
     /// # Errors
