@@ -108,7 +108,7 @@ fn profiler(driver: &dyn Driver) -> Result<&dyn Profiler> {
 
 impl Collection {
     /// # Errors
-    /// As for [`Driver::activity_begin`].
+    /// As for [`Profiler::activity_begin`].
     pub(super) fn begin(driver: &Arc<dyn Driver>) -> Result<Self> {
         profiler(&**driver)?.activity_begin()?;
         Ok(Self {
