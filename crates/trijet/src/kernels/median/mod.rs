@@ -59,7 +59,7 @@ fn pick<T>(
 ) -> Result<&'static Kernel<Params<T>>> {
     let index = (radius as usize).wrapping_sub(1);
     kernels.get(index).ok_or_else(|| {
-        let cause = format!("the radius is {radius}, and 1 to {RADIUS_MAX} are possible");
+        let cause = format!("the radius is {radius}; choose 1 to {RADIUS_MAX}");
         Error::new(ErrorKind::InvalidValue, "median", cause)
     })
 }
