@@ -64,7 +64,7 @@ impl LaneRef {
     #[inline(never)]
     pub(super) fn enqueue_waiting(
         &self,
-        (submission, crossed): (&Submission<'_>, bool),
+        (submission, shared): (&Submission<'_>, bool),
         (turn, state): (Option<Turn<'_>>, MutexGuard<'_, State>),
         prologue: &Prologue,
     ) -> Result<()> {
@@ -90,7 +90,7 @@ impl LaneRef {
         let mut state = self.lane().lock();
         let is_next = state.seq == before.seq;
         let position = self.count(&mut state);
-        state.last_shared = crossed;
+        state.last_shared = shared;
         self.after(&mut state, submission, position, prologue);
         // An allocation may leave nothing in the stream (law A4).
         let is_work = action.kind().effect() != Effect::Allocates;

@@ -31,19 +31,19 @@ impl LaneRef {
         if self.gate().is_simulated {
             self.pause();
         }
-        let Some(crossed) = self.alone(submission) else {
+        let Some(shared) = self.needs_nothing(submission) else {
             return self.enqueue_slowly(submission, None);
         };
         let mut state = self.lane().lock();
         if !state.is_plain(&self.lane.done) {
-            return self.enqueue_slowly(submission, Some((crossed, state)));
+            return self.enqueue_slowly(submission, Some((shared, state)));
         }
         if let Err(error) = self.submit(&state, submission) {
             drop(state);
             return Err(self.domain.failed(self.device, error));
         }
         let position = self.count(&mut state);
-        state.last_shared = crossed;
+        state.last_shared = shared;
         let late = stamp(submission.uses, position, submission.at_return);
         drop(state);
         stamp_late(submission.uses, position, late, &[]);
@@ -61,12 +61,12 @@ impl LaneRef {
     /// Whether two lanes use any of its memory, for an operation that needs nothing of other lanes;
     /// `None` for any other operation, and for one with memory of another domain.
     #[inline(always)]
-    fn alone(&self, submission: &Submission<'_>) -> Option<bool> {
+    fn needs_nothing(&self, submission: &Submission<'_>) -> Option<bool> {
         let frees = matches!(submission.action, Action::Free(_));
         if self.legacy.is_some() || frees || submission.may_wait {
             return None;
         }
-        let mut crossed = false;
+        let mut shared = false;
         let domain = self.domain.id();
         for access in submission.uses {
             let track = access.track;
@@ -79,9 +79,9 @@ impl LaneRef {
             if track.has_other_user(&access.range, access.mode, self.id) {
                 return None;
             }
-            crossed |= track.crossed_by(self.id);
+            shared |= track.note_lane(self.id);
         }
-        Some(crossed)
+        Some(shared)
     }
 
     /// Calls the driver, under the lock of the lane.
@@ -124,10 +124,10 @@ impl LaneRef {
     ) -> Result<()> {
         let Submission { action, uses, .. } = submission;
         let mut needs = Needs::new();
-        let (crossed, held) = match alone {
+        let (shared, held) = match alone {
             // Such a lane takes no turn and needs nothing, so no other lock is taken under its
             // lock.
-            Some((crossed, state)) => (crossed, Some(state)),
+            Some((shared, state)) => (shared, Some(state)),
             None => (self.needs(submission, &mut needs)?, None),
         };
         // Blocking lanes and the legacy one are in order without waits by the library.
@@ -143,7 +143,7 @@ impl LaneRef {
         let mut prologue = Prologue::default();
         self.before(&mut state, submission, (&needs, &marks), &mut prologue)?;
         if submission.may_wait || state.may_be_full(&self.lane.done) {
-            return self.enqueue_waiting((submission, crossed), (turn, state), &prologue);
+            return self.enqueue_waiting((submission, shared), (turn, state), &prologue);
         }
         let submitted = self.submit(&state, submission);
         self.enqueued(&prologue);
@@ -156,7 +156,7 @@ impl LaneRef {
             let State { vector, barrier_seen, .. } = &mut *state;
             turn.teach(vector, barrier_seen);
         }
-        state.last_shared = crossed;
+        state.last_shared = shared;
         self.after(&mut state, submission, position, &prologue);
         if let Some(turn) = turn {
             turn.hold_back(&state.vector);
@@ -173,7 +173,7 @@ impl LaneRef {
     fn needs(&self, submission: &Submission<'_>, needs: &mut Needs) -> Result<bool> {
         let Submission { action, uses, .. } = submission;
         let is_done_at_return = submission.at_return == AtReturn::Done;
-        let mut crossed = false;
+        let mut shared = false;
         let implied = |p: Position| p.lane == self.id;
         for access in *uses {
             let track = access.track;
@@ -186,7 +186,7 @@ impl LaneRef {
             track.users(&access.range, access.mode, implied, needs);
             // What is complete at the return of its call needs no record.
             if !is_done_at_return {
-                crossed |= track.crossed_by(self.id);
+                shared |= track.note_lane(self.id);
             }
         }
         if matches!(action, Action::Free(_)) {
@@ -199,7 +199,7 @@ impl LaneRef {
         if !needs.is_empty() {
             thread::with_known(self.gate().log.domain, |known| needs.retain(|p| !known.covers(*p)));
         }
-        Ok(crossed)
+        Ok(shared)
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) fn stamp_late(uses: &[Use<'_>], position: Position, late: u64, left_o
 fn stamp_rest(uses: &[Use<'_>], position: Position, late: u64, left_out: &[Position]) {
     for (index, access) in uses.iter().enumerate() {
         if !left_out.is_empty() {
-            access.track.leave_out(left_out);
+            access.track.keep_unstamped(left_out);
         }
         if late & 1 << index != 0 {
             access.track.stamp_ranged(&access.range, access.mode, position);

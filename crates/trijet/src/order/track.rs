@@ -217,7 +217,7 @@ impl Track {
 
     /// Notes that `lane` uses it. Returns whether two lanes do.
     #[inline]
-    pub(crate) fn crossed_by(&self, lane: LaneId) -> bool {
+    pub(crate) fn note_lane(&self, lane: LaneId) -> bool {
         if self.shared.load(Ordering::Relaxed) {
             return true;
         }
@@ -315,8 +315,8 @@ impl Track {
         self.users(range, mode, implied, needs);
     }
 
-    /// Keeps users that no stamp will name.
-    pub(crate) fn leave_out(&self, positions: &[Position]) {
+    /// Keeps users that no stamp will name, so that a free waits for them.
+    pub(crate) fn keep_unstamped(&self, positions: &[Position]) {
         let mut left_out = self.left_out.lock().expect("no code panics under this lock");
         for position in positions {
             add_need(&mut left_out, *position);
@@ -360,7 +360,7 @@ impl Track {
     #[cold]
     pub(crate) fn stamp_ranged(&self, range: &Range<u64>, mode: Mode, position: Position) {
         if self.is_manual() {
-            self.leave_out(&[position]);
+            self.keep_unstamped(&[position]);
             return;
         }
         let parts = self.parts.load(Ordering::Relaxed);
