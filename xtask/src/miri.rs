@@ -19,7 +19,7 @@ struct Part {
 /// functions. Tests that open a library are left out, because Miri cannot load one. Searches and
 /// property tests of safe code are left out, because they take hours under Miri. These tests take
 /// two minutes.
-const PARTS: [Part; 2] = [
+const PARTS: [Part; 3] = [
     Part { cargo: &["--lib"], filters: &["device::region", "memory::", "launch::", "log::"] },
     Part {
         cargo: &["--test", "semantics"],
@@ -29,6 +29,11 @@ const PARTS: [Part; 2] = [
             "threads::a_host_function_runs_after_prior_and_before_later_work",
             "threads::a_panic_of_a_host_function_is_returned_once",
             "threads::a_scope_lands_its_downloads",
+        ],
+    },
+    Part {
+        cargo: &["--test", "semantics"],
+        filters: &[
             "threads::a_ticket_orders_the_thread_that_waits",
             "threads::dropping_a_stream_with_pending_work_still_delivers",
             "threads::over_waits_of_a_first_crossing_are_counted",
