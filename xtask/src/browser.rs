@@ -88,7 +88,7 @@ fn is_installed(browser: &str) -> bool {
 /// Runs the test that writes the pages.
 fn pages() -> Result<()> {
     let status = Command::new("cargo")
-        .args(["test", "--package", "trijet", "--test", "timeline", "--quiet"])
+        .args(["test", "--test", "timeline", "--quiet"])
         .current_dir(crate::tools::root())
         .status()?;
     if status.success() {

@@ -21,7 +21,7 @@ pub(crate) fn run() -> Result<()> {
         }
     };
     let status = Command::new("cargo")
-        .args(["test", "--package", "trijet", "--test", "timeline", "--quiet"])
+        .args(["test", "--test", "timeline", "--quiet"])
         .current_dir(root())
         .status()?;
     if !status.success() {
