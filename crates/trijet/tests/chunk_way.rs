@@ -145,7 +145,7 @@ fn passes(stack: &[&str], files: &[&str]) -> bool {
 /// The calls that ARCHITECTURE.md lists, each with its files.
 fn described(text: &str) -> Vec<(&str, Vec<&str>)> {
     let section = text.split_once(SECTION).expect("ARCHITECTURE.md has the section").1;
-    let section = section.split("\n## ").next().unwrap_or_default();
+    let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
     let rows = section.lines().filter_map(|line| line.strip_prefix("| ")).skip(1);
     rows.map(|row| {
         let (call, files) = row.split_once(" | ").expect("a row has two columns");

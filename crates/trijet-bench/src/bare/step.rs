@@ -42,7 +42,7 @@ pub(crate) enum Step {
     LoadedLaunch,
 }
 
-/// What a step has made and not yet destroyed.
+/// The objects that a step has made and not yet destroyed.
 #[derive(Debug)]
 pub(crate) struct Held {
     memory: u64,
@@ -73,7 +73,7 @@ impl Default for Held {
 }
 
 impl Lab {
-    /// Makes what the call needs.
+    /// Makes the objects that the call needs.
     pub(crate) fn prepare(&self, step: Step, held: &mut Held) -> Result<()> {
         self.enter()?;
         match step {

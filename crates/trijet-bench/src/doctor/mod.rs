@@ -1,7 +1,7 @@
 //! Measurements of this machine, and advice from them: rates of copies, the cost of calls, calls
 //! that hold the host or other streams back, limits, and ways to allocate and to launch.
 //!
-//! What a driver does beyond the laws, such as a wait inside `cuMemFree`, is an observation on this
+//! The behaviour of a driver beyond the laws, such as a wait inside `cuMemFree`, is an observation on this
 //! machine. It is not a promise, and the library does not rely on it.
 //!
 //! `measure` uses the device; `verdict` and `advice` are functions of numbers.

@@ -13,7 +13,7 @@ const GRID_MAX: [u32; 3] = [i32::MAX.cast_unsigned(), 65_535, 65_535];
 /// ```
 /// use trijet::LaunchConfig;
 /// let config = LaunchConfig::new([20, 1, 1], [128, 2, 1]).shared_bytes(4096);
-/// assert_eq!(config.threads(), 20 * 256);
+/// assert_eq!((config.grid[0], config.shared_bytes), (20, 4096));
 /// assert_eq!(LaunchConfig::over(1000, 256)?.grid, [4, 1, 1]);
 /// # Ok::<(), trijet::Error>(())
 /// ```
@@ -69,19 +69,6 @@ impl LaunchConfig {
         self
     }
 
-    /// The number of blocks.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        // No overflow up to the limits of a grid.
-        self.grid.iter().fold(1, |n, side| n.saturating_mul(u64::from(*side)))
-    }
-
-    /// The number of threads in all blocks.
-    #[must_use]
-    pub fn threads(&self) -> u64 {
-        self.blocks().saturating_mul(self.block_threads())
-    }
-
     fn block_threads(&self) -> u64 {
         self.block.iter().fold(1, |n, side| n.saturating_mul(u64::from(*side)))
     }
@@ -122,7 +109,7 @@ mod tests {
             assert_eq!((config.grid, config.block), ([blocks, 1, 1], [block, 1, 1]));
         }
         let most = i32::MAX as usize;
-        assert_eq!(LaunchConfig::over(most, 1).expect("the most").blocks(), most as u64);
+        assert_eq!(LaunchConfig::over(most, 1).expect("the most").grid[0] as usize, most);
         assert!(LaunchConfig::over(most + 1, 1).is_err());
         assert!(LaunchConfig::over(1, 0).is_err());
     }

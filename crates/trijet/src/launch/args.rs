@@ -133,3 +133,43 @@ impl<'a> Args<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Args;
+    use crate::base::error::Result;
+    use crate::base::ledger::Mode;
+    use crate::device::{Executor, HostConfig, Order};
+    use crate::stream::Device;
+
+    /// The index counts what the kernel gets: a pointer with its length is two arguments.
+    #[test]
+    fn each_way_to_pass_memory_has_its_words_and_its_access() -> Result<()> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let device = Device::host(HostConfig { executor, ..HostConfig::default() })?.remove(0);
+        let s = device.stream()?;
+        let x = s.alloc::<u16>(5)?;
+        let (mut a, mut b) = (s.alloc::<u16>(6)?, s.alloc::<u16>(7)?);
+        let (mut c, mut d) = (s.alloc::<u16>(8)?, s.alloc::<u16>(9)?);
+        let args = Args::new().read(x.view())?.read_ptr(x.view())?.write(a.view_mut())?;
+        let args = args.write_ptr(b.view_mut())?.scalar([1_u64, 2])?;
+        let args = args.read_write(c.view_mut())?.read_write_ptr(d.view_mut())?;
+        let spans: Vec<_> =
+            args.block.spans().iter().map(|arg| (arg.index, arg.elements, arg.mode)).collect();
+        let wanted = [
+            (0, 5, Mode::Read),
+            (2, 5, Mode::Read),
+            (3, 6, Mode::Write),
+            (5, 7, Mode::Write),
+            (7, 8, Mode::ReadWrite),
+            (9, 9, Mode::ReadWrite),
+        ];
+        assert_eq!(spans, wanted);
+        assert_eq!(args.block.count(), 10);
+        assert_eq!(args.block.scalar::<[u64; 2]>(6), [1, 2], "a structure by value");
+        assert_eq!(args.block.scalar::<u64>(8), 8, "the length follows the pointer");
+        let modes: Vec<Mode> = args.uses.iter().map(|access| access.mode).collect();
+        assert_eq!(modes, wanted.map(|(_, _, mode)| mode));
+        Ok(())
+    }
+}

@@ -79,6 +79,14 @@ pub(super) fn alloc<T: Element>(device: &Arc<Shared>, len: usize) -> Result<Pinn
     Ok(Buffer::new(block, len))
 }
 
+/// Page-locked memory with a copy of `data`, to upload from.
+#[track_caller]
+pub(super) fn staged<T: Element>(device: &Arc<Shared>, data: &[T]) -> Result<PinnedBuffer<T>> {
+    let mut staged = alloc::<T>(device, data.len())?;
+    staged.write()?.copy_from_slice(data);
+    Ok(staged)
+}
+
 impl Device {
     /// Allocates page-locked host memory for `len` elements; the values are arbitrary. Memory of
     /// dropped buffers is used again, because locking pages costs far more than copying them.

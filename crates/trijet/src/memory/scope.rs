@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::buffer::{AsView, AsViewMut, Element};
-use super::pinned::PinnedBuffer;
+use super::pinned::{self, PinnedBuffer};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::stream::{Device, Stream};
 
@@ -62,9 +62,7 @@ impl<'env> Scope<'env> {
         src: &[T],
         dst: &mut W,
     ) -> Result<()> {
-        let mut staged = self.device.pinned::<T>(src.len())?;
-        staged.write()?.copy_from_slice(src);
-        stream.copy(&staged, dst)
+        stream.copy(&pinned::staged(self.device.shared(), src)?, dst)
     }
 
     /// Copies `src` to a plain slice, which has the bytes when [`Device::scope`] returns without an

@@ -30,8 +30,7 @@ impl Stream {
     #[track_caller]
     pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         calling::refuse("upload")?;
-        let mut staged = pinned::alloc::<T>(self.device(), data.len())?;
-        staged.write()?.copy_from_slice(data);
+        let staged = pinned::staged(self.device(), data)?;
         let mut target = self.alloc(data.len())?;
         self.copy(&staged, &mut target)?;
         Ok(target)

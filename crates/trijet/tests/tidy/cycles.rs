@@ -127,7 +127,7 @@ fn components(imports: &Imports) -> Vec<BTreeSet<usize>> {
 
 /// The cycle that contains `start`, as text.
 fn described(files: &[File], imports: &Imports, start: usize) -> String {
-    let way = shortest_cycle(imports, start).unwrap_or_default();
+    let way = shortest_cycle(imports, start).expect("a file of a component is in a cycle");
     let next = way.iter().skip(1).chain(way.first());
     let steps = way.iter().zip(next).map(|(from, to)| {
         let line = line_of(&files[*from].text, imports[*from][to]);

@@ -39,7 +39,7 @@ struct Builder<'a> {
     threads: HashMap<u64, Node>,
     /// The call that may wait and that each thread is in.
     begun: HashMap<u64, Begun>,
-    /// What each event stands for.
+    /// The work that each event stands for.
     records: HashMap<u64, Nodes>,
     contradictions: usize,
 }
@@ -120,7 +120,7 @@ impl Builder<'_> {
         })
     }
 
-    /// What an event stands for: its record, or the operation at the position where it was
+    /// The work that an event stands for: its record, or the operation at the position where it was
     /// recorded, if the ledger begins after the record.
     fn recorded(&self, event: u64, on: Position) -> Option<Nodes> {
         let by_number = || {

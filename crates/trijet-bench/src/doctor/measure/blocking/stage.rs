@@ -78,7 +78,7 @@ impl<'a> Stage<'a> {
         Ok(this)
     }
 
-    /// Drops what a failed call has left.
+    /// Drops the objects that a failed call has left.
     pub(super) fn reset(&mut self) {
         (self.held, self.buffer, self.fresh) = (Held::default(), None, None);
     }
@@ -87,7 +87,7 @@ impl<'a> Stage<'a> {
         Side { lab: self.lab, end: Rc::clone(&self.end) }
     }
 
-    /// Makes what the call needs.
+    /// Makes the objects that the call needs.
     pub(super) fn prepare(&mut self, call: Call, b: &Stream) -> Result<()> {
         match (call, self.lab) {
             (Call::Bare(step), Some(lab)) => lab.prepare(step, &mut self.held)?,
