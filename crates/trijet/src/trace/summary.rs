@@ -35,6 +35,34 @@ pub enum TimeKind {
     Modelled,
 }
 
+/// What no run with the same work can be faster than.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// An engine of a device.
+    Engine(DeviceEngine),
+    /// The link, which uploads and downloads share: the two directions together need more time than
+    /// any engine alone.
+    Link,
+    /// The thread of the host that reads the input.
+    Reader,
+    /// The thread of the host that writes the output.
+    Writer,
+}
+
+impl Limit {
+    /// The limit in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Engine(engine) => engine_name(engine.1),
+            Self::Link => "the link in both directions",
+            Self::Reader => "the reader on the host",
+            Self::Writer => "the writer on the host",
+        }
+    }
+}
+
 /// The settings of a summary.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'a> {
@@ -49,6 +77,9 @@ pub struct Settings<'a> {
     pub latency: Nanos,
     /// What the figures depend on besides the trace.
     pub parameters: Parameters<'a>,
+    /// What limits the run, if the caller knows it. The default is the link if the bound exceeds the
+    /// work of every engine, and else the engine with the most work.
+    pub limit: Option<Limit>,
     /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
 }
@@ -106,6 +137,8 @@ pub struct Summary {
     pub metrics: Metrics,
     /// Whether the times were measured.
     pub time_kind: TimeKind,
+    /// What limits the run; `None` if nothing was measured.
+    pub limit: Option<Limit>,
     /// The engines that worked.
     pub engines: Vec<EngineSummary>,
     /// Each two engines of a device that worked.
@@ -199,6 +232,16 @@ fn pairs(run: TracedRun<'_>, busy: &BTreeMap<DeviceEngine, Union>) -> Vec<Pair> 
     pairs
 }
 
+/// What limits a run with these figures. A measured bound may be that of the link, which uploads and
+/// downloads share: then no engine alone needs that long.
+fn limit(metrics: &Metrics) -> Option<Limit> {
+    let limiting = metrics.limiting?;
+    let engine = metrics.engines.iter().find(|engine| engine.engine == limiting);
+    let work = engine.map_or(Nanos(0), |engine| engine.work);
+    let is_link = metrics.bound.0 > work.0.saturating_add(work.0 / 50);
+    Some(if is_link { Limit::Link } else { Limit::Engine(limiting) })
+}
+
 /// Makes the summary of a run.
 ///
 /// ```
@@ -235,6 +278,7 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
     lints.sort_by_key(|lint| std::cmp::Reverse(lint.saved));
     Summary {
         time_kind: settings.time_kind,
+        limit: settings.limit.or_else(|| limit(&metrics)),
         engines,
         pairs: pairs(TracedRun { ops, dag, times: settings.times }, &busy),
         losses: metrics.limiting.map_or_else(Vec::new, |engine| losses(&gaps, engine)),
@@ -263,12 +307,12 @@ impl Summary {
             TimeKind::Measured => "measured",
             TimeKind::Modelled => "modelled",
         };
-        let mut text = match (self.metrics.efficiency, self.metrics.limiting) {
-            (Some(efficiency), Some(limiting)) => format!(
+        let mut text = match (self.metrics.efficiency, self.limit) {
+            (Some(efficiency), Some(limit)) => format!(
                 "{} {kind}, bound {} ({}), efficiency {:.0} %",
                 self.metrics.elapsed(),
                 self.metrics.bound,
-                self.bound_by(limiting),
+                limit.name(),
                 efficiency * 100.0
             ),
             _ => "nothing measured".to_owned(),
@@ -279,17 +323,6 @@ impl Summary {
             None => format!("; not checked for hazards, {warnings}"),
         };
         text
-    }
-
-    /// The name of what the bound comes from. A measured bound may be that of a link that uploads
-    /// and downloads share: then no engine alone needs that long.
-    fn bound_by(&self, limiting: DeviceEngine) -> &'static str {
-        let same = |engine: &&EngineSummary| engine.metrics.engine == limiting;
-        let work = self.engines.iter().find(same).map_or(Nanos(0), |engine| engine.metrics.work);
-        if self.metrics.bound.0 > work.0 + work.0 / 50 {
-            return "more than any engine alone";
-        }
-        engine_name(limiting.1)
     }
 
     fn engine_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -303,7 +336,7 @@ impl Summary {
             if let Some(contention) = contention.filter(|c| *c > CONTENTION_MIN) {
                 write!(f, "  contention {contention:.2}")?;
             }
-            let limits = self.metrics.limiting == Some(engine.metrics.engine);
+            let limits = self.limit == Some(Limit::Engine(engine.metrics.engine));
             writeln!(f, "{}", if limits { "  <- limits" } else { "" })?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use trijet::trace::DeviceId;
 use trijet::trace::Engine::{Compute, Download, Peer, Upload};
 use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::metrics::{CopyEngines, Metrics, Parameters, measure};
-use trijet::trace::summary::{Settings, summarize};
+use trijet::trace::summary::{Limit, Settings, summarize};
 
 fn figures(script: &Script) -> Metrics {
     measure(&script.ops, &script.dag(), None, &Parameters::default())
@@ -179,15 +179,24 @@ fn all_figures_follow_a_bound_that_is_given() {
 
 /// Copies in both directions may take longer than each alone, because they share the link.
 #[test]
-fn a_bound_above_every_engine_names_no_engine() {
+fn a_bound_above_every_engine_is_that_of_the_link() {
     let mut s = Script::default();
     s.work(Upload, 0, 0..20);
     s.work(Download, 1, 0..20);
-    let verdict = |bound: Option<Nanos>| {
-        let given = Parameters { bound, ..Parameters::default() };
-        summarize(&s.ops, &s.dag(), &Settings { parameters: given, ..Settings::default() }, vec![])
-            .verdict()
+    let summary = |bound: Option<Nanos>, limit| {
+        let parameters = Parameters { bound, ..Parameters::default() };
+        let settings = Settings { parameters, limit, ..Settings::default() };
+        summarize(&s.ops, &s.dag(), &settings, vec![])
     };
-    assert!(verdict(Some(Nanos(30))).contains("30 ns (more than any engine alone)"));
-    assert!(verdict(None).contains("20 ns (download)") || verdict(None).contains("20 ns (upload)"));
+    let link = summary(Some(Nanos(30)), None);
+    assert_eq!(link.limit, Some(Limit::Link));
+    assert!(link.verdict().contains("30 ns (the link in both directions)"));
+    assert!(!link.to_string().contains("<- limits"), "no engine alone is the limit");
+    let engine = summary(None, None);
+    assert!(matches!(engine.limit, Some(Limit::Engine((_, Upload | Download)))));
+    assert!(engine.to_string().contains("<- limits"));
+    // The caller knows best.
+    let reader = summary(None, Some(Limit::Reader));
+    assert!(reader.verdict().contains("(the reader on the host)"));
+    assert!(!reader.to_string().contains("<- limits"));
 }

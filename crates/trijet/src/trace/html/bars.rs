@@ -6,7 +6,7 @@ use super::look::Look;
 use super::markup::{escaped, none, percent, share};
 use super::page::Page;
 use crate::base::units::Nanos;
-use crate::trace::summary::{EngineSummary, Summary};
+use crate::trace::summary::{EngineSummary, Limit, Summary};
 use std::fmt::Write;
 
 /// The least share of a bar, in thousandths, that has space for the name of the part.
@@ -62,7 +62,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
     };
     let mut text = String::from("<div class=\"bars\">");
     for engine in &summary.engines {
-        let limits = summary.metrics.limiting == Some(engine.metrics.engine);
+        let limits = summary.limit == Some(Limit::Engine(engine.metrics.engine));
         let mark = if limits { " <span class=\"limit\">limits the run</span>" } else { "" };
         let class = if limits { " limiting" } else { "" };
         let name = summary.engine_name(engine.metrics.engine);
