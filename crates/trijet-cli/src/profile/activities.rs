@@ -1,6 +1,7 @@
 //! Sets of activities: when they ran, and how many bytes they moved.
 #![forbid(unsafe_code)]
 
+use std::ops::Range;
 use trijet::Bytes;
 use trijet::trace::Union;
 use trijet::trace::activity::{Activity, ActivityKind, OverheadKind, ProcessTrace};
@@ -29,4 +30,59 @@ pub(super) fn bytes<'a>(list: impl IntoIterator<Item = &'a Activity>) -> Bytes {
 pub(super) fn overhead(trace: &ProcessTrace, of: impl Fn(OverheadKind) -> bool) -> Union {
     let timed = trace.activities.iter().filter(|one| is_timed(one));
     times(timed.filter(|one| matches!(one.kind, ActivityKind::Overhead(kind) if of(kind))))
+}
+
+/// A union of times that answers how much of any other time it covers. An answer takes a time
+/// logarithmic in the number of intervals.
+#[derive(Debug, Default)]
+pub(super) struct Cover {
+    times: Union,
+    /// For each interval, the length of all intervals before it.
+    before: Vec<u64>,
+}
+
+impl Cover {
+    pub(super) fn of(times: Union) -> Self {
+        let mut sum = 0;
+        let before = times.intervals().iter().map(|one| {
+            let before = sum;
+            sum += one.end - one.start;
+            before
+        });
+        Self { before: before.collect(), times }
+    }
+
+    /// The length of the part before a time.
+    fn until(&self, time: u64) -> u64 {
+        let list = self.times.intervals();
+        let next = list.partition_point(|one| one.start < time);
+        let Some(last) = next.checked_sub(1) else { return 0 };
+        self.before[last] + (list[last].end.min(time) - list[last].start)
+    }
+
+    /// The length of the part inside one interval.
+    pub(super) fn within(&self, span: &Range<u64>) -> u64 {
+        self.until(span.end).saturating_sub(self.until(span.start))
+    }
+
+    /// The length of the part inside a union.
+    pub(super) fn within_all(&self, spans: &Union) -> u64 {
+        spans.intervals().iter().map(|span| self.within(span)).sum()
+    }
+
+    /// The intervals that have a part inside `span`.
+    pub(super) fn inside(&self, span: &Range<u64>) -> &[Range<u64>] {
+        let list = self.times.intervals();
+        let first = list.partition_point(|one| one.end <= span.start);
+        let last = list.partition_point(|one| one.start < span.end);
+        &list[first..last.max(first)]
+    }
+
+    /// The part inside `spans`.
+    pub(super) fn and(&self, spans: &Union) -> Union {
+        Union::of(spans.intervals().iter().flat_map(|span| {
+            let clipped = |one: &Range<u64>| one.start.max(span.start)..one.end.min(span.end);
+            self.inside(span).iter().map(clipped)
+        }))
+    }
 }

@@ -1,7 +1,7 @@
 //! Calls of the host, classified by their effect on the GPU.
 #![forbid(unsafe_code)]
 
-use super::activities::is_timed;
+use super::activities::{Cover, is_timed};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -91,6 +91,37 @@ pub(super) fn class(name: &str) -> Class {
     }
 }
 
+impl Class {
+    /// The index of the class in tables.
+    fn index(self) -> usize {
+        match self {
+            Self::DeviceSync => 0,
+            Self::StreamSync => 1,
+            Self::Alloc => 2,
+            Self::CopyAsync => 3,
+            Self::CopySync => 4,
+            Self::Other => 5,
+        }
+    }
+}
+
+const CLASSES: [Class; 6] = [
+    Class::DeviceSync,
+    Class::StreamSync,
+    Class::Alloc,
+    Class::CopyAsync,
+    Class::CopySync,
+    Class::Other,
+];
+
+/// The effects that explain idle time. Each takes its time away from the later ones.
+pub(super) const EFFECTS: [&[Class]; 4] = [
+    &[Class::DeviceSync, Class::StreamSync],
+    &[Class::Alloc],
+    &[Class::CopySync, Class::CopyAsync],
+    &[Class::Other],
+];
+
 /// One call of the host.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
@@ -98,13 +129,26 @@ pub(super) struct Call {
     pub(super) time: Range<u64>,
 }
 
+/// The calls of one class.
+#[derive(Debug, Default)]
+struct OfClass {
+    /// The begins of the calls, sorted.
+    begins: Vec<u64>,
+    /// The times of the calls, sorted by end.
+    by_end: Vec<Range<u64>>,
+    cover: Cover,
+}
+
 /// The calls of all threads, except calls made inside other calls.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     list: Vec<Call>,
-    /// The index in `list` for each correlation number; inner calls have the index of the outer
-    /// call.
-    by_correlation: HashMap<u32, usize>,
+    /// Correlation numbers, sorted, each with an index in `list`. Inner calls have the index of the
+    /// outer call.
+    by_correlation: Vec<(u32, u32)>,
+    by_class: [OfClass; CLASSES.len()],
+    /// For each of `EFFECTS`, the time in calls with this effect or an earlier one.
+    effects: [Cover; EFFECTS.len()],
 }
 
 impl Calls {
@@ -123,7 +167,20 @@ impl Calls {
                 calls.list.push(Call { class, time: one.begin.0..one.end.0 });
                 outer = Some((one.thread, one.end.0));
             }
-            calls.by_correlation.insert(one.correlation, calls.list.len() - 1);
+            // The reader of a trace refuses more calls than the number has.
+            let index = u32::try_from(calls.list.len() - 1).unwrap_or(u32::MAX);
+            calls.by_correlation.push((one.correlation, index));
+        }
+        // The last call with a number is the one that counts.
+        calls.by_correlation.sort_by_key(|(correlation, _)| *correlation);
+        for class in CLASSES {
+            calls.by_class[class.index()] = OfClass::of(&calls.list, class);
+        }
+        let mut until_now = Vec::new();
+        for (effect, classes) in EFFECTS.iter().enumerate() {
+            until_now.extend_from_slice(classes);
+            let times = calls.list.iter().filter(|call| until_now.contains(&call.class));
+            calls.effects[effect] = Cover::of(Union::of(times.map(|call| call.time.clone())));
         }
         calls
     }
@@ -134,17 +191,47 @@ impl Calls {
 
     /// The call that enqueued an operation.
     pub(super) fn enqueuing(&self, operation: &Activity) -> Option<&Call> {
-        self.by_correlation.get(&operation.correlation).and_then(|&index| self.list.get(index))
+        let wanted = operation.correlation;
+        let after = self.by_correlation.partition_point(|(number, _)| *number <= wanted);
+        let (number, index) = *self.by_correlation.get(after.checked_sub(1)?)?;
+        let index = usize::try_from(index).ok().filter(|_| number == wanted)?;
+        self.list.get(index)
     }
 
-    /// The calls of a class.
-    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = &Call> {
-        self.list.iter().filter(move |call| call.class == class)
+    /// The number of calls of a class that have a part inside `window`.
+    pub(super) fn count_in(&self, class: Class, window: &Range<u64>) -> usize {
+        let OfClass { begins, by_end, .. } = &self.by_class[class.index()];
+        let begun = begins.partition_point(|begin| *begin < window.end);
+        let ended = by_end.partition_point(|call| call.end <= window.start);
+        begun.saturating_sub(ended)
     }
 
-    /// The time in which the host was in a call of one of these classes.
-    pub(super) fn time_in(&self, classes: &[Class]) -> Union {
-        let matching = self.list.iter().filter(|call| classes.contains(&call.class));
-        Union::of(matching.map(|call| call.time.clone()))
+    /// The calls of a class that end inside `window`.
+    pub(super) fn ending_in(&self, class: Class, window: &Range<u64>) -> &[Range<u64>] {
+        let OfClass { by_end, .. } = &self.by_class[class.index()];
+        let first = by_end.partition_point(|call| call.end < window.start);
+        let last = by_end.partition_point(|call| call.end <= window.end);
+        &by_end[first..last.max(first)]
+    }
+
+    /// The time in calls of one class.
+    pub(super) fn cover(&self, class: Class) -> &Cover {
+        &self.by_class[class.index()].cover
+    }
+
+    /// The length of the part of `spans` in calls with this effect, or an earlier one.
+    pub(super) fn explained(&self, effect: usize, spans: &Union) -> u64 {
+        self.effects[effect].within_all(spans)
+    }
+}
+
+impl OfClass {
+    fn of(list: &[Call], class: Class) -> Self {
+        let mut by_end: Vec<Range<u64>> =
+            list.iter().filter(|call| call.class == class).map(|call| call.time.clone()).collect();
+        by_end.sort_unstable_by_key(|call| call.end);
+        let mut begins: Vec<u64> = by_end.iter().map(|call| call.start).collect();
+        begins.sort_unstable();
+        Self { cover: Cover::of(Union::of(by_end.iter().cloned())), begins, by_end }
     }
 }

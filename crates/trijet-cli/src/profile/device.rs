@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::activities::{bytes, is_kernel, times};
-use super::calls::Calls;
-use super::findings::{self, Finding};
+use super::engine::Engine;
+use super::findings::{self, Facts, Finding};
 use super::idle::Idle;
 use super::names::readable;
-use super::operations::{Operations, is_copy};
-use std::collections::{BTreeSet, HashMap};
-use trijet::trace::activity::{Activity, ActivityKind, Direction, NameId, ProcessTrace};
+use super::operations::Operations;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use trijet::trace::activity::{Activity, NameId, ProcessTrace};
 use trijet::{Bytes, Nanos};
 
 /// The most kernels that a profile lists.
@@ -43,6 +43,8 @@ pub struct KernelTime {
 pub struct Device {
     /// The number of the device in the process.
     pub device: u32,
+    /// The begin of the first operation, on the clock of the trace.
+    pub began: Nanos,
     /// The time from the begin of the first operation to the end of the last one.
     pub elapsed: Nanos,
     /// The engines that executed anything.
@@ -61,18 +63,19 @@ pub struct Device {
 
 impl Device {
     /// The profile of the device that ran `operations`.
-    pub(super) fn of(operations: &Operations<'_>, trace: &ProcessTrace, calls: &Calls) -> Self {
+    pub(super) fn of(operations: &Operations<'_>, trace: &ProcessTrace, facts: &Facts<'_>) -> Self {
         let streams: BTreeSet<_> =
             operations.all.iter().map(|one| (one.context, one.stream)).collect();
-        let idle = Idle::of(&operations.idle, calls);
+        let idle = Idle::of(&operations.idle, facts.calls);
         Self {
             device: operations.device,
+            began: Nanos(operations.window.start),
             elapsed: operations.elapsed(),
             engines: engines(operations),
             busy: Nanos(operations.elapsed().0 - idle.total.0),
             idle,
             streams: streams.len(),
-            findings: findings::all(operations, trace, calls),
+            findings: findings::all(operations, facts),
             kernels: longest_kernels(operations, trace),
         }
     }
@@ -86,36 +89,25 @@ impl Device {
 
 /// The busy times of the engines.
 fn engines(operations: &Operations<'_>) -> Vec<EngineTime> {
-    let engine = |name, runs: &dyn Fn(&Activity) -> bool| {
-        let its = operations.all.iter().copied().filter(|one| runs(one));
-        let its: Vec<&Activity> = its.collect();
-        EngineTime {
-            name,
-            busy: times(its.iter().copied()).length(),
-            operations: its.len(),
-            bytes: bytes(its.iter().copied()),
-        }
+    let mut by_engine: BTreeMap<Engine, Vec<&Activity>> = BTreeMap::new();
+    for &one in &operations.all {
+        by_engine.entry(operations.engine(one)).or_default().push(one);
+    }
+    let engine = |(engine, its): (Engine, Vec<&Activity>)| EngineTime {
+        name: engine.name(),
+        busy: times(its.iter().copied()).length(),
+        operations: its.len(),
+        bytes: bytes(its.iter().copied()),
     };
-    let mut engines = vec![
-        engine("kernels", &is_kernel),
-        engine("upload", &|one| is_copy(one, Direction::Upload)),
-        engine("download", &|one| is_copy(one, Direction::Download)),
-        engine("peer copies", &|one| is_copy(one, Direction::Peer)),
-        engine("copies within", &|one| {
-            is_copy(one, Direction::Within) || is_copy(one, Direction::Unknown)
-        }),
-        engine("fills", &|one| one.kind == ActivityKind::Fill),
-    ];
-    engines.retain(|engine| engine.operations > 0);
-    engines
+    by_engine.into_iter().map(engine).collect()
 }
 
 /// The kernels with the longest total times.
 fn longest_kernels(operations: &Operations<'_>, trace: &ProcessTrace) -> Vec<KernelTime> {
     let mut by_name: HashMap<Option<NameId>, (u64, usize, &Activity)> = HashMap::new();
     for &one in operations.all.iter().filter(|one| is_kernel(one)) {
-        let entry = by_name.entry(one.name).or_insert((0, 0, one));
-        entry.0 += one.end.0 - one.begin.0;
+        let entry = by_name.entry(one.name).or_insert((0_u64, 0, one));
+        entry.0 = entry.0.saturating_add(one.end.0 - one.begin.0);
         entry.1 += 1;
     }
     let mut list: Vec<_> = by_name.into_values().collect();

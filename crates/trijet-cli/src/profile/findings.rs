@@ -1,17 +1,16 @@
 //! The habits of a program that cost time, each found by its own rule.
 #![forbid(unsafe_code)]
 
-use super::activities::{bytes, is_kernel, overhead, times};
-use super::calls::{Call, Calls, Class};
+use super::activities::{Cover, bytes, is_kernel, times};
+use super::calls::{Calls, Class};
+use super::engine::Engine;
 use super::idle::caused_by;
 use super::operations::Operations;
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use trijet::Nanos;
-use trijet::trace::activity::{
-    Activity, ActivityKind, Direction, Memory, OverheadKind, ProcessTrace,
-};
+use trijet::trace::activity::{Activity, ActivityKind, Memory, ProcessTrace};
 use trijet::trace::{StreamClass, Union, rate};
 
 /// Copies of fewer bytes do not reach half of the link's rate: on an H200, copies of 64 KiB reach
@@ -19,6 +18,9 @@ use trijet::trace::{StreamClass, Union, rate};
 const SMALL_BYTES: u64 = 64 << 10;
 /// The fewest small copies that are a finding.
 const SMALL_COUNT_MIN: usize = 100;
+
+/// The most places of a finding.
+const PLACES_MAX: usize = 3;
 
 /// A habit of the program that costs time.
 #[derive(Debug)]
@@ -31,38 +33,74 @@ pub struct Finding {
     pub count: usize,
     /// The time that a fix may gain.
     pub cost: Nanos,
+    /// The longest times of the cost, on the clock of the trace, the longest first.
+    pub places: Vec<Range<u64>>,
     /// The measured facts.
     pub seen: String,
     /// The recommended change.
     pub fix: &'static str,
 }
 
-/// All findings, by descending cost.
-pub(super) fn all(
-    operations: &Operations<'_>,
-    trace: &ProcessTrace,
-    calls: &Calls,
-) -> Vec<Finding> {
+/// The streams of a process.
+#[derive(Debug)]
+pub(super) struct Streams {
+    /// The legacy streams, each with its context.
+    legacy: HashSet<(u32, u32)>,
+    /// The streams that the process created as blocking ones.
+    blocking: HashSet<(u32, u32)>,
+}
+
+impl Streams {
+    pub(super) fn of(trace: &ProcessTrace) -> Self {
+        let blocking =
+            trace.streams.iter().filter(|info| info.class == Some(StreamClass::Blocking));
+        Self {
+            legacy: trace.contexts.iter().map(|info| (info.context, info.null_stream)).collect(),
+            blocking: blocking.map(|info| (info.context, info.stream)).collect(),
+        }
+    }
+}
+
+/// The facts about a process that the rules for its devices share.
+pub(super) struct Facts<'a> {
+    pub(super) calls: &'a Calls,
+    pub(super) streams: Streams,
+    /// The time in which kernels or modules were loaded.
+    pub(super) loading: Cover,
+}
+
+/// All findings that cost time, by descending cost.
+pub(super) fn all(operations: &Operations<'_>, facts: &Facts<'_>) -> Vec<Finding> {
+    let calls = facts.calls;
     let rules = [
         pageable(operations, calls),
-        legacy(operations, trace, calls),
+        legacy(operations, facts),
         device_sync(operations, calls),
         stream_sync(operations, calls),
         gaps(operations),
-        exposed(operations),
+        exposed_copies(operations),
+        exposed_communication(operations),
         allocations(operations, calls),
         small(operations, calls),
         sync_copies(operations, calls),
-        lazy_loading(operations, trace),
+        lazy_loading(operations, &facts.loading),
     ];
-    let mut found: Vec<Finding> = rules.into_iter().flatten().collect();
+    let mut found: Vec<Finding> =
+        rules.into_iter().flatten().filter(|finding| finding.cost.0 > 0).collect();
     found.sort_by_key(|finding| Reverse(finding.cost));
     found
 }
 
+/// The length of the time that a finding costs, and its longest parts.
+fn cost(time: &Union) -> (Nanos, Vec<Range<u64>>) {
+    let mut places: Vec<&Range<u64>> = time.intervals().iter().collect();
+    places.sort_by_key(|place| (Reverse(place.end - place.start), place.start));
+    (time.length(), places.into_iter().take(PLACES_MAX).cloned().collect())
+}
+
 /// The copies between host and device.
 fn over_the_link<'a>(operations: &Operations<'a>) -> impl Iterator<Item = &'a Activity> {
-    operations.copies(Direction::Upload).chain(operations.copies(Direction::Download))
+    operations.on(Engine::Upload).chain(operations.on(Engine::Download))
 }
 
 fn is_pageable(one: &Activity) -> bool {
@@ -79,20 +117,22 @@ fn with_calls(list: &[&Activity], calls: &Calls) -> (Union, Union) {
     (calling, either)
 }
 
-/// The part of `of` in which no kernel ran, within the window.
-fn uncovered(operations: &Operations<'_>, of: &Union) -> Nanos {
-    of.minus(&operations.kernels).and(&Union::of([operations.window.clone()])).length()
+/// The part of `of` in which no kernel computed, within the window.
+fn uncovered(operations: &Operations<'_>, of: &Union) -> Union {
+    of.minus(&operations.kernels).and(&Union::of([operations.window.clone()]))
 }
 
 fn pageable(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     let list: Vec<_> = over_the_link(operations).filter(|one| is_pageable(one)).collect();
     let (calling, either) = with_calls(&list, calls);
     let (bytes, ran) = (bytes(list.iter().copied()), times(list.iter().copied()).length());
+    let (cost, places) = cost(&uncovered(operations, &either));
     (!list.is_empty()).then(|| Finding {
         key: "PERF/PAGEABLE",
         title: "copies from or to pageable host memory",
         count: list.len(),
-        cost: uncovered(operations, &either),
+        cost,
+        places,
         seen: format!(
             "{bytes} at {}; the calls took {} of the host's time, the copies {ran}",
             rate(bytes, ran),
@@ -103,29 +143,21 @@ fn pageable(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     })
 }
 
-fn legacy(operations: &Operations<'_>, trace: &ProcessTrace, calls: &Calls) -> Option<Finding> {
-    let nulls: HashSet<(u32, u32)> =
-        trace.contexts.iter().map(|info| (info.context, info.null_stream)).collect();
+fn legacy(operations: &Operations<'_>, facts: &Facts<'_>) -> Option<Finding> {
     let stream = |one: &Activity| (one.context, one.stream);
-    let is_legacy = |one: &&Activity| nulls.contains(&stream(one));
+    let is_legacy = |one: &&Activity| facts.streams.legacy.contains(&stream(one));
     let (mine, others): (Vec<&Activity>, Vec<&Activity>) =
         operations.all.iter().copied().partition(is_legacy);
     let kernels = mine.iter().filter(|one| is_kernel(one)).count();
     if kernels == 0 || others.is_empty() {
         return None;
     }
-    let classes: HashMap<(u32, u32), Option<StreamClass>> =
-        trace.streams.iter().map(|info| ((info.context, info.stream), info.class)).collect();
-    let is_blocking = |one: &&Activity| {
-        classes.get(&stream(one)).copied().flatten() == Some(StreamClass::Blocking)
-    };
+    let is_blocking = |one: &&Activity| facts.streams.blocking.contains(&stream(one));
     let blocking: Vec<_> = others.iter().copied().filter(is_blocking).collect();
     let (at_legacy, at_blocking) = (times(mine.iter().copied()), times(blocking.iter().copied()));
-    let blocking_waited = Union::of(waits(&blocking, calls)).and(&at_legacy);
-    let legacy_waited = Union::of(waits(&mine, calls)).and(&at_blocking);
-    let barrier =
-        Union::of(blocking_waited.intervals().iter().chain(legacy_waited.intervals()).cloned())
-            .length();
+    let blocking_waited = Union::of(waits(&blocking, facts.calls)).and(&at_legacy);
+    let legacy_waited = Union::of(waits(&mine, facts.calls)).and(&at_blocking);
+    let (cost, places) = cost(&Union::all([&blocking_waited, &legacy_waited]));
     let alone = times(mine.iter().copied()).minus(&times(others.iter().copied())).length();
     let count =
         |list: &[&Activity]| list.iter().map(|one| stream(one)).collect::<HashSet<_>>().len();
@@ -133,7 +165,8 @@ fn legacy(operations: &Operations<'_>, trace: &ProcessTrace, calls: &Calls) -> O
         key: "PERF/LEGACY-STREAM",
         title: "kernels on the legacy default stream while other streams are used",
         count: kernels,
-        cost: barrier,
+        cost,
+        places,
         seen: format!(
             "other streams: {}, {} of them blocking; the cost is the time in which enqueued work \
              of one side waited while the other side ran; legacy work ran alone for {alone}",
@@ -162,61 +195,63 @@ fn waits(list: &[&Activity], calls: &Calls) -> Vec<Range<u64>> {
     found
 }
 
-/// The count, the cost and the facts of the waits of one class.
+/// The finding of the waits of one class.
 fn sync(
     operations: &Operations<'_>,
     calls: &Calls,
     class: Class,
-) -> Option<(usize, Nanos, String)> {
-    let in_window = |call: &&Call| {
-        call.time.end > operations.window.start && call.time.start < operations.window.end
-    };
-    let list: Vec<&Call> = calls.of_class(class).filter(in_window).collect();
-    if list.is_empty() {
+    (key, title, fix): (&'static str, &'static str, &'static str),
+) -> Option<Finding> {
+    let count = calls.count_in(class, &operations.window);
+    if count == 0 {
         return None;
     }
-    let host = Union::of(list.iter().map(|call| call.time.clone()));
-    let caused = caused_by(&operations.idle, list.iter().copied());
-    let seen = format!(
-        "the host waited for {}; the GPU was idle for {} of that time",
-        host.length(),
-        host.and(&operations.idle).length()
-    );
-    Some((list.len(), caused.length(), seen))
+    let cover = calls.cover(class);
+    let caused = caused_by(&operations.idle, calls.ending_in(class, &operations.window));
+    let (cost, places) = cost(&caused);
+    Some(Finding {
+        key,
+        title,
+        count,
+        cost,
+        places,
+        seen: format!(
+            "the host waited for {}; the GPU was idle for {} of that time",
+            Nanos(cover.within(&operations.window)),
+            Nanos(cover.within_all(&operations.idle))
+        ),
+        fix,
+    })
 }
 
 fn device_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
-    let (count, cost, seen) = sync(operations, calls, Class::DeviceSync)?;
-    Some(Finding {
-        key: "PERF/DEVICE-SYNC",
-        title: "waits for the whole device",
-        count,
-        cost,
-        seen,
-        fix: "enqueue the next work first, then wait for an event of the result that is needed",
-    })
+    let words = (
+        "PERF/DEVICE-SYNC",
+        "waits for the whole device",
+        "enqueue the next work first, then wait for an event of the result that is needed",
+    );
+    sync(operations, calls, Class::DeviceSync, words)
 }
 
 fn stream_sync(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
-    let (count, cost, seen) = sync(operations, calls, Class::StreamSync)?;
-    Some(Finding {
-        key: "PERF/STREAM-SYNC",
-        title: "waits for a stream or an event",
-        count,
-        cost,
-        seen,
-        fix: "enqueue the next work before the wait; use two buffers in turn, each with its event",
-    })
+    let words = (
+        "PERF/STREAM-SYNC",
+        "waits for a stream or an event",
+        "enqueue the next work before the wait; use two buffers in turn, each with its event",
+    );
+    sync(operations, calls, Class::StreamSync, words)
 }
 
 fn gaps(operations: &Operations<'_>) -> Option<Finding> {
     let gaps = operations.idle.intervals();
     let longest = gaps.iter().map(|gap| gap.end - gap.start).max()?;
+    let (cost, places) = cost(&operations.idle);
     Some(Finding {
         key: "PERF/GPU-IDLE",
         title: "gaps with no kernel and no copy",
         count: gaps.len(),
-        cost: operations.idle.length(),
+        cost,
+        places,
         seen: format!(
             "the longest gap took {}; `idle` above shows what the host did meanwhile",
             Nanos(longest)
@@ -225,49 +260,70 @@ fn gaps(operations: &Operations<'_>) -> Option<Finding> {
     })
 }
 
-fn exposed(operations: &Operations<'_>) -> Option<Finding> {
-    let list: Vec<_> =
-        over_the_link(operations).chain(operations.copies(Direction::Peer)).collect();
-    let ran = times(list.iter().copied());
-    let cost = uncovered(operations, &ran);
-    if cost.0 == 0 {
-        return None;
-    }
-    let bare = ran.minus(&operations.kernels);
+/// The number of these that ran in a part of `bare`.
+fn count_in(list: &[&Activity], bare: &Union) -> usize {
+    let bare = bare.intervals();
     let is_exposed = |one: &&&Activity| {
-        let next = bare.intervals().partition_point(|part| part.end <= one.begin.0);
-        bare.intervals().get(next).is_some_and(|part| part.start < one.end.0)
+        let next = bare.partition_point(|part| part.end <= one.begin.0);
+        bare.get(next).is_some_and(|part| part.start < one.end.0)
     };
-    let count = list.iter().filter(is_exposed).count();
-    let hidden = 100.0 - 100.0 * cost.0 as f64 / ran.length().0.max(1) as f64;
-    Some(Finding {
+    list.iter().filter(is_exposed).count()
+}
+
+/// The share of `ran` in which kernels computed, in percent.
+fn hidden(ran: &Union, exposed: Nanos) -> f64 {
+    100.0 - 100.0 * exposed.0 as f64 / ran.length().0.max(1) as f64
+}
+
+fn exposed_copies(operations: &Operations<'_>) -> Option<Finding> {
+    let list: Vec<_> = over_the_link(operations).chain(operations.on(Engine::Peer)).collect();
+    let ran = times(list.iter().copied());
+    let bare = uncovered(operations, &ran);
+    let (cost, places) = cost(&bare);
+    let (length, hidden) = (ran.length(), hidden(&ran, cost));
+    (!list.is_empty()).then(|| Finding {
         key: "PERF/EXPOSED-COPY",
-        title: "copies while no kernel ran",
-        count,
+        title: "copies while no kernel computed",
+        count: count_in(&list, &bare),
         cost,
-        seen: format!(
-            "copies took {}; kernels ran during {hidden:.1} % of that time",
-            ran.length()
-        ),
+        places,
+        seen: format!("copies took {length}; kernels computed during {hidden:.1} % of that time"),
         fix: "copy the next chunk on another stream while the kernels of this chunk run",
     })
 }
 
+fn exposed_communication(operations: &Operations<'_>) -> Option<Finding> {
+    let list: Vec<_> = operations.on(Engine::Communication).collect();
+    let ran = times(list.iter().copied());
+    let bare = uncovered(operations, &ran);
+    let (cost, places) = cost(&bare);
+    let (length, hidden) = (ran.length(), hidden(&ran, cost));
+    (!list.is_empty()).then(|| Finding {
+        key: "PERF/EXPOSED-COMM",
+        title: "communication between GPUs while no other kernel ran",
+        count: count_in(&list, &bare),
+        cost,
+        places,
+        seen: format!(
+            "communication took {length}; other kernels ran during {hidden:.1} % of that time"
+        ),
+        fix: "start the collective of a part when the part is ready, on a stream of its own, while \
+              the next part is computed; a rank that arrives late makes the others wait here too",
+    })
+}
+
 fn allocations(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
-    let window = Union::of([operations.window.clone()]);
-    let inside: Vec<&Call> = calls
-        .of_class(Class::Alloc)
-        .filter(|call| {
-            call.time.end > operations.window.start && call.time.start < operations.window.end
-        })
-        .collect();
-    let host = Union::of(inside.iter().map(|call| call.time.clone())).and(&window);
-    (!inside.is_empty()).then(|| Finding {
+    let count = calls.count_in(Class::Alloc, &operations.window);
+    let cover = calls.cover(Class::Alloc);
+    let host = Nanos(cover.within(&operations.window));
+    let (cost, places) = cost(&cover.and(&operations.idle));
+    (count > 0).then(|| Finding {
         key: "PERF/SYNC-ALLOC",
         title: "allocations, frees and page-locking between operations",
-        count: inside.len(),
-        cost: host.and(&operations.idle).length(),
-        seen: format!("the calls took {} of the host's time", host.length()),
+        count,
+        cost,
+        places,
+        seen: format!("the calls took {host} of the host's time"),
         fix: "allocate before the loop, or from a stream-ordered pool with a release threshold",
     })
 }
@@ -276,11 +332,13 @@ fn small(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     let list: Vec<_> = over_the_link(operations).filter(|one| one.bytes < SMALL_BYTES).collect();
     let (calling, either) = with_calls(&list, calls);
     let bytes = bytes(list.iter().copied());
+    let (cost, places) = cost(&uncovered(operations, &either));
     (list.len() >= SMALL_COUNT_MIN).then(|| Finding {
         key: "PERF/SMALL-COPY",
         title: "many copies of less than 64 KiB",
         count: list.len(),
-        cost: uncovered(operations, &either),
+        cost,
+        places,
         seen: format!("{bytes} in total; the calls took {} of the host's time", calling.length()),
         fix: "gather them in one buffer and copy that, or let a kernel read page-locked memory",
     })
@@ -292,26 +350,28 @@ fn sync_copies(operations: &Operations<'_>, calls: &Calls) -> Option<Finding> {
     };
     let list: Vec<_> = over_the_link(operations).filter(waits).collect();
     let (calling, either) = with_calls(&list, calls);
+    let (cost, places) = cost(&uncovered(operations, &either));
     (!list.is_empty()).then(|| Finding {
         key: "PERF/SYNC-COPY",
         title: "copies whose calls wait for them",
         count: list.len(),
-        cost: uncovered(operations, &either),
+        cost,
+        places,
         seen: format!("the calls took {} of the host's time", calling.length()),
         fix: "use the Async function on a stream; with page-locked memory it returns immediately",
     })
 }
 
-fn lazy_loading(operations: &Operations<'_>, trace: &ProcessTrace) -> Option<Finding> {
-    let is_loading = |kind| matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading);
-    let window = Union::of([operations.window.clone()]);
-    let loading = overhead(trace, is_loading).and(&window);
-    (loading.length().0 > 0).then(|| Finding {
+fn lazy_loading(operations: &Operations<'_>, loading: &Cover) -> Option<Finding> {
+    let length = Nanos(loading.within(&operations.window));
+    let (cost, places) = cost(&loading.and(&operations.idle));
+    (length.0 > 0).then(|| Finding {
         key: "PERF/LAZY-LOADING",
         title: "kernels loaded at their first launch",
-        count: loading.intervals().len(),
-        cost: loading.and(&operations.idle).length(),
-        seen: format!("loading took {}; it waits for running kernels", loading.length()),
+        count: loading.inside(&operations.window).len(),
+        cost,
+        places,
+        seen: format!("loading took {length}; it waits for running kernels"),
         fix: "launch each kernel once before the work begins, or set CUDA_MODULE_LOADING=EAGER",
     })
 }

@@ -1,7 +1,8 @@
 //! The time in which nothing ran on a device, split by what the host did meanwhile.
 #![forbid(unsafe_code)]
 
-use super::calls::{Call, Calls, Class};
+use super::calls::Calls;
+use std::ops::Range;
 use trijet::Nanos;
 use trijet::trace::Union;
 
@@ -32,29 +33,33 @@ pub struct Idle {
 
 impl Idle {
     pub(super) fn of(idle: &Union, calls: &Calls) -> Self {
-        // Each part takes its time away from the later ones.
-        let mut rest = idle.clone();
-        let mut part = |classes: &[Class]| {
-            let within = calls.time_in(classes);
-            let part = rest.and(&within).length();
-            rest = rest.minus(&within);
-            part
-        };
-        let waiting = part(&[Class::DeviceSync, Class::StreamSync]);
-        let allocating = part(&[Class::Alloc]);
-        let copying = part(&[Class::CopySync, Class::CopyAsync]);
-        let calling = part(&[Class::Other]);
+        let explained = [0, 1, 2, 3].map(|effect| calls.explained(effect, idle));
         let gaps = idle.intervals().iter().map(|gap| gap.end - gap.start);
+        let total = idle.length();
+        let part = |effect: usize| Nanos(explained[effect] - explained[effect - 1]);
         Self {
-            total: idle.length(),
+            total,
             gaps: gaps.clone().filter(|&length| length >= GAP_MIN_NS).count(),
             longest: Nanos(gaps.max().unwrap_or(0)),
-            waiting,
-            allocating,
-            copying,
-            calling,
-            elsewhere: rest.length(),
+            waiting: Nanos(explained[0]),
+            allocating: part(1),
+            copying: part(2),
+            calling: part(3),
+            elsewhere: Nanos(total.0 - explained[3]),
         }
+    }
+
+    /// The parts with a length, each with words for what the host did meanwhile.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(&'static str, Nanos)> {
+        let parts = [
+            ("waiting for the GPU", self.waiting),
+            ("allocating or freeing", self.allocating),
+            ("in a copy call", self.copying),
+            ("in another call", self.calling),
+            ("outside of CUDA", self.elsewhere),
+        ];
+        parts.into_iter().filter(|(_, time)| time.0 > 0).collect()
     }
 }
 
@@ -63,12 +68,12 @@ impl Idle {
 /// than the wait itself: without the wait, the host would be ahead by that time and no more. A gap
 /// that ends before the call returns is not caused by the wait, because the GPU had work in its
 /// queue.
-pub(super) fn caused_by<'a>(idle: &Union, calls: impl Iterator<Item = &'a Call>) -> Union {
+pub(super) fn caused_by(idle: &Union, calls: &[Range<u64>]) -> Union {
     let gaps = idle.intervals();
-    Union::of(calls.filter_map(|call| {
-        let after = gaps.partition_point(|gap| gap.end < call.time.end);
-        let gap = gaps.get(after).filter(|gap| gap.start <= call.time.end)?;
-        let start = gap.start.max(call.time.start);
-        Some(start..gap.end.min(start + (call.time.end - call.time.start)))
+    Union::of(calls.iter().filter_map(|call| {
+        let after = gaps.partition_point(|gap| gap.end < call.end);
+        let gap = gaps.get(after).filter(|gap| gap.start <= call.end)?;
+        let start = gap.start.max(call.start);
+        Some(start..gap.end.min(start.saturating_add(call.end - call.start)))
     }))
 }

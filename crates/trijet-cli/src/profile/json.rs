@@ -29,6 +29,7 @@ fn process(one: &Process) -> Value {
         "declined_buffers": one.end.map(|end| end.declined),
         "calls": one.calls,
         "operations_without_times": one.untimed,
+        "began_ns": one.began.0,
         "span_ns": one.span.0,
         "tracing_overhead_ns": {
             "cupti": one.overhead.0,
@@ -53,6 +54,7 @@ fn device(one: &Device) -> Value {
             "title": finding.title,
             "count": finding.count,
             "cost_ns": finding.cost.0,
+            "places_ns": finding.places.iter().map(|p| [p.start, p.end]).collect::<Vec<_>>(),
             "seen": finding.seen,
             "fix": finding.fix,
         })
@@ -62,6 +64,7 @@ fn device(one: &Device) -> Value {
     });
     json!({
         "device": one.device,
+        "began_ns": one.began.0,
         "elapsed_ns": one.elapsed.0,
         "busy_ns": one.busy.0,
         "limiting": one.limiting().map(|engine| engine.name),

@@ -12,6 +12,7 @@
 mod activities;
 mod calls;
 mod device;
+mod engine;
 mod findings;
 mod idle;
 mod json;
@@ -24,6 +25,7 @@ pub use device::{Device, EngineTime, KernelTime};
 pub use findings::Finding;
 pub use idle::Idle;
 pub use json::json;
+pub use names::clean;
 pub use process::{Process, analyse};
 pub use text::text;
 

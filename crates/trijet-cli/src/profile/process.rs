@@ -1,11 +1,14 @@
 //! The profile of one process.
 #![forbid(unsafe_code)]
 
-use super::activities::{is_timed, overhead, times};
+use super::activities::{Cover, is_timed, overhead};
 use super::calls::Calls;
 use super::device::Device;
+use super::engine::Communicating;
+use super::findings::{Facts, Streams};
+use super::names::clean;
 use super::operations::Operations;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use trijet::Nanos;
 use trijet::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
 
@@ -26,7 +29,9 @@ pub struct Process {
     pub untimed: usize,
     /// The time that CUPTI reports as its own overhead.
     pub overhead: Nanos,
-    /// The time from the begin of the first activity to the end of the last one.
+    /// The begin of the first activity, on the clock of the trace.
+    pub began: Nanos,
+    /// The time from there to the end of the last activity.
     pub span: Nanos,
     /// The devices that executed anything.
     pub devices: Vec<Device>,
@@ -36,25 +41,40 @@ pub struct Process {
 #[must_use]
 pub fn analyse(trace: &ProcessTrace) -> Process {
     let calls = Calls::of(trace);
-    let is_operation = |one: &&Activity| one.engine().is_some();
-    let operations: Vec<&Activity> = trace.activities.iter().filter(is_operation).collect();
-    let devices: BTreeSet<u32> = operations.iter().map(|one| one.device).collect();
-    let own = |kind: OverheadKind| kind.is_caused_by_tracing();
-    let everything = trace.activities.iter().filter(|one| is_timed(one));
-    let span = times(everything).hull();
+    let mut devices: BTreeMap<u32, Vec<&Activity>> = BTreeMap::new();
+    let (mut untimed, mut first, mut last) = (0, u64::MAX, 0);
+    for one in &trace.activities {
+        let is_operation = one.engine().is_some();
+        if !is_timed(one) {
+            untimed += usize::from(is_operation);
+            continue;
+        }
+        (first, last) = (first.min(one.begin.0), last.max(one.end.0));
+        if is_operation {
+            devices.entry(one.device).or_default().push(one);
+        }
+    }
+    let communicating = Communicating::of(trace);
+    let loading = |kind| matches!(kind, OverheadKind::LazyLoading | OverheadKind::ModuleLoading);
+    let facts = Facts {
+        calls: &calls,
+        streams: Streams::of(trace),
+        loading: Cover::of(overhead(trace, loading)),
+    };
     Process {
         process: trace.process,
         interface: trace.interface,
-        troubles: trace.troubles.clone(),
+        troubles: trace.troubles.iter().map(|text| clean(text)).collect(),
         end: trace.end,
         calls: calls.count(),
-        untimed: operations.iter().filter(|one| !is_timed(one)).count(),
-        overhead: overhead(trace, own).length(),
-        span: Nanos(span.map_or(0, |span| span.end - span.start)),
+        untimed,
+        overhead: overhead(trace, OverheadKind::is_caused_by_tracing).length(),
+        began: Nanos(first.min(last)),
+        span: Nanos(last.saturating_sub(first)),
         devices: devices
             .into_iter()
-            .filter_map(|device| Operations::of(&operations, device))
-            .map(|operations| Device::of(&operations, trace, &calls))
+            .filter_map(|(device, all)| Operations::of(device, all, &communicating))
+            .map(|operations| Device::of(&operations, trace, &facts))
             .collect(),
     }
 }

@@ -127,7 +127,7 @@ fn a_legacy_kernel_costs_the_time_for_which_a_blocking_stream_waited() {
         scenario.finding("PERF/LEGACY-STREAM")
     };
     assert_eq!(launches(StreamClass::Blocking), Some((1, 100)));
-    assert_eq!(launches(StreamClass::NonBlocking), Some((1, 0)), "no barrier, no cost");
+    assert_eq!(launches(StreamClass::NonBlocking), None, "no barrier, no cost, no finding");
 }
 
 /// Here the legacy kernel waits for the blocking stream.
@@ -183,7 +183,7 @@ fn a_gap_inside_of_a_wait_is_no_cost_of_the_wait() {
     scenario.call("cudaLaunchKernel", [0, 2]).kernel(13, [10, 50]);
     scenario.call("cudaLaunchKernel", [2, 4]).kernel(13, [60, 100]);
     scenario.call("cudaDeviceSynchronize", [5, 90]);
-    assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), Some((1, 0)));
+    assert_eq!(scenario.finding("PERF/DEVICE-SYNC"), None);
 }
 
 #[test]
@@ -335,4 +335,111 @@ fn the_trace_of_a_process_that_died_is_reported_as_incomplete() {
     let mut scenario = Scenario::new();
     scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 60]);
     assert!(text(&[analyse(&scenario.trace)]).contains("INCOMPLETE"));
+}
+
+/// Communication runs from 50 to 150, and the kernels end at 100. A copy runs behind it.
+#[test]
+fn communication_is_an_engine_of_its_own_and_hides_no_copy() {
+    let mut scenario = Scenario::new();
+    scenario.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 100]);
+    scenario.call("cudaLaunchKernel", [1, 2]).kernel(14, [50, 150]);
+    let nccl = scenario.named("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+    scenario.trace.activities.last_mut().unwrap().name = nccl;
+    scenario.call("cudaMemcpyAsync", [2, 3]).upload(Memory::Pinned, 1 << 20, [90, 120]);
+    let device = scenario.device();
+    let busy: Vec<_> = device.engines.iter().map(|e| (e.name, e.busy.0 / 1000)).collect();
+    assert_eq!(busy, [("kernels", 90), ("communication", 100), ("upload", 30)]);
+    assert_eq!(scenario.finding("PERF/EXPOSED-COMM"), Some((1, 50)));
+    assert_eq!(scenario.finding("PERF/EXPOSED-COPY"), Some((1, 20)));
+    let found = device.findings.iter().find(|f| f.key == "PERF/EXPOSED-COMM").unwrap();
+    assert_eq!(found.places, [1_100_000..1_150_000]);
+}
+
+#[test]
+fn a_process_without_work_has_no_section_when_another_process_worked() {
+    let mut worker = Scenario::new();
+    worker.trace.process = 11;
+    worker.call("cudaLaunchKernel", [0, 1]).kernel(13, [10, 100]);
+    let mut launcher = Scenario::new();
+    launcher.trace.process = 10;
+    launcher.call("cuInit", [0, 1]);
+    let both = text(&[analyse(&launcher.trace), analyse(&worker.trace)]);
+    assert!(!both.contains("process 10\n"), "{both}");
+    assert!(both.ends_with("process 10 executed no operation on a GPU\n"), "{both}");
+    let alone = text(&[analyse(&launcher.trace)]);
+    assert!(alone.starts_with("process 10\n") && alone.contains("made 1 calls"), "{alone}");
+    let mut troubled = launcher.trace.clone();
+    troubled.troubles.push("no library".to_owned());
+    let troubled = text(&[analyse(&troubled), analyse(&worker.trace)]);
+    assert!(troubled.contains("not traced: no library"), "{troubled}");
+}
+
+/// Every call of the host lies between the two operations of each device, so a rule that looked at
+/// all calls for each device would take hours.
+#[test]
+fn many_devices_share_the_calls_of_the_host() {
+    let mut scenario = Scenario::new();
+    for call in 0..20_000 {
+        scenario.call("cudaDeviceSynchronize", [10 + 20 * call, 15 + 20 * call]);
+    }
+    scenario.correlation = u32::MAX;
+    for device in 0..20_000 {
+        let at = 20 * u64::from(device);
+        scenario.kernel(13, [at, at + 12]).kernel(13, [at + 18, at + 19]);
+        scenario.trace.activities.iter_mut().rev().take(2).for_each(|one| one.device = device);
+    }
+    let process = analyse(&scenario.trace);
+    assert_eq!(process.devices.len(), 20_000);
+    for device in &process.devices {
+        assert_eq!((device.idle.total.0, device.idle.waiting.0), (6000, 3000));
+        assert_eq!(device.findings.iter().find(|f| f.key == "PERF/DEVICE-SYNC").unwrap().count, 1);
+    }
+}
+
+/// Activities at the ends of the clock, of every kind, in every order, overlapping and not.
+#[test]
+fn no_time_makes_the_profile_overflow() {
+    let ends = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+    let copy = ActivityKind::Copy {
+        direction: Direction::Download,
+        from: Memory::Device,
+        to: Memory::Pageable,
+    };
+    let kinds = [
+        ActivityKind::Kernel,
+        copy,
+        ActivityKind::Call(Api::Runtime),
+        ActivityKind::Fill,
+        ActivityKind::Overhead(OverheadKind::LazyLoading),
+        ActivityKind::Overhead(OverheadKind::Flush),
+    ];
+    let names = ["cudaDeviceSynchronize", "cudaMalloc", "cudaMemcpy", "ncclKernel", "k\u{1b}[0m"];
+    let mut draw = 1_u64;
+    let mut pick = |count: usize| {
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(draw >> 33).unwrap() % count
+    };
+    for _ in 0..300 {
+        let mut scenario = Scenario::new();
+        for _ in 0..40 {
+            let (a, b) = (ends[pick(ends.len())], ends[pick(ends.len())]);
+            let name = scenario.named(names[pick(names.len())]);
+            let one = scenario.push(kinds[pick(kinds.len())], [0, 0], [LEGACY, 13][pick(2)]);
+            (one.begin, one.end) = (Nanos(a.min(b)), Nanos(a.max(b)));
+            (one.name, one.bytes, one.correlation) = (name, ends[pick(ends.len())], 1);
+        }
+        let processes = [analyse(&scenario.trace)];
+        let shown = text(&processes);
+        assert!(!shown.contains('\u{1b}'), "{shown}");
+        assert!(json(&processes, None)["processes"].is_array());
+    }
+}
+
+#[test]
+fn a_text_of_a_trace_does_not_reach_the_terminal_as_it_is() {
+    let mut scenario = Scenario::new();
+    scenario.trace.troubles.push("no\u{1b}]0;title\u{7} \u{202e}library".to_owned());
+    let processes = [analyse(&scenario.trace)];
+    assert!(text(&processes).contains("no?]0;title? ?library"), "{}", text(&processes));
+    assert!(!json(&processes, None).to_string().contains('\u{202e}'));
 }

@@ -14,7 +14,38 @@ const WIDTH: usize = 100;
 /// The profiles of all processes. The text ends with a line break.
 #[must_use]
 pub fn text(processes: &[Process]) -> String {
-    processes.iter().map(ToString::to_string).collect()
+    let mut text: String = shown(processes).map(ToString::to_string).collect();
+    if let Some(line) = without_work(processes) {
+        text += &line;
+        text.push('\n');
+    }
+    text
+}
+
+/// Whether a process can be left out when another one used a GPU: it did nothing on a GPU, and there
+/// is nothing else to say about it.
+fn is_launcher(process: &Process) -> bool {
+    process.devices.is_empty() && process.troubles.is_empty() && process.untimed == 0
+}
+
+/// The processes that have a section.
+pub(super) fn shown(processes: &[Process]) -> impl Iterator<Item = &Process> {
+    let works = processes.iter().any(|process| !process.devices.is_empty());
+    processes.iter().filter(move |process| !works || !is_launcher(process))
+}
+
+/// The sentence about the processes that have no section.
+pub(super) fn without_work(processes: &[Process]) -> Option<String> {
+    let shown = shown(processes).count();
+    let idle: Vec<String> = processes
+        .iter()
+        .filter(|process| is_launcher(process))
+        .map(|process| process.process.to_string())
+        .collect();
+    (shown < processes.len()).then(|| match idle.as_slice() {
+        [one] => format!("process {one} executed no operation on a GPU"),
+        all => format!("processes {} executed no operation on a GPU", all.join(", ")),
+    })
 }
 
 /// `part` in percent of `whole`.
@@ -96,18 +127,8 @@ impl Display for Device {
         let idle = &self.idle;
         let part = percent(idle.total, self.elapsed);
         writeln!(f, "    {:<14}{:>12}{part:>7.1} %{:>12}", "idle", idle.total, idle.gaps)?;
-        let parts = [
-            (idle.waiting, "waiting for the GPU"),
-            (idle.allocating, "allocating or freeing"),
-            (idle.copying, "in a copy call"),
-            (idle.calling, "in another call"),
-            (idle.elsewhere, "outside of CUDA"),
-        ];
-        let parts: Vec<String> = parts
-            .iter()
-            .filter(|(time, _)| time.0 > 0)
-            .map(|(time, activity)| format!("{time} {activity}"))
-            .collect();
+        let parts: Vec<String> =
+            idle.parts().iter().map(|(activity, time)| format!("{time} {activity}")).collect();
         if !parts.is_empty() {
             wrapped(f, 6, &format!("meanwhile the host was: {}", parts.join(", ")))?;
         }

@@ -1,0 +1,98 @@
+//! The engines of a device, as a profile tells them apart.
+#![forbid(unsafe_code)]
+
+use trijet::trace::activity::{Activity, ActivityKind, Direction, ProcessTrace};
+
+/// What kernels of libraries that communicate between GPUs have in their names: NCCL and RCCL,
+/// NVSHMEM and ROC_SHMEM.
+const COMMUNICATION: [&str; 5] =
+    ["ncclDevKernel", "ncclKernel", "rcclDevKernel", "nvshmem", "rocshmem"];
+
+/// Whether a kernel with this name communicates between GPUs. Such a kernel waits for other GPUs
+/// most of its time, so it does not count as a computation.
+pub(super) fn communicates(name: &str) -> bool {
+    // A mangled name begins with a prefix and the length of the name.
+    let name = name.strip_prefix("_Z").unwrap_or(name);
+    let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == 'N');
+    COMMUNICATION.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// For each name of a trace, whether it is that of a kernel that communicates.
+pub(super) struct Communicating(Vec<bool>);
+
+impl Communicating {
+    pub(super) fn of(trace: &ProcessTrace) -> Self {
+        Self(trace.names.iter().map(|name| communicates(name)).collect())
+    }
+
+    pub(super) fn has(&self, one: &Activity) -> bool {
+        let index = one.name.and_then(|name| usize::try_from(name.0).ok());
+        one.kind == ActivityKind::Kernel
+            && index.and_then(|index| self.0.get(index)).is_some_and(|known| *known)
+    }
+}
+
+/// An engine of a device, or a kind of work that has a row of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Engine {
+    Kernels,
+    Communication,
+    Upload,
+    Download,
+    Peer,
+    Within,
+    Fills,
+    Host,
+}
+
+impl Engine {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kernels => "kernels",
+            Self::Communication => "communication",
+            Self::Upload => "upload",
+            Self::Download => "download",
+            Self::Peer => "peer copies",
+            Self::Within => "copies within",
+            Self::Fills => "fills",
+            Self::Host => "host copies",
+        }
+    }
+}
+
+/// The engine of an activity; `None` for an activity of the host.
+pub(super) fn engine(one: &Activity, communicating: &Communicating) -> Option<Engine> {
+    match one.kind {
+        ActivityKind::Kernel if communicating.has(one) => Some(Engine::Communication),
+        ActivityKind::Kernel => Some(Engine::Kernels),
+        ActivityKind::Fill => Some(Engine::Fills),
+        ActivityKind::Copy { direction, .. } => Some(match direction {
+            Direction::Upload => Engine::Upload,
+            Direction::Download => Engine::Download,
+            Direction::Peer => Engine::Peer,
+            Direction::Host => Engine::Host,
+            _ => Engine::Within,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_communication_libraries_are_known_by_their_names() {
+        for name in [
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "ncclKernel_AllGather_RING_LL_Sum_int8_t",
+            "_Z32ncclDevKernel_AllReduce_Sum_bf1624ncclDevKernelArgsStorageILm4096EE",
+            "nvshmemi_barrier_kernel",
+        ] {
+            assert!(communicates(name), "{name}");
+        }
+        for name in ["my_ncclDevKernel", "gemm", "", "_Z", "_ZN2at6native3addE"] {
+            assert!(!communicates(name), "{name}");
+        }
+    }
+}
