@@ -40,8 +40,6 @@ pub(crate) fn run(options: &[String]) -> io::Result<()> {
         ],
     )?;
     programs.extend(build(&root, &commit, &["build", "-p", "empty-driver"])?);
-    // `trijet trace` expects this library beside itself.
-    programs.extend(build(&root, &commit, &["build", "-p", "trijet-inject"])?);
     // For `explore` on a host with many cores.
     programs.extend(build(&root, &commit, &["build", "-p", "xtask"])?);
     programs.extend(build(&root, &commit, &ORACLE)?.into_iter().filter(|p| p.name == "oracle"));
@@ -124,7 +122,7 @@ pub(crate) fn build(root: &Path, commit: &str, arguments: &[&str]) -> io::Result
         let message: Value = serde_json::from_str(line)?;
         let target = &message["target"];
         let kind = target["kind"][0].as_str();
-        // A benchmark opens the empty driver, and a CUDA driver opens the tracing library.
+        // A benchmark opens the empty driver.
         let library = target["crate_types"][0].as_str() == Some("cdylib");
         let built = if library { &message["filenames"][0] } else { &message["executable"] };
         if let (Some(built), Some(name), Some(kind)) =

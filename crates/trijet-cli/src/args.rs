@@ -408,9 +408,12 @@ Examples:
 
 The program may be written in any language: the CUDA driver loads the tracing library into it.
 The program keeps its standard input and output. The summary goes to standard error; JSON goes
-to standard output, after the output of the program. The exit status is the program's: 128 plus
-the signal number if a signal ended it, 127 if the program was not found, 126 if it could not be
-started.";
+to standard output, after the output of the program. Signals that other processes send are sent
+on to the program. Processes in the background are waited for; Ctrl-C ends the wait.
+
+The exit status is the program's: 128 plus the signal number if a signal ended it, 127 if the
+program was not found, 126 if it could not be started. If the program succeeded and nothing was
+traced, it is 1.";
 
 /// The options of `trijet trace`.
 #[derive(Debug, Args)]

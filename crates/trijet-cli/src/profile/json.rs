@@ -19,11 +19,14 @@ pub fn json(processes: &[Process], missing: Option<&str>) -> Value {
 fn process(one: &Process) -> Value {
     json!({
         "process": one.process,
+        "command": one.command,
         "clock": "CUPTI",
         "cupti_version": one.interface,
         "troubles": one.troubles,
+        "notes": one.notes,
         "complete": one.end.is_some(),
-        "activities": one.end.map(|end| end.activities),
+        "activities": one.activities,
+        "activities_left_out": one.left_out,
         "dropped_activities": one.end.map(|end| end.dropped),
         "unknown_activities": one.end.map(|end| end.unknown),
         "declined_buffers": one.end.map(|end| end.declined),

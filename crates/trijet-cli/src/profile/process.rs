@@ -17,10 +17,18 @@ use trijet::trace::activity::{Activity, End, OverheadKind, ProcessTrace};
 pub struct Process {
     /// The number of the process.
     pub process: u32,
+    /// Its command line; empty if it is unknown.
+    pub command: String,
     /// The version of CUPTI; 0 if CUPTI was not available.
     pub interface: u32,
     /// The reasons for which nothing, or not everything, was traced.
     pub troubles: Vec<String>,
+    /// Facts about the tracing that a reader should know.
+    pub notes: Vec<String>,
+    /// The number of activities in the trace.
+    pub activities: u64,
+    /// The number of activities in the file that were left out because of the limit of its reader.
+    pub left_out: u64,
     /// The end of the trace; `None` if the process ended without its exit handlers.
     pub end: Option<End>,
     /// The number of calls of the runtime and the driver, except calls made inside other calls.
@@ -63,8 +71,12 @@ pub fn analyse(trace: &ProcessTrace) -> Process {
     };
     Process {
         process: trace.process,
+        command: clean(&trace.command),
         interface: trace.interface,
         troubles: trace.troubles.iter().map(|text| clean(text)).collect(),
+        notes: trace.notes.iter().map(|text| clean(text)).collect(),
+        activities: trace.activities.len() as u64 + trace.left_out,
+        left_out: trace.left_out,
         end: trace.end,
         calls: calls.count(),
         untimed,

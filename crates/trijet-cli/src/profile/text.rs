@@ -48,6 +48,15 @@ pub(super) fn without_work(processes: &[Process]) -> Option<String> {
     })
 }
 
+/// A command line that fits on a line.
+fn cut(command: &str) -> String {
+    const LENGTH: usize = 72;
+    if command.chars().count() <= LENGTH {
+        return command.to_owned();
+    }
+    command.chars().take(LENGTH - 2).chain("..".chars()).collect()
+}
+
 /// `part` in percent of `whole`.
 fn percent(part: Nanos, whole: Nanos) -> f64 {
     100.0 * part.0 as f64 / whole.0.max(1) as f64
@@ -55,7 +64,7 @@ fn percent(part: Nanos, whole: Nanos) -> f64 {
 
 impl Display for Process {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "process {}", self.process)?;
+        writeln!(f, "{}", format!("process {} {}", self.process, cut(&self.command)).trim_end())?;
         for trouble in &self.troubles {
             writeln!(f, "  not traced: {trouble}")?;
         }
@@ -65,9 +74,16 @@ impl Display for Process {
         if self.end.is_none() {
             writeln!(
                 f,
-                "  INCOMPLETE: the end of the trace is missing, because the process was killed,"
+                "  INCOMPLETE: the end of the trace is missing, because the process still runs, was"
             )?;
-            writeln!(f, "  aborted or called _exit, or because the disk was full")?;
+            writeln!(f, "  killed, aborted, called _exit or exec, or because the disk was full;")?;
+            writeln!(f, "  at most its last second is missing")?;
+        }
+        if self.left_out > 0 {
+            writeln!(f, "  {} activities beyond the limit were left out", self.left_out)?;
+        }
+        for note in &self.notes {
+            wrapped(f, 2, &format!("note: {note}"))?;
         }
         if self.devices.is_empty() {
             writeln!(

@@ -55,7 +55,5 @@ pub(crate) fn open_explored(
     Ok(Arc::new(host::HostDriver::with_search(config, Some(Arc::clone(search)))?))
 }
 
-pub use cuda::record_this_process;
-
 pub(crate) use cuda::compile;
 pub(crate) use host::Search;

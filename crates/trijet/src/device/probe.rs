@@ -3,7 +3,7 @@
 
 use crate::base::error::Result;
 use crate::device::cuda;
-pub use crate::device::cuda::{Library, RECORDINGS};
+pub use crate::device::cuda::Library;
 
 /// The report on one library.
 #[derive(Debug)]

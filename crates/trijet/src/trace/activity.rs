@@ -220,6 +220,8 @@ pub struct ProcessTrace {
     pub interface: u32,
     /// The begin of the trace, on its clock.
     pub began: Nanos,
+    /// The command line of the process; empty if it is unknown.
+    pub command: String,
     /// The names of kernels and functions, by [`NameId`].
     pub names: Vec<String>,
     /// The contexts of the process.
@@ -228,8 +230,12 @@ pub struct ProcessTrace {
     pub streams: Vec<StreamInfo>,
     /// The activities, in any order.
     pub activities: Vec<Activity>,
+    /// The activities that the reader left out because of its limit.
+    pub left_out: u64,
     /// Why the process, or a part of it, could not be traced.
     pub troubles: Vec<String>,
+    /// Facts about the tracing that a reader of the trace should know.
+    pub notes: Vec<String>,
     /// The totals; `None` if the process ended without running its exit handlers.
     pub end: Option<End>,
 }

@@ -99,8 +99,6 @@ macro_rules! symbols {
     };
 }
 
-pub(super) use symbols;
-
 symbols! { DriverApi,
     init = "cuInit": fn(c_uint);
     driver_version = "cuDriverGetVersion": fn(*mut c_int);

@@ -2,7 +2,9 @@
 //! panics if a library is missing.
 
 use crate::base::error::{Error, ErrorKind, Result};
+use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
+use trijet_cupti::search::Names;
 
 /// A library of CUDA, which is opened at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,63 +27,29 @@ impl Library {
     /// The environment variable that names the file of the library. It replaces the search.
     #[must_use]
     pub fn variable(self) -> &'static str {
+        self.names().variable
+    }
+
+    fn names(self) -> Names {
         match self {
-            Self::Driver => "TRIJET_LIBCUDA",
-            Self::Nvrtc => "TRIJET_LIBNVRTC",
-            Self::Nccl => "TRIJET_LIBNCCL",
-            Self::Cupti => "TRIJET_LIBCUPTI",
+            Self::Driver => Names {
+                variable: "TRIJET_LIBCUDA",
+                files: &["libcuda.so.1", "libcuda.so"],
+                wheels: &[],
+            },
+            Self::Nvrtc => Names {
+                variable: "TRIJET_LIBNVRTC",
+                files: &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
+                wheels: &["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"],
+            },
+            Self::Nccl => Names {
+                variable: "TRIJET_LIBNCCL",
+                files: &["libnccl.so.2", "libnccl.so"],
+                wheels: &["nvidia/nccl/lib"],
+            },
+            Self::Cupti => trijet_cupti::search::CUPTI,
         }
     }
-
-    /// The file names, those with a version first.
-    fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::Driver => &["libcuda.so.1", "libcuda.so"],
-            Self::Nvrtc => &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
-            Self::Nccl => &["libnccl.so.2", "libnccl.so"],
-            Self::Cupti => &["libcupti.so.13", "libcupti.so.12", "libcupti.so"],
-        }
-    }
-
-    /// The folders of the Python wheels, below a `site-packages` folder.
-    fn wheel_folders(self) -> &'static [&'static str] {
-        match self {
-            Self::Driver => &[],
-            Self::Nvrtc => &["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"],
-            Self::Nccl => &["nvidia/nccl/lib"],
-            Self::Cupti => &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
-        }
-    }
-
-    /// The files to try, in order: the file that the environment names; or else plain names, the
-    /// folder of the toolkit, and the wheels of the active Python environment.
-    fn candidates(self) -> Vec<PathBuf> {
-        if let Some(file) = std::env::var_os(self.variable()) {
-            return vec![file.into()];
-        }
-        let mut found: Vec<PathBuf> = self.names().iter().map(PathBuf::from).collect();
-        let toolkit = std::env::var_os("CUDA_HOME").map_or("/usr/local/cuda".into(), PathBuf::from);
-        for name in self.names() {
-            found.push(toolkit.join("lib64").join(name));
-            found.push(toolkit.join("extras/CUPTI/lib64").join(name));
-        }
-        for site in site_packages() {
-            for folder in self.wheel_folders() {
-                found.extend(self.names().iter().map(|name| site.join(folder).join(name)));
-            }
-        }
-        found.retain(|path| path.components().count() == 1 || path.exists());
-        found
-    }
-}
-
-/// The `site-packages` folders of the active virtual environment.
-fn site_packages() -> Vec<PathBuf> {
-    let Some(root) = std::env::var_os("VIRTUAL_ENV") else { return Vec::new() };
-    let Ok(versions) = std::fs::read_dir(PathBuf::from(root).join("lib")) else {
-        return Vec::new();
-    };
-    versions.flatten().map(|entry| entry.path().join("site-packages")).collect()
 }
 
 /// Opens a library.
@@ -94,7 +62,7 @@ pub(super) fn open(library: Library) -> Result<libloading::Library> {
     {
         return Ok(opened);
     }
-    let candidates = library.candidates();
+    let candidates = library.names().candidates();
     let mut reasons = Vec::new();
     for path in &candidates {
         if library == Library::Nvrtc {
@@ -121,15 +89,15 @@ fn opened_already(library: Library) -> Option<libloading::Library> {
     if std::env::var_os(library.variable()).is_some() {
         return None;
     }
-    library.names().iter().find_map(|name| find_opened(Path::new(name)))
+    library.names().files.iter().find_map(|name| find_opened(Path::new(name)))
 }
 
-/// The environment variable that names the folder for recordings of processes.
-pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
-
-/// The folder for recordings; `None` if this process is not recorded.
-pub(super) fn recordings() -> Option<PathBuf> {
-    std::env::var_os(RECORDINGS).map(PathBuf::from)
+/// The address of a symbol; null if the library lacks it.
+pub(super) fn symbol(library: &libloading::Library, name: &CStr) -> *const c_void {
+    // SAFETY: the type is that of an address, which every symbol has. The address is valid while the
+    // library is open, and the caller keeps it open.
+    let found = unsafe { library.get::<*const c_void>(name.to_bytes()) };
+    found.map_or(std::ptr::null(), |symbol| *symbol)
 }
 
 /// Opens the built-ins of the run-time compiler. The compiler opens them by a bare name, which the

@@ -21,9 +21,8 @@ mod streams;
 
 use crate::base::error::Result;
 pub(in crate::device) use context::CudaDriver;
-pub use cupti::record_this_process;
+pub use library::Library;
 use library::open;
-pub use library::{Library, RECORDINGS};
 pub(crate) use nvrtc::compile;
 
 /// The symbols that a library of this machine lacks.

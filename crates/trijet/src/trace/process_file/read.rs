@@ -2,10 +2,6 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
-use super::format::{
-    ACTIVITIES_MAX, ACTIVITY, CONTEXT, END, HEADER, MAGIC, NAME, NAME_BYTES_MAX, NAMES_MAX,
-    NO_NAME, OTHERS_MAX, STREAM, TROUBLE, VERSION,
-};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
@@ -14,6 +10,13 @@ use crate::trace::activity::{
     ProcessTrace, StreamInfo, SyncKind,
 };
 use std::io::{self, Read};
+use trijet_cupti::file::{
+    ACTIVITIES_MAX, ACTIVITY, COMMAND, CONTEXT, END, HEADER, MAGIC, NAME, NAME_BYTES_MAX,
+    NAMES_MAX, NO_NAME, NOTE, STREAM, TROUBLE, VERSION,
+};
+
+/// The most contexts, streams, troubles, notes, and traces, each, that the reader accepts.
+const OTHERS_MAX: usize = 1 << 16;
 
 /// Reads all traces in a file.
 ///
@@ -29,8 +32,10 @@ use std::io::{self, Read};
 /// ```
 ///
 /// # Errors
-/// `Io` when reading fails, and when the file is damaged, ends inside a block, or exceeds a limit
-/// of the reader. The error names the byte.
+/// `Io` when reading fails, and when the file is damaged or exceeds a limit of the reader. The error
+/// names the byte. A file whose last block is cut is read up to that block: its process was killed
+/// while it wrote, or the disk was full. Activities beyond the limit of 2^25 are counted and left
+/// out ([`ProcessTrace::left_out`]).
 pub fn read(from: impl Read) -> Result<Vec<ProcessTrace>> {
     let mut reader = Reader { from, at: 0, traces: Vec::new(), activities: 0 };
     while let Some((tag, payload)) = reader.block()? {
@@ -69,14 +74,13 @@ impl<R: Read> Reader<R> {
             return Err(damaged(0, NOT_A_TRACE));
         }
         if got < 4 {
-            return Err(damaged(self.at, "the file is cut inside a block"));
+            return Ok(None);
         }
-        let begin = self.at;
         self.at += 4;
         let mut payload = vec![0; usize::from(u16::from_le_bytes([head[2], head[3]]))];
         let got = self.fill(&mut payload)?;
         if got < payload.len() {
-            return Err(damaged(begin, "the file is cut inside a block"));
+            return Ok(None);
         }
         self.at += got as u64;
         Ok(Some((head[0], payload)))
@@ -118,6 +122,15 @@ impl<R: Read> Reader<R> {
                 trace.troubles.push(text(payload)?);
                 Ok(())
             }
+            NOTE => {
+                below(OTHERS_MAX, trace.notes.len(), "notes")?;
+                trace.notes.push(text(payload)?);
+                Ok(())
+            }
+            COMMAND => {
+                trace.command = text(payload)?;
+                Ok(())
+            }
             tag if tag == CONTEXT.0 => {
                 below(OTHERS_MAX, trace.contexts.len(), "contexts")?;
                 let [context, device, null_stream] = words(sized(payload, CONTEXT.1)?);
@@ -134,10 +147,11 @@ impl<R: Read> Reader<R> {
             tag if tag == ACTIVITY.0 => {
                 let one = activity(sized(payload, ACTIVITY.1)?, trace.names.len())?;
                 if self.activities == ACTIVITIES_MAX {
-                    return Err(format!("more than {ACTIVITIES_MAX} activities"));
+                    trace.left_out += 1;
+                } else {
+                    self.activities += 1;
+                    trace.activities.push(one);
                 }
-                self.activities += 1;
-                trace.activities.push(one);
                 Ok(())
             }
             tag if tag == END.0 => end(trace, sized(payload, END.1)?),
@@ -293,8 +307,8 @@ fn memory(code: u8) -> Option<Memory> {
 
 fn end(trace: &mut ProcessTrace, payload: &[u8]) -> Decoded<()> {
     let [activities, dropped, unknown, declined, own_time, at] = longs(payload);
-    if activities != trace.activities.len() as u64 {
-        let have = trace.activities.len();
+    let have = trace.activities.len() as u64 + trace.left_out;
+    if activities != have {
         return Err(format!("the end counts {activities} activities, but the trace has {have}"));
     }
     let (own_time, at) = (Nanos(own_time), Nanos(at));

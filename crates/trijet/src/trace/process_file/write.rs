@@ -1,86 +1,66 @@
 //! The writer of a trace file of processes: functions that append one block each to a vector.
-//!
-//! They allocate nothing but the growth of the vector, which the tracing library uses again.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
-use super::format::{
-    ACTIVITY, CONTEXT, END, HEADER, MAGIC, NAME, NAME_BYTES_MAX, NO_NAME, STREAM, TROUBLE, VERSION,
-};
 use crate::base::ledger::StreamClass;
 use crate::base::units::Nanos;
 use crate::trace::activity::{
     Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
     StreamInfo, SyncKind,
 };
+use trijet_cupti::file::{self, NO_NAME, Row, Totals, kind};
 
-/// Appends the head of a block whose payload will have `length` bytes.
-fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
-    let length = u16::try_from(length).expect("no payload is longer than its limit");
-    out.extend([tag, 0]);
-    out.extend(length.to_le_bytes());
-}
+pub use trijet_cupti::file::{command, note, trouble};
 
 /// Begins the trace of a process. `interface` is the version of CUPTI.
 pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: Nanos) {
-    start(out, HEADER.0, HEADER.1);
-    out.extend(MAGIC);
-    for word in [VERSION, process, interface, 0] {
-        out.extend(word.to_le_bytes());
-    }
-    out.extend(began.0.to_le_bytes());
+    file::header(out, process, interface, began.0);
 }
 
 /// Appends the name with the number `id`. The first name has the number 0, and each further name
-/// the next number. A name of more than [`NAME_BYTES_MAX`] bytes is cut.
+/// the next number. A name of more than 4096 bytes is cut.
 pub fn name(out: &mut Vec<u8>, id: NameId, text: &[u8]) {
-    let text = &text[..text.len().min(NAME_BYTES_MAX)];
-    start(out, NAME, 4 + text.len());
-    out.extend(id.0.to_le_bytes());
-    out.extend(text);
+    file::name(out, id.0, text);
 }
 
 /// Appends a context.
 pub fn context(out: &mut Vec<u8>, info: &ContextInfo) {
-    start(out, CONTEXT.0, CONTEXT.1);
-    for word in [info.context, info.device, info.null_stream] {
-        out.extend(word.to_le_bytes());
-    }
+    file::context(out, info.context, info.device, info.null_stream);
 }
 
 /// Appends a stream.
 pub fn stream(out: &mut Vec<u8>, info: &StreamInfo) {
-    start(out, STREAM.0, STREAM.1);
-    let class: u32 = match info.class {
+    let class = match info.class {
         None => 0,
         Some(StreamClass::Blocking) => 1,
         Some(StreamClass::NonBlocking) => 2,
         Some(StreamClass::Legacy) => 3,
         Some(StreamClass::PerThread) => 4,
     };
-    for word in [info.context, info.stream, class] {
-        out.extend(word.to_le_bytes());
-    }
+    file::stream(out, info.context, info.stream, class);
 }
 
 /// Appends an activity.
 pub fn activity(out: &mut Vec<u8>, one: &Activity) {
-    start(out, ACTIVITY.0, ACTIVITY.1);
-    let (kind, a, b, c) = code(one.kind);
-    out.extend([kind, a, b, c, 0, 0, 0, 0]);
-    let name = one.name.map_or(NO_NAME, |name| name.0);
-    for word in [one.device, one.context, one.stream, one.thread, one.correlation, name] {
-        out.extend(word.to_le_bytes());
-    }
-    for word in [one.bytes, one.begin.0, one.end.0] {
-        out.extend(word.to_le_bytes());
-    }
+    let row = Row {
+        kind: code(one.kind),
+        device: one.device,
+        context: one.context,
+        stream: one.stream,
+        thread: one.thread,
+        correlation: one.correlation,
+        name: one.name.map_or(NO_NAME, |name| name.0),
+        bytes: one.bytes,
+        begin: one.begin.0,
+        end: one.end.0,
+    };
+    file::activity(out, &row);
 }
 
 /// A kind as four bytes, which `read::kind` decodes.
-fn code(kind: ActivityKind) -> (u8, u8, u8, u8) {
+fn code(kind: ActivityKind) -> [u8; 4] {
     match kind {
-        ActivityKind::Kernel => (1, 0, 0, 0),
+        ActivityKind::Kernel => [kind::KERNEL, 0, 0, 0],
         ActivityKind::Copy { direction, from, to } => {
             let way = match direction {
                 Direction::Unknown => 0,
@@ -90,9 +70,9 @@ fn code(kind: ActivityKind) -> (u8, u8, u8, u8) {
                 Direction::Peer => 4,
                 Direction::Host => 5,
             };
-            (2, way, memory(from), memory(to))
+            [kind::COPY, way, memory(from), memory(to)]
         }
-        ActivityKind::Fill => (3, 0, 0, 0),
+        ActivityKind::Fill => [kind::FILL, 0, 0, 0],
         ActivityKind::Sync(kind) => {
             let kind = match kind {
                 SyncKind::Unknown => 0,
@@ -101,10 +81,10 @@ fn code(kind: ActivityKind) -> (u8, u8, u8, u8) {
                 SyncKind::Stream => 3,
                 SyncKind::Context => 4,
             };
-            (4, kind, 0, 0)
+            [kind::SYNC, kind, 0, 0]
         }
-        ActivityKind::Call(Api::Runtime) => (5, 0, 0, 0),
-        ActivityKind::Call(Api::Driver) => (5, 1, 0, 0),
+        ActivityKind::Call(Api::Runtime) => [kind::CALL, 0, 0, 0],
+        ActivityKind::Call(Api::Driver) => [kind::CALL, 1, 0, 0],
         ActivityKind::Overhead(kind) => {
             let kind = match kind {
                 OverheadKind::Unknown => 0,
@@ -117,7 +97,7 @@ fn code(kind: ActivityKind) -> (u8, u8, u8, u8) {
                 OverheadKind::CommandBufferFull => 7,
                 OverheadKind::BufferRequest => 8,
             };
-            (6, kind, 0, 0)
+            [kind::OVERHEAD, kind, 0, 0]
         }
     }
 }
@@ -133,23 +113,9 @@ fn memory(kind: Memory) -> u8 {
     }
 }
 
-/// Appends the reason why the process, or a part of it, was not traced. A text of more than
-/// [`NAME_BYTES_MAX`] bytes is cut.
-pub fn trouble(out: &mut Vec<u8>, text: &str) {
-    let mut length = text.len().min(NAME_BYTES_MAX);
-    while !text.is_char_boundary(length) {
-        length -= 1;
-    }
-    start(out, TROUBLE, length);
-    out.extend(&text.as_bytes()[..length]);
-}
-
 /// Ends the trace of a process.
 pub fn end(out: &mut Vec<u8>, totals: &End) {
-    start(out, END.0, END.1);
     let End { activities, dropped, unknown, declined, own_time, at } = *totals;
-    let words = [activities, dropped, unknown, declined, own_time.0, at.0];
-    for word in words {
-        out.extend(word.to_le_bytes());
-    }
+    let (own_time, at) = (own_time.0, at.0);
+    file::end(out, &Totals { activities, dropped, unknown, declined, own_time, at });
 }

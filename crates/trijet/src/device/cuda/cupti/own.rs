@@ -11,10 +11,7 @@
 //! Then it stays attached to the process, and calls cost more than before the first trace
 //! (docs/metrics.md says how much).
 
-use super::api::CuptiApi;
-use super::buffers::{self, Buffers};
 use super::guarded;
-use super::layout::{self, kinds};
 use super::tagged::Tagged;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Nanos;
@@ -22,7 +19,12 @@ use crate::device::cuda::api::{CuResult, Handle};
 use crate::device::cuda::context::CudaDriver;
 use crate::device::cuda::library::{self, Library};
 use crate::device::driver::Activities;
+use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use trijet_cupti::api::CuptiApi;
+use trijet_cupti::buffers::{self, Buffers};
+use trijet_cupti::layout::{self, kinds};
+use trijet_cupti::recorder::RECORDINGS;
 
 /// The operation that errors name.
 const OP: &str = "activity records";
@@ -57,8 +59,13 @@ fn own() -> Result<&'static Own> {
     if let Some(own) = OWN.get() {
         return Ok(own);
     }
-    let api = CuptiApi::load(library::open(Library::Cupti)?);
-    if let Some(symbol) = api.missing().first() {
+    let library = library::open(Library::Cupti)?;
+    let find = |symbol: &CStr| library::symbol(&library, symbol);
+    // SAFETY: the library is CUPTI by its name, and stays open until the process ends, because it is
+    // forgotten below.
+    let api = unsafe { CuptiApi::load(find) };
+    std::mem::forget(library);
+    if let Some(symbol) = api.missing() {
         return Err(refused(format!(
             "the CUPTI library has no `{symbol}`; install CUPTI of CUDA 12 or later"
         )));
@@ -71,7 +78,7 @@ fn own() -> Result<&'static Own> {
     }
     Ok(OWN.get_or_init(|| Own {
         api,
-        buffers: Buffers::new(),
+        buffers: Buffers::default(),
         session: Mutex::new(Session::Idle),
         found: Mutex::default(),
     }))
@@ -173,7 +180,7 @@ extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usi
         let Some(own) = OWN.get() else { return };
         if let Some(buffer) = own.buffers.take_back(buffer) {
             let mut found = own.found();
-            own.api.walk(&buffer, valid, |bytes| found.take(layout::read(bytes)));
+            own.api.walk(buffer.bytes(valid), |bytes| found.take(layout::read(bytes)));
             found.lost(own.api.dropped_number());
             own.buffers.keep(buffer);
         }
@@ -182,7 +189,7 @@ extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usi
 
 impl CudaDriver {
     pub(in crate::device::cuda) fn activity_begin(&self) -> Result<()> {
-        if library::recordings().is_some() {
+        if std::env::var_os(RECORDINGS).is_some() {
             return Err(refused(
                 "TRIJET_RECORDINGS records this whole process, and CUPTI serves one tool at a time",
             ));
@@ -209,7 +216,7 @@ impl CudaDriver {
     }
 
     pub(in crate::device::cuda) fn activity_time(&self) -> Result<Nanos> {
-        Ok(own()?.api.now())
+        Ok(Nanos(own()?.api.now()))
     }
 
     pub(in crate::device::cuda) fn activity_take(&self) -> Result<Activities> {

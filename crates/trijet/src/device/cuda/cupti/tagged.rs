@@ -2,11 +2,11 @@
 //! the activities that the call caused under the same number.
 #![forbid(unsafe_code)]
 
-use super::layout::Read;
 use crate::base::units::Nanos;
 use crate::device::driver::{Activities, Activity};
-use crate::trace::activity::ActivityKind;
 use std::collections::{BTreeMap, HashMap};
+use trijet_cupti::file::kind;
+use trijet_cupti::layout::Record;
 
 /// The records that CUPTI returned. They come in any order, also an activity before its tag.
 #[derive(Debug, Default)]
@@ -20,22 +20,19 @@ pub(super) struct Tagged {
 
 impl Tagged {
     /// Takes one record. Records of calls, contexts and streams are ignored.
-    pub(super) fn take(&mut self, record: Option<Read>) {
+    pub(super) fn take(&mut self, record: Option<Record>) {
         match record {
-            Some(Read::Tag { correlation, tag }) => {
+            Some(Record::Tag { correlation, tag }) => {
                 self.tags.insert(correlation, tag);
             }
-            Some(Read::Plain(one) | Read::Kernel(one, _)) => {
-                let work = matches!(
-                    one.kind,
-                    ActivityKind::Kernel | ActivityKind::Fill | ActivityKind::Copy { .. }
-                );
+            Some(Record::Plain(one) | Record::Kernel(one, _)) => {
+                let work = matches!(one.kind[0], kind::KERNEL | kind::FILL | kind::COPY);
                 // An unfinished activity has no end.
-                if work && one.end > Nanos(0) {
-                    self.work.push((one.correlation, one.begin, one.end));
+                if work && one.end > 0 {
+                    self.work.push((one.correlation, Nanos(one.begin), Nanos(one.end)));
                 }
             }
-            Some(Read::Call(..) | Read::Context(_) | Read::Stream(_)) | None => {}
+            Some(Record::Call(..) | Record::Context { .. } | Record::Stream { .. }) | None => {}
         }
     }
 
@@ -59,11 +56,11 @@ impl Tagged {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::read;
     use super::*;
+    use trijet_cupti::layout::read;
 
     /// A record in the layout of the C compiler.
-    fn record(kind: u32, fields: &[(usize, u64)]) -> Option<Read> {
+    fn record(kind: u32, fields: &[(usize, u64)]) -> Option<Record> {
         let mut bytes = vec![0; 208];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
         for (at, value) in fields {
@@ -73,19 +70,19 @@ mod tests {
         read(&bytes)
     }
 
-    fn tag(correlation: u64, tag: u64) -> Option<Read> {
+    fn tag(correlation: u64, tag: u64) -> Option<Record> {
         record(39, &[(4, 3), (8, tag), (16, correlation)])
     }
 
-    fn copy(correlation: u64, begin: u64, end: u64) -> Option<Read> {
+    fn copy(correlation: u64, begin: u64, end: u64) -> Option<Record> {
         record(1, &[(16, begin), (24, end), (44, correlation)])
     }
 
-    fn kernel(correlation: u64, begin: u64, end: u64) -> Option<Read> {
+    fn kernel(correlation: u64, begin: u64, end: u64) -> Option<Record> {
         record(10, &[(16, begin), (24, end), (92, correlation)])
     }
 
-    fn found(records: impl IntoIterator<Item = Option<Read>>) -> Vec<(u64, u64, u64)> {
+    fn found(records: impl IntoIterator<Item = Option<Record>>) -> Vec<(u64, u64, u64)> {
         let mut tagged = Tagged::default();
         records.into_iter().for_each(|record| tagged.take(record));
         let work = tagged.activities().work;

@@ -4,37 +4,44 @@
 //! `CUpti_ActivityKernel13` of CUDA 13.4 as far as the fields below. The C compiler printed their
 //! offsets from the headers of CUDA 12.0, 12.4, 13.0 and 13.4; all four are the same. So records
 //! are read by offset, never as a struct of one version, and never behind the end of the shortest
-//! version. The recording of a library outside of this range contains a warning.
-#![forbid(unsafe_code)]
+//! version. A library outside of this range is not used at all, because its records might have a
+//! pointer elsewhere.
 
-use crate::base::ledger::StreamClass;
-use crate::base::units::Nanos;
-use crate::trace::activity::{
-    Activity, ActivityKind, Api, ContextInfo, Direction, Memory, OverheadKind, StreamInfo, SyncKind,
-};
+use crate::api::Api;
+use crate::file::{NO_NAME, Row, kind};
 
 /// `CUPTI_API_VERSION` of the headers that were compared: CUDA 12.0 to 13.4.
-pub(super) const VERSIONS: std::ops::RangeInclusive<u32> = 18..=130_499;
+pub const VERSIONS: std::ops::RangeInclusive<u32> = 18..=130_499;
 
 /// `CUpti_ActivityKind`: the kinds of records that are collected.
-pub(super) mod kinds {
-    pub(crate) const MEMCPY: u32 = 1;
-    pub(crate) const MEMSET: u32 = 2;
-    pub(crate) const KERNEL: u32 = 3;
-    pub(crate) const DRIVER: u32 = 4;
-    pub(crate) const RUNTIME: u32 = 5;
-    pub(crate) const CONTEXT: u32 = 9;
+pub mod kinds {
+    /// Copies.
+    pub const MEMCPY: u32 = 1;
+    /// Fills.
+    pub const MEMSET: u32 = 2;
+    /// Kernels, one after the other.
+    pub const KERNEL: u32 = 3;
+    /// Calls of the driver.
+    pub const DRIVER: u32 = 4;
+    /// Calls of the runtime.
+    pub const RUNTIME: u32 = 5;
+    /// Contexts.
+    pub const CONTEXT: u32 = 9;
     /// Kernels as they run. Collecting `KERNEL` would make them run one after the other.
-    pub(crate) const CONCURRENT_KERNEL: u32 = 10;
-    pub(crate) const OVERHEAD: u32 = 17;
+    pub const CONCURRENT_KERNEL: u32 = 10;
+    /// Overhead.
+    pub const OVERHEAD: u32 = 17;
     /// Copies between devices.
-    pub(crate) const MEMCPY2: u32 = 22;
-    pub(crate) const STREAM: u32 = 37;
-    pub(crate) const SYNCHRONIZATION: u32 = 38;
-    pub(crate) const EXTERNAL_CORRELATION: u32 = 39;
+    pub const MEMCPY2: u32 = 22;
+    /// Streams.
+    pub const STREAM: u32 = 37;
+    /// Waits.
+    pub const SYNCHRONIZATION: u32 = 38;
+    /// Tags of calls.
+    pub const EXTERNAL_CORRELATION: u32 = 39;
 
-    /// The kinds for a trace of this program's own operations, with names for messages.
-    pub(crate) const OWN: [(u32, &str); 6] = [
+    /// The kinds for a trace of a program's own operations, with names for messages.
+    pub const OWN: [(u32, &str); 6] = [
         (CONCURRENT_KERNEL, "kernels"),
         (MEMCPY, "copies"),
         (MEMCPY2, "copies between devices"),
@@ -43,8 +50,8 @@ pub(super) mod kinds {
         (DRIVER, "driver calls"),
     ];
 
-    /// The kinds for a recording of another program, with names for messages.
-    pub(crate) const ALL: [(u32, &str); 10] = [
+    /// The kinds for a trace of another program, with names for messages.
+    pub const ALL: [(u32, &str); 10] = [
         (CONTEXT, "contexts"),
         (STREAM, "streams"),
         (CONCURRENT_KERNEL, "kernels"),
@@ -58,20 +65,38 @@ pub(super) mod kinds {
     ];
 }
 
-/// A record, before its names are looked up.
+/// A record, before its name is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
+pub enum Record {
     /// An activity without a name.
-    Plain(Activity),
-    /// A kernel and the address of its name.
-    Kernel(Activity, u64),
-    /// A call and the number of its function.
-    Call(Activity, u32),
-    Context(ContextInfo),
-    Stream(StreamInfo),
+    Plain(Row),
+    /// A kernel, and the address of its name.
+    Kernel(Row, u64),
+    /// A call, and the number of its function.
+    Call(Row, Api, u32),
+    /// A context.
+    Context {
+        /// Its number.
+        context: u32,
+        /// Its device.
+        device: u32,
+        /// The number of its legacy default stream.
+        null_stream: u32,
+    },
+    /// A stream that was created.
+    Stream {
+        /// Its context.
+        context: u32,
+        /// Its number.
+        stream: u32,
+        /// Its class, as in the trace file.
+        class: u32,
+    },
     /// The tag of the call with this number: `CUpti_ActivityExternalCorrelation`.
     Tag {
+        /// The number of the call.
         correlation: u32,
+        /// The tag.
         tag: u64,
     },
 }
@@ -98,35 +123,24 @@ impl Fields<'_> {
     }
 
     /// An activity with the times at these offsets; its other fields are 0.
-    fn timed(self, kind: ActivityKind, [begin, end]: [usize; 2]) -> Option<Activity> {
+    fn timed(self, kind: [u8; 4], [begin, end]: [usize; 2]) -> Option<Row> {
         let (begin, end) = (self.long(begin)?, self.long(end)?);
         if end != 0 && end < begin {
             return None;
         }
-        Some(Activity {
-            kind,
-            begin: Nanos(begin),
-            end: Nanos(end),
-            bytes: 0,
-            name: None,
-            device: 0,
-            context: 0,
-            stream: 0,
-            thread: 0,
-            correlation: 0,
-        })
+        Some(Row { kind, begin, end, name: NO_NAME, ..Row::default() })
     }
 
     /// An activity with its times, the device, context and stream that follow each other from
     /// `device`, and the correlation.
     fn operation(
         self,
-        kind: ActivityKind,
+        kind: [u8; 4],
         times: [usize; 2],
         device: usize,
         correlation: usize,
-    ) -> Option<Activity> {
-        Some(Activity {
+    ) -> Option<Row> {
+        Some(Row {
             device: self.word(device)?,
             context: self.word(device + 4)?,
             stream: self.word(device + 8)?,
@@ -138,62 +152,55 @@ impl Fields<'_> {
 
 /// Reads the record at the begin of `bytes`; other bytes may follow it. `None` for a kind that is
 /// not collected, and for a record that is cut or contradicts itself.
-pub(super) fn read(bytes: &[u8]) -> Option<Read> {
+#[must_use]
+pub fn read(bytes: &[u8]) -> Option<Record> {
     let fields = Fields(bytes);
     match fields.word(0)? {
         kinds::CONCURRENT_KERNEL | kinds::KERNEL => {
-            let one = fields.operation(ActivityKind::Kernel, [16, 24], 40, 92)?;
-            Some(Read::Kernel(one, fields.long(104)?))
+            let row = fields.operation([kind::KERNEL, 0, 0, 0], [16, 24], 40, 92)?;
+            Some(Record::Kernel(row, fields.long(104)?))
         }
-        kinds::MEMCPY => copy(fields, 44).map(Read::Plain),
-        kinds::MEMCPY2 => copy(fields, 60).map(Read::Plain),
+        kinds::MEMCPY => copy(fields, 44).map(Record::Plain),
+        kinds::MEMCPY2 => copy(fields, 60).map(Record::Plain),
         kinds::MEMSET => {
-            let one = fields.operation(ActivityKind::Fill, [16, 24], 32, 44)?;
-            Some(Read::Plain(Activity { bytes: fields.long(8)?, ..one }))
+            let row = fields.operation([kind::FILL, 0, 0, 0], [16, 24], 32, 44)?;
+            Some(Record::Plain(Row { bytes: fields.long(8)?, ..row }))
         }
         kinds::SYNCHRONIZATION => {
-            let kind = match fields.word(4)? {
-                1 => SyncKind::Event,
-                2 => SyncKind::StreamWait,
-                3 => SyncKind::Stream,
-                4 => SyncKind::Context,
-                _ => SyncKind::Unknown,
-            };
-            let one = fields.timed(ActivityKind::Sync(kind), [8, 16])?;
-            Some(Read::Plain(Activity {
+            // `CUpti_ActivitySynchronizationType`: event, stream's wait for one, stream, context.
+            let of = u8::try_from(fields.word(4)?).ok().filter(|of| *of <= 4).unwrap_or(0);
+            let row = fields.timed([kind::SYNC, of, 0, 0], [8, 16])?;
+            Some(Record::Plain(Row {
                 correlation: fields.word(24)?,
                 context: fields.word(28)?,
                 stream: fields.word(32)?,
-                ..one
+                ..row
             }))
         }
-        kind @ (kinds::RUNTIME | kinds::DRIVER) => {
-            let api = if kind == kinds::RUNTIME { Api::Runtime } else { Api::Driver };
-            let one = fields.timed(ActivityKind::Call(api), [8, 16])?;
-            let (thread, correlation) = (fields.word(28)?, fields.word(32)?);
-            Some(Read::Call(Activity { thread, correlation, ..one }, fields.word(4)?))
+        call @ (kinds::RUNTIME | kinds::DRIVER) => {
+            let (api, code) =
+                if call == kinds::RUNTIME { (Api::Runtime, 0) } else { (Api::Driver, 1) };
+            let row = fields.timed([kind::CALL, code, 0, 0], [8, 16])?;
+            let row = Row { thread: fields.word(28)?, correlation: fields.word(32)?, ..row };
+            Some(Record::Call(row, api, fields.word(4)?))
         }
         kinds::OVERHEAD => {
-            let kind = ActivityKind::Overhead(overhead(fields.word(4)?));
-            fields.timed(kind, [24, 32]).map(Read::Plain)
+            let row = fields.timed([kind::OVERHEAD, overhead(fields.word(4)?), 0, 0], [24, 32])?;
+            Some(Record::Plain(row))
         }
-        kinds::CONTEXT => Some(Read::Context(ContextInfo {
+        kinds::CONTEXT => Some(Record::Context {
             context: fields.word(4)?,
             device: fields.word(8)?,
             null_stream: u32::from(fields.half(14)?),
-        })),
-        kinds::STREAM => Some(Read::Stream(StreamInfo {
+        }),
+        kinds::STREAM => Some(Record::Stream {
             context: fields.word(4)?,
             stream: fields.word(8)?,
-            class: match fields.word(16)? {
-                1 => Some(StreamClass::Blocking),
-                2 => Some(StreamClass::NonBlocking),
-                3 => Some(StreamClass::Legacy),
-                _ => None,
-            },
-        })),
+            // `CUpti_ActivityStreamFlag`: default, non-blocking, null.
+            class: Some(fields.word(16)?).filter(|class| *class <= 3).unwrap_or(0),
+        }),
         kinds::EXTERNAL_CORRELATION => {
-            Some(Read::Tag { correlation: fields.word(16)?, tag: fields.long(8)? })
+            Some(Record::Tag { correlation: fields.word(16)?, tag: fields.long(8)? })
         }
         _ => None,
     }
@@ -201,48 +208,38 @@ pub(super) fn read(bytes: &[u8]) -> Option<Read> {
 
 /// A copy. `CUpti_ActivityMemcpy6` and `CUpti_ActivityMemcpyPtoP4` have the same fields, but the
 /// correlation.
-fn copy(fields: Fields<'_>, correlation: usize) -> Option<Activity> {
+fn copy(fields: Fields<'_>, correlation: usize) -> Option<Row> {
     let direction = match fields.byte(4)? {
-        1 | 3 => Direction::Upload,
-        2 | 4 => Direction::Download,
-        5..=8 => Direction::Within,
-        9 => Direction::Host,
-        10 => Direction::Peer,
-        _ => Direction::Unknown,
+        1 | 3 => 1,
+        2 | 4 => 2,
+        5..=8 => 3,
+        10 => 4,
+        9 => 5,
+        _ => 0,
     };
-    let kind = ActivityKind::Copy {
-        direction,
-        from: memory(fields.byte(5)?),
-        to: memory(fields.byte(6)?),
-    };
-    let one = fields.operation(kind, [16, 24], 32, correlation)?;
-    Some(Activity { bytes: fields.long(8)?, ..one })
+    let kind = [kind::COPY, direction, memory(fields.byte(5)?), memory(fields.byte(6)?)];
+    let row = fields.operation(kind, [16, 24], 32, correlation)?;
+    Some(Row { bytes: fields.long(8)?, ..row })
 }
 
 /// `CUpti_ActivityMemoryKind`. Static device memory counts as device memory.
-fn memory(code: u8) -> Memory {
+fn memory(code: u8) -> u8 {
     match code {
-        1 => Memory::Pageable,
-        2 => Memory::Pinned,
-        3 | 6 => Memory::Device,
-        4 => Memory::Array,
-        5 | 7 => Memory::Managed,
-        _ => Memory::Unknown,
+        1 => 1,
+        2 => 2,
+        3 | 6 => 3,
+        4 => 4,
+        5 | 7 => 5,
+        _ => 0,
     }
 }
 
 /// `CUpti_ActivityOverheadKind`.
-fn overhead(code: u32) -> OverheadKind {
+fn overhead(code: u32) -> u8 {
     match (code & 0xffff, code >> 16) {
-        (1, 0) => OverheadKind::Compiler,
-        (0, 1) => OverheadKind::Flush,
-        (0, 2) => OverheadKind::Instrumentation,
-        (0, 3) => OverheadKind::Resource,
-        (0, 4) => OverheadKind::ModuleLoading,
-        (0, 5) => OverheadKind::LazyLoading,
-        (0, 6) => OverheadKind::CommandBufferFull,
-        (0, 7) => OverheadKind::BufferRequest,
-        _ => OverheadKind::Unknown,
+        (1, 0) => 1,
+        (0, cause @ 1..=7) => u8::try_from(cause).map_or(0, |cause| cause + 1),
+        _ => 0,
     }
 }
 
@@ -282,8 +279,8 @@ mod tests {
                 (104, &long(0xabc)),
             ],
         );
-        let Some(Read::Kernel(one, name)) = read(&bytes) else { panic!("a kernel") };
-        assert_eq!((one.begin, one.end, name), (Nanos(1000), Nanos(2000), 0xabc));
+        let Some(Record::Kernel(one, name)) = read(&bytes) else { panic!("a kernel") };
+        assert_eq!((one.begin, one.end, name), (1000, 2000, 0xabc));
         assert_eq!((one.device, one.context, one.stream, one.correlation), (1, 2, 7, 55));
     }
 
@@ -300,29 +297,15 @@ mod tests {
                 (44, &word(9)),
             ];
             match read(&record(88, fields)) {
-                Some(Read::Plain(one)) => one,
+                Some(Record::Plain(one)) => one,
                 other => panic!("{other:?}"),
             }
         };
         let up = copy(1, 1, 3);
-        assert_eq!(
-            up.kind,
-            ActivityKind::Copy {
-                direction: Direction::Upload,
-                from: Memory::Pageable,
-                to: Memory::Device
-            }
-        );
+        assert_eq!(up.kind, [kind::COPY, 1, 1, 3]);
         assert_eq!((up.bytes, up.stream, up.correlation), (4096, 13, 9));
         let down = copy(2, 3, 2);
-        assert_eq!(
-            down.kind,
-            ActivityKind::Copy {
-                direction: Direction::Download,
-                from: Memory::Device,
-                to: Memory::Pinned
-            }
-        );
+        assert_eq!(down.kind, [kind::COPY, 2, 3, 2]);
     }
 
     #[test]
@@ -338,9 +321,9 @@ mod tests {
                 (32, &word(88)),
             ],
         );
-        let Some(Read::Call(one, function)) = read(&bytes) else { panic!("a call") };
+        let Some(Record::Call(one, api, function)) = read(&bytes) else { panic!("a call") };
         assert_eq!((one.thread, one.correlation, function), (77, 88, 211));
-        assert_eq!(one.kind, ActivityKind::Call(Api::Runtime));
+        assert_eq!((one.kind, api), ([kind::CALL, 0, 0, 0], Api::Runtime));
         let bytes = record(
             40,
             &[
@@ -353,25 +336,24 @@ mod tests {
                 (32, &word(u32::MAX)),
             ],
         );
-        let Some(Read::Plain(one)) = read(&bytes) else { panic!("a wait") };
-        assert_eq!(one.kind, ActivityKind::Sync(SyncKind::Context));
+        let Some(Record::Plain(one)) = read(&bytes) else { panic!("a wait") };
+        assert_eq!(one.kind, [kind::SYNC, 4, 0, 0]);
         assert_eq!((one.correlation, one.context, one.stream), (3, 1, u32::MAX));
     }
 
     #[test]
     fn the_legacy_stream_of_a_context_and_the_class_of_a_stream_are_read() {
         let bytes = record(16, &[(0, &word(9)), (4, &word(1)), (8, &word(2)), (14, &[7, 0])]);
-        let info = ContextInfo { context: 1, device: 2, null_stream: 7 };
-        assert_eq!(read(&bytes), Some(Read::Context(info)));
+        let info = Record::Context { context: 1, device: 2, null_stream: 7 };
+        assert_eq!(read(&bytes), Some(info));
         let bytes = record(24, &[(0, &word(37)), (4, &word(1)), (8, &word(13)), (16, &word(2))]);
-        let class = Some(StreamClass::NonBlocking);
-        assert_eq!(read(&bytes), Some(Read::Stream(StreamInfo { context: 1, stream: 13, class })));
+        assert_eq!(read(&bytes), Some(Record::Stream { context: 1, stream: 13, class: 2 }));
     }
 
     #[test]
     fn a_tag_and_the_call_that_was_made_under_it_are_read() {
         let bytes = record(24, &[(0, &word(39)), (4, &word(3)), (8, &long(70)), (16, &word(5))]);
-        assert_eq!(read(&bytes), Some(Read::Tag { correlation: 5, tag: 70 }));
+        assert_eq!(read(&bytes), Some(Record::Tag { correlation: 5, tag: 70 }));
         assert_eq!(read(&bytes[..18]), None);
     }
 

@@ -1,0 +1,258 @@
+//! A stand-in for CUPTI. `TRIJET_LIBCUPTI` names it, so that programs are traced without a GPU. It has
+//! the functions that the tracing library calls, and reports made-up records on demand:
+//! [`empty_cupti_emit`].
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
+
+/// The bytes of each record, those of a kernel in CUDA 13.0.
+const RECORD_BYTES: usize = 208;
+/// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there is no further record.
+const NO_FURTHER: c_int = 12;
+const KERNEL: u32 = 10;
+const CALL: u32 = 5;
+/// The name of every kernel.
+const NAME: &CStr = c"stand_in_kernel";
+
+/// What the callbacks were, and the buffer that is being filled.
+struct State {
+    callbacks: Option<(Request, Complete)>,
+    enabled: u64,
+    /// Address, length and used bytes.
+    buffer: Option<(usize, usize, usize)>,
+    subscribed: bool,
+}
+
+static STATE: Mutex<State> =
+    Mutex::new(State { callbacks: None, enabled: 0, buffer: None, subscribed: false });
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+static RECORDS: AtomicU64 = AtomicU64::new(0);
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+macro_rules! nothing {
+    ($($name:ident($($type:ty),*))*) => {$(
+        /// Succeeds.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($(_: $type),*) -> c_int {
+            0
+        }
+    )*};
+}
+
+nothing! {
+    cuptiActivityEnableRuntimeApi(u32, u8)
+    cuptiActivityEnableDriverApi(u32, u8)
+    cuptiActivityPushExternalCorrelationId(u32, u64)
+    cuptiActivityPopExternalCorrelationId(u32, *mut u64)
+}
+
+/// Writes 130001, or the version that `EMPTY_CUPTI_VERSION` names.
+///
+/// # Safety
+/// `version` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> c_int {
+    let chosen = std::env::var("EMPTY_CUPTI_VERSION").ok().and_then(|text| text.parse().ok());
+    // SAFETY: by the caller's promise.
+    unsafe { version.write(chosen.unwrap_or(130_001)) };
+    0
+}
+
+/// Writes the nanoseconds since the first call.
+///
+/// # Safety
+/// `time` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetTimestamp(time: *mut u64) -> c_int {
+    static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let passed = BEGIN.get_or_init(Instant::now).elapsed().as_nanos();
+    // SAFETY: by the caller's promise.
+    unsafe { time.write(u64::try_from(passed).unwrap_or(u64::MAX)) };
+    0
+}
+
+/// Accepts one subscriber; none if `EMPTY_CUPTI_TAKEN` is set.
+///
+/// # Safety
+/// `subscriber` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiSubscribe(
+    subscriber: *mut *mut c_void,
+    _callback: *const c_void,
+    _data: *mut c_void,
+) -> c_int {
+    let mut state = state();
+    if state.subscribed || std::env::var_os("EMPTY_CUPTI_TAKEN").is_some() {
+        return 39;
+    }
+    state.subscribed = true;
+    // SAFETY: by the caller's promise.
+    unsafe { subscriber.write(ptr::dangling_mut()) };
+    0
+}
+
+/// Keeps the callbacks.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiActivityRegisterCallbacks(request: Request, complete: Complete) -> c_int {
+    state().callbacks = Some((request, complete));
+    0
+}
+
+/// Collects records of a kind from here on.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiActivityEnable(kind: u32) -> c_int {
+    state().enabled |= 1 << kind;
+    0
+}
+
+/// Ends that.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiActivityDisable(kind: u32) -> c_int {
+    state().enabled &= !(1 << kind);
+    0
+}
+
+/// Finds the record after `record`, or the first one.
+///
+/// # Safety
+/// `buffer` has `valid` bytes of records, and `record` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiActivityGetNextRecord(
+    buffer: *mut u8,
+    valid: usize,
+    record: *mut *mut u8,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    let last = unsafe { record.read() };
+    let next = if last.is_null() { buffer } else { last.wrapping_add(RECORD_BYTES) };
+    if next.addr() - buffer.addr() + RECORD_BYTES > valid {
+        return NO_FURTHER;
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { record.write(next) };
+    0
+}
+
+/// Writes the number of dropped records since the last call.
+///
+/// # Safety
+/// `dropped` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiActivityGetNumDroppedRecords(
+    _context: *mut c_void,
+    _stream: u32,
+    dropped: *mut usize,
+) -> c_int {
+    let count = DROPPED.swap(0, Ordering::Relaxed);
+    // SAFETY: by the caller's promise.
+    unsafe { dropped.write(usize::try_from(count).unwrap_or(usize::MAX)) };
+    0
+}
+
+/// Returns the buffer that is being filled.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiActivityFlushAll(_flag: u32) -> c_int {
+    let (buffer, callbacks) = {
+        let mut state = state();
+        (state.buffer.take(), state.callbacks)
+    };
+    // The callback takes locks of its own, so it is called without the lock.
+    if let (Some((address, length, used)), Some((_, complete))) = (buffer, callbacks) {
+        complete(ptr::null_mut(), 0, ptr::with_exposed_provenance_mut(address), length, used);
+    }
+    0
+}
+
+/// Names two functions of the runtime: 211, which launches, and 16, which asks.
+///
+/// # Safety
+/// `name` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuptiGetCallbackName(
+    domain: c_int,
+    number: u32,
+    name: *mut *const c_char,
+) -> c_int {
+    let text = match (domain, number) {
+        (2, 211) => c"cudaLaunchKernel_v7000",
+        (2, 16) => c"cudaGetDevice_v3020",
+        _ => return 1,
+    };
+    // SAFETY: by the caller's promise.
+    unsafe { name.write(text.as_ptr()) };
+    0
+}
+
+/// A record, by the offsets of the headers of CUDA 13.0: a kernel for an even number, the call that
+/// enqueued it for an odd one.
+fn record(number: u64) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+    let pair = number / 2;
+    let correlation = u32::try_from(pair & 0x7fff_ffff).unwrap_or(0).to_le_bytes();
+    let begin = 1_000 + 10_000 * pair;
+    if number.is_multiple_of(2) {
+        put(0, &KERNEL.to_le_bytes());
+        put(16, &(begin + 2_000).to_le_bytes());
+        put(24, &(begin + 9_000).to_le_bytes());
+        put(44, &1_u32.to_le_bytes());
+        put(48, &7_u32.to_le_bytes());
+        put(92, &correlation);
+        put(104, &(NAME.as_ptr().expose_provenance() as u64).to_le_bytes());
+    } else {
+        put(0, &CALL.to_le_bytes());
+        put(4, &211_u32.to_le_bytes());
+        put(8, &begin.to_le_bytes());
+        put(16, &(begin + 1_000).to_le_bytes());
+        put(28, &1_u32.to_le_bytes());
+        put(32, &correlation);
+    }
+    bytes
+}
+
+/// Reports `count` further records, alternately a kernel and its call. Without a buffer a record is
+/// dropped and counted, as by CUPTI.
+#[unsafe(no_mangle)]
+pub extern "C" fn empty_cupti_emit(count: u64) {
+    for _ in 0..count {
+        let mut state = state();
+        let Some((request, complete)) = state.callbacks else { return };
+        if state.enabled & (1 << KERNEL) == 0 {
+            return;
+        }
+        if let Some((address, length, used)) = state.buffer.filter(|b| b.2 + RECORD_BYTES > b.1) {
+            state.buffer = None;
+            drop(state);
+            complete(ptr::null_mut(), 0, ptr::with_exposed_provenance_mut(address), length, used);
+            state = self::state();
+        }
+        if state.buffer.is_none() {
+            drop(state);
+            let (mut address, mut length, mut records) = (ptr::null_mut(), 0, 0);
+            request(&raw mut address, &raw mut length, &raw mut records);
+            state = self::state();
+            if address.is_null() {
+                DROPPED.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            state.buffer = Some((address.expose_provenance(), length, 0));
+        }
+        if let Some((address, _, used)) = &mut state.buffer {
+            let bytes = record(RECORDS.fetch_add(1, Ordering::Relaxed));
+            let at = ptr::with_exposed_provenance_mut::<u8>(*address + *used);
+            // SAFETY: the buffer is lent to this library until it is returned, and has room for
+            // one more record behind those that are used.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, RECORD_BYTES) };
+            *used += RECORD_BYTES;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The folder of a run of `trijet trace`: the tracing library, the files of the traced processes, and
+//! a lock that tells them that this program runs.
+#![forbid(unsafe_code)]
+
+use super::failed;
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use trijet::{Error, ErrorKind, Result};
+use trijet_cupti::disk::{EXTENSION, TRACER};
+use trijet_cupti::recorder::RECORDINGS;
+
+/// The tracing library, which the build script compiled.
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet_trace.so"));
+const LIBRARY_NAME: &str = "libtrijet_trace.so";
+
+/// The folder of one run. It is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Folder {
+    folder: TempDir,
+    /// Locked until this program ends.
+    _tracer: File,
+}
+
+impl Folder {
+    pub(super) fn create() -> Result<Self> {
+        let folder = TempDir::with_prefix("trijet-trace-")
+            .map_err(|error| failed("create a folder for traces", &error))?;
+        let here = folder.path();
+        let write = || fs::write(here.join(LIBRARY_NAME), LIBRARY);
+        write().map_err(|error| failed("write the tracing library", &error))?;
+        let tracer = File::create(here.join(TRACER)).and_then(|file| {
+            file.lock()?;
+            Ok(file)
+        });
+        let tracer = tracer.map_err(|error| failed("lock the folder for traces", &error))?;
+        let mounted = statvfs(here).map_err(|error| failed("examine the folder", &error.into()))?;
+        if mounted.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+            let cause = format!(
+                "{} is mounted noexec, so the driver cannot load the tracing library; set TMPDIR to \
+                 another folder",
+                here.display()
+            );
+            return Err(Error::new(ErrorKind::Unsupported, "trace", cause));
+        }
+        Ok(Self { folder, _tracer: tracer })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(super) fn library(&self) -> PathBuf {
+        self.path().join(LIBRARY_NAME)
+    }
+
+    /// The files of processes, in the order in which they were created.
+    pub(super) fn files(&self) -> Result<Vec<PathBuf>> {
+        let list = |error| failed("list the traces", &error);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(self.path()).map_err(list)? {
+            let path = entry.map_err(list)?.path();
+            if path.extension().is_some_and(|extension| extension == EXTENSION) {
+                // The name is a process and a time.
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let time: u128 =
+                    name.rsplit('-').next().and_then(|time| time.parse().ok()).unwrap_or(0);
+                files.push((time, path));
+            }
+        }
+        files.sort();
+        Ok(files.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// The processes that still run and would be traced: those that write a file, and those with the
+    /// environment of this run.
+    pub(super) fn running(&self) -> Vec<String> {
+        let mut running = self.with_environment();
+        let writing = self.files().unwrap_or_default().into_iter().filter(|file| {
+            let open = File::open(file);
+            open.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        });
+        for file in writing {
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let process = name.split('-').next().unwrap_or_default().to_owned();
+            if !running.iter().any(|one| one.split(' ').next() == Some(&process)) {
+                running.push(process);
+            }
+        }
+        running
+    }
+
+    /// The processes whose environment names this folder, each with its name.
+    fn with_environment(&self) -> Vec<String> {
+        let wanted = format!("{RECORDINGS}={}", self.path().display()).into_bytes();
+        let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+        let has_it = |folder: &Path| {
+            fs::read(folder.join("environ"))
+                .is_ok_and(|text| text.split(|byte| *byte == 0).any(|one| one == wanted))
+        };
+        let named = |folder: PathBuf| {
+            let process = folder.file_name()?.to_str()?.to_owned();
+            process.parse::<u32>().ok()?;
+            let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+            has_it(&folder).then(|| format!("{process} {}", name.trim_end()).trim_end().to_owned())
+        };
+        processes.flatten().filter_map(|entry| named(entry.path())).collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! `trijet trace`: traces any CUDA program with a library that the CUDA driver loads into it.
+#![forbid(unsafe_code)]
+
+mod folder;
+mod program;
+mod show;
+
+use super::print_stderr;
+use crate::args::TraceOptions;
+use folder::Folder;
+use program::Signals;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind as Io};
+use std::process::{Command, ExitCode, ExitStatus};
+use trijet::{Error, ErrorKind, Result};
+use trijet_cupti::recorder::RECORDINGS;
+
+/// The environment variable that tells the CUDA driver which library to load.
+const INJECTION: &str = "CUDA_INJECTION64_PATH";
+
+/// The exit statuses of shells for a program that was not found or could not be started.
+const NOT_FOUND: u8 = 127;
+const NOT_STARTED: u8 = 126;
+
+pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
+    let Some((program, arguments)) = options.command.split_first() else {
+        let file = options.read.as_deref().expect("clap demands a command or a file");
+        show::file(file, options)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if std::env::var_os(INJECTION).is_some() {
+        let cause = format!("{INJECTION} is set: another tool traces this program; unset it first");
+        return Err(Error::new(ErrorKind::InvalidValue, "trace", cause));
+    }
+    if let Some(output) = &options.output {
+        show::check_output(output)?;
+    }
+    let folder = Folder::create()?;
+    let mut command = Command::new(program);
+    command.args(arguments).env(RECORDINGS, folder.path()).env(INJECTION, folder.library());
+    let mut signals = Signals::receive()?;
+    let mut child = match program::start(command) {
+        Ok(child) => child,
+        Err(error) => return Ok(not_started(program, &error)),
+    };
+    let status = signals.until_end(&mut child)?;
+    signals.until_all_ended(&folder);
+    // The exit status is that of the program. If the program succeeded, it is that of the trace.
+    let shown = show::folder(&folder, options).unwrap_or_else(|error| {
+        print_stderr(format_args!("error: {error}"));
+        ExitCode::FAILURE
+    });
+    Ok(if status.success() { shown } else { code(status) })
+}
+
+fn failed(doing: &'static str, error: &io::Error) -> Error {
+    Error::new(ErrorKind::Io, doing, error.to_string())
+}
+
+fn not_started(program: &OsString, error: &io::Error) -> ExitCode {
+    print_stderr(format_args!("error: cannot start {}: {error}", program.display()));
+    ExitCode::from(if error.kind() == Io::NotFound { NOT_FOUND } else { NOT_STARTED })
+}
+
+/// The exit status of the program, or 128 plus the signal that ended it, as shells report it.
+fn code(status: ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}

@@ -1,0 +1,118 @@
+//! What `trijet trace` shows and saves.
+#![forbid(unsafe_code)]
+
+use super::failed;
+use super::folder::Folder;
+use crate::args::TraceOptions;
+use crate::cmd::{print, print_stderr};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use trijet::probe::{Library, libraries};
+use trijet::trace::activity::ProcessTrace;
+use trijet::trace::process_file;
+use trijet::{Error, ErrorKind, Result};
+use trijet_cli::profile::{Process, analyse, json, text};
+
+/// Refuses an output that exists.
+pub(super) fn check_output(output: &Path) -> Result<()> {
+    if fs::symlink_metadata(output).is_ok() {
+        let cause = format!("{}: already exists", output.display());
+        return Err(Error::new(ErrorKind::InvalidValue, "save the trace", cause));
+    }
+    Ok(())
+}
+
+/// Reads the traces in a file.
+fn load(file: &Path) -> Result<Vec<ProcessTrace>> {
+    let name = || file.display().to_string();
+    let open = File::open(file).map_err(|error| failed("open", &error).context(name()))?;
+    process_file::read(BufReader::new(open)).map_err(|error| error.context(name()))
+}
+
+/// Shows a saved trace.
+pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
+    let traces = load(file)?;
+    if traces.is_empty() {
+        let cause = format!("{}: the file is empty", file.display());
+        return Err(Error::new(ErrorKind::Io, "read trace", cause));
+    }
+    let processes: Vec<Process> = traces.iter().map(analyse).collect();
+    if options.json {
+        return print(format_args!("{:#}", json(&processes, None)));
+    }
+    print(text(&processes).trim_end())
+}
+
+/// Shows the traces of all processes of a run, and saves them if that was requested. Without a trace
+/// the status is a failure.
+pub(super) fn folder(folder: &Folder, options: &TraceOptions) -> Result<ExitCode> {
+    let files = folder.files()?;
+    let mut processes = Vec::new();
+    for file in &files {
+        match load(file) {
+            Ok(traces) => processes.extend(traces.iter().map(analyse)),
+            Err(error) => print_stderr(format_args!("error: {error}")),
+        }
+    }
+    let is_empty = |process: &Process| {
+        process.devices.is_empty() && process.end.is_some_and(|e| e.activities == 0)
+    };
+    let missing = processes.iter().all(is_empty).then(|| {
+        if processes.is_empty() && !files.is_empty() {
+            return "the traces of the program cannot be read".to_owned();
+        }
+        reason(&processes)
+    });
+    if let (Some(output), None) = (&options.output, &missing) {
+        save(&files, output)?;
+    }
+    if options.json {
+        print(format_args!("{:#}", json(&processes, missing.as_deref())))?;
+    }
+    if let Some(reason) = missing {
+        print_stderr(format_args!("error: nothing was traced: {reason}"));
+        return Ok(ExitCode::FAILURE);
+    }
+    if !options.json {
+        print_stderr(text(&processes).trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why there is no activity to show.
+fn reason(processes: &[Process]) -> String {
+    if let Some(trouble) = processes.iter().flat_map(|process| &process.troubles).next() {
+        return trouble.clone();
+    }
+    if !processes.is_empty() {
+        return "the program initialised CUDA but made no call".to_owned();
+    }
+    let driver = libraries().into_iter().find(|report| report.library == Library::Driver);
+    if let Some(error) = driver.and_then(|report| report.state.err()) {
+        return format!("there is no CUDA driver: {error}");
+    }
+    "the program did not initialise CUDA".to_owned()
+}
+
+/// Joins the files into one.
+fn save(files: &[PathBuf], output: &Path) -> Result<()> {
+    let written = OpenOptions::new().write(true).create_new(true).open(output).and_then(|file| {
+        let joined = join(files, file);
+        if joined.is_err() {
+            // Half a trace is of no use. If it cannot be removed, the first error is reported.
+            let _removed = fs::remove_file(output);
+        }
+        joined
+    });
+    written.map_err(|error| failed("save the trace", &error).context(output.display().to_string()))
+}
+
+fn join(files: &[PathBuf], into: File) -> io::Result<()> {
+    let mut into = BufWriter::new(into);
+    for file in files {
+        process_file::append_whole_blocks(BufReader::new(File::open(file)?), &mut into)?;
+    }
+    into.flush()
+}

@@ -1,0 +1,26 @@
+//! Traced programs that do everything a program may do to a library inside of it. The driver is a
+//! library of empty functions, and CUPTI a stand-in that reports as many records as it is asked for.
+//!
+//! This program is both the tests and the traced programs: with the variable `TRACED_PROGRAM` it is
+//! the program of that name.
+
+mod programs;
+mod run;
+mod tests;
+
+use libtest_mimic::{Arguments, Trial, run};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Ok(name) = std::env::var(run::PROGRAM) {
+        programs::run(&name);
+        return ExitCode::SUCCESS;
+    }
+    let trials = tests::ALL.iter().map(|(name, test)| {
+        Trial::test(*name, move || {
+            test();
+            Ok(())
+        })
+    });
+    run(&Arguments::from_args(), trials.collect()).exit_code()
+}

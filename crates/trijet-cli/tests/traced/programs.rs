@@ -1,0 +1,176 @@
+//! The traced programs. Each of them uses CUDA through the libraries that the environment names.
+
+use libloading::Library;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{ForkResult, fork};
+use std::fs::File;
+use std::io::{Read, Write, stdin};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio, abort, exit};
+
+/// Runs the program of this name.
+pub(crate) fn run(name: &str) {
+    let (name, number) = name.split_once(' ').unwrap_or((name, "1000"));
+    let records: u64 = number.parse().unwrap();
+    match name {
+        "plain" => used(records),
+        "close-descriptors" => close_descriptors(records),
+        "no-descriptors" => limited(Resource::RLIMIT_NOFILE, 0, records),
+        "no-memory" => no_memory(records),
+        "file-limit" => limited(Resource::RLIMIT_FSIZE, 200_000, records),
+        "forks" => forks(records),
+        "execs" => execs(records),
+        "aborts" => {
+            used(records);
+            abort();
+        }
+        "quits" => {
+            used(records);
+            // SAFETY: the call ends the process, and returns to nothing.
+            unsafe { nix::libc::_exit(0) };
+        }
+        "background" => background(records),
+        "after-input" => after_input(records),
+        "daemon" => daemon(records),
+        "waits-for-signal" => waits_for_signal(records),
+        "no-cuda" => {}
+        _ => panic!("no program `{name}`"),
+    }
+}
+
+fn library(variable: &str) -> Library {
+    // SAFETY: the libraries of the tests have no initialisers that expect anything.
+    unsafe { Library::new(std::env::var_os(variable).unwrap()) }.unwrap()
+}
+
+/// Initialises CUDA, which loads the tracing library.
+fn initialise() {
+    let driver = library("TRIJET_LIBCUDA");
+    // SAFETY: the signature is the documented one.
+    let init = unsafe { driver.get::<extern "C" fn(u32) -> i32>(b"cuInit") }.unwrap();
+    assert_eq!(init(0), 0);
+    std::mem::forget(driver);
+}
+
+/// Has the stand-in for CUPTI report records.
+fn emit(records: u64) {
+    let cupti = library("TRIJET_LIBCUPTI");
+    // SAFETY: the signature is that of the stand-in.
+    let emit = unsafe { cupti.get::<extern "C" fn(u64)>(b"empty_cupti_emit") }.unwrap();
+    emit(records);
+    std::mem::forget(cupti);
+}
+
+fn used(records: u64) {
+    initialise();
+    emit(records);
+}
+
+/// Closes every descriptor that it did not open, as daemons do, and gets their numbers for files of
+/// its own.
+fn close_descriptors(records: u64) {
+    used(records);
+    for descriptor in 3..1024 {
+        // SAFETY: a descriptor that nothing in this program uses. The tracing library has to live
+        // with that.
+        unsafe { nix::libc::close(descriptor) };
+    }
+    let mut files: Vec<File> = (0..64).map(|n| File::create(format!("own-{n}")).unwrap()).collect();
+    emit(records);
+    for file in &mut files {
+        file.write_all(b"own bytes").unwrap();
+    }
+}
+
+fn limited(resource: Resource, limit: u64, records: u64) {
+    initialise();
+    setrlimit(resource, limit, limit).unwrap();
+    emit(records);
+    println!("alive");
+}
+
+/// Allows itself no further memory.
+fn no_memory(records: u64) {
+    used(records);
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    let bytes = pages * 4096 + (4 << 20);
+    setrlimit(Resource::RLIMIT_AS, bytes, bytes).unwrap();
+    emit(200 * records);
+    println!("alive");
+}
+
+/// Forks after its initialisation; the child exits through its exit handlers.
+fn forks(records: u64) {
+    used(records);
+    // SAFETY: the child calls nothing that needs a lock of another thread before it exits.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => exit(0),
+        ForkResult::Parent { child } => {
+            nix::sys::wait::waitpid(child, None).unwrap();
+        }
+    }
+    emit(records);
+}
+
+/// Starts another program in its place.
+fn execs(records: u64) {
+    used(records);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    panic!("{}", command.env(crate::run::PROGRAM, format!("plain {}", 2 * records)).exec());
+}
+
+/// Starts itself in the background and ends at once. The background program begins when this one has
+/// ended, which it sees by the end of its input.
+fn background(records: u64) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .env(crate::run::PROGRAM, format!("after-input {records}"))
+        .stdin(Stdio::from(reader))
+        .spawn()
+        .unwrap();
+    // The end of this process closes it.
+    std::mem::forget(writer);
+}
+
+/// Detaches itself as a daemon does, and then uses CUDA.
+fn daemon(records: u64) {
+    // SAFETY: this process has one thread.
+    if unsafe { fork() }.unwrap().is_parent() {
+        exit(0);
+    }
+    nix::unistd::setsid().unwrap();
+    // SAFETY: as before.
+    if unsafe { fork() }.unwrap().is_parent() {
+        exit(0);
+    }
+    for descriptor in 0..1024 {
+        // SAFETY: nothing in this program uses the descriptors of its parents.
+        unsafe { nix::libc::close(descriptor) };
+    }
+    for _ in 0..3 {
+        let null = File::options().read(true).write(true).open("/dev/null").unwrap();
+        std::mem::forget(null);
+    }
+    used(records);
+    std::fs::write("daemon-done", b"done").unwrap();
+}
+
+/// Says that it runs, and exits when it is asked to.
+fn waits_for_signal(records: u64) {
+    let asked = SigSet::from_iter([Signal::SIGTERM, Signal::SIGUSR1]);
+    asked.thread_block().unwrap();
+    used(records);
+    println!("ready");
+    let signal = asked.wait().unwrap();
+    exit(if signal == Signal::SIGTERM { 3 } else { 4 });
+}
+
+/// Uses CUDA when its input ends.
+fn after_input(records: u64) {
+    let mut input = Vec::new();
+    stdin().read_to_end(&mut input).unwrap();
+    used(records);
+}

@@ -1,0 +1,114 @@
+//! Running `trijet trace` on a program of this test.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// The variable that names the program.
+pub(crate) const PROGRAM: &str = "TRACED_PROGRAM";
+
+/// A library that cargo built beside the tests.
+fn library(name: &str) -> PathBuf {
+    let file = std::env::current_exe().unwrap().with_file_name(name);
+    assert!(file.exists(), "{} is built with the tests", file.display());
+    file
+}
+
+/// A folder in which a program is traced.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::create_dir(place.path("tmp")).unwrap();
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The call of `trijet trace` on this program.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trijet"));
+        command
+            .args(["trace", "--json", "-o", "kept.trijet", "--"])
+            .arg(std::env::current_exe().unwrap())
+            .current_dir(&self.0)
+            .env(PROGRAM, program)
+            .env("TMPDIR", self.path("tmp"))
+            .env("TRIJET_LIBCUDA", library("libempty_cuda.so"))
+            .env("TRIJET_LIBCUPTI", library("libempty_cupti.so"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Traces a program.
+    pub(crate) fn trace(&self, program: &str) -> Traced {
+        self.finished(self.command(program).spawn().unwrap())
+    }
+
+    /// Waits for the end of a call, and checks that it left nothing behind.
+    pub(crate) fn finished(&self, child: Child) -> Traced {
+        let output = child.wait_with_output().unwrap();
+        let left: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?} was left behind");
+        Traced::of(output)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// The processes in the kept file.
+    pub(crate) fn kept(&self) -> usize {
+        let kept = trijet::trace::process_file::read(self.read("kept.trijet").as_slice());
+        kept.unwrap().len()
+    }
+}
+
+/// What a call of `trijet trace` printed.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    pub(crate) status: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    json: Value,
+}
+
+impl Traced {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (out, err) = (text(output.stdout), text(output.stderr));
+        let begin = out.find('{').unwrap_or_else(|| panic!("no JSON in {out}{err}"));
+        let json = serde_json::from_str(&out[begin..]).unwrap();
+        Self { status: output.status.code(), out: out[..begin].to_owned(), err, json }
+    }
+
+    /// Why nothing was traced.
+    pub(crate) fn missing(&self) -> &str {
+        self.json["missing"].as_str().unwrap_or("")
+    }
+
+    /// For each process the activities that were recorded, and whether it has an end.
+    pub(crate) fn processes(&self) -> Vec<(u64, bool)> {
+        let processes = self.json["processes"].as_array().unwrap();
+        processes
+            .iter()
+            .map(|one| (one["activities"].as_u64().unwrap(), one["complete"].as_bool().unwrap()))
+            .collect()
+    }
+
+    /// A field of the first process.
+    pub(crate) fn first(&self, field: &str) -> &Value {
+        &self.json["processes"][0][field]
+    }
+}
+
+/// Whether a file exists.
+pub(crate) fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}

@@ -1,0 +1,195 @@
+//! What holds for every traced program: it behaves as if it were not traced, and what it did on the
+//! GPU is in the trace.
+
+use crate::run::{Place, exists};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader};
+use std::process::Command;
+
+type Test = (&'static str, fn());
+
+pub(crate) const ALL: &[Test] = &[
+    ("a_plain_program_is_traced_to_its_end", plain),
+    ("a_program_that_closes_all_descriptors_keeps_its_files", close_descriptors),
+    ("a_program_without_descriptors_is_traced", no_descriptors),
+    ("a_program_without_memory_goes_on_and_losses_are_counted", no_memory),
+    ("a_full_disk_ends_the_trace_and_not_the_program", file_limit),
+    ("a_forked_child_writes_nothing", forks),
+    ("a_program_started_in_place_of_another_has_a_trace_of_its_own", execs),
+    ("a_program_that_dies_has_a_trace_without_an_end", dies),
+    ("a_background_program_is_waited_for", background),
+    ("a_daemon_is_waited_for", daemon),
+    ("a_signal_is_sent_on_and_the_trace_is_shown", signals),
+    ("ten_million_records_are_traced", many),
+    ("an_unknown_version_of_cupti_is_refused_by_name", unknown_version),
+    ("another_subscriber_is_named", another_subscriber),
+    ("nothing_traced_is_an_error_and_leaves_no_file", no_cuda),
+    ("an_existing_output_is_refused_before_the_program_runs", existing_output),
+    ("a_recorder_whose_tracer_is_killed_ends_and_removes_its_files", killed_tracer),
+];
+
+fn plain() {
+    let place = Place::new();
+    let traced = place.trace("plain 5000");
+    assert_eq!((traced.status, traced.processes()), (Some(0), vec![(5000, true)]), "{traced:?}");
+    assert!(traced.first("command").as_str().unwrap().contains("traced"), "{traced:?}");
+    assert_eq!(place.kept(), 1);
+}
+
+fn close_descriptors() {
+    let place = Place::new();
+    let traced = place.trace("close-descriptors 5000");
+    assert_eq!((traced.status, traced.processes()), (Some(0), vec![(10_000, true)]), "{traced:?}");
+    for n in 0..64 {
+        assert_eq!(place.read(&format!("own-{n}")), b"own bytes", "file {n}");
+    }
+}
+
+fn no_descriptors() {
+    let traced = Place::new().trace("no-descriptors 5000");
+    assert_eq!((traced.status, traced.processes()), (Some(0), vec![(5000, true)]), "{traced:?}");
+}
+
+fn no_memory() {
+    let traced = Place::new().trace("no-memory 1000");
+    assert_eq!((traced.status, traced.out.as_str()), (Some(0), "alive\n"), "{traced:?}");
+    let (kept, dropped) = (traced.processes()[0], &traced.first("dropped_activities"));
+    let unknown = traced.first("unknown_activities").as_u64().unwrap();
+    assert!(kept.1, "the end is there: {traced:?}");
+    assert_eq!(kept.0 + dropped.as_u64().unwrap() + unknown, 201_000, "{traced:?}");
+    assert!(dropped.as_u64().unwrap() > 0, "the limit was not reached: {traced:?}");
+}
+
+fn file_limit() {
+    let place = Place::new();
+    let traced = place.trace("file-limit 100000");
+    assert_eq!((traced.status, traced.out.as_str()), (Some(0), "alive\n"), "{traced:?}");
+    let (kept, has_end) = traced.processes()[0];
+    assert!((1000..100_000).contains(&kept) && !has_end, "{traced:?}");
+    assert_eq!(place.kept(), 1, "the kept file ends with a whole block");
+}
+
+fn forks() {
+    let place = Place::new();
+    let traced = place.trace("forks 1000");
+    assert_eq!((traced.status, traced.processes()), (Some(0), vec![(2000, true)]), "{traced:?}");
+}
+
+fn execs() {
+    let place = Place::new();
+    let traced = place.trace("execs 1000");
+    let processes = traced.processes();
+    assert_eq!((traced.status, processes.len()), (Some(0), 2), "{traced:?}");
+    assert!(!processes[0].1, "the first program has no end: {traced:?}");
+    assert_eq!(processes[1], (2000, true), "{traced:?}");
+}
+
+fn dies() {
+    for (program, status) in [("aborts", 128 + 6), ("quits", 0)] {
+        let traced = Place::new().trace(program);
+        assert_eq!(traced.status, Some(status), "{program}: {traced:?}");
+        let processes = traced.processes();
+        assert!(processes.len() == 1 && !processes[0].1, "{program}: {traced:?}");
+    }
+}
+
+fn background() {
+    let traced = Place::new().trace("background 3000");
+    assert_eq!((traced.status, traced.processes()), (Some(0), vec![(3000, true)]), "{traced:?}");
+}
+
+fn daemon() {
+    let place = Place::new();
+    let traced = place.trace("daemon 3000");
+    assert_eq!((traced.status, traced.processes()), (Some(0), vec![(3000, true)]), "{traced:?}");
+    assert!(exists(&place.path("daemon-done")));
+}
+
+fn signals() {
+    for (signal, status) in [(Signal::SIGTERM, 3), (Signal::SIGUSR1, 4)] {
+        let place = Place::new();
+        let mut child = place.command("waits-for-signal 1000").spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+        let rest = std::io::read_to_string(out).unwrap();
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.code(), Some(status), "{signal}: {rest}");
+        let json: serde_json::Value = serde_json::from_str(&rest).unwrap();
+        assert_eq!(json["processes"][0]["activities"], 1000, "{signal}: {rest}");
+        assert_eq!(json["processes"][0]["complete"], true, "{signal}: {rest}");
+        assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0, "{signal}");
+    }
+}
+
+fn many() {
+    let traced = Place::new().trace("plain 10000000");
+    assert_eq!(traced.status, Some(0), "{traced:?}");
+    let dropped = traced.first("dropped_activities").as_u64().unwrap();
+    let (kept, has_end) = traced.processes()[0];
+    assert!(has_end && kept + dropped == 10_000_000, "{traced:?}");
+    assert!(kept > 1_000_000, "{traced:?}");
+}
+
+fn unknown_version() {
+    let place = Place::new();
+    let child = place.command("plain").env("EMPTY_CUPTI_VERSION", "990001").spawn().unwrap();
+    let traced = place.finished(child);
+    assert_eq!(traced.status, Some(1), "{traced:?}");
+    assert!(traced.missing().contains("CUPTI has version 990001"), "{traced:?}");
+}
+
+fn another_subscriber() {
+    let place = Place::new();
+    let child = place.command("plain").env("EMPTY_CUPTI_TAKEN", "1").spawn().unwrap();
+    let traced = place.finished(child);
+    assert_eq!(traced.status, Some(1), "{traced:?}");
+    assert!(traced.missing().contains("another tool in this process"), "{traced:?}");
+}
+
+fn no_cuda() {
+    let place = Place::new();
+    let traced = place.trace("no-cuda");
+    assert_eq!(traced.status, Some(1), "{traced:?}");
+    assert!(traced.err.contains("error: nothing was traced"), "{traced:?}");
+    assert!(!exists(&place.path("kept.trijet")));
+}
+
+fn existing_output() {
+    let place = Place::new();
+    std::fs::write(place.path("kept.trijet"), b"precious").unwrap();
+    let output = place.command("close-descriptors").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("kept.trijet: already exists"));
+    assert_eq!(place.read("kept.trijet"), b"precious");
+    assert!(!exists(&place.path("own-0")), "the program did not run");
+}
+
+/// The recorder looks once per second whether its tracer runs, so this test takes about a second.
+fn killed_tracer() {
+    let place = Place::new();
+    let mut child = place.command("waits-for-signal 1000").spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let program = Command::new("pgrep").arg("-P").arg(child.id().to_string()).output().unwrap();
+    let program: i32 = String::from_utf8(program.stdout).unwrap().trim().parse().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left = || {
+        let folder = std::fs::read_dir(place.path("tmp")).unwrap().next();
+        let files = folder.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        let mut traces = files.into_iter().flatten().filter(|file| {
+            file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "trijet")
+        });
+        traces.next().is_some()
+    };
+    while left() {
+        std::thread::yield_now();
+    }
+    // The program was not disturbed.
+    kill(Pid::from_raw(program), Signal::SIGTERM).unwrap();
+}

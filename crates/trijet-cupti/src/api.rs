@@ -1,0 +1,171 @@
+//! The calls of CUPTI, and a walk over the records in a buffer.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// The code that a call of CUPTI returns; 0 is success.
+pub type Code = c_int;
+/// The callback with which CUPTI asks for an empty buffer.
+pub type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+/// The callback with which CUPTI returns a buffer.
+pub type Complete = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
+/// The callback of a subscriber.
+pub type Subscriber = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
+
+/// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
+pub const ANOTHER_SUBSCRIBER: Code = 39;
+
+macro_rules! symbols {
+    ($($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($arg:ty),* $(,)?);)*) => {
+        /// The functions of an open CUPTI library; `None` for a symbol that it lacks.
+        #[derive(Debug, Clone, Copy)]
+        pub struct CuptiApi {
+            $($(#[$doc])* pub $field: Option<unsafe extern "C" fn($($arg),*) -> Code>,)*
+        }
+
+        impl CuptiApi {
+            /// Looks each symbol up.
+            ///
+            /// # Safety
+            /// `find` returns the address of the symbol in a CUPTI library that stays loaded for as
+            /// long as this table is used, or null.
+            pub unsafe fn load(find: impl Fn(&CStr) -> *const c_void) -> Self {
+                Self {
+                    $($field: {
+                        let address = find($symbol);
+                        // SAFETY: `Option` of a function has the size of a pointer and is `None` for
+                        // null. The type is the documented signature of the symbol: false for a
+                        // library that exports the name with another meaning.
+                        unsafe {
+                            std::mem::transmute::<
+                                *const c_void,
+                                Option<unsafe extern "C" fn($($arg),*) -> Code>,
+                            >(address)
+                        }
+                    },)*
+                }
+            }
+
+            /// The first symbol that the library lacks.
+            #[must_use]
+            pub fn missing(&self) -> Option<&'static str> {
+                $(if self.$field.is_none() { return $symbol.to_str().ok(); })*
+                None
+            }
+        }
+    };
+}
+
+symbols! {
+    /// The version of CUPTI.
+    version = c"cuptiGetVersion": fn(*mut u32);
+    /// The time now, on the clock of the records.
+    timestamp = c"cuptiGetTimestamp": fn(*mut u64);
+    /// Becomes the subscriber. CUPTI before 13.3 has one.
+    subscribe = c"cuptiSubscribe": fn(*mut *mut c_void, Subscriber, *mut c_void);
+    /// Registers the callbacks for buffers.
+    register = c"cuptiActivityRegisterCallbacks": fn(Request, Complete);
+    /// Begins to collect a kind of record.
+    enable = c"cuptiActivityEnable": fn(u32);
+    /// Ends it.
+    disable = c"cuptiActivityDisable": fn(u32);
+    /// Chooses whether calls of a function of the runtime are collected.
+    runtime_function = c"cuptiActivityEnableRuntimeApi": fn(u32, u8);
+    /// Chooses whether calls of a function of the driver are collected.
+    driver_function = c"cuptiActivityEnableDriverApi": fn(u32, u8);
+    /// Begins a tag for the calls of this thread.
+    push = c"cuptiActivityPushExternalCorrelationId": fn(u32, u64);
+    /// Ends the last tag of this thread.
+    pop = c"cuptiActivityPopExternalCorrelationId": fn(u32, *mut u64);
+    /// Finds the next record in a buffer.
+    next = c"cuptiActivityGetNextRecord": fn(*mut u8, usize, *mut *mut c_void);
+    /// Counts the records that CUPTI had no buffer for.
+    dropped = c"cuptiActivityGetNumDroppedRecords": fn(*mut c_void, u32, *mut usize);
+    /// Returns buffers that are not full.
+    flush = c"cuptiActivityFlushAll": fn(u32);
+    /// The name of a function, by its number.
+    name = c"cuptiGetCallbackName": fn(c_int, u32, *mut *const c_char);
+}
+
+/// The API that a call belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// The CUDA driver.
+    Driver,
+    /// The CUDA runtime.
+    Runtime,
+}
+
+impl CuptiApi {
+    /// The version of CUPTI; 0 if it does not say.
+    #[must_use]
+    pub fn version_number(&self) -> u32 {
+        let mut version = 0;
+        let Some(call) = self.version else { return 0 };
+        // SAFETY: the call writes the local variable `version`. It needs no context and no
+        // initialisation of CUPTI, and works after a context error.
+        let code = unsafe { call(&raw mut version) };
+        if code == 0 { version } else { 0 }
+    }
+
+    /// The time now in nanoseconds, on the clock of the records; 0 if CUPTI does not say.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        let mut now = 0;
+        let Some(call) = self.timestamp else { return 0 };
+        // SAFETY: the call writes the local variable `now`, whether or not CUPTI collects records:
+        // false only in a child of a fork, where every call is refused before this one.
+        let code = unsafe { call(&raw mut now) };
+        if code == 0 { now } else { 0 }
+    }
+
+    /// Calls `each` with every record of a buffer that CUPTI returned: the bytes from the begin of
+    /// the record to the end of the buffer.
+    pub fn walk(&self, buffer: &[u8], mut each: impl FnMut(&[u8])) {
+        let Some(next) = self.next else { return };
+        let mut record: *mut c_void = std::ptr::null_mut();
+        let mut last = None;
+        loop {
+            // SAFETY: CUPTI filled the buffer up to its length here. The call reads it and writes
+            // `record`. False for a buffer that is read a second time after it was lent again.
+            let code = unsafe { next(buffer.as_ptr().cast_mut(), buffer.len(), &raw mut record) };
+            let at = record.addr().wrapping_sub(buffer.as_ptr().addr());
+            // The next record begins behind the last one and inside of the buffer, so the loop
+            // ends.
+            if code != 0 || at >= buffer.len() || last.is_some_and(|last| at <= last) {
+                break;
+            }
+            last = Some(at);
+            each(&buffer[at..]);
+        }
+    }
+
+    /// The number of records that CUPTI had no buffer for, since the last call.
+    #[must_use]
+    pub fn dropped_number(&self) -> u64 {
+        let mut dropped = 0;
+        let Some(call) = self.dropped else { return 0 };
+        // SAFETY: null and 0 stand for all contexts and streams; the call writes `dropped`.
+        let code = unsafe { call(std::ptr::null_mut(), 0, &raw mut dropped) };
+        if code == 0 { dropped as u64 } else { 0 }
+    }
+
+    /// The name of a function, by its number.
+    #[must_use]
+    pub fn function(&self, api: Api, number: u32) -> Option<&'static CStr> {
+        // `CUpti_CallbackDomain`.
+        let domain = match api {
+            Api::Driver => 1,
+            Api::Runtime => 2,
+        };
+        let mut name: *const c_char = std::ptr::null();
+        // SAFETY: the call writes the local variable `name`, and refuses a domain or a number that
+        // it does not know.
+        let code = unsafe { (self.name?)(domain, number, &raw mut name) };
+        if code != 0 || name.is_null() {
+            return None;
+        }
+        // SAFETY: on success `name` is a static, terminated string of the library: false once the
+        // library is unloaded, and whoever loaded this table promised that it is not.
+        Some(unsafe { CStr::from_ptr(name) })
+    }
+}

@@ -1,0 +1,172 @@
+//! Buffers for the records of CUPTI, which fills and returns them.
+//!
+//! A request that cannot be served is declined: CUPTI then drops records, and counts them. No
+//! allocation that fails ends the process.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The bytes of a buffer, enough for about five thousand kernels.
+const BUFFER_BYTES: usize = 1 << 20;
+/// The alignment of a buffer. CUPTI asks for 8.
+const ALIGN: usize = 64;
+/// The most buffers: 256 MiB.
+pub const BUFFERS_MAX: usize = 256;
+/// The most buffers that are kept for later use.
+const SPARE_MAX: usize = 16;
+
+const LAYOUT: Layout = match Layout::from_size_align(BUFFER_BYTES, ALIGN) {
+    Ok(layout) => layout,
+    Err(_) => panic!("the constants are a layout"),
+};
+
+/// The address and the length that refuse a request for a buffer.
+pub const NONE: (*mut u8, usize) = (std::ptr::null_mut(), 0);
+
+/// A buffer of [`BUFFER_BYTES`] that this process owns. Every byte is initialised.
+#[derive(Debug)]
+pub struct Buffer(*mut u8);
+
+// SAFETY: the pointer is the only one to its allocation, as that of a box is.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// A buffer of zeros; `None` without memory.
+    fn new() -> Option<Self> {
+        // SAFETY: the layout is not empty.
+        let bytes = unsafe { alloc_zeroed(LAYOUT) };
+        (!bytes.is_null()).then_some(Self(bytes))
+    }
+
+    /// The first `valid` bytes, at most those that the buffer has.
+    #[must_use]
+    pub fn bytes(&self, valid: usize) -> &[u8] {
+        // SAFETY: the allocation has at least this length, is initialised, and is borrowed as the
+        // buffer is. False if CUPTI still wrote into a buffer that it has returned.
+        unsafe { std::slice::from_raw_parts(self.0, valid.min(BUFFER_BYTES)) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the allocation was made with this layout, and has no other owner.
+        unsafe { dealloc(self.0, LAYOUT) }
+    }
+}
+
+/// The buffers of one recorder.
+#[derive(Debug)]
+pub struct Buffers {
+    spare: Mutex<Vec<Buffer>>,
+    /// The addresses of the buffers that CUPTI has.
+    lent: Mutex<Vec<usize>>,
+    /// The number of buffers that exist.
+    made: AtomicUsize,
+    /// The number of requests that were refused.
+    declined: AtomicU64,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self {
+            spare: Mutex::new(Vec::with_capacity(SPARE_MAX)),
+            lent: Mutex::new(Vec::with_capacity(BUFFERS_MAX)),
+            made: AtomicUsize::new(0),
+            declined: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Buffers {
+    /// An empty buffer; `None` if there are [`BUFFERS_MAX`] already, and without memory.
+    fn empty(&self) -> Option<Buffer> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if spare.is_some() {
+            return spare;
+        }
+        let room = self.made.fetch_add(1, Ordering::Relaxed) < BUFFERS_MAX;
+        let made = room.then(Buffer::new).flatten();
+        if made.is_none() {
+            self.made.fetch_sub(1, Ordering::Relaxed);
+            self.declined.fetch_add(1, Ordering::Relaxed);
+        }
+        made
+    }
+
+    /// Makes a buffer and touches its pages, so that the first operations do not wait for the
+    /// pages.
+    pub fn warm(&self) {
+        if let Some(buffer) = self.empty() {
+            for page in (0..BUFFER_BYTES).step_by(4096) {
+                // SAFETY: the byte is inside of the allocation, which this thread owns. The write
+                // is volatile, because the pages of fresh zeros do not exist before they are
+                // written, and the compiler must not leave it out.
+                unsafe { buffer.0.wrapping_add(page).write_volatile(0) };
+            }
+            self.keep(buffer);
+        }
+    }
+
+    /// Keeps a buffer for later use, or frees it.
+    pub fn keep(&self, buffer: Buffer) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(buffer);
+        } else {
+            self.made.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A buffer for CUPTI: its address and its length in bytes, or [`NONE`].
+    pub fn lend(&self) -> (*mut u8, usize) {
+        let Some(buffer) = self.empty() else { return NONE };
+        let buffer = std::mem::ManuallyDrop::new(buffer);
+        // There are at most `BUFFERS_MAX` buffers, for which the list has room.
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(buffer.0.addr());
+        (buffer.0, BUFFER_BYTES)
+    }
+
+    /// The buffer that CUPTI returns; `None` for a buffer of another tool in this process.
+    pub fn take_back(&self, buffer: *mut u8) -> Option<Buffer> {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = lent.iter().position(|&other| other == buffer.addr())?;
+        lent.swap_remove(place);
+        // The address was removed from the list just now, so the buffer has one owner.
+        Some(Buffer(buffer))
+    }
+
+    /// The number of requests for a buffer that were refused.
+    #[must_use]
+    pub fn declined(&self) -> u64 {
+        self.declined.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_once_and_a_foreign_one_never() {
+        let buffers = Buffers::default();
+        let (address, length) = buffers.lend();
+        assert_eq!(length, BUFFER_BYTES);
+        assert!(buffers.take_back(std::ptr::dangling_mut()).is_none());
+        let buffer = buffers.take_back(address).expect("it was lent");
+        assert!(buffers.take_back(address).is_none(), "it came back already");
+        assert_eq!(buffer.bytes(usize::MAX).len(), BUFFER_BYTES);
+        buffers.keep(buffer);
+        assert_eq!(buffers.lend().0, address, "a spare buffer is used again");
+        drop(buffers.take_back(address));
+    }
+
+    #[test]
+    fn requests_beyond_the_limit_are_declined_and_counted() {
+        let buffers = Buffers::default();
+        let lent: Vec<_> = (0..BUFFERS_MAX).map(|_| buffers.lend().0).collect();
+        assert!(lent.iter().all(|buffer| !buffer.is_null()));
+        assert_eq!((buffers.lend(), buffers.declined()), (NONE, 1));
+        lent.into_iter().for_each(|buffer| drop(buffers.take_back(buffer)));
+    }
+}

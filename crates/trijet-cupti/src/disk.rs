@@ -1,0 +1,118 @@
+//! The trace file of this process on the disk.
+//!
+//! The program that is traced may close any descriptor and get the same number for a file of its own.
+//! So the recorder keeps no descriptor in the program's table: its thread has a table of its own. If
+//! the system has no such tables, the file is opened for each write, and compared with the file that
+//! was created.
+
+use crate::system;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The file in the folder of a trace that `trijet trace` keeps locked while it runs.
+pub const TRACER: &str = "tracer";
+/// The extension of the file of a process.
+pub const EXTENSION: &str = "trijet";
+
+/// The least bytes that stay free on the disk: the traced program may need them.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+/// `O_NOFOLLOW` of Linux: a link is not opened.
+const NO_FOLLOW: i32 = 0o400_000;
+
+/// Why nothing more is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The disk is nearly full.
+    Full,
+    /// `trijet trace` has ended.
+    Ended,
+    /// A write failed, or the file is gone.
+    Lost,
+}
+
+/// The trace file of this process.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    folder: PathBuf,
+    path: PathBuf,
+    folder_name: CString,
+    identity: (u64, u64),
+    /// The open file, which this process keeps locked; `None` where descriptors are shared with the
+    /// program.
+    kept: Option<File>,
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).custom_flags(NO_FOLLOW).open(path)
+}
+
+impl Disk {
+    /// Creates the file. Its name is unique, because a process may start another program in its
+    /// place, and numbers of processes are used again.
+    pub(crate) fn create(folder: PathBuf, first: &[u8]) -> io::Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let path = folder.join(format!("{}-{now}.{EXTENSION}", std::process::id()));
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(NO_FOLLOW)
+            .open(&path)?;
+        let found = file.metadata()?;
+        file.write_all(first)?;
+        let folder_name = CString::new(folder.as_os_str().as_bytes())?;
+        Ok(Self { folder, path, folder_name, identity: (found.dev(), found.ino()), kept: None })
+    }
+
+    /// Opens and locks the file for as long as this process lives, on a thread that has a table of
+    /// files of its own. `trijet trace` waits while the lock is held.
+    pub(crate) fn keep_open(&mut self) {
+        let opened = append(&self.path).and_then(|file| {
+            file.try_lock()?;
+            Ok(file)
+        });
+        self.kept = opened.ok();
+    }
+
+    /// Appends whole blocks.
+    pub(crate) fn append(&mut self, blocks: &[u8]) -> Result<(), Stop> {
+        if system::free_bytes(&self.folder_name)
+            .is_some_and(|free| free < FREE_BYTES_MIN.saturating_add(blocks.len() as u64))
+        {
+            return Err(Stop::Full);
+        }
+        self.append_now(blocks)
+    }
+
+    /// Appends whole blocks, also to a disk that is nearly full: the end of a trace.
+    pub(crate) fn append_now(&mut self, blocks: &[u8]) -> Result<(), Stop> {
+        if let Some(file) = &mut self.kept {
+            return file.write_all(blocks).map_err(|_| Stop::Lost);
+        }
+        let mut file = append(&self.path).map_err(|_| Stop::Lost)?;
+        let found = file.metadata().map_err(|_| Stop::Lost)?;
+        if (found.dev(), found.ino()) != self.identity {
+            return Err(Stop::Lost);
+        }
+        file.write_all(blocks).map_err(|_| Stop::Lost)
+    }
+
+    /// Whether `trijet trace` still runs: it keeps a file of the folder locked.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let tracer = File::open(self.folder.join(TRACER));
+        tracer.is_ok_and(|tracer| tracer.try_lock_shared().is_err())
+    }
+
+    /// Removes the file and, if no other process has one, its folder. Failures leave them.
+    pub(crate) fn remove(&self) {
+        let removed = std::fs::remove_file(&self.path)
+            .and_then(|()| std::fs::remove_file(self.folder.join(TRACER)))
+            .and_then(|()| std::fs::remove_dir(&self.folder));
+        drop(removed);
+    }
+}

@@ -1,0 +1,191 @@
+//! The trace file of a process: its blocks, and functions that append one block each to a vector.
+//!
+//! A block is a tag, a byte of zero, the length of its payload in two bytes, and the payload. All
+//! numbers are little-endian. Whole blocks are appended only. If the process is killed while it
+//! writes, or the disk is full, the last block is cut, and the file has no [`END`].
+
+/// The first bytes of the payload of a header.
+pub const MAGIC: [u8; 8] = *b"TRJTRACE";
+/// The version of the format.
+pub const VERSION: u32 = 2;
+/// The bytes of a block before its payload.
+pub const HEAD_BYTES: usize = 4;
+
+/// The most bytes of a name or a text; a longer name, as templates make them, is cut.
+pub const NAME_BYTES_MAX: usize = 4096;
+/// The most names of a process.
+pub const NAMES_MAX: usize = 1 << 20;
+/// The most activities of a process: about 2 GiB on the disk. Then the tracing library stops.
+pub const ACTIVITIES_MAX: u64 = 1 << 25;
+
+/// The header of a trace, and the length of its payload. Tags with a length have payloads of this
+/// length only.
+pub const HEADER: (u8, usize) = (1, 32);
+/// A name: its number and its text.
+pub const NAME: u8 = 2;
+/// A context.
+pub const CONTEXT: (u8, usize) = (3, 12);
+/// A stream.
+pub const STREAM: (u8, usize) = (4, 12);
+/// An activity.
+pub const ACTIVITY: (u8, usize) = (5, 56);
+/// A reason why something was not traced.
+pub const TROUBLE: u8 = 6;
+/// The totals.
+pub const END: (u8, usize) = (7, 48);
+/// The command line of the process.
+pub const COMMAND: u8 = 8;
+/// A fact about the tracing that its reader should know.
+pub const NOTE: u8 = 9;
+
+/// The number that stands for no name.
+pub const NO_NAME: u32 = u32::MAX;
+
+/// The first byte of a kind of activity. The bytes after it depend on the kind.
+pub mod kind {
+    /// A kernel.
+    pub const KERNEL: u8 = 1;
+    /// A copy: direction, memory that is read, memory that is written.
+    pub const COPY: u8 = 2;
+    /// A fill.
+    pub const FILL: u8 = 3;
+    /// A wait: of what.
+    pub const SYNC: u8 = 4;
+    /// A call: 0 of the runtime, 1 of the driver.
+    pub const CALL: u8 = 5;
+    /// An overhead: its cause.
+    pub const OVERHEAD: u8 = 6;
+}
+
+/// An activity as the file has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Row {
+    /// One of [`kind`], and what follows it.
+    pub kind: [u8; 4],
+    /// The device of an operation.
+    pub device: u32,
+    /// The context of an operation or a wait.
+    pub context: u32,
+    /// The stream of an operation or a wait.
+    pub stream: u32,
+    /// The host thread of a call.
+    pub thread: u32,
+    /// A number that an operation shares with the call that enqueued it.
+    pub correlation: u32,
+    /// The number of the name, or [`NO_NAME`].
+    pub name: u32,
+    /// The bytes that were copied or filled.
+    pub bytes: u64,
+    /// The begin in nanoseconds, on the clock of the trace.
+    pub begin: u64,
+    /// The end; 0 for an operation that has not ended.
+    pub end: u64,
+}
+
+/// The totals of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// The activities that were written.
+    pub activities: u64,
+    /// The records of CUPTI that were lost because it had no buffer.
+    pub dropped: u64,
+    /// The records that could not be read.
+    pub unknown: u64,
+    /// The requests for a buffer that were declined.
+    pub declined: u64,
+    /// The nanoseconds that the code of the tracing library took.
+    pub own_time: u64,
+    /// The end of the trace, on its clock.
+    pub at: u64,
+}
+
+/// Appends the head of a block whose payload has `length` bytes.
+fn start(out: &mut Vec<u8>, tag: u8, length: usize) {
+    let length = u16::try_from(length).expect("no payload is longer than its limit");
+    out.extend([tag, 0]);
+    out.extend(length.to_le_bytes());
+}
+
+/// Appends a block of words.
+fn words<const N: usize>(out: &mut Vec<u8>, tag: (u8, usize), words: [u32; N]) {
+    start(out, tag.0, tag.1);
+    words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+}
+
+/// Appends a block of text; a text of more than [`NAME_BYTES_MAX`] bytes is cut.
+fn text(out: &mut Vec<u8>, tag: u8, text: &str) {
+    let mut length = text.len().min(NAME_BYTES_MAX);
+    while !text.is_char_boundary(length) {
+        length -= 1;
+    }
+    start(out, tag, length);
+    out.extend(&text.as_bytes()[..length]);
+}
+
+/// Begins the trace of a process. `interface` is the version of CUPTI; `began` is in nanoseconds.
+pub fn header(out: &mut Vec<u8>, process: u32, interface: u32, began: u64) {
+    start(out, HEADER.0, HEADER.1);
+    out.extend(MAGIC);
+    for word in [VERSION, process, interface, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(began.to_le_bytes());
+}
+
+/// Appends the command line of the process.
+pub fn command(out: &mut Vec<u8>, line: &str) {
+    text(out, COMMAND, line);
+}
+
+/// Appends the name with the number `id`. The first name has the number 0, and each further name
+/// the next number. A name of more than [`NAME_BYTES_MAX`] bytes is cut.
+pub fn name(out: &mut Vec<u8>, id: u32, text: &[u8]) {
+    let text = &text[..text.len().min(NAME_BYTES_MAX)];
+    start(out, NAME, 4 + text.len());
+    out.extend(id.to_le_bytes());
+    out.extend(text);
+}
+
+/// Appends a context, its device, and its legacy default stream.
+pub fn context(out: &mut Vec<u8>, context: u32, device: u32, null_stream: u32) {
+    words(out, CONTEXT, [context, device, null_stream]);
+}
+
+/// Appends a stream of a context. The class is 0 if it is unknown, 1 for a blocking stream, 2 for a
+/// non-blocking one, 3 for the legacy stream, and 4 for a per-thread one.
+pub fn stream(out: &mut Vec<u8>, context: u32, stream: u32, class: u32) {
+    words(out, STREAM, [context, stream, class]);
+}
+
+/// Appends an activity.
+pub fn activity(out: &mut Vec<u8>, row: &Row) {
+    start(out, ACTIVITY.0, ACTIVITY.1);
+    out.extend(row.kind);
+    out.extend([0; 4]);
+    let Row { device, context, stream, thread, correlation, name, .. } = *row;
+    for word in [device, context, stream, thread, correlation, name] {
+        out.extend(word.to_le_bytes());
+    }
+    for long in [row.bytes, row.begin, row.end] {
+        out.extend(long.to_le_bytes());
+    }
+}
+
+/// Appends the reason why the process, or a part of it, was not traced.
+pub fn trouble(out: &mut Vec<u8>, words: &str) {
+    text(out, TROUBLE, words);
+}
+
+/// Appends a fact about the tracing that its reader should know.
+pub fn note(out: &mut Vec<u8>, words: &str) {
+    text(out, NOTE, words);
+}
+
+/// Ends the trace of a process.
+pub fn end(out: &mut Vec<u8>, totals: &Totals) {
+    start(out, END.0, END.1);
+    let Totals { activities, dropped, unknown, declined, own_time, at } = *totals;
+    for long in [activities, dropped, unknown, declined, own_time, at] {
+        out.extend(long.to_le_bytes());
+    }
+}

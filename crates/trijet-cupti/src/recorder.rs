@@ -1,0 +1,591 @@
+//! The recorder of a foreign program, by CUPTI's activity records.
+//!
+//! The CUDA driver loads the library named by `CUDA_INJECTION64_PATH` in its own initialisation and
+//! calls its entry point, which is [`record_this_process`]. From then on CUPTI asks for empty buffers
+//! and returns full ones. A thread of the recorder reads their records, and writes them once per
+//! second to a file of the process in the folder that the environment names.
+//!
+//! The program comes first:
+//!
+//! - The recorder's thread has a table of files of its own and blocks all signals ([`crate::disk`],
+//!   `system`). Callbacks on threads of the program only move buffers from one list to another.
+//! - Every refusal becomes a warning in the file. An allocation that fails loses records, which are
+//!   counted. No panic leaves a callback.
+//! - At a limit, on a nearly full disk, and when `trijet trace` has ended, the recorder disables
+//!   CUPTI's records and ends its thread.
+//!
+//! The end of a recording depends on the process:
+//!
+//! - It returns from `main` or calls `exit`: an exit handler makes CUPTI return every buffer, and
+//!   writes the end of the file. The handler is registered in the driver's initialisation, so it runs
+//!   before the handlers of libraries that were loaded earlier.
+//! - It is killed, aborts, calls `_exit`, or starts another program in its place: the records of the
+//!   last second are lost, and the file has no end, which its reader reports. A program that is
+//!   started in its place is recorded in a file of its own.
+//! - It forks: the child has no CUDA and no thread of the recorder. It writes nothing.
+//!
+//! CUPTI has one subscriber. The recorder subscribes, so that a profiler inside of the program is
+//! refused with an error of CUPTI's own, instead of taking buffers that are not its own.
+
+use crate::api::{ANOTHER_SUBSCRIBER, Api, Code, CuptiApi};
+use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
+use crate::disk::{Disk, Stop};
+use crate::file;
+use crate::layout::{self, kinds};
+use crate::search;
+use crate::sink::Sink;
+use crate::system::{self, Library};
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The environment variable that names the folder for recordings of processes.
+pub const RECORDINGS: &str = "TRIJET_RECORDINGS";
+
+/// The time between two writes.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The longest time for which the exit of the program waits for the last write.
+const EXIT_WAIT: Duration = Duration::from_secs(10);
+/// The stack of the recorder's thread.
+const STACK_BYTES: usize = 256 << 10;
+/// The staged bytes from which they are written at once.
+const STAGED_BYTES: usize = 4 << 20;
+/// The most bytes of a command line in a file.
+const COMMAND_BYTES: usize = 512;
+/// More functions than any API of CUDA has.
+const FUNCTIONS_MAX: u32 = 4096;
+
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+#[derive(Debug)]
+struct Recorder {
+    api: CuptiApi,
+    process: u32,
+    buffers: Buffers,
+    /// The file, until the recording ends.
+    disk: Mutex<Option<Disk>>,
+    /// What callbacks hand to the thread of the recorder.
+    handed: Mutex<Handed>,
+    changed: Condvar,
+    /// The time spent in the code of the recorder, in nanoseconds.
+    own_time: AtomicU64,
+    /// Whether CUPTI must not be called any more.
+    ended: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Handed {
+    /// Full buffers, and the bytes of records in each.
+    full: Vec<(Buffer, usize)>,
+    progress: Progress,
+}
+
+/// How far the recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Running,
+    /// The process exits: the thread writes what there is, and the end.
+    Ending,
+    /// The thread has ended, or was never started.
+    Done,
+}
+
+/// Runs `body`, and catches its panic, because the caller is not Rust code.
+fn guarded(body: impl FnOnce()) {
+    // After a panic records are missing and the file has no end, which its reader reports.
+    drop(catch_unwind(AssertUnwindSafe(body)));
+}
+
+/// Records this process until it exits, into a file in the folder that the environment names. The
+/// driver calls it through the entry point of the library. Without the variable, and at a second
+/// call, it does nothing.
+///
+/// It returns no error, because the program runs on in any case: failures become warnings in the
+/// file.
+pub fn record_this_process() {
+    guarded(|| {
+        if let Some(folder) = std::env::var_os(RECORDINGS)
+            && RECORDER.get().is_none()
+        {
+            start(folder.into());
+        }
+    });
+}
+
+/// The command line of this process, cut.
+fn command() -> String {
+    let arguments: Vec<_> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let line = arguments.join(" ");
+    line.chars().take(COMMAND_BYTES / 4).collect()
+}
+
+/// Opens CUPTI. A library that the program itself has loaded is preferred, unless the environment
+/// names a file: PyTorch brings its own CUPTI, and two of them in one process do not work together.
+/// The result says whether it is the program's.
+fn open() -> Result<(Library, bool), String> {
+    let names = search::CUPTI;
+    if std::env::var_os(names.variable).is_none() {
+        let loaded = names.files.iter().find_map(|name| Library::open(name.as_ref(), true).ok());
+        if let Some(library) = loaded {
+            return Ok((library, true));
+        }
+    }
+    let mut first = None;
+    for path in names.candidates() {
+        match Library::open(&path, false) {
+            Ok(library) => return Ok((library, false)),
+            Err(reason) => first = first.or(Some(reason)),
+        }
+    }
+    let first = first.unwrap_or_default();
+    Err(format!("CUPTI was not found: {first}; set {} to the path of its file", names.variable))
+}
+
+/// Opens CUPTI and checks that its records can be read. The result says whether CUPTI is the
+/// program's own.
+fn usable() -> Result<(CuptiApi, bool), String> {
+    let (library, own) = open()?;
+    // SAFETY: the library stays open until the process ends.
+    let api = unsafe { CuptiApi::load(|symbol| library.symbol(symbol)) };
+    if let Some(symbol) = api.missing() {
+        return Err(format!("the CUPTI library has no `{symbol}`; install a newer one"));
+    }
+    let version = api.version_number();
+    if !layout::VERSIONS.contains(&version) {
+        let (first, last) = (layout::VERSIONS.start(), layout::VERSIONS.end());
+        return Err(format!(
+            "CUPTI has version {version}; the layout of its records is known for {first} to {last}"
+        ));
+    }
+    Ok((api, own))
+}
+
+fn start(folder: PathBuf) {
+    let process = std::process::id();
+    let found = usable();
+    let mut first = Vec::new();
+    let api = found.as_ref().ok().map(|(api, _)| *api);
+    file::header(
+        &mut first,
+        process,
+        api.map_or(0, |api| api.version_number()),
+        api.map_or(0, |api| api.now()),
+    );
+    file::command(&mut first, &command());
+    // Without the file there is no place for a warning either.
+    let Ok(mut disk) = Disk::create(folder, &first) else { return };
+    let mut words = Vec::new();
+    match found {
+        Ok((api, own)) => {
+            let recorder = RECORDER.get_or_init(|| Recorder::new(api, process));
+            let begun = recorder.begin(&mut words, own);
+            if begun && disk.append_now(&words).is_ok() {
+                return recorder.run(disk);
+            }
+        }
+        Err(trouble) => file::trouble(&mut words, &trouble),
+    }
+    file::end(&mut words, &file::Totals::default());
+    // If the disk is full, the file has no end, which its reader reports.
+    let _written = disk.append_now(&words);
+}
+
+impl Recorder {
+    fn new(api: CuptiApi, process: u32) -> Self {
+        Self {
+            api,
+            process,
+            buffers: Buffers::default(),
+            disk: Mutex::new(None),
+            handed: Mutex::new(Handed {
+                full: Vec::with_capacity(BUFFERS_MAX),
+                progress: Progress::Running,
+            }),
+            changed: Condvar::new(),
+            own_time: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    fn handed(&self) -> MutexGuard<'_, Handed> {
+        self.handed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes CUPTI collect records. Whether it does; what it refuses is appended to `words`.
+    fn begin(&self, words: &mut Vec<u8>, own: bool) -> bool {
+        let mut check = |what: &str, code: Option<Code>| match code {
+            Some(0) => true,
+            Some(ANOTHER_SUBSCRIBER) => {
+                file::trouble(words, "another tool in this process has subscribed to CUPTI");
+                false
+            }
+            Some(code) => {
+                file::trouble(words, &format!("CUPTI refused {what}: error {code}"));
+                false
+            }
+            None => false,
+        };
+        let mut subscriber: *mut c_void = std::ptr::null_mut();
+        let subscribed = self.api.subscribe.map(|call| {
+            // SAFETY: the call writes the local variable. The callback does nothing, and its code is
+            // mapped until the process ends.
+            unsafe { call(&raw mut subscriber, called, std::ptr::null_mut()) }
+        });
+        if !check("a subscription", subscribed) {
+            return false;
+        }
+        let registered = self.api.register.map(|call| {
+            // SAFETY: both functions have the documented signatures, and find the recorder in a
+            // static that is set by now. CUPTI calls them until the process ends: false in a
+            // library that is unloaded before, and the driver never unloads this one.
+            unsafe { call(requested, completed) }
+        });
+        if !check("buffers for records", registered) {
+            return false;
+        }
+        for (kind, what) in kinds::ALL {
+            // SAFETY: the call takes a number and refuses one that it does not know. The callbacks
+            // for the buffers that CUPTI asks for from here on are registered: false otherwise.
+            check(what, self.api.enable.map(|call| unsafe { call(kind) }));
+        }
+        self.leave_out_questions();
+        if own {
+            file::note(
+                words,
+                "CUPTI has one subscriber, and `trijet trace` was it: a profiler inside of the \
+                 program, such as torch.profiler, got no records of the GPU",
+            );
+        }
+        true
+    }
+
+    /// Makes CUPTI leave out the calls that neither enqueue nor wait. A step of a PyTorch training
+    /// makes ten of them for each kernel.
+    fn leave_out_questions(&self) {
+        for (api, choose) in
+            [(Api::Runtime, self.api.runtime_function), (Api::Driver, self.api.driver_function)]
+        {
+            let Some(choose) = choose else { continue };
+            for number in 1..FUNCTIONS_MAX {
+                let name = self.api.function(api, number);
+                if name.and_then(|name| name.to_str().ok()).is_some_and(is_question) {
+                    // SAFETY: the call takes a number that CUPTI itself has named. If it refuses,
+                    // the calls of the function are recorded.
+                    unsafe { choose(number, 0) };
+                }
+            }
+        }
+    }
+
+    /// Starts the thread of the recorder, which writes to `disk`.
+    fn run(&'static self, disk: Disk) {
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+        // Without an exit handler the last second is lost, and the file has no end.
+        let _registered = system::at_exit(ended);
+        let started = system::with_blocked_signals(|| {
+            std::thread::Builder::new()
+                .name("trijet-trace".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(|| guarded(|| self.write()))
+        });
+        if let Err(error) = started {
+            let mut sink = Sink::default();
+            let words = format!("the thread of the recorder was not started: {error}");
+            file::trouble(&mut sink.staged, &words);
+            self.finish(None, sink);
+        }
+    }
+
+    /// The thread of the recorder.
+    fn write(&self) {
+        let private = system::with_private_files();
+        let mut sink = Sink::default();
+        if let Some(disk) = &mut *self.disk()
+            && private
+        {
+            disk.keep_open();
+        }
+        let mut flushed = Instant::now();
+        let stopped = loop {
+            let ending = self.wait();
+            let since = Instant::now();
+            let due = flushed.elapsed() >= PERIOD;
+            if due
+                && !ending
+                && let Some(flush) = self.api.flush
+            {
+                // SAFETY: 0 stands for buffers whose records are complete. The call calls
+                // `completed`, which takes the lock of `handed`: a deadlock if it were held here.
+                unsafe { flush(0) };
+            }
+            let written = self.write_full(&mut sink);
+            self.spent(since);
+            if let Err(stop) = written {
+                break Some(stop);
+            }
+            if ending {
+                break None;
+            }
+            if sink.totals.activities >= file::ACTIVITIES_MAX {
+                let words = format!(
+                    "the limit of {} activities was reached; later ones were not traced",
+                    file::ACTIVITIES_MAX
+                );
+                file::trouble(&mut sink.staged, &words);
+                break None;
+            }
+            if due {
+                flushed = Instant::now();
+                if self.disk().as_ref().is_none_or(|disk| !disk.is_wanted()) {
+                    break Some(Stop::Ended);
+                }
+            }
+        };
+        self.finish(stopped, sink);
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is something to do. Whether the process exits.
+    fn wait(&self) -> bool {
+        let handed = self.handed();
+        let idle =
+            |handed: &mut Handed| handed.progress == Progress::Running && handed.full.is_empty();
+        let waited = self.changed.wait_timeout_while(handed, PERIOD, idle);
+        let (handed, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        handed.progress != Progress::Running
+    }
+
+    /// Reads the records of all full buffers, and writes them.
+    fn write_full(&self, sink: &mut Sink) -> Result<(), Stop> {
+        let mut disk = self.disk();
+        let Some(disk) = disk.as_mut() else { return Err(Stop::Lost) };
+        loop {
+            let Some((buffer, valid)) = self.handed().full.pop() else { break };
+            self.api.walk(buffer.bytes(valid), |bytes| {
+                if sink.totals.activities < file::ACTIVITIES_MAX {
+                    sink.take(layout::read(bytes), &self.api);
+                } else {
+                    sink.totals.unknown += 1;
+                }
+            });
+            self.buffers.keep(buffer);
+            if sink.staged.len() >= STAGED_BYTES {
+                disk.append(&sink.staged)?;
+                sink.staged.clear();
+            }
+        }
+        sink.totals.dropped += self.api.dropped_number();
+        let result = if sink.staged.is_empty() { Ok(()) } else { disk.append(&sink.staged) };
+        sink.staged.clear();
+        result
+    }
+
+    /// Ends the recording.
+    fn finish(&self, stopped: Option<Stop>, mut sink: Sink) {
+        if stopped == Some(Stop::Full) {
+            let words = "the disk is nearly full; later activities were not traced";
+            sink.staged.clear();
+            file::trouble(&mut sink.staged, words);
+        }
+        if self.handed().progress == Progress::Running {
+            self.disable();
+        }
+        sink.totals.declined = self.buffers.declined();
+        sink.totals.own_time = self.own_time.load(Ordering::Relaxed);
+        sink.totals.at = self.api.now();
+        file::end(&mut sink.staged, &sink.totals);
+        if let Some(mut disk) = self.disk().take() {
+            match stopped {
+                None | Some(Stop::Full) => {
+                    // If the end cannot be written, its reader reports that it is missing.
+                    let _written = disk.append_now(&sink.staged);
+                }
+                Some(Stop::Ended) => disk.remove(),
+                Some(Stop::Lost) => {}
+            }
+        }
+        let mut handed = self.handed();
+        handed.progress = Progress::Done;
+        handed.full.clear();
+        drop(handed);
+        self.changed.notify_all();
+    }
+
+    /// Ends the collection, so that the program runs on as if it were not traced.
+    fn disable(&self) {
+        for (kind, _) in kinds::ALL {
+            if let Some(call) = self.api.disable {
+                // SAFETY: the call takes a number. CUPTI keeps the buffers that have records until
+                // it returns them, and the recorder exists until the process ends.
+                unsafe { call(kind) };
+            }
+        }
+    }
+
+    /// Whether this is the recorded process and not a child that it forked.
+    fn is_at_home(&self) -> bool {
+        std::process::id() == self.process
+    }
+
+    fn spent(&self, since: Instant) {
+        let spent = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.own_time.fetch_add(spent, Ordering::Relaxed);
+    }
+}
+
+/// Whether a function of CUDA neither enqueues nor waits nor allocates: it answers a question, or
+/// changes a setting. The name may have the suffix of a version.
+fn is_question(name: &str) -> bool {
+    const PREFIXES: [&str; 27] = [
+        "cudaGet",
+        "cudaPeek",
+        "cudaSetDevice",
+        "cudaDeviceGet",
+        "cudaDriverGet",
+        "cudaRuntimeGet",
+        "cudaStreamGet",
+        "cudaStreamIsCapturing",
+        "cudaEventCreate",
+        "cudaEventDestroy",
+        "cudaEventQuery",
+        "cudaEventElapsedTime",
+        "cudaFuncGet",
+        "cudaFuncSet",
+        "cudaOccupancy",
+        "cudaPointerGet",
+        "cudaThreadExchange",
+        "cuGet",
+        "cuCtxGet",
+        "cuCtxSet",
+        "cuCtxPush",
+        "cuCtxPop",
+        "cuDeviceGet",
+        "cuDriverGet",
+        "cuOccupancy",
+        "cuPointer",
+        "cuThreadExchange",
+    ];
+    const DRIVER: [&str; 12] = [
+        "cuDevicePrimaryCtxGet",
+        "cuStreamGet",
+        "cuStreamIsCapturing",
+        "cuEventCreate",
+        "cuEventDestroy",
+        "cuEventQuery",
+        "cuEventElapsedTime",
+        "cuFuncGet",
+        "cuFuncSet",
+        "cuKernelGet",
+        "cuKernelSet",
+        "cuLibraryGet",
+    ];
+    PREFIXES.iter().chain(&DRIVER).any(|prefix| name.starts_with(prefix))
+}
+
+/// The callback of the subscription. No domain is enabled, so CUPTI does not call it.
+extern "C" fn called(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
+
+/// CUPTI asks for an empty buffer.
+extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
+    let mut given = buffers::NONE;
+    guarded(|| {
+        if let Some(recorder) = RECORDER.get() {
+            given = recorder.buffers.lend();
+        }
+    });
+    // SAFETY: CUPTI passes the address of its variable for the buffer, which is valid during this
+    // call only. A null pointer in it refuses the request.
+    unsafe { buffer.write(given.0) };
+    // SAFETY: CUPTI's variable for the length of the buffer, 0 for a refused request; it is written
+    // during the call and its address is not kept.
+    unsafe { size.write(given.1) };
+    // SAFETY: CUPTI's variable for the most records of the buffer, also valid during the call only;
+    // 0 means as many as fit.
+    unsafe { records.write(0) };
+}
+
+/// CUPTI returns a buffer.
+extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
+    guarded(|| {
+        let Some(recorder) = RECORDER.get() else { return };
+        if !recorder.is_at_home() {
+            return;
+        }
+        let Some(buffer) = recorder.buffers.take_back(buffer) else { return };
+        let mut handed = recorder.handed();
+        if handed.progress == Progress::Done || valid == 0 {
+            drop(handed);
+            return recorder.buffers.keep(buffer);
+        }
+        // The list has room for every buffer.
+        handed.full.push((buffer, valid));
+        drop(handed);
+        recorder.changed.notify_one();
+    });
+}
+
+/// The process exits.
+extern "C" fn ended() {
+    guarded(|| {
+        let Some(recorder) = RECORDER.get() else { return };
+        if !recorder.is_at_home()
+            || recorder.ended.swap(true, Ordering::Relaxed)
+            || recorder.handed().progress == Progress::Done
+        {
+            return;
+        }
+        if let Some(flush) = recorder.api.flush {
+            // SAFETY: 1 stands for buffers with unfinished records too. The call calls `completed`,
+            // which takes the lock of `handed`: a deadlock if it were held here. CUPTI is still
+            // usable, since its own exit handlers were registered before and run after this one. If
+            // the call is refused, the last records are missing.
+            unsafe { flush(1) };
+        }
+        let mut handed = recorder.handed();
+        if handed.progress == Progress::Running {
+            handed.progress = Progress::Ending;
+        }
+        recorder.changed.notify_all();
+        let writing = |handed: &mut Handed| handed.progress != Progress::Done;
+        // After this time the process exits all the same, and the end of the file may be missing.
+        drop(recorder.changed.wait_timeout_while(handed, EXIT_WAIT, writing));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_question;
+
+    #[test]
+    fn calls_that_enqueue_wait_or_allocate_are_recorded() {
+        for name in [
+            "cudaLaunchKernel_v7000",
+            "cudaMemcpyAsync_v3020",
+            "cudaStreamSynchronize_v3020",
+            "cudaStreamWaitEvent_v3020",
+            "cudaEventRecord_v3020",
+            "cudaEventSynchronize_v3020",
+            "cudaMalloc_v3020",
+            "cudaDeviceSynchronize_v3020",
+            "cudaGraphLaunch_v10000",
+            "cuLaunchKernelEx",
+            "cuMemcpyHtoDAsync_v2",
+            "cuCtxSynchronize",
+            "cuMemAlloc_v2",
+            "cuModuleLoadData",
+            "cuStreamWaitEvent",
+        ] {
+            assert!(!is_question(name), "{name}");
+        }
+        for name in ["cudaGetDevice_v3020", "cuCtxGetCurrent", "cudaEventQuery_v3020"] {
+            assert!(is_question(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The files in which a library of CUDA may be: those of the system, of a toolkit, and of the wheels of
+//! a Python environment.
+
+use std::path::PathBuf;
+
+/// The names of a library.
+#[derive(Debug, Clone, Copy)]
+pub struct Names {
+    /// The environment variable that names the file of the library. It replaces the search.
+    pub variable: &'static str,
+    /// The file names, those with a version first.
+    pub files: &'static [&'static str],
+    /// The folders of its Python wheels, below a `site-packages` folder.
+    pub wheels: &'static [&'static str],
+}
+
+/// The names of CUPTI.
+pub const CUPTI: Names = Names {
+    variable: "TRIJET_LIBCUPTI",
+    files: &["libcupti.so.13", "libcupti.so.12", "libcupti.so"],
+    wheels: &["nvidia/cu13/lib", "nvidia/cuda_cupti/lib"],
+};
+
+impl Names {
+    /// The files to try, in order: the file that the environment names; or else plain names, the
+    /// folder of the toolkit, and the wheels of the active Python environment.
+    #[must_use]
+    pub fn candidates(&self) -> Vec<PathBuf> {
+        if let Some(file) = std::env::var_os(self.variable) {
+            return vec![file.into()];
+        }
+        let mut found: Vec<PathBuf> = self.files.iter().map(PathBuf::from).collect();
+        let toolkit = std::env::var_os("CUDA_HOME").map_or("/usr/local/cuda".into(), PathBuf::from);
+        for name in self.files {
+            found.push(toolkit.join("lib64").join(name));
+            found.push(toolkit.join("extras/CUPTI/lib64").join(name));
+        }
+        for site in site_packages() {
+            for folder in self.wheels {
+                found.extend(self.files.iter().map(|name| site.join(folder).join(name)));
+            }
+        }
+        found.retain(|path| path.components().count() == 1 || path.exists());
+        found
+    }
+}
+
+/// The `site-packages` folders of the active virtual environment.
+fn site_packages() -> Vec<PathBuf> {
+    let Some(root) = std::env::var_os("VIRTUAL_ENV") else { return Vec::new() };
+    let Ok(versions) = std::fs::read_dir(PathBuf::from(root).join("lib")) else {
+        return Vec::new();
+    };
+    versions.flatten().map(|entry| entry.path().join("site-packages")).collect()
+}

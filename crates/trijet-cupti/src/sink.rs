@@ -1,0 +1,193 @@
+//! The staged blocks of a process's trace file. No allocation that fails ends the process: the
+//! activity is counted as unknown instead.
+
+use crate::api::{Api, CuptiApi};
+use crate::file::{self, NAME_BYTES_MAX, NAMES_MAX, NO_NAME, Row, Totals};
+use crate::layout::Record;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char};
+
+/// The most bytes of a block.
+const BLOCK_BYTES_MAX: usize = file::HEAD_BYTES + 4 + NAME_BYTES_MAX;
+
+/// The texts that records refer to.
+pub(crate) trait Texts {
+    /// The name of a kernel, by the address in its record.
+    fn kernel(&self, address: u64) -> &[u8];
+    /// The name of a function, by its number.
+    fn function(&self, api: Api, number: u32) -> Option<&[u8]>;
+}
+
+impl Texts for CuptiApi {
+    fn kernel(&self, address: u64) -> &[u8] {
+        let Ok(address) = usize::try_from(address) else { return b"" };
+        let name = std::ptr::with_exposed_provenance::<c_char>(address);
+        if name.is_null() {
+            return b"";
+        }
+        // SAFETY: the record of a kernel holds the address of a terminated string, which CUPTI keeps
+        // until it is finalised. False for records of an unknown layout, and the recorder refuses
+        // versions of CUPTI whose layout was not compared.
+        unsafe { CStr::from_ptr(name) }.to_bytes()
+    }
+
+    fn function(&self, api: Api, number: u32) -> Option<&[u8]> {
+        Some(CuptiApi::function(self, api, number)?.to_bytes())
+    }
+}
+
+/// The blocks of a process that are not in its file yet.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    pub(crate) staged: Vec<u8>,
+    names: HashMap<Box<[u8]>, u32>,
+    /// The names of the functions that were looked up.
+    functions: HashMap<(Api, u32), u32>,
+    pub(crate) totals: Totals,
+}
+
+impl Sink {
+    /// Reserves space for a name and a row, without which nothing is staged.
+    fn has_room(&mut self) -> bool {
+        self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
+            && self.names.try_reserve(1).is_ok()
+            && self.functions.try_reserve(1).is_ok()
+    }
+
+    /// Stages one record.
+    pub(crate) fn take(&mut self, record: Option<Record>, texts: &impl Texts) {
+        if !self.has_room() {
+            self.totals.unknown += 1;
+            return;
+        }
+        let out = &mut self.staged;
+        let row = match record {
+            // Tags are not collected for a whole process.
+            None | Some(Record::Tag { .. }) => {
+                self.totals.unknown += 1;
+                return;
+            }
+            Some(Record::Context { context, device, null_stream }) => {
+                return file::context(out, context, device, null_stream);
+            }
+            Some(Record::Stream { context, stream, class }) => {
+                return file::stream(out, context, stream, class);
+            }
+            Some(Record::Plain(row)) => row,
+            Some(Record::Kernel(row, address)) => {
+                Row { name: self.named(texts.kernel(address)), ..row }
+            }
+            Some(Record::Call(row, api, number)) => {
+                Row { name: self.called(api, number, texts), ..row }
+            }
+        };
+        self.totals.activities += 1;
+        file::activity(&mut self.staged, &row);
+    }
+
+    fn called(&mut self, api: Api, number: u32, texts: &impl Texts) -> u32 {
+        if let Some(&known) = self.functions.get(&(api, number)) {
+            return known;
+        }
+        let name = texts.function(api, number).map_or(NO_NAME, |text| self.named(text));
+        self.functions.insert((api, number), name);
+        name
+    }
+
+    /// The number of a text. The first call for a text stages it. Without memory, and at the limit,
+    /// the text has no number.
+    fn named(&mut self, text: &[u8]) -> u32 {
+        let text = &text[..text.len().min(NAME_BYTES_MAX)];
+        if let Some(&id) = self.names.get(text) {
+            return id;
+        }
+        let mut kept = Vec::new();
+        let id = u32::try_from(self.names.len()).ok().filter(|_| self.names.len() < NAMES_MAX);
+        let (Some(id), Ok(())) = (id, kept.try_reserve_exact(text.len())) else { return NO_NAME };
+        kept.extend_from_slice(text);
+        file::name(&mut self.staged, id, text);
+        self.names.insert(kept.into_boxed_slice(), id);
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::kind;
+    use std::cell::Cell;
+
+    /// Names by number, and the number of look-ups of a function.
+    struct Numbers(Cell<u32>);
+
+    impl Texts for Numbers {
+        fn kernel(&self, address: u64) -> &[u8] {
+            if address == 1 { b"first" } else { b"second" }
+        }
+
+        fn function(&self, _: Api, number: u32) -> Option<&[u8]> {
+            self.0.set(self.0.get() + 1);
+            (number == 211).then_some(b"cudaLaunchKernel_v7000")
+        }
+    }
+
+    fn row(first: u8) -> Row {
+        Row { kind: [first, 0, 0, 0], begin: 1, end: 2, ..Row::default() }
+    }
+
+    /// The tag and the payload of each block.
+    fn blocks(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+        let mut found = Vec::new();
+        while let Some((head, rest)) = bytes.split_first_chunk::<4>() {
+            let (payload, rest) =
+                rest.split_at(usize::from(u16::from_le_bytes([head[2], head[3]])));
+            found.push((head[0], payload.to_vec()));
+            bytes = rest;
+        }
+        found
+    }
+
+    #[test]
+    fn a_name_is_written_once_and_looked_up_once() {
+        let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
+        for _ in 0..3 {
+            sink.take(Some(Record::Kernel(row(kind::KERNEL), 1)), &texts);
+            sink.take(Some(Record::Call(row(kind::CALL), Api::Runtime, 211)), &texts);
+            sink.take(Some(Record::Call(row(kind::CALL), Api::Runtime, 9999)), &texts);
+            sink.take(Some(Record::Kernel(row(kind::KERNEL), 2)), &texts);
+        }
+        sink.take(None, &texts);
+        let blocks = blocks(&sink.staged);
+        let names: Vec<_> = blocks
+            .iter()
+            .filter(|block| block.0 == file::NAME)
+            .map(|block| String::from_utf8_lossy(&block.1[4..]).into_owned())
+            .collect();
+        assert_eq!(names, ["first", "cudaLaunchKernel_v7000", "second"]);
+        assert_eq!(texts.0.get(), 2);
+        let numbers: Vec<_> = blocks
+            .iter()
+            .filter(|block| block.0 == file::ACTIVITY.0)
+            .map(|block| u32::from_le_bytes(block.1[28..32].try_into().unwrap()))
+            .collect();
+        assert_eq!(numbers[..4], [0, 1, NO_NAME, 2]);
+        assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut() {
+        let mut sink = Sink::default();
+        struct Long;
+        impl Texts for Long {
+            fn kernel(&self, _: u64) -> &[u8] {
+                &[b'x'; 3 * NAME_BYTES_MAX]
+            }
+            fn function(&self, _: Api, _: u32) -> Option<&[u8]> {
+                None
+            }
+        }
+        sink.take(Some(Record::Kernel(row(kind::KERNEL), 1)), &Long);
+        let blocks = blocks(&sink.staged);
+        assert_eq!((blocks.len(), blocks[0].1.len()), (2, 4 + NAME_BYTES_MAX));
+    }
+}
