@@ -62,7 +62,7 @@ nothing! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> c_int {
     let chosen = std::env::var("EMPTY_CUPTI_VERSION").ok().and_then(|text| text.parse().ok());
-    // SAFETY: by the caller's promise.
+    // SAFETY: the recorder passes a variable for the version.
     unsafe { version.write(chosen.unwrap_or(130_001)) };
     0
 }
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> c_int {
 pub unsafe extern "C" fn cuptiGetTimestamp(time: *mut u64) -> c_int {
     static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let passed = BEGIN.get_or_init(Instant::now).elapsed().as_nanos();
-    // SAFETY: by the caller's promise.
+    // SAFETY: the recorder passes a variable for the time.
     unsafe { time.write(u64::try_from(passed).unwrap_or(u64::MAX)) };
     0
 }
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn cuptiSubscribe(
         return 39;
     }
     state.subscribed = true;
-    // SAFETY: by the caller's promise.
+    // SAFETY: the recorder passes a variable for its subscription.
     unsafe { subscriber.write(ptr::dangling_mut()) };
     0
 }
@@ -131,13 +131,13 @@ pub unsafe extern "C" fn cuptiActivityGetNextRecord(
     valid: usize,
     record: *mut *mut u8,
 ) -> c_int {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the walk passes the place of its last record, which it wrote itself.
     let last = unsafe { record.read() };
     let next = if last.is_null() { buffer } else { last.wrapping_add(RECORD_BYTES) };
     if next.addr() - buffer.addr() + RECORD_BYTES > valid {
         return NO_FURTHER;
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: the walk passes the place of its last record.
     unsafe { record.write(next) };
     0
 }
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn cuptiActivityGetNumDroppedRecords(
     dropped: *mut usize,
 ) -> c_int {
     let count = DROPPED.swap(0, Ordering::Relaxed);
-    // SAFETY: by the caller's promise.
+    // SAFETY: the recorder passes a variable for the number.
     unsafe { dropped.write(usize::try_from(count).unwrap_or(usize::MAX)) };
     0
 }
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn cuptiGetCallbackName(
         (2, 16) => c"cudaGetDevice_v3020",
         _ => return 1,
     };
-    // SAFETY: by the caller's promise.
+    // SAFETY: the recorder passes a variable for the name.
     unsafe { name.write(text.as_ptr()) };
     0
 }

@@ -165,7 +165,7 @@ impl CuptiApi {
             return None;
         }
         // SAFETY: on success `name` is a static, terminated string of the library: false once the
-        // library is unloaded, and whoever loaded this table promised that it is not.
+        // library is unloaded, and the caller of `load` promised that it is not.
         Some(unsafe { CStr::from_ptr(name) })
     }
 }

@@ -5,7 +5,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{ForkResult, fork};
 use std::fs::File;
-use std::io::{Read, Write, stdin};
+use std::io::{BufRead, BufReader, Read, Write, stdin};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio, abort, exit};
 
@@ -33,6 +33,7 @@ pub(crate) fn run(name: &str) {
         "background" => background(records),
         "after-input" => after_input(records),
         "daemon" => daemon(records),
+        "leaves-one-behind" => leaves_one_behind(records),
         "waits-for-signal" => waits_for_signal(records),
         "no-cuda" => {}
         _ => panic!("no program `{name}`"),
@@ -95,7 +96,7 @@ fn no_memory(records: u64) {
     used(records);
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
-    let bytes = pages * 4096 + (4 << 20);
+    let bytes = pages * 4096 + (256 << 10);
     setrlimit(Resource::RLIMIT_AS, bytes, bytes).unwrap();
     emit(200 * records);
     println!("alive");
@@ -156,6 +157,19 @@ fn daemon(records: u64) {
     }
     used(records);
     std::fs::write("daemon-done", b"done").unwrap();
+}
+
+/// Starts a program that waits for a signal, prints its number, and ends when that program has used
+/// CUDA.
+fn leaves_one_behind(records: u64) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let program = format!("waits-for-signal {records}");
+    let mut child =
+        command.env(crate::run::PROGRAM, program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    println!("{}", child.id());
 }
 
 /// Says that it runs, and exits when it is asked to.

@@ -20,6 +20,7 @@ pub(crate) const ALL: &[Test] = &[
     ("a_program_that_dies_has_a_trace_without_an_end", dies),
     ("a_background_program_is_waited_for", background),
     ("a_daemon_is_waited_for", daemon),
+    ("a_signal_ends_the_wait_for_the_background", ends_wait),
     ("a_signal_is_sent_on_and_the_trace_is_shown", signals),
     ("ten_million_records_are_traced", many),
     ("an_unknown_version_of_cupti_is_refused_by_name", unknown_version),
@@ -104,6 +105,21 @@ fn daemon() {
     let traced = place.trace("daemon 3000");
     assert_eq!((traced.status, traced.processes()), (Some(0), vec![(3000, true)]), "{traced:?}");
     assert!(exists(&place.path("daemon-done")));
+}
+
+fn ends_wait() {
+    let place = Place::new();
+    let mut child = place.command("leaves-one-behind 1000").spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    err.read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for processes in the background"), "{line}");
+    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    let traced = place.finished(child);
+    assert_eq!(traced.status, Some(0), "{traced:?}");
+    assert!(traced.processes().len() == 1 && !traced.processes()[0].1, "{traced:?}");
+    // The program in the background was not disturbed.
+    kill(Pid::from_raw(traced.out.trim().parse().unwrap()), Signal::SIGTERM).unwrap();
 }
 
 fn signals() {

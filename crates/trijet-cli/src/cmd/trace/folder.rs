@@ -2,8 +2,9 @@
 //! a lock that tells them that this program runs.
 #![forbid(unsafe_code)]
 
-use super::failed;
+use super::error::failed;
 use rustix::fs::{StatVfsMountFlags, statvfs};
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -75,36 +76,46 @@ impl Folder {
 
     /// The processes that still run and would be traced: those that write a file, and those with the
     /// environment of this run.
-    pub(super) fn running(&self) -> Vec<String> {
+    pub(super) fn running(&self) -> Vec<Running> {
         let mut running = self.with_environment();
-        let writing = self.files().unwrap_or_default().into_iter().filter(|file| {
-            let open = File::open(file);
-            open.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
-        });
-        for file in writing {
+        for file in self.files().unwrap_or_default() {
+            let is_locked = File::open(&file)
+                .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let process = name.split('-').next().unwrap_or_default().to_owned();
-            if !running.iter().any(|one| one.split(' ').next() == Some(&process)) {
-                running.push(process);
+            let number = name.split('-').next().and_then(|number| number.parse().ok());
+            if let Some(number) = number.filter(|_| is_locked)
+                && running.iter().all(|one| one.number != number)
+            {
+                running.push(Running { number, name: String::new() });
             }
         }
         running
     }
 
-    /// The processes whose environment names this folder, each with its name.
-    fn with_environment(&self) -> Vec<String> {
+    /// The processes whose environment names this folder.
+    fn with_environment(&self) -> Vec<Running> {
         let wanted = format!("{RECORDINGS}={}", self.path().display()).into_bytes();
         let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
-        let has_it = |folder: &Path| {
-            fs::read(folder.join("environ"))
-                .is_ok_and(|text| text.split(|byte| *byte == 0).any(|one| one == wanted))
-        };
-        let named = |folder: PathBuf| {
-            let process = folder.file_name()?.to_str()?.to_owned();
-            process.parse::<u32>().ok()?;
+        let found = |folder: PathBuf| {
+            let number = folder.file_name()?.to_str()?.parse().ok()?;
+            let environment = fs::read(folder.join("environ")).ok()?;
             let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-            has_it(&folder).then(|| format!("{process} {}", name.trim_end()).trim_end().to_owned())
+            let has_it = environment.split(|byte| *byte == 0).any(|one| one == wanted);
+            has_it.then(|| Running { number, name: name.trim_end().to_owned() })
         };
-        processes.flatten().filter_map(|entry| named(entry.path())).collect()
+        processes.flatten().filter_map(|entry| found(entry.path())).collect()
+    }
+}
+
+/// A process that still runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) number: i32,
+    name: String,
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", format!("{} {}", self.number, self.name).trim_end())
     }
 }

@@ -1,6 +1,7 @@
 //! `trijet trace`: traces any CUDA program with a library that the CUDA driver loads into it.
 #![forbid(unsafe_code)]
 
+mod error;
 mod folder;
 mod program;
 mod show;
@@ -44,17 +45,14 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
         Err(error) => return Ok(not_started(program, &error)),
     };
     let status = signals.until_end(&mut child)?;
-    signals.until_all_ended(&folder);
+    program::until_all_ended(&folder)?;
     // The exit status is that of the program. If the program succeeded, it is that of the trace.
-    let shown = show::folder(&folder, options).unwrap_or_else(|error| {
-        print_stderr(format_args!("error: {error}"));
-        ExitCode::FAILURE
-    });
+    let shown =
+        folder.files().and_then(|files| show::run(&files, options)).unwrap_or_else(|error| {
+            print_stderr(format_args!("error: {error}"));
+            ExitCode::FAILURE
+        });
     Ok(if status.success() { shown } else { code(status) })
-}
-
-fn failed(doing: &'static str, error: &io::Error) -> Error {
-    Error::new(ErrorKind::Io, doing, error.to_string())
 }
 
 fn not_started(program: &OsString, error: &io::Error) -> ExitCode {

@@ -4,22 +4,25 @@
 //! is not, because the terminal sends it to both.
 #![forbid(unsafe_code)]
 
-use super::failed;
+use super::error::failed;
 use super::folder::Folder;
 use crate::cmd::print_stderr;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
+use signal_hook::low_level::pipe;
 use signal_hook::low_level::siginfo::Cause;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
 use trijet::Result;
 
 /// The signals that are sent on.
 const SENT_ON: [i32; 6] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
-/// The time between two looks for processes in the background.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The signals that end the wait for processes in the background.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// The signals that this program receives.
 pub(super) struct Signals(SignalsInfo<WithOrigin>);
@@ -44,36 +47,48 @@ impl Signals {
             }
         }
     }
+}
 
-    /// Whether a signal asked this program to end since the last call.
-    fn asked_to_end(&mut self) -> bool {
-        let ends = |origin: Origin| [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&origin.signal);
-        // Every pending signal is taken.
-        self.0.pending().filter(|origin| ends(origin.clone())).count() > 0
+/// Waits until no process of the run is left, or until a signal ends the wait.
+pub(super) fn until_all_ended(folder: &Folder) -> Result<()> {
+    let mut running = folder.running();
+    if running.is_empty() {
+        return Ok(());
     }
-
-    /// Waits until no process of the run is left, or until a signal ends the wait.
-    pub(super) fn until_all_ended(&mut self, folder: &Folder) {
-        let mut told = false;
-        loop {
-            let running = folder.running();
-            if running.is_empty() {
-                return;
+    let failed = |error| failed("wait for processes in the background", &error);
+    let (asked, told) = UnixStream::pair().map_err(failed)?;
+    for signal in ENDING {
+        pipe::register(signal, told.try_clone().map_err(failed)?).map_err(failed)?;
+    }
+    print_stderr(format_args!(
+        "trijet trace: waiting for processes in the background: {}; press Ctrl-C to see what was \
+         traced until then",
+        running.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    ));
+    while !running.is_empty() {
+        let mut ends = Vec::new();
+        for process in running.iter().filter_map(|one| Pid::from_raw(one.number)) {
+            match pidfd_open(process, PidfdFlags::empty()) {
+                Ok(end) => ends.push(end),
+                // The process has ended meanwhile, and is not in the next list.
+                Err(Errno::SRCH) => {}
+                Err(error) => return Err(failed(error.into())),
             }
-            if !told {
-                told = true;
-                print_stderr(format_args!(
-                    "trijet trace: waiting for processes in the background: {}; press Ctrl-C to \
-                     see what was traced until then",
-                    running.join(", ")
-                ));
-            }
-            if self.asked_to_end() {
-                return;
-            }
-            std::thread::sleep(PAUSE);
         }
+        let mut waited: Vec<_> = ends.iter().map(|end| PollFd::new(end, PollFlags::IN)).collect();
+        waited.push(PollFd::new(&asked, PollFlags::IN));
+        if waited.len() > 1 {
+            match poll(&mut waited, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+        if waited.last().is_some_and(|asked| !asked.revents().is_empty()) {
+            break;
+        }
+        running = folder.running();
     }
+    Ok(())
 }
 
 /// Starts the program.

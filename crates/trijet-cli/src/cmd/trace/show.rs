@@ -1,8 +1,7 @@
 //! What `trijet trace` shows and saves.
 #![forbid(unsafe_code)]
 
-use super::failed;
-use super::folder::Folder;
+use super::error::failed;
 use crate::args::TraceOptions;
 use crate::cmd::{print, print_stderr};
 use std::fs::{self, File, OpenOptions};
@@ -47,10 +46,9 @@ pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
 
 /// Shows the traces of all processes of a run, and saves them if that was requested. Without a trace
 /// the status is a failure.
-pub(super) fn folder(folder: &Folder, options: &TraceOptions) -> Result<ExitCode> {
-    let files = folder.files()?;
+pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode> {
     let mut processes = Vec::new();
-    for file in &files {
+    for file in files {
         match load(file) {
             Ok(traces) => processes.extend(traces.iter().map(analyse)),
             Err(error) => print_stderr(format_args!("error: {error}")),
@@ -66,7 +64,7 @@ pub(super) fn folder(folder: &Folder, options: &TraceOptions) -> Result<ExitCode
         reason(&processes)
     });
     if let (Some(output), None) = (&options.output, &missing) {
-        save(&files, output)?;
+        save(files, output)?;
     }
     if options.json {
         print(format_args!("{:#}", json(&processes, missing.as_deref())))?;

@@ -92,6 +92,11 @@ fn opened_already(library: Library) -> Option<libloading::Library> {
     library.names().files.iter().find_map(|name| find_opened(Path::new(name)))
 }
 
+/// Whether `trijet trace` records this process.
+pub(super) fn is_recorded() -> bool {
+    std::env::var_os(trijet_cupti::recorder::RECORDINGS).is_some()
+}
+
 /// The address of a symbol; null if the library lacks it.
 pub(super) fn symbol(library: &libloading::Library, name: &CStr) -> *const c_void {
     // SAFETY: the type is that of an address, which every symbol has. The address is valid while the

@@ -24,7 +24,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use trijet_cupti::api::CuptiApi;
 use trijet_cupti::buffers::{self, Buffers};
 use trijet_cupti::layout::{self, kinds};
-use trijet_cupti::recorder::RECORDINGS;
 
 /// The operation that errors name.
 const OP: &str = "activity records";
@@ -189,7 +188,7 @@ extern "C" fn completed(_: Handle, _: u32, buffer: *mut u8, _: usize, valid: usi
 
 impl CudaDriver {
     pub(in crate::device::cuda) fn activity_begin(&self) -> Result<()> {
-        if std::env::var_os(RECORDINGS).is_some() {
+        if library::is_recorded() {
             return Err(refused(
                 "TRIJET_RECORDINGS records this whole process, and CUPTI serves one tool at a time",
             ));
