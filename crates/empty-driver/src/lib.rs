@@ -5,6 +5,7 @@
 //! Callers pass more arguments than the functions declare. That is harmless in the C ABI, because
 //! the caller owns the registers and the stack of its arguments.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +36,25 @@ macro_rules! writes {
     )*};
 }
 
+/// Functions that need a current context.
+macro_rules! writes_in_context {
+    ($($name:ident($($out:ident: $type:ty = $value:expr),*);)*) => {$(
+        /// Writes fixed values, if a context is current.
+        ///
+        /// # Safety
+        /// Every argument points to a writable value of its type.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($out: *mut $type),*) -> c_int {
+            if CURRENT.get() == 0 {
+                return INVALID_CONTEXT;
+            }
+            // SAFETY: by the caller's promise.
+            $(unsafe { $out.write($value) };)*
+            0
+        }
+    )*};
+}
+
 /// A handle that differs from all earlier ones.
 fn handle() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
@@ -42,7 +62,7 @@ fn handle() -> usize {
 }
 
 nothing! {
-    cuCtxSetCurrent cuCtxSynchronize
+    cuCtxSynchronize
     cuStreamDestroy_v2 cuStreamSynchronize cuStreamQuery
     cuStreamWaitEvent cuEventDestroy_v2 cuEventRecord
     cuEventQuery cuEventSynchronize cuMemPoolDestroy
@@ -54,7 +74,7 @@ nothing! {
     cuGetErrorString cuCtxEnablePeerAccess cuCtxDisablePeerAccess
     cuDeviceSetMemPool cuMemPoolSetAccess cuMemFree_v2
     cuMemcpy cuMemcpyBatchAsync cuMemcpyBatchAsync_v2
-    cuMemsetD8_v2 cuGraphDestroy
+    cuMemsetD8_v2 cuGraphDestroy cuCtxDestroy_v2
 }
 
 writes! {
@@ -63,25 +83,64 @@ writes! {
     cuDeviceGet(out: c_int = 0);
     cuDeviceGetAttribute(out: c_int = 9);
     cuDeviceTotalMem_v2(out: usize = 1 << 37);
-    cuMemGetInfo_v2(free: usize = 1 << 37, total: usize = 1 << 37);
-    cuCtxGetStreamPriorityRange(low: c_int = 0, high: c_int = -5);
     cuEventElapsedTime(out: f32 = 0.0);
     cuDevicePrimaryCtxRetain(out: usize = CONTEXT);
-    cuCtxGetCurrent(out: usize = CONTEXT);
     cuDeviceGetName(out: [u8; 13] = *b"empty driver\0");
-    cuStreamCreateWithPriority(out: usize = handle());
-    cuStreamCreate(out: usize = handle());
-    cuEventCreate(out: usize = handle());
     cuMemPoolCreate(out: usize = handle());
     cuMemAllocFromPoolAsync(out: usize = handle());
     cuMemAllocAsync(out: usize = handle());
-    cuMemAlloc_v2(out: usize = handle());
     cuDeviceGetDefaultMemPool(out: usize = POOL);
     cuDeviceGetMemPool(out: usize = POOL);
     cuMemPoolGetAccess(out: c_int = 3);
     cuDeviceCanAccessPeer(out: c_int = 0);
-    cuModuleLoadDataEx(out: usize = handle());
     cuModuleGetFunction(out: usize = handle());
+}
+
+writes_in_context! {
+    cuCtxGetStreamPriorityRange(low: c_int = 0, high: c_int = -5);
+    cuMemGetInfo_v2(free: usize = 1 << 37, total: usize = 1 << 37);
+    cuStreamCreateWithPriority(out: usize = handle());
+    cuStreamCreate(out: usize = handle());
+    cuEventCreate(out: usize = handle());
+    cuMemAlloc_v2(out: usize = handle());
+    cuModuleLoadDataEx(out: usize = handle());
+}
+
+const INVALID_CONTEXT: c_int = 201;
+
+thread_local! {
+    /// The current context of the thread; 0 is none.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Creates a context, which is current afterwards.
+///
+/// # Safety
+/// `context` points to a writable handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxCreate_v2(context: *mut usize) -> c_int {
+    CURRENT.set(handle());
+    // SAFETY: `context` is writable by the contract of this function.
+    unsafe { context.write(CURRENT.get()) };
+    0
+}
+
+/// Makes a context current in the calling thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
+    CURRENT.set(context);
+    0
+}
+
+/// The context that is current in the calling thread.
+///
+/// # Safety
+/// `context` points to a writable handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut usize) -> c_int {
+    // SAFETY: `context` is writable by the contract of this function.
+    unsafe { context.write(CURRENT.get()) };
+    0
 }
 
 /// Loads the library that `CUDA_INJECTION64_PATH` names and calls its entry point once, as the real

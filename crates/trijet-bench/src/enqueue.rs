@@ -4,7 +4,8 @@
 //! The ways run in turn, in bursts that fit the queue of the device. With `empty-driver` in place
 //! of the driver, the figures are the library's own time. The waits and event records that the
 //! ordering inserts are driver calls too, so their number per operation and the cost of one are
-//! figures of their own. A trace records an event at each end of an operation.
+//! figures of their own. A trace records an event at each end of an operation. The thread of the
+//! benchmark has the context of the device; in one without, each call sets and restores it.
 #![forbid(unsafe_code)]
 
 use crate::bare::Bare;
@@ -68,6 +69,11 @@ fn burst(s: &[&Stream], count: u32, mut op: impl FnMut(&Stream) -> Result<()>) -
     Ok(time.as_secs_f64() * 1e9 / f64::from(count))
 }
 
+/// Runs `job` in a thread of its own, in which no context of CUDA is current.
+fn without_context(job: impl FnOnce() -> Result<f64> + Send) -> Result<f64> {
+    std::thread::scope(|scope| scope.spawn(job).join().expect("no panic"))
+}
+
 /// The figures, in the order of their first samples.
 #[derive(Default)]
 struct Figures(Vec<(&'static str, &'static str, Samples)>);
@@ -91,6 +97,7 @@ struct Round {
     one: Desk,
     two: Desk,
     traced: Desk,
+    apart: Desk,
     hand: Desk,
     bare: Bare,
 }
@@ -117,6 +124,10 @@ impl Round {
             let cause = format!("the trace has {work} operations with times, not {}", 2 * count);
             return Err(Error::new(ErrorKind::InvalidValue, "bench enqueue", cause));
         }
+        let launch = without_context(|| self.apart.launches(&[a], count))?;
+        let upload = without_context(|| self.apart.uploads(&[a], count))?;
+        out.add("launch, tracked, in a thread without a context", "ns", launch);
+        out.add("upload, tracked, in a thread without a context", "ns", upload);
         out.add("launch, manual", "ns", self.hand.launches(&[a], count)?);
         out.add("upload, manual", "ns", self.hand.uploads(&[a], count)?);
         out.add("launch, bare call", "ns", self.bare.launches(count)?);
@@ -150,6 +161,7 @@ pub fn run(device: &Device) -> Result<Results> {
         one: Desk::new(device, &a, n)?,
         two: Desk::new(device, &a, n)?,
         traced: Desk::new(device, &a, n)?,
+        apart: Desk::new(device, &a, n)?,
         hand: Desk::by_hand(device, &a, n)?,
         bare: Bare::new(n as u64)?,
         streams: [a, b],
@@ -176,7 +188,7 @@ fn verify(device: &Device, round: &Round, launches: f64) -> Result<String> {
         return Ok("nothing: the functions of this driver are empty".to_owned());
     }
     let stream = &round.streams[0];
-    for desk in [&round.one, &round.two, &round.traced, &round.hand] {
+    for desk in [&round.one, &round.two, &round.traced, &round.apart, &round.hand] {
         let mut back = device.pinned::<f32>(desk.y.len())?;
         stream.copy(&desk.y, &mut back)?;
         let wrong = back.read()?.iter().find(|v| f64::from(**v) != launches).copied();

@@ -3,6 +3,7 @@
 mod cases;
 mod gpu_only;
 mod litmus;
+mod raw_driver;
 mod suites;
 mod transcripts;
 

@@ -1,7 +1,7 @@
 //! A stream of the program that is being captured into a graph (law A33): every call of the library
 //! on it is refused, and the capture goes on as if there had been no call.
 
-use libloading::{Library, Symbol};
+use crate::raw_driver::Driver;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
@@ -13,22 +13,6 @@ const RELAXED: c_int = 2;
 const NON_BLOCKING: c_int = 1;
 /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`.
 const UNSUPPORTED: i32 = 900;
-
-/// The driver, called directly.
-struct Driver(Library);
-
-impl Driver {
-    fn open(path: &Path) -> Self {
-        // SAFETY: the process uses the library already, so that its initialisers have run.
-        Self(unsafe { Library::new(path) }.expect("the library that the device was opened with"))
-    }
-
-    fn call<A>(&self, name: &str, call: impl FnOnce(Symbol<'_, A>) -> c_int) {
-        // SAFETY: the type aliases below have the signatures of `cuda.h`.
-        let function = unsafe { self.0.get::<A>(name.as_bytes()) }.expect("the driver has it");
-        assert_eq!(call(function), 0, "{name}");
-    }
-}
 
 type Create = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -62,8 +46,9 @@ fn calls(device: &Device, stream: &Stream) -> Result<Vec<(&'static str, Option<E
 /// Runs the case on the first device, whose driver is the library at `path`.
 pub(crate) fn a_captured_stream_refuses_every_call(device: &Device, path: &Path) -> Result<()> {
     let driver = Driver::open(path);
+    driver.set_current(driver.primary());
     let mut raw = null_mut();
-    // SAFETY: one pointer to write; a context is current, since the device was opened.
+    // SAFETY: one pointer to write; a context is current.
     driver.call::<Create>("cuStreamCreate", |create| unsafe { create(&raw mut raw, NON_BLOCKING) });
     // SAFETY: the stream lives to the end of this function, after the last use of the handle.
     let stream = unsafe { device.stream_from_raw(raw, ())? };

@@ -52,7 +52,7 @@ impl Blas {
         let library = names.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
         let library = library.expect("the machine has cuBLAS");
         let mut blas = Self { library, handle: null_mut() };
-        // SAFETY: one pointer to write; a context is current, since a device was opened.
+        // SAFETY: one pointer to write. Without a current context cuBLAS takes that of the first device.
         let status = unsafe { blas.verb::<Create>(b"cublasCreate_v2")(&raw mut blas.handle) };
         answer("cublasCreate", status)?;
         Ok(blas)

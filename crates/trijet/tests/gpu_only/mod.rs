@@ -4,6 +4,8 @@
 #[path = "../captured/mod.rs"]
 mod captured;
 mod conformance;
+#[path = "../contexts/mod.rs"]
+mod contexts;
 mod cublas;
 mod litmus;
 mod pytorch;
@@ -108,6 +110,13 @@ fn medians<T: MedianPixel>(bits: u32) {
 fn a_captured_stream_refuses_every_call() -> Result<()> {
     let _alone = crate::alone();
     captured::a_captured_stream_refuses_every_call(&cuda(), Path::new("libcuda.so.1"))
+}
+
+#[test]
+fn each_call_leaves_the_current_context() -> Result<()> {
+    let _alone = crate::alone();
+    let open = || Device::open(Select::Cuda(0));
+    contexts::each_call_leaves_the_current_context(open, Path::new("libcuda.so.1"))
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl CudaDriver {
         pool: Option<PoolHandle>,
         bytes: Bytes,
     ) -> Result<Memory> {
-        let device = self.enter_of("alloc", stream.0)?;
+        let _entered = self.enter_of("alloc", stream.0)?;
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX);
         let mut address = 0;
         // The memory is on the device of the pool, which may be another one than the stream's.
@@ -46,7 +46,7 @@ impl CudaDriver {
                      capture the memory would belong to the graph: the layers above refuse a \
                      capturing stream"
                 );
-                (device, outcome)
+                (device_of(stream.0), outcome)
             }
         };
         outcome.map_err(|error| self.explain(error, home, bytes))?;
@@ -54,7 +54,7 @@ impl CudaDriver {
     }
 
     pub(super) fn free(&self, stream: StreamHandle, memory: &Memory) -> Result<()> {
-        self.enter_of("free", stream.0)?;
+        let _entered = self.enter_of("free", stream.0)?;
         cu!(
             self,
             "cuMemFreeAsync",
@@ -66,7 +66,7 @@ impl CudaDriver {
     }
 
     pub(super) fn device_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
-        self.enter("device alloc", device)?;
+        let _entered = self.enter("device alloc", device)?;
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX);
         let mut address = 0;
         let outcome = cu!(
@@ -85,7 +85,7 @@ impl CudaDriver {
             let cause = format!("{} cannot be freed as device memory", memory.space());
             return Err(refused("cuMemFree", INVALID_VALUE, cause));
         };
-        self.enter("device free", home)?;
+        let _entered = self.enter("device free", home)?;
         cu!(
             self,
             "cuMemFree",
@@ -106,7 +106,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
-        self.enter("pinned alloc", device)?;
+        let _entered = self.enter("pinned alloc", device)?;
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX).max(1);
         let mut base: *mut c_void = null_mut();
         cu!(
@@ -133,7 +133,7 @@ impl CudaDriver {
             let cause = format!("{} cannot be freed as page-locked memory", memory.space());
             return Err(refused("cuMemFreeHost", INVALID_VALUE, cause));
         }
-        self.enter_any("pinned free")?;
+        let _entered = self.enter_any("pinned free")?;
         cu!(
             self,
             "cuMemFreeHost",

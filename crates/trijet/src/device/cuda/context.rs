@@ -42,6 +42,33 @@ pub(in crate::device) struct CudaDriver {
     pub(super) contexts: Vec<OnceLock<Context>>,
 }
 
+/// A context that is current in this thread until the guard drops. Other libraries of the thread use
+/// whatever context is current, so the drop restores the one that was, or none.
+#[must_use = "the context is current until the guard drops"]
+#[derive(Debug)]
+pub(super) struct Entered<'a> {
+    api: &'a DriverApi,
+    /// The context to restore, null for none; `None` if it was current all the time.
+    before: Option<Handle>,
+}
+
+impl Drop for Entered<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            restore(self.api, before);
+        }
+    }
+}
+
+fn restore(api: &DriverApi, before: Handle) {
+    let Some(set) = api.ctx_set else { return };
+    // SAFETY: `before` was current in this thread when the guard was made, or is null: false if
+    // another thread destroyed it since. The driver refuses such a context, which was of no use to
+    // its owner either, so the code is not needed.
+    let _code = unsafe { set(before) };
+}
+
 pub(super) fn pack(device: DeviceId, raw: Handle) -> u64 {
     raw as u64 | u64::from(device.0) << DEVICE_SHIFT
 }
@@ -143,10 +170,41 @@ impl CudaDriver {
         Ok(slot.get_or_init(|| Context { raw, ordinal }))
     }
 
-    /// Makes the device's context current in this thread, if another one is.
+    /// Makes the device's context current in this thread until the guard drops.
     #[inline(always)]
-    pub(super) fn enter(&self, op: &'static str, device: DeviceId) -> Result<()> {
+    pub(super) fn enter(&self, op: &'static str, device: DeviceId) -> Result<Entered<'_>> {
         let context = self.context(op, device)?;
+        let current = self.current()?;
+        if current == context.raw {
+            return Ok(Entered { api: &self.api, before: None });
+        }
+        cu!(
+            self,
+            "cuCtxSetCurrent",
+            ctx_set(context.raw),
+            "the context is retained until `self` drops; false for a context that was reset"
+        )?;
+        Ok(Entered { api: &self.api, before: Some(current) })
+    }
+
+    #[inline(always)]
+    pub(super) fn enter_of(&self, op: &'static str, handle: u64) -> Result<Entered<'_>> {
+        self.enter(op, device_of(handle))
+    }
+
+    /// Makes the context of any device current until the guard drops, if none is: for memory that
+    /// belongs to no device.
+    pub(super) fn enter_any(&self, op: &'static str) -> Result<Entered<'_>> {
+        if !self.current()?.is_null() {
+            return Ok(Entered { api: &self.api, before: None });
+        }
+        let used = self.contexts.iter().position(|slot| slot.get().is_some()).unwrap_or(0);
+        self.enter(op, DeviceId(u32::try_from(used).unwrap_or(u32::MAX)))
+    }
+
+    /// The context that is current in this thread, or null.
+    #[inline(always)]
+    fn current(&self) -> Result<Handle> {
         let mut current = null_mut();
         cu!(
             self,
@@ -154,38 +212,7 @@ impl CudaDriver {
             ctx_get(&raw mut current),
             "the call writes the local variable `current` and needs no context"
         )?;
-        if current == context.raw {
-            return Ok(());
-        }
-        cu!(
-            self,
-            "cuCtxSetCurrent",
-            ctx_set(context.raw),
-            "the context is retained until `self` drops; false for a context that was reset"
-        )
-    }
-
-    #[inline]
-    pub(super) fn enter_of(&self, op: &'static str, handle: u64) -> Result<DeviceId> {
-        let device = device_of(handle);
-        self.enter(op, device)?;
-        Ok(device)
-    }
-
-    /// Makes the context of any device current, if none is: for memory that belongs to no device.
-    pub(super) fn enter_any(&self, op: &'static str) -> Result<()> {
-        let mut current = null_mut();
-        cu!(
-            self,
-            "cuCtxGetCurrent",
-            ctx_get(&raw mut current),
-            "the call writes the local variable `current`; null means that no context is current"
-        )?;
-        if !current.is_null() {
-            return Ok(());
-        }
-        let used = self.contexts.iter().position(|slot| slot.get().is_some()).unwrap_or(0);
-        self.enter(op, DeviceId(u32::try_from(used).unwrap_or(u32::MAX)))
+        Ok(current)
     }
 
     pub(super) fn attribute(&self, ordinal: CuDevice, which: c_int) -> Result<u32> {

@@ -41,7 +41,7 @@ fn source_order(order: SourceOrder) -> c_int {
 
 impl CudaDriver {
     pub(super) fn copy(&self, stream: StreamHandle, dst: &Span, src: &Span) -> Result<()> {
-        self.enter_of("copy", stream.0)?;
+        let _entered = self.enter_of("copy", stream.0)?;
         let bytes = length("copy", dst, src)?;
         let (to, from, stream) = (dst.address(), src.address(), raw(stream.0));
         match (src.memory().space(), dst.memory().space()) {
@@ -76,7 +76,7 @@ impl CudaDriver {
         copies: &[CopySpans],
         order: SourceOrder,
     ) -> Result<()> {
-        self.enter_of("copy batch", stream.0)?;
+        let _entered = self.enter_of("copy batch", stream.0)?;
         let mut sizes = Vec::with_capacity(copies.len());
         for copy in copies {
             sizes.push(length("copy batch", &copy.dst, &copy.src)?);
@@ -133,7 +133,7 @@ impl CudaDriver {
             self.copy(legacy, dst, src)?;
             return self.stream_synchronize(legacy);
         }
-        self.enter_of("synchronous copy", legacy.0)?;
+        let _entered = self.enter_of("synchronous copy", legacy.0)?;
         let bytes = length("synchronous copy", dst, src)?;
         cu!(
             self,
@@ -145,7 +145,7 @@ impl CudaDriver {
     }
 
     pub(super) fn fill(&self, stream: StreamHandle, dst: &Span, value: u8) -> Result<()> {
-        self.enter_of("fill", stream.0)?;
+        let _entered = self.enter_of("fill", stream.0)?;
         let bytes = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
         cu!(
             self,
@@ -162,7 +162,7 @@ impl CudaDriver {
             self.fill(legacy, dst, value)?;
             return self.stream_synchronize(legacy);
         }
-        self.enter_of("synchronous fill", legacy.0)?;
+        let _entered = self.enter_of("synchronous fill", legacy.0)?;
         let bytes = usize::try_from(dst.bytes()).unwrap_or(usize::MAX);
         cu!(
             self,

@@ -14,7 +14,7 @@ impl CudaDriver {
     }
 
     pub(super) fn device_info(&self, device: DeviceId) -> Result<DeviceInfo> {
-        self.enter("device info", device)?;
+        let _entered = self.enter("device info", device)?;
         let ordinal = self.context("device info", device)?.ordinal;
         let mut name = [0u8; 256];
         cu!(
@@ -54,7 +54,7 @@ impl CudaDriver {
     }
 
     pub(super) fn memory_info(&self, device: DeviceId) -> Result<(Bytes, Bytes)> {
-        self.enter("memory info", device)?;
+        let _entered = self.enter("memory info", device)?;
         let (mut free, mut total) = (0usize, 0usize);
         cu!(
             self,
@@ -66,7 +66,7 @@ impl CudaDriver {
     }
 
     pub(super) fn synchronize(&self, device: DeviceId) -> Result<()> {
-        self.enter("synchronize", device)?;
+        let _entered = self.enter("synchronize", device)?;
         cu!(
             self,
             "cuCtxSynchronize",

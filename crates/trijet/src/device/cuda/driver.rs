@@ -1,7 +1,8 @@
 //! The driver contract on CUDA: one foreign call per verb, wherever one is enough.
 //!
-//! Every verb that names a stream first makes the context of that stream current in the thread. The
-//! bodies are inherent methods, in a file for each concept of the contract.
+//! During a verb that names a device or one of its objects, the context of that device is current in
+//! the thread. Afterwards the context that was current before is current again. The bodies are
+//! inherent methods, in a file for each concept of the contract.
 #![forbid(unsafe_code)]
 
 use super::context::CudaDriver;

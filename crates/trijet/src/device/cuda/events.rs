@@ -14,7 +14,7 @@ const EVENT_DISABLE_TIMING: c_uint = 2;
 
 impl CudaDriver {
     pub(super) fn event_create(&self, device: DeviceId, timing: Timing) -> Result<EventHandle> {
-        self.enter("event create", device)?;
+        let _entered = self.enter("event create", device)?;
         let flags = if timing == Timing::On { 0 } else { EVENT_DISABLE_TIMING };
         let mut event = null_mut();
         cu!(
@@ -27,7 +27,7 @@ impl CudaDriver {
     }
 
     pub(super) fn event_destroy(&self, event: EventHandle) -> Result<()> {
-        self.enter_of("event destroy", event.0)?;
+        let _entered = self.enter_of("event destroy", event.0)?;
         cu!(
             self,
             "cuEventDestroy",
@@ -37,7 +37,7 @@ impl CudaDriver {
     }
 
     pub(super) fn event_record(&self, event: EventHandle, stream: StreamHandle) -> Result<()> {
-        self.enter_of("event record", stream.0)?;
+        let _entered = self.enter_of("event record", stream.0)?;
         cu!(
             self,
             "cuEventRecord",
@@ -48,7 +48,7 @@ impl CudaDriver {
     }
 
     pub(super) fn event_query(&self, event: EventHandle) -> Result<Readiness> {
-        self.enter_of("event query", event.0)?;
+        let _entered = self.enter_of("event query", event.0)?;
         let function = need(self.api.event_query, "cuEventQuery")?;
         // SAFETY: the event is live: its owner destroys it after the last query, so this is false
         // for a query beside the destruction. The call may be made with the context of another
@@ -58,7 +58,7 @@ impl CudaDriver {
     }
 
     pub(super) fn event_synchronize(&self, event: EventHandle) -> Result<()> {
-        self.enter_of("event synchronize", event.0)?;
+        let _entered = self.enter_of("event synchronize", event.0)?;
         cu!(
             self,
             "cuEventSynchronize",
@@ -68,7 +68,7 @@ impl CudaDriver {
     }
 
     pub(super) fn event_elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Nanos> {
-        self.enter_of("event elapsed", from.0)?;
+        let _entered = self.enter_of("event elapsed", from.0)?;
         let mut milliseconds = 0f32;
         cu!(
             self,

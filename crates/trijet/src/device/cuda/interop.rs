@@ -31,7 +31,7 @@ impl CudaDriver {
                          `Device::per_thread_stream`";
             return Err(refused("cuStreamGetFlags", INVALID_VALUE, cause));
         }
-        self.enter("stream from raw", device)?;
+        let _entered = self.enter("stream from raw", device)?;
         let mut flags = 0;
         cu!(
             self,
@@ -72,13 +72,13 @@ impl CudaDriver {
         Ok(Memory::new(space, address, bytes.0, Some(host)))
     }
 
-    /// Calls `run` with the raw stream, whose context is current in the thread.
+    /// Calls `run` with the raw stream, whose context is current in the thread meanwhile.
     pub(super) fn foreign(
         &self,
         stream: StreamHandle,
         run: &dyn Fn(*mut c_void) -> Result<()>,
     ) -> Result<()> {
-        self.enter_of("foreign work", stream.0)?;
+        let _entered = self.enter_of("foreign work", stream.0)?;
         run(raw(stream.0))
     }
 }

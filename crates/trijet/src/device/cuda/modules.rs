@@ -1,7 +1,7 @@
 //! Modules, their kernels, and launches.
 
 use super::api::{LaunchConfig, need};
-use super::context::{CudaDriver, cu, pack, raw};
+use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{NOT_FOUND, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
@@ -25,7 +25,7 @@ impl CudaDriver {
         label: &str,
         image: Image<'_>,
     ) -> Result<ModuleHandle> {
-        self.enter("module load", device)?;
+        let _entered = self.enter("module load", device)?;
         let text;
         let data: *const c_void = match image {
             Image::Ptx(ptx) if ptx.contains('\0') => {
@@ -73,7 +73,8 @@ impl CudaDriver {
         shared_bytes: u32,
         _twin: Option<Twin>,
     ) -> Result<FunctionHandle> {
-        let device = self.enter_of("function", module.0)?;
+        let device = device_of(module.0);
+        let _entered = self.enter("function", device)?;
         let missing = || {
             let cause = format!("the module has no kernel `{entry}`");
             Error::new(ErrorKind::NotFound, "function", cause).with_code(NOT_FOUND).on(device)
@@ -110,7 +111,7 @@ impl CudaDriver {
     }
 
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
-        self.enter_of("launch", stream.0)?;
+        let _entered = self.enter_of("launch", stream.0)?;
         let config = LaunchConfig {
             grid: launch.config.grid,
             block: launch.config.block,

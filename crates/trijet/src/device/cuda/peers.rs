@@ -21,7 +21,7 @@ impl CudaDriver {
     }
 
     pub(super) fn peer_enable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
-        self.enter("peer enable", device)?;
+        let _entered = self.enter("peer enable", device)?;
         let there = self.context("peer enable", peer)?.raw;
         cu!(
             self,
@@ -33,7 +33,7 @@ impl CudaDriver {
     }
 
     pub(super) fn peer_disable(&self, device: DeviceId, peer: DeviceId) -> Result<()> {
-        self.enter("peer disable", device)?;
+        let _entered = self.enter("peer disable", device)?;
         let there = self.context("peer disable", peer)?.raw;
         cu!(
             self,

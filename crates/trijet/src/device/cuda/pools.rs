@@ -33,7 +33,7 @@ fn is_switch(attribute: PoolAttribute) -> bool {
 
 impl CudaDriver {
     pub(super) fn pool_create(&self, device: DeviceId, max: Bytes) -> Result<PoolHandle> {
-        self.enter("pool create", device)?;
+        let _entered = self.enter("pool create", device)?;
         let ordinal = self.context("pool create", device)?.ordinal;
         // `CU_MEM_ALLOCATION_TYPE_PINNED`, and no handles for other processes.
         let props = MemPoolProps {
@@ -57,7 +57,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_destroy(&self, pool: PoolHandle) -> Result<()> {
-        self.enter_of("pool destroy", pool.0)?;
+        let _entered = self.enter_of("pool destroy", pool.0)?;
         cu!(
             self,
             "cuMemPoolDestroy",
@@ -105,7 +105,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_get(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64> {
-        self.enter_of("pool get", pool.0)?;
+        let _entered = self.enter_of("pool get", pool.0)?;
         let mut value = [0u64; ATTRIBUTE_WORDS];
         cu!(
             self,
@@ -123,7 +123,7 @@ impl CudaDriver {
         attribute: PoolAttribute,
         value: u64,
     ) -> Result<()> {
-        self.enter_of("pool set", pool.0)?;
+        let _entered = self.enter_of("pool set", pool.0)?;
         if is_switch(attribute) && u32::try_from(value).is_err() {
             let cause = format!("{value} does not fit the 32 bits of attribute {}", attribute.0);
             return Err(refused("cuMemPoolSetAttribute", INVALID_VALUE, cause));
@@ -145,6 +145,7 @@ impl CudaDriver {
         if self.pool_get(pool, PoolAttribute::RESERVED)? <= keep.0 {
             return Ok(());
         }
+        let _entered = self.enter_of("pool trim", pool.0)?;
         let keep = usize::try_from(keep.0).unwrap_or(usize::MAX);
         cu!(
             self,
@@ -160,7 +161,7 @@ impl CudaDriver {
         device: DeviceId,
         access: PoolAccess,
     ) -> Result<()> {
-        self.enter_of("pool set access", pool.0)?;
+        let _entered = self.enter_of("pool set access", pool.0)?;
         let flags = match access {
             PoolAccess::None => ACCESS_NONE,
             PoolAccess::Read => ACCESS_READ,
@@ -177,7 +178,7 @@ impl CudaDriver {
     }
 
     pub(super) fn pool_access(&self, pool: PoolHandle, device: DeviceId) -> Result<PoolAccess> {
-        self.enter_of("pool access", pool.0)?;
+        let _entered = self.enter_of("pool access", pool.0)?;
         let (mut flags, mut place) = (ACCESS_NONE, location(device));
         cu!(
             self,

@@ -41,7 +41,7 @@ impl CudaDriver {
         kind: StreamKind,
         priority: i32,
     ) -> Result<StreamHandle> {
-        self.enter("stream create", device)?;
+        let _entered = self.enter("stream create", device)?;
         let flags = match kind {
             StreamKind::Blocking => 0,
             StreamKind::NonBlocking => STREAM_NON_BLOCKING,
@@ -68,7 +68,7 @@ impl CudaDriver {
     }
 
     pub(super) fn stream_destroy(&self, stream: StreamHandle) -> Result<()> {
-        self.enter_of("stream destroy", stream.0)?;
+        let _entered = self.enter_of("stream destroy", stream.0)?;
         if raw(stream.0) as usize <= PER_THREAD {
             let cause = "a default stream cannot be destroyed: it lives as long as its device";
             return Err(refused("cuStreamDestroy", INVALID_HANDLE, cause));
@@ -83,7 +83,7 @@ impl CudaDriver {
     }
 
     pub(super) fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
-        self.enter_of("stream synchronize", stream.0)?;
+        let _entered = self.enter_of("stream synchronize", stream.0)?;
         cu!(
             self,
             "cuStreamSynchronize",
@@ -93,17 +93,17 @@ impl CudaDriver {
     }
 
     pub(super) fn stream_query(&self, stream: StreamHandle) -> Result<Readiness> {
-        self.enter_of("stream query", stream.0)?;
+        let _entered = self.enter_of("stream query", stream.0)?;
         let function = need(self.api.stream_query, "cuStreamQuery")?;
         // SAFETY: the stream is live: its owner destroys it after the last query, so this is false
-        // for a query beside the destruction. `enter_of` made the context of its device current,
+        // for a query beside the destruction. `_entered` keeps the context of its device current,
         // which a default stream needs: its number means a stream of the current context.
         let code = unsafe { function(raw(stream.0)) };
         self.readiness("cuStreamQuery", code)
     }
 
     pub(super) fn stream_is_capturing(&self, stream: StreamHandle) -> Result<bool> {
-        self.enter_of("stream is capturing", stream.0)?;
+        let _entered = self.enter_of("stream is capturing", stream.0)?;
         let mut status: c_int = 0;
         cu!(
             self,
@@ -115,7 +115,7 @@ impl CudaDriver {
     }
 
     pub(super) fn stream_wait(&self, stream: StreamHandle, event: EventHandle) -> Result<()> {
-        self.enter_of("stream wait", stream.0)?;
+        let _entered = self.enter_of("stream wait", stream.0)?;
         cu!(
             self,
             "cuStreamWaitEvent",
@@ -127,7 +127,7 @@ impl CudaDriver {
     }
 
     pub(super) fn host_fn(&self, stream: StreamHandle, run: &HostFn) -> Result<()> {
-        self.enter_of("host function", stream.0)?;
+        let _entered = self.enter_of("host function", stream.0)?;
         let launch = need(self.api.host_fn, "cuLaunchHostFunc")?;
         let data = Box::into_raw(Box::new(Arc::clone(run))).cast::<c_void>();
         // SAFETY: the stream is live. `data` is owned by this call, and from here on by
