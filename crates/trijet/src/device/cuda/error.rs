@@ -20,7 +20,10 @@ fn kind(code: CuResult) -> ErrorKind {
         209 | 218 | 222 | 223 => ErrorKind::Compile,
         NOT_FOUND => ErrorKind::NotFound,
         700 | 702 | 714..=719 => ErrorKind::Launch,
-        226 | 710 | 721 | 911 => ErrorKind::ContextLost,
+        // The driver shuts down; memory or a link failed for good; the context was destroyed; the
+        // server of MPS ended the process's work; and the other codes after which `cuda.h` demands
+        // that the context is destroyed or the process ended.
+        4 | 214 | 220 | 226 | 709 | 710 | 721 | 810 | 911 => ErrorKind::ContextLost,
         801 | 803 | 804 => ErrorKind::Unsupported,
         _ => ErrorKind::Driver,
     }
@@ -63,4 +66,48 @@ fn failed(api: &DriverApi, op: &'static str, code: CuResult) -> Error {
         None => name,
     };
     Error::new(kind(code), op, cause).with_code(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudarc::driver::sys::CUresult as Theirs;
+
+    /// Law A40: the codes of `cuda.h` after which no further call succeeds, and neighbours after which
+    /// the context goes on.
+    #[test]
+    fn a_code_after_which_no_call_succeeds_is_a_loss() {
+        let losses = [
+            Theirs::CUDA_ERROR_DEINITIALIZED,
+            Theirs::CUDA_ERROR_ECC_UNCORRECTABLE,
+            Theirs::CUDA_ERROR_NVLINK_UNCORRECTABLE,
+            Theirs::CUDA_ERROR_CONTAINED,
+            Theirs::CUDA_ERROR_ILLEGAL_ADDRESS,
+            Theirs::CUDA_ERROR_LAUNCH_TIMEOUT,
+            Theirs::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+            Theirs::CUDA_ERROR_ASSERT,
+            Theirs::CUDA_ERROR_HARDWARE_STACK_ERROR,
+            Theirs::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            Theirs::CUDA_ERROR_MISALIGNED_ADDRESS,
+            Theirs::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+            Theirs::CUDA_ERROR_INVALID_PC,
+            Theirs::CUDA_ERROR_LAUNCH_FAILED,
+            Theirs::CUDA_ERROR_TENSOR_MEMORY_LEAK,
+            Theirs::CUDA_ERROR_MPS_CLIENT_TERMINATED,
+            Theirs::CUDA_ERROR_EXTERNAL_DEVICE,
+        ];
+        let others = [
+            Theirs::CUDA_ERROR_OUT_OF_MEMORY,
+            Theirs::CUDA_ERROR_NOT_INITIALIZED,
+            Theirs::CUDA_ERROR_INVALID_HANDLE,
+            Theirs::CUDA_ERROR_NOT_READY,
+            Theirs::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+            Theirs::CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE,
+            Theirs::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+            Theirs::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+        ];
+        let is_loss = |theirs: Theirs| refused("test", theirs as CuResult, "test").is_loss();
+        assert_eq!(losses.into_iter().filter(|code| !is_loss(*code)).collect::<Vec<_>>(), []);
+        assert_eq!(others.into_iter().filter(|code| is_loss(*code)).collect::<Vec<_>>(), []);
+    }
 }
