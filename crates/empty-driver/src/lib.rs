@@ -6,8 +6,8 @@
 //! the caller owns the registers and the stack of its arguments.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::ffi::{c_int, c_uint, c_void};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -93,7 +93,6 @@ writes! {
     cuDeviceGetMemPool(out: usize = POOL);
     cuMemPoolGetAccess(out: c_int = 3);
     cuDeviceCanAccessPeer(out: c_int = 0);
-    cuModuleGetFunction(out: usize = handle());
 }
 
 writes_in_context! {
@@ -103,10 +102,11 @@ writes_in_context! {
     cuStreamCreate(out: usize = handle());
     cuEventCreate(out: usize = handle());
     cuMemAlloc_v2(out: usize = handle());
-    cuModuleLoadDataEx(out: usize = handle());
 }
 
+const INVALID_VALUE: c_int = 1;
 const INVALID_CONTEXT: c_int = 201;
+const NOT_FOUND: c_int = 500;
 
 thread_local! {
     /// The current context of the thread; 0 is none.
@@ -166,14 +166,10 @@ pub extern "C" fn cuInit(_flags: u32) -> c_int {
 /// The streams that are being captured.
 static CAPTURED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-fn captured() -> MutexGuard<'static, BTreeSet<usize>> {
-    CAPTURED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Begins the capture of a stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_int) -> c_int {
-    captured().insert(stream);
+    lock(&CAPTURED).insert(stream);
     0
 }
 
@@ -183,7 +179,7 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_int) -> c_int 
 /// `graph` points to a writable handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> c_int {
-    captured().remove(&stream);
+    lock(&CAPTURED).remove(&stream);
     // SAFETY: `graph` is writable by the contract of this function.
     unsafe { graph.write(handle()) };
     0
@@ -196,7 +192,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) -> c_int {
     // SAFETY: `status` is writable by the contract of this function.
-    unsafe { status.write(c_int::from(captured().contains(&stream))) };
+    unsafe { status.write(c_int::from(lock(&CAPTURED).contains(&stream))) };
     0
 }
 
@@ -223,6 +219,96 @@ pub unsafe extern "C" fn cuGraphGetNodes(
 ) -> c_int {
     // SAFETY: `count` is writable by the contract of this function.
     unsafe { count.write(0) };
+    0
+}
+
+/// The texts of modules, by handle.
+static MODULES: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
+/// The sizes of the parameters of functions, by handle.
+static FUNCTIONS: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
+
+fn lock<T>(values: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    values.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Loads a module. Of a text, it knows the entries; of a binary, nothing.
+///
+/// # Safety
+/// `module` points to a writable handle, and `image` to a terminated text or to a binary.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadDataEx(module: *mut usize, image: *const c_char) -> c_int {
+    if CURRENT.get() == 0 {
+        return INVALID_CONTEXT;
+    }
+    // SAFETY: `image` is terminated, or is a binary, which has zeros in its header.
+    let text = unsafe { CStr::from_ptr(image) }.to_string_lossy().into_owned();
+    let new = handle();
+    lock(&MODULES).insert(new, text);
+    // SAFETY: `module` is writable by the contract of this function.
+    unsafe { module.write(new) };
+    0
+}
+
+/// The parameters of an entry of a PTX text, between its parentheses.
+fn parameters<'a>(ptx: &'a str, entry: &str) -> Option<&'a str> {
+    ptx.split(".entry").skip(1).find_map(|rest| {
+        let rest = rest.trim_start().strip_prefix(entry)?.trim_start();
+        Some(rest.strip_prefix('(').map_or("", |list| list.split(')').next().unwrap_or("")))
+    })
+}
+
+/// The size of a parameter: `.param .u64 x`, or `.param .align 8 .b8 x[16]`.
+fn size(parameter: &str) -> Option<usize> {
+    let bits = parameter.split_whitespace().find_map(|word| {
+        word.strip_prefix(['.'])?.strip_prefix(['u', 's', 'f', 'b'])?.parse::<usize>().ok()
+    })?;
+    let array = parameter.split_once('[').and_then(|(_, rest)| rest.split(']').next());
+    let count = array.map_or(Some(1), |count| count.trim().parse().ok())?;
+    Some(bits / 8 * count)
+}
+
+/// Finds a kernel of a module.
+///
+/// # Safety
+/// `function` points to a writable handle, and `name` to a terminated text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetFunction(
+    function: *mut usize,
+    module: usize,
+    name: *const c_char,
+) -> c_int {
+    // SAFETY: `name` is terminated by the contract of this function.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let modules = lock(&MODULES);
+    let Some(list) = modules.get(&module).and_then(|text| parameters(text, &name)) else {
+        return NOT_FOUND;
+    };
+    let new = handle();
+    lock(&FUNCTIONS).insert(new, list.split(',').filter_map(size).collect());
+    // SAFETY: `function` is writable by the contract of this function.
+    unsafe { function.write(new) };
+    0
+}
+
+/// The offset and the size of a parameter. All offsets are 0.
+///
+/// # Safety
+/// `offset` and `bytes` point to writable numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetParamInfo(
+    function: usize,
+    number: usize,
+    offset: *mut usize,
+    bytes: *mut usize,
+) -> c_int {
+    let functions = lock(&FUNCTIONS);
+    let Some(size) = functions.get(&function).and_then(|sizes| sizes.get(number)) else {
+        return INVALID_VALUE;
+    };
+    // SAFETY: `offset` is writable by the contract of this function.
+    unsafe { offset.write(0) };
+    // SAFETY: `bytes` is writable by the contract of this function.
+    unsafe { bytes.write(*size) };
     0
 }
 

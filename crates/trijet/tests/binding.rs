@@ -3,10 +3,16 @@
 
 mod captured;
 mod contexts;
+mod parameters;
 mod raw_driver;
 
 use std::path::Path;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use trijet::kernels::median::{RADIUS_MAX, Rows, median};
+use trijet::kernels::{
+    AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64,
+};
+use trijet::testing::{MIX, WORK};
 use trijet::{Device, Result, Select};
 
 /// The driver library, named by the environment from here on.
@@ -41,4 +47,39 @@ fn a_captured_stream_refuses_every_call() -> Result<()> {
 fn each_call_leaves_the_current_context() -> Result<()> {
     let (_alone, file) = alone();
     contexts::each_call_leaves_the_current_context(open, file)
+}
+
+#[test]
+fn a_launch_passes_the_parameters_of_the_kernel() -> Result<()> {
+    let (_alone, _) = alone();
+    parameters::a_launch_passes_the_parameters_of_the_kernel(&open()?)
+}
+
+#[test]
+fn the_kernels_of_the_library_have_the_parameters_of_their_declarations() -> Result<()> {
+    let (_alone, _) = alone();
+    let device = open()?;
+    let s = device.stream()?;
+    let (a, mut b) = (s.alloc::<u8>(64)?, s.alloc::<u8>(64)?);
+    let (c, mut d) = (s.alloc::<u16>(64)?, s.alloc::<u16>(64)?);
+    let (e, mut f) = (s.alloc::<f32>(64)?, s.alloc::<f32>(64)?);
+    let (g, mut h) = (s.alloc::<u32>(64)?, s.alloc::<u32>(64)?);
+    let (i, mut j) = (s.alloc::<u64>(64)?, s.alloc::<u64>(64)?);
+    s.launch(&AFFINE_U8, (1.0, 0.0, &a, &mut b))?;
+    s.launch(&AFFINE_U16, (1.0, 0.0, &c, &mut d))?;
+    s.launch(&AFFINE_F32, (1.0, 0.0, &e, &mut f))?;
+    s.launch(&AXPY, (1.0, &e, &mut f))?;
+    s.launch(&FILL_U8, (1, &mut b))?;
+    s.launch(&FILL_U16, (1, &mut d))?;
+    s.launch(&FILL_U32, (1, &mut h))?;
+    s.launch(&FILL_U64, (1, &mut j))?;
+    s.launch(&FILL_F32, (1.0, &mut f))?;
+    s.launch(&MIX, (1, &i, &mut j))?;
+    s.launch(&WORK, (1, &g, &mut h))?;
+    let rows = Rows { width: 8, height: 8, first_out: 0, first_in: 0 };
+    for radius in 1..=RADIUS_MAX {
+        median(&s, radius, rows, a.view(), b.view_mut())?;
+        median(&s, radius, rows, c.view(), d.view_mut())?;
+    }
+    s.synchronize()
 }

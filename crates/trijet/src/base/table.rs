@@ -39,14 +39,14 @@ impl<T> Table<T> {
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
 
-    /// Sets the value with this number, unless it is set.
+    /// Sets the value with this number, unless it is set, and returns the value that is set.
     ///
     /// # Panics
     /// If `number` exceeds 2^32. Numbers count up from 0, so they do not.
-    pub(crate) fn set(&self, number: usize, value: T) {
+    pub(crate) fn set(&self, number: usize, value: T) -> &T {
         let (segment, at) = place(number);
         let unset = || (0..1usize << (segment + FIRST_BITS as usize)).map(|_| OnceLock::new());
-        self.segments[segment].get_or_init(|| unset().collect())[at].get_or_init(|| value);
+        self.segments[segment].get_or_init(|| unset().collect())[at].get_or_init(|| value)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The argument block of a kernel launch: the words of all arguments, the word at which each one
-//! begins, and for each pointer its span and how the kernel uses it.
+//! The argument block of a kernel launch: the words of all arguments, the size of each one, and for
+//! each pointer its span and how the kernel uses it.
 #![forbid(unsafe_code)]
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -46,9 +46,16 @@ impl SpanArg {
 #[derive(Debug, Clone, Default)]
 pub struct ArgBlock {
     words: ArrayVec<u64, WORDS_MAX>,
-    /// The word at which each argument begins.
-    begins: ArrayVec<u8, ARGS_MAX>,
+    /// The size of each argument in bytes.
+    sizes: ArrayVec<u16, ARGS_MAX>,
     spans: ArrayVec<SpanArg, SPANS_MAX>,
+    signature: u64,
+}
+
+/// The words that an argument of this size takes.
+#[inline(always)]
+fn words_of(size: u16) -> usize {
+    usize::from(size).div_ceil(8)
 }
 
 #[cold]
@@ -59,9 +66,19 @@ fn full() -> Error {
     Error::new(ErrorKind::InvalidValue, "launch", cause)
 }
 
-// The methods that append are inlined into the launch, where the offsets of all arguments are
-// constants.
+// The methods that append are inlined into the launch, where the sizes of all arguments, and so the
+// signature, are constants.
 impl ArgBlock {
+    #[inline(always)]
+    fn push_size(&mut self, bytes: usize) -> Result<()> {
+        /// The prime of the hash FNV-1a.
+        const PRIME: u64 = 0x0100_0000_01b3;
+        let size = u16::try_from(bytes).map_err(|_| full())?;
+        self.sizes.try_push(size).map_err(|_| full())?;
+        self.signature = (self.signature ^ u64::from(size)).wrapping_mul(PRIME);
+        Ok(())
+    }
+
     /// Appends a scalar, aligned as the kernel ABI demands.
     ///
     /// # Errors
@@ -71,8 +88,7 @@ impl ArgBlock {
         const { assert!(align_of::<T>() <= 8, "a word aligns its argument") };
         const { assert!(size_of::<T>() > 0, "an argument has bytes") };
         let bytes = bytemuck::bytes_of(&value);
-        let first = u8::try_from(self.words.len()).map_err(|_| full())?;
-        self.begins.try_push(first).map_err(|_| full())?;
+        self.push_size(bytes.len())?;
         for part in bytes.chunks(8) {
             let mut word = [0; 8];
             word[..part.len()].copy_from_slice(part);
@@ -93,9 +109,9 @@ impl ArgBlock {
         elements: u64,
         element_bytes: u64,
     ) -> Result<()> {
-        let index = self.begins.len();
-        let second = u8::try_from(self.words.len() + 1).map_err(|_| full())?;
-        self.begins.try_extend_from_slice(&[second - 1, second]).map_err(|_| full())?;
+        let index = self.sizes.len();
+        self.push_size(8)?;
+        self.push_size(8)?;
         self.words.try_extend_from_slice(&[span.address(), elements]).map_err(|_| full())?;
         let arg = SpanArg { index, span, mode, elements, element_bytes };
         self.spans.try_push(arg).map_err(|_| full())
@@ -113,7 +129,7 @@ impl ArgBlock {
         elements: u64,
         element_bytes: u64,
     ) -> Result<()> {
-        let index = self.begins.len();
+        let index = self.sizes.len();
         self.push_scalar(span.address())?;
         let arg = SpanArg { index, span, mode, elements, element_bytes };
         self.spans.try_push(arg).map_err(|_| full())
@@ -121,25 +137,40 @@ impl ArgBlock {
 
     /// Replaces all arguments by those of `other`, without an allocation.
     pub(in crate::device) fn copy_from(&mut self, other: &Self) {
-        let Self { words, begins, spans } = other;
+        let Self { words, sizes, spans, signature } = other;
         self.clear();
         self.words.extend(words.iter().copied());
-        self.begins.extend(begins.iter().copied());
+        self.sizes.extend(sizes.iter().copied());
         self.spans.extend(spans.iter().cloned());
+        self.signature = *signature;
     }
 
     /// Removes all arguments, and drops their shares of memory.
     pub(in crate::device) fn clear(&mut self) {
         self.words.clear();
-        self.begins.clear();
+        self.sizes.clear();
         self.spans.clear();
+        self.signature = 0;
     }
 
     /// The number of arguments as the kernel counts them.
     #[must_use]
     #[inline]
     pub fn count(&self) -> usize {
-        self.begins.len()
+        self.sizes.len()
+    }
+
+    /// The size of each argument in bytes.
+    #[must_use]
+    pub(crate) fn sizes(&self) -> &[u16] {
+        &self.sizes
+    }
+
+    /// A hash of the sizes of all arguments.
+    #[must_use]
+    #[inline]
+    pub(crate) fn signature(&self) -> u64 {
+        self.signature
     }
 
     /// The bytes from argument `index` to the end of the block.
@@ -149,7 +180,9 @@ impl ArgBlock {
     #[must_use]
     #[inline]
     pub fn bytes_at(&self, index: usize) -> &[u8] {
-        bytemuck::cast_slice(&self.words[usize::from(self.begins[index])..])
+        assert!(index < self.sizes.len(), "there is no argument {index}");
+        let first: usize = self.sizes[..index].iter().map(|size| words_of(*size)).sum();
+        bytemuck::cast_slice(&self.words[first..])
     }
 
     /// The scalar at argument `index`. A pointer and its length are two arguments.
@@ -164,7 +197,12 @@ impl ArgBlock {
     /// The first word of each argument, in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &u64> {
-        self.begins.iter().map(|begin| &self.words[usize::from(*begin)])
+        let mut next = 0;
+        self.sizes.iter().map(move |size| {
+            let word = &self.words[next];
+            next += words_of(*size);
+            word
+        })
     }
 
     /// The spans in argument order.

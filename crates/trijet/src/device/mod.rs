@@ -12,6 +12,7 @@ pub(crate) mod driver;
 pub(crate) mod fork;
 pub(crate) mod host;
 pub(crate) mod launch_config;
+pub(crate) mod loaded;
 pub(crate) mod memory;
 pub(crate) mod probe;
 pub(crate) mod region;

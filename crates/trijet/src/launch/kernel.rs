@@ -11,7 +11,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{HostCall, OpKind};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
-use crate::device::driver::{Action, FunctionHandle, Image, Launch, ModuleHandle};
+use crate::device::driver::{Action, Image, Launch, ModuleHandle};
+use crate::device::loaded::Loaded;
 use crate::log::calling;
 use crate::stream::shared::Shared;
 use crate::stream::{Device, Stream};
@@ -102,25 +103,26 @@ impl Untyped {
     }
 
     #[inline]
-    fn loaded(&self, device: &Shared, site: &'static Location<'static>) -> Result<FunctionHandle> {
+    fn loaded<'d>(
+        &self,
+        device: &'d Shared,
+        site: &'static Location<'static>,
+    ) -> Result<&'d Loaded> {
         match device.kernels.get(self.number()) {
-            Some(function) => Ok(*function),
+            Some(loaded) => Ok(loaded),
             None => self.load(device, site).map_err(|error| device.failed(error)),
         }
     }
 
     #[cold]
-    fn load(&self, device: &Shared, site: &'static Location<'static>) -> Result<FunctionHandle> {
+    fn load<'d>(&self, device: &'d Shared, site: &'static Location<'static>) -> Result<&'d Loaded> {
         let begun = device.domain.log().begin_call();
         let module = self.module(device)?;
         let spec = &self.spec;
-        let function = device.domain.driver().function(
-            module,
-            &spec.name,
-            spec.shared_bytes_max,
-            spec.twin,
-        )?;
-        device.kernels.set(self.number(), function);
+        let driver = device.domain.driver();
+        let function = driver.function(module, &spec.name, spec.shared_bytes_max, spec.twin)?;
+        let loaded = Loaded::new(function, driver.parameters(function)?);
+        let loaded = device.kernels.set(self.number(), loaded);
         if let Some(begun) = begun {
             let kind = OpKind::Call(HostCall::Load);
             device.domain.log().note_call(begun, kind, device.id, |op| {
@@ -128,7 +130,7 @@ impl Untyped {
                 op.site = Some(site.into());
             });
         }
-        Ok(function)
+        Ok(loaded)
     }
 
     /// The module of the code; kernels that share a static text share it.
@@ -222,6 +224,19 @@ impl Device {
         calling::refuse("load")?;
         kernel.code.loaded(self.shared(), Location::caller()).map(|_| ())
     }
+
+    /// The size in bytes of each parameter of a kernel's entry point, which is loaded if it was not.
+    /// `None` if the driver cannot say: before CUDA 12.4, and on a host device. Otherwise every launch
+    /// is refused whose arguments differ from this in number or in a size.
+    ///
+    /// # Errors
+    /// As for [`Device::load`].
+    #[track_caller]
+    pub fn parameters<P>(&self, kernel: &Kernel<P>) -> Result<Option<Vec<usize>>> {
+        calling::refuse("parameters")?;
+        let loaded = kernel.code.loaded(self.shared(), Location::caller())?;
+        Ok(loaded.parameters.as_deref().map(<[usize]>::to_vec))
+    }
 }
 
 impl Stream {
@@ -308,7 +323,8 @@ impl Stream {
         if let Some(config) = &given {
             kernel.check_given(config, &args.block, self.device().info.block_threads_max)?;
         }
-        let function = kernel.loaded(self.device(), site)?;
+        let loaded = kernel.loaded(self.device(), site)?;
+        loaded.check(&args.block).map_err(|why| kernel.refused(&why))?;
         let config = match given {
             Some(config) => config,
             None => kernel.config(&args.block)?,
@@ -316,7 +332,8 @@ impl Stream {
         if config.grid.contains(&0) {
             return Ok(());
         }
-        let launch = Launch { function, name: &kernel.spec.name, config, args: &args.block };
+        let name = &kernel.spec.name;
+        let launch = Launch { function: loaded.function, name, config, args: &args.block };
         self.enqueue(Action::Launch(launch), &args.uses, site)
     }
 }

@@ -7,7 +7,8 @@ use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, OpKind};
 use crate::base::table::Table;
-use crate::device::driver::{DeviceInfo, FunctionHandle, ModuleHandle, PoolAttribute, PoolHandle};
+use crate::device::driver::{DeviceInfo, ModuleHandle, PoolAttribute, PoolHandle};
+use crate::device::loaded::Loaded;
 use crate::log::calling;
 use crate::order::domain::Domain;
 use std::borrow::Cow;
@@ -29,7 +30,7 @@ pub(crate) struct Shared {
     /// Loaded modules by the address of their text; the text is static or owned by the kernel.
     pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
     /// Loaded kernels by number. Every launch looks here.
-    pub(crate) kernels: Table<FunctionHandle>,
+    pub(crate) kernels: Table<Loaded>,
     /// Whether a synchronisation may make the pool return memory to the device.
     pub(super) may_release: AtomicBool,
     /// The thread that wakes tasks that await work of the device.

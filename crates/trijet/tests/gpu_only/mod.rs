@@ -8,6 +8,8 @@ mod conformance;
 mod contexts;
 mod cublas;
 mod litmus;
+#[path = "../parameters/mod.rs"]
+mod parameters;
 mod pytorch;
 mod times;
 
@@ -117,6 +119,12 @@ fn each_call_leaves_the_current_context() -> Result<()> {
     let _alone = crate::alone();
     let open = || Device::open(Select::Cuda(0));
     contexts::each_call_leaves_the_current_context(open, Path::new("libcuda.so.1"))
+}
+
+#[test]
+fn a_launch_passes_the_parameters_of_the_kernel() -> Result<()> {
+    let _alone = crate::alone();
+    parameters::a_launch_passes_the_parameters_of_the_kernel(&cuda())
 }
 
 #[test]

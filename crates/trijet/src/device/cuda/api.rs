@@ -168,6 +168,7 @@ symbols! { DriverApi,
     module_function = "cuModuleGetFunction": fn(*mut Handle, Handle, *const c_char);
     func_load = "cuFuncLoad": fn(Handle);
     func_set = "cuFuncSetAttribute": fn(Handle, c_int, c_int);
+    func_parameter = "cuFuncGetParamInfo": fn(Handle, usize, *mut usize, *mut usize);
     launch = "cuLaunchKernelEx":
         fn(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
 }

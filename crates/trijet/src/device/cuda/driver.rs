@@ -54,6 +54,7 @@ impl Core for CudaDriver {
         module_load(device: DeviceId, label: &str, image: Image<'_>) -> Result<ModuleHandle>;
         function(module: ModuleHandle, entry: &str, shared_bytes: u32, twin: Option<Twin>)
             -> Result<FunctionHandle>;
+        parameters(function: FunctionHandle) -> Result<Option<Vec<usize>>>;
     }
 
     #[inline]

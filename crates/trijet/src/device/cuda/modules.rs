@@ -2,7 +2,7 @@
 
 use super::api::{LaunchConfig, need};
 use super::context::{CudaDriver, cu, device_of, pack, raw};
-use super::error::{NOT_FOUND, check};
+use super::error::{INVALID_VALUE, NOT_FOUND, check};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::args::ARGS_MAX;
@@ -15,6 +15,8 @@ use std::ptr::null_mut;
 const MAX_DYNAMIC_SHARED: c_int = 8;
 /// Zeros after a text: the driver reads a short text as far as the header of a binary.
 const HEADER_BYTES: usize = 64;
+/// The most parameters: `cuda.h` allows 32764 bytes.
+const PARAMETERS_MAX: usize = 32_764;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
@@ -110,6 +112,26 @@ impl CudaDriver {
         Ok(FunctionHandle(pack(device, function)))
     }
 
+    /// Unknown before CUDA 12.4.
+    pub(super) fn parameters(&self, function: FunctionHandle) -> Result<Option<Vec<usize>>> {
+        let Some(parameter) = self.api.func_parameter else { return Ok(None) };
+        let _entered = self.enter_of("parameters", function.0)?;
+        let mut sizes = Vec::new();
+        while sizes.len() < PARAMETERS_MAX {
+            let (mut offset, mut size) = (0usize, 0usize);
+            // SAFETY: the function is live, since its module is never unloaded. The call writes the
+            // two local variables, and refuses a number beyond the last parameter.
+            let code =
+                unsafe { parameter(raw(function.0), sizes.len(), &raw mut offset, &raw mut size) };
+            if code == INVALID_VALUE {
+                break;
+            }
+            check(&self.api, "cuFuncGetParamInfo", code)?;
+            sizes.push(size);
+        }
+        Ok(Some(sizes))
+    }
+
     pub(super) fn launch(&self, stream: StreamHandle, launch: &Launch<'_>) -> Result<()> {
         let _entered = self.enter_of("launch", stream.0)?;
         let config = LaunchConfig {
@@ -134,9 +156,9 @@ impl CudaDriver {
                 params.as_mut_ptr().cast(),
                 null_mut()
             ),
-            "the driver copies the arguments during the call. They match the signature of the \
-             kernel: false if its author declared it wrongly, for which `Kernel::declare` is \
-             unsafe. The tokens of the spans outlive the launch; a replay of a capture would \
+            "the driver copies the arguments during the call. Their number and sizes are those of \
+             the parameters, which `Loaded` compares: before CUDA 12.4 it cannot, and the author of \
+             the declaration is responsible, for which `Kernel::declare` is unsafe. The tokens of the spans outlive the launch; a replay of a capture would \
              outlive them, and the layers above refuse a capturing stream"
         )
         .map_err(|error| error.context(format!("kernel `{}`", launch.name)))

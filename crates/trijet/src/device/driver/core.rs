@@ -269,4 +269,10 @@ pub(crate) trait Core: Debug + Send + Sync {
         shared_bytes: u32,
         twin: Option<Twin>,
     ) -> Result<FunctionHandle>;
+
+    /// The size in bytes of each parameter of a kernel, if the driver knows them.
+    ///
+    /// # Errors
+    /// An error of the driver.
+    fn parameters(&self, function: FunctionHandle) -> Result<Option<Vec<usize>>>;
 }

@@ -1,0 +1,70 @@
+//! A kernel that is loaded on a device, and the check that a launch passes the parameters that it has.
+//!
+//! The driver reads as many bytes as the kernel has parameters, whatever the launch passes. The check
+//! is made once for each list of sizes: a launch with the sizes of the one before compares a number.
+#![forbid(unsafe_code)]
+
+use super::args::ArgBlock;
+use super::driver::FunctionHandle;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// In place of a signature: none was accepted yet.
+const NONE_YET: u64 = u64::MAX;
+
+/// A loaded kernel.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) function: FunctionHandle,
+    /// The size of each parameter in bytes, if the driver knows them.
+    pub(crate) parameters: Option<Box<[usize]>>,
+    /// The signature of the last arguments that were accepted.
+    accepted: AtomicU64,
+}
+
+impl Loaded {
+    pub(crate) fn new(function: FunctionHandle, parameters: Option<Vec<usize>>) -> Self {
+        let parameters = parameters.map(Vec::into_boxed_slice);
+        Self { function, parameters, accepted: AtomicU64::new(NONE_YET) }
+    }
+
+    /// Refuses arguments that differ from the kernel's parameters in number or in a size.
+    ///
+    /// # Errors
+    /// Says which parameters the kernel has, and which the launch passes.
+    #[inline(always)]
+    pub(crate) fn check(&self, args: &ArgBlock) -> Result<(), String> {
+        // The number stands for itself, so no ordering is needed.
+        if self.accepted.load(Ordering::Relaxed) == args.signature() {
+            return Ok(());
+        }
+        self.compare(args)
+    }
+
+    #[cold]
+    fn compare(&self, args: &ArgBlock) -> Result<(), String> {
+        if let Some(parameters) = &self.parameters {
+            let given = || args.sizes().iter().map(|size| usize::from(*size));
+            if !given().eq(parameters.iter().copied()) {
+                return Err(format!(
+                    "it has {}, and the launch passes {}",
+                    list(parameters.iter(), "parameter"),
+                    list(given(), "argument")
+                ));
+            }
+        }
+        self.accepted.store(args.signature(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A number of things and their sizes.
+fn list<T: Display>(sizes: impl ExactSizeIterator<Item = T>, thing: &str) -> String {
+    let count = sizes.len();
+    let sizes = sizes.map(|size| size.to_string()).collect::<Vec<_>>().join(", ");
+    match count {
+        0 => format!("no {thing}s"),
+        1 => format!("1 {thing} of {sizes} bytes"),
+        _ => format!("{count} {thing}s of {sizes} bytes"),
+    }
+}
