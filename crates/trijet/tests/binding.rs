@@ -10,10 +10,11 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use trijet::kernels::median::{RADIUS_MAX, Rows, median};
 use trijet::kernels::{
-    AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64,
+    AFFINE_F32, AFFINE_U8, AFFINE_U16, AXPY, Code, FILL_F32, FILL_U8, FILL_U16, FILL_U32, FILL_U64,
+    KernelSpec, Shape,
 };
 use trijet::testing::{MIX, WORK};
-use trijet::{Device, Result, Select};
+use trijet::{Device, ErrorKind, Kernel, Result, Select};
 
 /// The driver library, named by the environment from here on.
 static DRIVER: LazyLock<std::path::PathBuf> = LazyLock::new(|| {
@@ -82,4 +83,24 @@ fn the_kernels_of_the_library_have_the_parameters_of_their_declarations() -> Res
         median(&s, radius, rows, c.view(), d.view_mut())?;
     }
     s.synchronize()
+}
+
+/// Modules were once found by the address of their text alone, and a text may begin with another one.
+#[test]
+fn two_texts_at_one_address_are_two_modules() -> Result<()> {
+    static TEXT: &str = ".visible .entry first() { ret; }\n.visible .entry second() { ret; }\n";
+    let (_alone, _) = alone();
+    let device = open()?;
+    let kernel = |entry, text| {
+        let shape = Shape::Given(|_, _| Ok(()));
+        // SAFETY: the kernels have no parameters and do nothing.
+        unsafe { Kernel::<()>::declare(KernelSpec::new(entry, Code::ptx(text), shape)) }
+    };
+    let begin = &TEXT[..TEXT.find('\n').expect("two lines")];
+    assert_eq!(begin.as_ptr(), TEXT.as_ptr());
+    device.load(&kernel("first", begin))?;
+    device.load(&kernel("second", TEXT))?;
+    let absent = device.load(&kernel("second", begin)).expect_err("it is in the longer text");
+    assert_eq!(absent.kind(), ErrorKind::NotFound);
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! The layers above never ask which of them they use.
 
 pub(crate) mod args;
+pub(crate) mod code;
 pub(crate) mod conform;
 pub(crate) mod cuda;
 pub(crate) mod culprit;

@@ -6,11 +6,12 @@
 
 use super::args::Args;
 use super::params::ArgsFor;
-use super::spec::{Code, Exactness, KernelSpec, Shape};
+use super::spec::{Exactness, KernelSpec, Shape};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::ledger::{HostCall, OpKind};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
+use crate::device::code::Code;
 use crate::device::driver::{Action, Image, Launch, ModuleHandle};
 use crate::device::loaded::Loaded;
 use crate::log::calling;
@@ -133,15 +134,10 @@ impl Untyped {
         Ok(loaded)
     }
 
-    /// The module of the code; kernels that share a static text share it.
+    /// The module of the code, which kernels of equal code share.
     fn module(&self, device: &Shared) -> Result<ModuleHandle> {
-        let key = match &self.spec.code {
-            Code::Ptx(Cow::Borrowed(text)) => text.as_ptr() as u64,
-            // Addresses are far above the numbers of kernels.
-            _ => self.number() as u64,
-        };
         let mut modules = device.modules.lock().expect("no panic under this lock");
-        if let Some(module) = modules.get(&key) {
+        if let Some(module) = modules.get(&self.spec.code) {
             return Ok(*module);
         }
         let label = format!("module of `{}`", self.spec.name);
@@ -156,7 +152,7 @@ impl Untyped {
             // Only its twin, if any, runs on the host device.
             Code::Source(source) => load(Image::Ptx(source))?,
         };
-        modules.insert(key, module);
+        modules.insert(self.spec.code.clone(), module);
         Ok(module)
     }
 

@@ -5,7 +5,8 @@ mod kernel;
 mod params;
 mod spec;
 
+pub use crate::device::code::Code;
 pub use args::Args;
 pub use kernel::Kernel;
 pub use params::{Arg, ArgsFor, Dynamic, In, InOut, Out, Ptr};
-pub use spec::{CheckArgs, Code, Exactness, KernelSpec, Shape, any_lengths, equal_lengths};
+pub use spec::{CheckArgs, Exactness, KernelSpec, Shape, any_lengths, equal_lengths};

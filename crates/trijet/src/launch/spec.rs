@@ -4,35 +4,10 @@
 use crate::base::error::Result;
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
+use crate::device::code::Code;
 use crate::device::twin::Twin;
 use std::borrow::Cow;
 use std::fmt;
-
-/// The code of a kernel.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Code {
-    /// PTX, compiled by the driver.
-    Ptx(Cow<'static, str>),
-    /// A cubin or fatbin.
-    Cubin(Cow<'static, [u8]>),
-    /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed.
-    Source(Cow<'static, str>),
-}
-
-impl Code {
-    /// PTX in the text of the program.
-    #[must_use]
-    pub const fn ptx(text: &'static str) -> Self {
-        Self::Ptx(Cow::Borrowed(text))
-    }
-
-    /// CUDA C++ in the text of the program.
-    #[must_use]
-    pub const fn source(text: &'static str) -> Self {
-        Self::Source(Cow::Borrowed(text))
-    }
-}
 
 /// How exactly the kernel and its twin agree.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,6 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::DeviceId;
 use crate::base::ledger::{HostCall, OpKind};
 use crate::base::table::Table;
+use crate::device::code::Code;
 use crate::device::driver::{DeviceInfo, ModuleHandle, PoolAttribute, PoolHandle};
 use crate::device::loaded::Loaded;
 use crate::log::calling;
@@ -27,8 +28,8 @@ pub(crate) struct Shared {
     /// The pool that `alloc` takes from.
     pub(crate) pool: PoolHandle,
     choice: PoolChoice,
-    /// Loaded modules by the address of their text; the text is static or owned by the kernel.
-    pub(crate) modules: Mutex<HashMap<u64, ModuleHandle>>,
+    /// Loaded modules by their code.
+    pub(crate) modules: Mutex<HashMap<Code, ModuleHandle>>,
     /// Loaded kernels by number. Every launch looks here.
     pub(crate) kernels: Table<Loaded>,
     /// Whether a synchronisation may make the pool return memory to the device.

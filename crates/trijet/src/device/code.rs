@@ -1,0 +1,30 @@
+//! The code of a kernel, as its author has it.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+/// The code of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// PTX, compiled by the driver.
+    Ptx(Cow<'static, str>),
+    /// A cubin or fatbin.
+    Cubin(Cow<'static, [u8]>),
+    /// CUDA C++, compiled by the run-time compiler (NVRTC), which must be installed.
+    Source(Cow<'static, str>),
+}
+
+impl Code {
+    /// PTX in the text of the program.
+    #[must_use]
+    pub const fn ptx(text: &'static str) -> Self {
+        Self::Ptx(Cow::Borrowed(text))
+    }
+
+    /// CUDA C++ in the text of the program.
+    #[must_use]
+    pub const fn source(text: &'static str) -> Self {
+        Self::Source(Cow::Borrowed(text))
+    }
+}
