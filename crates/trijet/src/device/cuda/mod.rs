@@ -11,6 +11,7 @@ mod devices;
 mod driver;
 mod error;
 mod events;
+mod image;
 mod interop;
 mod library;
 mod modules;

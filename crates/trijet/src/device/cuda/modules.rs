@@ -3,6 +3,7 @@
 use super::api::{LaunchConfig, need};
 use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_VALUE, NOT_FOUND, check};
+use super::image::check_binary;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::args::ARGS_MAX;
@@ -27,19 +28,25 @@ impl CudaDriver {
         label: &str,
         image: Image<'_>,
     ) -> Result<ModuleHandle> {
-        let _entered = self.enter("module load", device)?;
+        let refused = |why: &str| {
+            let cause = format!("{label}: {why}");
+            Error::new(ErrorKind::Compile, "module load", cause).on(device)
+        };
         let text;
         let data: *const c_void = match image {
             Image::Ptx(ptx) if ptx.contains('\0') => {
-                let cause = format!("the PTX of {label} contains a NUL byte");
-                return Err(Error::new(ErrorKind::Compile, "module load", cause).on(device));
+                return Err(refused("the PTX contains a NUL byte"));
             }
             Image::Ptx(ptx) => {
                 text = [ptx.as_bytes(), &[0; HEADER_BYTES]].concat();
                 text.as_ptr().cast()
             }
-            Image::Cubin(bytes) => bytes.as_ptr().cast(),
+            Image::Cubin(bytes) => {
+                check_binary(bytes).map_err(|why| refused(&why))?;
+                bytes.as_ptr().cast()
+            }
         };
+        let _entered = self.enter("module load", device)?;
         let mut log = vec![0u8; 8192];
         let mut options = [JIT_ERROR_BUFFER, JIT_ERROR_BUFFER_BYTES];
         let mut values: [*mut c_void; 2] =
@@ -49,17 +56,16 @@ impl CudaDriver {
             self,
             "cuModuleLoadDataEx",
             module_load(&raw mut module, data, 2, options.as_mut_ptr(), values.as_mut_ptr()),
-            "`data` is a terminated text, or a binary with its size in its header: false for a \
-             binary that was cut. The log buffer has the size that is passed with it; all is read \
+            "`data` is a terminated text, or a binary whose headers stay within its length, by \
+             `check_binary`: false for a part of it that the driver finds in another way. The log \
+             buffer has the size that is passed with it; all is read \
              and written during the call"
         );
         outcome.map_err(|error| {
             let length = log.iter().position(|b| *b == 0).unwrap_or(0);
             let words = String::from_utf8_lossy(&log[..length]).trim().to_owned();
             let code = error.code();
-            let failed = Error::new(ErrorKind::Compile, "module load", format!("{label}: {words}"))
-                .caused_by(error)
-                .on(device);
+            let failed = refused(&words).caused_by(error);
             match code {
                 Some(code) => failed.with_code(code),
                 None => failed,

@@ -1,0 +1,224 @@
+//! The length of a binary, checked before the driver gets it. The call that loads a module has no
+//! parameter for the length: the driver follows the tables in the headers, beyond the end of a file
+//! that was cut.
+//!
+//! A cubin is a 64-bit ELF file. A fatbin is a header with its length, and entries that follow each
+//! other.
+#![forbid(unsafe_code)]
+
+const ELF: &[u8] = b"\x7fELF";
+/// The classes and byte orders in the identification of an ELF file: 64 bits, little endian.
+const ELF_64_LITTLE: &[u8] = &[2, 1];
+const ELF_HEADER: u64 = 64;
+/// `sizeof(Elf64_Phdr)` and `sizeof(Elf64_Shdr)`.
+const SEGMENT_HEADER: u64 = 56;
+const SECTION_HEADER: u64 = 64;
+/// `SHT_NULL` and `SHT_NOBITS`: sections without bytes in the file.
+const NO_BYTES: [u64; 2] = [0, 8];
+const FATBIN: u64 = 0xba55_ed50;
+const FATBIN_HEADER: u64 = 16;
+/// The part of an entry's header that says where the entry ends.
+const FATBIN_ENTRY: u64 = 16;
+
+/// Why a binary is refused.
+type Refusal = String;
+
+/// Little-endian numbers at offsets of a file.
+struct File<'a>(&'a [u8]);
+
+impl File<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn number(&self, at: u64, bytes: usize) -> Result<u64, Refusal> {
+        let first = usize::try_from(at).unwrap_or(usize::MAX);
+        let part = first.checked_add(bytes).and_then(|end| self.0.get(first..end));
+        let part = part.ok_or_else(|| self.cut("a header", at, bytes as u64))?;
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(part);
+        Ok(u64::from_le_bytes(word))
+    }
+
+    /// Demands that the file has `bytes` bytes at `at`.
+    fn holds(&self, what: &str, at: u64, bytes: u64) -> Result<(), Refusal> {
+        match at.checked_add(bytes) {
+            Some(end) if end <= self.len() => Ok(()),
+            _ => Err(self.cut(what, at, bytes)),
+        }
+    }
+
+    fn cut(&self, what: &str, at: u64, bytes: u64) -> Refusal {
+        let end = u128::from(at) + u128::from(bytes);
+        format!("it is cut: {what} ends at byte {end}, and the file has {}", self.len())
+    }
+
+    /// Demands that the file has a table of `count` headers of `size` bytes.
+    fn table(
+        &self,
+        what: &str,
+        [at, size, count]: [u64; 3],
+        least: u64,
+    ) -> Result<Vec<u64>, Refusal> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if size < least {
+            return Err(format!("the headers of {what} have {size} bytes; {least} are needed"));
+        }
+        self.holds(what, at, size.saturating_mul(count))?;
+        Ok((0..count).map(|index| at + index * size).collect())
+    }
+
+    fn elf(&self) -> Result<(), Refusal> {
+        self.holds("the header", 0, ELF_HEADER)?;
+        if self.0.get(4..6) != Some(ELF_64_LITTLE) {
+            return Err("it is no 64-bit little-endian ELF file".to_owned());
+        }
+        let sections_at = self.number(40, 8)?;
+        let mut sections = [sections_at, self.number(58, 2)?, self.number(60, 2)?];
+        if sections_at != 0 && sections[2] == 0 {
+            // With more sections than the field can count, the first one has their number.
+            sections[2] = self.number(sections_at.saturating_add(32), 8)?;
+        }
+        for header in self.table("the table of sections", sections, SECTION_HEADER)? {
+            if !NO_BYTES.contains(&self.number(header + 4, 4)?) {
+                self.holds(
+                    "a section",
+                    self.number(header + 24, 8)?,
+                    self.number(header + 32, 8)?,
+                )?;
+            }
+        }
+        let segments = [self.number(32, 8)?, self.number(54, 2)?, self.number(56, 2)?];
+        for header in self.table("the table of segments", segments, SEGMENT_HEADER)? {
+            self.holds("a segment", self.number(header + 8, 8)?, self.number(header + 32, 8)?)?;
+        }
+        Ok(())
+    }
+
+    fn fatbin(&self) -> Result<(), Refusal> {
+        let (mut at, bytes) = (self.number(6, 2)?, self.number(8, 8)?);
+        if at < FATBIN_HEADER {
+            return Err(format!("the header of the fatbin has {at} bytes"));
+        }
+        self.holds("the fatbin", at, bytes)?;
+        let end = at + bytes;
+        while at < end {
+            self.holds("an entry of the fatbin", at, FATBIN_ENTRY)?;
+            let (header, payload) = (self.number(at + 4, 4)?, self.number(at + 8, 8)?);
+            if header < FATBIN_ENTRY {
+                return Err(format!("the header of an entry of the fatbin has {header} bytes"));
+            }
+            let entry = header.saturating_add(payload);
+            if entry > end - at {
+                return Err(self.cut("an entry of the fatbin", at, entry));
+            }
+            at += entry;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a binary whose headers lead beyond its end, and one that is neither a cubin nor a fatbin.
+///
+/// # Errors
+/// The reason.
+pub(super) fn check_binary(bytes: &[u8]) -> Result<(), Refusal> {
+    let file = File(bytes);
+    if bytes.starts_with(ELF) {
+        return file.elf();
+    }
+    if bytes.starts_with(&FATBIN.to_le_bytes()[..4]) {
+        return file.fatbin();
+    }
+    Err("it is neither a cubin nor a fatbin".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(file: &mut [u8], at: usize, bytes: &[u8]) {
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// A file with the header, a segment of 8 bytes, a section of as many, and one without any.
+    fn cubin() -> Vec<u8> {
+        let mut file = vec![0; 64 + 56 + 8 + 2 * 64];
+        put(&mut file, 0, b"\x7fELF\x02\x01\x01");
+        put(&mut file, 32, &64_u64.to_le_bytes());
+        put(&mut file, 40, &128_u64.to_le_bytes());
+        for (at, number) in [(54, 56_u16), (56, 1), (58, 64), (60, 2)] {
+            put(&mut file, at, &number.to_le_bytes());
+        }
+        put(&mut file, 64 + 8, &120_u64.to_le_bytes());
+        put(&mut file, 64 + 32, &8_u64.to_le_bytes());
+        put(&mut file, 128 + 4, &1_u32.to_le_bytes());
+        put(&mut file, 128 + 24, &120_u64.to_le_bytes());
+        put(&mut file, 128 + 32, &8_u64.to_le_bytes());
+        put(&mut file, 192 + 4, &8_u32.to_le_bytes());
+        put(&mut file, 192 + 24, &u64::MAX.to_le_bytes());
+        put(&mut file, 192 + 32, &u64::MAX.to_le_bytes());
+        file
+    }
+
+    fn fatbin() -> Vec<u8> {
+        let mut file = vec![0; 16 + 2 * (64 + 8)];
+        put(&mut file, 0, &0xba55_ed50_u32.to_le_bytes());
+        put(&mut file, 6, &16_u16.to_le_bytes());
+        put(&mut file, 8, &144_u64.to_le_bytes());
+        for entry in [16, 16 + 72] {
+            put(&mut file, entry + 4, &64_u32.to_le_bytes());
+            put(&mut file, entry + 8, &8_u64.to_le_bytes());
+        }
+        file
+    }
+
+    /// The driver once read beyond the end of such a file.
+    #[test]
+    fn a_binary_that_is_cut_anywhere_is_refused() {
+        for whole in [cubin(), fatbin()] {
+            assert_eq!(check_binary(&whole), Ok(()));
+            for length in 0..whole.len() {
+                assert!(check_binary(&whole[..length]).is_err(), "{length} of {}", whole.len());
+            }
+        }
+    }
+
+    #[test]
+    fn headers_that_lead_beyond_the_end_are_refused() {
+        for whole in [cubin(), fatbin()] {
+            for at in 0..whole.len() {
+                for value in [0, 1, 0x7f, 0x80, 0xff] {
+                    let mut other = whole.clone();
+                    other[at] = value;
+                    // Any answer will do, as long as it comes.
+                    let _ends = check_binary(&other);
+                }
+            }
+        }
+        for (at, what) in
+            [(32, "segments"), (40, "sections"), (64 + 32, "a segment"), (152, "a section")]
+        {
+            let mut other = cubin();
+            put(&mut other, at, &(u64::MAX - 8).to_le_bytes());
+            let why = check_binary(&other).expect_err("it leads beyond the end");
+            assert!(why.contains(what) || why.contains("a header"), "{at}: {why}");
+        }
+        let mut entry = fatbin();
+        put(&mut entry, 16 + 8, &u64::MAX.to_le_bytes());
+        assert!(check_binary(&entry).expect_err("it leads beyond the end").contains("an entry"));
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        for bytes in [&b""[..], b"\x7fEL", b".version 8.0\n", &[0; 256]] {
+            let why = check_binary(bytes).expect_err("it is no binary");
+            assert_eq!(why, "it is neither a cubin nor a fatbin");
+        }
+        let mut small = cubin();
+        small[4] = 1;
+        assert!(check_binary(&small).expect_err("32 bits").contains("64-bit"));
+    }
+}
