@@ -1,9 +1,14 @@
 //! A CUDA driver library whose functions succeed and do nothing. `TRIJET_LIBCUDA` names it in place
 //! of the real driver, to measure the code around the calls, and to run the CUDA binding without a
-//! GPU. Functions with results return fixed, plausible values.
+//! GPU. Functions with results return fixed, plausible values. The library is a run-time compiler as
+//! well, for `TRIJET_LIBNVRTC`.
 //!
 //! Callers pass more arguments than the functions declare. That is harmless in the C ABI, because
 //! the caller owns the registers and the stack of its arguments.
+
+mod compiler;
+
+pub use compiler::*;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -24,6 +24,11 @@ static DRIVER: LazyLock<std::path::PathBuf> = LazyLock::new(|| {
     // SAFETY: every test of the program begins here, so that no thread reads the environment yet,
     // except through the standard library, which locks it.
     unsafe { std::env::set_var("TRIJET_LIBCUDA", &file) };
+    // A copy, so that it is loaded as the compiler only.
+    let compiler = file.with_file_name("libempty_nvrtc.so");
+    std::fs::copy(&file, &compiler).expect("a folder of cargo");
+    // SAFETY: as above.
+    unsafe { std::env::set_var("TRIJET_LIBNVRTC", &compiler) };
     file
 });
 
@@ -102,5 +107,34 @@ fn two_texts_at_one_address_are_two_modules() -> Result<()> {
     device.load(&kernel("second", TEXT))?;
     let absent = device.load(&kernel("second", begin)).expect_err("it is in the longer text");
     assert_eq!(absent.kind(), ErrorKind::NotFound);
+    Ok(())
+}
+
+/// A program of the compiler once stayed when its log could not be read. The library was unloaded
+/// after each compile, while threads of it may still have run.
+#[test]
+fn a_compile_leaves_no_program_behind_and_keeps_the_compiler_loaded() -> Result<()> {
+    let (_alone, file) = alone();
+    let device = open()?;
+    let kernel = |text| {
+        let shape = Shape::Given(|_, _| Ok(()));
+        // SAFETY: the kernels have no parameters and do nothing.
+        unsafe { Kernel::<()>::declare(KernelSpec::new("nothing", Code::source(text), shape)) }
+    };
+    device.load(&kernel("// .entry nothing()"))?;
+    for (text, words) in [("// no log", "no text"), ("\n#error nowhere", "nowhere")] {
+        let error = device.load(&kernel(text)).expect_err("it does not compile");
+        assert_eq!(error.kind(), ErrorKind::Compile);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let compiler = file.with_file_name("libempty_nvrtc.so");
+    /// A flag of `dlfcn.h`: find the library, and do not load it.
+    const NO_LOAD: i32 = 4;
+    // SAFETY: nothing is loaded, so no initialiser runs.
+    let loaded = unsafe { libloading::os::unix::Library::open(Some(compiler), 1 | NO_LOAD) };
+    let loaded = loaded.expect("the compiler is still loaded");
+    // SAFETY: the function has this signature.
+    let programs = unsafe { loaded.get::<extern "C" fn() -> usize>(b"emptyPrograms") };
+    assert_eq!(programs.expect("it counts its programs")(), 0);
     Ok(())
 }
