@@ -11,10 +11,11 @@ mod compiler;
 pub use compiler::*;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread::ThreadId;
 
 macro_rules! nothing {
     ($($name:ident)*) => {$(
@@ -68,9 +69,8 @@ fn handle() -> usize {
 
 nothing! {
     cuCtxSynchronize
-    cuStreamDestroy_v2 cuStreamSynchronize cuStreamQuery
+    cuStreamDestroy_v2 cuMemPoolDestroy
     cuStreamWaitEvent cuEventDestroy_v2 cuEventRecord
-    cuEventQuery cuEventSynchronize cuMemPoolDestroy
     cuMemPoolSetAttribute cuMemPoolTrimTo cuMemFreeAsync
     cuMemFreeHost cuMemcpyAsync cuMemcpyHtoDAsync_v2
     cuMemcpyDtoHAsync_v2 cuMemsetD8Async cuFuncLoad
@@ -168,13 +168,70 @@ pub extern "C" fn cuInit(_flags: u32) -> c_int {
     0
 }
 
+/// A capture of a stream.
+struct Capture {
+    thread: ThreadId,
+    mode: c_int,
+    is_invalid: bool,
+}
+
 /// The streams that are being captured.
-static CAPTURED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+static CAPTURES: Mutex<BTreeMap<usize, Capture>> = Mutex::new(BTreeMap::new());
+
+/// `CUstreamCaptureMode`.
+const GLOBAL: c_int = 0;
+const RELAXED: c_int = 2;
+const CAPTURE_UNSUPPORTED: c_int = 900;
+const CAPTURE_INVALIDATED: c_int = 901;
+
+thread_local! {
+    /// The capture mode of the thread.
+    static MODE: Cell<c_int> = const { Cell::new(GLOBAL) };
+}
+
+/// Exchanges the capture mode of the calling thread.
+///
+/// # Safety
+/// `mode` points to a number that is readable and writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> c_int {
+    // SAFETY: `mode` is readable by the contract of this function.
+    let before = MODE.replace(unsafe { mode.read() });
+    // SAFETY: `mode` is writable by the contract of this function.
+    unsafe { mode.write(before) };
+    0
+}
+
+/// A call that a capture bars: it is refused and ends the capture.
+fn barred() -> c_int {
+    let mut captures = lock(&CAPTURES);
+    let (mode, thread) = (MODE.get(), std::thread::current().id());
+    let bars = |capture: &Capture| match capture.thread == thread {
+        true => capture.mode != RELAXED,
+        false => capture.mode == GLOBAL && mode == GLOBAL,
+    };
+    let barring = captures.values_mut().filter(|capture| mode != RELAXED && bars(capture));
+    let count = barring.map(|capture| capture.is_invalid = true).count();
+    if count == 0 { 0 } else { CAPTURE_UNSUPPORTED }
+}
+
+macro_rules! barred {
+    ($($name:ident)*) => {$(
+        /// Succeeds, unless a capture bars it.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name() -> c_int {
+            barred()
+        }
+    )*};
+}
+
+barred! { cuStreamQuery cuStreamSynchronize cuEventQuery cuEventSynchronize }
 
 /// Begins the capture of a stream.
 #[unsafe(no_mangle)]
-pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_int) -> c_int {
-    lock(&CAPTURED).insert(stream);
+pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, mode: c_int) -> c_int {
+    let capture = Capture { thread: std::thread::current().id(), mode, is_invalid: false };
+    lock(&CAPTURES).insert(stream, capture);
     0
 }
 
@@ -184,7 +241,9 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: usize, _mode: c_int) -> c_int 
 /// `graph` points to a writable handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) -> c_int {
-    lock(&CAPTURED).remove(&stream);
+    if lock(&CAPTURES).remove(&stream).is_some_and(|capture| capture.is_invalid) {
+        return CAPTURE_INVALIDATED;
+    }
     // SAFETY: `graph` is writable by the contract of this function.
     unsafe { graph.write(handle()) };
     0
@@ -197,7 +256,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: usize, graph: *mut usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: usize, status: *mut c_int) -> c_int {
     // SAFETY: `status` is writable by the contract of this function.
-    unsafe { status.write(c_int::from(lock(&CAPTURED).contains(&stream))) };
+    unsafe { status.write(c_int::from(lock(&CAPTURES).contains_key(&stream))) };
     0
 }
 

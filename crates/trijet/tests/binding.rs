@@ -48,6 +48,12 @@ fn a_captured_stream_refuses_every_call() -> Result<()> {
     captured::a_captured_stream_refuses_every_call(&open()?, file)
 }
 
+#[test]
+fn queries_and_waits_do_not_disturb_a_capture() -> Result<()> {
+    let (_alone, file) = alone();
+    captured::queries_and_waits_do_not_disturb_a_capture(&open()?, file)
+}
+
 /// Another library's next call once landed on our device.
 #[test]
 fn each_call_leaves_the_current_context() -> Result<()> {

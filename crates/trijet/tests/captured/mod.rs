@@ -7,6 +7,8 @@ use std::path::Path;
 use std::ptr::null_mut;
 use trijet::{Device, Error, ErrorKind, Result, Stream};
 
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL`: no thread makes a call that the capture bars.
+const GLOBAL: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`: other streams may be used meanwhile.
 const RELAXED: c_int = 2;
 /// `CU_STREAM_NON_BLOCKING`.
@@ -82,6 +84,41 @@ pub(crate) fn a_captured_stream_refuses_every_call(device: &Device, path: &Path)
     device.synchronize()?;
     drop(stream);
     device.synchronize()?;
+    // SAFETY: a live stream that nothing uses any more.
+    driver.call::<Destroy>("cuStreamDestroy_v2", |destroy| unsafe { destroy(raw) });
+    Ok(())
+}
+
+/// A query or a wait of any thread once ended every capture in the global mode.
+pub(crate) fn queries_and_waits_do_not_disturb_a_capture(
+    device: &Device,
+    path: &Path,
+) -> Result<()> {
+    let driver = Driver::open(path);
+    driver.set_current(driver.primary());
+    let (s, event) = (device.stream()?, device.event()?);
+    let mut x = s.alloc::<u32>(64)?;
+    s.fill_bytes(&mut x, 1)?;
+    event.record(&s)?;
+    let (mut raw, mut graph) = (null_mut(), null_mut());
+    // SAFETY: one pointer to write; a context is current.
+    driver.call::<Create>("cuStreamCreate", |create| unsafe { create(&raw mut raw, NON_BLOCKING) });
+    // SAFETY: a live stream that captures nothing yet.
+    driver.call::<Begin>("cuStreamBeginCapture_v2", |begin| unsafe { begin(raw, GLOBAL) });
+    let ask = || -> Result<()> {
+        event.query()?;
+        s.query()?;
+        event.synchronize()?;
+        s.synchronize()
+    };
+    let elsewhere = std::thread::scope(|scope| scope.spawn(ask).join().expect("no panic"));
+    let here = ask();
+    // SAFETY: the stream captures, and one pointer is written.
+    driver.call::<End>("cuStreamEndCapture", |end| unsafe { end(raw, &raw mut graph) });
+    elsewhere?;
+    here?;
+    // SAFETY: a live graph that is given up.
+    driver.call::<Destroy>("cuGraphDestroy", |destroy| unsafe { destroy(graph) });
     // SAFETY: a live stream that nothing uses any more.
     driver.call::<Destroy>("cuStreamDestroy_v2", |destroy| unsafe { destroy(raw) });
     Ok(())

@@ -115,6 +115,12 @@ fn a_captured_stream_refuses_every_call() -> Result<()> {
 }
 
 #[test]
+fn queries_and_waits_do_not_disturb_a_capture() -> Result<()> {
+    let _alone = crate::alone();
+    captured::queries_and_waits_do_not_disturb_a_capture(&cuda(), Path::new("libcuda.so.1"))
+}
+
+#[test]
 fn each_call_leaves_the_current_context() -> Result<()> {
     let _alone = crate::alone();
     let open = || Device::open(Select::Cuda(0));

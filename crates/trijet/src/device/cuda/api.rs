@@ -114,6 +114,7 @@ symbols! { DriverApi,
     ctx_get = "cuCtxGetCurrent": fn(*mut Handle);
     ctx_set = "cuCtxSetCurrent": fn(Handle);
     ctx_synchronize = "cuCtxSynchronize": fn();
+    capture_mode = "cuThreadExchangeStreamCaptureMode": fn(*mut c_int);
     ctx_priorities = "cuCtxGetStreamPriorityRange": fn(*mut c_int, *mut c_int);
     peer_possible = "cuDeviceCanAccessPeer": fn(*mut c_int, CuDevice, CuDevice);
     peer_enable = "cuCtxEnablePeerAccess": fn(Handle, c_uint);

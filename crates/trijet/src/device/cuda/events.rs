@@ -49,6 +49,7 @@ impl CudaDriver {
 
     pub(super) fn event_query(&self, event: EventHandle) -> Result<Readiness> {
         let _entered = self.enter_of("event query", event.0)?;
+        let _relaxed = self.relaxed();
         let function = need(self.api.event_query, "cuEventQuery")?;
         // SAFETY: the event is live: its owner destroys it after the last query, so this is false
         // for a query beside the destruction. The call may be made with the context of another
@@ -59,6 +60,7 @@ impl CudaDriver {
 
     pub(super) fn event_synchronize(&self, event: EventHandle) -> Result<()> {
         let _entered = self.enter_of("event synchronize", event.0)?;
+        let _relaxed = self.relaxed();
         cu!(
             self,
             "cuEventSynchronize",

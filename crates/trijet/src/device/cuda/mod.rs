@@ -4,6 +4,7 @@
 
 mod allocs;
 mod api;
+mod capture;
 mod context;
 mod copies;
 mod cupti;

@@ -84,6 +84,7 @@ impl CudaDriver {
 
     pub(super) fn stream_synchronize(&self, stream: StreamHandle) -> Result<()> {
         let _entered = self.enter_of("stream synchronize", stream.0)?;
+        let _relaxed = self.relaxed();
         cu!(
             self,
             "cuStreamSynchronize",
@@ -94,6 +95,7 @@ impl CudaDriver {
 
     pub(super) fn stream_query(&self, stream: StreamHandle) -> Result<Readiness> {
         let _entered = self.enter_of("stream query", stream.0)?;
+        let _relaxed = self.relaxed();
         let function = need(self.api.stream_query, "cuStreamQuery")?;
         // SAFETY: the stream is live: its owner destroys it after the last query, so this is false
         // for a query beside the destruction. `_entered` keeps the context of its device current,

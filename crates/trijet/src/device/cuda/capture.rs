@@ -1,0 +1,45 @@
+//! Queries and waits beside the capture of a graph by another thread.
+//!
+//! While any thread captures in the global mode, the driver refuses queries, waits and some other
+//! calls of every thread, and such a call ends the capture with an error (law A33). Queries and waits
+//! change no memory, and the threads of this library make them at any time. So they are made in the
+//! relaxed mode, in which the driver does not refuse them. A query of work that is itself captured is
+//! refused in every mode.
+
+use super::api::DriverApi;
+use super::context::CudaDriver;
+use std::ffi::c_int;
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
+
+/// The relaxed capture mode of this thread. The drop restores the mode that was.
+#[must_use = "the mode lasts until the guard drops"]
+#[derive(Debug)]
+pub(super) struct Relaxed<'a> {
+    api: &'a DriverApi,
+    before: c_int,
+}
+
+impl CudaDriver {
+    /// Lets this thread query and wait while other threads capture, until the guard drops.
+    pub(super) fn relaxed(&self) -> Relaxed<'_> {
+        Relaxed { api: &self.api, before: exchange(&self.api, RELAXED) }
+    }
+}
+
+impl Drop for Relaxed<'_> {
+    fn drop(&mut self) {
+        let _relaxed = exchange(self.api, self.before);
+    }
+}
+
+/// Sets the capture mode of this thread, and returns the one before. A driver that refuses leaves
+/// the mode as it is.
+fn exchange(api: &DriverApi, mut mode: c_int) -> c_int {
+    let Some(exchange) = api.capture_mode else { return mode };
+    // SAFETY: the call reads and writes the local variable `mode`, and concerns this thread only: no
+    // capture of this thread lasts across it that was begun in between.
+    let _code = unsafe { exchange(&raw mut mode) };
+    mode
+}
