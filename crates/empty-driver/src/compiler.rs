@@ -2,7 +2,7 @@
 //! the PTX that it wants as a comment. A line with `#error` is an error in that line. A source with
 //! the words `no log` has an error and no log.
 
-use super::{handle, lock};
+use super::objects::{handle, lock};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Mutex;

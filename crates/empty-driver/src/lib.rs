@@ -7,14 +7,15 @@
 //! the caller owns the registers and the stack of its arguments.
 
 mod compiler;
+mod objects;
 
 pub use compiler::*;
 
+use objects::{handle, lock};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, Once};
 use std::thread::ThreadId;
 
 macro_rules! nothing {
@@ -59,12 +60,6 @@ macro_rules! writes_in_context {
             0
         }
     )*};
-}
-
-/// A handle that differs from all earlier ones.
-fn handle() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
-    NEXT.fetch_add(0x1000_0000, Ordering::Relaxed)
 }
 
 nothing! {
@@ -290,10 +285,6 @@ pub unsafe extern "C" fn cuGraphGetNodes(
 static MODULES: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
 /// The sizes of the parameters of functions, by handle.
 static FUNCTIONS: Mutex<BTreeMap<usize, Vec<usize>>> = Mutex::new(BTreeMap::new());
-
-fn lock<T>(values: &'static Mutex<T>) -> MutexGuard<'static, T> {
-    values.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Loads a module. Of a text, it knows the entries; of a binary, nothing.
 ///

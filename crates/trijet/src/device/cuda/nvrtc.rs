@@ -51,7 +51,10 @@ functions! {
 }
 
 pub(super) fn missing() -> Result<Vec<&'static str>> {
-    open(Library::Nvrtc).map(|library| Nvrtc::load(library).err().unwrap_or_default())
+    Ok(match Nvrtc::load(open(Library::Nvrtc)?) {
+        Ok(_) => Vec::new(),
+        Err(missing) => missing,
+    })
 }
 
 /// The compiler, which stays loaded after its first use.

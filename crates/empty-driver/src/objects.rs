@@ -1,0 +1,15 @@
+//! Handles, and the tables of what they stand for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A handle that differs from all earlier ones.
+pub(super) fn handle() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
+    NEXT.fetch_add(0x1000_0000, Ordering::Relaxed)
+}
+
+/// A table that is used by one thread at a time.
+pub(super) fn lock<T>(values: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    values.lock().unwrap_or_else(PoisonError::into_inner)
+}
