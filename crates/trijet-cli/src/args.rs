@@ -1,14 +1,15 @@
 //! The command line: its commands and options, and the parsers of their values.
 #![forbid(unsafe_code)]
 
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use trijet::Bytes;
+use trijet::kernels::median::RADIUS_MAX;
 use trijet::trace::TimesFrom;
 use trijet_cli::format::Dtype;
 
@@ -27,15 +28,28 @@ pub(crate) struct Options {
 impl Options {
     /// Parses the command line. Wrong usage prints a message and ends the process.
     pub(crate) fn of_this_process() -> Self {
-        let options = Self::parse();
+        let options = Self::parse_from(without_help_of_help(std::env::args_os()));
         if let Command::Map(map) = &options.command
             && let Some((option, operation)) = map.unused_option()
         {
             let message = format!("{option} requires {operation}");
-            Self::command().error(ErrorKind::ArgumentConflict, message).exit();
+            // The error shows the usage of the command that it belongs to.
+            let mut command = Self::command();
+            command.build();
+            let map = command.find_subcommand_mut("map").expect("`map` is a command");
+            map.error(ErrorKind::ArgumentConflict, message).exit();
         }
         options
     }
+}
+
+/// The arguments without options that ask the command `help` for help.
+fn without_help_of_help(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    if args.get(1).is_some_and(|command| command == "help") {
+        args.retain(|arg| arg != "--help" && arg != "-h");
+    }
+    args
 }
 
 /// A command with its options.
@@ -81,7 +95,8 @@ impl FromStr for DeviceName {
     }
 }
 
-/// Parses a number of bytes with an optional unit: 4194304, 64KiB, 16MiB, 4GiB.
+/// Parses a number of bytes with an optional unit, as the command prints sizes: 4194304, 64KiB, 1.5MiB,
+/// "1.50 MiB".
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
@@ -89,13 +104,36 @@ pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
         "KiB" | "K" => 10,
         "MiB" | "M" => 20,
         "GiB" | "G" => 30,
-        unit => return Err(format!("unknown unit `{unit}`: use B, KiB, MiB or GiB")),
+        "TiB" | "T" => 40,
+        unit => return Err(format!("unknown unit `{unit}`: use B, KiB, MiB, GiB or TiB")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a number of bytes"))?;
-    match number.checked_mul(1 << shift) {
-        Some(bytes) if bytes > 0 => Ok(Bytes(bytes)),
+    let wrong = || format!("`{text}` is not a number of bytes");
+    let (whole, part) = digits.trim_end().split_once('.').unwrap_or((digits.trim_end(), "0"));
+    let number = |digits: &str| digits.parse::<u64>().ok().filter(|_| !digits.starts_with('+'));
+    let (Some(whole), Some(parts), 1..=9) = (number(whole), number(part), part.len()) else {
+        return Err(wrong());
+    };
+    let scale = 10_u128.pow(u32::try_from(part.len()).map_err(|_| wrong())?);
+    let parts = (u128::from(parts) << shift) / scale;
+    match u64::try_from((u128::from(whole) << shift) + parts) {
+        Ok(bytes) if bytes > 0 => Ok(Bytes(bytes)),
         _ => Err(format!("`{text}` is out of range: 1 B to 2^64 - 1 B")),
     }
+}
+
+/// Parses a number that is neither infinite nor NaN.
+fn finite(text: &str) -> Result<f32, String> {
+    let number: f32 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if number.is_finite() { Ok(number) } else { Err(format!("`{text}` is not a finite number")) }
+}
+
+/// Parses the radius of the median filter.
+fn radius(text: &str) -> Result<u32, String> {
+    let radius: u32 = text.parse().map_err(|_| format!("`{text}` is not a radius"))?;
+    if (1..=RADIUS_MAX).contains(&radius) {
+        return Ok(radius);
+    }
+    Err(format!("radius {radius} is out of range: 1 to {RADIUS_MAX}"))
 }
 
 /// Parses a shape: `512x2048` or `10,512,2048`.
@@ -247,7 +285,7 @@ first row of y, where rows_before is R, or less near the beginning of the array.
 
 /// The options of `trijet map`.
 #[derive(Debug, Args)]
-#[command(after_long_help = MAP_HELP)]
+#[command(after_long_help = MAP_HELP, group(ArgGroup::new("operation").required(true)))]
 pub(crate) struct MapOptions {
     /// The input: an .npy file, a raw file, or a folder of PNG images of one size.
     pub(crate) input: PathBuf,
@@ -256,19 +294,19 @@ pub(crate) struct MapOptions {
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     /// The operation to apply.
-    #[arg(long, value_enum, conflicts_with = "kernel", required_unless_present = "kernel")]
+    #[arg(long, value_enum, group = "operation")]
     pub(crate) op: Option<Op>,
     /// The radius of the median filter, 1 to 7 [default: 1].
-    #[arg(long)]
+    #[arg(long, value_parser = radius)]
     pub(crate) radius: Option<u32>,
     /// The factor of affine [default: 1].
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = finite)]
     pub(crate) scale: Option<f32>,
     /// The summand of affine [default: 0].
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = finite)]
     pub(crate) offset: Option<f32>,
     /// The file of your kernel: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin).
-    #[arg(long, value_name = "FILE", requires = "entry")]
+    #[arg(long, value_name = "FILE", requires = "entry", group = "operation")]
     pub(crate) kernel: Option<PathBuf>,
     /// The name of your kernel in that file.
     #[arg(long, requires = "kernel", conflicts_with = "op")]
@@ -332,7 +370,7 @@ pub(crate) struct OverlapOptions {
     /// A stack of images (u8 or u16). Without it, a noisy micrograph is generated.
     pub(crate) input: Option<PathBuf>,
     /// The radius of the median filter, 1 to 7. A larger radius means more work per byte.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = radius)]
     pub(crate) radius: u32,
     /// The device: auto, cuda:N or host. Without a GPU the times come from a model of one.
     #[arg(long, default_value = "auto")]
@@ -468,7 +506,8 @@ pub(crate) struct CheckOptions {
 /// The options of `trijet bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
-    /// The benchmark: overlap, enqueue, virtual, check or pitfalls.
+    /// The benchmark.
+    #[arg(value_parser = PossibleValuesParser::new(trijet_bench::NAMES))]
     pub(crate) name: String,
     /// The device: auto, cuda:N or host.
     #[arg(long, default_value = "auto")]

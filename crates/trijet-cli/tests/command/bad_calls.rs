@@ -21,7 +21,7 @@ fn refused(workdir: &Workdir, code: i32, args: &[&str], words: &[&str]) {
 #[test]
 fn exactly_one_operation_is_needed() {
     let workdir = workdir();
-    refused(&workdir, 2, &[], &["--op"]);
+    refused(&workdir, 2, &[], &["--op <OP>", "--kernel <FILE>", "Usage: trijet map"]);
     refused(&workdir, 2, &["--op", "mean"], &["mean", "median", "affine"]);
     refused(&workdir, 2, &["--kernel", "k.cu"], &["--entry"]);
     let both = ["--op", "median", "--kernel", "k.cu", "--entry", "k"];
@@ -34,7 +34,8 @@ fn exactly_one_operation_is_needed() {
 fn the_radius_of_the_median_is_1_to_7() {
     for radius in ["0", "8", "4294967295"] {
         let words = [&format!("radius {radius}"), "1 to 7"];
-        refused(&workdir(), 1, &["--op", "median", "--radius", radius], &words);
+        refused(&workdir(), 2, &["--op", "median", "--radius", radius], &words);
+        workdir().trijet(&["overlap", "--radius", radius]).refused(2, &words);
     }
     refused(&workdir(), 2, &["--op", "median", "--radius", "x"], &["--radius"]);
 }
@@ -54,10 +55,45 @@ fn the_median_takes_images_of_u8_and_u16() {
 #[test]
 fn a_chunk_size_that_is_not_a_positive_number_is_refused() {
     let op = ["--op", "median"];
-    for chunk in ["0", "0MiB", "-1", "1TB", "many", "", "99999999999GiB"] {
+    let wrong =
+        ["0", "0MiB", "-1", "1TB", "many", "", "99999999999GiB", "0.4B", "1.5.5MiB", ".5MiB", "+1"];
+    for chunk in wrong {
         let chunk = format!("--chunk={chunk}");
         refused(&workdir(), 2, &[op[0], op[1], &chunk], &["--chunk"]);
     }
+}
+
+/// Sizes such as `1.50 MiB` were once printed and refused.
+#[test]
+fn a_size_that_is_printed_can_be_typed() {
+    let workdir = workdir();
+    for bytes in [1, 1023, 1024, 1536, 1 << 20, 3 << 19, 123_456_789, 5 << 40, u64::MAX / 3] {
+        let printed = trijet::Bytes(bytes).to_string();
+        let chunk = format!("--chunk={printed}");
+        let unknown = ["--op", "affine", "--device", "no", &chunk];
+        workdir
+            .trijet(&[&["map", "in.npy", "-o", "out.npy"], &unknown[..]].concat())
+            .refused(2, &["unknown device `no`"]);
+    }
+    let call = |chunk| workdir.map(&["in.npy", "-o", chunk, "--op", "affine", "--chunk", chunk]);
+    for chunk in ["1.5KiB", "2TiB", "0.001MiB"] {
+        call(chunk).done();
+    }
+}
+
+#[test]
+fn a_factor_that_is_not_a_finite_number_is_refused() {
+    for number in ["nan", "inf", "-inf", "1e99", "two"] {
+        for option in ["--scale", "--offset"] {
+            let option = format!("{option}={number}");
+            refused(&workdir(), 2, &["--op", "affine", &option], &[&option[..7], number]);
+        }
+    }
+}
+
+#[test]
+fn a_benchmark_that_does_not_exist_is_wrong_usage() {
+    workdir().trijet(&["bench", "nothing"]).refused(2, &["nothing", "pitfalls"]);
 }
 
 #[test]
@@ -115,6 +151,12 @@ fn requested_help_is_not_an_error() {
         let has_examples = !["devices", "bench"].contains(&command);
         assert_eq!(help.contains("\nExamples:\n"), has_examples, "{help}");
     }
+    for args in [&["help"][..], &["help", "--help"], &["help", "-h"]] {
+        let help = workdir.trijet(args).done();
+        assert!(help.contains("Usage: trijet <COMMAND>"), "{help}");
+    }
+    let map = workdir.trijet(&["help", "map", "--help"]).done();
+    assert!(map.contains("Usage: trijet map"), "{map}");
     assert!(workdir.trijet(&["--version"]).done().starts_with("trijet "));
     assert_eq!(fs::read_dir(workdir.path(".")).unwrap().count(), 0);
 }
@@ -126,7 +168,8 @@ fn an_option_of_another_operation_is_refused() {
     for option in [&["--entry", "k"][..], &["--arg", "x=1"], &["--halo", "1"]] {
         refused(&workdir, 2, &[&["--op", "median"], option].concat(), &[option[0], "--op"]);
     }
-    refused(&workdir, 2, &["--op", "affine", "--radius", "1"], &["--radius", "--op median"]);
+    let words = ["--radius", "--op median", "Usage: trijet map"];
+    refused(&workdir, 2, &["--op", "affine", "--radius", "1"], &words);
     refused(&workdir, 2, &["--op", "median", "--scale", "1"], &["--scale", "--op affine"]);
     refused(&workdir, 2, &["--op", "median", "--offset=-1"], &["--offset", "--op affine"]);
     let kernel = ["--kernel", "k.cu", "--entry", "k"];

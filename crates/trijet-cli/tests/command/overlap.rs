@@ -94,7 +94,7 @@ fn an_input_that_is_not_a_stack_of_images_is_refused() {
     }
     for radius in ["0", "8"] {
         let args = ["overlap", "--device", "host", "image.npy", "--radius", radius];
-        workdir.trijet(&args).refused(1, &[&format!("radius is {radius}"), "1 to 7"]);
+        workdir.trijet(&args).refused(2, &[&format!("radius {radius}"), "1 to 7"]);
     }
     let both = [&SMALL[..], &["image.npy", "--size", "2MiB"]].concat();
     workdir.trijet(&both).refused(2, &["--size", "cannot be used"]);
