@@ -144,3 +144,23 @@ fn a_compile_leaves_no_program_behind_and_keeps_the_compiler_loaded() -> Result<
     assert_eq!(programs.expect("it counts its programs")(), 0);
     Ok(())
 }
+
+#[test]
+fn code_is_compiled_and_searched_for_its_entry_without_a_device() -> Result<()> {
+    let (_alone, _) = alone();
+    let spec = |entry: &str, text: &str| {
+        let shape = Shape::Elements { per_thread: 1 };
+        KernelSpec::with_name(entry.to_owned(), Code::Source(text.to_owned().into()), shape)
+            .file("own/gain.cu".to_owned())
+    };
+    let two = "// .entry gain()\n// .entry loss()";
+    spec("gain", two).compiled((9, 0))?;
+    let absent = spec("again", two).compiled((9, 0)).expect_err("there are two others");
+    assert_eq!(absent.kind(), ErrorKind::NotFound);
+    let words = "own/gain.cu has no kernel `again`: its kernels are `gain`, `loss`";
+    assert!(absent.to_string().contains(words), "{absent}");
+    let broken = spec("gain", "\n\n#error nowhere").compiled((9, 0)).expect_err("line 3");
+    assert_eq!(broken.kind(), ErrorKind::Compile);
+    assert!(broken.to_string().contains("own/gain.cu:3: error: nowhere"), "{broken}");
+    Ok(())
+}

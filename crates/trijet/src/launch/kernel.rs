@@ -121,7 +121,9 @@ impl Untyped {
         let module = self.module(device)?;
         let spec = &self.spec;
         let driver = device.domain.driver();
-        let function = driver.function(module, &spec.name, spec.shared_bytes_max, spec.twin)?;
+        let function = driver
+            .function(module, &spec.name, spec.shared_bytes_max, spec.twin)
+            .map_err(|error| self.absent(device, error))?;
         let loaded = Loaded::new(function, driver.parameters(function)?);
         let loaded = device.kernels.set(self.number(), loaded);
         if let Some(begun) = begun {
@@ -140,20 +142,42 @@ impl Untyped {
         if let Some(module) = modules.get(&self.spec.code) {
             return Ok(*module);
         }
-        let label = format!("module of `{}`", self.spec.name);
-        let load = |image| device.domain.driver().module_load(device.id, &label, image);
+        let file = self.spec.file_name();
+        let load = |image| device.domain.driver().module_load(device.id, &file, image);
         let module = match &self.spec.code {
             Code::Ptx(text) => load(Image::Ptx(text))?,
             Code::Cubin(bytes) => load(Image::Cubin(bytes))?,
             Code::Source(source) if device.info.compute.0 > 0 => {
-                let name = format!("{}.cu", self.spec.name);
-                load(Image::Ptx(&crate::device::compile(source, &name, device.info.compute)?))?
+                let compute = device.info.compute;
+                load(Image::Compiled(&crate::device::compile(source, &file, compute)?))?
             }
             // Only its twin, if any, runs on the host device.
             Code::Source(source) => load(Image::Ptx(source))?,
         };
         modules.insert(self.spec.code.clone(), module);
         Ok(module)
+    }
+
+    /// Adds the entries that the code has to the error that it has not this one.
+    #[cold]
+    fn absent(&self, device: &Shared, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        let told = match &self.spec.code {
+            Code::Ptx(ptx) => self.spec.absent(ptx),
+            Code::Source(source) => {
+                match crate::device::compile(source, &self.spec.file_name(), device.info.compute) {
+                    Ok(ptx) => self.spec.absent(&ptx),
+                    Err(_) => return error,
+                }
+            }
+            Code::Cubin(_) => return error.context(self.spec.file_name()),
+        };
+        match error.code() {
+            Some(code) => told.with_code(code).on(device.id),
+            None => told.on(device.id),
+        }
     }
 
     /// The configuration that follows from the arguments.

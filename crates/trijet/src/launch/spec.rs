@@ -1,10 +1,10 @@
 //! The declaration of a kernel: its code, its shape, the check of its arguments, its twin.
 #![forbid(unsafe_code)]
 
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
-use crate::device::code::Code;
+use crate::device::code::{Code, entries};
 use crate::device::twin::Twin;
 use std::borrow::Cow;
 use std::fmt;
@@ -43,6 +43,7 @@ pub enum Shape {
 #[derive(Clone)]
 pub struct KernelSpec {
     pub(super) name: Cow<'static, str>,
+    pub(super) file: Option<String>,
     pub(super) code: Code,
     pub(super) shape: Shape,
     pub(super) shared_bytes_max: u32,
@@ -68,6 +69,7 @@ impl KernelSpec {
     const fn of(name: Cow<'static, str>, code: Code, shape: Shape) -> Self {
         Self {
             name,
+            file: None,
             code,
             shape,
             shared_bytes_max: 0,
@@ -75,6 +77,57 @@ impl KernelSpec {
             twin: None,
             exactness: Exactness::Exact,
         }
+    }
+
+    /// Names the file that the code was read from, for messages.
+    #[must_use]
+    pub fn file(mut self, name: String) -> Self {
+        self.file = Some(name);
+        self
+    }
+
+    /// Compiles CUDA C++ now, for the compute capability `compute`, and makes sure that the code has
+    /// the entry. No device is needed. Code that is compiled already is only searched for the entry,
+    /// and a cubin is taken as it is.
+    ///
+    /// # Errors
+    /// `Unsupported` without the run-time compiler; `Compile` with its messages, which name lines of
+    /// the source; `NotFound` with the entries that the code has.
+    pub fn compiled(mut self, compute: (u32, u32)) -> Result<Self> {
+        let file = self.file_name();
+        if let Code::Source(source) = &self.code {
+            self.code = Code::Ptx(Cow::Owned(crate::device::compile(source, &file, compute)?));
+            self.file = Some(file);
+        }
+        match &self.code {
+            Code::Ptx(ptx) if !entries(ptx).any(|entry| entry == self.name) => {
+                Err(self.absent(ptx))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// The file of the code, or a name in its place.
+    pub(super) fn file_name(&self) -> String {
+        let extension = match self.code {
+            Code::Ptx(_) => "ptx",
+            Code::Cubin(_) => "cubin",
+            Code::Source(_) => "cu",
+        };
+        self.file.clone().unwrap_or_else(|| format!("{}.{extension}", self.name))
+    }
+
+    /// The error of code without the entry.
+    #[cold]
+    pub(super) fn absent(&self, ptx: &str) -> Error {
+        let names: Vec<String> = entries(ptx).map(|entry| format!("`{entry}`")).collect();
+        let found = match &names[..] {
+            [] => "it has no `extern \"C\" __global__` function".to_owned(),
+            [one] => format!("its only kernel is {one}"),
+            _ => format!("its kernels are {}", names.join(", ")),
+        };
+        let cause = format!("{} has no kernel `{}`: {found}", self.file_name(), self.name);
+        Error::new(ErrorKind::NotFound, "load", cause)
     }
 
     /// Refuses launches whose arguments `check` refuses.

@@ -173,14 +173,25 @@ fn a_source_that_does_not_compile_shows_the_compilers_words_and_the_line() {
     let error = cuda().load(&user("gain", broken)).expect_err("it does not compile");
     assert_eq!(error.kind(), ErrorKind::Compile);
     let words = error.to_string();
-    assert!(words.contains("gain.cu(2)") && words.contains("nowhere"), "{words}");
+    assert!(words.contains("gain.cu:2: error") && words.contains("nowhere"), "{words}");
 }
 
 #[test]
 fn a_module_without_the_entry_is_refused_by_name() {
     let error = cuda().load(&user("loss", GAIN)).expect_err("there is no such kernel");
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().contains("`loss`"), "{error}");
+    let words = error.to_string();
+    assert!(words.contains("loss.cu has no kernel `loss`"), "{words}");
+    assert!(words.contains("its only kernel is `gain`"), "{words}");
+}
+
+#[test]
+fn an_error_of_the_drivers_compiler_names_the_line_of_the_users_file() {
+    let broken =
+        "extern \"C\" __global__ void gain(int* y) {\n    asm(\"no.such.instruction;\");\n}";
+    let error = cuda().load(&user("gain", broken)).expect_err("it does not assemble");
+    assert_eq!(error.kind(), ErrorKind::Compile);
+    assert!(error.to_string().contains("gain.cu:2: "), "{error}");
 }
 
 /// The child process of the next test. A fault costs the process its context.

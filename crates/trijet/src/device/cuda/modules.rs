@@ -21,6 +21,32 @@ const PARAMETERS_MAX: usize = 32_764;
 const JIT_ERROR_BUFFER: c_int = 5;
 const JIT_ERROR_BUFFER_BYTES: c_int = 6;
 
+/// The messages of the driver's compiler with their places as FILE:LINE. It names a line of the PTX;
+/// if that was `compiled` from a source, the line of the source is the last one noted before it.
+fn with_lines(words: &str, file: &str, compiled: Option<&str>) -> String {
+    const PLACE: &str = "ptxas application ptx input, line ";
+    let placed = |line: &str| {
+        let (number, rest) = line.strip_prefix(PLACE)?.split_once(';')?;
+        let number: usize = number.parse().ok()?;
+        let place = match compiled {
+            Some(ptx) => source_line(ptx, number)?,
+            None => number.to_string(),
+        };
+        Some(format!("{file}:{place}: {}", rest.trim_start()))
+    };
+    let lines = words.lines().map(|line| placed(line).unwrap_or_else(|| line.to_owned()));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The line of the source in the last `.loc FILE LINE COLUMN` up to a line of the PTX.
+fn source_line(ptx: &str, number: usize) -> Option<String> {
+    let noted = ptx.lines().take(number).filter_map(|line| {
+        let mut words = line.trim_start().strip_prefix(".loc")?.split_whitespace();
+        words.nth(1)
+    });
+    noted.last().map(str::to_owned)
+}
+
 impl CudaDriver {
     pub(super) fn module_load(
         &self,
@@ -34,10 +60,10 @@ impl CudaDriver {
         };
         let text;
         let data: *const c_void = match image {
-            Image::Ptx(ptx) if ptx.contains('\0') => {
+            Image::Ptx(ptx) | Image::Compiled(ptx) if ptx.contains('\0') => {
                 return Err(refused("the PTX contains a NUL byte"));
             }
-            Image::Ptx(ptx) => {
+            Image::Ptx(ptx) | Image::Compiled(ptx) => {
                 text = [ptx.as_bytes(), &[0; HEADER_BYTES]].concat();
                 text.as_ptr().cast()
             }
@@ -65,6 +91,11 @@ impl CudaDriver {
             let length = log.iter().position(|b| *b == 0).unwrap_or(0);
             let words = String::from_utf8_lossy(&log[..length]).trim().to_owned();
             let code = error.code();
+            let words = match image {
+                Image::Ptx(_) => with_lines(&words, label, None),
+                Image::Compiled(ptx) => with_lines(&words, label, Some(ptx)),
+                Image::Cubin(_) => words,
+            };
             let failed = refused(&words).caused_by(error);
             match code {
                 Some(code) => failed.with_code(code),
@@ -168,5 +199,24 @@ impl CudaDriver {
              outlive them, and the layers above refuse a capturing stream"
         )
         .map_err(|error| error.context(format!("kernel `{}`", launch.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_drivers_compiler_have_the_file_and_the_line() {
+        let words = "ptxas application ptx input, line 4; error   : Unknown symbol 'x'\n\
+                     ptxas fatal   : Ptx assembly aborted due to errors";
+        let told = with_lines(words, "gain.ptx", None);
+        assert!(
+            told.starts_with("gain.ptx:4: error   : Unknown symbol 'x'\nptxas fatal"),
+            "{told}"
+        );
+        let ptx = "one\n\t.loc\t1 7 5\nthree\nfour\n\t.loc 1 9 1\n";
+        assert!(with_lines(words, "gain.cu", Some(ptx)).starts_with("gain.cu:7: error"));
+        assert_eq!(with_lines(words, "gain.cu", Some("one\n")), words, "no line is noted");
     }
 }

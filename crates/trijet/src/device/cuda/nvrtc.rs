@@ -151,11 +151,24 @@ pub(crate) fn compile(source: &str, name: &str, compute: (u32, u32)) -> Result<S
     };
     let program = Program::new(nvrtc, &text(source)?, &text(name)?)?;
     let arch = text(&format!("--gpu-architecture=compute_{}{}", compute.0, compute.1))?;
-    let code = program.compile(&[&arch, c"--std=c++17"]);
+    // With the lines of the source, also messages of the driver's compiler can name them.
+    let code = program.compile(&[&arch, c"--std=c++17", c"--generate-line-info"]);
     if code == 0 {
         return program.text(nvrtc.ptx_size, nvrtc.ptx);
     }
     let log = program.text(nvrtc.log_size, nvrtc.log)?;
-    let cause = format!("`{name}` does not compile:\n{}", log.trim_end());
+    let log: Vec<_> = log.trim_end().lines().map(|line| with_line(line, name)).collect();
+    let cause = format!("{name} does not compile:\n{}", log.join("\n"));
     Err(Error::new(ErrorKind::Compile, "compile", cause).with_code(code))
+}
+
+/// A message of the compiler, `FILE(LINE): ..`, as `FILE:LINE: ..`, which editors and terminals take for
+/// a place.
+fn with_line(message: &str, file: &str) -> String {
+    let placed = || {
+        let (number, rest) = message.strip_prefix(file)?.strip_prefix('(')?.split_once(')')?;
+        let number: u32 = number.parse().ok()?;
+        Some(format!("{file}:{number}{rest}"))
+    };
+    placed().unwrap_or_else(|| message.to_owned())
 }

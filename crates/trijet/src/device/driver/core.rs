@@ -95,6 +95,8 @@ pub enum Clock {
 pub(crate) enum Image<'a> {
     /// PTX text, compiled by the driver for its device.
     Ptx(&'a str),
+    /// PTX text of the run-time compiler, with the lines of its source.
+    Compiled(&'a str),
     /// A cubin or fatbin for the device at hand.
     Cubin(&'a [u8]),
 }
@@ -251,7 +253,7 @@ pub(crate) trait Core: Debug + Send + Sync {
     /// An error of the driver.
     fn pinned_free(&self, memory: &Memory) -> Result<()>;
 
-    /// Loads a module, which errors call `label`.
+    /// Loads a module, which errors call `label`: the file of its code, if there is one.
     ///
     /// # Errors
     /// `Compile`, with the log of the driver, when the image does not load.

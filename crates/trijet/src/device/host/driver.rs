@@ -266,7 +266,7 @@ impl Core for HostDriver {
         let (device, label) = Self::module_of(&state, module)?;
         state.queues.check_lost(*device)?;
         let Some(twin) = twin else {
-            let cause = format!("kernel `{entry}` of {label} has no host twin; run it on a GPU");
+            let cause = format!("kernel `{entry}` ({label}) has no host twin; run it on a GPU");
             return Err(Error::new(ErrorKind::NoTwin, "function", cause));
         };
         if shared_bytes > SHARED_BYTES_OPTIN {
