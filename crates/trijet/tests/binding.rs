@@ -154,12 +154,12 @@ fn code_is_compiled_and_searched_for_its_entry_without_a_device() -> Result<()> 
             .file("own/gain.cu".to_owned())
     };
     let two = "// .entry gain()\n// .entry loss()";
-    spec("gain", two).compiled((9, 0))?;
-    let absent = spec("again", two).compiled((9, 0)).expect_err("there are two others");
+    spec("gain", two).check_code((9, 0))?;
+    let absent = spec("again", two).check_code((9, 0)).expect_err("there are two others");
     assert_eq!(absent.kind(), ErrorKind::NotFound);
     let words = "own/gain.cu has no kernel `again`: its kernels are `gain`, `loss`";
     assert!(absent.to_string().contains(words), "{absent}");
-    let broken = spec("gain", "\n\n#error nowhere").compiled((9, 0)).expect_err("line 3");
+    let broken = spec("gain", "\n\n#error nowhere").check_code((9, 0)).expect_err("line 3");
     assert_eq!(broken.kind(), ErrorKind::Compile);
     assert!(broken.to_string().contains("own/gain.cu:3: error: nowhere"), "{broken}");
     Ok(())

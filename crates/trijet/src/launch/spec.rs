@@ -86,25 +86,21 @@ impl KernelSpec {
         self
     }
 
-    /// Compiles CUDA C++ now, for the compute capability `compute`, and makes sure that the code has
-    /// the entry. No device is needed. Code that is compiled already is only searched for the entry,
-    /// and a cubin is taken as it is.
+    /// Makes sure, without a device, that CUDA C++ compiles for the compute capability `compute`, and
+    /// that the code has the entry. A cubin is not read.
     ///
     /// # Errors
     /// `Unsupported` without the run-time compiler; `Compile` with its messages, which name lines of
     /// the source; `NotFound` with the entries that the code has.
-    pub fn compiled(mut self, compute: (u32, u32)) -> Result<Self> {
-        let file = self.file_name();
-        if let Code::Source(source) = &self.code {
-            self.code = Code::Ptx(Cow::Owned(crate::device::compile(source, &file, compute)?));
-            self.file = Some(file);
-        }
-        match &self.code {
-            Code::Ptx(ptx) if !entries(ptx).any(|entry| entry == self.name) => {
-                Err(self.absent(ptx))
+    pub fn check_code(&self, compute: (u32, u32)) -> Result<()> {
+        let ptx = match &self.code {
+            Code::Source(source) => {
+                Cow::Owned(crate::device::compile(source, &self.file_name(), compute)?)
             }
-            _ => Ok(self),
-        }
+            Code::Ptx(ptx) => Cow::Borrowed(&**ptx),
+            Code::Cubin(_) => return Ok(()),
+        };
+        if entries(&ptx).any(|entry| entry == self.name) { Ok(()) } else { Err(self.absent(&ptx)) }
     }
 
     /// The file of the code, or a name in its place.
