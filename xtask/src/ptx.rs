@@ -64,6 +64,13 @@ pub(crate) fn check() -> Result<()> {
             }
         }
     }
+    // `trijet map --kernel-template` prints these: they compile as the command compiles a kernel.
+    for template in files_of(&tools::root().join("crates/trijet-cli/src/cmd/template"))? {
+        let (name, text) = (file_name(&template), fs::read_to_string(&template)?);
+        if let Err(error) = nvrtc.compile(&name, &text, &OPTIONS[..2]) {
+            report_mistake(format!("{name}: {error}"));
+        }
+    }
     if mistakes == 0 { Ok(()) } else { Err(format!("ptx --check: {mistakes} mistakes").into()) }
 }
 
@@ -73,14 +80,21 @@ fn sources() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in fs::read_dir(kernels)? {
         let folder = folder?.path();
-        if !folder.is_dir() {
-            continue;
+        if folder.is_dir() {
+            found.extend(files_of(&folder)?);
         }
-        for file in fs::read_dir(folder)? {
-            let path = file?.path();
-            if path.extension() == Some(OsStr::new("cu")) {
-                found.push(path);
-            }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The sources in a folder, sorted.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        if path.extension() == Some(OsStr::new("cu")) {
+            found.push(path);
         }
     }
     found.sort();

@@ -3,7 +3,7 @@
 
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -27,9 +27,18 @@ pub(crate) struct Options {
 
 impl Options {
     /// Parses the command line. Wrong usage prints a message and ends the process.
-    pub(crate) fn of_this_process() -> Self {
-        let options = Self::parse_from(without_help_of_help(std::env::args_os()));
-        if let Command::Map(map) = &options.command
+    pub(crate) fn of_this_process() -> Command {
+        let matches = Self::command().get_matches_from(without_help_of_help(std::env::args_os()));
+        let map = matches.subcommand_matches("map");
+        // It comes without an input and an output, which `MapOptions` has.
+        if let Some(template) = map.and_then(|map| map.get_one("kernel_template")) {
+            return Command::KernelTemplate(*template);
+        }
+        let command = match Self::from_arg_matches(&matches) {
+            Ok(options) => options.command,
+            Err(error) => error.exit(),
+        };
+        if let Command::Map(map) = &command
             && let Some((option, operation)) = map.unused_option()
         {
             let message = format!("{option} requires {operation}");
@@ -39,7 +48,7 @@ impl Options {
             let map = command.find_subcommand_mut("map").expect("`map` is a command");
             map.error(ErrorKind::ArgumentConflict, message).exit();
         }
-        options
+        command
     }
 }
 
@@ -69,6 +78,18 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Run a benchmark and print its results.
     Bench(BenchOptions),
+    /// Print a kernel to begin with: `trijet map --kernel-template`.
+    #[command(skip)]
+    KernelTemplate(KernelTemplate),
+}
+
+/// A kernel that `trijet map --kernel-template` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KernelTemplate {
+    /// Each element from one element.
+    Element,
+    /// Each element from its row and the rows around it.
+    Halo,
 }
 
 /// The device to run on.
@@ -277,11 +298,22 @@ Examples:
   trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
   trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
 
-The parameters of your kernel are (const T* x, unsigned long long x_len, T* y, unsigned long
-long y_len), followed by each --arg in order. It computes y[i] for every i < y_len, with one
-thread per element, in blocks of 256 threads. With --halo R, the parameters (unsigned long long
-row_len, unsigned long long rows_before) follow y_len: x then begins rows_before rows before the
-first row of y, where rows_before is R, or less near the beginning of the array.";
+The signature of your kernel:
+
+  extern \"C\" __global__ void NAME(
+      const T* x, unsigned long long x_len,  // the input, which is only read
+      T* y, unsigned long long y_len,        // the output, all of which is written
+      unsigned long long row_len,            // with --halo only: elements of a row
+      unsigned long long rows_before,        // with --halo only: rows of x before the first of y
+      ...)                                   // each --arg, in order: float, int, ...
+
+T is unsigned char for u8, unsigned short for u16 and float for f32. The kernel computes y[i] for
+every i < y_len, with one thread per element, in blocks of 256 threads. With --halo R, x begins
+rows_before rows before the first row of y: R, or less near the beginning of the array.
+
+`trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template halo`
+one with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the
+run-time compiler is installed. `trijet devices` shows both.";
 
 /// The options of `trijet map`.
 #[derive(Debug, Args)]
@@ -318,6 +350,17 @@ pub(crate) struct MapOptions {
     /// The number of rows that your kernel reads before and after those of a chunk.
     #[arg(long, requires = "kernel", conflicts_with = "op")]
     pub(crate) halo: Option<u64>,
+    /// Print a kernel to begin with, and do nothing else.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND",
+        num_args = 0..=1,
+        default_missing_value = "element",
+        exclusive = true,
+        group = "operation"
+    )]
+    pub(crate) kernel_template: Option<KernelTemplate>,
     /// The shape of a raw input, slowest dimension first: 100x512x512.
     #[arg(long, value_parser = shape, requires = "dtype")]
     pub(crate) shape: Option<Shape>,

@@ -11,7 +11,7 @@ use trijet::ErrorKind;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let outcome = match Options::of_this_process().command {
+    let outcome = match Options::of_this_process() {
         Command::Devices(options) => cmd::devices::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Map(options) => cmd::map::run(&options),
         Command::Overlap(options) => cmd::overlap::run(&options),
@@ -19,6 +19,9 @@ fn main() -> ExitCode {
         Command::Trace(options) => cmd::trace::run(&options),
         Command::Check(options) => cmd::check::run(&options),
         Command::Bench(options) => cmd::bench::run(&options),
+        Command::KernelTemplate(template) => {
+            cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)
+        }
     };
     match outcome {
         Ok(code) => code,

@@ -8,6 +8,7 @@ pub(crate) mod map;
 mod operation;
 pub(crate) mod overlap;
 mod report;
+pub(crate) mod shell;
 pub(crate) mod trace;
 mod user_kernel;
 mod verdict;

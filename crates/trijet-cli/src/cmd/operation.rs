@@ -77,7 +77,7 @@ impl Operation {
             (Self::Affine { .. }, Dtype::U8) => device.load(&AFFINE_U8),
             (Self::Affine { .. }, Dtype::U16) => device.load(&AFFINE_U16),
             (Self::Affine { .. }, Dtype::F32) => device.load(&AFFINE_F32),
-            (Self::User { kernel, .. }, _) => kernel.load(device),
+            (Self::User { kernel, halo, .. }, _) => kernel.load(device, dtype, halo.is_some()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! A user's own kernel: its file, its entry point and its arguments.
 //!
+//! The code is compiled before a device is opened, so that its errors show without a GPU as well.
+//!
 //! This is the only unsafe code of the command. Users who name a kernel on the command line are
 //! responsible for it, as for any program that they run.
 
@@ -7,8 +9,9 @@ use crate::args::{KernelArg, Scalar};
 use std::borrow::Cow;
 use std::path::Path;
 use trijet::kernels::{ArgBlock, Code, Dynamic, KernelSpec, Shape};
-use trijet::{Args, Element, Error, ErrorKind, Kernel, Result, Stream, View, ViewMut};
+use trijet::{Args, Device, Element, Error, ErrorKind, Kernel, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
+use trijet_cli::format::Dtype;
 
 /// Checks that the first arguments are a span that the kernel reads and a span that it writes.
 fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
@@ -19,13 +22,58 @@ fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {
     Err("the arguments must begin with one span to read and one span to write".to_owned())
 }
 
+/// The compute capability of the first compile. The device compiles for its own one afterwards.
+const FIRST_COMPUTE: (u32, u32) = (9, 0);
+
+/// Whether the code of a kernel was compiled before a device was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compiled {
+    Yes,
+    /// There is no run-time compiler.
+    No,
+}
+
 /// A kernel from a file.
 #[derive(Debug)]
 pub(super) struct UserKernel {
+    file: String,
+    compiled: Compiled,
     kernel: Kernel<Dynamic>,
     args: Vec<KernelArg>,
     /// A description of everything that the result depends on, for the journal.
     pub(super) description: String,
+}
+
+/// The parameters of a kernel as `trijet map` passes them: each as CUDA C++ writes it, and its bytes.
+fn parameters(dtype: Dtype, has_halo: bool, args: &[KernelArg]) -> Vec<(String, usize)> {
+    let t = match dtype {
+        Dtype::U8 => "unsigned char",
+        Dtype::U16 => "unsigned short",
+        Dtype::F32 => "float",
+    };
+    let mut list = vec![
+        (format!("const {t}* x"), 8),
+        ("unsigned long long x_len".to_owned(), 8),
+        (format!("{t}* y"), 8),
+        ("unsigned long long y_len".to_owned(), 8),
+    ];
+    if has_halo {
+        list.extend(
+            ["row_len", "rows_before"].map(|name| (format!("unsigned long long {name}"), 8)),
+        );
+    }
+    for arg in args {
+        let (kind, bytes) = match arg.value {
+            Scalar::F32(_) => ("float", 4),
+            Scalar::F64(_) => ("double", 8),
+            Scalar::I32(_) => ("int", 4),
+            Scalar::I64(_) => ("long long", 8),
+            Scalar::U32(_) => ("unsigned int", 4),
+            Scalar::U64(_) => ("unsigned long long", 8),
+        };
+        list.push((format!("{kind} {}", arg.name), bytes));
+    }
+    list
 }
 
 impl UserKernel {
@@ -50,19 +98,55 @@ impl UserKernel {
             }
         };
         let shape = Shape::Elements { per_thread: 1 };
-        let spec = KernelSpec::with_name(entry.to_owned(), code, shape).check(one_in_one_out);
+        let file = name.to_string();
+        let spec = KernelSpec::with_name(entry.to_owned(), code, shape).file(file.clone());
+        let spec = spec.check(one_in_one_out);
+        let compiled = match spec.check_code(FIRST_COMPUTE) {
+            Ok(()) => Compiled::Yes,
+            Err(error) if error.kind() == ErrorKind::Unsupported => Compiled::No,
+            Err(error) => return Err(error),
+        };
         // SAFETY: the user is responsible for a kernel with the parameters that the help describes,
         // which stays within the given lengths.
         let kernel = unsafe { Kernel::declare(spec) };
         let listed: Vec<_> = args.iter().map(|a| format!("{}={}", a.name, a.value)).collect();
         let description =
             format!("kernel {entry} {digest:016x} {}", listed.join(" ")).trim_end().to_owned();
-        Ok(Self { kernel, args: args.to_vec(), description })
+        Ok(Self { file, compiled, kernel, args: args.to_vec(), description })
     }
 
-    /// Loads the kernel, so that its errors are reported before anything is written.
-    pub(super) fn load(&self, device: &trijet::Device) -> Result<()> {
-        device.load(&self.kernel)
+    /// Loads the kernel and compares its parameters, so that errors are reported before anything is
+    /// written.
+    pub(super) fn load(&self, device: &Device, dtype: Dtype, has_halo: bool) -> Result<()> {
+        if device.info().compute.0 == 0 {
+            let compiler = match self.compiled {
+                Compiled::Yes => "",
+                Compiled::No => ", and no run-time compiler was found to check it",
+            };
+            let cause = format!(
+                "{}: a kernel of your own needs a GPU, and this run has none{compiler}; \
+                 `trijet devices` lists what was found",
+                self.file
+            );
+            return Err(Error::new(ErrorKind::NoDevice, "kernel", cause));
+        }
+        let Some(found) = device.parameters(&self.kernel)? else { return Ok(()) };
+        let expected = parameters(dtype, has_halo, &self.args);
+        if expected.iter().map(|parameter| parameter.1).eq(found.iter().copied()) {
+            return Ok(());
+        }
+        let list: Vec<&str> = expected.iter().map(|parameter| parameter.0.as_str()).collect();
+        let sizes: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let cause = format!(
+            "{}: expected `{name}({})`, which has {} parameters, but `{name}` has {} ({} bytes)",
+            self.file,
+            list.join(", "),
+            list.len(),
+            sizes.len(),
+            sizes.join(", "),
+            name = self.kernel.name(),
+        );
+        Err(Error::new(ErrorKind::InvalidValue, "kernel", cause))
     }
 
     /// Enqueues the kernel for one chunk. With a halo, `frame` holds the length of a row and the

@@ -15,6 +15,7 @@ mod files;
 mod interruption;
 mod map;
 mod overlap;
+mod own_kernel;
 mod printing;
 mod reference;
 mod trace;

@@ -1,0 +1,24 @@
+// A kernel for `trijet map`. It computes each element of the output from one element of the input.
+//
+//     trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=1.5
+
+// The type of the elements: unsigned char for u8, unsigned short for u16, float for f32.
+typedef unsigned short T;
+
+// extern "C" keeps the name that --entry gives. No header is needed.
+extern "C" __global__ void gain(
+    const T* x,                // the elements of the input in this chunk, which are only read
+    unsigned long long x_len,  // the number of elements of x
+    T* y,                      // the elements of the output in this chunk, all of which are written
+    unsigned long long y_len,  // the number of elements of y: here the same as x_len
+    float factor               // the first --arg; more of them follow in their order
+) {
+    // There is one thread for each element of y, in blocks of 256 threads. The last block may have
+    // threads beyond the end.
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i >= y_len) return;
+    float v = factor * x[i];
+    // Round to the nearest number, and stay in the range of T.
+    v = v < 0.0f ? 0.0f : v > 65535.0f ? 65535.0f : v;
+    y[i] = (T)__float2int_rn(v);
+}

@@ -1,0 +1,138 @@
+//! Kernels of the user: the template, the compile before a device is opened, and the errors. The
+//! compiler of these tests is the empty one, whose result is its source, and the driver is the empty
+//! one or none.
+
+use crate::workdir::{Ran, Workdir, noise};
+use std::path::PathBuf;
+
+/// A kernel whose comment is the PTX that the empty compiler makes of it.
+const GAIN: &str = "\
+// .entry gain(.param .u64 x, .param .u64 n, .param .u64 y, .param .u64 m, .param .f32 factor)
+extern \"C\" __global__ void gain(const unsigned char* x, unsigned long long n, unsigned char* y,
+                                unsigned long long m, float factor) {}
+";
+
+/// The library with empty functions, which cargo built with the tests.
+fn empty() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let file = program.with_file_name("libempty_cuda.so");
+    assert!(file.exists(), "{} is built with the tests", file.display());
+    file
+}
+
+/// A folder with one small image and a kernel.
+fn workdir(kernel: &str) -> Workdir {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[8, 8], &noise(64, 1));
+    workdir.file("gain.cu", kernel.as_bytes());
+    workdir
+}
+
+/// Runs `map in.npy -o out.npy --kernel gain.cu` with these arguments and the empty compiler, which
+/// must not leave a file behind.
+fn map(workdir: &Workdir, driver: Option<PathBuf>, args: &[&str]) -> Ran {
+    let before = workdir.names();
+    let call = ["map", "in.npy", "-o", "out.npy", "--kernel", "gain.cu"];
+    let mut command = workdir.command(&[&call[..], args].concat());
+    command.env("TRIJET_LIBNVRTC", empty());
+    if let Some(driver) = driver {
+        command.env("TRIJET_LIBCUDA", driver);
+    }
+    let ran = Ran::from(command.output().unwrap());
+    assert_eq!(workdir.names(), before, "{args:?} left a file");
+    ran
+}
+
+#[test]
+fn a_kernel_is_compiled_also_without_a_gpu() {
+    let broken = workdir("extern \"C\" __global__\n\n#error `nowhere` is undefined\n");
+    for device in ["auto", "host"] {
+        let ran = map(&broken, None, &["--entry", "gain", "--device", device]);
+        ran.refused(1, &["gain.cu:3: error: `nowhere` is undefined"]);
+    }
+}
+
+#[test]
+fn a_kernel_without_a_gpu_is_refused_with_what_is_missing() {
+    let workdir = workdir(GAIN);
+    for device in ["auto", "host"] {
+        let ran = map(&workdir, None, &["--entry", "gain", "--device", device]);
+        ran.refused(1, &["gain.cu", "needs a GPU", "`trijet devices`"]);
+    }
+    let call = ["map", "in.npy", "-o", "out.npy", "--kernel", "gain.cu", "--entry", "gain"];
+    let mut command = workdir.command(&call);
+    command.env("TRIJET_LIBNVRTC", "/nonexistent/libnvrtc.so");
+    let words = ["needs a GPU", "no run-time compiler", "`trijet devices`"];
+    Ran::from(command.output().unwrap()).refused(1, &words);
+}
+
+#[test]
+fn a_missing_entry_is_refused_with_the_entries_of_the_file() {
+    let workdir = workdir(GAIN);
+    let ran = map(&workdir, None, &["--entry", "loss"]);
+    ran.refused(1, &["gain.cu has no kernel `loss`", "its only kernel is `gain`"]);
+    workdir.file("gain.ptx", GAIN.as_bytes());
+    let ran = workdir.map(&["in.npy", "-o", "o.npy", "--kernel", "gain.ptx", "--entry", "loss"]);
+    ran.refused(1, &["gain.ptx has no kernel `loss`", "its only kernel is `gain`"]);
+}
+
+#[test]
+fn a_signature_that_differs_is_refused_before_anything_is_written() {
+    let workdir = workdir(GAIN);
+    let call = ["--entry", "gain", "--device", "cuda:0"];
+    map(&workdir, Some(empty()), &call).refused(
+        1,
+        &[
+            "gain.cu",
+            "expected `gain(const unsigned char* x, unsigned long long x_len, unsigned char* y, \
+             unsigned long long y_len)`, which has 4 parameters",
+            "`gain` has 5 (8, 8, 8, 8, 4 bytes)",
+        ],
+    );
+    let halo = [&call[..], &["--halo", "1", "--arg", "factor=2.5"]].concat();
+    let words = ["unsigned long long row_len, unsigned long long rows_before, float factor)"];
+    map(&workdir, Some(empty()), &halo).refused(1, &words);
+    let double = [&call[..], &["--arg", "factor=2.5f64"]].concat();
+    map(&workdir, Some(empty()), &double).refused(1, &["double factor)", "8, 8, 8, 8, 4 bytes"]);
+}
+
+#[test]
+fn a_kernel_with_the_signature_runs() {
+    let workdir = workdir(GAIN);
+    let call = ["map", "in.npy", "-o", "out.npy", "--kernel", "gain.cu", "--entry", "gain"];
+    let device = ["--arg", "factor=2.5", "--device", "cuda:0"];
+    let mut command = workdir.command(&[&call[..], &device].concat());
+    command.env("TRIJET_LIBNVRTC", empty()).env("TRIJET_LIBCUDA", empty());
+    let out = Ran::from(command.output().unwrap()).done();
+    assert!(out.contains("kernel gain"), "{out}");
+}
+
+/// The template comes with the signature that the help shows.
+#[test]
+fn a_template_is_printed_without_an_input() {
+    let workdir = Workdir::new();
+    let help = workdir.trijet(&["map", "--help"]).done();
+    assert!(help.contains("extern \"C\" __global__ void NAME("), "{help}");
+    let element = workdir.trijet(&["map", "--kernel-template"]).done();
+    assert!(element.contains("extern \"C\" __global__ void gain("), "{element}");
+    assert_eq!(workdir.trijet(&["map", "--kernel-template", "element"]).done(), element);
+    let halo = workdir.trijet(&["map", "--kernel-template", "halo"]).done();
+    assert!(halo.contains("extern \"C\" __global__ void blur("), "{halo}");
+    for name in ["x", "x_len", "y", "y_len"] {
+        for text in [&help, &element, &halo] {
+            assert!(text.contains(&format!(" {name},")), "`{name}` is missing in {text}");
+        }
+    }
+    for name in ["row_len", "rows_before"] {
+        assert!(help.contains(name) && halo.contains(name), "{name}");
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/your-kernel.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let function =
+        element.find("extern \"C\" __global__").map(|at| element[at..].trim_end()).unwrap();
+    assert!(page.contains(function), "the page shows another kernel than the template");
+    workdir.trijet(&["map", "--kernel-template", "cube"]).refused(2, &["cube", "halo"]);
+    let both = ["map", "in.npy", "--kernel-template"];
+    workdir.trijet(&both).refused(2, &["--kernel-template", "cannot be used"]);
+    assert_eq!(workdir.names(), [""; 0]);
+}
