@@ -4,6 +4,7 @@
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -78,6 +79,13 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Run a benchmark and print its results.
     Bench(BenchOptions),
+    /// Print the completions of this command for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write manual pages, one for each command.
+    Man(ManOptions),
     /// Print a kernel to begin with: `trijet map --kernel-template`.
     #[command(skip)]
     KernelTemplate(KernelTemplate),
@@ -90,6 +98,14 @@ pub(crate) enum KernelTemplate {
     Element,
     /// Each element from its row and the rows around it.
     Halo,
+}
+
+/// The options of `trijet man`.
+#[derive(Debug, Args)]
+pub(crate) struct ManOptions {
+    /// The folder for the pages.
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
 }
 
 /// The device to run on.

@@ -22,6 +22,10 @@ fn main() -> ExitCode {
         Command::KernelTemplate(template) => {
             cmd::shell::kernel_template(template).map(|()| ExitCode::SUCCESS)
         }
+        Command::Completions { shell } => {
+            cmd::shell::completions(shell).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man(options) => cmd::shell::man(&options).map(|()| ExitCode::SUCCESS),
     };
     match outcome {
         Ok(code) => code,

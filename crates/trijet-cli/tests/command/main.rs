@@ -18,5 +18,6 @@ mod overlap;
 mod own_kernel;
 mod printing;
 mod reference;
+mod shell;
 mod trace;
 mod workdir;
