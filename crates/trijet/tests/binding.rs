@@ -128,7 +128,9 @@ fn a_compile_leaves_no_program_behind_and_keeps_the_compiler_loaded() -> Result<
         unsafe { Kernel::<()>::declare(KernelSpec::new("nothing", Code::source(text), shape)) }
     };
     device.load(&kernel("// .entry nothing()"))?;
-    for (text, words) in [("// no log", "no text"), ("\n#error nowhere", "nowhere")] {
+    for (text, words) in
+        [("// no log", "no text (NVRTC error 11)"), ("\n#error nowhere", "nowhere")]
+    {
         let error = device.load(&kernel(text)).expect_err("it does not compile");
         assert_eq!(error.kind(), ErrorKind::Compile);
         assert!(error.to_string().contains(words), "{error}");

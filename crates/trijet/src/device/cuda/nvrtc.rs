@@ -95,8 +95,9 @@ impl Program {
         let code =
             unsafe { (nvrtc.create)(&raw mut raw, source.as_ptr(), file.as_ptr(), 0, none, none) };
         if code != 0 {
-            let cause = format!("the run-time compiler refuses to start on {file:?}");
-            return Err(Error::new(ErrorKind::Compile, "compile", cause).with_code(code));
+            let cause =
+                format!("the run-time compiler refuses to start on {file:?} (NVRTC error {code})");
+            return Err(Error::new(ErrorKind::Compile, "compile", cause));
         }
         Ok(Self { nvrtc, raw })
     }
@@ -112,8 +113,8 @@ impl Program {
     /// A text that the compiler made: the PTX or the log.
     fn text(&self, size: SizeFn, read: TextFn) -> Result<String> {
         let fail = |code| {
-            let cause = "the run-time compiler returned no text";
-            Error::new(ErrorKind::Compile, "compile", cause).with_code(code)
+            let cause = format!("the run-time compiler returned no text (NVRTC error {code})");
+            Error::new(ErrorKind::Compile, "compile", cause)
         };
         let mut bytes = 0usize;
         // SAFETY: the program is live; the call writes `bytes`.
@@ -159,7 +160,7 @@ pub(crate) fn compile(source: &str, name: &str, compute: (u32, u32)) -> Result<S
     let log = program.text(nvrtc.log_size, nvrtc.log)?;
     let log: Vec<_> = log.trim_end().lines().map(|line| with_line(line, name)).collect();
     let cause = format!("{name} does not compile:\n{}", log.join("\n"));
-    Err(Error::new(ErrorKind::Compile, "compile", cause).with_code(code))
+    Err(Error::new(ErrorKind::Compile, "compile", cause))
 }
 
 /// A message of the compiler, `FILE(LINE): ..`, as `FILE:LINE: ..`, which editors and terminals take for
