@@ -12,6 +12,7 @@ pub(crate) mod culprit;
 pub(crate) mod driver;
 pub(crate) mod fork;
 pub(crate) mod host;
+pub(crate) mod image;
 pub(crate) mod launch_config;
 pub(crate) mod loaded;
 pub(crate) mod memory;

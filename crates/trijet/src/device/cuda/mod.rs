@@ -12,7 +12,6 @@ mod devices;
 mod driver;
 mod error;
 mod events;
-mod image;
 mod interop;
 mod library;
 mod modules;

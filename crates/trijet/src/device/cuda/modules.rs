@@ -3,11 +3,11 @@
 use super::api::{LaunchConfig, need};
 use super::context::{CudaDriver, cu, device_of, pack, raw};
 use super::error::{INVALID_VALUE, NOT_FOUND, check};
-use super::image::check_binary;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::args::ARGS_MAX;
 use crate::device::driver::{FunctionHandle, Image, Launch, ModuleHandle, StreamHandle};
+use crate::device::image::check_binary;
 use crate::device::twin::Twin;
 use std::ffi::{CString, c_int, c_void};
 use std::mem::MaybeUninit;

@@ -124,7 +124,7 @@ impl File<'_> {
 ///
 /// # Errors
 /// The reason.
-pub(super) fn check_binary(bytes: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check_binary(bytes: &[u8]) -> Result<(), Refusal> {
     let file = File(bytes);
     if bytes.starts_with(ELF) {
         return file.elf();
