@@ -77,6 +77,20 @@ fn a_missing_entry_is_refused_with_the_entries_of_the_file() {
 }
 
 #[test]
+fn a_binary_that_is_cut_is_refused_without_a_gpu() {
+    let workdir = workdir(GAIN);
+    let mut cubin = b"\x7fELF\x02\x01\x01".to_vec();
+    cubin.resize(64, 0);
+    cubin[40..48].copy_from_slice(&4096_u64.to_le_bytes());
+    cubin[58..62].copy_from_slice(&[64, 0, 5, 0]);
+    workdir.file("gain.cubin", &cubin);
+    let call = ["in.npy", "-o", "o.npy", "--kernel", "gain.cubin", "--entry", "gain"];
+    workdir.map(&call).refused(1, &["gain.cubin: it is cut", "ends at byte 4416"]);
+    workdir.file("gain.cubin", GAIN.as_bytes());
+    workdir.map(&call).refused(1, &["gain.cubin: it is neither a cubin nor a fatbin"]);
+}
+
+#[test]
 fn a_signature_that_differs_is_refused_before_anything_is_written() {
     let workdir = workdir(GAIN);
     let call = ["--entry", "gain", "--device", "cuda:0"];

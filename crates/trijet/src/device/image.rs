@@ -97,6 +97,20 @@ impl File<'_> {
         Ok(())
     }
 
+    /// The names of the sections. The file was accepted.
+    fn section_names(&self) -> Result<Vec<&[u8]>, Refusal> {
+        let (table, size) = (self.number(40, 8)?, self.number(58, 2)?);
+        let header = |index: u64| table.saturating_add(index.saturating_mul(size));
+        let names = self.number(header(self.number(62, 2)?).saturating_add(24), 8)?;
+        let mut found = Vec::new();
+        for index in 0..self.number(60, 2)? {
+            let at = names.saturating_add(self.number(header(index), 4)?);
+            let rest = self.0.get(usize::try_from(at).unwrap_or(usize::MAX)..).unwrap_or(&[]);
+            found.push(rest.split(|byte| *byte == 0).next().unwrap_or(&[]));
+        }
+        Ok(found)
+    }
+
     fn fatbin(&self) -> Result<(), Refusal> {
         let (mut at, bytes) = (self.number(6, 2)?, self.number(8, 8)?);
         if at < FATBIN_HEADER {
@@ -133,6 +147,21 @@ pub(crate) fn check_binary(bytes: &[u8]) -> Result<(), Refusal> {
         return file.fatbin();
     }
     Err("it is neither a cubin nor a fatbin".to_owned())
+}
+
+/// The kernels of a cubin, each of which has a section. `None` for a fatbin.
+///
+/// # Errors
+/// As for [`check_binary`].
+pub(crate) fn entries(bytes: &[u8]) -> Result<Option<Vec<String>>, Refusal> {
+    check_binary(bytes)?;
+    if !bytes.starts_with(ELF) {
+        return Ok(None);
+    }
+    let file = File(bytes);
+    let sections = file.section_names()?;
+    let names = sections.into_iter().filter_map(|name| name.strip_prefix(b".text."));
+    Ok(Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()))
 }
 
 #[cfg(test)]
@@ -209,6 +238,30 @@ mod tests {
         let mut entry = fatbin();
         put(&mut entry, 16 + 8, &u64::MAX.to_le_bytes());
         assert!(check_binary(&entry).expect_err("it leads beyond the end").contains("an entry"));
+    }
+
+    #[test]
+    fn the_kernels_of_a_cubin_are_the_names_of_its_sections() {
+        let mut file = cubin();
+        let names = b"\0.text.gain\0.text.loss\0";
+        let at = u32::try_from(file.len()).expect("a small file");
+        file.extend(names);
+        // The names are in the first section, which takes the name of the first kernel.
+        put(&mut file, 128, &1_u32.to_le_bytes());
+        put(&mut file, 128 + 24, &u64::from(at).to_le_bytes());
+        put(&mut file, 128 + 32, &(names.len() as u64).to_le_bytes());
+        put(&mut file, 192, &12_u32.to_le_bytes());
+        let found = entries(&file).expect("a whole file").expect("a cubin");
+        assert_eq!(found, ["gain", "loss"]);
+        assert_eq!(entries(&fatbin()), Ok(None));
+        for at in 0..file.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut other = file.clone();
+                other[at] = value;
+                // Any answer will do, as long as it comes.
+                let _ends = entries(&other);
+            }
+        }
     }
 
     #[test]

@@ -164,16 +164,10 @@ impl Untyped {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
-        let told = match &self.spec.code {
-            Code::Ptx(ptx) => self.spec.absent(ptx),
-            Code::Source(source) => {
-                match crate::device::compile(source, &self.spec.file_name(), device.info.compute) {
-                    Ok(ptx) => self.spec.absent(&ptx),
-                    Err(_) => return error,
-                }
-            }
-            Code::Cubin(_) => return error.context(self.spec.file_name()),
+        let Ok(Some(entries)) = self.spec.entries(device.info.compute) else {
+            return error.context(self.spec.file_name());
         };
+        let told = self.spec.absent(&entries);
         match error.code() {
             Some(code) => told.with_code(code).on(device.id),
             None => told.on(device.id),

@@ -5,6 +5,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::device::LaunchConfig;
 use crate::device::args::ArgBlock;
 use crate::device::code::{Code, entries};
+use crate::device::image;
 use crate::device::twin::Twin;
 use std::borrow::Cow;
 use std::fmt;
@@ -86,21 +87,34 @@ impl KernelSpec {
         self
     }
 
-    /// Makes sure, without a device, that CUDA C++ compiles for the compute capability `compute`, and
-    /// that the code has the entry. A cubin is not read.
+    /// Makes sure, without a device, that CUDA C++ compiles for the compute capability `compute`, that
+    /// a binary is whole, and that the code has the entry. The entries of a fatbin are not known.
     ///
     /// # Errors
     /// `Unsupported` without the run-time compiler; `Compile` with its messages, which name lines of
-    /// the source; `NotFound` with the entries that the code has.
+    /// the source, or with the damage of a binary; `NotFound` with the entries that the code has.
     pub fn check_code(&self, compute: (u32, u32)) -> Result<()> {
-        let ptx = match &self.code {
-            Code::Source(source) => {
-                Cow::Owned(crate::device::compile(source, &self.file_name(), compute)?)
+        match self.entries(compute)? {
+            Some(names) if !names.iter().any(|entry| *entry == self.name) => {
+                Err(self.absent(&names))
             }
-            Code::Ptx(ptx) => Cow::Borrowed(&**ptx),
-            Code::Cubin(_) => return Ok(()),
-        };
-        if entries(&ptx).any(|entry| entry == self.name) { Ok(()) } else { Err(self.absent(&ptx)) }
+            _ => Ok(()),
+        }
+    }
+
+    /// The entries of the code, if they can be found.
+    pub(super) fn entries(&self, compute: (u32, u32)) -> Result<Option<Vec<String>>> {
+        let names = |ptx: &str| Some(entries(ptx).map(str::to_owned).collect());
+        match &self.code {
+            Code::Source(source) => {
+                Ok(names(&crate::device::compile(source, &self.file_name(), compute)?))
+            }
+            Code::Ptx(ptx) => Ok(names(ptx)),
+            Code::Cubin(bytes) => image::entries(bytes).map_err(|why| {
+                let cause = format!("{}: {why}", self.file_name());
+                Error::new(ErrorKind::Compile, "load", cause)
+            }),
+        }
     }
 
     /// The file of the code, or a name in its place.
@@ -113,10 +127,10 @@ impl KernelSpec {
         self.file.clone().unwrap_or_else(|| format!("{}.{extension}", self.name))
     }
 
-    /// The error of code without the entry.
+    /// The error of code with these entries, which lack the one of the kernel.
     #[cold]
-    pub(super) fn absent(&self, ptx: &str) -> Error {
-        let names: Vec<String> = entries(ptx).map(|entry| format!("`{entry}`")).collect();
+    pub(super) fn absent(&self, entries: &[String]) -> Error {
+        let names: Vec<String> = entries.iter().map(|entry| format!("`{entry}`")).collect();
         let found = match &names[..] {
             [] => "it has no `extern \"C\" __global__` function".to_owned(),
             [one] => format!("its only kernel is {one}"),
