@@ -1,5 +1,6 @@
 // Runs after the page's own script and uses the page as a reader would, with the events that a
-// browser sends. The result of each check, with what it found if it failed, is added to the page.
+// browser sends. The result of each check, with what it found if it failed, goes to the console.
+timelineReady.then(() => {
 const checks = [];
 function check(name, run) {
   let found;
@@ -143,10 +144,37 @@ check('the down arrow goes to the row below, the up one back', () => {
   press('ArrowUp');
   return lower && compute.ops.includes(state.selected) || [lower, state.selected];
 });
-check('Escape selects nothing', () => {
+check('Escape selects nothing and hides the card', () => {
+  point('pointermove', ...middle(compute, place));
+  const shown = !by('card').hidden;
   press('Escape');
-  return state.selected === -1 && by('detail').childNodes.length === 0;
+  return shown && state.selected === -1 && by('detail').childNodes.length === 0 && by('card').hidden;
 });
+check('an operation says where it is in the order of its stream', () => {
+  goTo(place);
+  point('pointermove', ...middle(compute, place));
+  const text = by('card').textContent;
+  press('Escape');
+  return /operation [\d,]+ of stream \d+, in the order of the calls/.test(text) || text;
+});
+check('a bar that the window cuts has marks at its ends', () => {
+  goTo(place);
+  const [begin, end] = [compute.begin[place], compute.end[place]];
+  const marks = () => {
+    const data = picture(), scale = sheet.width / sheet.clientWidth;
+    const [, y] = middle(compute, place);
+    const at = (x, down) => [...data.slice(4 * (Math.round((y + down) * scale) * sheet.width + Math.round(x * scale)), 4 * (Math.round((y + down) * scale) * sheet.width + Math.round(x * scale)) + 3)].join();
+    // Inside of the mark, and above it.
+    return [at(138, 8), at(138, 17), at(sheet.clientWidth - 6, 8), at(sheet.clientWidth - 6, 17)];
+  };
+  window.timeline.zoom((end - begin) / span() / 2, (begin + end) / 2);
+  const [left, above, right, over] = marks();
+  press('Escape');
+  press('f', document.body);
+  return left !== above && right !== over || [left, above, right, over];
+});
+check('the timeline is visible without scrolling', () =>
+  sheet.getBoundingClientRect().top + 150 < innerHeight || [sheet.getBoundingClientRect().top, innerHeight]);
 check('a drag selects a time and adds up what ran in it', () => {
   press('f');
   point('pointerdown', 200, 60);
@@ -296,6 +324,7 @@ draw();
 frames.sort((a, b) => a - b);
 check('60 frames take less than 50 ms each', () => frames[59] < 50 || frames);
 check('nothing went wrong', () => window.trouble.length === 0 || window.trouble);
-window.report = element => { element.id = 'checks'; element.hidden = true; element.textContent =
-  `${checks.join('\n')}\nframes: median ${frames[30].toFixed(2)} ms, longest ${frames[59].toFixed(2)} ms\nall done`; return element; };
-document.body.append(window.report(document.createElement('pre')));
+for (const line of checks) console.log(`check: ${line}`);
+console.log(`check: frames: median ${frames[30].toFixed(2)} ms, longest ${frames[59].toFixed(2)} ms`);
+console.log('check: all done');
+});

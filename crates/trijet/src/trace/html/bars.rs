@@ -5,6 +5,7 @@
 use super::look::Look;
 use super::markup::{escaped, none, percent, share};
 use super::page::Page;
+use super::program;
 use crate::base::units::Nanos;
 use crate::trace::summary::{EngineSummary, Limit, Summary};
 use std::fmt::Write;
@@ -56,6 +57,20 @@ fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
     )
 }
 
+/// The bar of an engine of a traced program.
+pub(super) fn of_program(one: &program::Bar) -> String {
+    let parts = one.parts.iter().map(|part| Part {
+        look: part.look.look(),
+        label: part.label.clone(),
+        time: part.time,
+    });
+    let mark = if one.limits { LIMITS } else { "" };
+    bar(&one.name, mark, if one.limits { " limiting" } else { "" }, &parts.collect::<Vec<_>>())
+}
+
+/// The mark of the engine that limits a run.
+const LIMITS: &str = " <span class=\"limit\">limits the run</span>";
+
 pub(super) fn engines(page: &Page<'_>) -> String {
     let Some(summary) = page.summary.as_ref().filter(|summary| !summary.engines.is_empty()) else {
         return none("No engine was measured.");
@@ -63,7 +78,7 @@ pub(super) fn engines(page: &Page<'_>) -> String {
     let mut text = String::from("<div class=\"bars\">");
     for engine in &summary.engines {
         let limits = summary.limit == Some(Limit::Engine(engine.metrics.engine));
-        let mark = if limits { " <span class=\"limit\">limits the run</span>" } else { "" };
+        let mark = if limits { LIMITS } else { "" };
         let class = if limits { " limiting" } else { "" };
         let name = summary.engine_name(engine.metrics.engine);
         text += &bar(&name, mark, class, &parts(engine));

@@ -1,32 +1,70 @@
 // The data of the page: unpacked columns, and rows with the levels that zooming needs.
 
 const source = JSON.parse(document.getElementById('data').textContent);
+const unpacking = document.getElementById('unpacking');
+unpacking.hidden = false;
 
-// Unpacks a column: base64 of variable-length differences. Numbers are below 2^53; a shift would
-// cut them to 32 bits, so they are multiplied.
-function unpacked(text) {
-  const bytes = atob(text);
-  const values = [];
-  let value = 0, at = 0;
-  while (at < bytes.length) {
-    let rest = 0, factor = 1, byte;
-    do {
-      byte = bytes.charCodeAt(at++);
-      rest += (byte & 127) * factor;
-      factor *= 128;
-    } while (byte > 127);
-    value += rest % 2 ? -(rest + 1) / 2 : rest / 2;
-    values.push(value);
+// The bytes of all columns: base64 of deflated planes.
+async function inflated(text) {
+  if (!window.DecompressionStream) {
+    unpacking.textContent = 'This browser cannot unpack the timeline: it has no DecompressionStream.';
+    throw new Error(unpacking.textContent);
   }
-  return Float64Array.from(values);
+  let bytes;
+  if (Uint8Array.fromBase64) {
+    bytes = Uint8Array.fromBase64(text);
+  } else {
+    const plain = atob(text);
+    bytes = new Uint8Array(plain.length);
+    for (let i = 0; i < plain.length; i++) bytes[i] = plain.charCodeAt(i);
+  }
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-const op = {};
-for (const [name, column] of Object.entries(source.columns)) {
-  op[name] = typeof column === 'string' ? unpacked(column) : column;
+// An array for numbers of so many bytes.
+function arrayFor(width, count) {
+  return new (width <= 1 ? Uint8Array : width <= 2 ? Uint16Array : width <= 4 ? Uint32Array : Float64Array)(count);
 }
+
+// Unpacks the columns. A plane has one byte of each number. Code 0 is the number itself, code 1 the
+// difference from the number before, and code 2 the difference from the end of the span before, whose
+// length is in the column before. Numbers are below 2^53; a shift would cut them to 32 bits, so they
+// are multiplied.
+function unpacked(bytes) {
+  const found = {};
+  let at = 0, last = null;
+  for (const [name, code, planes, width, count] of source.columns) {
+    const raw = code === 0 ? arrayFor(width, count) : new Float64Array(count);
+    for (let plane = 0, factor = 1; plane < planes; plane++, factor *= 256) {
+      for (let i = 0; i < count; i++) raw[i] += bytes[at + i] * factor;
+      at += count;
+    }
+    let column = raw;
+    if (code > 0) {
+      column = arrayFor(width, count);
+      for (let i = 0, value = 0; i < count; i++) {
+        const rest = raw[i];
+        value += rest % 2 ? -(rest + 1) / 2 : rest / 2;
+        column[i] = value;
+        if (code === 2) value += last[i];
+      }
+    }
+    found[name] = last = column;
+  }
+  return found;
+}
+
+const op = unpacked(await inflated(document.getElementById('columns').textContent.trim()));
 const COUNT = source.count;
+for (const name of ['chunk', 'slack', 'position', 'stream', 'site']) op[name] ??= new Uint8Array(COUNT);
+[op.labels, op.kinds, op.sites] = [source.labels, source.kinds, source.sites.length > 0 ? source.sites : ['']];
 const TIMED = 1, CALLED = 2, UNDECLARED = 4, CRITICAL = 8, CRITICAL_CALL = 16;
+
+// How many operations an item stands for, how long they ran, and the number of the first of them.
+const standsFor = i => op.stands ? op.stands[i] : 1;
+const busyOf = i => op.busy ? op.busy[i] : op.took[i];
+const numberOf = i => op.number ? op.number[i] : i;
 
 // The operations before or after each operation, as lists in one array: that of operation i is from
 // `start[i]` to `start[i + 1]`.
@@ -47,30 +85,33 @@ const after = adjacency(op.from, op.to);
 class Row {
   constructor(about, track, members) {
     this.kind = about.kind;
+    this.group = about.group;
     this.name = about.first ? about.name : '';
     this.fullName = about.name;
     this.track = track;
     const call = this.kind === 'thread';
     const [begin, took] = call ? [op.call, op.calling] : [op.begin, op.took];
-    members.sort((a, b) => begin[a] - begin[b] || begin[a] + took[a] - begin[b] - took[b] || a - b);
-    this.ops = Uint32Array.from(members);
-    this.begin = Float64Array.from(members, i => begin[i]);
-    this.end = Float64Array.from(members, i => begin[i] + took[i]);
+    const later = (a, b) => begin[a] - begin[b] || begin[a] + took[a] - begin[b] - took[b] || a - b;
+    if (!members.every((i, n) => n === 0 || later(members[n - 1], i) <= 0)) members.sort(later);
+    this.ops = members;
+    this.begin = new Float64Array(members.length);
+    this.end = new Float64Array(members.length);
+    for (let n = 0; n < members.length; n++) {
+      this.begin[n] = begin[members[n]];
+      this.end[n] = begin[members[n]] + took[members[n]];
+    }
     this.levels = [];
-    let below = { end: this.end, busy: Float64Array.from(members, i => took[i]),
-                  top: Uint32Array.from(members, (_, n) => n) };
-    below.most = below.busy;
+    let below = { end: this.end, top: null, busy: null };
     while (below.end.length > 1) {
       const size = Math.ceil(below.end.length / 2);
-      const level = { end: new Float64Array(size), busy: new Float64Array(size),
-                      most: new Float64Array(size), top: new Uint32Array(size) };
+      const level = { end: new Float64Array(size), top: new Uint32Array(size), busy: new Float32Array(size) };
       for (let n = 0; n < size; n++) {
         const a = 2 * n, b = Math.min(a + 1, below.end.length - 1);
-        const longer = below.most[b] > below.most[a] ? b : a;
+        const [x, y] = below.top ? [below.top[a], below.top[b]] : [a, b];
         level.end[n] = below.end[b];
-        level.busy[n] = below.busy[a] + (b > a ? below.busy[b] : 0);
-        level.most[n] = below.most[longer];
-        level.top[n] = below.top[longer];
+        level.busy[n] = below.busy ? below.busy[a] + (b > a ? below.busy[b] : 0)
+                                   : this.busy(a) + (b > a ? this.busy(b) : 0);
+        level.top[n] = this.end[y] - this.begin[y] > this.end[x] - this.begin[x] ? y : x;
       }
       this.levels.push(level);
       below = level;
@@ -78,12 +119,17 @@ class Row {
     this.critical = this.count(i => op.flags[i] & (call ? CRITICAL_CALL : CRITICAL));
   }
 
+  // How long the operations at a place ran.
+  busy(n) {
+    return op.busy && this.kind !== 'thread' ? op.busy[this.ops[n]] : this.end[n] - this.begin[n];
+  }
+
   // For each place, the number of operations before it that have a property. So the number in any
-  // span is a difference.
+  // span is a difference. `null` if no operation has it.
   count(has) {
     const sums = new Uint32Array(this.ops.length + 1);
     for (let n = 0; n < this.ops.length; n++) sums[n + 1] = sums[n] + (has(this.ops[n]) ? 1 : 0);
-    return sums;
+    return sums[this.ops.length] > 0 ? sums : null;
   }
 
   // The first operation that ends after a time.
@@ -98,10 +144,13 @@ class Row {
 }
 
 function buildRows() {
-  const members = source.rows.map(() => []);
   const columns = [op.engineRow, op.streamRow, op.threadRow];
-  for (let i = 0; i < COUNT; i++) {
-    for (const column of columns) if (column[i] > 0) members[column[i] - 1].push(i);
+  const sizes = new Uint32Array(source.rows.length + 1);
+  for (const column of columns) for (let i = 0; i < COUNT; i++) sizes[column[i]]++;
+  const members = source.rows.map((_, n) => new Uint32Array(sizes[n + 1]));
+  const filled = new Uint32Array(source.rows.length + 1);
+  for (const column of columns) {
+    for (let i = 0; i < COUNT; i++) if (column[i] > 0) members[column[i] - 1][filled[column[i]]++] = i;
   }
   let track = -1;
   return source.rows.map((about, n) => {
@@ -113,14 +162,11 @@ const rows = buildRows();
 
 // The gaps of each track, sorted by time.
 const gaps = new Map();
-{
-  const [track, from, took, cause] = ['track', 'from', 'took', 'cause'].map(name => unpacked(source.gaps[name]));
-  track.forEach((of, n) => {
-    const [look, words] = source.gaps.causes[cause[n]];
-    if (!gaps.has(of)) gaps.set(of, []);
-    gaps.get(of).push({ from: from[n], to: from[n] + took[n], look, words });
-  });
-}
+op.gapTrack.forEach((of, n) => {
+  const [look, words] = source.causes[op.gapCause[n]];
+  if (!gaps.has(of)) gaps.set(of, []);
+  gaps.get(of).push({ from: op.gapFrom[n], to: op.gapFrom[n] + op.gapTook[n], look, words });
+});
 for (const list of gaps.values()) list.sort((a, b) => a.from - b.from);
 
 function extent(wanted) {

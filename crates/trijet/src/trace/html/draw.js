@@ -4,20 +4,21 @@ const canvas = document.getElementById('canvas');
 const view = document.getElementById('view');
 const overview = document.getElementById('overview');
 const pen = canvas.getContext('2d');
-const AXIS = 26, MARGIN = 132, SPACE = 10;
+const AXIS = 26, MARGIN = 132, SPACE = 10, HEAD = 20;
 const HEIGHTS = { engine: 44, stream: 26, thread: 20 };
 const COLOURS = 12;
 const CAUSES = ['busy', 'exposed', 'fill', 'drain', 'waiting', 'host', 'launch', 'other'];
 
 const state = {
   from: run[0], to: run[1],
-  rows: [], tops: [], height: 0,
+  rows: [], tops: [], heads: [], height: 0,
   selected: -1, kind: 'engine', hover: -1, range: null,
   hazard: -1, matches: null, matchCount: 0, matchSums: null,
 };
 let look = null;
 
 function colourOf(i) {
+  if (source.byName) return op.label[i] % COLOURS;
   return op.chunk[i] > 0 ? (op.chunk[i] - 1) % COLOURS : COLOURS;
 }
 
@@ -78,10 +79,15 @@ function layOut() {
   const shown = { engine: true, stream: streamsBox.checked, thread: threadsBox.checked };
   state.rows = rows.filter(row => shown[row.kind]);
   state.tops = [];
-  let top = AXIS + 4, kind = null;
+  state.heads = [];
+  let top = AXIS + 4, kind = null, group = '';
   for (const row of state.rows) {
-    if (kind !== null && kind !== row.kind) top += SPACE;
-    kind = row.kind;
+    if (row.group !== group) {
+      if (kind !== null) top += SPACE;
+      state.heads.push({ text: row.group, top });
+      top += HEAD;
+    } else if (kind !== null && kind !== row.kind) top += SPACE;
+    [kind, group] = [row.kind, row.group];
     state.tops.push(top);
     top += HEIGHTS[row.kind];
   }
@@ -146,12 +152,31 @@ function drawNames(scroll, h) {
     pen.fillStyle = row.kind === 'engine' ? look.ink : look.soft;
     pen.fillText(row.name, MARGIN - 10, top + height / 2, MARGIN - 14);
   });
+  for (const head of state.heads) {
+    if (head.top + HEAD < scroll || head.top > scroll + h) continue;
+    pen.textAlign = 'left';
+    pen.fillStyle = look.ink;
+    pen.font = '600 13px system-ui, "DejaVu Sans", sans-serif';
+    pen.fillText(head.text, 10, head.top + HEAD / 2);
+  }
+}
+
+// The distance of labels on the axis, and the number of parts that ticks without a label cut it into.
+function ticks() {
+  const wanted = (state.to - state.from) / Math.max(2, width() / 110);
+  const power = 10 ** Math.floor(Math.log10(wanted));
+  const digit = [1, 2, 5, 10].find(n => n * power >= wanted);
+  const step = Math.max(1, digit * power);
+  return { step, parts: step === 1 ? 1 : digit === 2 && step >= 4 ? 4 : Math.min(step, digit === 2 ? 2 : 5) };
 }
 
 function drawAxis(w, h) {
-  const span = state.to - state.from, wanted = span / Math.max(2, width() / 110);
-  const power = 10 ** Math.floor(Math.log10(wanted));
-  const step = Math.max(1, [1, 2, 5, 10].map(n => n * power).find(n => n >= wanted));
+  const { step, parts } = ticks();
+  pen.fillStyle = look.soft;
+  for (let n = Math.ceil((state.from - run[0]) / step * parts); n * step / parts <= state.to - run[0]; n++) {
+    const x = Math.round(xOf(n * step / parts + run[0]));
+    if (x >= MARGIN) pen.fillRect(x, AXIS - (n % parts ? 4 : 7), 1, n % parts ? 4 : 7);
+  }
   pen.font = '11.5px system-ui, "DejaVu Sans", sans-serif';
   pen.textAlign = 'center';
   pen.textBaseline = 'middle';
@@ -175,7 +200,8 @@ function drawRow(row, top, height) {
   pen.fillRect(MARGIN, top, w - MARGIN, height);
   if (row.kind === 'engine') drawGaps(row, top, height);
   const perPixel = (state.to - state.from) / width();
-  const sums = state.matchSums && state.matchSums.get(row);
+  // `undefined` without a search, `null` if nothing in the row matches.
+  const sums = state.matchSums ? state.matchSums.get(row) : undefined;
   const count = row.ops.length;
   strip.begin();
   let n = row.from(state.from);
@@ -189,16 +215,17 @@ function drawRow(row, top, height) {
     const shown = group ? group.top[n >> level] : n;
     const end = group ? group.end[n >> level] : row.end[n];
     const x = Math.max(MARGIN, xOf(row.begin[n])), right = Math.min(w, xOf(end));
-    const faded = sums !== null && sums[next] === sums[n];
-    const critical = row.critical[next] > row.critical[n];
+    const faded = sums !== undefined && (sums === null || sums[next] === sums[n]);
+    const critical = row.critical !== null && row.critical[next] > row.critical[n];
     const colour = colourOf(row.ops[shown]);
     if (right - x < 1.5) {
-      strip.add(Math.floor(x), end - row.begin[n], colour, faded, critical);
+      strip.add(Math.floor(x), group ? group.busy[n >> level] : row.busy(n), colour, faded, critical);
     } else {
       pen.globalAlpha = faded ? .16 : 1;
       pen.fillStyle = look.chunks[colour];
       pen.fillRect(x, top, right - x > 4 ? right - x - .6 : right - x, height);
       if (critical) drawCritical(x, top, right - x, height);
+      if (right - x > 20) drawClipped(xOf(row.begin[n]) < MARGIN, xOf(end) > w, x, right, top, height, colour);
       if (!group && right - x > 15) drawLabel(row, row.ops[n], x, top, right - x, height, colour);
     }
     n = next;
@@ -209,12 +236,13 @@ function drawRow(row, top, height) {
   outline(row, state.selected, top, height, look.accent, 3);
 }
 
-// The operations that are narrower than a pixel. A column shows the longest operation in it. The
-// columns of a row are the pixels of a strip of height 1, which is then stretched, because a
-// rectangle for each would take most of the time of a frame.
+// The operations that are narrower than a pixel. A column shows the longest operation in it, the paler
+// the less of the column's time operations ran. The columns of a row are the pixels of a strip of
+// height 1, which is then stretched, because a rectangle for each would take most of the time of a
+// frame.
 const strip = {
   sheet: document.createElement('canvas'), pen: null, image: null, pixels: null,
-  longest: null, used: false, marked: false,
+  longest: null, busy: null, used: false, marked: false,
   begin() {
     const w = Math.max(1, sheetWidth);
     if (!this.image || this.image.width !== w) {
@@ -223,15 +251,18 @@ const strip = {
       this.image = this.pen.createImageData(w, 2);
       this.pixels = new Uint32Array(this.image.data.buffer);
       this.longest = new Float64Array(w);
+      this.busy = new Float64Array(w);
     }
     this.pixels.fill(0);
     this.longest.fill(-1);
+    this.busy.fill(0);
     this.used = this.marked = false;
   },
   add(at, time, colour, faded, critical) {
     const w = this.image.width;
     if (at < 0 || at >= w) return;
     this.used = true;
+    this.busy[at] += time;
     if (time > this.longest[at] || (!faded && this.pixels[at] >>> 24 < 255)) {
       this.longest[at] = time;
       this.pixels[at] = ((faded ? FADED : 255) << 24 | look.pixels[colour]) >>> 0;
@@ -243,8 +274,13 @@ const strip = {
   },
   finish(top, height) {
     if (!this.used) return;
+    const w = this.image.width, pixel = (state.to - state.from) / width();
+    for (let at = 0; at < w; at++) {
+      if (this.pixels[at] >>> 24 < 255) continue;
+      const opaque = PALE + (255 - PALE) * Math.min(1, this.busy[at] / pixel);
+      this.pixels[at] = (opaque << 24 | this.pixels[at] & 0xffffff) >>> 0;
+    }
     this.pen.putImageData(this.image, 0, 0);
-    const w = this.image.width;
     pen.globalAlpha = 1;
     pen.imageSmoothingEnabled = false;
     pen.drawImage(this.sheet, 0, 0, w, 1, 0, top, w, height);
@@ -253,7 +289,21 @@ const strip = {
     pen.drawImage(this.sheet, 0, 1, w, 1, 0, top + height - 2, w, 2);
   },
 };
-const FADED = 41;
+const FADED = 41, PALE = 110;
+
+// Marks the ends of a rectangle that lie outside of the window: a notched edge.
+function drawClipped(left, right, x, end, top, height, colour) {
+  if (!left && !right) return;
+  pen.fillStyle = look.inks[colour];
+  for (const [clipped, at, inwards] of [[left, x, 1], [right, end, -1]]) {
+    if (!clipped) continue;
+    pen.beginPath();
+    pen.moveTo(at + inwards * 2, top + height / 2);
+    pen.lineTo(at + inwards * 9, top + height / 2 - 5);
+    pen.lineTo(at + inwards * 9, top + height / 2 + 5);
+    pen.fill();
+  }
+}
 
 function drawCritical(x, top, wide, height) {
   pen.fillStyle = look.critical;
@@ -271,7 +321,7 @@ function drawCritical(x, top, wide, height) {
 const DIGIT = 6.6;
 function drawLabel(row, i, x, top, wide, height, colour) {
   const number = op.chunk[i] > 0 ? String(op.chunk[i] - 1) : '';
-  const label = op.labels[op.label[i]];
+  const label = standsFor(i) > 1 ? `${standsFor(i)} merged` : op.labels[op.label[i]];
   const full = row.kind === 'engine' ? number : `${label}${number && ` ${number}`}`;
   const room = (wide - 6) / DIGIT;
   const long = `${label}${number && ` ${number}`}`;
@@ -281,7 +331,7 @@ function drawLabel(row, i, x, top, wide, height, colour) {
   pen.textAlign = 'left';
   pen.textBaseline = 'middle';
   pen.fillStyle = look.inks[colour];
-  pen.fillText(text, x + 4, top + height / 2 + .5);
+  pen.fillText(text, x + (xOf(row.kind === 'thread' ? op.call[i] : op.begin[i]) < MARGIN ? 13 : 4), top + height / 2 + .5);
 }
 
 function outline(row, i, top, height, colour, line) {
@@ -350,7 +400,7 @@ function placeOf(i) {
 
 function drawEdges() {
   source.hazards.forEach(([first, second], n) => {
-    if (first !== null) arrow(first, second, look.hazard, [6, 4], n === state.hazard ? 3 : 1.5);
+    if (first !== null) arrow(numbered(first), numbered(second), look.hazard, [6, 4], n === state.hazard ? 3 : 1.5);
   });
   if (state.selected < 0) return;
   // An operation may have thousands of edges.

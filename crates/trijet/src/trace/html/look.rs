@@ -1,12 +1,15 @@
 //! The looks of times: each is a class of `page.css`, which `draw.js` knows too.
 #![forbid(unsafe_code)]
 
+use crate::base::ledger::Engine;
 use crate::trace::critical::Category;
 use crate::trace::gaps::Cause;
 
 /// How a stretch of time looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
+    /// Work of this engine, on the critical path.
+    Engine(Engine),
     Busy,
     Exposed,
     Fill,
@@ -33,7 +36,7 @@ impl Look {
     /// The look of a part of the critical path.
     pub(super) fn of_path(category: Category) -> Self {
         match category {
-            Category::Engine(_) => Self::Busy,
+            Category::Engine(engine) => Self::Engine(engine),
             Category::Enqueue
             | Category::Sync
             | Category::Alloc
@@ -50,6 +53,11 @@ impl Look {
     /// The name of its class in `page.css`, without the prefix `c-`.
     pub(super) fn class(self) -> &'static str {
         match self {
+            Self::Engine(Engine::Upload) => "upload",
+            Self::Engine(Engine::Compute) => "compute",
+            Self::Engine(Engine::Download) => "download",
+            Self::Engine(Engine::Peer) => "peer",
+            Self::Engine(Engine::Host | Engine::None) => "function",
             Self::Busy => "busy",
             Self::Exposed => "exposed",
             Self::Fill => "fill",

@@ -140,6 +140,8 @@ function release(event) {
 }
 
 function clear() {
+  card.hidden = true;
+  state.hover = -1;
   state.range = null;
   state.hazard = -1;
   byId('statistics').hidden = true;
@@ -219,25 +221,47 @@ function key(event) {
   action();
 }
 
-// Finds operations by name, kind, source line, or `chunk N`.
+// The number of items that a search looks at before the page can answer the reader again.
+const SLICE = 3e5;
+let searching = 0;
+
+// Finds operations by name, kind, source line, or `chunk N`. A large trace is searched in slices.
 function search(text) {
   const wanted = text.trim().toLowerCase();
-  state.matches = state.matchSums = null;
-  state.matchCount = 0;
-  if (wanted) {
-    const chunk = wanted.match(/^chunk\s+(\d+)$/);
-    const hit = table => table.map(word => word.toLowerCase().includes(wanted));
-    const [labels, kinds, sites] = [op.labels, op.kinds, op.sites].map(hit);
-    state.matches = new Uint8Array(COUNT);
-    for (let i = 0; i < COUNT; i++) {
-      const found = chunk ? op.chunk[i] === Number(chunk[1]) + 1
-                          : labels[op.label[i]] || kinds[op.kind[i]] || sites[op.site[i]];
-      if (found && op.flags[i] & (TIMED | CALLED)) { state.matches[i] = 1; state.matchCount++; }
-    }
-    state.matchSums = new Map(rows.map(row => [row, row.count(i => state.matches[i])]));
+  const mine = ++searching;
+  if (!wanted) {
+    state.matches = state.matchSums = null;
+    state.matchCount = 0;
+    byId('found').textContent = '';
+    return redraw();
   }
-  byId('found').textContent = wanted ? words.count(state.matchCount, 'operation', 'operations') : '';
-  redraw();
+  const chunk = wanted.match(/^chunk\s+(\d+)$/);
+  const hit = table => Uint8Array.from(table, word => word.toLowerCase().includes(wanted) ? 1 : 0);
+  const [labels, kinds, sites] = [op.labels, op.kinds, op.sites].map(hit);
+  const found = new Uint8Array(COUNT), sums = new Map();
+  let at = 0, count = 0, row = 0;
+  const slice = () => {
+    if (mine !== searching) return;
+    const end = Math.min(COUNT, at + SLICE);
+    for (; at < end; at++) {
+      const is = chunk ? op.chunk[at] === Number(chunk[1]) + 1
+                       : labels[op.label[at]] || kinds[op.kind[at]] || sites[op.site[at]];
+      if (is && op.flags[at] & (TIMED | CALLED)) { found[at] = 1; count += standsFor(at); }
+    }
+    for (let left = SLICE; at === COUNT && left > 0 && row < rows.length; row++) {
+      sums.set(rows[row], rows[row].count(i => found[i]));
+      left -= rows[row].ops.length;
+    }
+    if (at < COUNT || row < rows.length) {
+      byId('found').textContent = 'searching';
+      setTimeout(slice);
+      return;
+    }
+    [state.matches, state.matchSums, state.matchCount] = [found, sums, count];
+    byId('found').textContent = words.count(count, 'operation', 'operations');
+    redraw();
+  };
+  slice();
 }
 
 function nextMatch(back) {
@@ -253,6 +277,11 @@ function searchKey(event) {
   if (event.key === 'Escape') { searchBox.value = ''; search(''); canvas.focus(); }
 }
 
+// The item with a number of the trace.
+function numbered(number) {
+  return op.number ? op.number.indexOf(number) : number;
+}
+
 // Follows a link to a time (`#t=from,to`), an operation (`#op=n`) or a hazard (`#hazard=n`).
 function follow() {
   const link = location.hash;
@@ -263,15 +292,15 @@ function follow() {
     showStatistics(byId('statistics'), state.range);
   } else if (hazard && source.hazards[hazard[1]]) {
     state.hazard = Number(hazard[1]);
-    const pair = source.hazards[hazard[1]].filter(i => i !== null);
+    const pair = source.hazards[hazard[1]].filter(i => i !== null).map(numbered);
     select(pair[pair.length - 1]);
     pair.forEach(reveal);
     const at = pair.map(i => op.flags[i] & TIMED ? [op.begin[i], op.begin[i] + op.took[i]]
                                                  : [op.call[i], op.call[i] + op.calling[i]]);
     around(Math.min(...at.map(span => span[0])), Math.max(...at.map(span => span[1])));
-  } else if (one && one[1] < COUNT) {
+  } else if (one && op.flags[numbered(Number(one[1]))] !== undefined) {
     clear();
-    select(Number(one[1]));
+    select(numbered(Number(one[1])));
     reveal(state.selected);
     zoomToSelected();
   } else return;
@@ -293,10 +322,9 @@ function nameTheme() { byId('theme').textContent = isDark() ? 'light' : 'dark'; 
 function legend() {
   const entry = (made, text) => element('span', '', made, document.createTextNode(text));
   const mark = name => { const made = element('span', ''); made.className = name; return made; };
-  const list = [document.createTextNode('a colour and a number per chunk')];
+  const list = [document.createTextNode(source.byName ? 'a colour per name' : 'a colour and a number per chunk')];
   if (op.flags.some(flags => flags & (CRITICAL | CRITICAL_CALL))) list.push(entry(mark('line'), 'critical path'));
-  const causes = new Map();
-  for (const all of gaps.values()) for (const gap of all) causes.set(gap.words, gap.look);
+  const causes = new Map(source.causes.map(([look, text]) => [text, look]));
   for (const [text, look] of causes) list.push(entry(mark(`key c-${look}`), `idle: ${text}`));
   if (source.hazards.length > 0) list.push(entry(mark('line dashed'), 'missing order'));
   byId('legend').append(...list.map(item => element('span', '', item)));
@@ -336,6 +364,7 @@ function listen() {
 }
 
 function start() {
+  unpacking.hidden = true;
   byId('theme').hidden = false;
   nameTheme();
   if (rows.length === 0) {
@@ -357,4 +386,4 @@ function start() {
 }
 start();
 // The interface for scripts that measure or test a page.
-window.timeline = { state, rows, draw, fit, zoom, move, count: COUNT, label: i => op.labels[op.label[i]] };
+window.timeline = { state, rows, draw, fit, zoom, move, numbered, count: COUNT, label: i => op.labels[op.label[i]] };

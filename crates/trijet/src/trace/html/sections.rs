@@ -70,12 +70,12 @@ pub(super) fn warnings(page: &Page<'_>) -> String {
     text
 }
 
-pub(super) fn provenance(page: &Page<'_>) -> String {
-    if page.provenance.is_empty() {
+pub(super) fn provenance(rows: &[(String, String)]) -> String {
+    if rows.is_empty() {
         return none("This page has no provenance.");
     }
     let mut text = String::from("<dl>");
-    for (name, value) in &page.provenance {
+    for (name, value) in rows {
         let class = if value.len() > WIDE { " class=\"wide\"" } else { "" };
         write!(text, "<div{class}><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
             .expect("writing to a string");

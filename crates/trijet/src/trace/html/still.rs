@@ -3,12 +3,13 @@
 
 use super::super::timeline::extent;
 use super::super::tracks::{Shows, span, track_name, tracks};
-use super::markup::escaped;
+use super::markup::{escaped, none};
 use super::page::Page;
-use crate::base::ledger::Op;
+use super::sheet::Sheet;
 use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// The number of columns. A column has the colour of the chunk that ran longest in it.
 const COLUMNS: usize = 480;
@@ -22,28 +23,53 @@ const COLOURS: u64 = 12;
 
 pub(super) fn picture(page: &Page<'_>) -> String {
     let ops = &*page.ops;
-    let Some(window) = extent(ops) else {
-        return "<p class=\"none\">No operation has times.</p>".to_owned();
-    };
+    let Some(window) = extent(ops) else { return none(NOTHING) };
+    let tracks = tracks(ops);
+    let engines = tracks.iter().filter(|track| matches!(track.shows, Shows::Engine(..)));
+    let engines = engines.map(|track| {
+        let members = track.rows.iter().flatten().map(|index| &ops[*index]);
+        let spans = members.filter_map(|op| {
+            let (begin, end) = op.times.map(span)?;
+            Some((begin, end, op.chunk.map_or(COLOURS, |chunk| chunk % COLOURS)))
+        });
+        (track_name(ops, track), spans.collect())
+    });
+    drawn(&engines.collect::<Vec<_>>(), &window)
+}
+
+/// The picture of the engines of a traced program. A colour stands for a name.
+pub(super) fn of_sheet(sheet: &Sheet) -> String {
+    let mut engines = sheet.engines();
+    let spans = || engines.iter().flat_map(|(_, spans)| spans);
+    let (first, last) = (spans().map(|span| span.0).min(), spans().map(|span| span.1).max());
+    let (Some(first), Some(last)) = (first, last) else { return none(NOTHING) };
+    engines.iter_mut().flat_map(|(_, spans)| spans).for_each(|span| span.2 %= COLOURS);
+    drawn(&engines, &(first..last))
+}
+
+/// What stands for a picture without operations.
+const NOTHING: &str = "No operation has times.";
+
+/// An engine of a picture: its name, and the begin, the end and the colour of its operations.
+pub(super) type Engine = (String, Vec<(u64, u64, u64)>);
+
+fn drawn(engines: &[Engine], window: &Range<u64>) -> String {
     let mut rows = String::new();
-    let mut count = 0;
-    for track in tracks(ops).iter().filter(|track| matches!(track.shows, Shows::Engine(..))) {
-        let top = count * ROW;
-        count += 1;
+    for (number, (name, spans)) in engines.iter().enumerate() {
+        let top = number * ROW;
         write!(
             rows,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             MARGIN - 8,
             top + HEIGHT - 5,
-            escaped(&track_name(ops, track))
+            escaped(name)
         )
         .expect("writing to a string");
-        let members: Vec<&Op> = track.rows.iter().flatten().map(|index| &ops[*index]).collect();
-        for (colour, path) in paths(&members, (window.start, window.end), top) {
+        for (colour, path) in paths(spans, (window.start, window.end), top) {
             write!(rows, "<path class=\"k{colour}\" d=\"{path}\"/>").expect("writing to a string");
         }
     }
-    let (width, height) = (MARGIN + 2 * COLUMNS, count * ROW + ROW);
+    let (width, height) = (MARGIN + 2 * COLUMNS, engines.len() * ROW + ROW);
     write!(
         rows,
         "<text x=\"{MARGIN}\" y=\"{height}\">0</text>\
@@ -59,13 +85,11 @@ pub(super) fn picture(page: &Page<'_>) -> String {
 }
 
 /// A path per colour. A column belongs to the operation that ran longest in it.
-fn paths(ops: &[&Op], (start, end): (u64, u64), top: usize) -> BTreeMap<u64, String> {
+fn paths(ops: &[(u64, u64, u64)], (start, end): (u64, u64), top: usize) -> BTreeMap<u64, String> {
     let width = u128::from((end - start).max(1));
     let scaled = |at: u64| u128::from(at - start) * COLUMNS as u128;
     let mut columns: Vec<Option<(u128, u64)>> = vec![None; COLUMNS];
-    for op in ops {
-        let Some((begin, end)) = op.times.map(span) else { continue };
-        let colour = op.chunk.map_or(COLOURS, |chunk| chunk % COLOURS);
+    for &(begin, end, colour) in ops {
         let (from, to) = (scaled(begin), scaled(end));
         let last = (to.saturating_sub(1) / width).max(from / width);
         let mut column = from / width;

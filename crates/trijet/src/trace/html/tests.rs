@@ -5,8 +5,11 @@ use super::*;
 use crate::base::dag::{Dag, Kernels};
 use crate::base::ledger::{Engine, Op, OpKind};
 use crate::base::lint::{Lint, Rule};
+use crate::base::prng::Prng;
 use crate::base::units::Nanos;
-use crate::trace::summary::{Settings, summarize};
+use crate::trace::critical::Category;
+use crate::trace::summary::{Limit, Settings, summarize};
+use sheet::More;
 
 /// A text that would be markup, end the script, or end an attribute if it were not escaped.
 const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&amp;{{data}}\u{2028}";
@@ -47,7 +50,7 @@ fn text_never_becomes_markup() {
     assert!(!page.contains("<img"), "a tag is not escaped");
     let tags = |text: &str| text.matches("</script>").count();
     assert_eq!(tags(&page), tags(&plain.render()));
-    assert_eq!(page.matches("<script").count(), 2, "the data and the script");
+    assert_eq!(page.matches("<script").count(), 3, "the data, its columns, and the script");
     // Twice the title, the finding, the warning, twice the provenance, the loss before the kernel.
     assert_eq!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;amp;").count(), 7);
 }
@@ -60,12 +63,13 @@ fn the_data_of_a_page_are_json() {
     let (data, _) = data.split_once("</script>").unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(data["count"], 2);
-    assert_eq!(data["columns"]["labels"][1], EVIL);
+    assert_eq!(data["labels"][1], EVIL);
     // The upload engine is idle from 5 to 10 and from 20 to 40, the compute engine from 5 to 20.
     let causes = serde_json::json!([["fill", "fill"], ["drain", "drain"]]);
-    assert_eq!(data["gaps"]["causes"], causes);
-    // The differences 5, 15 and -15 are stored as 10, 30 and 29.
-    assert_eq!(data["gaps"]["from"], "Ch4d");
+    assert_eq!(data["causes"], causes);
+    let heads = data["columns"].as_array().unwrap();
+    // The differences 5, 15 and -15 are coded as 10, 30 and 29; the largest number is 20.
+    assert!(heads.contains(&serde_json::json!(["gapFrom", 1, 1, 1, 3])), "{heads:?}");
     assert_eq!(data["hazards"], serde_json::json!([[0, 1]]));
     let names: Vec<_> = data["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
     assert_eq!(names, ["upload", "compute", "stream 0", "stream 1", "host thread 0"]);
@@ -159,4 +163,86 @@ fn a_finding_about_an_unknown_operation_is_refused() {
 fn a_summary_of_another_trace_is_refused() {
     let summary = summary(&sample(), Vec::new());
     drop(Page { summary: Some(summary), ..Page::default() }.render());
+}
+
+/// Ten thousand operations of one engine, 90 ns each and 10 ns apart, and one that a finding names.
+#[test]
+fn a_page_that_would_be_too_large_merges_short_neighbours_and_says_so() {
+    let mut sheet =
+        Sheet { labels: vec!["k".into()], kinds: vec!["kernel".into()], ..Sheet::default() };
+    for (kind, name) in [(TrackKind::Engine, "kernels"), (TrackKind::Thread, "thread 1")] {
+        sheet.tracks.push(Track { kind, group: "GPU".into(), name: name.into() });
+    }
+    let mut draw = Prng::new(3);
+    for number in 0..10_000_u64 {
+        // Noise that no compression removes.
+        let noise = draw.next_u64() % 16;
+        let (begin, called) = (number * 100 + noise, number * 100);
+        sheet.items.push(Item {
+            work: Some((begin, begin + 80)),
+            call: Some((called, called + 5 + noise)),
+            bytes: 3,
+            label: 0,
+            kind: 0,
+            engine: 0,
+            stream: NO_TRACK,
+            thread: 1,
+        });
+    }
+    let named = More { named: vec![5000], edges: vec![(4999, 5000), (1, 2)], ..More::default() };
+    let whole = sheet.data(&named);
+    assert!(whole.note.is_none());
+    let limit = whole.json.len() + whole.columns.len() / 4;
+    let data = sheet.data_within(&named, limit);
+    assert!(data.json.len() + data.columns.len() <= limit);
+    let note = data.note.unwrap();
+    assert!(note.contains("short operations and calls are drawn as"), "{note}");
+    let fewer = merge::merged(&sheet.items, &named.named, 2000.0);
+    assert_eq!(fewer.first.iter().filter(|first| **first == 5000).count(), 1);
+    let kept = fewer.first.iter().position(|first| *first == 5000).unwrap();
+    assert_eq!((fewer.stands[kept], fewer.now[5000]), (1, kept), "the named one stays alone");
+    let works = || fewer.items.iter().zip(&fewer.stands).filter(|(item, _)| item.work.is_some());
+    assert_eq!(works().map(|(_, stands)| stands).sum::<u64>(), 10_000);
+    assert_eq!(works().map(|(item, _)| item.bytes).sum::<u64>(), 30_000);
+    let calls = fewer.items.iter().zip(&fewer.stands).filter(|(item, _)| item.call.is_some());
+    assert_eq!(calls.map(|(_, stands)| stands).sum::<u64>(), 10_000, "every call is drawn");
+    assert!(fewer.items.len() <= 2000, "{}", fewer.items.len());
+}
+
+#[test]
+fn a_page_writes_microseconds_with_their_sign() {
+    assert_eq!(
+        signed("1.00 us, 2 us; 3 used us 4 us"),
+        "1.00 \u{b5}s, 2 \u{b5}s; 3 used us 4 \u{b5}s"
+    );
+    let page = ProgramPage { verdict: "5.00 us on a GPU".into(), ..ProgramPage::default() };
+    assert!(page.render().contains("5.00 \u{b5}s on a GPU"));
+}
+
+#[test]
+fn each_engine_has_a_colour_of_its_own_on_the_critical_path() {
+    let page = evil_page(&sample()).render();
+    let (_, path) = page.split_once("<div class=\"bar path\">").unwrap();
+    let (path, _) = path.split_once("</ul>").unwrap();
+    assert!(path.contains("c-compute") && !path.contains("c-busy"), "{path}");
+    let engines = [Engine::Upload, Engine::Compute, Engine::Download, Engine::Peer];
+    let classes = engines.map(|engine| look::Look::of_path(Category::Engine(engine)).class());
+    assert_eq!(classes.iter().collect::<std::collections::HashSet<_>>().len(), 4, "{classes:?}");
+    assert!(classes.iter().all(|class| STYLE.contains(&format!(".c-{class} {{"))));
+}
+
+#[test]
+fn no_engine_is_framed_where_the_link_limits() {
+    let ops = sample();
+    let mut page = evil_page(&ops);
+    page.summary.as_mut().unwrap().limit = Some(Limit::Link);
+    assert!(!page.render().contains("limits the run"));
+}
+
+/// A reader finds the timeline at the top of the page, before figures of any length.
+#[test]
+fn the_timeline_comes_before_the_engines() {
+    let page = evil_page(&sample()).render();
+    let at = |id: &str| page.find(&format!("id=\"{id}\"")).unwrap();
+    assert!(at("verdict") < at("h-timeline") && at("h-timeline") < at("h-engines"));
 }

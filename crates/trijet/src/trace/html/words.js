@@ -32,7 +32,8 @@ const words = {
 
 function title(i) {
   const chunk = op.chunk[i] > 0 ? `, chunk ${op.chunk[i] - 1}` : '';
-  return `#${i} ${op.labels[op.label[i]]}${chunk}`;
+  if (standsFor(i) > 1) return `${words.count(standsFor(i), 'operation', 'operations')}, the longest: ${op.labels[op.label[i]]}`;
+  return `#${numberOf(i)} ${op.labels[op.label[i]]}${chunk}`;
 }
 
 function facts(i) {
@@ -40,6 +41,7 @@ function facts(i) {
   const [timed, called] = [op.flags[i] & TIMED, op.flags[i] & CALLED];
   if (timed) {
     list.push(['ran', `${words.time(op.took[i])}, from ${words.time(op.begin[i] - run[0])}`]);
+    if (standsFor(i) > 1) list.push(['busy', `${words.time(busyOf(i))} of that, all operations together`]);
   }
   if (op.bytes[i] > 0) {
     const rate = timed && op.took[i] > 0 ? `, ${words.rate(op.bytes[i], op.took[i])}` : '';
@@ -52,7 +54,7 @@ function facts(i) {
   } else if (called) {
     list.push(['call', `${words.time(op.calling[i])}, from ${words.time(op.call[i] - run[0])}`]);
   }
-  if (op.position[i] > 0) list.push(['place', `stream ${op.stream[i]}, number ${op.position[i]}`]);
+  if (op.position[i] > 0) list.push(['place', `operation ${op.position[i].toLocaleString('en')} of stream ${op.stream[i]}, in the order of the calls`]);
   if (op.sites[op.site[i]]) list.push(['source', op.sites[op.site[i]]]);
   const earlier = before(i);
   if (earlier.length > 0) {
@@ -84,25 +86,35 @@ function describe(target, i) {
 function statistics([from, to]) {
   const tracks = new Map();
   for (const row of rows.filter(row => row.kind === 'engine')) {
-    if (!tracks.has(row.track)) tracks.set(row.track, { name: row.fullName, count: 0, bytes: 0, spans: [] });
-    const sum = tracks.get(row.track);
-    for (let n = row.from(from); n < row.ops.length && row.begin[n] < to; n++) {
-      const [begin, end] = [Math.max(from, row.begin[n]), Math.min(to, row.end[n])];
-      sum.count++;
-      sum.bytes += op.bytes[row.ops[n]] * (end - begin) / Math.max(1, row.end[n] - row.begin[n]);
-      sum.spans.push([begin, end]);
+    if (!tracks.has(row.track)) {
+      tracks.set(row.track, { name: row.group ? `${row.group}: ${row.fullName}` : row.fullName, rows: [] });
     }
+    tracks.get(row.track).rows.push(row);
   }
-  for (const sum of tracks.values()) {
-    sum.spans.sort((a, b) => a[0] - b[0]);
-    sum.busy = 0;
-    let at = -Infinity;
-    for (const [begin, end] of sum.spans) {
-      sum.busy += Math.max(0, end - Math.max(at, begin));
-      at = Math.max(at, end);
+  return [...tracks.values()].map(track => ({ name: track.name, ...summed(track.rows, from, to) }));
+}
+
+// The operations of one engine within a time. Its rows are merged in order of begin.
+function summed(list, from, to) {
+  const next = list.map(row => row.from(from));
+  const sum = { count: 0, bytes: 0, busy: 0 };
+  let at = from;
+  for (;;) {
+    let first = -1;
+    for (let r = 0; r < list.length; r++) {
+      const begin = list[r].begin[next[r]];
+      if (begin < to && (first < 0 || begin < list[first].begin[next[first]])) first = r;
     }
+    if (first < 0) return sum;
+    const row = list[first], n = next[first]++, i = row.ops[n];
+    const begin = Math.max(from, row.begin[n]), end = Math.min(to, row.end[n]);
+    const share = (end - begin) / Math.max(1, row.end[n] - row.begin[n]);
+    sum.count += standsFor(i);
+    sum.bytes += op.bytes[i] * share;
+    // Items that stand for several lie in rows without overlap, and know how long those ran.
+    sum.busy += standsFor(i) > 1 ? busyOf(i) * share : Math.max(0, end - Math.max(at, begin));
+    at = Math.max(at, end);
   }
-  return [...tracks.values()];
 }
 
 function showStatistics(target, range) {

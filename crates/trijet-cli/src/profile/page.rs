@@ -1,0 +1,445 @@
+//! The page of a traced program: the figures of each device, and a timeline of all processes.
+#![forbid(unsafe_code)]
+
+use super::activities::is_timed;
+use super::device::Device;
+use super::engine::{Communicating, engine};
+use super::names::readable;
+use super::process::Process;
+use super::text::{percent, shown, without_work};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use trijet::Nanos;
+use trijet::trace::activity::{Activity, ActivityKind, NameId, ProcessTrace};
+use trijet::trace::html::{
+    Bar, Item, NO_TRACK, Note, Part, PartLook, ProgramPage, Section, Sheet, Table, Track, TrackKind,
+};
+use trijet::trace::rate;
+
+/// The most tracks of a timeline. Streams and threads beyond that have none.
+const TRACKS_MAX: usize = 600;
+/// The most devices whose figures a page has.
+const SECTIONS_MAX: usize = 64;
+
+/// What the page of a program shows.
+#[derive(Debug, Clone, Default)]
+pub struct PageOptions {
+    /// The title of the page, such as the traced command.
+    pub title: String,
+    /// The part of the trace that the timeline shows, from its first activity on. The default is the
+    /// whole trace.
+    pub window: Option<Range<Nanos>>,
+}
+
+/// The page of a traced program as HTML. `processes` are the profiles of `traces`, in the same order.
+///
+/// ```
+/// use trijet_cli::profile::{PageOptions, analyse, page};
+/// let traces = [trijet::trace::activity::ProcessTrace::default()];
+/// let processes: Vec<_> = traces.iter().map(analyse).collect();
+/// let page = page(&traces, &processes, &PageOptions::default());
+/// assert!(page.starts_with(b"<!doctype html>"));
+/// ```
+#[must_use]
+pub fn page(traces: &[ProcessTrace], processes: &[Process], options: &PageOptions) -> Vec<u8> {
+    let with_times = processes.iter().filter(|process| process.span.0 > 0);
+    let origin = with_times.map(|process| process.began.0).min().unwrap_or(0);
+    let window = options.window.as_ref().map_or(0..u64::MAX, |window| {
+        origin.saturating_add(window.start.0)..origin.saturating_add(window.end.0)
+    });
+    let (timeline, hidden) = Builder::new(origin, window).build(traces, processes);
+    let mut remarks = Vec::new();
+    if let Some(window) = &options.window {
+        remarks.push(format!(
+            "The timeline shows the trace from {} to {}. The figures are those of the whole trace.",
+            window.start, window.end
+        ));
+    }
+    if hidden > 0 {
+        remarks.push(format!("{hidden} streams and threads have no row."));
+    }
+    remarks.extend(shown(processes).flat_map(remarks_of));
+    remarks.extend(without_work(processes).map(|line| {
+        let mut line = format!("{line}.");
+        line.replace_range(..1, "P");
+        line
+    }));
+    let devices = processes.iter().flat_map(|one| one.devices.iter().map(move |d| (one, d)));
+    if devices.clone().count() > SECTIONS_MAX {
+        remarks.push(format!("The figures are those of the first {SECTIONS_MAX} devices."));
+    }
+    ProgramPage {
+        title: options.title.clone(),
+        verdict: verdict(processes),
+        remarks,
+        sections: devices.take(SECTIONS_MAX).map(|(one, d)| section(one, d, origin)).collect(),
+        provenance: provenance(processes),
+        timeline,
+        detail: "Make a page of a shorter time to see each of them: `trijet trace --read FILE -o \
+                 part.html --from 12s --to 13s`."
+            .to_owned(),
+    }
+    .render()
+    .into_bytes()
+}
+
+/// What the reader must know about the trace of a process.
+fn remarks_of(process: &Process) -> Vec<String> {
+    let number = process.process;
+    let mut remarks: Vec<String> =
+        process.troubles.iter().map(|t| format!("Process {number}: not traced: {t}")).collect();
+    if process.end.is_none() && process.interface != 0 {
+        remarks.push(format!(
+            "Process {number}: the end of the trace is missing, because the process was killed, \
+             aborted or called _exit, or because the disk was full."
+        ));
+    }
+    if let Some(end) = process.end.filter(|end| end.dropped.max(end.unknown).max(end.declined) > 0)
+    {
+        remarks.push(format!(
+            "Process {number}: {} activities were dropped, {} could not be read, {} buffers were declined.",
+            end.dropped, end.unknown, end.declined
+        ));
+    }
+    if process.untimed > 0 {
+        remarks.push(format!(
+            "Process {number}: {} operations have no times, because they were unfinished at the end.",
+            process.untimed
+        ));
+    }
+    remarks
+}
+
+fn verdict(processes: &[Process]) -> String {
+    let devices: Vec<&Device> = processes.iter().flat_map(|one| &one.devices).collect();
+    let busy = devices.iter().map(|device| percent(device.busy, device.elapsed));
+    let costly = devices.iter().flat_map(|device| &device.findings).max_by_key(|f| f.cost);
+    let cost = costly.map_or(String::new(), |finding| {
+        format!("; the most costly finding is {}, {}", finding.key, finding.cost)
+    });
+    match devices.as_slice() {
+        [] => "no operation on a GPU was traced".to_owned(),
+        [one] => {
+            let limit = one.limiting().map_or("", |engine| engine.name);
+            let busy = percent(one.busy, one.elapsed);
+            format!("{} on a GPU, busy {busy:.0} % of it, limited by {limit}{cost}", one.elapsed)
+        }
+        all => {
+            let longest = all.iter().map(|one| one.elapsed).max().unwrap_or_default();
+            let (least, most) = (busy.clone().fold(100.0, f64::min), busy.fold(0.0, f64::max));
+            let busy = match (format!("{least:.0}"), format!("{most:.0}")) {
+                (least, most) if least == most => least,
+                (least, most) => format!("{least} to {most}"),
+            };
+            let working = processes.iter().filter(|one| !one.devices.is_empty()).count();
+            format!(
+                "{longest} on {} GPUs of {working} processes, busy {busy} % of it{cost}",
+                all.len()
+            )
+        }
+    }
+}
+
+fn provenance(processes: &[Process]) -> Vec<(String, String)> {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for one in shown(processes) {
+        let count = one.end.map_or_else(|| "?".to_owned(), |end| end.activities.to_string());
+        rows.push((
+            format!("process {}", one.process),
+            format!(
+                "{count} activities and {} calls in {}; CUPTI {}, which took {} of that time",
+                one.calls, one.span, one.interface, one.overhead
+            ),
+        ));
+    }
+    rows.push(("trijet".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
+    rows
+}
+
+fn group(process: u32, device: u32) -> String {
+    format!("process {process}, GPU {device}")
+}
+
+fn section(process: &Process, device: &Device, origin: u64) -> Section {
+    let part = |look, label: &str, time| Part { look, label: label.to_owned(), time };
+    let mut whole = vec![part(PartLook::Busy, "busy", device.busy)];
+    for (number, (activity, time)) in device.idle.parts().into_iter().enumerate() {
+        let look = match number {
+            0 if device.idle.waiting.0 > 0 => PartLook::Waiting,
+            _ if activity.starts_with("outside") => PartLook::Other,
+            _ => PartLook::Host,
+        };
+        whole.push(part(look, &format!("idle, the host {activity}"), time));
+    }
+    let limiting = device.limiting().map(|engine| engine.name);
+    let mut bars = vec![Bar { name: "GPU".to_owned(), limits: false, parts: whole }];
+    for engine in &device.engines {
+        let mut words = format!("busy, {} operations", engine.operations);
+        if engine.bytes.0 > 0 {
+            words += &format!(", {} at {}", engine.bytes, rate(engine.bytes, engine.busy));
+        }
+        let rest = Nanos(device.elapsed.0.saturating_sub(engine.busy.0));
+        bars.push(Bar {
+            name: engine.name.to_owned(),
+            limits: limiting == Some(engine.name),
+            parts: vec![
+                part(PartLook::Busy, &words, engine.busy),
+                part(PartLook::Other, "not busy", rest),
+            ],
+        });
+    }
+    let notes = device.findings.iter().map(|finding| Note {
+        cost: finding.cost,
+        key: finding.key.to_owned(),
+        text: format!("{} x {}: {}", finding.count, finding.title, finding.seen),
+        fix: finding.fix.to_owned(),
+        places: finding
+            .places
+            .iter()
+            .map(|place| place.start.saturating_sub(origin)..place.end.saturating_sub(origin))
+            .collect(),
+    });
+    let kernels = device.kernels.iter().map(|kernel| {
+        vec![kernel.name.clone(), kernel.total.to_string(), kernel.launches.to_string()]
+    });
+    Section {
+        title: group(process.process, device.device),
+        lines: vec![format!(
+            "{} from the first operation to the last, on {} streams; idle {} in {} gaps",
+            device.elapsed, device.streams, device.idle.total, device.idle.gaps
+        )],
+        bars,
+        notes: notes.collect(),
+        table: Table {
+            head: ["kernel", "total time", "launches"].map(str::to_owned).to_vec(),
+            rows: kernels.collect(),
+        },
+    }
+}
+
+/// The key of a track, in the order in which tracks are drawn: the process, its device or the host,
+/// then engines before streams before threads, and the number of each.
+type Key = (usize, Option<u32>, u8, u32, u32);
+
+/// Collects the timeline.
+struct Builder {
+    origin: u64,
+    window: Range<u64>,
+    sheet: Sheet,
+    tracks: BTreeMap<Key, (u32, Track)>,
+    kinds: HashMap<&'static str, u32>,
+    labels: Labels,
+    hidden: usize,
+}
+
+impl Builder {
+    fn new(origin: u64, window: Range<u64>) -> Self {
+        Self {
+            origin,
+            window,
+            sheet: Sheet::default(),
+            tracks: BTreeMap::new(),
+            kinds: HashMap::new(),
+            labels: Labels::default(),
+            hidden: 0,
+        }
+    }
+
+    /// The timeline, and the number of streams and threads that have no track in it.
+    fn build(mut self, traces: &[ProcessTrace], processes: &[Process]) -> (Sheet, usize) {
+        let works = processes.iter().any(|process| !process.devices.is_empty());
+        for (number, (trace, process)) in traces.iter().zip(processes).enumerate() {
+            if !works || !process.devices.is_empty() {
+                self.add(number, trace);
+            }
+        }
+        // The numbers of the tracks follow their order.
+        let mut order = vec![NO_TRACK; self.tracks.len()];
+        for (place, (number, track)) in (0_u32..).zip(self.tracks.into_values()) {
+            order[number as usize] = place;
+            self.sheet.tracks.push(track);
+        }
+        for item in &mut self.sheet.items {
+            for track in [&mut item.engine, &mut item.stream, &mut item.thread] {
+                *track = order.get(*track as usize).copied().unwrap_or(NO_TRACK);
+            }
+        }
+        // Neighbours on a row are similar, so they take less space.
+        self.sheet.items.sort_unstable_by_key(|item| {
+            let begin = item.work.or(item.call).map_or(0, |time| time.0);
+            (item.engine, item.stream, item.thread, begin)
+        });
+        (self.sheet, self.hidden)
+    }
+
+    fn track(&mut self, key: Key, track: impl FnOnce() -> Track) -> u32 {
+        if let Some((number, _)) = self.tracks.get(&key) {
+            return *number;
+        }
+        if self.tracks.len() >= TRACKS_MAX {
+            return NO_TRACK;
+        }
+        let number = u32::try_from(self.tracks.len()).unwrap_or(NO_TRACK);
+        self.tracks.insert(key, (number, track()));
+        number
+    }
+
+    fn kind(&mut self, word: &'static str) -> u32 {
+        *self.kinds.entry(word).or_insert_with(|| {
+            self.sheet.kinds.push(word.to_owned());
+            u32::try_from(self.sheet.kinds.len() - 1).unwrap_or(0)
+        })
+    }
+
+    /// The time of an activity on the clock of the page, if a part of it is in the window.
+    fn time(&self, one: &Activity) -> Option<(u64, u64)> {
+        let (begin, end) = (one.begin.0, one.end.0);
+        let is_inside = begin < self.window.end && end > self.window.start;
+        (is_timed(one) && is_inside)
+            .then(|| (begin.saturating_sub(self.origin), end.saturating_sub(self.origin)))
+    }
+
+    fn add(&mut self, number: usize, trace: &ProcessTrace) {
+        // The numbers of names are those of the process.
+        self.labels.of.clear();
+        let communicating = Communicating::of(trace);
+        let process = trace.process;
+        let calls = self.calls(number, trace);
+        let mut taken = vec![false; calls.items.len()];
+        let mut missing: Vec<(u32, u32)> = Vec::new();
+        for one in &trace.activities {
+            let (Some(engine), Some(work)) = (engine(one, &communicating), self.time(one)) else {
+                continue;
+            };
+            let group = || group(process, one.device);
+            let device = Some(one.device);
+            let on_engine = self.track((number, device, 0, engine as u32, 0), || Track {
+                kind: TrackKind::Engine,
+                group: group(),
+                name: engine.name().to_owned(),
+            });
+            let on_stream = self.track((number, device, 1, one.context, one.stream), || Track {
+                kind: TrackKind::Stream,
+                group: group(),
+                name: stream_name(trace, one),
+            });
+            if on_stream == NO_TRACK {
+                missing.push((one.context, one.stream));
+            }
+            let call = calls.of(one.correlation);
+            let is_first = call.is_some_and(|call| !std::mem::replace(&mut taken[call], true));
+            let call = call.map(|call| &calls.items[call]);
+            let (label, kind) =
+                (self.labels.number(&mut self.sheet, trace, one), self.kind(engine.name()));
+            self.sheet.items.push(Item {
+                work: Some(work),
+                call: call.and_then(|call| call.call),
+                bytes: one.bytes,
+                label,
+                kind,
+                engine: on_engine,
+                stream: on_stream,
+                thread: call.filter(|_| is_first).map_or(NO_TRACK, |call| call.thread),
+            });
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        self.hidden += missing.len();
+        let alone = calls.items.into_iter().zip(taken).filter(|(_, taken)| !taken);
+        self.sheet.items.extend(alone.map(|(item, _)| item));
+    }
+
+    /// The calls of a process, except calls made inside other calls.
+    fn calls(&mut self, number: usize, trace: &ProcessTrace) -> PageCalls {
+        let is_call = |one: &&Activity| matches!(one.kind, ActivityKind::Call(_)) && is_timed(one);
+        let mut found: Vec<&Activity> = trace.activities.iter().filter(is_call).collect();
+        found.sort_by_key(|one| (one.thread, one.begin, Reverse(one.end)));
+        let kind = self.kind("call");
+        let mut calls = PageCalls { items: Vec::new(), by_correlation: Vec::new() };
+        let mut outer: Option<(u32, u64)> = None;
+        let mut missing: Option<u32> = None;
+        for one in found {
+            let Some(time) = self.time(one) else { continue };
+            if outer.is_none_or(|(thread, end)| thread != one.thread || one.end.0 > end) {
+                outer = Some((one.thread, one.end.0));
+                let thread = self.track((number, None, 2, one.thread, 0), || Track {
+                    kind: TrackKind::Thread,
+                    group: format!("process {}, host", trace.process),
+                    name: format!("thread {}", one.thread),
+                });
+                // The calls are sorted by thread.
+                if thread == NO_TRACK && missing.replace(one.thread) != Some(one.thread) {
+                    self.hidden += 1;
+                }
+                let label = self.labels.number(&mut self.sheet, trace, one);
+                let (call, work, bytes) = (Some(time), None, 0);
+                let (engine, stream) = (NO_TRACK, NO_TRACK);
+                calls.items.push(Item { work, call, bytes, label, kind, engine, stream, thread });
+            }
+            let index = u32::try_from(calls.items.len() - 1).unwrap_or(u32::MAX);
+            calls.by_correlation.push((one.correlation, index));
+        }
+        calls.by_correlation.sort_by_key(|(correlation, _)| *correlation);
+        calls
+    }
+}
+
+fn stream_name(trace: &ProcessTrace, one: &Activity) -> String {
+    let is_legacy = trace
+        .contexts
+        .iter()
+        .any(|context| (context.context, context.null_stream) == (one.context, one.stream));
+    format!("{} {}", if is_legacy { "legacy stream" } else { "stream" }, one.stream)
+}
+
+/// The calls of a process as items.
+struct PageCalls {
+    items: Vec<Item>,
+    by_correlation: Vec<(u32, u32)>,
+}
+
+impl PageCalls {
+    /// The call that enqueued the operation with this number.
+    fn of(&self, correlation: u32) -> Option<usize> {
+        let after = self.by_correlation.partition_point(|(number, _)| *number <= correlation);
+        let (number, index) = *self.by_correlation.get(after.checked_sub(1)?)?;
+        usize::try_from(index)
+            .ok()
+            .filter(|index| number == correlation && *index < self.items.len())
+    }
+}
+
+/// The labels of activities.
+#[derive(Default)]
+struct Labels {
+    /// The labels of the names of one process.
+    of: HashMap<Option<NameId>, u32>,
+    by_word: HashMap<String, u32>,
+}
+
+impl Labels {
+    fn number(&mut self, sheet: &mut Sheet, trace: &ProcessTrace, one: &Activity) -> u32 {
+        let key = one
+            .name
+            .filter(|_| !matches!(one.kind, ActivityKind::Copy { .. } | ActivityKind::Fill));
+        if let Some(number) = self.of.get(&key).filter(|_| key.is_some()) {
+            return *number;
+        }
+        let word = match one.kind {
+            ActivityKind::Copy { from, to, .. } => {
+                format!("copy from {from:?} to {to:?}").to_lowercase()
+            }
+            ActivityKind::Fill => "fill".to_owned(),
+            _ => readable(trace.name(one)),
+        };
+        let number = *self.by_word.entry(word).or_insert_with_key(|word| {
+            sheet.labels.push(word.clone());
+            u32::try_from(sheet.labels.len() - 1).unwrap_or(0)
+        });
+        if key.is_some() {
+            self.of.insert(key, number);
+        }
+        number
+    }
+}

@@ -1,0 +1,229 @@
+//! Pages of traced programs. The test program keeps them in cargo's folder for tests, where
+//! `cargo xtask browser` opens them.
+
+use std::path::Path;
+use trijet::Nanos;
+use trijet::trace::activity::{
+    Activity, ActivityKind, Api, ContextInfo, Direction, End, Memory, NameId, OverheadKind,
+    ProcessTrace,
+};
+use trijet_cli::profile::{PageOptions, Process, analyse, page};
+
+const NAMES: [&str; 7] = [
+    "_Z4gemmIfEvPT_",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+    "_Z7softmaxIfEvPT_",
+    "cudaLaunchKernel",
+    "cudaMemcpyAsync",
+    "cudaStreamSynchronize",
+    "_Z9layernormIfEvPT_",
+];
+
+/// A time as CUPTI states it: nanoseconds since 1970.
+const EPOCH: u64 = 1_790_000_000_000_000_000;
+
+fn keep(name: &str, bytes: &[u8]) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+}
+
+/// Numbers that look random, and are the same in every run.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// One rank of an invented training: `operations` operations with a call each, with jitter.
+fn rank(process: u32, operations: u32) -> ProcessTrace {
+    let mut draw = Draw(u64::from(process));
+    let mut trace = ProcessTrace {
+        process,
+        interface: 130_001,
+        names: NAMES.map(str::to_owned).to_vec(),
+        contexts: vec![ContextInfo { context: 1, device: 0, null_stream: 7 }],
+        ..ProcessTrace::default()
+    };
+    let (mut host, mut free) = (EPOCH, [EPOCH; 3]);
+    for number in 0..operations {
+        let copy = Activity {
+            kind: ActivityKind::Kernel,
+            begin: Nanos(0),
+            end: Nanos(0),
+            bytes: 0,
+            name: None,
+            device: process % 2,
+            context: 1,
+            stream: 7,
+            thread: process,
+            correlation: number + 1,
+        };
+        let (lane, name, kind, took, bytes) = match number % 16 {
+            3 => (
+                1,
+                None,
+                ActivityKind::Copy {
+                    direction: Direction::Upload,
+                    from: Memory::Pageable,
+                    to: Memory::Device,
+                },
+                9000,
+                1 << 19,
+            ),
+            9 => (2, Some(1), ActivityKind::Kernel, 16_000, 0),
+            n if n % 3 == 0 => (0, Some(0), ActivityKind::Kernel, 7000, 0),
+            n if n % 3 == 1 => (0, Some(2), ActivityKind::Kernel, 2500, 0),
+            _ => (0, Some(6), ActivityKind::Kernel, 1700, 0),
+        };
+        let called = if name.is_some() { 3 } else { 4 };
+        let end = host + 1900 + draw.below(900);
+        trace.activities.push(Activity {
+            kind: ActivityKind::Call(Api::Runtime),
+            begin: Nanos(host),
+            end: Nanos(end),
+            name: Some(NameId(called)),
+            ..copy
+        });
+        let begin = free[lane].max(end) + 700 + draw.below(600);
+        free[lane] = begin + took + draw.below(took / 8);
+        trace.activities.push(Activity {
+            kind,
+            begin: Nanos(begin),
+            end: Nanos(free[lane]),
+            bytes,
+            name: name.map(NameId),
+            stream: [7, 13, 14][lane],
+            ..copy
+        });
+        host = end + 800 + draw.below(500);
+        if number % 64 == 63 {
+            let end = free[0].max(host) + 5000;
+            trace.activities.push(Activity {
+                kind: ActivityKind::Call(Api::Runtime),
+                begin: Nanos(host),
+                end: Nanos(end),
+                name: Some(NameId(5)),
+                correlation: 0,
+                ..copy
+            });
+            host = end + 20_000;
+        }
+    }
+    let activities = trace.activities.len() as u64;
+    trace.end = Some(End { activities, at: Nanos(host), ..End::default() });
+    trace
+}
+
+fn rendered(traces: &[ProcessTrace], options: &PageOptions) -> Vec<u8> {
+    let processes: Vec<Process> = traces.iter().map(analyse).collect();
+    page(traces, &processes, options)
+}
+
+fn titled(title: &str) -> PageOptions {
+    PageOptions { title: title.to_owned(), ..PageOptions::default() }
+}
+
+#[test]
+fn a_page_has_the_devices_the_findings_and_their_places() {
+    let launcher = ProcessTrace { process: 10, interface: 1, ..ProcessTrace::default() };
+    let traces = [launcher, rank(11, 2000), rank(12, 2000)];
+    let bytes = rendered(&traces, &titled("torchrun <train>"));
+    let page = String::from_utf8(bytes.clone()).unwrap();
+    for text in [
+        "<title>torchrun &lt;train&gt;</title>",
+        "process 11, GPU 1",
+        "process 12, GPU 0",
+        "\"name\":\"communication\"",
+        "\"name\":\"thread 11\"",
+        "PERF/EXPOSED-COMM",
+        "PERF/PAGEABLE",
+        "Process 10 executed no operation on a GPU",
+        "gemm&lt;float&gt;",
+        "<noscript>",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    // The places are on the clock of the timeline, which begins with the first activity.
+    let (_, place) = page.split_once("href=\"#t=").unwrap();
+    let (from, _) = place.split_once(',').unwrap();
+    assert!(from.parse::<u64>().unwrap() < 1_000_000_000, "{from}");
+    assert!(!page.contains(" us "), "a page writes \u{b5}s");
+    keep("program.html", &bytes);
+}
+
+#[test]
+fn a_page_of_a_part_of_the_time_has_the_operations_of_that_time() {
+    let traces = [rank(11, 2000)];
+    let count = |options: &PageOptions| {
+        let page = String::from_utf8(rendered(&traces, options)).unwrap();
+        let (_, count) = page.split_once("{\"count\":").unwrap();
+        count.split_once(',').unwrap().0.parse::<usize>().unwrap()
+    };
+    let whole = count(&PageOptions::default());
+    let window = Some(Nanos(1_000_000)..Nanos(2_000_000));
+    let part = count(&PageOptions { window, ..PageOptions::default() });
+    assert!(whole > 2000 && part > 50 && part < whole / 4, "{part} of {whole}");
+    let none = Some(Nanos(u64::MAX)..Nanos(u64::MAX));
+    assert_eq!(count(&PageOptions { window: none, ..PageOptions::default() }), 0);
+}
+
+#[test]
+fn a_page_of_two_million_operations_has_at_most_twenty_megabytes() {
+    let traces = [rank(11, 1_000_000), rank(12, 1_000_000)];
+    let bytes = rendered(&traces, &titled("2 ranks, 2 million operations"));
+    assert!(bytes.len() <= 20_000_000, "{} bytes", bytes.len());
+    keep("huge.html", &bytes);
+}
+
+/// Activities at the ends of the clock, of every kind, with hostile names.
+#[test]
+fn no_trace_makes_the_page_panic_or_run_a_script() {
+    let ends = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+    let copy = ActivityKind::Copy {
+        direction: Direction::Download,
+        from: Memory::Device,
+        to: Memory::Pageable,
+    };
+    let kinds = [
+        ActivityKind::Kernel,
+        copy,
+        ActivityKind::Call(Api::Runtime),
+        ActivityKind::Fill,
+        ActivityKind::Overhead(OverheadKind::LazyLoading),
+    ];
+    let names = ["cudaMalloc", "</script><script>alert(1)</script>", "k\u{1b}[0m\u{202e}"];
+    let mut draw = Draw(1);
+    for round in 0..200 {
+        let mut pick = |count: usize| draw.below(count as u64) as usize;
+        let activities = (0..40).map(|_| {
+            let (a, b) = (ends[pick(ends.len())], ends[pick(ends.len())]);
+            Activity {
+                kind: kinds[pick(kinds.len())],
+                begin: Nanos(a.min(b)),
+                end: Nanos(a.max(b)),
+                bytes: ends[pick(ends.len())],
+                name: Some(NameId(u32::try_from(pick(4)).unwrap())),
+                device: u32::try_from(pick(3)).unwrap(),
+                context: 1,
+                stream: u32::try_from(pick(3)).unwrap(),
+                thread: u32::try_from(pick(2)).unwrap(),
+                correlation: u32::try_from(pick(4)).unwrap(),
+            }
+        });
+        let trace = ProcessTrace {
+            process: round,
+            interface: 1,
+            activities: activities.collect(),
+            names: names.map(str::to_owned).to_vec(),
+            troubles: names.map(str::to_owned).to_vec(),
+            ..ProcessTrace::default()
+        };
+        let page = String::from_utf8(rendered(&[trace], &titled(names[1]))).unwrap();
+        assert_eq!(page.matches("<script").count(), 3);
+        assert!(!page.contains(['\u{1b}', '\u{202e}']));
+    }
+}

@@ -1,0 +1,138 @@
+//! Columns of numbers as a page holds them: planes of bytes, all columns together deflated, in base64.
+//!
+//! Similar numbers have equal high bytes, so a plane of high bytes deflates to almost nothing, while
+//! the noise of the low bytes takes its own length and no more. A browser unpacks a plane without
+//! looking at single bits.
+#![forbid(unsafe_code)]
+
+use std::fmt::Write;
+
+/// The largest integer that a script represents exactly: 104 days in nanoseconds.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+/// The level of deflate: higher ones take much longer and save about a percent.
+const LEVEL: u8 = 6;
+
+/// How a column relates its numbers to each other.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Code {
+    /// Not at all.
+    Plain = 0,
+    /// Each number is the difference from the one before.
+    Difference = 1,
+}
+
+/// The columns of a page. The script `data.js` unpacks them.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    /// For each column its name, its code, its number of planes, and the bytes of its largest number.
+    heads: String,
+    planes: Vec<u8>,
+}
+
+/// The number of bytes of a number.
+fn width(number: u64) -> u32 {
+    (u64::BITS - number.leading_zeros()).div_ceil(8)
+}
+
+/// A difference with its sign in the lowest bit.
+fn signed(value: u64, before: u64) -> u64 {
+    let difference = value.cast_signed() - before.cast_signed();
+    (difference << 1 ^ difference >> 63).cast_unsigned()
+}
+
+impl Columns {
+    /// Adds a column. A number that a script cannot represent becomes the largest one that it can.
+    pub(super) fn add(&mut self, name: &str, code: Code, values: impl Iterator<Item = u64>) {
+        let mut most = 0;
+        let mut before = 0;
+        let coded = values.map(|value| {
+            let value = value.min(NUMBER_MAX);
+            most = most.max(value);
+            match code {
+                Code::Plain => value,
+                Code::Difference => signed(value, std::mem::replace(&mut before, value)),
+            }
+        });
+        let coded: Vec<u64> = coded.collect();
+        self.push(name, code as u32, &coded, most);
+    }
+
+    /// Adds a column of begins and a column of lengths. A begin is coded as its difference from the
+    /// end of the span before.
+    pub(super) fn add_spans(
+        &mut self,
+        [begin, length]: [&str; 2],
+        spans: impl Iterator<Item = (u64, u64)>,
+    ) {
+        let (mut begins, mut lengths, mut most, mut longest, mut free) =
+            (Vec::new(), Vec::new(), 0, 0, 0);
+        for (start, end) in spans {
+            let start = start.min(NUMBER_MAX / 2);
+            let took = end.saturating_sub(start).min(NUMBER_MAX / 2);
+            (most, longest) = (most.max(start), longest.max(took));
+            begins.push(signed(start, free));
+            lengths.push(took);
+            free = start + took;
+        }
+        self.push(length, Code::Plain as u32, &lengths, longest);
+        self.push(begin, 2, &begins, most);
+    }
+
+    fn push(&mut self, name: &str, code: u32, coded: &[u64], most: u64) {
+        let planes = width(coded.iter().copied().max().unwrap_or(0));
+        let comma = if self.heads.is_empty() { "" } else { "," };
+        write!(self.heads, "{comma}[\"{name}\",{code},{planes},{},{}]", width(most), coded.len())
+            .expect("writing to a string");
+        for plane in 0..planes {
+            self.planes.extend(coded.iter().map(|number| (number >> (8 * plane)).to_le_bytes()[0]));
+        }
+    }
+
+    /// The heads as the content of a list in JSON, and all columns in base64.
+    pub(super) fn finish(self) -> (String, String) {
+        (self.heads, base64(&miniz_oxide::deflate::compress_to_vec(&self.planes, LEVEL)))
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let word = group.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte));
+        let word = word << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            let sextet = word >> (18 - 6 * digit) & 63;
+            text.push(if digit > group.len() { '=' } else { char::from(DIGITS[sextet as usize]) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_standard() {
+        for (plain, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(plain.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn a_column_has_differences_with_their_sign_in_planes_of_bytes() {
+        let mut columns = Columns::default();
+        // 3, -2 and +400 are coded as 6, 3 and 800.
+        columns.add("a", Code::Difference, [3, 1, 401].into_iter());
+        // The second span begins 5 after the end of the first.
+        columns.add_spans(["b", "c"], [(10, 20), (25, 26)].into_iter());
+        columns.add("d", Code::Plain, [u64::MAX].into_iter());
+        assert_eq!(
+            columns.heads,
+            "[\"a\",1,2,2,3],[\"c\",0,1,1,2],[\"b\",2,1,1,2],[\"d\",0,7,7,1]"
+        );
+        let numbers = [6, 3, 32, 0, 0, 3, 10, 1, 20, 10];
+        assert_eq!(columns.planes[..10], numbers);
+        assert_eq!(columns.planes[10..], [255, 255, 255, 255, 255, 255, 31]);
+    }
+}

@@ -1,0 +1,251 @@
+//! The page of a traced program: its processes and devices, with figures that the caller computed.
+#![forbid(unsafe_code)]
+
+use super::bars;
+use super::filled;
+use super::look::Look;
+use super::markup::{escaped, none};
+use super::sections;
+use super::sheet::{More, Sheet, TrackKind};
+use super::still;
+use crate::base::units::Nanos;
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::ops::Range;
+
+/// How a part of a bar looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartLook {
+    /// Work of an engine.
+    Busy,
+    /// Idle, while the host waited.
+    Waiting,
+    /// Idle, while the host did something else.
+    Host,
+    /// Idle, for another reason.
+    Other,
+}
+
+/// A part of a bar.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// How the part looks.
+    pub look: PartLook,
+    /// What the part is.
+    pub label: String,
+    /// Its length.
+    pub time: Nanos,
+}
+
+/// A bar: a time and its parts.
+#[derive(Debug, Clone)]
+pub struct Bar {
+    /// The name of the bar.
+    pub name: String,
+    /// Whether this engine limits the run.
+    pub limits: bool,
+    /// The parts, which sum to the whole.
+    pub parts: Vec<Part>,
+}
+
+/// A finding.
+#[derive(Debug, Clone)]
+pub struct Note {
+    /// The cost of the finding.
+    pub cost: Nanos,
+    /// The name of the rule.
+    pub key: String,
+    /// The finding in words.
+    pub text: String,
+    /// What to do about it.
+    pub fix: String,
+    /// The times to look at, on the clock of the timeline.
+    pub places: Vec<Range<u64>>,
+}
+
+/// A table. The first column is a text, the others are numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// The names of the columns.
+    pub head: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// The figures of a device of a process, or of a process without a device.
+#[derive(Debug, Clone, Default)]
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// Sentences below the heading.
+    pub lines: Vec<String>,
+    /// A bar for each engine.
+    pub bars: Vec<Bar>,
+    /// The findings, the most costly first.
+    pub notes: Vec<Note>,
+    /// The kernels.
+    pub table: Table,
+}
+
+/// The page of a traced program.
+///
+/// ```
+/// use trijet::trace::html::ProgramPage;
+/// let page = ProgramPage { title: "a <run>".into(), ..ProgramPage::default() };
+/// assert!(page.render().contains("<title>a &lt;run&gt;</title>"));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct ProgramPage {
+    /// The title.
+    pub title: String,
+    /// The result in one sentence.
+    pub verdict: String,
+    /// What the reader must know about the trace, such as that a part of it is missing.
+    pub remarks: Vec<String>,
+    /// The figures of each device.
+    pub sections: Vec<Section>,
+    /// Names and values that say where the page comes from.
+    pub provenance: Vec<(String, String)>,
+    /// The timeline. Its times begin near 0.
+    pub timeline: Sheet,
+    /// The way to a page that shows more detail, if operations had to be merged on this one.
+    pub detail: String,
+}
+
+impl ProgramPage {
+    /// The page as HTML.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let members = Cow::Borrowed(",\"sites\":[],\"causes\":[],\"hazards\":[],\"byName\":true");
+        let mut data = self.timeline.data(&More { members, ..More::default() });
+        if let Some(note) = &mut data.note {
+            *note = format!("{note}. {}", self.detail);
+        }
+        filled(&data, |name| match name {
+            "title" => escaped(&self.title),
+            "verdict" => self.verdict(),
+            "engines" => self.engines(),
+            "lost" => "Findings by cost, which may overlap".to_owned(),
+            "losses" => self.findings(),
+            "remarks" => "Kernels".to_owned(),
+            "warnings" => self.kernels(),
+            "still" => still::of_sheet(&self.timeline),
+            "hazards" => none(
+                "This trace was not checked for hazards: it does not have the accesses of kernels.",
+            ),
+            "provenance" => sections::provenance(&self.provenance),
+            other => unreachable!("the page has no part {other}"),
+        })
+    }
+
+    fn verdict(&self) -> String {
+        let mut text = format!("<p id=\"verdict\">{}</p>", escaped(&self.verdict));
+        for remark in &self.remarks {
+            write!(text, "<p class=\"remark\">{}</p>", escaped(remark))
+                .expect("writing to a string");
+        }
+        text
+    }
+
+    fn heading(section: &Section) -> String {
+        format!("<h3 class=\"device\">{}</h3>", escaped(&section.title))
+    }
+
+    fn engines(&self) -> String {
+        let mut text = String::new();
+        for section in &self.sections {
+            text += &Self::heading(section);
+            text.push_str("<div class=\"bars\">");
+            section.bars.iter().for_each(|bar| text += &bars::of_program(bar));
+            text.push_str("</div><ul class=\"figures\">");
+            for line in &section.lines {
+                write!(text, "<li>{}</li>", escaped(line)).expect("writing to a string");
+            }
+            text.push_str("</ul>");
+        }
+        if text.is_empty() { none("No operation on a GPU was traced.") } else { text }
+    }
+
+    fn findings(&self) -> String {
+        let mut text = String::new();
+        for section in self.sections.iter().filter(|section| !section.notes.is_empty()) {
+            text += &Self::heading(section);
+            text.push_str("<ol class=\"losses\">");
+            for note in &section.notes {
+                write!(
+                    text,
+                    "<li><b>{}</b> <code>{}</code> <span>{}.</span> <em>Fix: {}.</em>",
+                    escaped(&note.cost.to_string()),
+                    escaped(&note.key),
+                    escaped(&note.text),
+                    escaped(&note.fix)
+                )
+                .expect("writing to a string");
+                for Range { start, end } in &note.places {
+                    let length = Nanos(end.saturating_sub(*start));
+                    write!(text, " <a href=\"#t={start},{end}\">{length}</a>")
+                        .expect("writing to a string");
+                }
+                text.push_str("</li>");
+            }
+            text.push_str("</ol>");
+        }
+        if text.is_empty() { none("None was found.") } else { text }
+    }
+
+    fn kernels(&self) -> String {
+        let mut text = String::new();
+        for section in self.sections.iter().filter(|section| !section.table.rows.is_empty()) {
+            text += &Self::heading(section);
+            text.push_str("<div class=\"wide\"><table><thead><tr>");
+            for cell in &section.table.head {
+                write!(text, "<th>{}</th>", escaped(cell)).expect("writing to a string");
+            }
+            text.push_str("</tr></thead><tbody>");
+            for row in &section.table.rows {
+                text.push_str("<tr>");
+                for cell in row {
+                    write!(text, "<td>{}</td>", escaped(cell)).expect("writing to a string");
+                }
+                text.push_str("</tr>");
+            }
+            text.push_str("</tbody></table></div>");
+        }
+        if text.is_empty() { none("No kernel was traced.") } else { text }
+    }
+}
+
+impl PartLook {
+    pub(super) fn look(self) -> Look {
+        match self {
+            Self::Busy => Look::Busy,
+            Self::Waiting => Look::Waiting,
+            Self::Host => Look::Host,
+            Self::Other => Look::Other,
+        }
+    }
+}
+
+impl Sheet {
+    /// The operations of each engine, for a picture: the name of the track, and the time and colour of
+    /// each operation.
+    pub(super) fn engines(&self) -> Vec<still::Engine> {
+        let wanted = |track: &&super::sheet::Track| track.kind == TrackKind::Engine;
+        let mut rows: Vec<Option<usize>> = Vec::new();
+        let mut engines: Vec<still::Engine> = Vec::new();
+        for track in &self.tracks {
+            rows.push(wanted(&track).then_some(engines.len()));
+            if wanted(&track) {
+                engines.push((format!("{} {}", track.group, track.name), Vec::new()));
+            }
+        }
+        for item in &self.items {
+            let track = usize::try_from(item.engine).unwrap_or(usize::MAX);
+            let row = rows.get(track).copied().flatten();
+            if let (Some(row), Some((begin, end))) = (row, item.work) {
+                engines[row].1.push((begin, end, u64::from(item.label)));
+            }
+        }
+        engines
+    }
+}

@@ -1,0 +1,280 @@
+//! The content of a timeline, whatever it comes from: tracks, and items that lie on them.
+//!
+//! An item is one operation of a device, with the call that enqueued it, or a call alone. It lies on
+//! up to three tracks: that of its engine, that of its stream, and that of the thread of its call.
+#![forbid(unsafe_code)]
+
+use super::super::json::string;
+use super::columns::{Code, Columns};
+use super::merge::{Merged, merged};
+use std::borrow::Cow;
+
+/// The number of a track that an item does not lie on.
+pub const NO_TRACK: u32 = u32::MAX;
+/// The most rows of a track. Items that overlap more than that share the last row, in which they may
+/// hide each other.
+const ROWS_MAX: usize = 48;
+/// The size that the data of a page may have, in bytes. The page around them has much less than the
+/// megabyte that is left to 20 MB.
+const BYTES_MAX: usize = 19_000_000;
+/// The part of the size that a smaller number of items is chosen for.
+const MARGIN: f64 = 0.9;
+/// The least part of the items that one try keeps.
+const SHRINK_MIN: f64 = 0.05;
+/// How often a smaller number of items is chosen, if their size was underestimated.
+const TRIES_MAX: usize = 6;
+
+/// The bits of the column `flags`.
+pub(super) const TIMED: u8 = 1;
+pub(super) const CALLED: u8 = 2;
+pub(super) const UNDECLARED: u8 = 4;
+pub(super) const CRITICAL: u8 = 8;
+pub(super) const CRITICAL_CALL: u8 = 16;
+
+/// What a track shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrackKind {
+    /// When an engine worked.
+    Engine,
+    /// When the operations of a stream ran.
+    Stream,
+    /// When a thread of the host was in a call.
+    Thread,
+}
+
+/// A track of a timeline.
+#[derive(Debug, Clone)]
+pub struct Track {
+    /// What the track shows.
+    pub kind: TrackKind,
+    /// The heading that the track shares with its neighbours, such as a process; may be empty.
+    pub group: String,
+    /// The name of the track.
+    pub name: String,
+}
+
+/// An item of a timeline. Times are in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Begin and end of the operation; `None` for a call alone.
+    pub work: Option<(u64, u64)>,
+    /// Begin and end of the call; `None` if it is unknown.
+    pub call: Option<(u64, u64)>,
+    /// The bytes that the operation moved.
+    pub bytes: u64,
+    /// The name, as an index into [`Sheet::labels`].
+    pub label: u32,
+    /// The kind, as an index into [`Sheet::kinds`].
+    pub kind: u32,
+    /// The track of the engine, or [`NO_TRACK`].
+    pub engine: u32,
+    /// The track of the stream, or [`NO_TRACK`].
+    pub stream: u32,
+    /// The track of the thread that made the call, or [`NO_TRACK`].
+    pub thread: u32,
+}
+
+impl Item {
+    /// The time of the item on tracks of this kind.
+    pub(super) fn time(&self, kind: TrackKind) -> Option<(u64, u64)> {
+        match kind {
+            TrackKind::Engine | TrackKind::Stream => self.work,
+            TrackKind::Thread => self.call,
+        }
+    }
+
+    pub(super) fn track(&self, kind: TrackKind) -> u32 {
+        match kind {
+            TrackKind::Engine => self.engine,
+            TrackKind::Stream => self.stream,
+            TrackKind::Thread => self.thread,
+        }
+    }
+}
+
+/// The content of a timeline.
+#[derive(Debug, Clone, Default)]
+pub struct Sheet {
+    /// The tracks, in the order in which they are drawn.
+    pub tracks: Vec<Track>,
+    /// The names of items.
+    pub labels: Vec<String>,
+    /// The kinds of items, in words.
+    pub kinds: Vec<String>,
+    /// The items. Neighbours that are similar make a smaller page.
+    pub items: Vec<Item>,
+}
+
+/// What only some timelines know about their items.
+#[derive(Default)]
+pub(super) struct More<'a> {
+    /// Flags of each item, beside those that follow from the item.
+    pub(super) flags: Vec<u8>,
+    /// Further columns, with a number for each item.
+    pub(super) columns: Vec<(&'static str, Vec<u64>)>,
+    /// The order of the streams: pairs of items.
+    pub(super) edges: Vec<(usize, usize)>,
+    /// Idle times: the number of an engine's track, the begin, the length, and the number of the cause.
+    pub(super) gaps: Vec<[u64; 4]>,
+    /// Members of the JSON object, each with a comma before it.
+    pub(super) members: Cow<'a, str>,
+    /// The items that a link or a mark names, sorted. They are not merged.
+    pub(super) named: Vec<usize>,
+}
+
+/// The data of a timeline in a page.
+pub(super) struct Data {
+    /// What the script reads first, as JSON.
+    pub(super) json: String,
+    /// The columns, in base64.
+    pub(super) columns: String,
+    /// A sentence that says what was merged, if anything was.
+    pub(super) note: Option<String>,
+}
+
+impl Data {
+    fn size(&self) -> usize {
+        self.json.len() + self.columns.len()
+    }
+}
+
+impl Sheet {
+    /// The data of the timeline. If they would be too large, short neighbours are merged.
+    pub(super) fn data(&self, more: &More<'_>) -> Data {
+        self.data_within(more, BYTES_MAX)
+    }
+
+    pub(super) fn data_within(&self, more: &More<'_>, limit: usize) -> Data {
+        let mut data = self.packed(more, None);
+        let mut wanted = self.items.len() as f64;
+        for _ in 0..TRIES_MAX {
+            if data.size() <= limit {
+                break;
+            }
+            // The names remain, however few the items are.
+            let left = limit.saturating_sub(data.json.len());
+            wanted *= (MARGIN * left as f64 / data.columns.len() as f64).clamp(SHRINK_MIN, MARGIN);
+            data = self.packed(more, Some(&merged(&self.items, &more.named, wanted)));
+        }
+        data
+    }
+
+    fn packed(&self, more: &More<'_>, fewer: Option<&Merged>) -> Data {
+        let items = fewer.map_or(&self.items, |fewer| &fewer.items);
+        // The number in `self.items` of an item.
+        let first = |index: usize| fewer.map_or(index, |fewer| fewer.first[index]);
+        let mut columns = Columns::default();
+        let flags = (0..items.len()).map(|index| {
+            let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+            let own = more.flags.get(first(index)).copied().unwrap_or(0);
+            let item = &items[index];
+            u64::from(flag(item.work.is_some(), TIMED) | flag(item.call.is_some(), CALLED) | own)
+        });
+        columns.add("flags", Code::Plain, flags);
+        columns.add("kind", Code::Plain, items.iter().map(|item| u64::from(item.kind)));
+        columns.add("label", Code::Plain, items.iter().map(|item| u64::from(item.label)));
+        let span = |time: Option<(u64, u64)>| time.unwrap_or((0, 0));
+        columns.add_spans(["begin", "took"], items.iter().map(|item| span(item.work)));
+        columns.add_spans(["call", "calling"], items.iter().map(|item| span(item.call)));
+        columns.add("bytes", Code::Plain, items.iter().map(|item| item.bytes));
+        let rows = self.rows(items, &mut columns);
+        for (name, values) in &more.columns {
+            columns.add(name, Code::Difference, (0..items.len()).map(|index| values[first(index)]));
+        }
+        let edges = self.edges(more, fewer);
+        columns.add("from", Code::Difference, edges.iter().map(|(from, _)| *from as u64));
+        columns.add("to", Code::Difference, edges.iter().map(|(_, to)| *to as u64));
+        let shown = fewer.map_or(0, |fewer| fewer.grain);
+        let gaps: Vec<&[u64; 4]> = more.gaps.iter().filter(|gap| gap[2] >= shown).collect();
+        for (field, name) in ["gapTrack", "gapFrom", "gapTook", "gapCause"].iter().enumerate() {
+            columns.add(name, Code::Difference, gaps.iter().map(|gap| gap[field]));
+        }
+        if let Some(fewer) = fewer {
+            columns.add("number", Code::Difference, fewer.first.iter().map(|first| *first as u64));
+            columns.add("stands", Code::Plain, fewer.stands.iter().copied());
+            columns.add("busy", Code::Plain, fewer.busy.iter().copied());
+        }
+        let (heads, columns) = columns.finish();
+        let list = |words: &[String]| words.iter().map(|w| string(w)).collect::<Vec<_>>().join(",");
+        let json = format!(
+            "{{\"count\":{},\"rows\":[{rows}],\"columns\":[{heads}],\"labels\":[{}],\"kinds\":[{}]{}}}",
+            items.len(),
+            list(&self.labels),
+            list(&self.kinds),
+            more.members
+        );
+        Data { json, columns, note: fewer.map(Merged::note) }
+    }
+
+    /// The edges between the items that remain.
+    fn edges<'a>(&self, more: &'a More<'_>, fewer: Option<&Merged>) -> Cow<'a, [(usize, usize)]> {
+        let Some(fewer) = fewer else { return Cow::Borrowed(&more.edges) };
+        let now = |index: usize| fewer.now[index];
+        let edges = more.edges.iter().map(|(from, to)| (now(*from), now(*to)));
+        let mut edges: Vec<_> = edges.filter(|(from, to)| from != to).collect();
+        edges.sort_unstable_by_key(|(from, to)| (*to, *from));
+        edges.dedup();
+        edges.into()
+    }
+
+    /// The rows of the tracks as JSON. Adds a column for each kind of track, with the number of the
+    /// row of each item, counted from 1; 0 if the item lies on no such track.
+    fn rows(&self, items: &[Item], columns: &mut Columns) -> String {
+        let mut text = Vec::new();
+        let kinds = [TrackKind::Engine, TrackKind::Stream, TrackKind::Thread];
+        let mut rows = kinds.map(|_| vec![0_u64; items.len()]);
+        let mut members = kinds.map(|kind| members(items, kind, self.tracks.len()));
+        for (number, track) in self.tracks.iter().enumerate() {
+            let kind = track.kind as usize;
+            let its = &mut members[kind][number];
+            let of = assigned(items, track.kind, its);
+            let count = of.iter().max().map_or(0, |most| most + 1);
+            for (index, row) in its.iter().zip(&of) {
+                rows[kind][*index as usize] = (text.len() + row + 1) as u64;
+            }
+            let word = ["engine", "stream", "thread"][kind];
+            let (group, name) = (string(&track.group), string(&track.name));
+            for row in 0..count {
+                text.push(format!(
+                    "{{\"kind\":\"{word}\",\"first\":{},\"group\":{group},\"name\":{name}}}",
+                    row == 0
+                ));
+            }
+        }
+        for (name, rows) in ["engineRow", "streamRow", "threadRow"].into_iter().zip(rows) {
+            columns.add(name, Code::Plain, rows.into_iter());
+        }
+        text.join(",")
+    }
+}
+
+/// The items on each track of a kind.
+fn members(items: &[Item], kind: TrackKind, tracks: usize) -> Vec<Vec<u32>> {
+    let mut members = vec![Vec::new(); tracks];
+    for (index, item) in (0_u32..).zip(items) {
+        let track = usize::try_from(item.track(kind)).unwrap_or(usize::MAX);
+        if let Some(list) = members.get_mut(track).filter(|_| item.time(kind).is_some()) {
+            list.push(index);
+        }
+    }
+    members
+}
+
+/// Sorts the items of a track by time, and returns the row of each, so that the items of a row do not
+/// overlap.
+fn assigned(items: &[Item], kind: TrackKind, its: &mut [u32]) -> Vec<usize> {
+    let at = |index: u32| items[index as usize].time(kind).unwrap_or((0, 0));
+    its.sort_by_key(|index| (at(*index), *index));
+    let mut free: Vec<u64> = Vec::new();
+    let row = |index: &u32| {
+        let (begin, end) = at(*index);
+        let row = free.iter().position(|free| *free <= begin).unwrap_or(free.len());
+        let row = row.min(ROWS_MAX - 1);
+        match free.get_mut(row) {
+            Some(free) => *free = end.max(*free),
+            None => free.push(end),
+        }
+        row
+    };
+    its.iter().map(row).collect()
+}
