@@ -1,14 +1,18 @@
 //! `browser`: opens timeline pages in a headless browser. A script uses each page as a reader
 //! would, and reports every check that fails.
 //!
-//! The test `timeline` writes the pages. Without Chromium the task prints SKIPPED. It saves
+//! The tests `timeline` and `program_page` write the pages. Without Chromium the task prints SKIPPED. It saves
 //! pictures of the pages to `target/browser`.
 #![forbid(unsafe_code)]
 
 use crate::tools::{Result, target};
 use std::fs;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The commands that may start Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -18,8 +22,16 @@ const BEFORE: &str = include_str!("browser/before.js");
 /// The script that uses the page. It runs after the page's own script.
 const CHECK: &str = include_str!("browser/check.js");
 
-/// The names of the pages that are checked.
-const CHECKED: [&str; 2] = ["pipeline", "large"];
+/// The script that uses the page of a traced program.
+const PROGRAM: &str = include_str!("browser/program.js");
+
+/// The names of the pages that are checked, each with its script.
+const CHECKED: [(&str, &str); 4] =
+    [("pipeline", CHECK), ("large", CHECK), ("program", PROGRAM), ("huge", PROGRAM)];
+/// The longest time that a page may take to open and be checked.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// What the scripts write before each line of their report.
+const LINE: &str = "check: ";
 
 /// A picture of a page, with an additional script and additional arguments of the browser.
 struct Picture {
@@ -30,7 +42,7 @@ struct Picture {
 }
 
 const DARK: &str = "document.getElementById('theme').click();";
-const PICTURES: [Picture; 6] = [
+const PICTURES: [Picture; 8] = [
     Picture { page: "pipeline", script: "", name: "light", arguments: &[] },
     Picture { page: "pipeline", script: DARK, name: "dark", arguments: &[] },
     Picture { page: "large", script: "", name: "large", arguments: &[] },
@@ -48,6 +60,13 @@ const PICTURES: [Picture; 6] = [
         name: "narrow",
         arguments: &["--window-size=600,1400"],
     },
+    Picture {
+        page: "program",
+        script: "",
+        name: "program",
+        arguments: &["--window-size=1440,900"],
+    },
+    Picture { page: "huge", script: "", name: "huge", arguments: &["--window-size=1440,900"] },
     // The page as it looks without scripts.
     Picture { page: "still", script: "", name: "still", arguments: &[] },
 ];
@@ -63,8 +82,8 @@ pub(crate) fn run() -> Result<()> {
     let folder = target().join("browser");
     fs::create_dir_all(&folder)?;
     let mut failed = false;
-    for name in CHECKED {
-        failed |= !check_page(browser, &folder, name)?;
+    for (name, script) in CHECKED {
+        failed |= !check_page(browser, &folder, name, script)?;
     }
     // Without scripts a browser shows the content of `noscript`.
     let page = page("pipeline")?;
@@ -85,16 +104,16 @@ fn is_installed(browser: &str) -> bool {
     version.is_ok_and(|output| output.status.success())
 }
 
-/// Runs the test that writes the pages.
+/// Runs the tests that write the pages.
 fn pages() -> Result<()> {
     let status = Command::new("cargo")
-        .args(["test", "--test", "timeline", "--quiet"])
+        .args(["test", "--test", "timeline", "--test", "program_page", "--quiet"])
         .current_dir(crate::tools::root())
         .status()?;
     if status.success() {
         Ok(())
     } else {
-        Err("browser: the test `timeline` failed, so there are no pages".into())
+        Err("browser: a test failed, so there are no pages".into())
     }
 }
 
@@ -103,61 +122,97 @@ fn page(name: &str) -> Result<String> {
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-/// Opens a file in the browser and returns the browser's output.
-fn open(browser: &str, file: &Path, arguments: &[&str]) -> Result<Output> {
-    let output = Command::new(browser)
+/// The command that opens a file in the browser.
+fn opening(browser: &str, file: &Path, arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(browser);
+    command
         // The sandbox does not work for root, and a machine without a screen may have no GPU.
         .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
         .args(["--enable-logging=stderr", "--disable-dev-shm-usage", "--no-first-run"])
-        .arg("--window-size=1400,1200")
+        .arg("--window-size=1440,900")
         .args(arguments)
-        .arg(format!("file://{}", file.canonicalize()?.display()))
-        .output()?;
-    if output.status.success() {
-        return Ok(output);
+        .arg(format!("file://{}", file.canonicalize()?.display()));
+    Ok(command)
+}
+
+/// The lines that a page writes to the console, up to the last line of its report. A page is open
+/// until then, because it unpacks its timeline after the browser has loaded it.
+fn console(browser: &str, file: &Path) -> Result<Vec<String>> {
+    let mut child =
+        opening(browser, file, &[])?.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let log = BufReader::new(child.stderr.take().ok_or("the browser has no log")?);
+    let (sender, receiver) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        // The receiver is gone once the report is complete.
+        log.lines()
+            .map_while(io::Result::ok)
+            .take_while(|line| sender.send(line.clone()).is_ok())
+            .count()
+    });
+    let (begin, mut lines) = (Instant::now(), Vec::new());
+    while let Ok(line) = receiver.recv_timeout(PATIENCE.saturating_sub(begin.elapsed())) {
+        let Some((_, said)) = line.split_once(":CONSOLE:") else { continue };
+        let text = said.split_once("] \"").and_then(|(_, text)| text.rsplit_once("\", source: "));
+        lines.push(text.map_or(said, |(text, _)| text).to_owned());
+        if lines.last().is_some_and(|line| line.ends_with("all done")) {
+            break;
+        }
     }
-    let log = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{browser} {}: {}\n{log}", file.display(), output.status).into())
+    drop(receiver);
+    child.kill()?;
+    child.wait()?;
+    drop(reader);
+    Ok(lines)
 }
 
 /// Checks a page and prints the checks that fail. Returns whether all of them hold.
-fn check_page(browser: &str, folder: &Path, name: &str) -> Result<bool> {
-    let checked = page(name)?
+fn check_page(browser: &str, folder: &Path, name: &str, script: &str) -> Result<bool> {
+    let plain = page(name)?;
+    let size = plain.len();
+    let checked = plain
         .replacen("<head>", &format!("<head><script>{BEFORE}</script>"), 1)
-        .replacen("</body>", &format!("<script>{CHECK}</script></body>"), 1);
+        .replacen("</body>", &format!("<script>{script}</script></body>"), 1);
     let file = folder.join(format!("{name}-checked.html"));
     fs::write(&file, checked)?;
-    let output = open(browser, &file, &["--dump-dom"])?;
-    let (page, log) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let console = log.lines().filter(|line| line.contains(":CONSOLE:"));
-    let console: Vec<&str> = console.collect();
-    let report = page.rsplit_once("<pre id=\"checks\"").and_then(|(_, text)| {
-        let (_, text) = text.split_once('>')?;
-        Some(text.split_once("</pre>")?.0.replace("&gt;", ">").replace("&amp;", "&"))
-    });
-    let Some(report) = report.filter(|report| report.ends_with("all done")) else {
-        println!("== browser: {name}: the script did not finish\n{}", console.join("\n"));
+    let lines = console(browser, &file)?;
+    let (report, other): (Vec<&String>, Vec<&String>) =
+        lines.iter().partition(|line| line.starts_with(LINE));
+    let report: Vec<&str> = report.iter().filter_map(|line| line.strip_prefix(LINE)).collect();
+    if report.last() != Some(&"all done") {
+        println!("== browser: {name}: the script did not finish");
+        lines.iter().for_each(|line| println!("{line}"));
         return Ok(false);
-    };
-    let failures: Vec<&str> = report.lines().filter(|line| line.starts_with("FAILED")).collect();
-    let held = report.lines().filter(|line| line.starts_with("ok ")).count();
-    let frames = report.lines().find(|line| line.starts_with("frames")).unwrap_or("no frames");
-    println!("== browser: {name}: {held} checks passed, {} failed; {frames}", failures.len());
-    failures.iter().chain(&console).for_each(|line| println!("{line}"));
-    Ok(failures.is_empty() && console.is_empty() && held > 0)
+    }
+    let failures: Vec<&&str> = report.iter().filter(|line| line.starts_with("FAILED")).collect();
+    let held = report.iter().filter(|line| line.starts_with("ok ")).count();
+    let frames = report.iter().find(|line| line.starts_with("frames")).unwrap_or(&"no frames");
+    println!(
+        "== browser: {name}: {size} bytes; {held} checks passed, {} failed; {frames}",
+        failures.len()
+    );
+    failures.iter().for_each(|line| println!("{line}"));
+    other.iter().for_each(|line| println!("{line}"));
+    Ok(failures.is_empty() && other.is_empty() && held > 0)
 }
 
 /// Takes one picture.
 fn take(browser: &str, folder: &Path, picture: &Picture) -> Result<()> {
-    let script = format!("<script>{}</script></body>", picture.script);
+    let script = match picture.script {
+        "" => "</body>".to_owned(),
+        script => format!("<script>timelineReady.then(() => {{ {script} }});</script></body>"),
+    };
     let file = folder.join(format!("{}.html", picture.name));
     fs::write(&file, page(picture.page)?.replacen("</body>", &script, 1))?;
     let image: PathBuf = folder.join(format!("{}.png", picture.name));
     let shot = format!("--screenshot={}", image.display());
-    let mut arguments = vec![shot.as_str()];
+    // On a virtual clock, the browser takes the picture when the page has nothing left to do.
+    let mut arguments = vec![shot.as_str(), "--virtual-time-budget=20000"];
     arguments.extend(picture.arguments);
-    open(browser, &file, &arguments)?;
+    let output = opening(browser, &file, &arguments)?.output()?;
+    if !output.status.success() {
+        let log = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{browser} {}: {}\n{log}", file.display(), output.status).into());
+    }
     if fs::metadata(&image)?.len() > 0 {
         Ok(())
     } else {

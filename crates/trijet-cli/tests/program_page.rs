@@ -38,6 +38,22 @@ impl Draw {
     }
 }
 
+/// The stream, the name, the kind, the time and the bytes of an operation of a training.
+fn operation(number: u32) -> (usize, Option<u32>, ActivityKind, u64, u64) {
+    let upload = ActivityKind::Copy {
+        direction: Direction::Upload,
+        from: Memory::Pageable,
+        to: Memory::Device,
+    };
+    match number % 16 {
+        3 => (1, None, upload, 9000, 1 << 19),
+        9 => (2, Some(1), ActivityKind::Kernel, 16_000, 0),
+        n if n % 3 == 0 => (0, Some(0), ActivityKind::Kernel, 7000, 0),
+        n if n % 3 == 1 => (0, Some(2), ActivityKind::Kernel, 2500, 0),
+        _ => (0, Some(6), ActivityKind::Kernel, 1700, 0),
+    }
+}
+
 /// One rank of an invented training: `operations` operations with a call each, with jitter.
 fn rank(process: u32, operations: u32) -> ProcessTrace {
     let mut draw = Draw(u64::from(process));
@@ -62,23 +78,7 @@ fn rank(process: u32, operations: u32) -> ProcessTrace {
             thread: process,
             correlation: number + 1,
         };
-        let (lane, name, kind, took, bytes) = match number % 16 {
-            3 => (
-                1,
-                None,
-                ActivityKind::Copy {
-                    direction: Direction::Upload,
-                    from: Memory::Pageable,
-                    to: Memory::Device,
-                },
-                9000,
-                1 << 19,
-            ),
-            9 => (2, Some(1), ActivityKind::Kernel, 16_000, 0),
-            n if n % 3 == 0 => (0, Some(0), ActivityKind::Kernel, 7000, 0),
-            n if n % 3 == 1 => (0, Some(2), ActivityKind::Kernel, 2500, 0),
-            _ => (0, Some(6), ActivityKind::Kernel, 1700, 0),
-        };
+        let (lane, name, kind, took, bytes) = operation(number);
         let called = if name.is_some() { 3 } else { 4 };
         let end = host + 1900 + draw.below(900);
         trace.activities.push(Activity {
@@ -198,7 +198,7 @@ fn no_trace_makes_the_page_panic_or_run_a_script() {
     let names = ["cudaMalloc", "</script><script>alert(1)</script>", "k\u{1b}[0m\u{202e}"];
     let mut draw = Draw(1);
     for round in 0..200 {
-        let mut pick = |count: usize| draw.below(count as u64) as usize;
+        let mut pick = |count: usize| usize::try_from(draw.below(count as u64)).unwrap();
         let activities = (0..40).map(|_| {
             let (a, b) = (ends[pick(ends.len())], ends[pick(ends.len())]);
             Activity {

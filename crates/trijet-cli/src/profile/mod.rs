@@ -18,6 +18,7 @@ mod idle;
 mod json;
 mod names;
 mod operations;
+mod page;
 mod process;
 mod text;
 
@@ -26,6 +27,7 @@ pub use findings::Finding;
 pub use idle::Idle;
 pub use json::json;
 pub use names::clean;
+pub use page::{PageOptions, page};
 pub use process::{Process, analyse};
 pub use text::text;
 

@@ -58,7 +58,7 @@ fn cut(command: &str) -> String {
 }
 
 /// `part` in percent of `whole`.
-fn percent(part: Nanos, whole: Nanos) -> f64 {
+pub(super) fn percent(part: Nanos, whole: Nanos) -> f64 {
     100.0 * part.0 as f64 / whole.0.max(1) as f64
 }
 
