@@ -10,7 +10,10 @@
 mod bars;
 mod columns;
 mod data;
+mod figures;
+mod frame;
 mod hazards;
+mod item;
 mod look;
 mod markup;
 mod merge;
@@ -20,27 +23,15 @@ mod sections;
 mod sheet;
 mod still;
 
+pub use figures::{Bar, Note, Part, PartLook, Section, Table};
+pub use item::{Item, NO_TRACK, Sheet, Track, TrackKind};
 pub use page::{HazardNote, Page};
-pub use program::{Bar, Note, Part, PartLook, ProgramPage, Section, Table};
-pub use sheet::{Item, NO_TRACK, Sheet, Track, TrackKind};
+pub use program::ProgramPage;
 
 use crate::base::dag::Node;
 use crate::trace::summary::Summary;
+use frame::filled;
 use markup::escaped;
-use sheet::Data;
-use std::borrow::Cow;
-
-const PAGE: &str = include_str!("html/page.html");
-const STYLE: &str = include_str!("html/page.css");
-/// The parts of the script, in order.
-const SCRIPTS: [&str; 6] = [
-    "window.timelineReady = (async () => {\n'use strict';\n",
-    include_str!("html/data.js"),
-    include_str!("html/draw.js"),
-    include_str!("html/words.js"),
-    include_str!("html/page.js"),
-    "})();\n",
-];
 
 impl Page<'_> {
     /// The page as HTML.
@@ -72,50 +63,6 @@ impl Page<'_> {
             other => unreachable!("the page has no part {other}"),
         })
     }
-}
-
-/// The page with each mark replaced: by what all pages share, or by what `part` gives for its name.
-fn filled(data: &Data, part: impl Fn(&str) -> String) -> String {
-    let mut page = String::new();
-    let mut rest = PAGE;
-    while let Some((before, marked)) = rest.split_once("{{") {
-        let (name, after) = marked.split_once("}}").expect("the page closes its marks");
-        page.push_str(before);
-        page.push_str(&shared(name, data).unwrap_or_else(|| signed(&part(name)).into()));
-        rest = after;
-    }
-    page.push_str(rest);
-    page
-}
-
-/// The text with the sign of microseconds, which a page can show and a terminal may not.
-fn signed(text: &str) -> String {
-    let mut signed = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(" us") {
-        let (before, after) = (&rest[..at], &rest[at + 3..]);
-        let is_time = before.ends_with(|c: char| c.is_ascii_digit())
-            && !after.starts_with(|c: char| c.is_alphanumeric());
-        signed.push_str(before);
-        signed.push_str(if is_time { " \u{b5}s" } else { " us" });
-        rest = after;
-    }
-    signed + rest
-}
-
-/// The parts that all pages share.
-fn shared<'a>(name: &str, data: &'a Data) -> Option<Cow<'a, str>> {
-    Some(match name {
-        "style" => STYLE.into(),
-        "note" => {
-            let note = data.note.as_deref();
-            note.map_or_else(String::new, |note| signed(&markup::none(&escaped(note)))).into()
-        }
-        "data" => data.json.as_str().into(),
-        "columns" => data.columns.as_str().into(),
-        "script" => SCRIPTS.concat().into(),
-        _ => return None,
-    })
 }
 
 /// The indices of all operations that a summary names.

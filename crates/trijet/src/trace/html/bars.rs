@@ -2,10 +2,10 @@
 //! critical path.
 #![forbid(unsafe_code)]
 
+use super::figures::Bar;
 use super::look::Look;
 use super::markup::{escaped, none, percent, share};
 use super::page::Page;
-use super::program;
 use crate::base::units::Nanos;
 use crate::trace::summary::{EngineSummary, Limit, Summary};
 use std::fmt::Write;
@@ -58,7 +58,7 @@ fn bar(name: &str, mark: &str, class: &str, parts: &[Part]) -> String {
 }
 
 /// The bar of an engine of a traced program.
-pub(super) fn of_program(one: &program::Bar) -> String {
+pub(super) fn of_program(one: &Bar) -> String {
     let parts = one.parts.iter().map(|part| Part {
         look: part.look.look(),
         label: part.label.clone(),

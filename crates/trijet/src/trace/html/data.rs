@@ -3,11 +3,10 @@
 
 use super::super::json::string;
 use super::super::tracks::{self, Shows, kind_name, span, track_name};
+use super::item::{Item, NO_TRACK, Sheet, Track, TrackKind};
 use super::look::Look;
 use super::page::Page;
-use super::sheet::{
-    CRITICAL, CRITICAL_CALL, Data, Item, More, NO_TRACK, Sheet, Track, TrackKind, UNDECLARED,
-};
+use super::sheet::{CRITICAL, CRITICAL_CALL, Data, More, UNDECLARED};
 use crate::base::ledger::{Declared, Op};
 use crate::trace::gaps::Cause;
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Merging of items that no screen can show apart, where a page would be too large otherwise.
 #![forbid(unsafe_code)]
 
-use super::sheet::{Item, NO_TRACK};
+use super::item::{Item, NO_TRACK};
 use crate::base::units::Nanos;
 
 /// Fewer items, of which some stand for several.

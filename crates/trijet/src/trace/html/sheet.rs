@@ -1,16 +1,12 @@
-//! The content of a timeline, whatever it comes from: tracks, and items that lie on them.
-//!
-//! An item is one operation of a device, with the call that enqueued it, or a call alone. It lies on
-//! up to three tracks: that of its engine, that of its stream, and that of the thread of its call.
+//! The data of a timeline in a page: the items as columns, and the rows of their tracks.
 #![forbid(unsafe_code)]
 
 use super::super::json::string;
 use super::columns::{Code, Columns};
+use super::item::{Item, Sheet, TrackKind};
 use super::merge::{Merged, merged};
 use std::borrow::Cow;
 
-/// The number of a track that an item does not lie on.
-pub const NO_TRACK: u32 = u32::MAX;
 /// The most rows of a track. Items that overlap more than that share the last row, in which they may
 /// hide each other.
 const ROWS_MAX: usize = 48;
@@ -30,80 +26,6 @@ pub(super) const CALLED: u8 = 2;
 pub(super) const UNDECLARED: u8 = 4;
 pub(super) const CRITICAL: u8 = 8;
 pub(super) const CRITICAL_CALL: u8 = 16;
-
-/// What a track shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TrackKind {
-    /// When an engine worked.
-    Engine,
-    /// When the operations of a stream ran.
-    Stream,
-    /// When a thread of the host was in a call.
-    Thread,
-}
-
-/// A track of a timeline.
-#[derive(Debug, Clone)]
-pub struct Track {
-    /// What the track shows.
-    pub kind: TrackKind,
-    /// The heading that the track shares with its neighbours, such as a process; may be empty.
-    pub group: String,
-    /// The name of the track.
-    pub name: String,
-}
-
-/// An item of a timeline. Times are in nanoseconds.
-#[derive(Debug, Clone)]
-pub struct Item {
-    /// Begin and end of the operation; `None` for a call alone.
-    pub work: Option<(u64, u64)>,
-    /// Begin and end of the call; `None` if it is unknown.
-    pub call: Option<(u64, u64)>,
-    /// The bytes that the operation moved.
-    pub bytes: u64,
-    /// The name, as an index into [`Sheet::labels`].
-    pub label: u32,
-    /// The kind, as an index into [`Sheet::kinds`].
-    pub kind: u32,
-    /// The track of the engine, or [`NO_TRACK`].
-    pub engine: u32,
-    /// The track of the stream, or [`NO_TRACK`].
-    pub stream: u32,
-    /// The track of the thread that made the call, or [`NO_TRACK`].
-    pub thread: u32,
-}
-
-impl Item {
-    /// The time of the item on tracks of this kind.
-    pub(super) fn time(&self, kind: TrackKind) -> Option<(u64, u64)> {
-        match kind {
-            TrackKind::Engine | TrackKind::Stream => self.work,
-            TrackKind::Thread => self.call,
-        }
-    }
-
-    pub(super) fn track(&self, kind: TrackKind) -> u32 {
-        match kind {
-            TrackKind::Engine => self.engine,
-            TrackKind::Stream => self.stream,
-            TrackKind::Thread => self.thread,
-        }
-    }
-}
-
-/// The content of a timeline.
-#[derive(Debug, Clone, Default)]
-pub struct Sheet {
-    /// The tracks, in the order in which they are drawn.
-    pub tracks: Vec<Track>,
-    /// The names of items.
-    pub labels: Vec<String>,
-    /// The kinds of items, in words.
-    pub kinds: Vec<String>,
-    /// The items. Neighbours that are similar make a smaller page.
-    pub items: Vec<Item>,
-}
 
 /// What only some timelines know about their items.
 #[derive(Default)]

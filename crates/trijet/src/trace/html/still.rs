@@ -3,9 +3,9 @@
 
 use super::super::timeline::extent;
 use super::super::tracks::{Shows, span, track_name, tracks};
+use super::item::Sheet;
 use super::markup::{escaped, none};
 use super::page::Page;
-use super::sheet::Sheet;
 use crate::base::units::Nanos;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -9,6 +9,7 @@ use crate::base::prng::Prng;
 use crate::base::units::Nanos;
 use crate::trace::critical::Category;
 use crate::trace::summary::{Limit, Settings, summarize};
+use frame::{STYLE, signed};
 use sheet::More;
 
 /// A text that would be markup, end the script, or end an attribute if it were not escaped.
