@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Layout};
+use trijet::trace::summary::Audience;
 use trijet::{Bytes, Cancel, Error, ErrorKind, Pipeline, Result, Source};
 use trijet_cli::format::{self, Array};
 use trijet_cli::journal::Fingerprint;
@@ -89,7 +90,8 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let outcome = pipeline.run();
     bar.finish_and_clear();
-    let report = outcome.map_err(|error| explain(error, &target))?;
+    let audience = if options.chunk.is_some() { Audience::User } else { Audience::UserOfTuned };
+    let report = outcome.map_err(|error| explain(error, &target))?.for_audience(audience);
     let verdict = Live::of(&device);
     if options.json {
         let mut value = report::json(&report);

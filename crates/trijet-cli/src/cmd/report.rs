@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use trijet::Report;
 use trijet::check::lint::Lint;
 use trijet::pipeline::EngineReport;
-use trijet::trace::summary::{EngineSummary, Loss, Pair, Summary};
+use trijet::trace::summary::{Audience, EngineSummary, Loss, Pair, Summary};
 
 pub(super) fn json(report: &Report) -> Value {
     let engine = |e: &EngineReport| {
@@ -75,12 +75,13 @@ fn summary(summary: &Summary) -> Value {
             "ops": loss.ops,
         })
     };
+    let is_author = summary.audience == Audience::Author;
     let lint = |lint: &Lint| {
         json!({
             "rule": lint.rule.name(),
             "saved_ns": lint.saved.0,
             "text": lint.text,
-            "fix": lint.rule.fix(),
+            "fix": is_author.then(|| lint.rule.fix()),
             "ops": lint.ops,
         })
     };

@@ -172,3 +172,27 @@ fn the_report_as_json_counts_rows_and_bytes() {
         assert!(report.get(field).is_some(), "{field} is missing");
     }
 }
+
+/// A user of the command can change its options, and neither the library nor the tuner.
+#[test]
+fn the_report_advises_nothing_but_options_of_the_command() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[2, 64, 64], &noise(16_384, 11));
+    for (number, chunk) in [&["--chunk", "1024"][..], &[]].into_iter().enumerate() {
+        let out = format!("out{number}.npy");
+        let args = ["in.npy", "-o", &out, "--op", "affine", "--json"];
+        let report = workdir.map(&[&args[..], chunk].concat()).json();
+        let summary = &report["summary"];
+        for loss in summary["losses"].as_array().unwrap() {
+            let fix = loss["fix"].as_str();
+            let is_option = fix.is_none_or(|fix| !chunk.is_empty() && fix.contains("--chunk"));
+            assert!(is_option && loss["cause"] != "unknown", "{loss}");
+        }
+        assert!(!summary["losses"].as_array().unwrap().is_empty(), "fill and drain at least");
+        for warning in summary["warnings"].as_array().unwrap() {
+            assert!(warning["fix"].is_null(), "{warning}");
+            assert!(!warning["text"].as_str().unwrap().contains(".rs:"), "{warning}");
+        }
+        assert_eq!(summary["contradictions"], 0, "the clocks of one machine");
+    }
+}

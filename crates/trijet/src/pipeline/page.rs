@@ -25,7 +25,7 @@ impl Report {
     /// The trace with the times at which the engines worked, as far as they are known.
     #[must_use]
     pub fn timeline(&self) -> Vec<Op> {
-        self.dag().settle(&self.ops)
+        self.settled(&self.dag())
     }
 
     /// The trace in Perfetto's format, with arrows along the critical path and marks for findings.

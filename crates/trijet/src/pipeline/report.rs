@@ -15,9 +15,9 @@ use crate::device::driver::{Clock, DeviceInfo};
 use crate::log::Trace;
 use crate::order::domain::OrderingCounts;
 use crate::trace::file::About;
-use crate::trace::metrics::{Metrics, Parameters, achieved_overlap, measure};
+use crate::trace::metrics::{CopyEngines, Metrics, Parameters, achieved_overlap, measure};
 use crate::trace::queued::queued;
-use crate::trace::summary::{Settings, Summary, TimeKind, summarize};
+use crate::trace::summary::{Audience, Settings, Summary, TimeKind, summarize};
 use std::fmt;
 use std::ops::Range;
 
@@ -127,6 +127,7 @@ pub struct Report {
     pub(super) summary: Option<Summary>,
     pub(super) found: Option<Verdict>,
     alone: Alone,
+    audience: Audience,
 }
 
 /// The report on one engine of the device.
@@ -186,6 +187,7 @@ impl Report {
             summary: None,
             found: None,
             alone: Alone { link: calibration.cloned(), kernels: None },
+            audience: Audience::default(),
         };
         for (name, spans) in [("read", measured.read), ("write", measured.write)] {
             let busy = Union::of(spans.into_iter().flatten()).length();
@@ -206,6 +208,16 @@ impl Report {
         Dag::with_times(&self.ops, kernels, self.times)
     }
 
+    /// The operations with the times at which the engines worked, as far as they are known. A user of
+    /// a command cannot change the lines that enqueued them, so these are left out.
+    pub(super) fn settled(&self, dag: &Dag) -> Vec<Op> {
+        let mut ops = dag.settle(&self.ops);
+        if self.audience != Audience::Author {
+            ops.iter_mut().for_each(|op| op.site = None);
+        }
+        ops
+    }
+
     /// Computes the figures that follow from the trace and from isolated work.
     fn judge(&mut self) {
         let kernels = |report: &Self| report.engine("compute").map(EngineReport::work);
@@ -215,7 +227,7 @@ impl Report {
             return;
         };
         let dag = self.dag();
-        let ops = dag.settle(&self.ops);
+        let ops = self.settled(&dag);
         let length = |op: &Op| op.times.map_or(0, |times| times.end.0 - times.begin.0);
         let computed =
             ops.iter().filter(|op| op.engine == Engine::Compute).map(length).sum::<u64>();
@@ -239,7 +251,11 @@ impl Report {
                 serial.then(|| Nanos(length(op)))
             }
         };
-        let given = Parameters { isolated: &alone, ..Parameters::default() };
+        let copy_engines = match self.clock {
+            Clock::Processor => CopyEngines::Processors,
+            Clock::Device | Clock::Model => CopyEngines::default(),
+        };
+        let given = Parameters { isolated: &alone, copy_engines, ..Parameters::default() };
         let metrics = measure(&ops, &dag, Some(window.clone()), &given);
         let host = self.engines.iter().filter(|engine| engine.of_the_host()).cloned();
         let engines = ENGINES.iter().map(|(role, name)| part(&metrics, *role, name));
@@ -253,11 +269,22 @@ impl Report {
                 TimeKind::Measured
             },
             parameters: Parameters { bound: self.bound, ..given },
+            clock_error: Nanos(self.about.clock_error_ns),
+            audience: self.audience,
             times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
         };
         self.summary = Some(summarize(&ops, &dag, &settings, lints(&ops, &dag)));
+    }
+
+    /// Sets the reader of the report, who decides which advice it has. The default is the author of
+    /// the program.
+    #[must_use]
+    pub fn for_audience(mut self, audience: Audience) -> Self {
+        self.audience = audience;
+        self.judge();
+        self
     }
 
     /// Sets the isolated work of the kernels, measured in a run of one stream, and computes the

@@ -54,7 +54,7 @@ impl fmt::Display for Category {
             Self::Load => "loading kernels",
             Self::User => "host code",
             Self::Launch => "launch latency",
-            Self::Unknown => "unknown",
+            Self::Unknown => "not attributed",
             Self::Start => "before the first operation",
             Self::Tail => "after the last operation",
         })

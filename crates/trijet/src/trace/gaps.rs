@@ -8,8 +8,9 @@
 //! 1. until q, the host was late; its calls say what it did instead;
 //! 2. until r, the operation waited for its predecessor;
 //! 3. the launch took at most its latency;
-//! 4. the hardware was busy with an operation of the other copy direction;
-//! 5. the cause of the rest is unknown.
+//! 4. the hardware was busy with an operation of the other copy direction, or where all engines share
+//!    the processors, with one of any other engine;
+//! 5. the rest is not attributed.
 #![deny(clippy::wildcard_enum_match_arm)]
 #![forbid(unsafe_code)]
 
@@ -54,7 +55,7 @@ pub enum Cause {
     Launch,
     /// The hardware was busy with another operation.
     Resource,
-    /// The cause is unknown.
+    /// None of these: the time is not attributed.
     Unknown,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for Cause {
             Self::Dependency(Dependency::Call) => f.pad("waiting for a call"),
             Self::Launch => f.pad("launch latency"),
             Self::Resource => f.pad("hardware taken"),
-            Self::Unknown => f.pad("unknown"),
+            Self::Unknown => f.pad("not attributed"),
         }
     }
 }
@@ -200,13 +201,13 @@ pub fn gaps(
     let splitter = Splitter { ops, dag, calls: Calls::of(ops, dag), latency: latency.0 };
     let mut found = Vec::new();
     for (engine, list) in &engines {
-        let other = match (copy_engines, engine.1) {
-            (CopyEngines::One, Engine::Upload) => Some((engine.0, Engine::Download)),
-            (CopyEngines::One, Engine::Download) => Some((engine.0, Engine::Upload)),
-            (CopyEngines::One, Engine::Compute | Engine::Peer | Engine::Host | Engine::None)
-            | (CopyEngines::Two, _) => None,
+        let shares = |role: Engine| match (copy_engines, engine.1, role) {
+            (CopyEngines::One, Engine::Upload, Engine::Download)
+            | (CopyEngines::One, Engine::Download, Engine::Upload) => true,
+            (CopyEngines::Processors, mine, other) => mine != other,
+            (CopyEngines::One | CopyEngines::Two, _, _) => false,
         };
-        let others = engines.iter().filter(|(name, _)| Some(*name) == other);
+        let others = engines.iter().filter(|(name, _)| name.0 == engine.0 && shares(name.1));
         let taken = others.flat_map(|(_, list)| list).filter_map(|op| dag.work(*op));
         let taken = Union::of(taken);
         let mut at = window.start;

@@ -30,6 +30,8 @@ pub enum CopyEngines {
     /// Uploads and downloads have an engine each.
     #[default]
     Two,
+    /// There is no hardware for copies: all engines share the processors of the host.
+    Processors,
 }
 
 /// The isolated time of an operation, measured or computed from its bytes; `None` if unknown.

@@ -63,6 +63,19 @@ impl Limit {
     }
 }
 
+/// The reader of a summary. Advice names only what its reader can change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Audience {
+    /// The author of the program.
+    #[default]
+    Author,
+    /// The user of a command, who gave it the size of the chunks.
+    User,
+    /// The user of a command that chose the size of the chunks.
+    UserOfTuned,
+}
+
 /// The settings of a summary.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'a> {
@@ -82,6 +95,11 @@ pub struct Settings<'a> {
     pub limit: Option<Limit>,
     /// The number of hazards that the checker found; `None` if it did not run.
     pub hazards: Option<usize>,
+    /// The known error between the clocks of the host and of the devices. Times that contradict an
+    /// edge by no more than that are not counted.
+    pub clock_error: Nanos,
+    /// The reader of the summary.
+    pub audience: Audience,
 }
 
 /// The summary of an engine.
@@ -121,8 +139,8 @@ pub struct Loss {
     pub cause: Cause,
     /// The idle time.
     pub time: Nanos,
-    /// What to do about the cause.
-    pub fix: &'static str,
+    /// What to do about the cause; `None` if its reader can do nothing.
+    pub fix: Option<&'static str>,
     /// The operations after the longest gaps with this cause, the longest gap first.
     pub ops: Vec<usize>,
     /// The gap that lost the most time by this cause.
@@ -158,33 +176,41 @@ pub struct Summary {
     /// The engines for which operations of several streams queued. Empty unless the times are those
     /// of pairs of events, which count queueing as work.
     pub queued: Vec<Queued>,
-    /// The number of edges that the clocks contradict. Above 0, the times of several devices or
-    /// threads disagree.
+    /// The number of edges that the clocks contradict by more than their known error. Above 0, the
+    /// times of several devices or threads disagree.
     pub contradictions: usize,
+    /// The reader of the summary.
+    pub audience: Audience,
 }
 
-/// What to do about a cause.
+/// What to do about a cause; `None` if the reader can do nothing.
 #[must_use]
-pub fn fix(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Fill | Cause::Drain => "use smaller chunks, at least first and last",
-        Cause::HostLate(Category::Sync) => "wait later, or only for an event of the slot",
-        Cause::HostLate(Category::Alloc) => "allocate before the loop, or from a pool",
-        Cause::HostLate(Category::Copy) => "copy asynchronously from page-locked memory",
-        Cause::HostLate(Category::Load) => "load the kernels before the run",
-        Cause::HostLate(_) => {
-            "enqueue earlier, or with fewer calls: batches, a graph, another thread"
+pub fn fix(cause: Cause, audience: Audience) -> Option<&'static str> {
+    match (cause, audience) {
+        (Cause::Resource | Cause::Unknown, _) | (_, Audience::UserOfTuned) => None,
+        (Cause::Fill | Cause::Drain, Audience::User) => Some("use a smaller --chunk"),
+        (Cause::Launch, Audience::User) => Some("use a larger --chunk"),
+        (Cause::HostLate(_) | Cause::Dependency(_), Audience::User) => None,
+        (Cause::Fill | Cause::Drain, Audience::Author) => {
+            Some("use smaller chunks, at least first and last")
         }
-        Cause::Dependency(Dependency::Legacy) => "use non-blocking streams",
-        Cause::Dependency(Dependency::Alloc) => "allocate before the loop",
-        Cause::Dependency(_) => "use more slots, or a stream per engine",
-        Cause::Launch => "launch less often: a graph, or larger chunks",
-        Cause::Resource => "nothing: the hardware was busy",
-        Cause::Unknown => "trace the missing calls",
+        (Cause::HostLate(category), Audience::Author) => Some(match category {
+            Category::Sync => "wait later, or only for an event of the slot",
+            Category::Alloc => "allocate before the loop, or from a pool",
+            Category::Copy => "copy asynchronously from page-locked memory",
+            Category::Load => "load the kernels before the run",
+            _ => "enqueue earlier, or with fewer calls: batches, a graph, another thread",
+        }),
+        (Cause::Dependency(dependency), Audience::Author) => Some(match dependency {
+            Dependency::Legacy => "use non-blocking streams",
+            Dependency::Alloc => "allocate before the loop",
+            _ => "use more slots, or a stream per engine",
+        }),
+        (Cause::Launch, Audience::Author) => Some("launch less often: a graph, or larger chunks"),
     }
 }
 
-fn losses(gaps: &[Gap], engine: DeviceEngine) -> Vec<Loss> {
+fn losses(gaps: &[Gap], engine: DeviceEngine, audience: Audience) -> Vec<Loss> {
     let mut by: BTreeMap<Cause, Vec<(u64, &Gap)>> = BTreeMap::new();
     for gap in gaps.iter().filter(|gap| gap.engine == engine) {
         for (cause, part) in &gap.parts {
@@ -198,7 +224,7 @@ fn losses(gaps: &[Gap], engine: DeviceEngine) -> Vec<Loss> {
             Loss {
                 cause,
                 time: Nanos(parts.iter().map(|(part, _)| part).sum()),
-                fix: fix(cause),
+                fix: fix(cause, audience),
                 ops: parts.iter().filter_map(|(_, gap)| gap.op).take(OPS_MAX).collect(),
                 longest: parts.first().map_or(0..0, |(_, gap)| gap.span.clone()),
             }
@@ -281,14 +307,17 @@ pub fn summarize(ops: &[Op], dag: &Dag, settings: &Settings<'_>, mut lints: Vec<
         limit: settings.limit.or_else(|| limit(&metrics)),
         engines,
         pairs: pairs(TracedRun { ops, dag, times: settings.times }, &busy),
-        losses: metrics.limiting.map_or_else(Vec::new, |engine| losses(&gaps, engine)),
+        losses: metrics
+            .limiting
+            .map_or_else(Vec::new, |engine| losses(&gaps, engine, settings.audience)),
         critical: critical_path(ops, dag, window, settings.latency),
         slack: slack(ops, dag),
         gaps,
         lints,
         hazards: settings.hazards,
         queued: if settings.times == TimeSource::EventPairs { queued(ops) } else { Vec::new() },
-        contradictions: dag.contradictions(),
+        contradictions: dag.contradictions_beyond(settings.clock_error),
+        audience: settings.audience,
         metrics,
     }
 }
@@ -421,13 +450,21 @@ impl fmt::Display for Summary {
             if let Some(op) = loss.ops.first() {
                 write!(f, ", longest before #{op}")?;
             }
-            writeln!(f, "; {}", loss.fix)?;
+            match loss.fix {
+                Some(fix) => writeln!(f, "; {fix}")?,
+                None => writeln!(f)?,
+            }
         }
         let path = self.path();
         let path = path.iter().take(PATH_MAX).map(|(category, time)| format!("{category} {time}"));
         writeln!(f, "critical path: {}", path.collect::<Vec<_>>().join(", "))?;
         for lint in self.lints.iter().take(LOSSES_MAX) {
-            writeln!(f, "{lint}")?;
+            match self.audience {
+                Audience::Author => writeln!(f, "{lint}")?,
+                Audience::User | Audience::UserOfTuned => {
+                    writeln!(f, "{}: {} (up to {})", lint.rule.name(), lint.text, lint.saved)?;
+                }
+            }
         }
         for queued in &self.queued {
             writeln!(f, "times: {queued}")?;

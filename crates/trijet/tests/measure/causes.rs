@@ -100,3 +100,17 @@ fn a_shared_copy_engine_is_busy_with_the_other_direction() {
     let two = [(Cause::Launch, 1), (Cause::Unknown, 10)];
     assert_eq!(causes(CopyEngines::Two), two.map(|(cause, ns)| (cause, Nanos(ns))));
 }
+
+/// On CPU threads, an upload and a kernel use the same processors.
+#[test]
+fn engines_on_shared_processors_wait_for_each_other() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..10);
+    s.work(Compute, 1, 12..20);
+    s.work(Upload, 2, 21..30);
+    let found = gaps(&s.ops, &s.dag(), 0..30, Nanos(0), CopyEngines::Processors);
+    let causes = by_cause(&found, (DeviceId(0), Upload));
+    let expected = [(Cause::Resource, Nanos(8)), (Cause::Unknown, Nanos(3))];
+    assert_eq!(causes.into_iter().collect::<Vec<_>>(), expected);
+    assert_eq!(Cause::Unknown.to_string(), "not attributed");
+}

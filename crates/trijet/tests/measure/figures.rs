@@ -2,11 +2,13 @@
 
 use crate::script::Script;
 use trijet::Nanos;
-use trijet::trace::DeviceId;
 use trijet::trace::Engine::{Compute, Download, Peer, Upload};
+use trijet::trace::critical::Category;
 use trijet::trace::dag::{Dag, Kernels};
+use trijet::trace::gaps::{Cause, Dependency};
 use trijet::trace::metrics::{CopyEngines, Metrics, Parameters, measure};
-use trijet::trace::summary::{Limit, Settings, summarize};
+use trijet::trace::summary::{Audience, Limit, Settings, fix, summarize};
+use trijet::trace::{DeviceId, Waited};
 
 fn figures(script: &Script) -> Metrics {
     measure(&script.ops, &script.dag(), None, &Parameters::default())
@@ -199,4 +201,52 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     let reader = summary(None, Some(Limit::Reader));
     assert!(reader.verdict().contains("(the reader on the host)"));
     assert!(!reader.to_string().contains("<- limits"));
+}
+
+/// The upload ended at 20 by the clock of the device, and the wait for it at 15 by that of the host.
+#[test]
+fn times_within_the_error_of_the_clocks_contradict_nothing() {
+    let mut s = Script::default();
+    s.work(Upload, 0, 0..20);
+    s.record(7, 0);
+    s.sync(Waited::Event(7), 0, 0..15);
+    let count = |error| {
+        let settings = Settings { clock_error: Nanos(error), ..Settings::default() };
+        let summary = summarize(&s.ops, &s.dag(), &settings, vec![]);
+        assert_eq!(
+            summary.contradictions > 0,
+            summary.to_string().contains("the clocks contradict")
+        );
+        summary.contradictions
+    };
+    assert_eq!((count(0), count(4), count(5)), (1, 1, 0));
+}
+
+#[test]
+fn advice_names_only_what_its_reader_can_change() {
+    let causes = [
+        Cause::Fill,
+        Cause::Drain,
+        Cause::HostLate(Category::Sync),
+        Cause::HostLate(Category::User),
+        Cause::Dependency(Dependency::Call),
+        Cause::Launch,
+        Cause::Resource,
+        Cause::Unknown,
+    ];
+    for cause in causes {
+        let nothing_to_do = matches!(cause, Cause::Resource | Cause::Unknown);
+        assert_eq!(fix(cause, Audience::Author).is_none(), nothing_to_do, "{cause}");
+        assert!(fix(cause, Audience::User).is_none_or(|fix| fix.contains("--chunk")), "{cause}");
+        assert_eq!(fix(cause, Audience::UserOfTuned), None, "{cause}");
+    }
+    let mut s = Script::default();
+    s.work(Upload, 0, 5..20);
+    let text = |audience| {
+        let settings = Settings { window: Some(0..30), audience, ..Settings::default() };
+        summarize(&s.ops, &s.dag(), &settings, vec![]).to_string()
+    };
+    assert!(text(Audience::Author).contains("drain; use smaller chunks"));
+    assert!(text(Audience::User).contains("drain; use a smaller --chunk"));
+    assert!(text(Audience::UserOfTuned).contains("drain\n"));
 }

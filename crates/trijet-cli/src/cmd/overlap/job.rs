@@ -5,6 +5,7 @@ use super::stack::{Pixel, Stack};
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{Calibration, Schedule};
 use trijet::trace::TimesFrom;
+use trijet::trace::summary::Audience;
 use trijet::{Bytes, Device, Nanos, PinnedBuffer, Pipeline, Report, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
 
@@ -115,7 +116,11 @@ impl<T: Pixel> Job<T> {
         let mut results = Vec::new();
         let mut alone = Nanos(0);
         for ((schedule, mut times), digest) in schedules.into_iter().zip(times).zip(digests) {
-            let mut report = self.pipeline(schedule).run()?;
+            let audience = match schedule {
+                Schedule::Tuned => Audience::UserOfTuned,
+                _ => Audience::User,
+            };
+            let mut report = self.pipeline(schedule).run()?.for_audience(audience);
             if schedule == Schedule::OneStream {
                 alone = self.kernels_alone(&report)?;
             }

@@ -41,7 +41,7 @@ struct Builder<'a> {
     begun: HashMap<u64, Begun>,
     /// The work that each event stands for.
     records: HashMap<u64, Nodes>,
-    contradictions: usize,
+    contradictions: Vec<u64>,
 }
 
 /// For each operation, the one that its engine did before, and the time at which the engine was
@@ -79,8 +79,8 @@ impl Builder<'_> {
         let mut ready = None;
         for &(earlier, edge) in before {
             let end = self.end(earlier);
-            if times.is_some_and(|times| end > times.end.0) {
-                self.contradictions += 1;
+            if let Some(times) = times.filter(|times| end > times.end.0) {
+                self.contradictions.push(end - times.end.0);
                 continue;
             }
             ready = ready.max(Some(end));
@@ -374,7 +374,7 @@ fn build(ops: &[Op], kernels: Kernels, times: TimeSource) -> Dag {
         threads: HashMap::new(),
         begun: HashMap::new(),
         records: HashMap::new(),
-        contradictions: 0,
+        contradictions: Vec::new(),
     };
     for (index, engine) in engines.into_iter().enumerate() {
         builder.read(index, engine);

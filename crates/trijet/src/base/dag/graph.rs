@@ -82,7 +82,8 @@ pub struct Dag {
     pub(super) before: Vec<(Node, Edge)>,
     /// All nodes, each after its predecessors.
     pub(super) order: Vec<Node>,
-    pub(super) contradictions: usize,
+    /// For each edge that was left out, by how much the clocks contradict it.
+    pub(super) contradictions: Vec<u64>,
 }
 
 impl Dag {
@@ -95,7 +96,14 @@ impl Dag {
     /// The number of edges that were left out because the clocks contradict them.
     #[must_use]
     pub fn contradictions(&self) -> usize {
-        self.contradictions
+        self.contradictions.len()
+    }
+
+    /// The number of edges that the clocks contradict by more than `error`, which is the known error
+    /// between the clocks of the host and of the devices.
+    #[must_use]
+    pub fn contradictions_beyond(&self, error: Nanos) -> usize {
+        self.contradictions.iter().filter(|by| **by > error.0).count()
     }
 
     /// The number of edges, to estimate the cost of a walk.

@@ -3,7 +3,7 @@
 
 use super::markup::{escaped, none, share_of};
 use super::page::Page;
-use crate::trace::summary::describe;
+use crate::trace::summary::{Audience, describe};
 use std::fmt::Write;
 
 /// The most bytes of a value that shares a line with others.
@@ -29,12 +29,12 @@ pub(super) fn losses(page: &Page<'_>) -> String {
         });
         write!(
             text,
-            "<li><b>{}</b> ({}) <span>{engine} idle: {}{most}.</span> <em>Fix: {}.</em> \
+            "<li><b>{}</b> ({}) <span>{engine} idle: {}{most}.</span>{} \
              <a href=\"#t={},{}\">show</a></li>",
             loss.time,
             share_of(loss.time, summary.metrics.elapsed()),
             escaped(&loss.cause.to_string()),
-            escaped(loss.fix),
+            loss.fix.map_or_else(String::new, advice),
             loss.longest.start,
             loss.longest.end
         )
@@ -42,6 +42,10 @@ pub(super) fn losses(page: &Page<'_>) -> String {
     }
     text.push_str("</ol>");
     text
+}
+
+fn advice(fix: &str) -> String {
+    format!(" <em>Fix: {}.</em>", escaped(fix))
 }
 
 /// The warnings about performance.
@@ -52,17 +56,18 @@ pub(super) fn warnings(page: &Page<'_>) -> String {
     if summary.lints.is_empty() {
         return none("None was found.");
     }
+    let is_author = summary.audience == Audience::Author;
     let mut text = String::from("<ol class=\"losses\">");
     for lint in &summary.lints {
         let link =
             lint.ops.first().map_or(String::new(), |op| format!(" <a href=\"#op={op}\">show</a>"));
         write!(
             text,
-            "<li><b>up to {}</b> <code>{}</code> <span>{}.</span> <em>Fix: {}.</em>{link}</li>",
+            "<li><b>up to {}</b> <code>{}</code> <span>{}.</span>{}{link}</li>",
             lint.saved,
             lint.rule.name(),
             escaped(&lint.text),
-            escaped(lint.rule.fix())
+            if is_author { advice(lint.rule.fix()) } else { String::new() }
         )
         .expect("writing to a string");
     }
