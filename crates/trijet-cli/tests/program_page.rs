@@ -227,3 +227,17 @@ fn no_trace_makes_the_page_panic_or_run_a_script() {
         assert!(!page.contains(['\u{1b}', '\u{202e}']));
     }
 }
+
+/// A program with more threads than a page has tracks: the engines keep theirs.
+#[test]
+fn a_page_of_many_threads_shows_the_engines_and_says_what_it_leaves_out() {
+    let mut trace = rank(11, 2000);
+    let call = trace.activities[0];
+    for thread in 0..1000 {
+        trace.activities.push(Activity { thread: 10_000 + thread, correlation: 0, ..call });
+    }
+    let page = String::from_utf8(rendered(&[trace], &titled("threads"))).unwrap();
+    assert!(page.contains("\"name\":\"kernels\"") && page.contains("\"name\":\"communication\""));
+    // 1001 threads and 3 streams, for 600 tracks.
+    assert!(page.contains("404 streams and threads have no row."), "the remark");
+}

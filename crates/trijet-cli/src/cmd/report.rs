@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use trijet::Report;
 use trijet::check::lint::Lint;
 use trijet::pipeline::EngineReport;
-use trijet::trace::summary::{Audience, EngineSummary, Loss, Pair, Summary};
+use trijet::trace::summary::{Audience, EngineSummary, Limit, Loss, Pair, Summary};
 
 pub(super) fn json(report: &Report) -> Value {
     let engine = |e: &EngineReport| {
@@ -99,6 +99,7 @@ fn summary(summary: &Summary) -> Value {
         "exposed_copy_ns": m.exposed_copy.0,
         "exposed_peer_ns": m.exposed_peer.0,
         "hidden": m.hidden,
+        "limit": summary.limit.map(Limit::name),
         "limiting": m.limiting.map(|engine| summary.engine_name(engine)),
         "engines": summary.engines.iter().map(engine).collect::<Vec<_>>(),
         "at_once": summary.pairs.iter().map(pair).collect::<Vec<_>>(),

@@ -19,6 +19,8 @@ use trijet::trace::rate;
 
 /// The most tracks of a timeline. Streams and threads beyond that have none.
 const TRACKS_MAX: usize = 600;
+/// The most tracks with those of engines. A page shows fewer devices than that.
+const ALL_TRACKS_MAX: usize = 2 * TRACKS_MAX;
 /// The most devices whose figures a page has.
 const SECTIONS_MAX: usize = 64;
 
@@ -277,11 +279,13 @@ impl Builder {
         if let Some((number, _)) = self.tracks.get(&key) {
             return *number;
         }
-        if self.tracks.len() >= TRACKS_MAX {
+        let track = track();
+        let limit = if track.kind == TrackKind::Engine { ALL_TRACKS_MAX } else { TRACKS_MAX };
+        if self.tracks.len() >= limit {
             return NO_TRACK;
         }
         let number = u32::try_from(self.tracks.len()).unwrap_or(NO_TRACK);
-        self.tracks.insert(key, (number, track()));
+        self.tracks.insert(key, (number, track));
         number
     }
 
