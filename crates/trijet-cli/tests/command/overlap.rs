@@ -188,6 +188,8 @@ fn a_page_has_the_figures_of_the_terminal() {
     let args = [&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat();
     let printed = workdir.trijet(&args).done();
     let page = String::from_utf8(workdir.read("out.html")).unwrap();
+    // A page has the sign of microseconds, where a terminal has `us`.
+    let page = page.replace(" \u{b5}s", " us");
     let verdict = between(&page, "<p id=\"verdict\">", "</p>");
     assert!(printed.lines().any(|line| line == verdict), "`{verdict}` is not in {printed}");
     assert!(
