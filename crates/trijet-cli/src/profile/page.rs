@@ -104,6 +104,12 @@ fn remarks_of(process: &Process) -> Vec<String> {
             end.dropped, end.unknown, end.declined
         ));
     }
+    if process.left_out > 0 {
+        let count = process.left_out;
+        remarks
+            .push(format!("Process {number}: {count} activities beyond the limit were left out."));
+    }
+    remarks.extend(process.notes.iter().map(|note| format!("Process {number}: {note}")));
     if process.untimed > 0 {
         remarks.push(format!(
             "Process {number}: {} operations have no times, because they were unfinished at the end.",
@@ -146,12 +152,11 @@ fn verdict(processes: &[Process]) -> String {
 fn provenance(processes: &[Process]) -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     for one in shown(processes) {
-        let count = one.end.map_or_else(|| "?".to_owned(), |end| end.activities.to_string());
         rows.push((
             format!("process {}", one.process),
             format!(
-                "{count} activities and {} calls in {}; CUPTI {}, which took {} of that time",
-                one.calls, one.span, one.interface, one.overhead
+                "{} activities and {} calls in {}; CUPTI {}, which took {} of that time: {}",
+                one.activities, one.calls, one.span, one.interface, one.overhead, one.command
             ),
         ));
     }
