@@ -108,10 +108,7 @@ impl Plan {
             )));
         }
         let granule = layout.granule;
-        // The balanced optimum of `tune` for a link of 50 GB/s and 4 us per chunk.
-        let balanced = total.saturating_mul(200_000).isqrt();
-        let guess = Bytes(balanced.clamp(CHUNK_MIN.0, CHUNK_MAX.0 / 2));
-        let wanted = options.chunk.unwrap_or(guess);
+        let wanted = options.chunk.unwrap_or_else(|| usual_chunk(total));
         let whole = |rows: u64| (rows / granule * granule).max(granule);
         let full = whole((wanted.0 / layout.row_bytes).min(rows_max));
         let mut chunks = Vec::new();
@@ -165,6 +162,13 @@ impl Plan {
     pub(super) fn slots(&self) -> usize {
         self.depth.min(self.chunks.len().max(1))
     }
+}
+
+/// The usual chunk size for so many bytes: the balanced optimum of `tune` for a link of 50 GB/s and
+/// 4 us per chunk.
+pub(super) fn usual_chunk(total: u64) -> Bytes {
+    let balanced = total.saturating_mul(200_000).isqrt();
+    Bytes(balanced.clamp(CHUNK_MIN.0, CHUNK_MAX.0 / 2))
 }
 
 /// The sizes of chunks of `full` rows, the last one smaller if it must be.

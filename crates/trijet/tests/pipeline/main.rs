@@ -540,6 +540,24 @@ fn overlap_is_seen_and_bounded_in_the_model() {
     assert_eq!(tuned.ordering.over_waits, 0, "a pipeline records exactly: {tuned}");
 }
 
+/// On threads, the chunk counts of one job once varied with the load of the machine.
+#[test]
+fn equal_jobs_have_equal_chunks_in_every_run() {
+    for device in [threads(), simulated(Order::Greedy)] {
+        let x = device.pinned::<u32>(10 << 20).expect("memory");
+        let mut y = device.pinned::<u32>(10 << 20).expect("memory");
+        let mut chunks = || {
+            let pipeline = Pipeline::on(&device).pinned_source(&x, 1024).pinned_sink(&mut y);
+            pipeline.untraced().run().expect("a run without faults").plan.chunks
+        };
+        let first = chunks();
+        assert!(first.len() > 3, "{first:?}");
+        for run in 1..20 {
+            assert_eq!(chunks(), first, "run {run} on {}", device.info().name);
+        }
+    }
+}
+
 #[test]
 fn page_locked_memory_too_short_for_the_results_is_refused() {
     let device = threads();
