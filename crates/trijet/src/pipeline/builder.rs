@@ -6,7 +6,7 @@ use super::cancel::Cancel;
 use super::element::ElementType;
 use super::host_work::HostWork;
 use super::layout::Layout;
-use super::plan::{Plan, PlanOptions, Ramp};
+use super::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
 use super::progress::{OnProgress, Progress};
 use super::schedule::Schedule;
 use super::sink::Sink;
@@ -79,6 +79,7 @@ impl Default for Settings<'_> {
             plan: PlanOptions {
                 schedule: Schedule::default(),
                 chunk: None,
+                chunk_choice: ChunkChoice::default(),
                 ramp: Ramp::Flat,
                 depth: None,
                 halo: 0,
@@ -195,6 +196,7 @@ impl<'a> Pipeline<'a> {
     #[must_use]
     pub fn chunk(mut self, bytes: Bytes) -> Self {
         self.settings.plan.chunk = Some(bytes);
+        self.settings.plan.chunk_choice = ChunkChoice::Caller;
         self
     }
 

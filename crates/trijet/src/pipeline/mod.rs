@@ -39,7 +39,7 @@ pub use calibrate::Calibration;
 pub use cancel::Cancel;
 pub use host_work::HostWork;
 pub use layout::Layout;
-pub use plan::{Chunk, Plan};
+pub use plan::{Chunk, ChunkChoice, Plan};
 pub use progress::Progress;
 pub use report::{Cold, EngineReport, Report};
 pub use rows::{rows_from_fn, rows_from_iter, rows_of, rows_to_fn};

@@ -66,7 +66,7 @@ impl Report {
     #[must_use]
     pub fn page(&self) -> Page<'static> {
         Page {
-            title: format!("{} on {}", self.plan.schedule.name(), self.device),
+            title: format!("{} on {}", self.plan.schedule_name(), self.device),
             summary: self.summary.clone(),
             hazards: self.notes(),
             provenance: self.provenance(),
@@ -101,8 +101,8 @@ impl Report {
         let mut rows = vec![
             ("device", self.device.clone()),
             ("times", [vec![self.clock_words().to_owned()], self.warnings()].concat().join("; ")),
-            ("schedule", plan.schedule.name().to_owned()),
-            ("chunks", format!("{}, in {} slots", plan.chunks.len(), plan.depth)),
+            ("schedule", plan.schedule_name().to_owned()),
+            ("chunks", format!("{}, in {} slots", self.chunks(), plan.depth)),
             ("bytes", format!("{} in, {} out", self.bytes_in, self.bytes_out)),
             (
                 "ordering",

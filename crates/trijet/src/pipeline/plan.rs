@@ -51,6 +51,34 @@ impl Chunk {
     }
 }
 
+/// What decided the size of the chunks of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ChunkChoice {
+    /// The bytes of the run.
+    #[default]
+    Bytes,
+    /// A measurement of the first chunks.
+    Measurement,
+    /// The caller, with [`Pipeline::chunk`](super::Pipeline::chunk).
+    Caller,
+    /// The memory of the device, which does not hold the chunks that were wanted.
+    Memory,
+}
+
+impl ChunkChoice {
+    /// The choice in words, for reports.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Bytes => "from the bytes of the run",
+            Self::Measurement => "from a measurement",
+            Self::Caller => "chosen by the user",
+            Self::Memory => "halved to fit into memory",
+        }
+    }
+}
+
 /// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,6 +89,8 @@ pub struct Plan {
     pub depth: usize,
     /// The rows of the largest chunk.
     pub chunk_rows: u64,
+    /// What decided the size of the chunks.
+    pub chunk_choice: ChunkChoice,
     /// The chunks in order.
     pub chunks: Vec<Chunk>,
 }
@@ -81,6 +111,8 @@ pub(crate) enum Ramp {
 pub(crate) struct PlanOptions {
     pub(crate) schedule: Schedule,
     pub(crate) chunk: Option<Bytes>,
+    /// Where `chunk` comes from.
+    pub(crate) chunk_choice: ChunkChoice,
     pub(crate) ramp: Ramp,
     pub(crate) depth: Option<usize>,
     pub(crate) halo: u64,
@@ -110,7 +142,10 @@ impl Plan {
         let granule = layout.granule;
         let wanted = options.chunk.unwrap_or_else(|| usual_chunk(total));
         let whole = |rows: u64| (rows / granule * granule).max(granule);
-        let full = whole((wanted.0 / layout.row_bytes).min(rows_max));
+        let wanted = wanted.0 / layout.row_bytes;
+        let full = whole(wanted.min(rows_max));
+        let chunk_choice =
+            if full < whole(wanted) { ChunkChoice::Memory } else { options.chunk_choice };
         let mut chunks = Vec::new();
         for range in &options.todo {
             let rows = range.end.min(layout.rows).saturating_sub(range.start);
@@ -133,7 +168,8 @@ impl Plan {
                 start += size;
             }
         }
-        Ok(Self { schedule: options.schedule, depth, chunk_rows: full, chunks })
+        let schedule = options.schedule;
+        Ok(Self { schedule, depth, chunk_rows: full, chunk_choice, chunks })
     }
 
     /// The most rows that any chunk reads.
@@ -146,6 +182,15 @@ impl Plan {
     #[must_use]
     pub fn rows_max(&self) -> u64 {
         self.chunks.iter().map(Chunk::rows_out).max().unwrap_or(0)
+    }
+
+    /// The name of the schedule, for reports. Chunk sizes that the user chose are not tuned.
+    #[must_use]
+    pub fn schedule_name(&self) -> &'static str {
+        match (self.schedule, self.chunk_choice) {
+            (Schedule::Tuned, ChunkChoice::Caller) => "role streams, two for kernels",
+            (schedule, _) => schedule.name(),
+        }
     }
 
     /// The rows that all chunks read, halos included.
@@ -205,7 +250,8 @@ mod tests {
         let chunk = Some(Bytes(chunk));
         let schedule = Schedule::RoleStreams;
         let todo = std::iter::once(todo).collect();
-        PlanOptions { schedule, chunk, ramp, depth: None, halo, todo }
+        let chunk_choice = ChunkChoice::Caller;
+        PlanOptions { schedule, chunk, chunk_choice, ramp, depth: None, halo, todo }
     }
 
     proptest! {

@@ -337,6 +337,14 @@ impl Report {
         self.summary.as_ref()
     }
 
+    /// The number of chunks, and the size of a whole one with what decided it.
+    pub(super) fn chunks(&self) -> String {
+        let plan = &self.plan;
+        let row = self.bytes_in.0 / plan.rows_in().max(1);
+        let size = Bytes(plan.chunk_rows.min(plan.rows_max()).saturating_mul(row));
+        format!("{} of {size} ({})", plan.chunks.len(), plan.chunk_choice.words())
+    }
+
     /// The report on an engine, by its name.
     #[must_use]
     pub fn engine(&self, name: &str) -> Option<&EngineReport> {
@@ -399,11 +407,11 @@ impl fmt::Display for Report {
         writeln!(f, "{}: {}", self.device, self.clock_words())?;
         writeln!(
             f,
-            "{} in, {} out; {}, chunks: {}, slots: {}",
+            "{} in, {} out; {}; chunks: {}; slots: {}",
             self.bytes_in,
             self.bytes_out,
-            plan.schedule.name(),
-            plan.chunks.len(),
+            plan.schedule_name(),
+            self.chunks(),
             plan.depth
         )?;
         write!(f, "elapsed {} ({} in)", self.elapsed, rate(self.bytes_in, self.elapsed))?;

@@ -21,7 +21,9 @@ use super::allocate::Resources;
 use super::builder::Input;
 use super::drive::{load, submit};
 use super::layout::Layout;
-use super::plan::{CHUNK_MAX, CHUNK_MIN, Chunk, Plan, PlanOptions, Ramp, even, ramp, usual_chunk};
+use super::plan::{
+    CHUNK_MAX, CHUNK_MIN, Chunk, ChunkChoice, Plan, PlanOptions, Ramp, even, ramp, usual_chunk,
+};
 use super::schedule::Schedule;
 use super::validate::Job;
 use crate::base::error::{ErrorKind, Result};
@@ -140,6 +142,7 @@ pub(super) fn tune(job: &mut Job<'_>) -> Result<()> {
     let rows = options.todo.iter().map(|r| r.end.min(layout.rows).saturating_sub(r.start));
     let (chunk, shape) = model.choose(rows.sum(), layout, depth);
     job.settings.plan.chunk = Some(chunk);
+    job.settings.plan.chunk_choice = ChunkChoice::Measurement;
     job.settings.plan.ramp = shape;
     Ok(())
 }

@@ -79,7 +79,7 @@ fn row(report: &Report) -> String {
     };
     format!(
         "{:<13}{:>10}{:>7}{:>12}{:>12}{:>10}{:>9}",
-        plan.schedule.name(),
+        plan.schedule_name(),
         chunk.to_string(),
         plan.depth,
         report.elapsed.to_string(),
@@ -100,7 +100,7 @@ fn print_timeline(report: &Report) -> Result<()> {
     let shown = CHUNKS_MAX.min(report.plan.chunks.len() as u64);
     print(format_args!(
         "{}, the first {shown} chunks, one symbol each; `.` is idle time",
-        report.plan.schedule.name()
+        report.plan.schedule_name()
     ))?;
     print(staircase(&first, window, WIDTH).trim_end())
 }
