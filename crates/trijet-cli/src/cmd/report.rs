@@ -34,7 +34,7 @@ pub(super) fn json(report: &Report) -> Value {
         "efficiency": report.efficiency(),
         "overlap": report.overlap(),
         "engines": report.engines.iter().map(engine).collect::<Vec<_>>(),
-        "limiting": report.limiting().map(|e| e.name),
+        "limiting": report.limit.map(Limit::name),
         "summary": report.summary().map(summary),
         "cold_setup_ns": report.cold.setup.0,
         "waits": report.ordering.waits,

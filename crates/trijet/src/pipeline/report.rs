@@ -17,13 +17,17 @@ use crate::order::domain::OrderingCounts;
 use crate::trace::file::About;
 use crate::trace::metrics::{CopyEngines, Metrics, Parameters, achieved_overlap, measure};
 use crate::trace::queued::queued;
-use crate::trace::summary::{Audience, Settings, Summary, TimeKind, summarize};
+use crate::trace::summary::{Audience, Limit, Settings, Summary, TimeKind, summarize};
 use std::fmt;
 use std::ops::Range;
 
 /// The engines of a pipeline, in the order of a chunk's stages.
 const ENGINES: [(Engine, &str); 3] =
     [(Engine::Upload, "upload"), (Engine::Compute, "compute"), (Engine::Download, "download")];
+
+/// The copies of both directions limit a run if they need longer than each engine by more than this
+/// part of its work. Less is noise of the calibration.
+const NEARLY: u64 = 50;
 
 /// The measurements of a run.
 pub(super) struct Measured {
@@ -123,6 +127,9 @@ pub struct Report {
     pub cold: Cold,
     /// The entries of the trace.
     pub ops: Vec<Op>,
+    /// What limits the run: the engine, the direction of the host or the link that needs the most
+    /// time; `None` when the run was not traced.
+    pub limit: Option<Limit>,
     pub(super) window: Option<Range<u64>>,
     pub(super) summary: Option<Summary>,
     pub(super) found: Option<Verdict>,
@@ -183,6 +190,7 @@ impl Report {
             },
             cold: measured.cold,
             ops: measured.trace.ops,
+            limit: None,
             window: measured.window,
             summary: None,
             found: None,
@@ -261,6 +269,7 @@ impl Report {
         let engines = ENGINES.iter().map(|(role, name)| part(&metrics, *role, name));
         self.engines = engines.chain(host).collect();
         self.bound = copies.map(|copies| copies.max(kernels(self).unwrap_or(Nanos(0))));
+        self.limit = self.limit_of(&metrics, copies);
         let settings = Settings {
             window: Some(window),
             time_kind: if self.clock == Clock::Model {
@@ -271,6 +280,7 @@ impl Report {
             parameters: Parameters { bound: self.bound, ..given },
             clock_error: Nanos(self.about.clock_error_ns),
             audience: self.audience,
+            limit: self.limit,
             times: self.times,
             hazards: self.found.as_ref().map(hazards),
             ..Settings::default()
@@ -285,6 +295,20 @@ impl Report {
         self.audience = audience;
         self.judge();
         self
+    }
+
+    /// What needs the most time: an engine, the link for the copies of both directions, or the host.
+    fn limit_of(&self, metrics: &Metrics, copies: Option<Nanos>) -> Option<Limit> {
+        let engine = metrics.limiting?;
+        let work = metrics.engines.iter().find(|e| e.engine == engine).map_or(0, |e| e.work.0);
+        let mut most = (Limit::Engine(engine), work);
+        let link = copies.filter(|time| time.0 > work + work / NEARLY);
+        most = link.map_or(most, |time| (Limit::Link, time.0));
+        for (name, limit) in [("read", Limit::Reader), ("write", Limit::Writer)] {
+            let busy = self.engine(name).map_or(0, |host| host.busy.0);
+            most = if busy > most.1 { (limit, busy) } else { most };
+        }
+        Some(most.0)
     }
 
     /// Sets the isolated work of the kernels, measured in a run of one stream, and computes the
@@ -351,12 +375,6 @@ impl Report {
         self.engines.iter().find(|engine| engine.name == name)
     }
 
-    /// The engine with the most work. A faster engine of another kind would not help.
-    #[must_use]
-    pub fn limiting(&self) -> Option<&EngineReport> {
-        self.engines.iter().max_by_key(|engine| engine.work())
-    }
-
     /// The bound over the elapsed time: 1 is perfect.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
@@ -364,11 +382,14 @@ impl Report {
         (self.elapsed.0 > 0).then(|| bound.0 as f64 / self.elapsed.0 as f64)
     }
 
-    /// Achieved overlap: 0 for a serial run, 1 for a perfect one.
+    /// Achieved overlap: 0 for a serial run, 1 for a perfect one; `None` where there is nothing to
+    /// overlap, as with one chunk or with one engine that works.
     #[must_use]
     pub fn overlap(&self) -> Option<f64> {
         let work = ENGINES.iter().map(|(_, name)| self.engine(name).map(|e| e.work().0));
-        achieved_overlap(Nanos(work.sum::<Option<u64>>()?), self.elapsed, self.bound?)
+        let work = Nanos(work.sum::<Option<u64>>()?);
+        self.summary.as_ref()?.metrics.overlap?;
+        achieved_overlap(work, self.elapsed, self.bound?)
     }
 
     /// A phrase that says where the times come from.
@@ -422,7 +443,11 @@ impl fmt::Display for Report {
         }
         for host in self.engines.iter().filter(|engine| engine.of_the_host()) {
             let share = host.busy.0 as f64 / self.elapsed.0.max(1) as f64 * 100.0;
-            let limits = self.limiting() == Some(host);
+            let limits = match self.limit {
+                Some(Limit::Reader) => host.name == "read",
+                Some(Limit::Writer) => host.name == "write",
+                _ => false,
+            };
             let mark = if limits { "  <- limits, on the host" } else { "" };
             writeln!(f, "{:>15} busy {:>9} ({share:>5.1} %){mark}", host.name, host.busy)?;
         }

@@ -10,7 +10,8 @@
 //! - bound T_lb = max W_e, or the bound that was measured; with one copy engine, the maximum of
 //!   W_upload + W_download, W_compute, and the others;
 //! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n; efficiency T_lb / T and T_n / T;
-//! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb); contention = observed / isolated time.
+//! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb), of two engines and two chunks at least;
+//!   contention = observed / isolated time.
 #![forbid(unsafe_code)]
 
 use crate::base::dag::{Dag, by_engine};
@@ -211,20 +212,33 @@ fn chunks(ops: &[Op], engines: &[EngineMetrics], given: Option<u64>) -> u64 {
     given.unwrap_or(counted).max(1)
 }
 
+/// Whether the work is in several chunks, as far as the operations say. The stages of one chunk follow
+/// each other.
+fn divided(ops: &[Op], given: Option<u64>) -> bool {
+    let mut named = ops.iter().filter_map(|op| op.chunk);
+    let first = named.next();
+    given.map_or(first.is_none() || named.any(|chunk| Some(chunk) != first), |chunks| chunks > 1)
+}
+
+/// The least share of the elapsed time that perfect overlap could save. Where it is less, the
+/// quotient would only magnify noise.
+const TO_OVERLAP_MIN: f64 = 0.1;
+
 /// The achieved overlap: 0 for a serial run, 1 for a run that takes no longer than the bound.
-/// `None` if the work of all engines exceeds the bound by less than a hundredth of the elapsed
-/// time: then there is nothing to overlap, and the quotient would only magnify noise.
+/// `None` if the work of all engines exceeds the bound by less than a tenth of the elapsed time:
+/// then there is little to overlap.
 ///
 /// ```
 /// use trijet::Nanos;
 /// use trijet::trace::metrics::achieved_overlap;
 /// assert_eq!(achieved_overlap(Nanos(300), Nanos(300), Nanos(100)), Some(0.0));
 /// assert_eq!(achieved_overlap(Nanos(300), Nanos(100), Nanos(100)), Some(1.0));
+/// assert_eq!(achieved_overlap(Nanos(103), Nanos(200), Nanos(100)), None);
 /// ```
 #[must_use]
 pub fn achieved_overlap(work: Nanos, elapsed: Nanos, bound: Nanos) -> Option<f64> {
     let (work, elapsed, bound) = (work.0 as f64, elapsed.0 as f64, bound.0 as f64);
-    if work - bound < elapsed / 100.0 {
+    if work - bound < elapsed * TO_OVERLAP_MIN {
         return None;
     }
     Some((work - elapsed) / (work - bound))
@@ -276,6 +290,8 @@ pub fn measure(
     let chunks = chunks(ops, &engines, parameters.chunks);
     let finite = Nanos(lower.0 + work.saturating_sub(lower.0) / chunks);
     let ratio = |time: Nanos| (elapsed > 0).then(|| time.0 as f64 / elapsed as f64);
+    let divided = divided(ops, parameters.chunks) && engines.len() > 1;
+    let overlap = achieved_overlap(Nanos(work), Nanos(elapsed), lower).filter(|_| divided);
     Metrics {
         window,
         concurrency: if any == 0 { 0.0 } else { busy as f64 / any as f64 },
@@ -288,7 +304,7 @@ pub fn measure(
         finite,
         efficiency: ratio(lower),
         finite_efficiency: ratio(finite),
-        overlap: achieved_overlap(Nanos(work), Nanos(elapsed), lower),
+        overlap,
         engines,
     }
 }

@@ -341,7 +341,10 @@ impl Summary {
                 "{} {kind}, bound {} ({}), efficiency {:.0} %",
                 self.metrics.elapsed(),
                 self.metrics.bound,
-                limit.name(),
+                match limit {
+                    Limit::Reader | Limit::Writer => format!("the device; {} limits", limit.name()),
+                    Limit::Engine(_) | Limit::Link => limit.name().to_owned(),
+                },
                 efficiency * 100.0
             ),
             _ => "nothing measured".to_owned(),
@@ -367,6 +370,14 @@ impl Summary {
             }
             let limits = self.limit == Some(Limit::Engine(engine.metrics.engine));
             writeln!(f, "{}", if limits { "  <- limits" } else { "" })?;
+        }
+        if self.limit == Some(Limit::Link) {
+            let bound = self.metrics.bound;
+            writeln!(
+                f,
+                "{:>15} {:>24}  work {bound:>9} alone     <- limits",
+                "link, both ways", ""
+            )?;
         }
         Ok(())
     }

@@ -66,6 +66,28 @@ fn a_run_with_idle_time_between_is_worse_than_serial() {
     assert!(near(figures(&s).overlap, -1.0));
 }
 
+/// `overlap -75.22` was once printed for runs of one chunk, whose stages cannot overlap.
+#[test]
+fn where_nothing_can_overlap_there_is_no_overlap() {
+    let mut one = Script::default();
+    for (engine, span) in [(Upload, 0..10), (Compute, 10..11), (Download, 400..410)] {
+        one.work(engine, 0, span).chunk = Some(0);
+    }
+    assert_eq!(figures(&one).overlap, None, "one chunk");
+    let mut copies = Script::default();
+    for chunk in 0..4 {
+        copies.work(Upload, 0, 20 * chunk..20 * chunk + 10).chunk = Some(chunk);
+    }
+    assert_eq!(figures(&copies).overlap, None, "one engine");
+    let mut light = Script::default();
+    for chunk in 0..4 {
+        light.work(Upload, 0, 200 * chunk..200 * chunk + 100).chunk = Some(chunk);
+        light.work(Compute, 1, 200 * chunk + 100..200 * chunk + 103).chunk = Some(chunk);
+    }
+    // sum W = 412, T = 703, T_lb = 400: 12 is less than a tenth of 703.
+    assert_eq!(figures(&light).overlap, None, "{:?}", figures(&light));
+}
+
 #[test]
 fn ragged_gaps_are_measured_by_unions() {
     let mut s = Script::default();
@@ -193,13 +215,17 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     let link = summary(Some(Nanos(30)), None);
     assert_eq!(link.limit, Some(Limit::Link));
     assert!(link.verdict().contains("30 ns (the link in both directions)"));
-    assert!(!link.to_string().contains("<- limits"), "no engine alone is the limit");
+    let marked = |text: &str| text.lines().filter(|l| l.ends_with("<- limits")).count();
+    let text = link.to_string();
+    let line = text.lines().find(|line| line.starts_with("link, both ways"));
+    assert!(line.is_some_and(|line| line.contains(" 30 ns ") && marked(line) == 1), "{text}");
+    assert_eq!(marked(&text), 1, "no engine alone is the limit: {text}");
     let engine = summary(None, None);
     assert!(matches!(engine.limit, Some(Limit::Engine((_, Upload | Download)))));
     assert!(engine.to_string().contains("<- limits"));
     // The caller knows best.
     let reader = summary(None, Some(Limit::Reader));
-    assert!(reader.verdict().contains("(the reader on the host)"));
+    assert!(reader.verdict().contains("bound 20 ns (the device; the reader on the host limits)"));
     assert!(!reader.to_string().contains("<- limits"));
 }
 

@@ -540,6 +540,42 @@ fn overlap_is_seen_and_bounded_in_the_model() {
     assert_eq!(tuned.ordering.over_waits, 0, "a pipeline records exactly: {tuned}");
 }
 
+#[test]
+fn a_report_names_the_link_or_the_engine_that_limits() {
+    use trijet::pipeline::{Calibration, ChunkChoice};
+    use trijet::trace::{Engine, summary::Limit};
+    let device = simulated(Order::Greedy);
+    let calibration = Calibration::measure(&device, Bytes(1 << 20)).expect("a calibration");
+    let x = device.pinned::<u32>(1 << 18).expect("memory");
+    let mut y = device.pinned::<u32>(1 << 18).expect("memory");
+    let mut run = |rounds, chunk: Option<u64>| {
+        let pipeline = Pipeline::on(&device)
+            .pinned_source(&x, 1024)
+            .stage::<u32, u32>(move |s, x, y| s.launch(&WORK, (rounds, x, y)))
+            .pinned_sink(&mut y)
+            .calibrated(&calibration);
+        let pipeline = match chunk {
+            Some(bytes) => pipeline.chunk(Bytes(bytes)),
+            None => pipeline,
+        };
+        pipeline.run().expect("a run without faults")
+    };
+    let copies = run(0, Some(1 << 18));
+    assert_eq!(copies.limit, Some(Limit::Link), "{copies}");
+    let text = copies.to_string();
+    assert!(text.contains("link, both ways") && text.matches("<- limits").count() == 1, "{text}");
+    let chosen = "role streams, two for kernels; chunks: 4 of 256 KiB (chosen by the user)";
+    assert!(text.contains(chosen) && !text.contains("tuned"), "{text}");
+    let heavy = run(400, None);
+    assert!(matches!(heavy.limit, Some(Limit::Engine((_, Engine::Compute)))), "{heavy}");
+    let (plan, text) = (&heavy.plan, heavy.to_string());
+    assert_eq!(plan.chunk_choice, ChunkChoice::Bytes, "too few bytes for a measurement");
+    assert!(text.contains("tuned; chunks: ") && text.contains("from the bytes"), "{text}");
+    let whole = run(0, Some(1 << 20));
+    assert_eq!((whole.plan.chunks.len(), whole.overlap()), (1, None), "{whole}");
+    assert!(!whole.to_string().contains("overlap"), "{whole}");
+}
+
 /// On threads, the chunk counts of one job once varied with the load of the machine.
 #[test]
 fn equal_jobs_have_equal_chunks_in_every_run() {
