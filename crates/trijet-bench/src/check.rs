@@ -5,6 +5,7 @@
 //! with one planted race, which must be the first finding.
 #![forbid(unsafe_code)]
 
+use crate::progress::Steps;
 use crate::results::Results;
 use crate::stats::Samples;
 use serde::Deserialize;
@@ -141,16 +142,19 @@ fn definition() -> Result<Definition> {
 ///
 /// # Errors
 /// `InvalidValue` if the checker finds something in a clean ledger, or misses the planted race.
-pub fn run() -> Result<Results> {
+pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
     let definition = definition()?;
     let verified = "clean ledgers have no finding, and each other ledger has the planted race";
     let mut results = Results::of_host("the checker on one thread");
     results.note("verified", verified);
     let mut runs = Vec::new();
+    steps.expect(3);
+    steps.begin("making records");
     for streams in &definition.streams {
         verify(&definition, *streams)?;
         runs.push((*streams, make(&definition, *streams, false).0, Samples::default()));
     }
+    steps.begin("checking records in memory");
     for sample in 0..=definition.samples {
         for (_, ops, samples) in &mut runs {
             let start = Instant::now();
@@ -166,6 +170,7 @@ pub fn run() -> Result<Results> {
             }
         }
     }
+    steps.begin("writing and checking records in a file");
     let many = runs.last().map(|(streams, ..)| from_file(&definition, *streams)).transpose()?;
     for (streams, ops, samples) in runs {
         let what = format!("{streams} streams, {} records", ops.len());

@@ -10,6 +10,7 @@
 
 use crate::bare::Bare;
 use crate::manual::by_hand;
+use crate::progress::Steps;
 use crate::results::{Results, is_empty_driver};
 use crate::stats::Samples;
 use serde::Deserialize;
@@ -150,7 +151,7 @@ impl Round {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; every error of the device.
-pub fn run(device: &Device) -> Result<Results> {
+pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
     let text = include_str!("../definitions/enqueue.toml");
     let definition: Definition = toml::from_str(text).map_err(|e| {
         Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
@@ -167,7 +168,9 @@ pub fn run(device: &Device) -> Result<Results> {
         streams: [a, b],
     };
     let mut figures = Figures::default();
+    steps.expect(2);
     for warm_up in [true, false] {
+        steps.begin(if warm_up { "warming up" } else { "timing calls" });
         figures = Figures::default();
         for _ in 0..if warm_up { 2 } else { definition.bursts } {
             round.run(device, definition.burst, &mut figures)?;

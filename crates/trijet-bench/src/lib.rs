@@ -11,6 +11,7 @@ pub mod enqueue;
 mod manual;
 pub mod overlap;
 pub mod pitfalls;
+pub mod progress;
 pub mod results;
 pub mod simulate;
 pub mod stats;
@@ -24,17 +25,21 @@ pub fn uses_device(name: &str) -> bool {
     !["virtual", "check"].contains(&name)
 }
 
-/// Runs a benchmark by its name.
+/// Runs a benchmark by its name. Its steps go to `steps` when they begin.
 ///
 /// # Errors
 /// `InvalidValue` for an unknown name or a wrong result; every error of the device.
-pub fn run(name: &str, device: &trijet::Device) -> trijet::Result<results::Results> {
+pub fn run(
+    name: &str,
+    device: &trijet::Device,
+    steps: &mut progress::Steps<'_>,
+) -> trijet::Result<results::Results> {
     match name {
-        "overlap" => overlap::run(device),
-        "enqueue" => enqueue::run(device),
-        "virtual" => simulate::run(),
-        "check" => check::run(),
-        "pitfalls" => pitfalls::run(device),
+        "overlap" => overlap::run(device, steps),
+        "enqueue" => enqueue::run(device, steps),
+        "virtual" => simulate::run(steps),
+        "check" => check::run(steps),
+        "pitfalls" => pitfalls::run(device, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

@@ -4,8 +4,9 @@
 use clap::Parser;
 use std::process::ExitCode;
 use trijet::{Device, Select};
+use trijet_bench::progress::{Step, Steps};
 
-/// Benchmarks of trijet. The results go to standard output.
+/// Benchmarks of trijet. The results go to standard output, and the steps to standard error.
 #[derive(Debug, Parser)]
 struct Options {
     /// The benchmark: overlap, enqueue, virtual, pitfalls or check; check needs no GPU.
@@ -21,7 +22,9 @@ fn main() -> ExitCode {
     let is_of_host = options.name == "check";
     let select = if is_of_host { Select::Host(0) } else { Select::Cuda(options.device) };
     let device = Device::open(select);
-    match device.and_then(|device| trijet_bench::run(&options.name, &device)) {
+    let mut show = |step: Step<'_>| eprintln!("[{}/{}] {}", step.number, step.of, step.what);
+    let mut steps = Steps::new(&mut show);
+    match device.and_then(|device| trijet_bench::run(&options.name, &device, &mut steps)) {
         Ok(results) => {
             print!("{results}");
             ExitCode::SUCCESS

@@ -3,6 +3,7 @@
 //! operation to the end of the last.
 #![forbid(unsafe_code)]
 
+use crate::progress::Steps;
 use crate::results::Results;
 use crate::stats::Samples;
 use serde::Deserialize;
@@ -14,10 +15,18 @@ const ROW: usize = 1024;
 /// Up to this many rounds, the host recomputes every element.
 const CHEAP_ROUNDS: u32 = 8;
 
+/// The sizes on a GPU, and on a host device, whose processor computes every element.
+#[derive(Debug, Deserialize)]
+struct Definitions {
+    gpu: Definition,
+    host: Definition,
+}
+
 #[derive(Debug, Deserialize)]
 struct Definition {
     bytes: u64,
     repeats: usize,
+    probe_rounds: u32,
     chunks_mib: Vec<u64>,
     slots: Vec<usize>,
     heavy: f64,
@@ -132,15 +141,20 @@ fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `OutOfMemory`; every error of the device.
-pub fn run(device: &Device) -> Result<Results> {
-    let text = include_str!("../definitions/overlap.toml");
-    let definition: Definition = toml::from_str(text).map_err(|e| {
-        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
-    })?;
-    measure(device, &definition)
+pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
+    let Definitions { gpu, host } = definitions()?;
+    measure(device, if device.info().compute.0 > 0 { &gpu } else { &host }, steps)
 }
 
-fn measure(device: &Device, definition: &Definition) -> Result<Results> {
+fn definitions() -> Result<Definitions> {
+    toml::from_str(include_str!("../definitions/overlap.toml")).map_err(|e| {
+        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
+    })
+}
+
+fn measure(device: &Device, definition: &Definition, steps: &mut Steps<'_>) -> Result<Results> {
+    steps.expect(3 + definition.repeats as u64);
+    steps.begin("measuring the link");
     let elements = Bytes(definition.bytes / 4).to_usize();
     let mut bench = Bench { device, x: device.pinned(elements)?, y: device.pinned(elements)? };
     for (x, value) in bench.x.write()?.iter_mut().zip(1u32..) {
@@ -149,19 +163,23 @@ fn measure(device: &Device, definition: &Definition) -> Result<Results> {
     let bytes = Bytes(definition.bytes);
     let calibration = Calibration::measure(device, bytes)?;
     let bound = calibration.bound(bytes, bytes).seconds() * 1e3;
+    steps.begin("measuring the kernel");
+    let rounds = definition.probe_rounds;
     let probe =
-        Case { schedule: Schedule::OneStream, chunk: Some(64 << 20), slots: Some(1), rounds: 256 };
+        Case { schedule: Schedule::OneStream, chunk: Some(64 << 20), slots: Some(1), rounds };
     let alone = |report: &Report| report.engine("compute").map_or(0.0, |e| e.work().seconds());
-    let per_round = alone(&bench.run(probe)?) / 256.0 * 1e3;
+    let per_round = alone(&bench.run(probe)?) / f64::from(rounds) * 1e3;
     let heavy_rounds = (0..1 << 20).find(|r| f64::from(*r) * per_round >= definition.heavy * bound);
     let cases = cases(definition, heavy_rounds.unwrap_or(0));
     let mut samples = vec![Samples::default(); cases.len()];
     let mut kernels = vec![None; cases.len()];
+    steps.begin(&format!("verifying {} cases", cases.len()));
     for (case, kernel) in cases.iter().zip(&mut kernels) {
         let report = bench.verify(*case)?;
         *kernel = report.engine("compute").map(|e| e.work().seconds() * 1e3);
     }
-    for _ in 0..definition.repeats {
+    for repeat in 1..=definition.repeats {
+        steps.begin(&format!("timing {} cases, {repeat} of {}", cases.len(), definition.repeats));
         for (case, samples) in cases.iter().zip(&mut samples) {
             samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
         }
@@ -193,6 +211,7 @@ fn measure(device: &Device, definition: &Definition) -> Result<Results> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Step;
     use trijet::check::Options;
     use trijet::sim::{Executor, HostConfig, Order};
 
@@ -204,13 +223,17 @@ mod tests {
         let small = Definition {
             bytes: 3 << 20,
             repeats: 1,
+            probe_rounds: 256,
             chunks_mib: vec![1],
             slots: vec![2],
             heavy: 0.0,
             heavy_chunks_mib: vec![1],
             heavy_slots: vec![2],
         };
-        measure(&device, &small)?;
+        let mut begun = Vec::new();
+        let mut show = |step: Step<'_>| begun.push((step.number, step.of));
+        measure(&device, &small, &mut Steps::new(&mut show))?;
+        assert_eq!(begun, [(1, 4), (2, 4), (3, 4), (4, 4)], "every step is announced");
         let verdict = device.verdict().expect("the device has a checker");
         assert_eq!(verdict.findings, [], "{verdict}");
         assert!(verdict.accesses > 100, "{verdict}");
@@ -219,10 +242,12 @@ mod tests {
 
     #[test]
     fn the_definition_has_every_schedule_and_size() {
-        let text = include_str!("../definitions/overlap.toml");
-        let definition: Definition = toml::from_str(text).expect("the definition parses");
-        let cases = cases(&definition, 9);
+        let Definitions { gpu, host } = definitions().expect("the definition parses");
+        let cases = cases(&gpu, 9);
         assert_eq!(cases.len(), 1 + 4 * 9 + 1 + 3);
         assert!(cases.iter().any(|c| c.name() == "role-streams chunk=16MiB slots=3 rounds=9"));
+        // A processor moves the bytes of all runs in seconds.
+        let runs = super::cases(&host, 9).len() * (1 + host.repeats);
+        assert!(runs as u64 * host.bytes <= 1 << 30, "{runs} runs of {} bytes", host.bytes);
     }
 }

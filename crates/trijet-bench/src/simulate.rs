@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::manual::by_hand;
+use crate::progress::Steps;
 use crate::results::Results;
 use crate::stats::Samples;
 use serde::Deserialize;
@@ -145,7 +146,7 @@ fn exhaust(definition: &Definition, shared: usize) -> Result<(Exploration<u64>, 
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result or a search that does not end.
-pub fn run() -> Result<Results> {
+pub fn run(steps: &mut Steps<'_>) -> Result<Results> {
     let text = include_str!("../definitions/virtual.toml");
     let definition: Definition = toml::from_str(text).map_err(|e| {
         Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
@@ -156,6 +157,8 @@ pub fn run() -> Result<Results> {
         ("drawn order", Desk::new(device(Executor::Virtual(Order::Seeded(1)))?, &definition)?),
     ];
     let mut figures: Vec<Samples> = vec![Samples::default(); 2];
+    steps.expect(1 + SHARED.len() as u64);
+    steps.begin("operations in a greedy and in a drawn order");
     for sample in 0..=definition.samples {
         reference.run(&definition)?;
         for ((_, desk), samples) in desks.iter_mut().zip(&mut figures) {
@@ -181,6 +184,7 @@ pub fn run() -> Result<Results> {
         results.push(format!("operation, {name}"), "ns", samples, None);
     }
     for (shared, name) in SHARED {
+        steps.begin(name);
         let mut samples = Samples::default();
         let mut counts = (Samples::default(), Samples::default());
         for _ in 0..definition.exhaustions {

@@ -18,6 +18,7 @@ mod races;
 #[cfg(test)]
 mod tests;
 
+use crate::progress::Steps;
 use crate::results::Results;
 use ground::{Ground, Size};
 use pair::{Flag, Pair};
@@ -136,19 +137,21 @@ fn modelled() -> Result<Device> {
 /// # Errors
 /// `InvalidValue` for a wrong result of a program that should be right; every error of the device.
 /// A wrong remark or finding is not an error. It is a note in the results.
-pub fn run(device: &Device) -> Result<Results> {
+pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
     let Definition { gpu, model } = definition()?;
     if device.info().compute.0 > 0 {
-        return with(device, gpu);
+        return with(device, gpu, steps);
     }
-    with(&modelled()?, model)
+    with(&modelled()?, model, steps)
 }
 
-fn with(device: &Device, size: Size) -> Result<Results> {
+fn with(device: &Device, size: Size, steps: &mut Steps<'_>) -> Result<Results> {
+    steps.expect(PAIRS.len() as u64 + 2);
     let ground = Ground::new(device, size)?;
     let mut results = Results::of_device(device);
     let (mut failed, mut count) = (Vec::new(), 0);
     for pair in PAIRS {
+        steps.begin(pair.name);
         match pair.measure(&ground) {
             Ok(outcome) => {
                 count += 1;
@@ -163,6 +166,7 @@ fn with(device: &Device, size: Size) -> Result<Results> {
             Err(error) => return Err(error.context(pair.name)),
         }
     }
+    steps.begin("edited ledgers");
     for edited in edited::measure(&ground)? {
         count += 1;
         if !edited.is_as_expected() {
@@ -170,6 +174,7 @@ fn with(device: &Device, size: Size) -> Result<Results> {
         }
         edited.notes().into_iter().for_each(|(what, note)| results.note(what, note));
     }
+    steps.begin("verdicts on concurrency");
     let concurrent = concurrent::measure(&ground)?;
     let right = concurrent.iter().filter(|found| found.is_right()).count();
     let asked = concurrent.len();

@@ -1,10 +1,12 @@
 //! `trijet bench`: runs a benchmark and prints its results.
 #![forbid(unsafe_code)]
 
+use super::progress::Progress;
 use super::verdict::Live;
 use crate::args::BenchOptions;
 use std::process::ExitCode;
 use trijet::{Error, ErrorKind, Result};
+use trijet_bench::progress::{Step, Steps};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     if options.check.check && !trijet_bench::uses_device(&options.name) {
@@ -15,7 +17,10 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
         return Err(Error::new(ErrorKind::InvalidValue, "bench", cause));
     }
     let device = super::open(options.device, &options.check)?;
-    let results = trijet_bench::run(&options.name, &device)?;
+    let progress = Progress::new();
+    let mut show = |step: Step<'_>| progress.show(step);
+    let results = trijet_bench::run(&options.name, &device, &mut Steps::new(&mut show))?;
+    drop(progress);
     super::print(results.to_string().trim_end())?;
     let verdict = Live::of(&device);
     verdict.print()?;

@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod map;
 mod operation;
 pub(crate) mod overlap;
+mod progress;
 mod report;
 pub(crate) mod shell;
 pub(crate) mod trace;

@@ -21,7 +21,10 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 
 #[test]
 fn the_first_line_names_the_host_device_and_the_advice_comes_last() {
-    let printed = Workdir::new().trijet(&["doctor", "--device", "host"]).done();
+    let ran = Workdir::new().trijet(&["doctor", "--device", "host"]);
+    let steps = ran.progress();
+    assert!(steps.len() == 11 && steps[0] == "[1/11] new streams", "{steps:?}");
+    let printed = ran.done();
     let first = printed.lines().next().unwrap();
     assert!(first.contains("host device") && first.contains("not a GPU"), "{first}");
     assert!(!printed.contains("FAILED"), "{printed}");

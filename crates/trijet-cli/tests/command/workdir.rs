@@ -28,8 +28,14 @@ impl Ran {
     /// Asserts success and an empty error stream, and returns the output.
     #[track_caller]
     pub(crate) fn done(self) -> String {
-        assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
+        let words: Vec<&str> = self.err.lines().filter(|line| !is_progress(line)).collect();
+        assert_eq!((self.code, words), (Some(0), vec![]), "{}", self.out);
         self.out
+    }
+
+    /// The lines of progress on standard error.
+    pub(crate) fn progress(&self) -> Vec<&str> {
+        self.err.lines().filter(|line| is_progress(line)).collect()
     }
 
     /// Asserts success and returns the JSON that was printed.
@@ -54,6 +60,13 @@ impl Ran {
             assert!(self.err.contains(word), "`{}` does not contain `{word}`", self.err);
         }
     }
+}
+
+/// Whether a line says which of how many steps begins: `[2/6] measuring the link`.
+fn is_progress(line: &str) -> bool {
+    let numbers = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    let numbers = numbers.and_then(|(numbers, _)| numbers.split_once('/'));
+    numbers.is_some_and(|(number, of)| number.parse::<u64>().ok() <= of.parse::<u64>().ok())
 }
 
 pub(crate) struct Workdir(TempDir);

@@ -8,6 +8,9 @@ use crate::stats::Samples;
 use std::time::Instant;
 use trijet::{Device, Result};
 
+/// A measurement, which adds to the findings.
+pub(super) type Measurement = fn(&mut Bench) -> Result<()>;
+
 /// The state that every measurement uses.
 pub(super) struct Bench {
     pub(super) device: Device,
@@ -26,7 +29,7 @@ impl Bench {
     }
 
     /// Makes a measurement, and notes its error if it fails.
-    pub(super) fn run(&mut self, what: &'static str, measure: fn(&mut Self) -> Result<()>) {
+    pub(super) fn run(&mut self, what: &'static str, measure: Measurement) {
         let outcome = measure(self).and_then(|()| self.device.synchronize());
         if let Err(error) = outcome {
             self.found.failed.push(Absent { what: what.to_owned(), why: error.to_string() });

@@ -20,16 +20,34 @@ pub(super) use chains::{GRAPH, PLAIN, STREAMED};
 use super::findings::{Absent, Findings};
 use super::plan::Plan;
 use crate::bare::lab::Lab;
-use bench::Bench;
+use crate::progress::Steps;
+use bench::{Bench, Measurement};
 use std::time::Instant;
 use trijet::{Device, Result};
+
+/// The measurements, in their order.
+const MEASUREMENTS: [(&str, Measurement); 10] = [
+    ("calibration of the kernel", work::calibrate),
+    ("other devices", peers::measure),
+    ("copies", copies::measure),
+    ("calls", calls::measure),
+    ("what blocks what", blocking::measure),
+    ("default streams", defaults::measure),
+    ("resident grids", limits::resident_grids),
+    ("queue depth", limits::queue_depth),
+    ("allocations", allocations::measure),
+    ("chains of kernels", chains::measure),
+];
 
 /// Measures the device and its links in well under a minute.
 ///
 /// ```no_run
 /// use trijet::{Device, Select};
 /// use trijet_bench::doctor::{self, findings::Path};
-/// let findings = doctor::run(&Device::open(Select::Auto)?)?;
+/// use trijet_bench::progress::Steps;
+/// let device = Device::open(Select::Auto)?;
+/// let mut show = |step: trijet_bench::progress::Step<'_>| println!("{}", step.what);
+/// let findings = doctor::run(&device, &mut Steps::new(&mut show))?;
 /// assert!(findings.curve(Path::Upload).iter().all(|(_, rate)| *rate > 0.0));
 /// # Ok::<(), trijet::Error>(())
 /// ```
@@ -37,7 +55,7 @@ use trijet::{Device, Result};
 /// # Errors
 /// Errors of the driver before the first measurement. A measurement that fails is part of the
 /// findings.
-pub fn run(device: &Device) -> Result<Findings> {
+pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Findings> {
     let start = Instant::now();
     let info = device.info().clone();
     let (on_gpu, ordinal) = (info.compute.0 > 0, device.id().0);
@@ -48,7 +66,9 @@ pub fn run(device: &Device) -> Result<Findings> {
         rounds_per_ms: 0.0,
         found: Findings::new(info, ordinal),
     };
+    steps.expect(1 + MEASUREMENTS.len() as u64);
     // First, because a driver may keep the resources of dropped streams.
+    steps.begin("new streams");
     bench.run("new streams", limits::new_streams);
     if on_gpu {
         match Lab::new(ordinal) {
@@ -61,16 +81,10 @@ pub fn run(device: &Device) -> Result<Findings> {
     } else {
         without_a_gpu(&mut bench);
     }
-    bench.run("calibration of the kernel", work::calibrate);
-    bench.run("other devices", peers::measure);
-    bench.run("copies", copies::measure);
-    bench.run("calls", calls::measure);
-    bench.run("what blocks what", blocking::measure);
-    bench.run("default streams", defaults::measure);
-    bench.run("resident grids", limits::resident_grids);
-    bench.run("queue depth", limits::queue_depth);
-    bench.run("allocations", allocations::measure);
-    bench.run("chains of kernels", chains::measure);
+    for (what, measure) in MEASUREMENTS {
+        steps.begin(what);
+        bench.run(what, measure);
+    }
     bench.found.elapsed_s = start.elapsed().as_secs_f64();
     Ok(bench.found)
 }

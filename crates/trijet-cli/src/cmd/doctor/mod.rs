@@ -7,15 +7,20 @@ mod json;
 mod show;
 
 use super::print;
+use super::progress::Progress;
 use super::verdict::Live;
 use crate::args::DoctorOptions;
 use std::process::ExitCode;
 use trijet::{Error, ErrorKind, Result};
 use trijet_bench::doctor;
+use trijet_bench::progress::{Step, Steps};
 
 pub(crate) fn run(options: &DoctorOptions) -> Result<ExitCode> {
     let device = super::open(options.device, &options.check)?;
-    let findings = doctor::run(&device)?;
+    let progress = Progress::new();
+    let mut show = |step: Step<'_>| progress.show(step);
+    let findings = doctor::run(&device, &mut Steps::new(&mut show))?;
+    drop(progress);
     let verdict = Live::of(&device);
     if options.json {
         let mut value = json::json(&findings);

@@ -1,0 +1,61 @@
+//! Progress of a benchmark: its steps, as they begin.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// A step that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Step<'a> {
+    /// What the step does.
+    pub what: &'a str,
+    /// Its number, from 1.
+    pub number: u64,
+    /// The number of all steps.
+    pub of: u64,
+}
+
+/// The steps of a benchmark. It passes each step to a function when the step begins.
+///
+/// ```
+/// use trijet_bench::progress::Steps;
+/// let mut shown = Vec::new();
+/// let mut show = |step: trijet_bench::progress::Step<'_>| shown.push(step.number);
+/// let mut steps = Steps::new(&mut show);
+/// steps.expect(2);
+/// steps.begin("warm-up");
+/// steps.begin("samples");
+/// assert_eq!(shown, [1, 2]);
+/// ```
+pub struct Steps<'a> {
+    show: &'a mut dyn FnMut(Step<'_>),
+    begun: u64,
+    of: u64,
+}
+
+impl fmt::Debug for Steps<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { begun, of, .. } = self;
+        f.debug_struct("Steps").field("begun", begun).field("of", of).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Steps<'a> {
+    /// Steps that are passed to `show`.
+    #[must_use]
+    pub fn new(show: &'a mut dyn FnMut(Step<'_>)) -> Self {
+        Self { show, begun: 0, of: 0 }
+    }
+
+    /// Sets the number of steps that are still to begin.
+    pub fn expect(&mut self, steps: u64) {
+        self.of = self.begun + steps;
+    }
+
+    /// Begins a step.
+    pub fn begin(&mut self, what: &str) {
+        self.begun += 1;
+        let of = self.of.max(self.begun);
+        (self.show)(Step { what, number: self.begun, of });
+    }
+}
