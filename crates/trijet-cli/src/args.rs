@@ -434,7 +434,7 @@ pub(crate) struct OverlapOptions {
     /// The device: auto, cuda:N or host. Without a GPU the times come from a model of one.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,
-    /// The size of the generated stack, in whole images of 8MiB [default: 4GiB on a GPU, 32MiB
+    /// The size of the generated stack, in whole images of 8MiB [default: 4GiB on a GPU, 16MiB
     /// without one].
     #[arg(long, value_parser = bytes, conflicts_with = "input")]
     pub(crate) size: Option<Bytes>,
@@ -444,7 +444,8 @@ pub(crate) struct OverlapOptions {
     /// The number of chunks in flight.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
-    /// The number of timed runs of each schedule; their median is reported.
+    /// The number of timed runs of each schedule; their median is reported. Without a GPU, one run
+    /// suffices, because modelled times do not vary.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: u32,
     /// Leave out wait number N between streams, counted from 1, and save the damaged result as a

@@ -10,17 +10,20 @@ mod job;
 mod show;
 mod stack;
 
+use super::progress::Progress;
 use super::verdict::Live;
 use super::{print, report, with_check};
 use crate::args::{DeviceName, LiveCheck, OverlapOptions, TimesName};
 use job::Job;
-use stack::{Pixel, Stack};
+use stack::{Images, Pixel};
 use std::process::ExitCode;
+use std::time::Instant;
 use trijet::kernels::median::load;
 use trijet::pipeline::Calibration;
 use trijet::probe::{self, Library};
 use trijet::sim::{Executor, HostConfig, Order};
-use trijet::{Bytes, Device, Error, ErrorKind, Report, Result, Select};
+use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Report, Result, Select};
+use trijet_bench::progress::{Step, Steps};
 use trijet_cli::format::{self, Dtype};
 use trijet_cli::timeline;
 
@@ -67,19 +70,23 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
     if on_gpu && options.times == TimesName::Engines {
         require_cupti()?;
     }
+    let setting = Setting { options, trace, device: &device };
     let Some(path) = &options.input else {
         let size = match (options.size, on_gpu, options.drop_wait) {
             (Some(size), ..) => size,
             (None, true, None) => Bytes(4 << 30),
             (None, true, Some(_)) => Bytes(256 << 20),
-            (None, false, _) => Bytes(32 << 20),
+            (None, false, _) => Bytes(16 << 20),
         };
-        return run_job(options, trace, &device, Stack::<u16>::generate(&device, size)?);
+        let images = Images::generated(size);
+        return run_job(setting, images, |images| stack::generate(&device, images));
     };
     let input = format::open(path, None)?;
     match input.array().dtype() {
-        Dtype::U8 => run_job(options, trace, &device, Stack::<u8>::read(&device, &input)?),
-        Dtype::U16 => run_job(options, trace, &device, Stack::<u16>::read(&device, &input)?),
+        Dtype::U8 => run_job(setting, Images::of(&input)?, |_| stack::read::<u8>(&device, &input)),
+        Dtype::U16 => {
+            run_job(setting, Images::of(&input)?, |_| stack::read::<u16>(&device, &input))
+        }
         Dtype::F32 => {
             let cause =
                 format!("{}: the images must be u8 or u16, but they are f32", path.display());
@@ -88,44 +95,82 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
     }
 }
 
-fn run_job<T: Pixel>(
-    options: &OverlapOptions,
+/// What a run of the command works with.
+struct Setting<'a> {
+    options: &'a OverlapOptions,
     trace: Option<timeline::Target>,
-    device: &Device,
-    stack: Stack<T>,
-) -> Result<ExitCode> {
-    let bytes = Bytes((stack.data.len() * size_of::<T>()) as u64);
-    load::<T>(device, options.radius)?;
-    device.load(T::stretch())?;
+    device: &'a Device,
+}
+
+/// The steps of [`prepare`].
+const PREPARATIONS: u64 = 2;
+
+/// Fills the input of the job, and measures the link.
+fn prepare<T: Pixel>(
+    (options, device): (&OverlapOptions, &Device),
+    images: Images,
+    fill: impl FnOnce(&Images) -> Result<PinnedBuffer<T>>,
+    steps: &mut Steps<'_>,
+) -> Result<Job<T>> {
+    steps.begin(&format!("filling memory: {}", images.name));
+    let data = fill(&images)?;
+    let bytes = Bytes((data.len() * size_of::<T>()) as u64);
     let default_chunk = Bytes((bytes.0 / 16).clamp(64 << 10, CHUNK.0));
-    let mut job = Job {
+    steps.begin("measuring the link");
+    let job = Job {
         device: device.clone(),
-        result: device.pinned(stack.data.len())?,
+        result: device.pinned(data.len())?,
         radius: options.radius,
         chunk: options.chunk.unwrap_or(default_chunk),
         depth: options.depth.unwrap_or(DEPTH),
         times: options.times.into(),
         calibration: Calibration::measure(device, Bytes(bytes.0.min(CALIBRATION_BYTES_MAX)))?,
-        stack,
+        passes: 0,
+        images,
+        data,
     };
     // The pool statistics of the job must not include the calibration.
     device.pool_trim(Bytes(0))?;
     device.pool_reset_high()?;
+    Ok(job)
+}
+
+fn run_job<T: Pixel>(
+    setting: Setting<'_>,
+    images: Images,
+    fill: impl FnOnce(&Images) -> Result<PinnedBuffer<T>>,
+) -> Result<ExitCode> {
+    let Setting { options, trace, device } = setting;
+    load::<T>(device, options.radius)?;
+    device.load(T::stretch())?;
+    let description = job::description::<T>(&images, options.radius);
+    let begin = Instant::now();
+    let progress = Progress::new();
+    let mut show = |step: Step<'_>| progress.show(step);
+    let mut steps = Steps::new(&mut show);
     if let Some(number) = options.drop_wait {
-        return damage::run(&mut job, number, options);
+        steps.expect(PREPARATIONS + damage::STEPS);
+        let mut job = prepare((options, device), images, fill, &mut steps)?;
+        return damage::run(&mut job, number, options, (&progress, steps));
     }
-    let results = job.compare(options.repeats)?;
+    if !options.json {
+        print(&description)?;
+    }
+    steps.expect(PREPARATIONS + job::steps(device, options.repeats));
+    let mut job = prepare((options, device), images, fill, &mut steps)?;
+    let results = job.compare(options.repeats, &mut steps)?;
+    drop(progress);
     let verdict = Live::of(device);
     let tuned = results.last().map(|result| &result.report);
     if let (Some(target), Some(tuned)) = (&trace, tuned) {
-        target.write(tuned, &job.description())?;
+        target.write(tuned, &description)?;
     }
     if options.json {
         let schedules: Vec<_> = results.iter().map(|result| report::json(&result.report)).collect();
         let digests: Vec<_> = results.iter().map(|result| result.digest.to_string()).collect();
         let pool = device.pool_stats()?;
         let mut value = serde_json::json!({
-            "job": job.description(),
+            "job": description,
             "link": job.calibration.to_string(),
             "verdict": tuned.map(Report::verdict),
             "schedules": schedules,
@@ -136,7 +181,8 @@ fn run_job<T: Pixel>(
         verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {
-        show::table(&job.description(), &job.calibration, device, &results)?;
+        let computed = job.computed(begin.elapsed());
+        show::table(computed.as_deref(), &job.calibration, device, &results)?;
         if let Some(target) = &trace {
             print(format_args!("timeline: {}", target.path().display()))?;
         }

@@ -13,6 +13,7 @@ fn four_schedules_give_one_result_and_a_drawing() {
     let workdir = Workdir::new();
     let printed =
         workdir.trijet(&["overlap", "--device", "host", "--size", "2MiB", "--repeats", "1"]);
+    let steps: Vec<String> = printed.progress().into_iter().map(str::to_owned).collect();
     let printed = printed.done();
     let row = |name: &str| printed.lines().find(|line| line.starts_with(name)).map(str::to_owned);
     let hashes: Vec<String> = SCHEDULES
@@ -28,6 +29,39 @@ fn four_schedules_give_one_result_and_a_drawing() {
         assert!(stair.contains("012") || stair.contains("00011"), "{stair}");
     }
     assert!(printed.contains("times from a model of an H200"), "{printed}");
+    // One run of each schedule gives its bytes, its time and its trace, and one more the time of the
+    // kernels alone.
+    assert!(printed.contains("processor computed the stack 5 times, in "), "{printed}");
+    assert_eq!(steps.len(), 6, "{steps:?}");
+    assert!(
+        steps[0].starts_with("[1/6] filling memory") && steps[5].ends_with("tuned"),
+        "{steps:?}"
+    );
+    assert!(printed.starts_with("generated micrographs: median of radius 3"), "{printed}");
+}
+
+#[test]
+fn no_schedule_beats_the_bound_where_the_kernels_limit() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[2, 256, 256], &noise(2 * 256 * 256 * 2, 8));
+    let args = ["overlap", "in.npy", "--device", "host", "--radius", "7", "--json"];
+    let value = workdir.trijet(&args).json();
+    for schedule in value["schedules"].as_array().unwrap() {
+        assert!(schedule["efficiency"].as_f64().unwrap() <= 1.0, "{schedule:#}");
+    }
+    assert_eq!(value["schedules"][3]["limiting"], "compute", "{value:#}");
+}
+
+/// The first output of a run of minutes once came at its end.
+#[test]
+fn the_job_is_printed_before_it_is_computed() {
+    let workdir = Workdir::new();
+    // The timeline cannot be written, which is known after the computation.
+    workdir.file("out.html.partial", b"mine");
+    let ran = workdir.trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat());
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.out.lines().count() == 1 && ran.out.starts_with("generated"), "{}", ran.out);
+    assert_eq!(ran.progress().len(), 6, "{}", ran.err);
 }
 
 #[test]
@@ -265,7 +299,7 @@ fn a_partial_file_of_another_run_is_not_overwritten() {
     // The file is in the way only after the run, when the timeline is written.
     workdir.file("out.html.partial", b"mine");
     workdir
-        .trijet(&[&SMALL[..], &["--size", "2MiB", "--trace", "out.html"]].concat())
+        .trijet(&[&SMALL[..], &["--size", "2MiB", "--json", "--trace", "out.html"]].concat())
         .refused(1, &["out.html.partial"]);
     assert_eq!(workdir.names(), ["out.html.partial"]);
     assert_eq!(workdir.read("out.html.partial"), b"mine");

@@ -19,8 +19,7 @@ fn a_closed_pipe_is_not_an_error() {
     let map = ["map", "in.npy", "-o", "out.npy", "--op", "median", "--device", "host"];
     let overlap = ["overlap", "in.npy", "--device", "host", "--repeats", "1"];
     for args in [&["devices"][..], &["devices", "--json"], &map, &overlap] {
-        let ran = Ran::from(workdir.command(args).stdout(closed_pipe()).output().unwrap());
-        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{args:?}");
+        Ran::from(workdir.command(args).stdout(closed_pipe()).output().unwrap()).done();
     }
     assert!(workdir.exists("out.npy"));
 }

@@ -5,6 +5,7 @@ use super::job::Job;
 use super::stack::Pixel;
 use crate::args::OverlapOptions;
 use crate::cmd::print;
+use crate::cmd::progress::Progress;
 use crate::cmd::verdict::{Live, finding as json};
 use std::fs;
 use std::path::Path;
@@ -13,24 +14,32 @@ use trijet::check::{Finding, Names};
 use trijet::pipeline::Schedule;
 use trijet::trace::Position;
 use trijet::{Error, ErrorKind, Report, Result};
+use trijet_bench::progress::Steps;
 use trijet_cli::picture::{Crop, write_difference};
 
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;
 
+/// The steps of [`run`].
+pub(super) const STEPS: u64 = 2;
+
 pub(super) fn run<T: Pixel>(
     job: &mut Job<T>,
     number: u64,
     options: &OverlapOptions,
+    (progress, mut steps): (&Progress, Steps<'_>),
 ) -> Result<ExitCode> {
     if let Some(input) = &options.input {
         check_picture_path(input, &options.picture)?;
     }
+    steps.begin("computing the right result");
     job.result.write()?.fill(T::SENTINEL);
     job.pipeline(Schedule::OneStream).untraced().run()?;
     let expected = job.result.read()?.to_vec();
+    steps.begin("computing without the wait");
     job.result.write()?.fill(T::SENTINEL);
     let report = job.pipeline(Schedule::RoleStreams).drop_wait(number).run()?.checked();
+    progress.clear();
     let Some(dropped) = job.device.dropped_wait() else {
         let waits = report.ordering.waits;
         let cause = format!("there is no wait {number}: the run has {waits} waits");
@@ -138,7 +147,7 @@ fn operation_name(report: &Report, position: Position) -> String {
 
 /// Draws the neighbourhood of the first wrong pixel.
 fn draw<T: Pixel>(job: &Job<T>, found: &[T], expected: &[T], path: &Path) -> Result<()> {
-    let width = job.stack.width as usize;
+    let width = job.images.width as usize;
     let rows = found.len() / width;
     let first = found.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(0);
     let (top, left) = (first / width, first % width);

@@ -1,16 +1,24 @@
 //! The job of `trijet overlap`, and its runs under each schedule.
 #![forbid(unsafe_code)]
 
-use super::stack::{Pixel, Stack};
+use super::stack::{Images, Pixel};
+use std::time::Duration;
 use trijet::kernels::median::{Rows, median};
 use trijet::pipeline::{Calibration, Schedule};
 use trijet::trace::TimesFrom;
 use trijet::trace::summary::Audience;
-use trijet::{Bytes, Device, Nanos, PinnedBuffer, Pipeline, Report, Result, Stream, View, ViewMut};
+use trijet::{
+    Bytes, Clock, Device, Nanos, PinnedBuffer, Pipeline, Report, Result, Stream, View, ViewMut,
+};
+use trijet_bench::progress::Steps;
 use trijet_cli::digest::Digest;
 
 /// A chunk size for which the fixed costs of kernels are negligible.
 const LARGE_CHUNK: Bytes = Bytes(256 << 20);
+
+/// The schedules in the order of the table.
+const SCHEDULES: [Schedule; 4] =
+    [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
 
 /// The result of one schedule.
 pub(super) struct ScheduleResult {
@@ -21,13 +29,42 @@ pub(super) struct ScheduleResult {
 /// The input, the parameters and the device of the job.
 pub(super) struct Job<T> {
     pub(super) device: Device,
-    pub(super) stack: Stack<T>,
+    pub(super) images: Images,
+    pub(super) data: PinnedBuffer<T>,
     pub(super) result: PinnedBuffer<T>,
     pub(super) radius: u32,
     pub(super) chunk: Bytes,
     pub(super) depth: usize,
     pub(super) times: TimesFrom,
     pub(super) calibration: Calibration,
+    /// How often the whole stack was computed.
+    pub(super) passes: u32,
+}
+
+fn is_modelled(device: &Device) -> bool {
+    device.info().clock == Clock::Model
+}
+
+/// The runs of each schedule without a trace: a warm-up, and those that are timed. A modelled time
+/// does not vary, and the traced run has it.
+fn timed_runs(device: &Device, repeats: u32) -> u32 {
+    if is_modelled(device) { 0 } else { 1 + repeats }
+}
+
+/// The steps of [`Job::compare`].
+pub(super) fn steps(device: &Device, repeats: u32) -> u64 {
+    u64::from(timed_runs(device, repeats)) + SCHEDULES.len() as u64
+}
+
+/// The job in words.
+pub(super) fn description<T: Pixel>(images: &Images, radius: u32) -> String {
+    let Images { name, width, height, count } = images;
+    let bits = size_of::<T>() * 8;
+    let bytes = Bytes(images.pixels().saturating_mul(size_of::<T>() as u64));
+    format!(
+        "{name}: median of radius {radius} and contrast, {count} images of {width} x {height} \
+         ({bits} bit), {bytes}"
+    )
 }
 
 /// Enqueues the kernels for one chunk.
@@ -46,23 +83,15 @@ fn clean<T: Pixel>(
 
 impl<T: Pixel> Job<T> {
     pub(super) fn description(&self) -> String {
-        let s = &self.stack;
-        format!(
-            "{}: median of radius {} and contrast, {} images of {} x {} ({} bit), {}",
-            s.name,
-            self.radius,
-            s.count,
-            s.width,
-            s.height,
-            size_of::<T>() * 8,
-            Bytes((s.data.len() * size_of::<T>()) as u64),
-        )
+        description::<T>(&self.images, self.radius)
     }
 
+    /// A run of the whole stack.
     pub(super) fn pipeline(&mut self, schedule: Schedule) -> Pipeline<'_> {
-        let (width, height, radius) = (self.stack.width, self.stack.height, self.radius);
+        let (width, height, radius) = (self.images.width, self.images.height, self.radius);
+        self.passes += 1;
         let mut pipeline = Pipeline::on(&self.device)
-            .pinned_source(&self.stack.data, width as usize)
+            .pinned_source(&self.data, width as usize)
             .halo(u64::from(radius))
             .stage::<T, T>(move |s, x, y| {
                 let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
@@ -79,54 +108,71 @@ impl<T: Pixel> Job<T> {
         pipeline
     }
 
-    /// Runs the job once over overwritten memory, and returns the digest of the result.
-    fn digest_of_run(&mut self, schedule: Schedule) -> Result<Digest> {
-        self.result.write()?.fill(T::SENTINEL);
-        self.pipeline(schedule).untraced().run()?;
-        Ok(Digest::of(bytemuck::cast_slice(&self.result.read()?)))
-    }
-
     /// The time of the kernels in one stream, where nothing else runs. It is the smaller of the
     /// times with the chunks of the comparison and with large chunks, because it becomes a bound.
     fn kernels_alone(&mut self, report: &Report) -> Result<Nanos> {
+        let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
         let chunk = std::mem::replace(&mut self.chunk, LARGE_CHUNK);
         let large = self.pipeline(Schedule::OneStream).run();
         self.chunk = chunk;
         // The pool statistics of the job must not include the large chunks.
         self.device.pool_trim(Bytes(0))?;
         self.device.pool_reset_high()?;
-        let work = |r: &Report| r.engine("compute").map_or(Nanos(0), |engine| engine.work());
         Ok(work(report).min(work(&large?)))
+    }
+
+    /// What the processor did for modelled times, in words.
+    pub(super) fn computed(&self, took: Duration) -> Option<String> {
+        let (passes, seconds) = (self.passes, took.as_secs_f64());
+        is_modelled(&self.device).then(|| {
+            format!(
+                "this machine's processor computed the stack {passes} times, in {seconds:.1} s; the \
+                 times below are those of the model"
+            )
+        })
     }
 
     /// Times each schedule `repeats` times, alternating between the schedules and without a trace,
     /// and takes the median. One more run of each schedule is traced for its engines and its
-    /// timeline.
-    pub(super) fn compare(&mut self, repeats: u32) -> Result<Vec<ScheduleResult>> {
-        let schedules =
-            [Schedule::OneStream, Schedule::SlotStreams, Schedule::RoleStreams, Schedule::Tuned];
-        let digests: Vec<Digest> =
-            schedules.into_iter().map(|s| self.digest_of_run(s)).collect::<Result<_>>()?;
-        let mut times: Vec<Vec<Nanos>> = schedules.iter().map(|_| Vec::new()).collect();
-        for _ in 0..repeats {
-            for (schedule, times) in schedules.into_iter().zip(&mut times) {
-                times.push(self.pipeline(schedule).untraced().run()?.elapsed);
+    /// timeline. It writes over overwritten memory, and its result has the digest.
+    pub(super) fn compare(
+        &mut self,
+        repeats: u32,
+        steps: &mut Steps<'_>,
+    ) -> Result<Vec<ScheduleResult>> {
+        let mut times: Vec<Vec<Nanos>> = SCHEDULES.iter().map(|_| Vec::new()).collect();
+        for round in 0..timed_runs(&self.device, repeats) {
+            match round {
+                0 => steps.begin("warming up"),
+                _ => steps.begin(&format!("timing the schedules, {round} of {repeats}")),
+            }
+            for (schedule, times) in SCHEDULES.into_iter().zip(&mut times) {
+                let elapsed = self.pipeline(schedule).untraced().run()?.elapsed;
+                if round > 0 {
+                    times.push(elapsed);
+                }
             }
         }
         let mut results = Vec::new();
         let mut alone = Nanos(0);
-        for ((schedule, mut times), digest) in schedules.into_iter().zip(times).zip(digests) {
+        for (schedule, mut times) in SCHEDULES.into_iter().zip(times) {
+            steps.begin(&format!("computing and tracing: {}", schedule.name()));
+            self.result.write()?.fill(T::SENTINEL);
             let audience = match schedule {
                 Schedule::Tuned => Audience::UserOfTuned,
                 _ => Audience::User,
             };
             let mut report = self.pipeline(schedule).run()?.for_audience(audience);
+            let digest = Digest::of(bytemuck::cast_slice(&self.result.read()?));
             if schedule == Schedule::OneStream {
                 alone = self.kernels_alone(&report)?;
             }
-            times.sort_unstable();
             // All data are in page-locked memory, so the trace contains every access of the run.
-            report = report.with_kernels_alone(alone).checked().timed(times[times.len() / 2]);
+            report = report.with_kernels_alone(alone).checked();
+            times.sort_unstable();
+            if let Some(median) = times.get(times.len() / 2) {
+                report = report.timed(*median);
+            }
             results.push(ScheduleResult { report, digest });
         }
         Ok(results)

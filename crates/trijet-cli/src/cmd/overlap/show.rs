@@ -13,16 +13,16 @@ const WIDTH: usize = 72;
 /// The chunks that the drawing shows, few enough that each of them is visible.
 const CHUNKS_MAX: u64 = 12;
 
-/// Prints the whole comparison.
+/// Prints the whole comparison. `computed` says what this machine did for modelled times.
 pub(super) fn table(
-    job: &str,
+    computed: Option<&str>,
     calibration: &Calibration,
     device: &Device,
     results: &[ScheduleResult],
 ) -> Result<()> {
-    print(job)?;
     let Some(first) = results.first() else { return Ok(()) };
     print(format_args!("{}: {}", first.report.device, first.report.clock_words()))?;
+    computed.map_or(Ok(()), print)?;
     print(calibration)?;
     // The bytes depend on the chunk size because of the halos. The bound printed here is that of
     // the last schedule, which is the one that is drawn.
@@ -48,7 +48,8 @@ pub(super) fn table(
         print("")?;
         if let Some(summary) = best.summary() {
             let summary = summary.to_string();
-            print("one more run, traced:")?;
+            let same = summary_is_of_the_row(best);
+            print(if same { "the same run:" } else { "one more run, traced:" })?;
             print(summary.trim_end())?;
             let is_printed = |warning: &String| summary.contains(warning.as_str());
             for warning in best.warnings().iter().filter(|warning| !is_printed(warning)) {
@@ -67,6 +68,11 @@ pub(super) fn table(
         "stream-ordered pool (scratch memory and slots): {} reserved, at most {} used",
         pool.reserved, pool.used_high
     ))
+}
+
+/// Whether the traced run is the one whose time is in the table.
+fn summary_is_of_the_row(report: &Report) -> bool {
+    report.summary().is_some_and(|summary| summary.metrics.elapsed() == report.elapsed)
 }
 
 /// A row of the table.

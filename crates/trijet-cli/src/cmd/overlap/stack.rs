@@ -44,49 +44,24 @@ impl Pixel for u16 {
     }
 }
 
-/// A stack of images.
-pub(super) struct Stack<T> {
+/// The shape and the origin of a stack of images.
+pub(super) struct Images {
     pub(super) name: String,
-    pub(super) data: PinnedBuffer<T>,
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) count: u64,
 }
 
-impl Stack<u16> {
-    /// Generates about `size` bytes of noisy micrographs, on all CPU threads.
-    pub(super) fn generate(device: &Device, size: Bytes) -> Result<Self> {
+impl Images {
+    /// About `size` bytes of generated images.
+    pub(super) fn generated(size: Bytes) -> Self {
         let image = u64::from(SIDE) * u64::from(SIDE) * 2;
         let count = (size.0 / image).max(1);
-        let (rows, row) = (count * u64::from(SIDE), SIDE as usize);
-        let mut data = device.pinned::<u16>(Bytes(count * image).to_usize() / 2)?;
-        let micrograph = Micrograph::new(row, u64::from(SIDE), SEED);
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let share = rows.div_ceil(threads as u64).max(1);
-        let pixels = usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(row);
-        {
-            let mut guard = data.write()?;
-            std::thread::scope(|scope| {
-                for (index, part) in (0u64..).zip(guard.chunks_mut(pixels)) {
-                    let (first, micrograph) = (index * share, &micrograph);
-                    let last = first + (part.len() / row) as u64;
-                    scope.spawn(move || micrograph.fill(first..last, part));
-                }
-            });
-        }
-        Ok(Self {
-            name: "generated micrographs".to_owned(),
-            data,
-            width: SIDE,
-            height: SIDE,
-            count,
-        })
+        Self { name: "generated micrographs".to_owned(), width: SIDE, height: SIDE, count }
     }
-}
 
-impl<T: Pixel> Stack<T> {
-    /// Reads all images of an input.
-    pub(super) fn read(device: &Device, input: &Input) -> Result<Self> {
+    /// All images of an input.
+    pub(super) fn of(input: &Input) -> Result<Self> {
         let name = input.path().display().to_string();
         let refused = |cause: String| {
             Error::new(ErrorKind::InvalidValue, "overlap", format!("{name}: {cause}"))
@@ -100,12 +75,43 @@ impl<T: Pixel> Stack<T> {
             })
         };
         let (width, height) = (side(width)?, side(height)?);
-        let layout = input.layout();
-        let mut data = device.pinned::<T>(Bytes(layout.bytes()?).to_usize() / size_of::<T>())?;
-        if data.is_empty() {
+        if input.layout().bytes()? == 0 {
             return Err(refused("the stack has no pixels".to_owned()));
         }
-        input.read(0..layout.rows, bytemuck::cast_slice_mut(&mut data.write()?))?;
-        Ok(Self { name, data, width, height, count })
+        Ok(Self { name, width, height, count })
     }
+
+    /// The pixels of all images.
+    pub(super) fn pixels(&self) -> u64 {
+        self.count.saturating_mul(u64::from(self.width) * u64::from(self.height))
+    }
+}
+
+/// Generates noisy micrographs, on all CPU threads.
+pub(super) fn generate(device: &Device, images: &Images) -> Result<PinnedBuffer<u16>> {
+    let (rows, row) = (images.count * u64::from(images.height), images.width as usize);
+    let mut data = device.pinned::<u16>(usize::try_from(images.pixels()).unwrap_or(usize::MAX))?;
+    let micrograph = Micrograph::new(row, u64::from(images.height), SEED);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let share = rows.div_ceil(threads as u64).max(1);
+    let pixels = usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(row);
+    {
+        let mut guard = data.write()?;
+        std::thread::scope(|scope| {
+            for (index, part) in (0u64..).zip(guard.chunks_mut(pixels)) {
+                let (first, micrograph) = (index * share, &micrograph);
+                let last = first + (part.len() / row) as u64;
+                scope.spawn(move || micrograph.fill(first..last, part));
+            }
+        });
+    }
+    Ok(data)
+}
+
+/// Reads all images of an input.
+pub(super) fn read<T: Pixel>(device: &Device, input: &Input) -> Result<PinnedBuffer<T>> {
+    let layout = input.layout();
+    let mut data = device.pinned::<T>(Bytes(layout.bytes()?).to_usize() / size_of::<T>())?;
+    input.read(0..layout.rows, bytemuck::cast_slice_mut(&mut data.write()?))?;
+    Ok(data)
 }
