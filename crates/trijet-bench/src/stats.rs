@@ -1,6 +1,9 @@
 //! The samples of a figure, with their median and spread.
 #![forbid(unsafe_code)]
 
+/// The largest spread of a figure that is not noisy.
+const SPREAD_MAX: f64 = 0.2;
+
 /// The samples of one figure, in order of size.
 #[derive(Debug, Clone, Default)]
 pub struct Samples(Vec<f64>);
@@ -16,6 +19,31 @@ impl Samples {
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
+    }
+
+    /// The range of the samples, relative to their median; 0 without samples.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        if self.0.is_empty() {
+            return 0.0;
+        }
+        let spread = (self.quantile(1.0) - self.quantile(0.0)) / self.quantile(0.5);
+        if spread.is_nan() { 0.0 } else { spread }
+    }
+
+    /// Whether the spread exceeds 20 %. A figure that is printed with such a spread says so.
+    ///
+    /// ```
+    /// let samples = |values: [f64; 3]| {
+    ///     let mut samples = trijet_bench::stats::Samples::default();
+    ///     values.into_iter().for_each(|value| samples.push(value));
+    ///     samples
+    /// };
+    /// assert!(samples([10.0, 10.0, 12.5]).is_noisy() && !samples([10.0, 10.0, 11.5]).is_noisy());
+    /// ```
+    #[must_use]
+    pub fn is_noisy(&self) -> bool {
+        self.spread() > SPREAD_MAX
     }
 
     /// The value below which `share` of the samples lie, by the nearest rank; NaN without samples.

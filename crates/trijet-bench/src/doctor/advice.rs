@@ -2,11 +2,12 @@
 //! numbers there is no advice.
 #![forbid(unsafe_code)]
 
-use super::findings::{Findings, Path};
+use super::findings::{Chain, Findings, Path};
 use super::measure::{
     CALL_HOP, CONTROL, GRAPH, OURS_0, OURS_MAX, PLAIN, STREAMED, THRESHOLD_0, THRESHOLD_MAX,
 };
 use super::verdict::{HostVerdict, StreamVerdict};
+use crate::stats::Samples;
 use trijet::Bytes;
 
 /// Copies with this share of the best rate are as good as larger ones.
@@ -27,8 +28,30 @@ pub struct Advice {
     pub key: &'static str,
     /// The value, for programs that read the advice.
     pub value: Option<f64>,
-    /// The advice in words.
+    /// The advice in words. They name the figures that it rests on and that are noisy.
     pub text: String,
+    /// The figures that the advice rests on and that are noisy, each with its spread in percent.
+    pub noisy: Vec<(String, f64)>,
+}
+
+impl Advice {
+    /// Advice that rests on these figures.
+    fn resting_on<'a>(
+        key: &'static str,
+        value: f64,
+        text: String,
+        figures: impl IntoIterator<Item = (String, &'a Samples)>,
+    ) -> Self {
+        let noisy = figures.into_iter().filter(|(_, samples)| samples.is_noisy());
+        let noisy: Vec<_> = noisy.map(|(name, s)| (name, (s.spread() * 100.0).round())).collect();
+        let words: Vec<_> =
+            noisy.iter().map(|(name, spread)| format!("{name} {spread} %")).collect();
+        let text = match words.len() {
+            0 => text,
+            _ => format!("{text}; noisy, with a spread of: {}", words.join(", ")),
+        };
+        Self { key, value: Some(value), text, noisy }
+    }
 }
 
 /// The smallest size from which every rate is at least `share` of the best one. If the largest size
@@ -57,17 +80,23 @@ pub fn slots(duplex_pays: bool, handover_share: f64) -> u32 {
     engines + u32::from(handover_share > HANDOVER_MAX)
 }
 
-fn best(curve: &[(Bytes, f64)]) -> Option<f64> {
-    curve.iter().map(|(_, rate)| *rate).max_by(f64::total_cmp)
+/// The paths of a pipeline's copies.
+const LINK: [Path; 3] = [Path::Upload, Path::Download, Path::Duplex];
+
+/// A cell of the table of copies.
+fn cell(f: &Findings, path: Path, bytes: Bytes) -> Option<&Samples> {
+    f.rates.iter().find(|rate| rate.path == path && rate.bytes == bytes).map(|rate| &rate.gb_per_s)
 }
 
-fn at(curve: &[(Bytes, f64)], bytes: Bytes) -> Option<f64> {
-    curve.iter().find(|(size, _)| *size == bytes).map(|(_, rate)| *rate)
+/// These cells of the table of copies, with their names.
+fn cells<'a>(f: &'a Findings, paths: &[Path], bytes: Bytes) -> Vec<(String, &'a Samples)> {
+    let named = |path: &Path| Some((format!("{} of {bytes}", path.name()), cell(f, *path, bytes)?));
+    paths.iter().filter_map(named).collect()
 }
 
+/// The row of the table of copies that decides the chunks and the slots.
 fn chunk_size(f: &Findings) -> Option<Bytes> {
-    [Path::Upload, Path::Download, Path::Duplex]
-        .into_iter()
+    LINK.into_iter()
         .map(|path| size_for(&f.curve(path), PEAK_SHARE))
         .try_fold(Bytes(0), |largest, size| size.map(|size| size.max(largest)))
 }
@@ -76,26 +105,29 @@ fn chunk(f: &Findings) -> Option<Advice> {
     let bytes = chunk_size(f)?;
     let each = |path| size_for(&f.curve(path), PEAK_SHARE).map_or("-".into(), |b| b.to_string());
     let text = format!(
-        "chunks of {bytes} or more: the smallest measured size at which copies reach 95 % of \
-         their peak (H2D {}, D2H {}, both at once {})",
+        "chunks of {bytes} or more: in the row of {bytes}, the smallest measured size at which copies \
+         reach 95 % of their peak (H2D {}, D2H {}, both at once {})",
         each(Path::Upload),
         each(Path::Download),
         each(Path::Duplex)
     );
-    Some(Advice { key: "chunk_bytes", value: Some(bytes.0 as f64), text })
+    Some(Advice::resting_on("chunk_bytes", bytes.0 as f64, text, cells(f, &LINK, bytes)))
 }
 
 fn slot_count(f: &Findings) -> Option<Advice> {
     let bytes = chunk_size(f)?;
-    let (up, down) = (best(&f.curve(Path::Upload))?, best(&f.curve(Path::Download))?);
-    let both = best(&f.curve(Path::Duplex))?;
+    let rate = |path| cell(f, path, bytes).map(|samples| samples.quantile(0.5));
+    let (up, down, both) = (rate(Path::Upload)?, rate(Path::Download)?, rate(Path::Duplex)?);
     let share = both / up.min(down);
     let hop = f.calls.iter().find(|c| c.call == CALL_HOP);
-    let hop_ns = hop.and_then(|c| c.bare_through_ns.as_ref()).map(|s| s.quantile(0.5));
+    let hop = hop.and_then(|c| c.bare_through_ns.as_ref());
+    let hop_ns = hop.map(|samples| samples.quantile(0.5));
     let handover = hop_ns.map_or(0.0, |ns| ns / (bytes.0 as f64 / both));
     let count = slots(share >= DUPLEX_SHARE_MIN, handover);
-    let duplex =
-        format!("each direction keeps {:.0} % of its rate beside the other", share * 100.0);
+    let duplex = format!(
+        "in copies of {bytes} each direction keeps {:.0} % of its rate beside the other",
+        share * 100.0
+    );
     let text = match hop_ns {
         Some(ns) => format!(
             "{count} slots: {duplex}, and handing a chunk to the next engine ({:.1} us) costs \
@@ -105,12 +137,15 @@ fn slot_count(f: &Findings) -> Option<Advice> {
         ),
         None => format!("{count} slots: {duplex}"),
     };
-    Some(Advice { key: "slots", value: Some(f64::from(count)), text })
+    let hop = hop.map(|samples| (CALL_HOP.to_owned(), samples));
+    let figures = cells(f, &LINK, bytes).into_iter().chain(hop);
+    Some(Advice::resting_on("slots", f64::from(count), text, figures))
 }
 
 fn pinned(f: &Findings) -> Option<Advice> {
     let bytes = Bytes(16 << 20);
-    let ratio = |fast, slow| Some(at(&f.curve(fast), bytes)? / at(&f.curve(slow), bytes)?);
+    let rate = |path| cell(f, path, bytes).map(|samples| samples.quantile(0.5));
+    let ratio = |fast, slow| Some(rate(fast)? / rate(slow)?);
     let up = ratio(Path::Upload, Path::PageableUpload)?;
     let down = ratio(Path::Download, Path::PageableDownload)?;
     let least = up.min(down);
@@ -119,19 +154,21 @@ fn pinned(f: &Findings) -> Option<Advice> {
     let text = format!(
         "{verb}: {up:.1} times the pageable rate for uploads of {bytes}, {down:.1} for downloads"
     );
-    Some(Advice { key: "pinned_over_pageable_ratio", value: Some(least), text })
+    let paths = [Path::Upload, Path::Download, Path::PageableUpload, Path::PageableDownload];
+    Some(Advice::resting_on("pinned_over_pageable_ratio", least, text, cells(f, &paths, bytes)))
 }
 
 fn threshold(f: &Findings) -> Option<Advice> {
     let bytes = Bytes(1 << 20);
     let pair = |way| {
         let of = f.allocations.iter().find(|a| a.way == way && a.bytes == bytes)?;
-        Some(of.pair_ns.quantile(0.5))
+        Some((format!("{way}, {bytes}"), &of.pair_ns))
     };
-    let (zero, max) = match (pair(THRESHOLD_0), pair(THRESHOLD_MAX)) {
-        (Some(zero), Some(max)) => (zero, max),
-        _ => (pair(OURS_0)?, pair(OURS_MAX)?),
+    let figures = match (pair(THRESHOLD_0), pair(THRESHOLD_MAX)) {
+        (Some(zero), Some(max)) => [zero, max],
+        _ => [pair(OURS_0)?, pair(OURS_MAX)?],
     };
+    let [zero, max] = [0, 1].map(|at: usize| figures[at].1.quantile(0.5));
     let ratio = zero / max;
     let text = if ratio > 2.0 {
         format!(
@@ -143,7 +180,7 @@ fn threshold(f: &Findings) -> Option<Advice> {
     } else {
         format!("the pool's release threshold makes little difference ({ratio:.1} times)")
     };
-    Some(Advice { key: "pool_threshold_0_over_max_ratio", value: Some(ratio), text })
+    Some(Advice::resting_on("pool_threshold_0_over_max_ratio", ratio, text, figures))
 }
 
 /// The names of the calls for which `held` is true.
@@ -166,7 +203,9 @@ fn is_loading(b: &super::findings::Blocked) -> bool {
 
 fn load(f: &Findings) -> Option<Advice> {
     let rows: Vec<_> = f.blocked.iter().filter(|b| is_loading(b)).collect();
-    let slowest = rows.iter().map(|b| b.beside_us.quantile(0.5)).max_by(f64::total_cmp)?;
+    let median = |b: &super::findings::Blocked| b.beside_us.quantile(0.5);
+    let slowest_row = rows.iter().max_by(|a, b| median(a).total_cmp(&median(b)))?;
+    let slowest = median(slowest_row);
     let overlap = kernels_overlap(f);
     let held = rows
         .iter()
@@ -187,7 +226,8 @@ fn load(f: &Findings) -> Option<Advice> {
     } else {
         "first uses of kernels were as fast as later ones".to_owned()
     };
-    Some(Advice { key: "first_use_us", value: Some(slowest), text })
+    let figures = [(slowest_row.call.clone(), &slowest_row.beside_us)];
+    Some(Advice::resting_on("first_use_us", slowest, text, figures))
 }
 
 fn waiting_calls(f: &Findings) -> Option<Advice> {
@@ -196,13 +236,13 @@ fn waiting_calls(f: &Findings) -> Option<Advice> {
         return None;
     }
     let text = format!("avoid in a running pipeline, the host waited: {}", waits.join(", "));
-    Some(Advice { key: "calls_that_wait_count", value: Some(waits.len() as f64), text })
+    Some(Advice::resting_on("calls_that_wait_count", waits.len() as f64, text, []))
 }
 
 fn holding_calls(f: &Findings) -> Option<Advice> {
     if !kernels_overlap(f) {
         let text = "use one stream for kernels: kernels on two streams did not run at once here";
-        return Some(Advice { key: "kernels_at_once", value: Some(1.0), text: text.to_owned() });
+        return Some(Advice::resting_on("kernels_at_once", 1.0, text.to_owned(), []));
     }
     let held = |b: &super::findings::Blocked| b.stream == StreamVerdict::HeldBack && !is_loading(b);
     let held: Vec<String> = f
@@ -216,7 +256,7 @@ fn holding_calls(f: &Findings) -> Option<Advice> {
     }
     let text =
         format!("use non-blocking streams, other streams were held back by: {}", held.join(", "));
-    Some(Advice { key: "calls_that_hold_back_count", value: Some(held.len() as f64), text })
+    Some(Advice::resting_on("calls_that_hold_back_count", held.len() as f64, text, []))
 }
 
 fn streams(f: &Findings) -> Option<Advice> {
@@ -231,28 +271,29 @@ fn streams(f: &Findings) -> Option<Advice> {
         format!("; each stream took {} of device memory", Bytes(bytes))
     });
     let text = format!("use few streams: at most {resident} kernels ran at once{recorded}{cost}");
-    Some(Advice { key: "resident_grids", value: Some(resident as f64), text })
+    Some(Advice::resting_on("resident_grids", resident as f64, text, []))
 }
 
 fn launching(f: &Findings) -> Option<Advice> {
-    let median = |kernel: &str, way: &str| {
-        let chain = f.chains.iter().find(|c| c.kernel == kernel && c.way == way)?;
-        Some(chain.kernel_ns.quantile(0.5))
-    };
-    let (one, graph) = (median(PLAIN, STREAMED)?, median(PLAIN, GRAPH)?);
+    let chain =
+        |kernel: &str, way: &str| f.chains.iter().find(|c| c.kernel == kernel && c.way == way);
+    let median = |c: &Chain| c.kernel_ns.quantile(0.5);
+    let (streamed, in_graph) = (chain(PLAIN, STREAMED)?, chain(PLAIN, GRAPH)?);
+    let (one, graph) = (median(streamed), median(in_graph));
     let dependent = f.chains.iter().filter(|c| c.kernel.starts_with("dependent"));
-    let least = dependent
-        .filter(|c| c.way == GRAPH)
-        .map(|c| c.kernel_ns.quantile(0.5))
-        .min_by(f64::total_cmp);
-    let more = least
-        .map_or(String::new(), |ns| format!(", {:.2} us with dependent launches in it", ns / 1e3));
+    let dependent = dependent.filter(|c| c.way == GRAPH);
+    let least = dependent.min_by(|a, b| median(a).total_cmp(&median(b)));
+    let more = least.map_or(String::new(), |c| {
+        format!(", {:.2} us with dependent launches in it", median(c) / 1e3)
+    });
     let text = format!(
         "kernels shorter than {:.1} us are bound by their launch: {:.2} us each as a graph{more}",
         one / 1e3,
         graph / 1e3
     );
-    Some(Advice { key: "launch_bound_below_ns", value: Some(one), text })
+    let figures = [streamed, in_graph].into_iter().chain(least);
+    let figures = figures.map(|c| (format!("{}, {}", c.kernel, c.way), &c.kernel_ns));
+    Some(Advice::resting_on("launch_bound_below_ns", one, text, figures))
 }
 
 /// All advice for these findings.

@@ -74,6 +74,52 @@ fn the_chunk_is_the_smallest_that_all_directions_agree_on() {
     assert!(advice.text.contains("H2D 4 MiB, D2H 4 MiB, both at once 16 MiB"), "{}", advice.text);
 }
 
+fn several(values: [f64; 5]) -> Samples {
+    let mut samples = Samples::default();
+    values.into_iter().for_each(|value| samples.push(value));
+    samples
+}
+
+/// As on a host whose caches hold small copies: slots were once decided by the best row of each
+/// path, which is another one than that of the chunks.
+#[test]
+fn one_row_of_the_table_decides_chunks_and_slots() {
+    let mut f = empty();
+    curve(&mut f, Path::Upload, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
+    curve(&mut f, Path::Download, [3.0, 6.0, 9.0, 9.9, 10.0, 10.0]);
+    // Both at once are fast in small copies only.
+    curve(&mut f, Path::Duplex, [2.0, 9.0, 9.0, 4.0, 5.2, 5.2]);
+    let (chunk, slots) = (of(&f, "chunk_bytes"), of(&f, "slots"));
+    assert_eq!(chunk.value, Some((4 * MIB) as f64));
+    assert!(chunk.text.contains("in the row of 4 MiB"), "{}", chunk.text);
+    assert_eq!(slots.value, Some(2.0));
+    assert!(slots.text.contains("in copies of 4 MiB each direction keeps 40 %"), "{}", slots.text);
+}
+
+/// Advice once rested on figures with a spread of 285 % and did not say so.
+#[test]
+fn advice_that_rests_on_noisy_figures_says_so() {
+    let quiet = derive(&links());
+    assert!(quiet.iter().all(|a| a.noisy.is_empty() && !a.text.contains("noisy")), "{quiet:?}");
+    let mut f = links();
+    let row = |rate: &&mut Rate| rate.path == Path::Duplex && rate.bytes == Bytes(16 * MIB);
+    let rate = f.rates.iter_mut().find(row).expect("it was measured");
+    rate.gb_per_s = several([50.1, 50.1, 50.1, 49.9, 192.7]);
+    for key in ["chunk_bytes", "slots"] {
+        let advice = of(&f, key);
+        assert!(
+            advice.text.ends_with("noisy, with a spread of: both, each way of 16 MiB 285 %"),
+            "{}",
+            advice.text
+        );
+        assert_eq!(advice.noisy, [("both, each way of 16 MiB".to_owned(), 285.0)]);
+    }
+    assert!(
+        of(&f, "pinned_over_pageable_ratio").noisy.is_empty(),
+        "it does not rest on this figure"
+    );
+}
+
 #[test]
 fn a_dip_behind_a_good_size_moves_the_size_up() {
     let curve = [(Bytes(1), 19.9), (Bytes(2), 15.0), (Bytes(4), 20.0)];

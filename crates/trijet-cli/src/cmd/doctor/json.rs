@@ -1,5 +1,5 @@
 //! The findings as JSON. The name of a measured value ends with its unit; the value is
-//! `{median, min, max, samples}`.
+//! `{median, min, max, samples, spread}`.
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value, json};
@@ -15,6 +15,7 @@ fn figure(samples: &Samples) -> Value {
         "min": samples.quantile(0.0),
         "max": samples.quantile(1.0),
         "samples": samples.count(),
+        "spread": samples.spread(),
     })
 }
 
@@ -59,6 +60,7 @@ pub(super) fn json(f: &Findings) -> Value {
             "key": a.key,
             "value": a.value,
             "text": a.text,
+            "noisy_percent": Value::from_iter(a.noisy.iter().cloned()),
         })).collect::<Vec<_>>(),
         "not_applicable": listed(&f.absent),
         "failed": listed(&f.failed),

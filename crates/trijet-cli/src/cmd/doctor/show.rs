@@ -4,7 +4,7 @@
 use std::fmt::{Display, Write};
 use trijet::{Bytes, Clock};
 use trijet_bench::doctor::advice;
-use trijet_bench::doctor::findings::{Findings, Pair, Path};
+use trijet_bench::doctor::findings::{AllocPair, Findings, Pair, Path, Rate};
 use trijet_bench::doctor::verdict::StreamVerdict;
 use trijet_bench::results::COMMIT;
 use trijet_bench::stats::Samples;
@@ -35,6 +35,20 @@ impl Page {
             line.push_str(word);
         }
         self.line(line);
+    }
+
+    /// Says which figures of a table are noisy.
+    fn noisy<'a>(&mut self, figures: impl Iterator<Item = (String, &'a Samples)>) {
+        let noisy: Vec<_> = figures.filter(|(_, samples)| samples.is_noisy()).collect();
+        let worst = noisy.iter().max_by(|a, b| a.1.spread().total_cmp(&b.1.spread()));
+        if let Some((name, samples)) = worst {
+            let words = format!(
+                "noisy: {} with a spread (max - min) over 20 % of the median; at most {:.0} % ({name})",
+                noisy.len(),
+                samples.spread() * 100.0
+            );
+            self.wrapped("  ~", &words);
+        }
     }
 
     fn title(&mut self, title: &str) {
@@ -138,9 +152,9 @@ fn median(samples: &Samples) -> f64 {
     samples.quantile(0.5)
 }
 
-/// The range of the samples, relative to their median.
-fn spread(samples: &Samples) -> f64 {
-    (samples.quantile(1.0) - samples.quantile(0.0)) / median(samples)
+/// The text of a figure, with a mark if it is noisy.
+fn marked(text: String, samples: &Samples) -> String {
+    if samples.is_noisy() { format!("~{text}") } else { text }
 }
 
 fn copies(f: &Findings, page: &mut Page) {
@@ -162,7 +176,8 @@ fn copies(f: &Findings, page: &mut Page) {
         let cells: String = paths
             .iter()
             .map(|p| f.rates.iter().find(|r| r.path == *p && r.bytes == size))
-            .map(|rate| rate.map_or("-".to_owned(), |r| format!("{:.1}", median(&r.gb_per_s))))
+            .map(|rate| rate.map(|r| marked(format!("{:.1}", median(&r.gb_per_s)), &r.gb_per_s)))
+            .map(|cell| cell.unwrap_or("-".to_owned()))
             .map(|cell| format!("{cell:>15}"))
             .collect();
         page.line(format_args!("  {:<9}{cells}", size.to_string()));
@@ -171,7 +186,7 @@ fn copies(f: &Findings, page: &mut Page) {
         let speed = median(&rate.gb_per_s);
         page.line(format_args!(
             "  within the device: {} GB/s, reads and writes together",
-            short(speed)
+            marked(short(speed), &rate.gb_per_s)
         ));
     }
     let busy = |path| {
@@ -184,15 +199,8 @@ fn copies(f: &Findings, page: &mut Page) {
         busy(Path::PageableUpload),
         busy(Path::PageableDownload)
     ));
-    let worst = f.rates.iter().max_by(|a, b| spread(&a.gb_per_s).total_cmp(&spread(&b.gb_per_s)));
-    if let Some(rate) = worst {
-        page.line(format_args!(
-            "  largest spread (max - min over median): {:.0} % ({}, {})",
-            spread(&rate.gb_per_s) * 100.0,
-            rate.path.name(),
-            rate.bytes
-        ));
-    }
+    let name = |rate: &Rate| format!("{} of {}", rate.path.name(), rate.bytes);
+    page.noisy(f.rates.iter().map(|rate| (name(rate), &rate.gb_per_s)));
 }
 
 fn calls(f: &Findings, page: &mut Page) {
@@ -206,11 +214,11 @@ fn calls(f: &Findings, page: &mut Page) {
         None => "-".to_owned(),
         Some(s) if range => format!(
             "{} ({}..{})",
-            nanos(median(s)),
+            marked(nanos(median(s)), s),
             short(s.quantile(0.0) / 1e3),
             short(s.quantile(1.0) / 1e3)
         ),
-        Some(s) => nanos(median(s)),
+        Some(s) => marked(nanos(median(s)), s),
     };
     for cost in &f.calls {
         page.line(format_args!(
@@ -222,6 +230,10 @@ fn calls(f: &Findings, page: &mut Page) {
         ));
     }
     page.line("  (min..max in us)");
+    page.noisy(f.calls.iter().flat_map(|cost| {
+        let all = [&cost.bare_ns, &cost.bare_through_ns, &cost.trijet_ns];
+        all.into_iter().flatten().map(|samples| (cost.call.to_owned(), samples))
+    }));
 }
 
 fn blocked(f: &Findings, page: &mut Page) {
@@ -242,8 +254,8 @@ fn blocked(f: &Findings, page: &mut Page) {
             "  {:<37}{:<13}{:>9}{:>11}  {:<8} {:<13}{}/{}",
             row.call,
             row.streams,
-            micros(median(&row.alone_us)),
-            micros(median(&row.beside_us)),
+            marked(micros(median(&row.alone_us)), &row.alone_us),
+            marked(micros(median(&row.beside_us)), &row.beside_us),
             row.host,
             row.stream,
             row.agreeing.0,
@@ -253,6 +265,9 @@ fn blocked(f: &Findings, page: &mut Page) {
     page.line(
         "  alone, beside it: host time without and with the kernel; runs: repeats that agree",
     );
+    page.noisy(f.blocked.iter().flat_map(|row| {
+        [&row.alone_us, &row.beside_us].map(|samples| (row.call.clone(), samples))
+    }));
     if !advice::kernels_overlap(f) {
         page.line(
             "  kernels never ran concurrently here, so `held back` says nothing about the calls",
@@ -337,7 +352,8 @@ fn allocations(f: &Findings, page: &mut Page) {
         let cells: String = sizes
             .iter()
             .map(|size| f.allocations.iter().find(|a| a.way == way && a.bytes == *size))
-            .map(|pair| pair.map_or("-".to_owned(), |p| nanos(median(&p.pair_ns))))
+            .map(|pair| pair.map(|p| marked(nanos(median(&p.pair_ns)), &p.pair_ns)))
+            .map(|cell| cell.unwrap_or("-".to_owned()))
             .map(|cell| format!("{cell:>11}"))
             .collect();
         page.line(format_args!("  {way:<48}{cells}"));
@@ -345,6 +361,8 @@ fn allocations(f: &Findings, page: &mut Page) {
     if f.allocations.iter().any(|a| a.way.starts_with("cuMemAlloc")) {
         page.line("  (small cuMemAlloc: blocks of other live allocations may serve it)");
     }
+    let name = |a: &AllocPair| format!("{}, {}", a.way, a.bytes);
+    page.noisy(f.allocations.iter().map(|a| (name(a), &a.pair_ns)));
 }
 
 fn chains(f: &Findings, page: &mut Page) {
@@ -362,10 +380,14 @@ fn chains(f: &Findings, page: &mut Page) {
             chain.kernel,
             chain.way,
             chain.kernels,
-            nanos(median(&chain.kernel_ns)),
-            nanos(median(&chain.launch_ns))
+            marked(nanos(median(&chain.kernel_ns)), &chain.kernel_ns),
+            marked(nanos(median(&chain.launch_ns)), &chain.launch_ns)
         ));
     }
+    page.noisy(f.chains.iter().flat_map(|chain| {
+        let name = format!("{}, {}", chain.kernel, chain.way);
+        [&chain.kernel_ns, &chain.launch_ns].map(|samples| (name.clone(), samples))
+    }));
 }
 
 #[cfg(test)]
@@ -388,11 +410,21 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_is_relative_to_the_median() {
-        let mut samples = Samples::default();
-        for value in [50.0, 55.0, 52.5, 54.0, 51.0] {
-            samples.push(value);
-        }
-        assert!((spread(&samples) - 5.0 / 52.5).abs() < 1e-12);
+    fn noisy_figures_are_marked_and_counted() {
+        let samples = |values: [f64; 5]| {
+            let mut samples = Samples::default();
+            values.into_iter().for_each(|value| samples.push(value));
+            samples
+        };
+        let quiet = samples([50.0, 55.0, 52.5, 54.0, 51.0]);
+        let noisy = samples([50.0, 50.0, 50.0, 49.9, 192.4]);
+        assert_eq!(marked("52.5".to_owned(), &quiet), "52.5");
+        assert_eq!(marked("50.0".to_owned(), &noisy), "~50.0");
+        let mut page = Page::default();
+        page.noisy([("a".to_owned(), &quiet)].into_iter());
+        assert_eq!(page.0, "", "nothing is noisy");
+        page.noisy([("a".to_owned(), &quiet), ("b".to_owned(), &noisy)].into_iter());
+        assert!(page.0.starts_with("  ~ noisy: 1 with a spread "), "{}", page.0);
+        assert!(page.0.ends_with("at most 285 % (b)\n"), "{}", page.0);
     }
 }
