@@ -9,7 +9,8 @@
 //!   hidden share = 1 - exposed / |copies|;
 //! - bound T_lb = max W_e, or the bound that was measured; with one copy engine, the maximum of
 //!   W_upload + W_download, W_compute, and the others;
-//! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n; efficiency T_lb / T and T_n / T;
+//! - finite pipeline T_n = T_lb + (sum W_e - T_lb) / n; efficiency T_lb / T and T_n / T,
+//!   if T_lb was measured;
 //! - achieved overlap = (sum W_e - T) / (sum W_e - T_lb), of two engines and two chunks at least;
 //!   contention = observed / isolated time.
 #![forbid(unsafe_code)]
@@ -117,9 +118,10 @@ pub struct Metrics {
     pub chunks: u64,
     /// T_n: the shortest time of a pipeline with this number of chunks.
     pub finite: Nanos,
-    /// T_lb / T.
+    /// T_lb / T; `None` if T_lb was only observed. What an engine was busy in a run is no bound for
+    /// other runs.
     pub efficiency: Option<f64>,
-    /// T_n / T.
+    /// T_n / T; `None` if T_lb was only observed.
     pub finite_efficiency: Option<f64>,
     /// The achieved overlap; `None` if there is nothing to overlap.
     pub overlap: Option<f64>,
@@ -289,7 +291,9 @@ pub fn measure(
     let work: u64 = engines.iter().map(|e| e.work.0).sum();
     let chunks = chunks(ops, &engines, parameters.chunks);
     let finite = Nanos(lower.0 + work.saturating_sub(lower.0) / chunks);
-    let ratio = |time: Nanos| (elapsed > 0).then(|| time.0 as f64 / elapsed as f64);
+    let alone = engines.iter().any(|e| Some(e.engine) == limiting && e.isolated);
+    let measured = elapsed > 0 && (parameters.bound.is_some() || alone);
+    let ratio = |time: Nanos| measured.then(|| time.0 as f64 / elapsed as f64);
     let divided = divided(ops, parameters.chunks) && engines.len() > 1;
     let overlap = achieved_overlap(Nanos(work), Nanos(elapsed), lower).filter(|_| divided);
     Metrics {

@@ -328,8 +328,8 @@ fn count(number: u64, what: &str) -> String {
 }
 
 impl Summary {
-    /// The first line of the text: the elapsed time, the bound, the efficiency, and the number of
-    /// hazards and warnings.
+    /// The first line of the text: the elapsed time, the bound and the efficiency if the bound was
+    /// measured, what limits the run, and the number of hazards and warnings.
     #[must_use]
     pub fn verdict(&self) -> String {
         let kind = match self.time_kind {
@@ -347,6 +347,9 @@ impl Summary {
                 },
                 efficiency * 100.0
             ),
+            (None, Some(limit)) if self.metrics.elapsed().0 > 0 => {
+                format!("{} {kind}, limited by {}", self.metrics.elapsed(), limit.name())
+            }
             _ => "nothing measured".to_owned(),
         };
         let warnings = count(self.lints.len() as u64, "warning");
@@ -386,15 +389,15 @@ impl Summary {
     #[must_use]
     pub fn figures(&self) -> String {
         let m = &self.metrics;
-        let mut text =
-            format!("{}: {} at best with fill and drain", count(m.chunks, "chunk"), m.finite);
+        let mut text = format!("{}: ", count(m.chunks, "chunk"));
         if let Some(efficiency) = m.finite_efficiency {
-            text += &format!(" ({:.0} %)", efficiency * 100.0);
+            let efficiency = efficiency * 100.0;
+            text += &format!("{} at best with fill and drain ({efficiency:.0} %); ", m.finite);
         }
         if let Some(overlap) = m.overlap {
-            text += &format!("; overlap {overlap:.2}");
+            text += &format!("overlap {overlap:.2}; ");
         }
-        text += &format!("; {:.2} engines at once\n", m.concurrency);
+        text += &format!("{:.2} engines at once\n", m.concurrency);
         if let Some(hidden) = m.hidden {
             let hidden = hidden * 100.0;
             text += &format!("copies exposed for {}, {hidden:.0} % hidden\n", m.exposed_copy);

@@ -10,8 +10,13 @@ use trijet::trace::metrics::{CopyEngines, Metrics, Parameters, measure};
 use trijet::trace::summary::{Audience, Limit, Settings, fix, summarize};
 use trijet::trace::{DeviceId, Waited};
 
+/// The figures, with the work of the busiest engine as the bound.
 fn figures(script: &Script) -> Metrics {
-    measure(&script.ops, &script.dag(), None, &Parameters::default())
+    let with = |bound| {
+        let given = Parameters { bound, ..Parameters::default() };
+        measure(&script.ops, &script.dag(), None, &given)
+    };
+    with(Some(with(None).bound))
 }
 
 fn near(a: Option<f64>, b: f64) -> bool {
@@ -125,7 +130,7 @@ fn one_copy_engine_has_to_do_both_directions() {
     let with = |engines| measure(&s.ops, &s.dag(), None, &given(engines));
     // One: max(10 + 10, 10) = 20 = T. Two: max(10, 10, 10) = 10.
     assert_eq!(with(CopyEngines::One).bound, Nanos(20));
-    assert!(near(with(CopyEngines::One).efficiency, 1.0));
+    assert_eq!(with(CopyEngines::One).elapsed(), Nanos(20));
     assert_eq!(with(CopyEngines::Two).bound, Nanos(10));
 }
 
@@ -223,8 +228,13 @@ fn a_bound_above_every_engine_is_that_of_the_link() {
     let engine = summary(None, None);
     assert!(matches!(engine.limit, Some(Limit::Engine((_, Upload | Download)))));
     assert!(engine.to_string().contains("<- limits"));
+    // Nothing was measured that bounds other runs.
+    assert_eq!((engine.metrics.efficiency, engine.metrics.finite_efficiency), (None, None));
+    let text = engine.to_string();
+    assert!(text.starts_with("20 ns measured, limited by "), "{text}");
+    assert!(!text.contains("efficiency") && !text.contains("at best"), "{text}");
     // The caller knows best.
-    let reader = summary(None, Some(Limit::Reader));
+    let reader = summary(Some(Nanos(20)), Some(Limit::Reader));
     assert!(reader.verdict().contains("bound 20 ns (the device; the reader on the host limits)"));
     assert!(!reader.to_string().contains("<- limits"));
 }

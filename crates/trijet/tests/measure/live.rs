@@ -91,7 +91,7 @@ fn more_slots_overlap_more() {
 }
 
 #[test]
-fn a_summary_begins_with_the_time_and_the_bound() {
+fn a_summary_begins_with_the_time_and_the_limit() {
     let ops = recorded(|device| role_streams(device, 8, 1));
     let dag = Dag::new(&ops, Kernels::OneAtATime);
     let lints = trijet::check::lint::lints(&ops, &dag);
@@ -99,8 +99,7 @@ fn a_summary_begins_with_the_time_and_the_bound() {
     let summary = summarize(&ops, &dag, &settings, lints);
     let text = summary.to_string();
     let first = text.lines().next().expect("a verdict");
-    let start =
-        format!("{} measured, bound {} (", summary.metrics.elapsed(), summary.metrics.bound);
+    let start = format!("{} measured, limited by ", summary.metrics.elapsed());
     assert!(first.starts_with(&start) && first.contains("; 2 hazards, "), "{text}");
     assert!(text.lines().count() <= 20, "{text}");
     for engine in &summary.engines {
