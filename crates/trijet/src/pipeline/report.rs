@@ -117,7 +117,8 @@ pub struct Report {
     /// The elapsed time on the host's clock, reading and writing included; `None` where time is
     /// modelled.
     pub wall: Option<Nanos>,
-    /// The least time that copies and kernels allow; `None` without a calibration.
+    /// The least time that copies and kernels allow; `None` without a calibration, and if the kernels
+    /// took longer than the copies and were not measured alone.
     pub bound: Option<Nanos>,
     /// The engines of the device and of the host; empty when the run was not traced.
     pub engines: Vec<EngineReport>,
@@ -228,7 +229,6 @@ impl Report {
 
     /// Computes the figures that follow from the trace and from isolated work.
     fn judge(&mut self) {
-        let kernels = |report: &Self| report.engine("compute").map(EngineReport::work);
         let copies = self.alone.link.as_ref().map(|link| link.bound(self.bytes_in, self.bytes_out));
         let Some(window) = self.window.clone() else {
             self.bound = copies;
@@ -268,7 +268,7 @@ impl Report {
         let host = self.engines.iter().filter(|engine| engine.of_the_host()).cloned();
         let engines = ENGINES.iter().map(|(role, name)| part(&metrics, *role, name));
         self.engines = engines.chain(host).collect();
-        self.bound = copies.map(|copies| copies.max(kernels(self).unwrap_or(Nanos(0))));
+        self.bound = copies.and_then(|copies| self.bound_of(copies));
         self.limit = self.limit_of(&metrics, copies);
         let settings = Settings {
             window: Some(window),
@@ -295,6 +295,16 @@ impl Report {
         self.audience = audience;
         self.judge();
         self
+    }
+
+    /// The least time that these copies and the kernels allow. `None` if the kernels took longer than
+    /// the copies and were not measured alone, since they might take less.
+    fn bound_of(&self, copies: Nanos) -> Option<Nanos> {
+        let Some(kernels) = self.engine("compute") else { return Some(copies) };
+        match kernels.isolated {
+            Some(alone) => Some(copies.max(alone)),
+            None => (kernels.busy <= copies).then_some(copies),
+        }
     }
 
     /// What needs the most time: an engine, the link for the copies of both directions, or the host.
@@ -388,8 +398,9 @@ impl Report {
     pub fn overlap(&self) -> Option<f64> {
         let work = ENGINES.iter().map(|(_, name)| self.engine(name).map(|e| e.work().0));
         let work = Nanos(work.sum::<Option<u64>>()?);
-        self.summary.as_ref()?.metrics.overlap?;
-        achieved_overlap(work, self.elapsed, self.bound?)
+        let metrics = &self.summary.as_ref()?.metrics;
+        metrics.overlap?;
+        achieved_overlap(work, self.elapsed, metrics.bound)
     }
 
     /// A phrase that says where the times come from.
