@@ -6,6 +6,7 @@
 mod bad_calls;
 mod bad_files;
 mod bad_places;
+mod bench;
 mod check;
 mod checked;
 mod devices;
