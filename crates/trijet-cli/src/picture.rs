@@ -1,11 +1,11 @@
 //! Small gray pictures of a part of an image, which show a result or its wrong pixels.
 
-use crate::file_error;
-use crate::output::images::Form;
 use png::BitDepth;
 use std::fs;
 use std::path::Path;
 use trijet::{Error, ErrorKind, Result};
+use trijet_io::file_error;
+use trijet_io::output::Form;
 
 /// The contrast stretch makes 1 / `CLIPPED` of the pixels black, and as many white.
 const CLIPPED: usize = 200;
@@ -147,8 +147,8 @@ fn store(path: &Path, crop: Crop, gray: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format;
     use trijet::Source;
+    use trijet_io::format;
 
     #[test]
     fn a_picture_shows_the_part_with_full_contrast() {

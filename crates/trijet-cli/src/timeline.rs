@@ -3,13 +3,13 @@
 //! The file is written under another name and renamed when it is complete, so that a reader never
 //! finds an incomplete file. No existing file is replaced.
 
-use crate::file_error;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use trijet::trace::file::Writer;
 use trijet::{Report, Result};
+use trijet_io::file_error;
 
 #[derive(Debug, Clone, Copy)]
 enum Format {

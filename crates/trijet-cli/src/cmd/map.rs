@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Layout};
 use trijet::trace::summary::Audience;
 use trijet::{Bytes, Cancel, Error, ErrorKind, Pipeline, Result, Source};
-use trijet_cli::format::{self, Array};
-use trijet_cli::journal::Fingerprint;
-use trijet_cli::output::{Output, Start, Target};
+use trijet_io::format::{self, Array};
+use trijet_io::journal::Fingerprint;
+use trijet_io::output::{Output, Start, Target};
 
 /// The bytes that measure the link before a run: enough for a stable rate, few compared to the run.
 fn calibration_bytes(layout: Layout) -> Result<Bytes> {

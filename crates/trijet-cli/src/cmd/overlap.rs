@@ -24,8 +24,8 @@ use trijet::probe::{self, Library};
 use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Report, Result, Select};
 use trijet_bench::progress::{Step, Steps};
-use trijet_cli::format::{self, Dtype};
 use trijet_cli::timeline;
+use trijet_io::format::{self, Dtype};
 
 /// The largest default chunk size of the schedules that do not choose their own.
 const CHUNK: Bytes = Bytes(16 << 20);

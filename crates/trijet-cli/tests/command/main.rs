@@ -11,7 +11,7 @@ mod check;
 mod checked;
 mod devices;
 mod doctor;
-#[path = "../common/files.rs"]
+#[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;
 mod interruption;
 mod map;

@@ -4,9 +4,9 @@
 use trijet::kernels::median::MedianPixel;
 use trijet::kernels::{AFFINE_U8, AFFINE_U16, In, Out};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Result, Source};
-use trijet_cli::format::Input;
 use trijet_cli::micrograph::Micrograph;
 use trijet_cli::picture::Pixels;
+use trijet_io::format::Input;
 
 /// The side of generated images, in pixels.
 const SIDE: u32 = 2048;

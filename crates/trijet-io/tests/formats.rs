@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
 use trijet::{ErrorKind, Source};
-use trijet_cli::format::{self, Array, Dtype, Input, Kind};
+use trijet_io::format::{self, Array, Dtype, Input, Kind};
 
 struct Workdir(TempDir);
 

@@ -2,9 +2,9 @@
 
 use crate::workdir;
 use std::fs;
-use trijet_cli::format::{self, Array, Dtype};
-use trijet_cli::journal::{Fingerprint, Journal, Rows};
-use trijet_cli::output::Target;
+use trijet_io::format::{self, Array, Dtype};
+use trijet_io::journal::{Fingerprint, Journal, Rows};
+use trijet_io::output::Target;
 
 /// The rows of the input: one byte each.
 const ROWS: u64 = 16;

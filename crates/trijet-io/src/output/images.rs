@@ -12,10 +12,13 @@ use trijet::Result;
 
 /// The size and depth of a gray image. PNG stores the sides as 32-bit numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Form {
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    pub(crate) depth: BitDepth,
+pub struct Form {
+    /// The number of columns.
+    pub width: u32,
+    /// The number of rows.
+    pub height: u32,
+    /// The bits of a sample, 8 or 16.
+    pub depth: BitDepth,
 }
 
 impl Form {
@@ -25,7 +28,10 @@ impl Form {
     }
 
     /// Encodes `pixels`, whose samples are little-endian, as a PNG file.
-    pub(crate) fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
+    ///
+    /// # Errors
+    /// When `pixels` does not hold exactly one image.
+    pub fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
         let mut file = Vec::new();
         let mut encoder = Encoder::new(&mut file, self.width, self.height);
         encoder.set_color(ColorType::Grayscale);

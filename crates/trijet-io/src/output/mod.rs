@@ -6,10 +6,11 @@
 
 mod body;
 mod flat;
-pub(crate) mod images;
+mod images;
 mod place;
 pub(crate) mod target;
 
+pub use images::Form;
 pub use target::Target;
 
 use crate::file_error;
@@ -32,9 +33,9 @@ pub enum Start {
 ///
 /// ```
 /// use trijet::Sink;
-/// use trijet_cli::format::{self, Array, Dtype};
-/// use trijet_cli::journal::Fingerprint;
-/// use trijet_cli::output::{Output, Start, Target};
+/// use trijet_io::format::{self, Array, Dtype};
+/// use trijet_io::journal::Fingerprint;
+/// use trijet_io::output::{Output, Start, Target};
 /// let folder = tempfile::tempdir()?;
 /// std::fs::write(folder.path().join("in.raw"), [1, 2, 3, 4])?;
 /// let array = Array::new(Dtype::U8, vec![2, 2])?;

@@ -67,7 +67,7 @@ impl Rows {
     /// Adds `rows` to the set.
     ///
     /// ```
-    /// use trijet_cli::journal::Rows;
+    /// use trijet_io::journal::Rows;
     /// let mut done = Rows::default();
     /// done.insert(4..6);
     /// done.insert(0..2);

@@ -68,7 +68,7 @@ enum Body {
 ///
 /// ```
 /// use trijet::Source;
-/// use trijet_cli::format::{self, Array, Dtype};
+/// use trijet_io::format::{self, Array, Dtype};
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("scan.raw");
 /// std::fs::write(&path, [1, 0, 2, 0, 3, 0])?;

@@ -3,7 +3,7 @@
 use crate::workdir;
 use std::fs;
 use trijet::Source;
-use trijet_cli::format;
+use trijet_io::format;
 
 /// The largest stack that is read. Larger ones are only opened, since a small file may claim many
 /// pixels.

@@ -2,7 +2,7 @@
 
 use crate::workdir;
 use trijet::Source;
-use trijet_cli::format;
+use trijet_io::format;
 
 /// Reads an `.npy` file of these bytes.
 ///

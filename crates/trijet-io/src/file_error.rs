@@ -9,7 +9,8 @@ use std::path::Path;
 use trijet::{Error, ErrorKind};
 
 /// The error of an operation `op` on `path` that the operating system refused.
-pub(crate) fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
+#[must_use]
+pub fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
     let cause = match error.kind() {
         io::ErrorKind::StorageFull => "no space left".to_owned(),
         io::ErrorKind::QuotaExceeded => "no space left in the quota".to_owned(),
@@ -23,12 +24,14 @@ pub(crate) fn io(op: &'static str, path: &Path, error: io::Error) -> Error {
 }
 
 /// The error for a file whose content contradicts its format.
-pub(crate) fn damaged(op: &'static str, path: &Path, cause: impl Display) -> Error {
+#[must_use]
+pub fn damaged(op: &'static str, path: &Path, cause: impl Display) -> Error {
     Error::new(ErrorKind::Io, op, format!("{}: {cause}", path.display()))
 }
 
 /// The error for an intact file that this program does not accept.
-pub(crate) fn refused(op: &'static str, path: &Path, cause: impl Display) -> Error {
+#[must_use]
+pub fn refused(op: &'static str, path: &Path, cause: impl Display) -> Error {
     Error::new(ErrorKind::InvalidValue, op, format!("{}: {cause}", path.display()))
 }
 

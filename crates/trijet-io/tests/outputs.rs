@@ -12,9 +12,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::{ErrorKind, Sink, Source};
-use trijet_cli::format::{self, Array, Dtype, Input, Kind};
-use trijet_cli::journal::{Fingerprint, Journal};
-use trijet_cli::output::{Output, Start, Target};
+use trijet_io::format::{self, Array, Dtype, Input, Kind};
+use trijet_io::journal::{Fingerprint, Journal};
+use trijet_io::output::{Output, Start, Target};
 
 /// A folder with an input of four rows, each of two 16-bit elements.
 struct Workdir {
