@@ -12,7 +12,7 @@ use std::str::FromStr;
 use trijet::Bytes;
 use trijet::kernels::median::RADIUS_MAX;
 use trijet::trace::TimesFrom;
-use trijet_io::format::Dtype;
+use trijet_io::Dtype;
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.

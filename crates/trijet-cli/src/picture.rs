@@ -1,11 +1,11 @@
 //! Small gray pictures of a part of an image, which show a result or its wrong pixels.
 
-use png::BitDepth;
 use std::fs;
 use std::path::Path;
 use trijet::{Error, ErrorKind, Result};
+use trijet_io::Dtype;
 use trijet_io::file_error;
-use trijet_io::output::Form;
+use trijet_io::format::Form;
 
 /// The contrast stretch makes 1 / `CLIPPED` of the pixels black, and as many white.
 const CLIPPED: usize = 200;
@@ -138,8 +138,7 @@ fn store(path: &Path, crop: Crop, gray: &[u8]) -> Result<()> {
             file_error::refused("picture", path, "a side has more than 2^32 - 1 pixels")
         })
     };
-    let form =
-        Form { width: side(crop.width)?, height: side(crop.height)?, depth: BitDepth::Eight };
+    let form = Form { width: side(crop.width)?, height: side(crop.height)?, dtype: Dtype::U8 };
     let file = form.encode(gray).map_err(|error| file_error::damaged("picture", path, error))?;
     fs::write(path, file).map_err(|error| file_error::io("picture", path, error))
 }
@@ -148,7 +147,7 @@ fn store(path: &Path, crop: Crop, gray: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
     use trijet::Source;
-    use trijet_io::format;
+    use trijet_io::Input;
 
     #[test]
     fn a_picture_shows_the_part_with_full_contrast() {
@@ -168,7 +167,7 @@ mod tests {
             crop,
         );
         assert_eq!(count.unwrap(), 1, "the pixel outside of the part is not counted");
-        let read = format::open(folder, None).unwrap();
+        let read = Input::open(folder, None).unwrap();
         let mut pixels = [0; 12];
         read.read(0..4, &mut pixels).unwrap();
         assert_eq!(pixels[..6], [0, 36, 72, 182, 218, 255]);

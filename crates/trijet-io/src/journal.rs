@@ -9,105 +9,14 @@
 //! A lock on the file keeps other runs from writing the same output.
 
 use crate::file_error;
-use crate::format::Input;
-use crate::output::target::Target;
-use serde_json::{Map, Value, json};
+use crate::fingerprint::Fingerprint;
+use crate::rows::Rows;
+use serde_json::{Value, json};
 use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use trijet::pipeline::Layout;
-use trijet::{Result, Source};
-
-/// The identity of a run. A journal only continues a run with the same fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fingerprint {
-    fields: Map<String, Value>,
-    rows: u64,
-}
-
-impl Fingerprint {
-    /// The run that applies `operation` to `input` and writes `target`. `operation` describes
-    /// everything else that the output depends on: the operation and its parameters.
-    #[must_use]
-    pub fn new(input: &Input, operation: &str, target: &Target) -> Self {
-        let Layout { rows, row_bytes, granule, .. } = input.layout();
-        let state = input.state();
-        let fields = [
-            ("version", json!(env!("CARGO_PKG_VERSION"))),
-            ("input", json!(state.path.to_string_lossy())),
-            ("input_bytes", json!(state.bytes)),
-            ("input_modified", json!(format!("{}.{:09}", state.modified.0, state.modified.1))),
-            ("input_form", json!(format!("{} {}", input.kind(), input.array()))),
-            ("input_layout", json!([rows, row_bytes, granule])),
-            ("operation", json!(operation)),
-            ("output_form", json!(format!("{} {}", target.kind(), target.array()))),
-        ];
-        let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { fields, rows: target.layout().rows }
-    }
-
-    /// The first field in which the header of a journal differs, with both values.
-    fn difference(&self, header: &Map<String, Value>) -> Option<String> {
-        self.fields.iter().find_map(|(name, now)| match header.get(name) {
-            Some(then) if then == now => None,
-            Some(then) => Some(format!("{name} was {then}, now it is {now}")),
-            None => Some(format!("{name} is missing, now it is {now}")),
-        })
-    }
-}
-
-/// A set of rows, as sorted ranges that do not touch.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rows {
-    ranges: Vec<Range<u64>>,
-}
-
-impl Rows {
-    /// Adds `rows` to the set.
-    ///
-    /// ```
-    /// use trijet_io::journal::Rows;
-    /// let mut done = Rows::default();
-    /// done.insert(4..6);
-    /// done.insert(0..2);
-    /// done.insert(2..3);
-    /// assert_eq!(done.ranges(), [0..3, 4..6]);
-    /// assert_eq!(done.missing(8), [3..4, 6..8]);
-    /// ```
-    pub fn insert(&mut self, rows: Range<u64>) {
-        if rows.is_empty() {
-            return;
-        }
-        let from = self.ranges.partition_point(|range| range.end < rows.start);
-        let to = self.ranges.partition_point(|range| range.start <= rows.end);
-        let mut merged = rows;
-        for range in &self.ranges[from..to] {
-            merged = merged.start.min(range.start)..merged.end.max(range.end);
-        }
-        self.ranges.splice(from..to, [merged]);
-    }
-
-    /// The ranges in ascending order; no two overlap or touch.
-    #[must_use]
-    pub fn ranges(&self) -> &[Range<u64>] {
-        &self.ranges
-    }
-
-    /// The rows below `rows` that are not in the set.
-    #[must_use]
-    pub fn missing(&self, rows: u64) -> Vec<Range<u64>> {
-        let mut missing = Vec::new();
-        let mut next = 0;
-        for range in &self.ranges {
-            missing.push(next..range.start.min(rows));
-            next = range.end;
-        }
-        missing.push(next..rows);
-        missing.retain(|range| !range.is_empty());
-        missing
-    }
-}
+use trijet::Result;
 
 /// The open journal of one run.
 #[derive(Debug)]
@@ -155,7 +64,7 @@ impl Journal {
     /// `Io`.
     pub fn create(&mut self, fingerprint: &Fingerprint) -> Result<()> {
         self.cut(0)?;
-        self.line(&Value::Object(fingerprint.fields.clone()))
+        self.line(&Value::Object(fingerprint.header()))
     }
 
     /// Reads the rows that the journal names, so that more can be appended. `None` for a new
@@ -179,7 +88,7 @@ impl Journal {
             if end == 0 {
                 self.compare(fingerprint, &line)?;
             } else {
-                done.insert(rows_of(&line, fingerprint.rows).ok_or_else(|| {
+                done.insert(rows_of(&line, fingerprint.rows()).ok_or_else(|| {
                     file_error::damaged(
                         "journal",
                         &self.path,

@@ -1,8 +1,60 @@
 //! Array and image files as sources and sinks of pipelines: formats, outputs that appear under
 //! their final name when they are complete, and the journal with which a stopped run is resumed.
+//!
+//! ```
+//! use trijet::{Sink, Source};
+//! use trijet_io::{Array, Dtype, Fingerprint, Input, Output, Start, Target};
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("in.raw");
+//! std::fs::write(&path, [1, 2, 3, 4, 5, 6])?;
+//!
+//! // Two rows of three bytes.
+//! let input = Input::open(&path, Some(Array::new(Dtype::U8, vec![2, 3])?))?;
+//! let target = Target::new(&folder.path().join("out.npy"), input.array().clone(), &input)?;
+//! let run = Fingerprint::new(&input, "copy", &target);
+//! let mut output = Output::open(&target, &run, Start::Over)?;
+//! for row in [1, 0] {
+//!     let mut bytes = [0; 3];
+//!     input.read(row..row + 1, &mut bytes)?;
+//!     output.write(row..row + 1, &bytes)?;
+//! }
+//! assert!(!target.path().exists());
+//! output.finish()?;
+//! assert!(std::fs::read(target.path())?.ends_with(&[1, 2, 3, 4, 5, 6]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Formats
+//!
+//! A format is an implementation of [`format::Format`] and a row of the table
+//! [`format::FORMATS`]. Every format keeps these laws, which `tests/conformance.rs` tests for each
+//! row of the table:
+//!
+//! 1. **Place.** An output is one file or one folder, at the path that its caller chooses. Nothing
+//!    else is created or changed.
+//! 2. **Order.** A writer takes rows in any order and any number of times, and a reader reads them
+//!    in any order. Both take multiples of their granule only: 1 row, or the rows of an image where
+//!    the format can only encode an image as a whole. A granule divides the number of rows.
+//! 3. **Return.** What is written and read again is equal, byte for byte.
+//! 4. **Resume.** A partial output is continued only if it can hold the rows that are done. A format
+//!    checks what it knows without reading them: the size and the header of a file, or that a file
+//!    exists for each image.
 #![forbid(unsafe_code)]
 
+mod array;
 pub mod file_error;
+mod fingerprint;
 pub mod format;
-pub mod journal;
-pub mod output;
+mod input;
+mod item;
+mod journal;
+mod output;
+mod rows;
+
+pub use array::{Array, Dtype};
+pub use fingerprint::Fingerprint;
+pub use input::Input;
+pub use item::Item;
+pub use journal::Journal;
+pub use output::{Output, Start, Target};
+pub use rows::Rows;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
 use trijet::{ErrorKind, Source};
-use trijet_io::format::{self, Array, Dtype, Input, Kind};
+use trijet_io::{Array, Dtype, Input};
 
 struct Workdir(TempDir);
 
@@ -49,12 +49,12 @@ fn npy_of_every_dtype_and_version_is_read() {
         ("<f4", Dtype::F32, "(6,)", None),
         ("<f4", Dtype::F32, "(3L, 1L, 2L, 1L)", None),
     ] {
-        let input = format::open(
+        let input = Input::open(
             &workdir.file("a.npy", &npy(&dictionary(descr, "False", shape), &data)),
             None,
         )
         .unwrap();
-        assert_eq!((input.array().dtype(), input.kind()), (dtype, Kind::Npy));
+        assert_eq!((input.array().dtype(), input.format().name()), (dtype, "npy"));
         assert_eq!(input.array().image(), image);
         assert_eq!(input.layout().bytes().unwrap(), 24);
         assert_eq!(whole(&input), data, "{descr} {shape}");
@@ -67,7 +67,7 @@ fn npy_of_every_dtype_and_version_is_read() {
         file.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
         file.extend(text.as_bytes());
         file.extend(&data);
-        assert_eq!(whole(&format::open(&workdir.file("b.NPY", &file), None).unwrap()), data);
+        assert_eq!(whole(&Input::open(&workdir.file("b.NPY", &file), None).unwrap()), data);
     }
 }
 
@@ -75,7 +75,7 @@ fn npy_of_every_dtype_and_version_is_read() {
 fn a_stack_has_the_rows_of_all_its_images() {
     let workdir = Workdir::new();
     let header = dictionary("<u2", "False", "(2, 3, 4)");
-    let input = format::open(&workdir.file("a.npy", &npy(&header, &[7; 48])), None).unwrap();
+    let input = Input::open(&workdir.file("a.npy", &npy(&header, &[7; 48])), None).unwrap();
     let layout = input.layout();
     assert_eq!((layout.rows, layout.row_bytes, layout.granule), (6, 8, 1));
     let layout = input.cut_at(3).layout();
@@ -87,7 +87,7 @@ fn an_array_without_elements_has_no_rows() {
     let workdir = Workdir::new();
     for shape in ["(0,)", "(0, 4)", "(4, 0)", "(18446744073709551615, 18446744073709551615, 0)"] {
         let header = dictionary("<u2", "False", shape);
-        let input = format::open(&workdir.file("empty.npy", &npy(&header, &[])), None).unwrap();
+        let input = Input::open(&workdir.file("empty.npy", &npy(&header, &[])), None).unwrap();
         assert_eq!(input.layout().rows, 0, "{shape}");
         assert!(input.layout().row_bytes >= 2, "{shape}");
         input.read(0..0, &mut []).unwrap();
@@ -99,12 +99,7 @@ fn a_damaged_npy_file_is_refused() {
     let workdir = Workdir::new();
     let good = npy(&dictionary("<u2", "False", "(3,)"), &[0; 6]);
     let damaged = |bytes: &[u8], words: &[&str]| {
-        demand(
-            format::open(&workdir.file("bad.npy", bytes), None),
-            ErrorKind::Io,
-            "bad.npy",
-            words,
-        );
+        demand(Input::open(&workdir.file("bad.npy", bytes), None), ErrorKind::Io, "bad.npy", words);
     };
     damaged(b"", &["magic"]);
     damaged(b"\x93NUMPZ\x01\x00", &["magic"]);
@@ -150,22 +145,22 @@ fn an_unsupported_npy_file_is_refused_with_the_reason() {
         ("|u1", "False", "(9223372036854775807,)", ["overflows", ""]),
     ] {
         let path = workdir.file("odd.npy", &npy(&dictionary(descr, fortran, shape), &[0; 6]));
-        demand(format::open(&path, None), ErrorKind::InvalidValue, "odd.npy", &words);
+        demand(Input::open(&path, None), ErrorKind::InvalidValue, "odd.npy", &words);
     }
     let mut new = npy("", &[]);
     new[6] = 9;
     let path = workdir.file("new.npy", &new);
-    demand(format::open(&path, None), ErrorKind::InvalidValue, "new.npy", &["version 9.0"]);
+    demand(Input::open(&path, None), ErrorKind::InvalidValue, "new.npy", &["version 9.0"]);
     let many = format!("({})", "1, ".repeat(65));
     let path = workdir.file("many.npy", &npy(&dictionary("|u1", "False", &many), &[0]));
-    demand(format::open(&path, None), ErrorKind::InvalidValue, "many.npy", &["65 axes"]);
+    demand(Input::open(&path, None), ErrorKind::InvalidValue, "many.npy", &["65 axes"]);
 }
 
 #[test]
 fn a_file_that_shrinks_after_it_was_opened_is_an_error_at_the_read() {
     let workdir = Workdir::new();
     let path = workdir.file("a.npy", &npy(&dictionary("<u2", "False", "(3,)"), &[0; 6]));
-    let input = format::open(&path, None).unwrap();
+    let input = Input::open(&path, None).unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_len(70).unwrap();
     demand(input.read(0..3, &mut [0; 6]), ErrorKind::Io, "a.npy", &["read", "ends early"]);
 }
@@ -175,16 +170,16 @@ fn a_raw_file_needs_its_array_and_exactly_its_size() {
     let workdir = Workdir::new();
     let path = workdir.file("scan.raw", &[1, 2, 3, 4, 5, 6]);
     let array = |shape: &[u64]| Some(Array::new(Dtype::U16, shape.to_vec()).unwrap());
-    let input = format::open(&path, array(&[3, 1])).unwrap();
-    assert_eq!((input.kind(), whole(&input)), (Kind::Raw, vec![1, 2, 3, 4, 5, 6]));
+    let input = Input::open(&path, array(&[3, 1])).unwrap();
+    assert_eq!((input.format().name(), whole(&input)), ("raw", vec![1, 2, 3, 4, 5, 6]));
     let refused = |raw, words: &[&str]| {
-        demand(format::open(&path, raw), ErrorKind::InvalidValue, "scan.raw", words);
+        demand(Input::open(&path, raw), ErrorKind::InvalidValue, "scan.raw", words);
     };
     refused(None, &["--shape", "--dtype"]);
     refused(array(&[4]), &["8 bytes", "has 6"]);
     refused(array(&[2]), &["4 bytes", "has 6"]);
     let path = workdir.file("a.npy", &npy(&dictionary("|u1", "False", "(1,)"), &[0]));
-    let both = format::open(&path, array(&[1]));
+    let both = Input::open(&path, array(&[1]));
     demand(both, ErrorKind::InvalidValue, "a.npy", &["remove --shape and --dtype"]);
 }
 
@@ -192,11 +187,11 @@ fn a_raw_file_needs_its_array_and_exactly_its_size() {
 fn a_path_that_is_not_a_file_is_refused() {
     let workdir = Workdir::new();
     let missing = workdir.0.path().join("missing.npy");
-    demand(format::open(&missing, None), ErrorKind::Io, "missing.npy", &["no such file"]);
+    demand(Input::open(&missing, None), ErrorKind::Io, "missing.npy", &["no such file"]);
     let folder = workdir.folder("folder.npy");
-    demand(format::open(&folder, None), ErrorKind::InvalidValue, "folder.npy", &["no .png file"]);
+    demand(Input::open(&folder, None), ErrorKind::InvalidValue, "folder.npy", &["no .png file"]);
     let raw = Some(Array::new(Dtype::U8, vec![1]).unwrap());
-    let device = format::open("/dev/zero".as_ref(), raw);
+    let device = Input::open("/dev/zero".as_ref(), raw);
     demand(device, ErrorKind::InvalidValue, "/dev/zero", &["not a regular file"]);
 }
 
@@ -207,8 +202,8 @@ fn a_folder_of_images_is_a_stack_in_the_order_of_the_names() {
     fs::write(folder.join("notes.txt"), "no image").unwrap();
     png(&folder.join("b.png"), [3, 2], GRAY16, &[0, 7, 0, 8, 0, 9, 1, 0, 1, 1, 1, 2]);
     png(&folder.join("a.png"), [3, 2], GRAY16, &[0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6]);
-    let input = format::open(&folder, None).unwrap();
-    assert_eq!(input.kind(), Kind::Images);
+    let input = Input::open(&folder, None).unwrap();
+    assert_eq!(input.format().name(), "png");
     assert_eq!(input.names(), ["a.png", "b.png"]);
     assert_eq!(input.array(), &Array::new(Dtype::U16, vec![2, 2, 3]).unwrap());
     assert_eq!(input.layout().granule, 2);
@@ -226,7 +221,7 @@ fn half_an_image_is_a_programming_error() {
     let workdir = Workdir::new();
     let folder = workdir.folder("stack");
     png(&folder.join("a.png"), [1, 2], GRAY8, &[1, 2]);
-    let input = format::open(&folder, None).unwrap();
+    let input = Input::open(&folder, None).unwrap();
     assert!(input.read(0..1, &mut [0]).is_err(), "unreachable");
 }
 
@@ -244,18 +239,18 @@ fn unsupported_images_are_refused_by_name() {
     for (n, (colour, depth, pixels, words)) in colours.into_iter().enumerate() {
         let folder = workdir.folder(&n.to_string());
         png(&folder.join("x.png"), [1, 1], (colour, depth), &pixels);
-        demand(format::open(&folder, None), ErrorKind::InvalidValue, "x.png", &[words]);
+        demand(Input::open(&folder, None), ErrorKind::InvalidValue, "x.png", &[words]);
     }
     let folder = workdir.folder("sizes");
     png(&folder.join("a.png"), [2, 1], GRAY8, &[0; 2]);
     png(&folder.join("b.png"), [1, 2], GRAY8, &[0; 2]);
     let sizes = ["a.png", "2x1", "1x2"];
-    demand(format::open(&folder, None), ErrorKind::InvalidValue, "b.png", &sizes);
+    demand(Input::open(&folder, None), ErrorKind::InvalidValue, "b.png", &sizes);
     let folder = workdir.folder("depths");
     png(&folder.join("a.png"), [2, 1], GRAY8, &[0; 2]);
     png(&folder.join("b.png"), [2, 1], GRAY16, &[0; 4]);
     let depths = ["a.png", "u8", "u16"];
-    demand(format::open(&folder, None), ErrorKind::InvalidValue, "b.png", &depths);
+    demand(Input::open(&folder, None), ErrorKind::InvalidValue, "b.png", &depths);
 }
 
 #[test]
@@ -267,17 +262,17 @@ fn a_damaged_image_is_found_at_open_or_at_the_read() {
     png(&b, [4, 4], GRAY8, &[7; 16]);
     let good = fs::read(&b).unwrap();
     fs::write(&b, &good[..20]).unwrap();
-    demand(format::open(&folder, None), ErrorKind::Io, "b.png", &["open"]);
+    demand(Input::open(&folder, None), ErrorKind::Io, "b.png", &["open"]);
     fs::write(&b, b"GIF89a, surely not a PNG file").unwrap();
-    demand(format::open(&folder, None), ErrorKind::Io, "b.png", &["damaged PNG"]);
+    demand(Input::open(&folder, None), ErrorKind::Io, "b.png", &["damaged PNG"]);
     fs::remove_file(&b).unwrap();
     fs::create_dir(&b).unwrap();
-    demand(format::open(&folder, None), ErrorKind::InvalidValue, "b.png", &["is a folder"]);
+    demand(Input::open(&folder, None), ErrorKind::InvalidValue, "b.png", &["is a folder"]);
     fs::remove_dir(&b).unwrap();
     // Signature 8, IHDR 25, then the data and 12 bytes of IEND.
     for length in [45, good.len() - 14, good.len() - 12, good.len() - 5, good.len() - 4] {
         fs::write(&b, &good[..length]).unwrap();
-        let input = format::open(&folder, None).unwrap();
+        let input = Input::open(&folder, None).unwrap();
         let mut rows = [0; 32];
         demand(input.read(0..8, &mut rows), ErrorKind::Io, "b.png", &["read"]);
         input.read(0..4, &mut rows[..16]).expect("the first image is whole");
@@ -286,7 +281,7 @@ fn a_damaged_image_is_found_at_open_or_at_the_read() {
     let mut flipped = good.clone();
     flipped[45] ^= 0x40;
     fs::write(&b, &flipped).unwrap();
-    let input = format::open(&folder, None).unwrap();
+    let input = Input::open(&folder, None).unwrap();
     demand(input.read(4..8, &mut [0; 16]), ErrorKind::Io, "b.png", &["damaged PNG"]);
     png(&b, [2, 8], GRAY8, &[7; 16]);
     demand(input.read(4..8, &mut [0; 16]), ErrorKind::Io, "b.png", &["changed", "4x4"]);
@@ -305,7 +300,7 @@ proptest! {
         let rows = data.len() / (2 * columns);
         let data = &data[..rows * 2 * columns];
         let header = dictionary("<u2", "False", &format!("({rows}, {columns})"));
-        let input = format::open(&workdir.file("a.npy", &npy(&header, data)), None).unwrap();
+        let input = Input::open(&workdir.file("a.npy", &npy(&header, data)), None).unwrap();
         let layout = input.layout();
         assert_eq!(layout.rows, rows as u64);
         let mut cuts: Vec<u64> = cuts.into_iter().filter(|&cut| cut < layout.rows).collect();
@@ -328,7 +323,7 @@ proptest! {
         let workdir = Workdir::new();
         let mut file = npy(&text, &[]);
         file.truncate(cut.max(8));
-        let opened = format::open(&workdir.file("a.npy", &file), None);
+        let opened = Input::open(&workdir.file("a.npy", &file), None);
         assert!(opened.is_err(), "{text}");
     }
 }
@@ -338,7 +333,7 @@ fn threads_read_one_input_at_once() {
     let workdir = Workdir::new();
     let data: Vec<u8> = (0..=255).cycle().take(64 * 64).collect();
     let header = dictionary("|u1", "False", "(64, 64)");
-    let input = format::open(&workdir.file("a.npy", &npy(&header, &data)), None).unwrap();
+    let input = Input::open(&workdir.file("a.npy", &npy(&header, &data)), None).unwrap();
     std::thread::scope(|scope| {
         for first in 0..4 {
             let (input, data) = (&input, &data);

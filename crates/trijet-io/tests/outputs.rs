@@ -12,9 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::{ErrorKind, Sink, Source};
-use trijet_io::format::{self, Array, Dtype, Input, Kind};
-use trijet_io::journal::{Fingerprint, Journal};
-use trijet_io::output::{Output, Start, Target};
+use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Output, Start, Target};
 
 /// A folder with an input of four rows, each of two 16-bit elements.
 struct Workdir {
@@ -29,7 +27,7 @@ impl Workdir {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in.npy");
         fs::write(&path, npy(&dictionary("<u2", "False", "(4, 2)"), &DATA)).unwrap();
-        let input = format::open(&path, None).unwrap();
+        let input = Input::open(&path, None).unwrap();
         Self { folder, input }
     }
 
@@ -87,25 +85,25 @@ fn every_format_and_dtype_comes_back_as_it_was() {
     let workdir = Workdir::new();
     let data: Vec<u8> = (0..48).map(|n| n * 5).collect();
     for (dtype, name, kind) in [
-        (Dtype::U8, "u8.npy", Kind::Npy),
-        (Dtype::U16, "u16.npy", Kind::Npy),
-        (Dtype::F32, "f32.npy", Kind::Npy),
-        (Dtype::U8, "u8.raw", Kind::Raw),
-        (Dtype::U16, "u16.raw", Kind::Raw),
-        (Dtype::F32, "f32.bin", Kind::Raw),
-        (Dtype::U8, "u8", Kind::Images),
-        (Dtype::U16, "u16", Kind::Images),
+        (Dtype::U8, "u8.npy", "npy"),
+        (Dtype::U16, "u16.npy", "npy"),
+        (Dtype::F32, "f32.npy", "npy"),
+        (Dtype::U8, "u8.raw", "raw"),
+        (Dtype::U16, "u16.raw", "raw"),
+        (Dtype::F32, "f32.bin", "raw"),
+        (Dtype::U8, "u8", "png"),
+        (Dtype::U16, "u16", "png"),
     ] {
         let array = Array::new(dtype, vec![2, 2, 12 / dtype.bytes()]).unwrap();
         let target = Target::new(&workdir.path(name), array.clone(), &workdir.input).unwrap();
-        assert_eq!(target.kind(), kind, "{name}");
+        assert_eq!(target.format().name(), kind, "{name}");
         let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
         output.write(0..2, &data[..24]).unwrap();
         assert!(!target.path().exists(), "{name}");
         output.write(2..4, &data[24..]).unwrap();
         output.finish().unwrap();
-        let raw = (kind == Kind::Raw).then(|| array.clone());
-        let read = format::open(target.path(), raw).unwrap();
+        let raw = (kind == "raw").then(|| array.clone());
+        let read = Input::open(target.path(), raw).unwrap();
         assert_eq!(read.array(), &array, "{name}");
         let mut bytes = vec![0; 48];
         read.read(0..4, &mut bytes).unwrap();
@@ -121,13 +119,13 @@ fn images_keep_the_names_of_the_input() {
     fs::create_dir(&folder).unwrap();
     png(&folder.join("cell 1.png"), [2, 1], GRAY8, &[1, 2]);
     png(&folder.join("cell 2.png"), [2, 1], GRAY8, &[3, 4]);
-    let input = format::open(&folder, None).unwrap();
+    let input = Input::open(&folder, None).unwrap();
     let target = Target::new(&workdir.path("clean"), input.array().clone(), &input).unwrap();
     let run = Fingerprint::new(&input, "copy", &target);
     let mut output = Output::open(&target, &run, Start::Over).unwrap();
     output.write(0..2, &[1, 2, 3, 4]).unwrap();
     output.finish().unwrap();
-    assert_eq!(format::open(&workdir.path("clean"), None).unwrap().names(), input.names());
+    assert_eq!(Input::open(&workdir.path("clean"), None).unwrap().names(), input.names());
 }
 
 #[test]
@@ -139,7 +137,7 @@ fn an_empty_array_gives_an_empty_output() {
         workdir.begin(&target, "copy", Start::Over).unwrap().finish().unwrap();
         assert!(target.path().exists(), "{name}");
     }
-    let read = format::open(&workdir.path("a.npy"), None).unwrap();
+    let read = Input::open(&workdir.path("a.npy"), None).unwrap();
     assert_eq!((read.array().shape(), read.layout().rows), (&[0][..], 0));
 }
 
@@ -194,14 +192,14 @@ fn the_partial_output_and_the_journal_do_not_overwrite_the_input() {
     for (input, out) in [("x.npy.partial", "x.npy"), ("y.npy.journal", "y.npy")] {
         fs::write(workdir.path(input), DATA).unwrap();
         let array = Array::new(Dtype::U8, vec![16]).unwrap();
-        let opened = format::open(&workdir.path(input), Some(array.clone())).unwrap();
+        let opened = Input::open(&workdir.path(input), Some(array.clone())).unwrap();
         let target = Target::new(&workdir.path(out), array, &opened);
         demand(target, ErrorKind::InvalidValue, out, &["overwrite the input", input]);
     }
     let folder = workdir.path("z.partial");
     fs::create_dir(&folder).unwrap();
     png(&folder.join("a.png"), [1, 1], GRAY16, &[1, 1]);
-    let input = format::open(&folder, None).unwrap();
+    let input = Input::open(&folder, None).unwrap();
     let inside = Target::new(&folder.join("out.npy"), input.array().clone(), &input);
     demand(inside, ErrorKind::InvalidValue, "out.npy", &["inside the input"]);
     let around = Target::new(&workdir.path("z"), input.array().clone(), &input);
@@ -252,7 +250,7 @@ fn a_resumed_run_writes_the_missing_rows_only() {
         output.write(3..4, &DATA[12..]).unwrap();
         output.finish().unwrap();
         let raw = Array::new(Dtype::U16, vec![4, 2]).unwrap();
-        let read = format::open(&workdir.path(name), (name == "out.raw").then_some(raw)).unwrap();
+        let read = Input::open(&workdir.path(name), (name == "out.raw").then_some(raw)).unwrap();
         let mut bytes = [0; 16];
         read.read(0..4, &mut bytes).unwrap();
         assert_eq!(bytes, DATA, "{name}");
@@ -390,7 +388,7 @@ fn another_run_is_not_resumed() {
     other(&workdir.input, "median 3", &wide, &["output_form", "[4, 2]", "[2, 4]"]);
     let longer = npy(&dictionary("<u2", "False", "(4, 2) "), &DATA);
     fs::write(workdir.path("in.npy"), longer).unwrap();
-    let changed = format::open(&workdir.path("in.npy"), None).unwrap();
+    let changed = Input::open(&workdir.path("in.npy"), None).unwrap();
     other(&changed, "median 3", &target, &["input_bytes"]);
 }
 

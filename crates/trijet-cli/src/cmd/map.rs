@@ -11,9 +11,7 @@ use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Layout};
 use trijet::trace::summary::Audience;
 use trijet::{Bytes, Cancel, Error, ErrorKind, Pipeline, Result, Source};
-use trijet_io::format::{self, Array};
-use trijet_io::journal::Fingerprint;
-use trijet_io::output::{Output, Start, Target};
+use trijet_io::{Array, Fingerprint, Input, Output, Start, Target};
 
 /// The bytes that measure the link before a run: enough for a stable rate, few compared to the run.
 fn calibration_bytes(layout: Layout) -> Result<Bytes> {
@@ -58,7 +56,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         (Some(shape), Some(dtype)) => Some(Array::new(dtype.into(), shape.0.clone())?),
         _ => None,
     };
-    let input = format::open(&options.input, raw)?;
+    let input = Input::open(&options.input, raw)?;
     let array = input.array().clone();
     let operation = Operation::new(options, &array)?;
     let target = Target::new(&options.output, array.clone(), &input)?;

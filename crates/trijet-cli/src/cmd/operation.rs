@@ -7,7 +7,7 @@ use trijet::kernels::median::{MedianPixel, RADIUS_MAX, Rows, load, median};
 use trijet::kernels::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
 use trijet::pipeline::{Layout, StageCx};
 use trijet::{Device, Element, Error, ErrorKind, Pipeline, Result, View, ViewMut};
-use trijet_io::format::{Array, Dtype};
+use trijet_io::{Array, Dtype};
 
 /// An operation over the rows of an array.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use trijet::sim::{Executor, HostConfig, Order};
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Report, Result, Select};
 use trijet_bench::progress::{Step, Steps};
 use trijet_cli::timeline;
-use trijet_io::format::{self, Dtype};
+use trijet_io::{Dtype, Input};
 
 /// The largest default chunk size of the schedules that do not choose their own.
 const CHUNK: Bytes = Bytes(16 << 20);
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
         let images = Images::generated(size);
         return run_job(setting, images, |images| stack::generate(&device, images));
     };
-    let input = format::open(path, None)?;
+    let input = Input::open(path, None)?;
     match input.array().dtype() {
         Dtype::U8 => run_job(setting, Images::of(&input)?, |_| stack::read::<u8>(&device, &input)),
         Dtype::U16 => {

@@ -1,81 +1,137 @@
-//! An input of one file: `.npy`, or raw with a shape from the user.
+//! Rows one after the other in one file, after a header.
 //!
-//! The size of the file must be exactly what the array needs. All threads share one file
-//! descriptor, because `pread` does not use the position of the file.
+//! The size of the file is exactly what the array needs. All threads share one file descriptor,
+//! because `pread` and `pwrite` do not use the position of the file.
 
-use super::array::Array;
-use super::npy;
-use super::state::InputState;
+use super::contract::{Opened, Plan, Reader, Writer};
+use crate::array::Array;
 use crate::file_error;
+use crate::item::Item;
+use crate::rows::Rows;
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use trijet::Result;
 
 #[derive(Debug)]
-pub(super) struct Flat {
+pub(super) struct FlatReader {
     file: File,
     path: PathBuf,
     data_start: u64,
     row_bytes: u64,
 }
 
-impl Flat {
-    /// Opens an `.npy` file.
-    pub(super) fn npy(path: &Path) -> Result<(Self, Array, InputState)> {
-        let (file, metadata) = open_regular(path)?;
-        let (array, data_start) = npy::read_header(&file, path, metadata.len())?;
-        let (wanted, found) = (array.bytes(), metadata.len() - data_start);
-        if found != wanted {
-            let what = if found < wanted { "cut off" } else { "longer than the header says" };
-            let cause = format!("the data are {what}: {array} needs {wanted} bytes, found {found}");
-            return Err(file_error::damaged("open", path, cause));
-        }
-        Ok(Self::new(file, path, data_start, array, &metadata))
-    }
-
-    /// Opens a file that holds `array` and nothing else.
-    pub(super) fn raw(path: &Path, array: Array) -> Result<(Self, Array, InputState)> {
-        let (file, metadata) = open_regular(path)?;
-        let (wanted, found) = (array.bytes(), metadata.len());
-        if found != wanted {
-            let cause = format!("{array} needs {wanted} bytes, but the file has {found}");
-            return Err(file_error::refused("open", path, cause));
-        }
-        Ok(Self::new(file, path, 0, array, &metadata))
-    }
-
-    fn new(
+impl FlatReader {
+    /// The input whose rows begin at byte `data_start` of `file`.
+    pub(super) fn opened(
         file: File,
         path: &Path,
         data_start: u64,
         array: Array,
         metadata: &Metadata,
-    ) -> (Self, Array, InputState) {
+    ) -> Opened {
         let row_bytes = array.layout().row_bytes;
-        let flat = Self { file, path: path.to_owned(), data_start, row_bytes };
-        (flat, array, InputState::of(path, metadata))
+        let reader = Self { file, path: path.to_owned(), data_start, row_bytes };
+        let items = vec![Item::new(OsString::new(), metadata)];
+        Opened { array, granule: 1, items, reader: Box::new(reader) }
     }
+}
 
-    pub(super) fn read(&self, rows: &Range<u64>, into: &mut [u8]) -> Result<()> {
+impl Reader for FlatReader {
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         self.file
             .read_exact_at(into, self.data_start + rows.start * self.row_bytes)
             .map_err(|error| file_error::io("read", &self.path, error))
     }
 }
 
-/// Opens a regular file. The kind is checked first, because opening a pipe would wait for its
-/// writer.
-pub(super) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
-    let metadata = fs::metadata(path).map_err(|error| file_error::io("open", path, error))?;
-    if metadata.is_dir() {
-        return Err(file_error::refused("open", path, "is a folder"));
+#[derive(Debug)]
+pub(super) struct FlatPlan {
+    header: Vec<u8>,
+    data_bytes: u64,
+    row_bytes: u64,
+}
+
+impl FlatPlan {
+    /// A file of this header and the rows of `array`.
+    pub(super) fn new(header: Vec<u8>, array: &Array) -> Self {
+        Self { header, data_bytes: array.bytes(), row_bytes: array.layout().row_bytes }
     }
-    if !metadata.is_file() {
-        return Err(file_error::refused("open", path, "is not a regular file"));
+
+    fn writer(&self, file: File, partial: &Path) -> Box<dyn Writer> {
+        Box::new(FlatWriter {
+            file,
+            path: partial.to_owned(),
+            data_start: self.header.len() as u64,
+            row_bytes: self.row_bytes,
+        })
     }
-    let file = File::open(path).map_err(|error| file_error::io("open", path, error))?;
-    let metadata = file.metadata().map_err(|error| file_error::io("open", path, error))?;
-    Ok((file, metadata))
+}
+
+impl Plan for FlatPlan {
+    fn granule(&self) -> u64 {
+        1
+    }
+
+    fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
+        let io = |error| file_error::io("create", partial, error);
+        match fs::remove_file(partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
+        let file = File::options().write(true).create_new(true).open(partial).map_err(io)?;
+        file.write_all_at(&self.header, 0).map_err(io)?;
+        file.set_len(self.header.len() as u64 + self.data_bytes).map_err(io)?;
+        Ok(self.writer(file, partial))
+    }
+
+    fn reopen(&self, partial: &Path, _done: &Rows) -> Result<Option<Box<dyn Writer>>> {
+        let io = |error| file_error::io("resume", partial, error);
+        let bytes = self.header.len() as u64 + self.data_bytes;
+        match fs::metadata(partial) {
+            Ok(metadata) if metadata.is_file() && metadata.len() == bytes => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io(error)),
+        }
+        let file = File::options().read(true).write(true).open(partial).map_err(io)?;
+        let mut found = vec![0; self.header.len()];
+        file.read_exact_at(&mut found, 0).map_err(io)?;
+        Ok((found == self.header).then(|| self.writer(file, partial)))
+    }
+}
+
+#[derive(Debug)]
+struct FlatWriter {
+    file: File,
+    path: PathBuf,
+    data_start: u64,
+    row_bytes: u64,
+}
+
+impl Writer for FlatWriter {
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all_at(bytes, self.data_start + rows.start * self.row_bytes)
+            .map_err(|error| file_error::io("write", &self.path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trijet::ErrorKind;
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let path = Path::new("/dev/full");
+        let file = File::options().write(true).open(path).expect("every Linux has it");
+        let mut flat = FlatWriter { file, path: path.to_owned(), data_start: 0, row_bytes: 4 };
+        let error = flat.write(1..2, &[1, 2, 3, 4]).expect_err("the device is always full");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("/dev/full: no space left"), "{error}");
+    }
 }

@@ -1,15 +1,21 @@
-//! The header of an `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0).
+//! An `.npy` file (numpy, `numpy.lib.format`, versions 1.0 to 3.0): a header, then the elements.
 //!
 //! The header is a Python literal. The parser accepts only what numpy itself writes: a dictionary
 //! of `descr`, `fortran_order` and `shape`. It is written here because the `npyz` crate multiplies
 //! the axes without a check, and trusts a length field of up to 4 GiB before it looks at the size
 //! of the file.
 
-use super::array::{Array, Dtype};
+use super::contract::{
+    Format, Found, Opened, Plan, has_extension, open_regular, refuse_description,
+};
+use super::flat::{FlatPlan, FlatReader};
+use crate::array::{Array, Dtype};
 use crate::file_error;
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use trijet::Result;
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -19,8 +25,42 @@ const TEXT_BYTES_MAX: u64 = 65_535;
 /// The data begin at a multiple of this number (specification of the format).
 const ALIGN_BYTES: usize = 64;
 
+#[derive(Debug)]
+pub(super) struct Npy;
+
+impl Format for Npy {
+    fn name(&self) -> &'static str {
+        "npy"
+    }
+
+    fn claims_input(&self, found: &Found<'_>) -> bool {
+        !found.is_folder && found.has_extension("npy")
+    }
+
+    fn claims_output(&self, path: &Path) -> bool {
+        has_extension(path, "npy")
+    }
+
+    fn open(&self, path: &Path, array: Option<Array>) -> Result<Opened> {
+        refuse_description(path, array.as_ref())?;
+        let (file, metadata) = open_regular(path)?;
+        let (array, data_start) = read_header(&file, path, metadata.len())?;
+        let (wanted, found) = (array.bytes(), metadata.len() - data_start);
+        if found != wanted {
+            let what = if found < wanted { "cut off" } else { "longer than the header says" };
+            let cause = format!("the data are {what}: {array} needs {wanted} bytes, found {found}");
+            return Err(file_error::damaged("open", path, cause));
+        }
+        Ok(FlatReader::opened(file, path, data_start, array, &metadata))
+    }
+
+    fn plan(&self, _path: &Path, array: &Array, _names: &[OsString]) -> Result<Arc<dyn Plan>> {
+        Ok(Arc::new(FlatPlan::new(header_bytes(array), array)))
+    }
+}
+
 /// Reads the header of `file`. Returns the array and the offset of its data.
-pub(super) fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)> {
+fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(Array, u64)> {
     let mut start = [0; 12];
     let known = usize::try_from(file_bytes.min(12)).expect("at most 12");
     file.read_exact_at(&mut start[..known], 0)
@@ -71,7 +111,7 @@ pub(super) fn read_header(file: &File, path: &Path, file_bytes: u64) -> Result<(
 }
 
 /// The header of an `.npy` file that holds `array`, as numpy writes it.
-pub(crate) fn header_bytes(array: &Array) -> Vec<u8> {
+fn header_bytes(array: &Array) -> Vec<u8> {
     let descr = match array.dtype() {
         Dtype::U8 => "|u1",
         Dtype::U16 => "<u2",

@@ -4,18 +4,16 @@
 //! the partial output to `OUT` when no row is missing. An output that is dropped before stays on
 //! the disk, so that the run can be resumed.
 
-mod body;
-mod flat;
-mod images;
 mod place;
 pub(crate) mod target;
 
-pub use images::Form;
 pub use target::Target;
 
 use crate::file_error;
-use crate::journal::{Fingerprint, Journal, Rows};
-use body::Body;
+use crate::fingerprint::Fingerprint;
+use crate::format::Writer;
+use crate::journal::Journal;
+use crate::rows::Rows;
 use std::fs;
 use std::ops::Range;
 use trijet::{Result, Sink};
@@ -33,13 +31,11 @@ pub enum Start {
 ///
 /// ```
 /// use trijet::Sink;
-/// use trijet_io::format::{self, Array, Dtype};
-/// use trijet_io::journal::Fingerprint;
-/// use trijet_io::output::{Output, Start, Target};
+/// use trijet_io::{Array, Dtype, Fingerprint, Input, Output, Start, Target};
 /// let folder = tempfile::tempdir()?;
 /// std::fs::write(folder.path().join("in.raw"), [1, 2, 3, 4])?;
 /// let array = Array::new(Dtype::U8, vec![2, 2])?;
-/// let input = format::open(&folder.path().join("in.raw"), Some(array.clone()))?;
+/// let input = Input::open(&folder.path().join("in.raw"), Some(array.clone()))?;
 /// let target = Target::new(&folder.path().join("out.raw"), array, &input)?;
 /// let run = Fingerprint::new(&input, "copy", &target);
 /// let mut output = Output::open(&target, &run, Start::Over)?;
@@ -55,7 +51,7 @@ pub enum Start {
 #[derive(Debug)]
 pub struct Output {
     target: Target,
-    body: Body,
+    writer: Box<dyn Writer>,
     journal: Journal,
     done: Rows,
 }
@@ -71,15 +67,15 @@ impl Output {
         let mut journal = Journal::lock(&target.place.journal)?;
         if start == Start::Resume
             && let Some(done) = journal.resume(fingerprint)?
-            && let Some(body) = Body::reopen(target, &done)?
+            && let Some(writer) = target.plan.reopen(&target.place.partial, &done)?
         {
-            return Ok(Self { target: target.clone(), body, journal, done });
+            return Ok(Self { target: target.clone(), writer, journal, done });
         }
         // The journal is empty while the partial output is replaced, so that an old journal never
         // describes a new partial output.
         journal.clear()?;
-        let body = match Body::create(target) {
-            Ok(body) => body,
+        let writer = match target.plan.create(&target.place.partial) {
+            Ok(writer) => writer,
             Err(error) => {
                 // The empty journal goes too; if that fails as well, the first error is reported.
                 return match journal.remove() {
@@ -89,7 +85,7 @@ impl Output {
             }
         };
         journal.create(fingerprint)?;
-        Ok(Self { target: target.clone(), body, journal, done: Rows::default() })
+        Ok(Self { target: target.clone(), writer, journal, done: Rows::default() })
     }
 
     /// The rows that this run or an earlier one has written.
@@ -114,15 +110,7 @@ impl Sink for Output {
         if rows.is_empty() {
             return Ok(());
         }
-        match &self.body {
-            Body::Flat(flat) => flat.write(rows.start, bytes)?,
-            Body::Images(images) => {
-                let whole = rows.start.is_multiple_of(layout.granule)
-                    && rows.end.is_multiple_of(layout.granule);
-                assert!(whole, "chunks hold whole images: see `Target::granule`");
-                images.write(self.target.images_of(&rows).start, bytes)?;
-            }
-        }
+        self.writer.write(rows.clone(), bytes)?;
         self.journal.append(&rows)?;
         self.done.insert(rows);
         Ok(())

@@ -2,7 +2,7 @@
 //! not the input.
 
 use crate::file_error;
-use crate::format::Input;
+use crate::input::Input;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

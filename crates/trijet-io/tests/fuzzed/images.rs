@@ -3,7 +3,7 @@
 use crate::workdir;
 use std::fs;
 use trijet::Source;
-use trijet_io::format;
+use trijet_io::Input;
 
 /// The largest stack that is read. Larger ones are only opened, since a small file may claim many
 /// pixels.
@@ -29,7 +29,7 @@ pub(crate) fn check(bytes: &[u8]) {
     if second.is_empty() {
         fs::remove_file(&second_path).expect("it was just written");
     }
-    let input = match format::open(&folder, None) {
+    let input = match Input::open(&folder, None) {
         Ok(input) => input,
         Err(error) => return workdir::refused(&error, &folder),
     };

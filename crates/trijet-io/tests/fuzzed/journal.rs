@@ -2,9 +2,7 @@
 
 use crate::workdir;
 use std::fs;
-use trijet_io::format::{self, Array, Dtype};
-use trijet_io::journal::{Fingerprint, Journal, Rows};
-use trijet_io::output::Target;
+use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Rows, Target};
 
 /// The rows of the input: one byte each.
 const ROWS: u64 = 16;
@@ -16,7 +14,7 @@ fn fingerprint() -> Fingerprint {
         workdir::file("in.raw", &[7; 16]);
     }
     let array = Array::new(Dtype::U8, vec![ROWS]).expect("a small array");
-    let input = format::open(&path, Some(array.clone())).expect("a sound file");
+    let input = Input::open(&path, Some(array.clone())).expect("a sound file");
     let target = Target::new(&workdir::path("out.raw"), array, &input).expect("a new name");
     Fingerprint::new(&input, "copy", &target)
 }

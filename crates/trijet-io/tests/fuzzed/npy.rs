@@ -2,7 +2,7 @@
 
 use crate::workdir;
 use trijet::Source;
-use trijet_io::format;
+use trijet_io::Input;
 
 /// Reads an `.npy` file of these bytes.
 ///
@@ -10,7 +10,7 @@ use trijet_io::format;
 /// When the data are not the last bytes of the file, or an error does not name the file.
 pub(crate) fn check(bytes: &[u8]) {
     let path = workdir::file("in.npy", bytes);
-    let input = match format::open(&path, None) {
+    let input = match Input::open(&path, None) {
         Ok(input) => input,
         Err(error) => return workdir::refused(&error, &path),
     };

@@ -6,7 +6,7 @@ use trijet::kernels::{AFFINE_U8, AFFINE_U16, In, Out};
 use trijet::{Bytes, Device, Error, ErrorKind, Kernel, PinnedBuffer, Result, Source};
 use trijet_cli::micrograph::Micrograph;
 use trijet_cli::picture::Pixels;
-use trijet_io::format::Input;
+use trijet_io::Input;
 
 /// The side of generated images, in pixels.
 const SIDE: u32 = 2048;

@@ -26,7 +26,7 @@ impl Dtype {
     /// The size of an element in bytes.
     ///
     /// ```
-    /// assert_eq!(trijet_io::format::Dtype::U16.bytes(), 2);
+    /// assert_eq!(trijet_io::Dtype::U16.bytes(), 2);
     /// ```
     #[must_use]
     pub fn bytes(self) -> u64 {
@@ -60,7 +60,7 @@ impl FromStr for Dtype {
     /// Parses the names of the command line and those of numpy.
     ///
     /// ```
-    /// use trijet_io::format::Dtype;
+    /// use trijet_io::Dtype;
     /// assert_eq!("uint16".parse::<Dtype>().unwrap(), Dtype::U16);
     /// assert!("i16".parse::<Dtype>().is_err());
     /// ```
@@ -88,7 +88,7 @@ impl Array {
     /// An array of this shape, slowest axis first.
     ///
     /// ```
-    /// use trijet_io::format::{Array, Dtype};
+    /// use trijet_io::{Array, Dtype};
     /// let stack = Array::new(Dtype::U16, vec![10, 480, 640])?;
     /// assert_eq!(stack.image(), Some((640, 480, 10)));
     /// assert_eq!((stack.layout().rows, stack.layout().row_bytes), (4800, 1280));

@@ -1,0 +1,135 @@
+//! The contract of a file format.
+
+use crate::array::Array;
+use crate::file_error;
+use crate::item::Item;
+use crate::rows::Rows;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use trijet::Result;
+
+/// A file format. The crate's documentation has the laws that every implementation keeps.
+pub trait Format: fmt::Debug + Sync {
+    /// The name in messages and journals.
+    fn name(&self) -> &'static str;
+
+    /// Whether an input is of this format.
+    fn claims_input(&self, found: &Found<'_>) -> bool;
+
+    /// Whether an output with this name is of this format.
+    fn claims_output(&self, path: &Path) -> bool;
+
+    /// Opens an input. `array` describes the array where the user has given a description.
+    ///
+    /// # Errors
+    /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a file that is not
+    /// supported, and for a description that is missing or superfluous.
+    fn open(&self, path: &Path, array: Option<Array>) -> Result<Opened>;
+
+    /// Prepares an output of `array` at `path`, and writes nothing. `names` are the names of the
+    /// input's files, for a format of several files.
+    ///
+    /// # Errors
+    /// `InvalidValue` for an array that the format cannot hold.
+    fn plan(&self, path: &Path, array: &Array, names: &[OsString]) -> Result<Arc<dyn Plan>>;
+}
+
+/// What is known of an input before it is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// The path of the input.
+    pub path: &'a Path,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+impl Found<'_> {
+    /// Whether the name has this extension, in upper or lower case.
+    #[must_use]
+    pub fn has_extension(&self, extension: &str) -> bool {
+        has_extension(self.path, extension)
+    }
+}
+
+/// Whether the name has this extension, in upper or lower case.
+pub(super) fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+/// An open input.
+#[derive(Debug)]
+pub struct Opened {
+    /// The array that the input holds.
+    pub array: Array,
+    /// The number of rows of which a read takes a multiple.
+    pub granule: u64,
+    /// The files of the input. Each holds an equal number of rows, in this order.
+    pub items: Vec<Item>,
+    /// The reader of the rows.
+    pub reader: Box<dyn Reader>,
+}
+
+/// Reads the rows of an open input, from several threads at once.
+pub trait Reader: fmt::Debug + Send + Sync {
+    /// Reads `rows`, which are multiples of the granule, into a buffer of their length.
+    ///
+    /// # Errors
+    /// `Io` for a file that cannot be read or is damaged.
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
+}
+
+/// An output that is not written yet.
+pub trait Plan: fmt::Debug + Send + Sync {
+    /// The number of rows of which a write takes a multiple.
+    fn granule(&self) -> u64;
+
+    /// Creates the partial output at `partial`; an existing one is replaced.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn create(&self, partial: &Path) -> Result<Box<dyn Writer>>;
+
+    /// Opens the partial output of an earlier run; `None` if it does not have the rows `done`.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn reopen(&self, partial: &Path, done: &Rows) -> Result<Option<Box<dyn Writer>>>;
+}
+
+/// Writes the rows of a partial output, in any order.
+pub trait Writer: fmt::Debug + Send {
+    /// Writes `rows`, which are multiples of the granule. Rows that were written before are
+    /// replaced.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+}
+
+/// Refuses a description of the array where the files have one.
+pub(super) fn refuse_description(path: &Path, array: Option<&Array>) -> Result<()> {
+    if array.is_some() {
+        let cause = "the file defines its own shape and dtype; remove --shape and --dtype";
+        return Err(file_error::refused("open", path, cause));
+    }
+    Ok(())
+}
+
+/// Opens a regular file. The kind is checked first, because opening a pipe would wait for its
+/// writer.
+pub(super) fn open_regular(path: &Path) -> Result<(File, Metadata)> {
+    let metadata = fs::metadata(path).map_err(|error| file_error::io("open", path, error))?;
+    if metadata.is_dir() {
+        return Err(file_error::refused("open", path, "is a folder"));
+    }
+    if !metadata.is_file() {
+        return Err(file_error::refused("open", path, "is not a regular file"));
+    }
+    let file = File::open(path).map_err(|error| file_error::io("open", path, error))?;
+    let metadata = file.metadata().map_err(|error| file_error::io("open", path, error))?;
+    Ok((file, metadata))
+}

@@ -1,0 +1,96 @@
+//! The size and the element type of gray PNG images. PNG stores 16-bit samples big-endian; rows are
+//! little-endian.
+
+use crate::array::Dtype;
+use crate::file_error;
+use png::{BitDepth, ColorType, Compression, DecodingError, Encoder, EncodingError};
+use std::fmt;
+use std::path::Path;
+use trijet::{Error, Result};
+
+/// The size and the element type of a gray image. PNG stores the sides as 32-bit numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// The number of columns.
+    pub width: u32,
+    /// The number of rows.
+    pub height: u32,
+    /// The type of the pixels, u8 or u16.
+    pub dtype: Dtype,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{} {}", self.width, self.height, self.dtype)
+    }
+}
+
+impl Form {
+    /// The form of an image that is read.
+    pub(super) fn of(op: &'static str, path: &Path, info: &png::Info<'_>) -> Result<Self> {
+        let colour = match info.color_type {
+            ColorType::Grayscale => None,
+            ColorType::GrayscaleAlpha => Some("a gray image with transparency"),
+            ColorType::Indexed => Some("a palette image"),
+            ColorType::Rgb => Some("a colour image (RGB)"),
+            ColorType::Rgba => Some("a colour image (RGB with transparency)"),
+        };
+        if let Some(colour) = colour {
+            let cause = format!("is {colour}; only gray images are supported");
+            return Err(file_error::refused(op, path, cause));
+        }
+        let dtype = match info.bit_depth {
+            BitDepth::Eight => Dtype::U8,
+            BitDepth::Sixteen => Dtype::U16,
+            few => {
+                let cause =
+                    format!("has {} bits per pixel; only 8 and 16 are supported", few as u8);
+                return Err(file_error::refused(op, path, cause));
+            }
+        };
+        Ok(Self { width: info.width, height: info.height, dtype })
+    }
+
+    pub(super) fn image_bytes(self) -> u64 {
+        u64::from(self.width) * u64::from(self.height) * self.dtype.bytes()
+    }
+
+    /// Encodes `pixels`, whose samples are little-endian, as a PNG file.
+    ///
+    /// # Errors
+    /// When `pixels` does not hold exactly one image.
+    pub fn encode(self, pixels: &[u8]) -> std::result::Result<Vec<u8>, EncodingError> {
+        let is_wide = self.dtype == Dtype::U16;
+        let mut file = Vec::new();
+        let mut encoder = Encoder::new(&mut file, self.width, self.height);
+        encoder.set_color(ColorType::Grayscale);
+        encoder.set_depth(if is_wide { BitDepth::Sixteen } else { BitDepth::Eight });
+        // Images with noise hardly compress, so speed matters more than size.
+        encoder.set_compression(Compression::Fast);
+        let mut writer = encoder.write_header()?;
+        if is_wide {
+            let mut swapped = pixels.to_vec();
+            swap_bytes(&mut swapped);
+            writer.write_image_data(&swapped)?;
+        } else {
+            writer.write_image_data(pixels)?;
+        }
+        writer.finish()?;
+        Ok(file)
+    }
+}
+
+/// Converts 16-bit samples between big and little endian.
+pub(super) fn swap_bytes(samples: &mut [u8]) {
+    for sample in samples.chunks_exact_mut(2) {
+        sample.swap(0, 1);
+    }
+}
+
+/// The error of a file that cannot be decoded.
+pub(super) fn decoding(op: &'static str, path: &Path, error: DecodingError) -> Error {
+    match error {
+        DecodingError::IoError(error) => file_error::io(op, path, error),
+        error => file_error::damaged(op, path, format!("damaged PNG: {error}")).caused_by(error),
+    }
+}

@@ -1,0 +1,40 @@
+//! A folder of gray PNG images of one size and depth (8 or 16 bits), as one stack.
+
+mod form;
+mod read;
+mod write;
+
+pub use form::Form;
+
+use super::contract::{Format, Found, Opened, Plan, refuse_description};
+use crate::array::Array;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use trijet::Result;
+
+#[derive(Debug)]
+pub(super) struct Images;
+
+impl Format for Images {
+    fn name(&self) -> &'static str {
+        "png"
+    }
+
+    fn claims_input(&self, found: &Found<'_>) -> bool {
+        found.is_folder
+    }
+
+    fn claims_output(&self, path: &Path) -> bool {
+        path.extension().is_none()
+    }
+
+    fn open(&self, path: &Path, array: Option<Array>) -> Result<Opened> {
+        refuse_description(path, array.as_ref())?;
+        read::open(path)
+    }
+
+    fn plan(&self, path: &Path, array: &Array, names: &[OsString]) -> Result<Arc<dyn Plan>> {
+        Ok(Arc::new(write::ImagesPlan::new(path, array, names)?))
+    }
+}

@@ -1,0 +1,107 @@
+//! Reading a folder of images.
+//!
+//! The order of the images is the byte order of their names. Chunks hold whole images, because a
+//! PNG file can only be decoded as a whole.
+
+use super::form::{Form, decoding, swap_bytes};
+use crate::array::{Array, Dtype};
+use crate::file_error;
+use crate::format::contract::{Opened, Reader, open_regular};
+use crate::item::Item;
+use png::Decoder;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use trijet::Result;
+
+#[derive(Debug)]
+struct ImagesReader {
+    folder: PathBuf,
+    names: Vec<OsString>,
+    form: Form,
+}
+
+/// Reads the header of every image.
+pub(super) fn open(folder: &Path) -> Result<Opened> {
+    let names = png_names(folder).map_err(|error| file_error::io("open", folder, error))?;
+    let Some(first) = names.first() else {
+        return Err(file_error::refused("open", folder, "the folder has no .png file"));
+    };
+    let (form, item) = header(folder, first)?;
+    let mut items = vec![item];
+    for name in &names[1..] {
+        let (other, item) = header(folder, name)?;
+        if other != form {
+            let first = first.display();
+            let cause = format!(
+                "is {other}, but {first} is {form}: all images must have one size and depth"
+            );
+            return Err(file_error::refused("open", &folder.join(name), cause));
+        }
+        items.push(item);
+    }
+    let shape = vec![names.len() as u64, u64::from(form.height), u64::from(form.width)];
+    let array = Array::new(form.dtype, shape)
+        .map_err(|error| error.context(format!("open {}", folder.display())))?;
+    let reader = Box::new(ImagesReader { folder: folder.to_owned(), names, form });
+    Ok(Opened { array, granule: u64::from(form.height), items, reader })
+}
+
+fn png_names(folder: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if Path::new(&name).extension().is_some_and(|kind| kind.eq_ignore_ascii_case("png")) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn header(folder: &Path, name: &OsString) -> Result<(Form, Item)> {
+    let path = folder.join(name);
+    let (file, metadata) = open_regular(&path)?;
+    let mut decoder: Decoder<BufReader<File>> = Decoder::new(BufReader::new(file));
+    let info = decoder.read_header_info().map_err(|error| decoding("open", &path, error))?;
+    Ok((Form::of("open", &path, info)?, Item::new(name.clone(), &metadata)))
+}
+
+impl ImagesReader {
+    fn decode(&self, path: &Path, into: &mut [u8]) -> Result<()> {
+        let (file, _) = open_regular(path)?;
+        let damaged = |error| decoding("read", path, error);
+        let mut reader = Decoder::new(BufReader::new(file)).read_info().map_err(damaged)?;
+        // The file may have been replaced since it was opened.
+        if Form::of("read", path, reader.info())? != self.form {
+            let cause = format!("the file has changed: it was {} when it was opened", self.form);
+            return Err(file_error::damaged("read", path, cause));
+        }
+        reader.next_frame(into).map_err(damaged)?;
+        reader.finish().map_err(damaged)?;
+        if self.form.dtype == Dtype::U16 {
+            swap_bytes(into);
+        }
+        Ok(())
+    }
+}
+
+impl Reader for ImagesReader {
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let height = u64::from(self.form.height);
+        let whole = rows.start.is_multiple_of(height) && rows.end.is_multiple_of(height);
+        assert!(whole, "chunks hold whole images");
+        let first = usize::try_from(rows.start / height).expect("an index of `names`");
+        let count = usize::try_from((rows.end - rows.start) / height).expect("fits in memory");
+        let bytes = into.len() / count;
+        for (name, image) in self.names[first..].iter().zip(into.chunks_exact_mut(bytes)) {
+            self.decode(&self.folder.join(name), image)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Writing a folder with a PNG file for each image of the stack.
+
+use super::form::Form;
+use crate::array::{Array, Dtype};
+use crate::file_error;
+use crate::format::contract::{Plan, Writer};
+use crate::rows::Rows;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trijet::Result;
+
+/// The names of the images, and the form that they share.
+#[derive(Debug, Clone)]
+pub(super) struct ImagesPlan {
+    names: Arc<[OsString]>,
+    form: Form,
+}
+
+impl ImagesPlan {
+    /// Images with these `names` if their number is right, otherwise with numbers.
+    pub(super) fn new(path: &Path, array: &Array, names: &[OsString]) -> Result<Self> {
+        let refused = |cause: String| Err(file_error::refused("create", path, cause));
+        let dtype = array.dtype();
+        if dtype == Dtype::F32 {
+            return refused(format!("PNG images cannot hold {array}; use .npy"));
+        }
+        let Some((width, height, count)) = array.image() else {
+            return refused(format!("{array} is not an image or a stack of images; use .npy"));
+        };
+        // The specification of PNG limits a side to 2^31 - 1 pixels.
+        let side = |side: u64| u32::try_from(side).ok().filter(|side| (1..1 << 31).contains(side));
+        let (Some(width), Some(height)) = (side(width), side(height)) else {
+            return refused(format!("a PNG image cannot have {width}x{height} pixels; use .npy"));
+        };
+        let names = if names.len() as u64 == count {
+            names.into()
+        } else {
+            let digits = count.saturating_sub(1).to_string().len().max(6);
+            (0..count).map(|n| OsString::from(format!("{n:0digits$}.png"))).collect()
+        };
+        Ok(Self { names, form: Form { width, height, dtype } })
+    }
+
+    /// The names of the images that hold `rows`.
+    fn names_of(&self, rows: &Range<u64>) -> &[OsString] {
+        let index = |row: u64| usize::try_from(row / self.granule()).expect("an index of names");
+        &self.names[index(rows.start)..index(rows.end)]
+    }
+
+    fn writer(&self, folder: &Path) -> Box<dyn Writer> {
+        Box::new(ImagesWriter { folder: folder.to_owned(), plan: self.clone() })
+    }
+}
+
+impl Plan for ImagesPlan {
+    fn granule(&self) -> u64 {
+        u64::from(self.form.height)
+    }
+
+    /// Creates the folder. If it exists, its images are deleted; any other file is an error.
+    fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
+        let io = |error| file_error::io("create", partial, error);
+        match fs::read_dir(partial) {
+            Ok(entries) => {
+                for entry in entries {
+                    let path = entry.map_err(io)?.path();
+                    if path.extension().is_none_or(|kind| !kind.eq_ignore_ascii_case("png")) {
+                        let cause = "is not partial output of this run; move it elsewhere";
+                        return Err(file_error::refused("create", &path, cause));
+                    }
+                    fs::remove_file(&path)
+                        .map_err(|error| file_error::io("create", &path, error))?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir(partial).map_err(io)?;
+            }
+            Err(error) => return Err(io(error)),
+        }
+        Ok(self.writer(partial))
+    }
+
+    fn reopen(&self, partial: &Path, done: &Rows) -> Result<Option<Box<dyn Writer>>> {
+        let mut names = done.ranges().iter().flat_map(|rows| self.names_of(rows));
+        let is_whole = partial.is_dir() && names.all(|name| partial.join(name).is_file());
+        Ok(is_whole.then(|| self.writer(partial)))
+    }
+}
+
+#[derive(Debug)]
+struct ImagesWriter {
+    folder: PathBuf,
+    plan: ImagesPlan,
+}
+
+impl Writer for ImagesWriter {
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        let form = self.plan.form;
+        let whole =
+            [rows.start, rows.end].iter().all(|row| row.is_multiple_of(self.plan.granule()));
+        assert!(whole, "chunks hold whole images: see `Target::granule`");
+        let image_bytes = usize::try_from(form.image_bytes()).expect("`bytes` holds one");
+        let images = bytes.chunks_exact(image_bytes);
+        for (name, image) in self.plan.names_of(&rows).iter().zip(images) {
+            let path = self.folder.join(name);
+            let file =
+                form.encode(image).map_err(|error| file_error::damaged("write", &path, error))?;
+            fs::write(&path, file).map_err(|error| file_error::io("write", &path, error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! What every format of the table must do, in one body of tests.
+#![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use trijet::testing::Prng;
+use trijet_io::format::{FORMATS, Format, Opened, Plan};
+use trijet_io::{Array, Dtype, Rows};
+
+/// An array that a format can hold, its plan, and a folder for its output.
+struct Case {
+    format: &'static dyn Format,
+    array: Array,
+    plan: std::sync::Arc<dyn Plan>,
+    folder: TempDir,
+}
+
+/// Every format with every one of these arrays that it can hold.
+fn cases() -> Vec<Case> {
+    let shapes = [vec![6, 4, 3], vec![5, 1, 7], vec![1, 8, 2], vec![12, 3], vec![9], vec![2; 5]];
+    let mut cases = Vec::new();
+    for format in FORMATS {
+        let before = cases.len();
+        for dtype in [Dtype::U8, Dtype::U16, Dtype::F32] {
+            for shape in &shapes {
+                let folder = tempfile::tempdir().unwrap();
+                let array = Array::new(dtype, shape.clone()).unwrap();
+                if let Ok(plan) = format.plan(&folder.path().join("out"), &array, &[]) {
+                    cases.push(Case { format, array, plan, folder });
+                }
+            }
+        }
+        assert!(cases.len() > before, "{} holds none of the arrays", format.name());
+    }
+    cases
+}
+
+impl Case {
+    fn partial(&self) -> PathBuf {
+        self.folder.path().join("out.partial")
+    }
+
+    /// Random bytes for the whole array.
+    fn data(&self) -> Vec<u8> {
+        let mut draw = Prng::new(self.array.bytes());
+        (0..self.array.bytes()).map(|_| draw.next_u64().to_le_bytes()[2]).collect()
+    }
+
+    /// Ranges of whole granules that cover all rows, the last ones first, some of them twice.
+    fn ranges(&self) -> Vec<Range<u64>> {
+        let (rows, granule) = (self.array.layout().rows, self.plan.granule());
+        assert!(granule > 0 && rows.is_multiple_of(granule), "{self}");
+        let count = rows / granule;
+        let one = |n: u64| n * granule..(n + 1) * granule;
+        let mut ranges: Vec<_> = (0..count).rev().step_by(2).map(one).collect();
+        ranges.extend((0..count).map(one));
+        ranges
+    }
+
+    /// The part of `data` that holds `rows`.
+    fn part<'a>(&self, data: &'a [u8], rows: &Range<u64>) -> &'a [u8] {
+        let at = |row: u64| usize::try_from(row * self.array.layout().row_bytes).unwrap();
+        &data[at(rows.start)..at(rows.end)]
+    }
+
+    /// Opens an output of the format. A description is given where it is needed.
+    fn open(&self, path: &Path) -> Opened {
+        let opened = self.format.open(path, None);
+        opened.or_else(|_| self.format.open(path, Some(self.array.clone()))).unwrap()
+    }
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.format.name(), self.array)
+    }
+}
+
+#[test]
+fn what_is_written_by_rows_in_any_order_reads_back() {
+    for case in cases() {
+        let data = case.data();
+        let mut writer = case.plan.create(&case.partial()).unwrap();
+        for rows in case.ranges() {
+            writer.write(rows.clone(), case.part(&data, &rows)).unwrap();
+        }
+        drop(writer);
+        let out = case.folder.path().join("finished");
+        fs::rename(case.partial(), &out).unwrap();
+        let opened = case.open(&out);
+        let (dtype, bytes) = (opened.array.dtype(), opened.array.bytes());
+        assert_eq!((dtype, bytes), (case.array.dtype(), case.array.bytes()), "{case}");
+        let rows = opened.array.layout().rows;
+        let mut read = vec![0; data.len()];
+        opened.reader.read(0..rows, &mut read).unwrap();
+        assert_eq!(read, data, "{case}");
+    }
+}
+
+#[test]
+fn an_input_is_read_in_multiples_of_its_granule() {
+    for case in cases() {
+        let data = case.data();
+        let mut writer = case.plan.create(&case.partial()).unwrap();
+        writer.write(0..case.array.layout().rows, &data).unwrap();
+        let opened = case.open(&case.partial());
+        let (rows, granule) = (opened.array.layout().rows, opened.granule);
+        assert!(granule > 0 && rows.is_multiple_of(granule), "{case}");
+        assert!(case.plan.granule().is_multiple_of(granule), "{case}");
+        assert!(rows.is_multiple_of(opened.items.len() as u64), "{case}: rows of each file");
+        for start in (0..rows).step_by(usize::try_from(granule).unwrap()) {
+            let rows = start..start + granule;
+            let mut read = vec![0; case.part(&data, &rows).len()];
+            opened.reader.read(rows.clone(), &mut read).unwrap();
+            assert_eq!(read, case.part(&data, &rows), "{case}: {rows:?}");
+        }
+    }
+}
+
+#[test]
+fn a_partial_output_is_continued_only_if_it_has_the_rows() {
+    for case in cases() {
+        let data = case.data();
+        let rows = case.array.layout().rows;
+        let half = rows / case.plan.granule() / 2 * case.plan.granule();
+        let mut done = Rows::default();
+        done.insert(0..half);
+        let write = |rows: Range<u64>, writer: &mut dyn trijet_io::format::Writer| {
+            writer.write(rows.clone(), case.part(&data, &rows)).unwrap();
+        };
+        assert!(case.plan.reopen(&case.partial(), &done).unwrap().is_none(), "{case}: missing");
+        write(0..half, &mut *case.plan.create(&case.partial()).unwrap());
+        let mut writer = case.plan.reopen(&case.partial(), &done).unwrap().unwrap();
+        write(half..rows, &mut *writer);
+        let mut read = vec![0; data.len()];
+        case.open(&case.partial()).reader.read(0..rows, &mut read).unwrap();
+        assert_eq!(read, data, "{case}");
+        if half > 0 {
+            cut(&case.partial());
+            assert!(case.plan.reopen(&case.partial(), &done).unwrap().is_none(), "{case}: cut");
+        }
+    }
+}
+
+/// Takes away the last byte of a file, or the first file of a folder.
+fn cut(partial: &Path) {
+    if partial.is_dir() {
+        let mut names: Vec<_> =
+            fs::read_dir(partial).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        fs::remove_file(&names[0]).unwrap();
+    } else {
+        let file = File::options().write(true).open(partial).unwrap();
+        file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    }
+}
