@@ -397,9 +397,13 @@ pub(crate) struct MapOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
-    /// Continue an interrupted run. The output is the same, byte for byte.
+    /// Continue an interrupted run of the same job. The output is the same, byte for byte.
     #[arg(long)]
     pub(crate) resume: bool,
+    /// Discard what an interrupted run of the same job has written, and start over. Without this
+    /// option or --resume such a run is kept, and the command fails.
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) restart: bool,
 }
 
 impl MapOptions {

@@ -6,10 +6,15 @@ use serde_json::{Map, Value, json};
 use trijet::Source;
 use trijet::pipeline::Layout;
 
-/// The identity of a run. A journal only continues a run with the same fingerprint.
+/// The fields that identify a job. The others describe its circumstances, which may change.
+const JOB: [&str; 3] = ["input", "operation", "output_form"];
+
+/// The identity of a run: its job, and the circumstances on which the output depends. The partial
+/// output of a job belongs to that job alone, and is continued only if nothing else has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     fields: Map<String, Value>,
+    operation: String,
     rows: u64,
 }
 
@@ -33,12 +38,17 @@ impl Fingerprint {
             ("output_form", json!(format!("{} {}", target.format().name(), target.array()))),
         ];
         let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { fields, rows: target.layout().rows }
+        Self { fields, operation: operation.to_owned(), rows: target.layout().rows }
     }
 
-    /// The first line of the journal.
-    pub(crate) fn header(&self) -> Map<String, Value> {
-        self.fields.clone()
+    /// The fields, for the first line of the journal.
+    pub(crate) fn fields(&self) -> Value {
+        Value::Object(self.fields.clone())
+    }
+
+    /// The operation of the run.
+    pub(crate) fn operation(&self) -> &str {
+        &self.operation
     }
 
     /// The number of rows of the output.
@@ -46,9 +56,19 @@ impl Fingerprint {
         self.rows
     }
 
-    /// The first field in which the header of a journal differs, with both values.
-    pub(crate) fn difference(&self, header: &Map<String, Value>) -> Option<String> {
-        self.fields.iter().find_map(|(name, now)| match header.get(name) {
+    /// The first field in which `header` belongs to another job, with both values.
+    pub(crate) fn other_job(&self, header: &Value) -> Option<String> {
+        self.difference(header, |name| JOB.contains(&name))
+    }
+
+    /// The first circumstance that has changed since `header` was written, with both values.
+    pub(crate) fn changed(&self, header: &Value) -> Option<String> {
+        self.difference(header, |name| !JOB.contains(&name))
+    }
+
+    fn difference(&self, header: &Value, is_of: fn(&str) -> bool) -> Option<String> {
+        let fields = self.fields.iter().filter(|(name, _)| is_of(name));
+        fields.into_iter().find_map(|(name, now)| match header.get(name) {
             Some(then) if then == now => None,
             Some(then) => Some(format!("{name} was {then}, now it is {now}")),
             None => Some(format!("{name} is missing, now it is {now}")),

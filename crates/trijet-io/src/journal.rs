@@ -1,107 +1,158 @@
 //! The journal of a run: the rows of the output that are written, so that a stopped run can be
 //! resumed.
 //!
-//! The journal is a text file that only grows. Its first line identifies the run. Each further line
-//! is `{"rows":[a,b]}`, appended after these rows were written, so that every row named in the
-//! journal exists in the output. If the process dies, the last line may be incomplete; it is then
-//! ignored. The journal survives the death of the process, not a power failure.
+//! The journal is a text file that only grows. Its first line, the header, identifies the run. Each
+//! further line is `{"rows":[a,b]}`, appended after these rows were written, so that every row named
+//! in the journal exists in the output. If the process dies, the last line may be incomplete; it is
+//! then ignored. The journal survives the death of the process, not a power failure.
 //!
-//! A lock on the file keeps other runs from writing the same output.
+//! A file is a journal if it begins as a header does, or is empty. Any other file under its name
+//! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
+//! keeps other runs from writing the same output.
 
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::rows::Rows;
 use serde_json::{Value, json};
 use std::fs::{self, File, TryLockError};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use trijet::Result;
+use trijet::{Error, Result};
 
-/// The open journal of one run.
+/// The first bytes of every journal. The number counts the forms of the file.
+const MAGIC: &[u8] = br#"["trijet journal",1,"#;
+
+/// The open and locked journal of one output.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
+    /// This process has created the file.
+    is_new: bool,
+}
+
+/// What a journal says about the partial output beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// The rows that are written.
+    pub done: Rows,
+    /// The circumstance that has changed since the journal was begun, with both values.
+    pub changed: Option<String>,
+    /// The length of the complete lines.
+    end: u64,
 }
 
 impl Journal {
     /// Opens or creates the journal at `path`, and locks it until it is dropped.
     ///
     /// # Errors
-    /// `InvalidValue` when another run has locked it, `Io` when it cannot be opened.
+    /// `InvalidValue` when another run has locked it, and when the file is not a journal. `Io` when
+    /// it cannot be opened.
     pub fn lock(path: &Path) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(io)?;
+        let refused = |cause| Err(file_error::refused("journal", path, cause));
+        let mut options = File::options();
+        options.read(true).write(true);
+        let (file, is_new) = match fs::symlink_metadata(path) {
+            Ok(metadata) if !metadata.is_file() => return refused(NOT_OURS),
+            Ok(_) => (options.open(path).map_err(io)?, false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (options.create_new(true).open(path).map_err(io)?, true)
+            }
+            Err(error) => return Err(io(error)),
+        };
         match file.try_lock() {
-            Ok(()) => Ok(Self { file, path: path.to_owned() }),
-            Err(TryLockError::WouldBlock) => Err(file_error::refused(
-                "journal",
-                path,
-                "another run is writing this output; wait for it or choose another output",
-            )),
-            Err(TryLockError::Error(error)) => Err(io(error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return refused(
+                    "another run is writing this output; wait for it or choose another output",
+                );
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
         }
+        // The name may have changed its file before the lock was taken.
+        let (opened, named) = (file.metadata(), fs::symlink_metadata(path));
+        let (opened, named) = (opened.map_err(io)?, named.map_err(io)?);
+        if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+            return refused("the file was replaced while it was opened; run the command again");
+        }
+        let mut start = Vec::new();
+        let most = MAGIC.len() as u64;
+        (&file).take(most).read_to_end(&mut start).map_err(io)?;
+        if !MAGIC.starts_with(&start) {
+            return refused(NOT_OURS);
+        }
+        Ok(Self { file, path: path.to_owned(), is_new })
     }
 
-    /// Empties the journal. Until [`create`](Self::create) is called, there is nothing to resume.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn clear(&mut self) -> Result<()> {
-        self.cut(0)
+    /// Whether this process has created the file.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
-    /// Begins the journal of the run that `fingerprint` identifies.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn create(&mut self, fingerprint: &Fingerprint) -> Result<()> {
-        self.cut(0)?;
-        self.line(&Value::Object(fingerprint.header()))
-    }
-
-    /// Reads the rows that the journal names, so that more can be appended. `None` for a new
-    /// journal, and for one whose first line is incomplete.
-    ///
-    /// # Errors
-    /// `InvalidValue` when the journal belongs to another run; the message names the field that
-    /// differs. `Io` when a complete line is damaged.
-    pub fn resume(&mut self, fingerprint: &Fingerprint) -> Result<Option<Rows>> {
+    /// The time of the last entry, for messages.
+    pub(crate) fn modified(&self) -> Result<String> {
         let io = |error| file_error::io("journal", &self.path, error);
+        let modified = self.file.metadata().and_then(|metadata| metadata.modified()).map_err(io)?;
+        Ok(jiff::Timestamp::try_from(modified).map_or_else(
+            |_| "at an unknown time".to_owned(),
+            |at| at.strftime("%F %T UTC").to_string(),
+        ))
+    }
+
+    /// Begins the journal of the run that `fingerprint` identifies. What the journal named before is
+    /// forgotten.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn begin(&mut self, fingerprint: &Fingerprint) -> Result<()> {
+        self.cut(0)?;
+        self.line(&json!(["trijet journal", 1, fingerprint.fields()]))
+    }
+
+    /// Whether the journal names a job, which must be that of `fingerprint`. A journal whose header
+    /// is incomplete names none: its run died before it had created a partial output.
+    ///
+    /// # Errors
+    /// `InvalidValue` when the journal belongs to another job; the message names the field that
+    /// differs. `Io` when the header is damaged.
+    pub fn is_begun(&self, fingerprint: &Fingerprint) -> Result<bool> {
+        self.header(fingerprint).map(|header| header.is_some())
+    }
+
+    /// Reads what is done of the job of `fingerprint`. `None` if the journal names no job.
+    ///
+    /// # Errors
+    /// As [`is_begun`](Self::is_begun), and `Io` when a complete line is damaged.
+    pub fn read(&self, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
+        let Some((header, mut end)) = self.header(fingerprint)? else { return Ok(None) };
         let mut done = Rows::default();
-        let (mut end, mut line) = (0_u64, Vec::new());
-        let mut reader = BufReader::new(&self.file);
-        reader.seek(SeekFrom::Start(0)).map_err(io)?;
+        let mut reader = self.reader(end)?;
+        let mut line = Vec::new();
         loop {
             line.clear();
-            let bytes = reader.read_until(b'\n', &mut line).map_err(io)?;
+            let bytes = reader.read_until(b'\n', &mut line).map_err(|error| self.io(error))?;
             if line.pop() != Some(b'\n') {
                 break;
             }
-            if end == 0 {
-                self.compare(fingerprint, &line)?;
-            } else {
-                done.insert(rows_of(&line, fingerprint.rows()).ok_or_else(|| {
-                    file_error::damaged(
-                        "journal",
-                        &self.path,
-                        format!(
-                            "the line at byte {end} is damaged; run without --resume to start over"
-                        ),
-                    )
-                })?);
-            }
+            done.insert(rows_of(&line, fingerprint.rows()).ok_or_else(|| {
+                let cause = format!("the line at byte {end} is damaged; --restart starts over");
+                file_error::damaged("journal", &self.path, cause)
+            })?);
             end += bytes as u64;
         }
-        self.cut(end)?;
-        Ok((end > 0).then_some(done))
+        Ok(Some(Progress { done, changed: fingerprint.changed(&header), end }))
+    }
+
+    /// Continues the journal after the complete lines.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn resume(&mut self, progress: &Progress) -> Result<()> {
+        self.cut(progress.end)
     }
 
     /// Adds a line for `rows`, which are written.
@@ -112,48 +163,62 @@ impl Journal {
         self.line(&json!({ "rows": [rows.start, rows.end] }))
     }
 
-    /// Deletes the journal of a finished run.
+    /// Deletes the journal of a run that is finished, or that has written nothing.
     ///
     /// # Errors
     /// `Io`.
     pub fn remove(&self) -> Result<()> {
-        fs::remove_file(&self.path).map_err(|error| file_error::io("journal", &self.path, error))
+        fs::remove_file(&self.path).map_err(|error| self.io(error))
     }
 
-    fn compare(&self, fingerprint: &Fingerprint, line: &[u8]) -> Result<()> {
-        let Ok(Value::Object(header)) = serde_json::from_slice(line) else {
-            return Err(file_error::damaged(
-                "journal",
-                &self.path,
-                "the first line is not a header; run without --resume to start over",
-            ));
-        };
-        match fingerprint.difference(&header) {
-            None => Ok(()),
-            Some(difference) => {
-                let cause = format!("the journal belongs to another run: {difference}");
-                Err(file_error::refused("journal", &self.path, cause))
-            }
+    /// The fields of the header, and its length.
+    fn header(&self, fingerprint: &Fingerprint) -> Result<Option<(Value, u64)>> {
+        let mut line = Vec::new();
+        let bytes = self.reader(0)?.read_until(b'\n', &mut line).map_err(|error| self.io(error))?;
+        if line.pop() != Some(b'\n') {
+            return Ok(None);
         }
+        let header = serde_json::from_slice::<Value>(&line);
+        let Some(fields) = header.ok().and_then(|mut header| Some(header.get_mut(2)?.take()))
+        else {
+            let cause = "the header is damaged; delete the file and the partial output beside it";
+            return Err(file_error::damaged("journal", &self.path, cause));
+        };
+        if let Some(difference) = fingerprint.other_job(&fields) {
+            let cause = format!(
+                "the journal belongs to another job: {difference}; finish that job, or delete this \
+                 file and the partial output beside it"
+            );
+            return Err(file_error::refused("journal", &self.path, cause));
+        }
+        Ok(Some((fields, bytes as u64)))
     }
 
-    /// Shortens the file to `bytes` bytes and continues at its end.
+    fn reader(&self, start: u64) -> Result<BufReader<&File>> {
+        let mut reader = BufReader::new(&self.file);
+        reader.seek(SeekFrom::Start(start)).map_err(|error| self.io(error))?;
+        Ok(reader)
+    }
+
+    fn io(&self, error: io::Error) -> Error {
+        file_error::io("journal", &self.path, error)
+    }
+
+    /// Shortens the file to `bytes` bytes.
     fn cut(&mut self, bytes: u64) -> Result<()> {
-        self.file
-            .set_len(bytes)
-            .and_then(|()| self.file.seek(SeekFrom::Start(bytes)))
-            .map(|_| ())
-            .map_err(|error| file_error::io("journal", &self.path, error))
+        self.file.set_len(bytes).map_err(|error| self.io(error))
     }
 
     /// Appends a line with one write, so that only the last line can be incomplete.
     fn line(&mut self, value: &Value) -> Result<()> {
         let line = format!("{value}\n");
-        self.file
-            .write_all(line.as_bytes())
-            .map_err(|error| file_error::io("journal", &self.path, error))
+        let end = self.file.metadata().map_err(|error| self.io(error))?.len();
+        self.file.write_all_at(line.as_bytes(), end).map_err(|error| self.io(error))
     }
 }
+
+/// The refusal of a file that the program has not written.
+const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
 /// The rows that a line names; `None` when the line is damaged or the output has no such rows.
 fn rows_of(line: &[u8], rows: u64) -> Option<Range<u64>> {

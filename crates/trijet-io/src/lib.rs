@@ -12,7 +12,7 @@
 //! let input = Input::open(&path, Some(Array::new(Dtype::U8, vec![2, 3])?))?;
 //! let target = Target::new(&folder.path().join("out.npy"), input.array().clone(), &input)?;
 //! let run = Fingerprint::new(&input, "copy", &target);
-//! let mut output = Output::open(&target, &run, Start::Over)?;
+//! let mut output = Output::open(&target, &run, Start::New)?;
 //! for row in [1, 0] {
 //!     let mut bytes = [0; 3];
 //!     input.read(row..row + 1, &mut bytes)?;
@@ -39,6 +39,15 @@
 //! 4. **Resume.** A partial output is continued only if it can hold the rows that are done. A format
 //!    checks what it knows without reading them: the size and the header of a file, or that a file
 //!    exists for each image.
+//! 5. **Property.** A format creates its output where nothing exists, and discards only what it has
+//!    created. It follows no link.
+//!
+//! # Partial outputs
+//!
+//! An output is written at `OUT.partial`, and `OUT.journal` names its job and the rows that are
+//! done. When no row is missing, the partial output gets its final name and the journal is deleted.
+//! A run that is stopped leaves both. [`Start`] says what becomes of them; files without a journal
+//! of the same job are never changed.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -55,6 +64,6 @@ pub use array::{Array, Dtype};
 pub use fingerprint::Fingerprint;
 pub use input::Input;
 pub use item::Item;
-pub use journal::Journal;
+pub use journal::{Journal, Progress};
 pub use output::{Output, Start, Target};
 pub use rows::Rows;

@@ -39,6 +39,12 @@ impl Rows {
         &self.ranges
     }
 
+    /// The number of rows in the set.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+
     /// The rows below `rows` that are not in the set.
     #[must_use]
     pub fn missing(&self, rows: u64) -> Vec<Range<u64>> {

@@ -130,17 +130,42 @@ fn a_partial_output_is_continued_only_if_it_has_the_rows() {
         let write = |rows: Range<u64>, writer: &mut dyn trijet_io::format::Writer| {
             writer.write(rows.clone(), case.part(&data, &rows)).unwrap();
         };
-        assert!(case.plan.reopen(&case.partial(), &done).unwrap().is_none(), "{case}: missing");
+        assert!(case.plan.reopen(&case.partial(), &done).is_err(), "{case}: missing");
         write(0..half, &mut *case.plan.create(&case.partial()).unwrap());
-        let mut writer = case.plan.reopen(&case.partial(), &done).unwrap().unwrap();
+        let mut writer = case.plan.reopen(&case.partial(), &done).unwrap();
         write(half..rows, &mut *writer);
         let mut read = vec![0; data.len()];
         case.open(&case.partial()).reader.read(0..rows, &mut read).unwrap();
         assert_eq!(read, data, "{case}");
         if half > 0 {
             cut(&case.partial());
-            assert!(case.plan.reopen(&case.partial(), &done).unwrap().is_none(), "{case}: cut");
+            assert!(case.plan.reopen(&case.partial(), &done).is_err(), "{case}: cut");
         }
+    }
+}
+
+#[test]
+fn a_discarded_output_is_gone_and_nothing_else_is_discarded() {
+    for case in cases() {
+        let partial = case.partial();
+        case.plan.discard(&partial).unwrap();
+        let mut writer = case.plan.create(&partial).unwrap();
+        writer.write(0..case.array.layout().rows, &case.data()).unwrap();
+        drop(writer);
+        assert!(case.plan.create(&partial).is_err(), "{case}: create replaces nothing");
+        case.plan.discard(&partial).unwrap();
+        assert!(fs::symlink_metadata(&partial).is_err(), "{case}");
+        // Another file of the user, in each form that the partial output does not have.
+        let mine = case.folder.path().join("mine");
+        fs::create_dir(&mine).unwrap();
+        fs::write(mine.join("thesis.tex"), "precious").unwrap();
+        std::os::unix::fs::symlink(&mine, &partial).unwrap();
+        assert!(case.plan.discard(&partial).is_err(), "{case}: a link");
+        assert!(case.plan.create(&partial).is_err(), "{case}: a link");
+        fs::remove_file(&partial).unwrap();
+        fs::rename(&mine, &partial).unwrap();
+        assert!(case.plan.discard(&partial).is_err(), "{case}: a folder of the user");
+        assert_eq!(fs::read(partial.join("thesis.tex")).unwrap(), b"precious", "{case}");
     }
 }
 

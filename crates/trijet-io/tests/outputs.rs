@@ -6,10 +6,11 @@ mod common;
 
 use common::{GRAY8, GRAY16, demand, dictionary, npy, png};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};
-use std::fs;
+use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use trijet::{ErrorKind, Sink, Source};
 use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Output, Start, Target};
@@ -65,7 +66,7 @@ fn only(rows: Range<u64>) -> Vec<Range<u64>> {
 fn the_final_name_appears_when_the_output_is_complete() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
-    let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(2..4, &DATA[8..]).unwrap();
     demand(output.finish(), ErrorKind::Io, "out.npy.partial", &["rows 0..2", "not written"]);
     output.write(0..2, &DATA[..8]).unwrap();
@@ -97,7 +98,7 @@ fn every_format_and_dtype_comes_back_as_it_was() {
         let array = Array::new(dtype, vec![2, 2, 12 / dtype.bytes()]).unwrap();
         let target = Target::new(&workdir.path(name), array.clone(), &workdir.input).unwrap();
         assert_eq!(target.format().name(), kind, "{name}");
-        let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..2, &data[..24]).unwrap();
         assert!(!target.path().exists(), "{name}");
         output.write(2..4, &data[24..]).unwrap();
@@ -122,7 +123,7 @@ fn images_keep_the_names_of_the_input() {
     let input = Input::open(&folder, None).unwrap();
     let target = Target::new(&workdir.path("clean"), input.array().clone(), &input).unwrap();
     let run = Fingerprint::new(&input, "copy", &target);
-    let mut output = Output::open(&target, &run, Start::Over).unwrap();
+    let mut output = Output::open(&target, &run, Start::New).unwrap();
     output.write(0..2, &[1, 2, 3, 4]).unwrap();
     output.finish().unwrap();
     assert_eq!(Input::open(&workdir.path("clean"), None).unwrap().names(), input.names());
@@ -134,7 +135,7 @@ fn an_empty_array_gives_an_empty_output() {
     for (name, shape) in [("a.npy", vec![0]), ("a.raw", vec![3, 0]), ("images", vec![0, 2, 2])] {
         let array = Array::new(Dtype::U16, shape).unwrap();
         let target = Target::new(&workdir.path(name), array.clone(), &workdir.input).unwrap();
-        workdir.begin(&target, "copy", Start::Over).unwrap().finish().unwrap();
+        workdir.begin(&target, "copy", Start::New).unwrap().finish().unwrap();
         assert!(target.path().exists(), "{name}");
     }
     let read = Input::open(&workdir.path("a.npy"), None).unwrap();
@@ -210,7 +211,7 @@ fn the_partial_output_and_the_journal_do_not_overwrite_the_input() {
 fn a_file_that_appears_under_the_final_name_is_not_overwritten() {
     let workdir = Workdir::new();
     let target = workdir.target("out.raw");
-    let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..4, &DATA).unwrap();
     fs::write(workdir.path("out.raw"), "precious").unwrap();
     demand(output.finish(), ErrorKind::InvalidValue, "out.raw", &["already exists"]);
@@ -218,16 +219,191 @@ fn a_file_that_appears_under_the_final_name_is_not_overwritten() {
     assert_eq!(fs::read(workdir.path("out.raw.partial")).unwrap(), DATA);
 }
 
+/// Everything in the folder of a test: the bytes of files, and the targets of links.
+fn everything(workdir: &Workdir) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![workdir.folder.path().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            if metadata.is_symlink() {
+                let target = fs::read_link(&path).unwrap();
+                found.push((path, target.into_os_string().into_encoded_bytes()));
+            } else if metadata.is_dir() {
+                folders.push(path);
+            } else {
+                found.push((path.clone(), fs::read(path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+const STARTS: [Start; 3] = [Start::New, Start::Resume, Start::Restart];
+
 #[test]
-fn a_folder_with_other_files_is_not_emptied() {
+fn a_partial_output_without_a_journal_is_never_changed() {
+    for name in ["out.npy", "out.raw", "images"] {
+        let workdir = Workdir::new();
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let partial = workdir.path(&format!("{name}.partial"));
+        let refused = |words: &[&str]| {
+            let before = everything(&workdir);
+            for start in STARTS {
+                let output = workdir.begin(&target, "copy", start);
+                demand(output, ErrorKind::InvalidValue, &format!("{name}.partial"), words);
+                assert_eq!(everything(&workdir), before, "{name}, {start:?}");
+            }
+        };
+        fs::write(&partial, "precious").unwrap();
+        refused(&["no journal", "move it elsewhere"]);
+        fs::remove_file(&partial).unwrap();
+        symlink("nowhere", &partial).unwrap();
+        refused(&["no journal"]);
+        fs::remove_file(&partial).unwrap();
+        fs::create_dir(&partial).unwrap();
+        png(&partial.join("000000.png"), [2, 1], GRAY16, &[1, 2, 3, 4]);
+        refused(&["no journal"]);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_a_journal_is_never_changed() {
     let workdir = Workdir::new();
-    let partial = workdir.path("images.partial");
-    fs::create_dir(&partial).unwrap();
-    fs::write(partial.join("thesis.tex"), "precious").unwrap();
-    let target = workdir.target("images");
-    let output = workdir.begin(&target, "copy", Start::Over);
-    demand(output, ErrorKind::InvalidValue, "thesis.tex", &["move it elsewhere"]);
-    assert_eq!(workdir.names(), ["images.partial", "in.npy"], "no journal is left");
+    let target = workdir.target("out.npy");
+    let journal = workdir.path("out.npy.journal");
+    let refused = |words: &[&str]| {
+        let before = everything(&workdir);
+        for start in STARTS {
+            let output = workdir.begin(&target, "copy", start);
+            demand(output, ErrorKind::InvalidValue, "out.npy.journal", words);
+            assert_eq!(everything(&workdir), before, "{start:?}");
+        }
+    };
+    for text in ["Dear diary", "{}\n", "[\"trijet journal\",2,{}]\n", "[\"trijet\"]\n"] {
+        fs::write(&journal, text).unwrap();
+        refused(&["not a journal", "move it elsewhere"]);
+    }
+    fs::remove_file(&journal).unwrap();
+    fs::create_dir(&journal).unwrap();
+    refused(&["not a journal"]);
+    fs::remove_dir(&journal).unwrap();
+    fs::write(workdir.path("empty"), "").unwrap();
+    symlink("empty", &journal).unwrap();
+    refused(&["not a journal"]);
+    fs::remove_file(&journal).unwrap();
+    symlink("nowhere", &journal).unwrap();
+    refused(&["not a journal"]);
+}
+
+#[test]
+fn the_partial_output_of_another_job_is_never_changed() {
+    let workdir = Workdir::new();
+    let target = workdir.target("out.npy");
+    let mut output = workdir.begin(&target, "median 3", Start::New).unwrap();
+    output.write(0..2, &DATA[..8]).unwrap();
+    drop(output);
+    let before = everything(&workdir);
+    for start in STARTS {
+        let other = workdir.begin(&target, "median 5", start);
+        let words = ["another job", "median 3", "median 5", "delete this file"];
+        demand(other, ErrorKind::InvalidValue, "out.npy.journal", &words);
+        assert_eq!(everything(&workdir), before, "{start:?}");
+    }
+}
+
+#[test]
+fn a_link_in_place_of_the_partial_output_is_not_followed() {
+    for name in ["out.npy", "images"] {
+        let workdir = Workdir::new();
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+        output.write(0..2, &DATA[..8]).unwrap();
+        drop(output);
+        let partial = format!("{name}.partial");
+        fs::rename(workdir.path(&partial), workdir.path("moved")).unwrap();
+        symlink("moved", workdir.path(&partial)).unwrap();
+        let before = everything(&workdir);
+        for start in [Start::Resume, Start::Restart] {
+            let output = workdir.begin(&target, "copy", start);
+            demand(output, ErrorKind::InvalidValue, &partial, &["not partial output"]);
+            assert_eq!(everything(&workdir), before, "{name}, {start:?}");
+        }
+    }
+}
+
+#[test]
+fn partial_work_is_neither_lost_nor_continued_without_a_word() {
+    for name in ["out.npy", "out.raw", "images"] {
+        let workdir = Workdir::new();
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let mut output = workdir.begin(&target, "copy 7", Start::New).unwrap();
+        output.write(1..3, &DATA[4..12]).unwrap();
+        drop(output);
+        let journal =
+            File::options().write(true).open(workdir.path(&format!("{name}.journal"))).unwrap();
+        journal.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+        let before = everything(&workdir);
+        let words = [
+            "2 of 4 rows",
+            "copy 7",
+            &format!("{name}.partial"),
+            "2023-11-14 22:13:20 UTC",
+            "--resume",
+            "--restart",
+        ];
+        let again = workdir.begin(&target, "copy 7", Start::New);
+        demand(again, ErrorKind::InvalidValue, name, &words);
+        assert_eq!(everything(&workdir), before, "{name}");
+        let output = workdir.begin(&target, "copy 7", Start::Resume).unwrap();
+        assert_eq!(output.done().count(), 2, "{name}");
+        drop(output);
+        let output = workdir.begin(&target, "copy 7", Start::Restart).unwrap();
+        assert_eq!(output.missing(), only(0..4), "{name}");
+    }
+}
+
+/// Nothing is lost, so nothing is asked.
+#[test]
+fn a_partial_output_without_rows_is_replaced() {
+    for name in ["out.npy", "images"] {
+        let workdir = Workdir::new();
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        for start in STARTS {
+            drop(workdir.begin(&target, "copy", start).unwrap());
+        }
+        // The run died before it had created its partial output.
+        for header in ["", "[\"trijet jour", "[\"trijet journal\",1,{\"input\""] {
+            workdir.begin(&target, "copy", Start::New).unwrap().stop().unwrap();
+            fs::write(workdir.path(&format!("{name}.journal")), header).unwrap();
+            let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+            output.write(0..1, &DATA[..4]).unwrap();
+            drop(output);
+            workdir.begin(&target, "copy", Start::Restart).unwrap().stop().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ends_without_rows_leaves_nothing() {
+    for name in ["out.npy", "out.raw", "images"] {
+        let workdir = Workdir::new();
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let output = workdir.begin(&target, "copy", Start::New).unwrap();
+        assert_eq!(output.stop().unwrap(), 0);
+        assert_eq!(workdir.names(), ["in.npy"]);
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+        output.write(1..3, &DATA[4..12]).unwrap();
+        assert_eq!(output.stop().unwrap(), 2);
+        assert_eq!(workdir.names().len(), 3, "{name}");
+    }
 }
 
 #[test]
@@ -236,7 +412,7 @@ fn a_resumed_run_writes_the_missing_rows_only() {
         let workdir = Workdir::new();
         let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
         let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
-        let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(0..1, &DATA[..4]).unwrap();
         output.write(2..3, &DATA[8..12]).unwrap();
         drop(output);
@@ -258,51 +434,48 @@ fn a_resumed_run_writes_the_missing_rows_only() {
 }
 
 #[test]
-fn a_journal_and_a_partial_output_count_only_together() {
+fn a_partial_output_that_lacks_rows_of_its_journal_is_not_resumed() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
+    let partial = workdir.path("out.npy.partial");
     let stop = || {
-        let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+        let mut output = workdir.begin(&target, "copy", Start::Restart).unwrap();
         output.write(0..2, &DATA[..8]).unwrap();
     };
-    let (partial, journal) = (workdir.path("out.npy.partial"), workdir.path("out.npy.journal"));
-    stop();
-    fs::remove_file(&journal).unwrap();
-    assert_eq!(workdir.resume(&target).missing(), only(0..4), "no journal");
+    let refused = |words: &[&str]| {
+        let before = everything(&workdir);
+        let resumed = workdir.begin(&target, "copy", Start::Resume);
+        demand(resumed, ErrorKind::Io, "out.npy.partial", &[words, &["--restart"]].concat());
+        assert_eq!(everything(&workdir), before);
+    };
     stop();
     fs::remove_file(&partial).unwrap();
-    assert_eq!(workdir.resume(&target).missing(), only(0..4), "no partial output");
+    refused(&["missing"]);
     stop();
     fs::write(&partial, "short").unwrap();
-    assert_eq!(workdir.resume(&target).missing(), only(0..4), "a partial output of another size");
+    refused(&["5 bytes instead of 144"]);
     stop();
-    assert_eq!(workdir.resume(&target).missing(), only(2..4), "both");
+    assert_eq!(workdir.resume(&target).missing(), only(2..4));
     let mut other = fs::read(&partial).unwrap();
     other[9] ^= 1;
     fs::write(&partial, other).unwrap();
-    assert_eq!(workdir.resume(&target).missing(), only(0..4), "a partial output of another header");
+    refused(&["header is damaged"]);
     stop();
-    assert_eq!(
-        workdir.begin(&target, "copy", Start::Over).unwrap().missing(),
-        only(0..4),
-        "asked for"
-    );
+    assert_eq!(workdir.resume(&target).missing(), only(2..4));
 }
 
 #[test]
-fn a_missing_image_of_a_partial_output_starts_the_output_over() {
+fn a_partial_output_without_one_of_its_images_is_not_resumed() {
     let workdir = Workdir::new();
-    let target = Target::new(
-        &workdir.path("images"),
-        Array::new(Dtype::U16, vec![4, 1, 2]).unwrap(),
-        &workdir.input,
-    )
-    .unwrap();
-    let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+    let target = Target::new(&workdir.path("images"), array, &workdir.input).unwrap();
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..2, &DATA[..8]).unwrap();
     drop(output);
     fs::remove_file(workdir.path("images.partial").join("000001.png")).unwrap();
-    assert_eq!(workdir.resume(&target).missing(), only(0..4));
+    let resumed = workdir.begin(&target, "copy", Start::Resume);
+    let words = ["images.partial", "missing", "--restart"];
+    demand(resumed, ErrorKind::Io, "000001.png", &words);
 }
 
 #[test]
@@ -310,7 +483,7 @@ fn rows_that_could_not_be_written_are_not_in_the_journal() {
     let workdir = Workdir::new();
     let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
     let target = Target::new(&workdir.path("images"), array, &workdir.input).unwrap();
-    let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..1, &DATA[..4]).unwrap();
     // The disk is full from the third image on.
     symlink("/dev/full", workdir.path("images.partial").join("000002.png")).unwrap();
@@ -324,7 +497,7 @@ fn rows_that_could_not_be_written_are_not_in_the_journal() {
 fn an_incomplete_last_line_is_ignored() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
-    let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
     output.write(0..1, &DATA[..4]).unwrap();
     output.write(1..2, &DATA[4..8]).unwrap();
     drop(output);
@@ -333,7 +506,8 @@ fn an_incomplete_last_line_is_ignored() {
     let lines: Vec<usize> =
         whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
     assert_eq!(lines.len(), 3);
-    for length in 0..=whole.len() {
+    // Without a header there is no partial output yet.
+    for length in lines[0] + 1..=whole.len() {
         fs::write(&journal, &whole[..length]).unwrap();
         fs::write(workdir.path("out.npy.partial"), {
             let mut partial = common::npy(
@@ -358,7 +532,7 @@ fn an_incomplete_last_line_is_ignored() {
 fn a_damaged_line_in_the_middle_is_an_error() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
-    drop(workdir.begin(&target, "copy", Start::Over).unwrap());
+    drop(workdir.begin(&target, "copy", Start::New).unwrap());
     let journal = workdir.path("out.npy.journal");
     let header = fs::read_to_string(&journal).unwrap();
     for line in ["garbage", "{\"rows\":[0]}", "{\"rows\":[2,1]}", "{\"rows\":[0,5]}", "{}", ""] {
@@ -367,37 +541,60 @@ fn a_damaged_line_in_the_middle_is_an_error() {
         let at = format!("byte {}", header.len());
         demand(resumed, ErrorKind::Io, "out.npy.journal", &["damaged", &at]);
     }
-    fs::write(&journal, "no header\n").unwrap();
-    let resumed = workdir.begin(&target, "copy", Start::Resume);
-    demand(resumed, ErrorKind::Io, "out.npy.journal", &["not a header"]);
+    fs::write(&journal, "[\"trijet journal\",1,damaged]\n").unwrap();
+    for start in STARTS {
+        let words = ["header is damaged", "delete the file"];
+        demand(workdir.begin(&target, "copy", start), ErrorKind::Io, "out.npy.journal", &words);
+    }
 }
 
 #[test]
-fn another_run_is_not_resumed() {
+fn another_job_is_not_resumed() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
-    drop(workdir.begin(&target, "median 3", Start::Over).unwrap());
+    let mut output = workdir.begin(&target, "median 3", Start::New).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    drop(output);
     let other = |input: &Input, operation: &str, target: &Target, words: &[&str]| {
         let run = Fingerprint::new(input, operation, target);
         let resumed = Output::open(target, &run, Start::Resume);
-        demand(resumed, ErrorKind::InvalidValue, "out.npy.journal", words);
+        demand(resumed, ErrorKind::InvalidValue, "out.npy", words);
     };
     other(&workdir.input, "median 5", &target, &["operation", "median 3", "median 5"]);
     let array = Array::new(Dtype::U16, vec![2, 4]).unwrap();
     let wide = Target::new(&workdir.path("out.npy"), array, &workdir.input).unwrap();
     other(&workdir.input, "median 3", &wide, &["output_form", "[4, 2]", "[2, 4]"]);
+}
+
+/// The job is the same, so that it may start over.
+#[test]
+fn a_job_whose_input_has_changed_is_not_resumed_but_starts_over() {
+    let workdir = Workdir::new();
+    let target = workdir.target("out.npy");
+    let mut output = workdir.begin(&target, "median 3", Start::New).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    drop(output);
     let longer = npy(&dictionary("<u2", "False", "(4, 2) "), &DATA);
     fs::write(workdir.path("in.npy"), longer).unwrap();
     let changed = Input::open(&workdir.path("in.npy"), None).unwrap();
-    other(&changed, "median 3", &target, &["input_bytes"]);
+    let run = Fingerprint::new(&changed, "median 3", &target);
+    let resumed = Output::open(&target, &run, Start::Resume);
+    demand(
+        resumed,
+        ErrorKind::InvalidValue,
+        "out.npy",
+        &["input", "cannot be resumed", "--restart", "1 row"],
+    );
+    let output = Output::open(&target, &run, Start::Restart).unwrap();
+    assert_eq!(output.missing(), only(0..4));
 }
 
 #[test]
 fn two_runs_do_not_write_one_output() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
-    let first = workdir.begin(&target, "copy", Start::Over).unwrap();
-    for start in [Start::Over, Start::Resume] {
+    let first = workdir.begin(&target, "copy", Start::New).unwrap();
+    for start in STARTS {
         let second = workdir.begin(&target, "copy", start);
         demand(second, ErrorKind::InvalidValue, "out.npy.journal", &["another run"]);
     }
@@ -432,7 +629,7 @@ proptest! {
         let array = Array::new(Dtype::U16, shape).unwrap();
         let write = |out: &str, chunks: &[(u64, u64)], stop: usize| {
             let target = Target::new(&workdir.path(out), array.clone(), &workdir.input).unwrap();
-            let mut output = workdir.begin(&target, "copy", Start::Over).unwrap();
+            let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
             for (n, &(start, end)) in chunks.iter().enumerate() {
                 if n == stop {
                     drop(output);

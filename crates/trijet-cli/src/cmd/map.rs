@@ -67,15 +67,23 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let input = input.cut_at(granule);
     let layout = input.layout();
     let fingerprint = Fingerprint::new(&input, &operation.description(), &target);
-    let start = if options.resume { Start::Resume } else { Start::Over };
-    let output = Output::open(&target, &fingerprint, start)?;
+    let start = match (options.resume, options.restart) {
+        (true, _) => Start::Resume,
+        (_, true) => Start::Restart,
+        _ => Start::New,
+    };
+    // What can fail without the output comes first.
+    let calibration = Calibration::measure(&device, calibration_bytes(layout)?)?;
+    let mut output = Output::open(&target, &fingerprint, start)?;
+    if options.resume && output.done().count() == 0 {
+        print_stderr("there is nothing to resume: the run starts from the beginning");
+    }
     let todo = output.missing();
     let bar = progress_bar(layout.rows);
-    let calibration = Calibration::measure(&device, calibration_bytes(layout)?)?;
     let pipeline = Pipeline::on(&device).source(input);
     let mut pipeline = operation
         .stage(pipeline, array.dtype(), layout)
-        .sink(output)
+        .sink(&mut output)
         .rows(todo)
         .cancel_with(&cancel)
         .calibrated(&calibration)
@@ -89,7 +97,10 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let outcome = pipeline.run();
     bar.finish_and_clear();
     let audience = if options.chunk.is_some() { Audience::User } else { Audience::UserOfTuned };
-    let report = outcome.map_err(|error| explain(error, &target))?.for_audience(audience);
+    let report = match outcome {
+        Ok(report) => report.for_audience(audience),
+        Err(error) => return Err(explain(error, output, &target)),
+    };
     let verdict = Live::of(&device);
     if options.json {
         let mut value = report::json(&report);
@@ -105,14 +116,13 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
 }
 
 /// Adds what became of the output.
-fn explain(error: Error, target: &Target) -> Error {
-    let out = target.path().display();
-    match error.kind() {
-        ErrorKind::Cancelled => {
-            error.context(format!("{out} is not finished; use --resume to continue"))
-        }
-        _ => {
-            error.context(format!("{out} is not finished; its complete rows are kept for --resume"))
-        }
+fn explain(error: Error, output: Output, target: &Target) -> Error {
+    let (out, rows) = (target.path().display(), target.layout().rows);
+    match output.stop() {
+        Ok(0) => error.context(format!("{out}: no row was finished, so nothing is kept")),
+        Ok(done) => error.context(format!(
+            "{out} is not finished: {done} of {rows} rows are kept; use --resume to continue"
+        )),
+        Err(second) => error.context(second.to_string()),
     }
 }

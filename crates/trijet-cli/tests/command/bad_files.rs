@@ -162,8 +162,9 @@ fn an_image_with_damaged_data_ends_the_run() {
         let truncated = &fs::read(workdir.path("in/3.png")).unwrap()[..image.len() / 2];
         workdir.images("short", [64, 64], &Images::U8(&noise(2 * 4096, 3)));
         workdir.file("short/1.png", truncated);
-        let args = ["short", "-o", output, "--op", "median", "--chunk", "1", "--depth", "1"];
-        workdir.map(&args).refused(1, &["short/1.png", output, "not finished"]);
-        assert!(!workdir.exists(output), "{output}");
+        let second = format!("second-{output}");
+        let args = ["short", "-o", &second, "--op", "median", "--chunk", "1", "--depth", "1"];
+        workdir.map(&args).refused(1, &["short/1.png", &second, "not finished"]);
+        assert!(!workdir.exists(&second), "{second}");
     }
 }

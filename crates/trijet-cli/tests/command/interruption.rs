@@ -24,7 +24,10 @@ fn workdir() -> (Workdir, Vec<u8>) {
 /// The number of lines of the journal: one for the run, and one for each chunk.
 fn lines(workdir: &Workdir) -> usize {
     match fs::read(workdir.path("out.npy.journal")) {
-        Ok(journal) => journal.iter().filter(|&&byte| byte == b'\n').count(),
+        Ok(journal) => {
+            let rows = String::from_utf8_lossy(&journal).matches("{\"rows\":[").count();
+            rows + usize::from(journal.contains(&b'\n'))
+        }
         Err(_) => 0,
     }
 }
@@ -170,9 +173,9 @@ fn another_run_is_not_resumed_and_the_difference_is_named() {
     let mut other = RUN;
     other[7] = "3";
     let resumed = workdir.trijet(&[&other[..], &["--resume"]].concat());
-    resumed.refused(1, &["out.npy.journal", "another run", "radius=2", "radius=3"]);
+    resumed.refused(1, &["out.npy.journal", "another job", "radius=2", "radius=3"]);
     let resumed = workdir.map(&["in.npy", "-o", "out.npy", "--op", "affine", "--resume"]);
-    resumed.refused(1, &["out.npy.journal", "another run", "radius=2", "affine"]);
+    resumed.refused(1, &["out.npy.journal", "another job", "radius=2", "affine"]);
     assert!(before == kept(), "a refusal changed what was kept");
     stopped(&workdir);
     finished(&workdir, &["--chunk=64KiB"]);
@@ -187,7 +190,7 @@ fn a_changed_input_is_not_resumed() {
     fs::remove_file(workdir.path("in.npy")).unwrap();
     workdir.npy("in.npy", "<u2", &[2, 1024, 256], &data);
     let resumed = workdir.trijet(&[&RUN[..], &["--resume"]].concat());
-    resumed.refused(1, &["out.npy.journal", "another run", "input"]);
+    resumed.refused(1, &["out.npy.journal", "another job", "[4, 512, 256]", "[2, 1024, 256]"]);
     stopped(&workdir);
 }
 
@@ -197,7 +200,7 @@ fn a_second_run_for_the_same_output_is_refused() {
     let (workdir, _) = workdir();
     let run = Running::until(&workdir, 3, &[]);
     run.signal("STOP");
-    for more in [&[][..], &["--resume"]] {
+    for more in [&[][..], &["--resume"], &["--restart"]] {
         let second = workdir.trijet(&[&RUN[..], more].concat());
         second.refused(1, &["out.npy.journal", "another run is writing"]);
     }
@@ -207,21 +210,32 @@ fn a_second_run_for_the_same_output_is_refused() {
     finished(&workdir, &["--chunk=64KiB"]);
 }
 
+/// Such a run once started over without a word.
 #[test]
-fn without_resume_a_stopped_run_starts_over() {
+fn the_work_of_a_stopped_run_is_kept_until_the_user_decides() {
     let (workdir, data) = workdir();
     let run = Running::until(&workdir, 3, &[]);
     run.signal("KILL");
     drop(run.end());
-    let report = workdir.trijet(&[&RUN[..], &["--json"]].concat()).json();
+    let kept = || (workdir.read("out.npy.journal"), workdir.read("out.npy.partial"));
+    let before = kept();
+    let done = format!("{} of {ROWS} rows", lines(&workdir) - 1);
+    let words = [&done, "median radius=2", "out.npy.partial", "--resume", "--restart"];
+    workdir.trijet(&RUN).refused(1, &words);
+    assert!(before == kept(), "a refusal changed what was kept");
+    let both = [&RUN[..], &["--resume", "--restart"]].concat();
+    workdir.trijet(&both).refused(2, &["--resume", "--restart", "cannot be used"]);
+    let report = workdir.trijet(&[&RUN[..], &["--restart", "--json"]].concat()).json();
     assert_eq!(report["rows"].as_u64(), Some(ROWS as u64));
     assert_eq!(workdir.names(), ["in.npy", "out.npy"]);
     right(&workdir, &data);
 }
 
 #[test]
-fn resume_without_a_partial_output_starts_a_run() {
+fn resume_without_a_partial_output_starts_a_run_and_says_so() {
     let (workdir, data) = workdir();
-    workdir.trijet(&[&RUN[..], &["--resume"]].concat()).done();
+    let ran = workdir.trijet(&[&RUN[..], &["--resume"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(ran.err, "there is nothing to resume: the run starts from the beginning\n");
     right(&workdir, &data);
 }

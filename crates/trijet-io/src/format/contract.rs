@@ -7,10 +7,11 @@ use crate::rows::Rows;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use trijet::Result;
+use trijet::{Error, Result};
 
 /// A file format. The crate's documentation has the laws that every implementation keeps.
 pub trait Format: fmt::Debug + Sync {
@@ -87,17 +88,25 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// The number of rows of which a write takes a multiple.
     fn granule(&self) -> u64;
 
-    /// Creates the partial output at `partial`; an existing one is replaced.
+    /// Creates the partial output at `partial`, where nothing exists. Leaves nothing behind when
+    /// it fails.
     ///
     /// # Errors
     /// `Io`.
     fn create(&self, partial: &Path) -> Result<Box<dyn Writer>>;
 
-    /// Opens the partial output of an earlier run; `None` if it does not have the rows `done`.
+    /// Opens the partial output of an earlier run.
     ///
     /// # Errors
-    /// `Io`.
-    fn reopen(&self, partial: &Path, done: &Rows) -> Result<Option<Box<dyn Writer>>>;
+    /// `Io` when it does not have the rows `done`, as far as the format can know without reading
+    /// them.
+    fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>>;
+
+    /// Deletes the partial output of an earlier run, if there is one.
+    ///
+    /// # Errors
+    /// `InvalidValue` when something else lies there or in it; nothing is changed then. `Io`.
+    fn discard(&self, partial: &Path) -> Result<()>;
 }
 
 /// Writes the rows of a partial output, in any order.
@@ -117,6 +126,24 @@ pub(super) fn refuse_description(path: &Path, array: Option<&Array>) -> Result<(
         return Err(file_error::refused("open", path, cause));
     }
     Ok(())
+}
+
+/// The refusal of a path where no partial output lies.
+pub(super) const NOT_PARTIAL: &str = "is not partial output of this job; move it elsewhere";
+
+/// The error for a partial output without rows that were written.
+pub(super) fn lost(path: &Path, cause: impl fmt::Display) -> Error {
+    let cause = format!("{cause}; --restart discards the partial output and starts over");
+    file_error::damaged("resume", path, cause)
+}
+
+/// The state of what lies at `path`, whose links are not followed; `None` if nothing does.
+pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(file_error::io(op, path, error)),
+    }
 }
 
 /// Opens a regular file. The kind is checked first, because opening a pipe would wait for its

@@ -3,14 +3,13 @@
 //! The size of the file is exactly what the array needs. All threads share one file descriptor,
 //! because `pread` and `pwrite` do not use the position of the file.
 
-use super::contract::{Opened, Plan, Reader, Writer};
+use super::contract::{NOT_PARTIAL, Opened, Plan, Reader, Writer, lost, state_of};
 use crate::array::Array;
 use crate::file_error;
 use crate::item::Item;
 use crate::rows::Rows;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -78,29 +77,46 @@ impl Plan for FlatPlan {
 
     fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         let io = |error| file_error::io("create", partial, error);
-        match fs::remove_file(partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-            _ => {}
-        }
         let file = File::options().write(true).create_new(true).open(partial).map_err(io)?;
-        file.write_all_at(&self.header, 0).map_err(io)?;
-        file.set_len(self.header.len() as u64 + self.data_bytes).map_err(io)?;
-        Ok(self.writer(file, partial))
+        let bytes = self.header.len() as u64 + self.data_bytes;
+        match file.write_all_at(&self.header, 0).and_then(|()| file.set_len(bytes)) {
+            Ok(()) => Ok(self.writer(file, partial)),
+            Err(error) => match fs::remove_file(partial) {
+                Ok(()) => Err(io(error)),
+                Err(second) => Err(io(error).context(second.to_string())),
+            },
+        }
     }
 
-    fn reopen(&self, partial: &Path, _done: &Rows) -> Result<Option<Box<dyn Writer>>> {
+    fn reopen(&self, partial: &Path, _done: &Rows) -> Result<Box<dyn Writer>> {
         let io = |error| file_error::io("resume", partial, error);
         let bytes = self.header.len() as u64 + self.data_bytes;
-        match fs::metadata(partial) {
-            Ok(metadata) if metadata.is_file() && metadata.len() == bytes => {}
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io(error)),
+        let Some(state) = state_of("resume", partial)? else {
+            return Err(lost(partial, "the partial output is missing"));
+        };
+        if !state.is_file() {
+            return Err(file_error::refused("resume", partial, NOT_PARTIAL));
+        }
+        if state.len() != bytes {
+            return Err(lost(partial, format!("has {} bytes instead of {bytes}", state.len())));
         }
         let file = File::options().read(true).write(true).open(partial).map_err(io)?;
         let mut found = vec![0; self.header.len()];
         file.read_exact_at(&mut found, 0).map_err(io)?;
-        Ok((found == self.header).then(|| self.writer(file, partial)))
+        if found != self.header {
+            return Err(lost(partial, "the header is damaged"));
+        }
+        Ok(self.writer(file, partial))
+    }
+
+    fn discard(&self, partial: &Path) -> Result<()> {
+        match state_of("discard", partial)? {
+            None => Ok(()),
+            Some(state) if state.is_file() => {
+                fs::remove_file(partial).map_err(|error| file_error::io("discard", partial, error))
+            }
+            Some(_) => Err(file_error::refused("discard", partial, NOT_PARTIAL)),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod npy;
 mod raw;
 mod table;
 
+pub(crate) use contract::state_of;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};
 pub use images::Form;
 pub use table::{FORMATS, of_input, of_output};

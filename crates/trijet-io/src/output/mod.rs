@@ -11,20 +11,22 @@ pub use target::Target;
 
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
-use crate::format::Writer;
-use crate::journal::Journal;
+use crate::format::{Writer, state_of};
+use crate::journal::{Journal, Progress};
 use crate::rows::Rows;
 use std::fs;
 use std::ops::Range;
-use trijet::{Result, Sink};
+use trijet::{Error, Result, Sink};
 
-/// The first row of a run.
+/// What becomes of the partial output of an earlier run of the same job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Row 0; the partial output of an earlier run is discarded.
-    Over,
-    /// The first row that the earlier run did not write; row 0 if there is no partial output.
+    /// It is kept, and the new run is refused. A partial output without rows is replaced.
+    New,
+    /// It is continued. Without one, the output starts over.
     Resume,
+    /// It is discarded.
+    Restart,
 }
 
 /// An output being written.
@@ -38,7 +40,7 @@ pub enum Start {
 /// let input = Input::open(&folder.path().join("in.raw"), Some(array.clone()))?;
 /// let target = Target::new(&folder.path().join("out.raw"), array, &input)?;
 /// let run = Fingerprint::new(&input, "copy", &target);
-/// let mut output = Output::open(&target, &run, Start::Over)?;
+/// let mut output = Output::open(&target, &run, Start::New)?;
 /// output.write(0..1, &[1, 2])?;
 /// drop(output);
 /// let mut output = Output::open(&target, &run, Start::Resume)?;
@@ -57,35 +59,47 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens `target` for writing. `Start::Resume` continues a partial output; if it or its journal
-    /// is missing, the output starts over.
+    /// Opens `target` for writing.
     ///
     /// # Errors
-    /// `InvalidValue` when the partial output belongs to another run, and when another run is
-    /// writing the same output. `Io` when a file cannot be created.
+    /// `InvalidValue` when a partial output of this job exists and [`Start::New`] does not say what
+    /// becomes of it; when a partial output or a journal of another job or of the user lies there,
+    /// which is never changed; when the circumstances of a job that is resumed have changed; when
+    /// another run is writing the same output. `Io` when a file cannot be created, and when the
+    /// partial output lacks rows that the journal names.
     pub fn open(target: &Target, fingerprint: &Fingerprint, start: Start) -> Result<Self> {
         let mut journal = Journal::lock(&target.place.journal)?;
-        if start == Start::Resume
-            && let Some(done) = journal.resume(fingerprint)?
-            && let Some(writer) = target.plan.reopen(&target.place.partial, &done)?
-        {
+        let kept = match kept(target, fingerprint, start, &mut journal) {
+            Ok(kept) => kept,
+            Err(error) if journal.is_new() => return Err(forget(&journal, error)),
+            Err(error) => return Err(error),
+        };
+        if let Some((writer, done)) = kept {
             return Ok(Self { target: target.clone(), writer, journal, done });
         }
-        // The journal is empty while the partial output is replaced, so that an old journal never
-        // describes a new partial output.
-        journal.clear()?;
-        let writer = match target.plan.create(&target.place.partial) {
-            Ok(writer) => writer,
-            Err(error) => {
-                // The empty journal goes too; if that fails as well, the first error is reported.
-                return match journal.remove() {
-                    Ok(()) => Err(error),
-                    Err(second) => Err(error.context(second.to_string())),
-                };
+        // The old partial output goes first, so that no partial output is without its journal.
+        target.plan.discard(&target.place.partial)?;
+        journal.begin(fingerprint)?;
+        match target.plan.create(&target.place.partial) {
+            Ok(writer) => {
+                Ok(Self { target: target.clone(), writer, journal, done: Rows::default() })
             }
-        };
-        journal.create(fingerprint)?;
-        Ok(Self { target: target.clone(), writer, journal, done: Rows::default() })
+            Err(error) => Err(forget(&journal, error)),
+        }
+    }
+
+    /// Ends a run that has failed or was cancelled. A partial output without rows is deleted, with
+    /// its journal; any other is kept, to be resumed. Returns the number of rows that are kept.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be deleted.
+    pub fn stop(self) -> Result<u64> {
+        let rows = self.done.count();
+        if rows == 0 {
+            self.target.plan.discard(&self.target.place.partial)?;
+            self.journal.remove()?;
+        }
+        Ok(rows)
     }
 
     /// The rows that this run or an earlier one has written.
@@ -99,6 +113,78 @@ impl Output {
     pub fn missing(&self) -> Vec<Range<u64>> {
         self.done.missing(self.target.layout().rows)
     }
+}
+
+/// Deletes the journal of an output that could not be created. If that fails too, the first error
+/// is reported.
+fn forget(journal: &Journal, error: Error) -> Error {
+    match journal.remove() {
+        Ok(()) => error,
+        Err(second) => error.context(second.to_string()),
+    }
+}
+
+/// Opens the partial output of an earlier run to continue it; `None` if the output starts over.
+/// Changes nothing when it fails.
+fn kept(
+    target: &Target,
+    fingerprint: &Fingerprint,
+    start: Start,
+    journal: &mut Journal,
+) -> Result<Option<(Box<dyn Writer>, Rows)>> {
+    let place = &target.place;
+    // Another run may have finished this output before it gave up the lock.
+    place.check_free()?;
+    if !journal.is_begun(fingerprint)? {
+        return match state_of("create", &place.partial)? {
+            None => Ok(None),
+            Some(_) => {
+                let cause = "exists, but has no journal that names its job; move it elsewhere";
+                Err(file_error::refused("create", &place.partial, cause))
+            }
+        };
+    }
+    if start == Start::Restart {
+        return Ok(None);
+    }
+    let Some(progress) = journal.read(fingerprint)?.filter(|progress| progress.done.count() > 0)
+    else {
+        return Ok(None);
+    };
+    if start == Start::New {
+        return Err(unfinished(target, fingerprint, journal, &progress));
+    }
+    if let Some(changed) = &progress.changed {
+        let cause = format!(
+            "cannot be resumed: {changed}; use --restart to discard the {} rows that are done",
+            progress.done.count()
+        );
+        return Err(file_error::refused("resume", &place.out, cause));
+    }
+    let writer = target.plan.reopen(&place.partial, &progress.done)?;
+    journal.resume(&progress)?;
+    Ok(Some((writer, progress.done)))
+}
+
+/// The refusal to start a job over of which a part is done.
+fn unfinished(
+    target: &Target,
+    fingerprint: &Fingerprint,
+    journal: &Journal,
+    progress: &Progress,
+) -> Error {
+    let (done, rows) = (progress.done.count(), target.layout().rows);
+    let when = match journal.modified() {
+        Ok(when) => when,
+        Err(error) => return error,
+    };
+    let cause = format!(
+        "{done} of {rows} rows of this job ({}) are done in {}, the last on {when}; use --resume to \
+         continue, or --restart to discard them",
+        fingerprint.operation(),
+        target.place.partial.display(),
+    );
+    file_error::refused("create", &target.place.out, cause)
 }
 
 impl Sink for Output {

@@ -2,6 +2,7 @@
 //! not the input.
 
 use crate::file_error;
+use crate::format::state_of;
 use crate::input::Input;
 use std::ffi::OsString;
 use std::fs;
@@ -63,10 +64,10 @@ impl Place {
     /// Refuses an output that exists. A dangling link exists too: writing through it would create
     /// its target.
     pub(super) fn check_free(&self) -> Result<()> {
-        if fs::symlink_metadata(&self.out).is_ok() {
-            return Err(file_error::refused("create", &self.out, "already exists"));
+        match state_of("create", &self.out)? {
+            None => Ok(()),
+            Some(_) => Err(file_error::refused("create", &self.out, "already exists")),
         }
-        Ok(())
     }
 
     fn parent(&self) -> Result<&Path> {

@@ -3,8 +3,9 @@
 use super::form::Form;
 use crate::array::{Array, Dtype};
 use crate::file_error;
-use crate::format::contract::{Plan, Writer};
+use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of};
 use crate::rows::Rows;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -61,33 +62,49 @@ impl Plan for ImagesPlan {
         u64::from(self.form.height)
     }
 
-    /// Creates the folder. If it exists, its images are deleted; any other file is an error.
     fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
-        let io = |error| file_error::io("create", partial, error);
-        match fs::read_dir(partial) {
-            Ok(entries) => {
-                for entry in entries {
-                    let path = entry.map_err(io)?.path();
-                    if path.extension().is_none_or(|kind| !kind.eq_ignore_ascii_case("png")) {
-                        let cause = "is not partial output of this run; move it elsewhere";
-                        return Err(file_error::refused("create", &path, cause));
-                    }
-                    fs::remove_file(&path)
-                        .map_err(|error| file_error::io("create", &path, error))?;
-                }
+        fs::create_dir(partial).map_err(|error| file_error::io("create", partial, error))?;
+        Ok(self.writer(partial))
+    }
+
+    fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>> {
+        let Some(state) = state_of("resume", partial)? else {
+            return Err(lost(partial, "the partial output is missing"));
+        };
+        if !state.is_dir() {
+            return Err(file_error::refused("resume", partial, NOT_PARTIAL));
+        }
+        for name in done.ranges().iter().flat_map(|rows| self.names_of(rows)) {
+            let path = partial.join(name);
+            if !state_of("resume", &path)?.is_some_and(|state| state.is_file()) {
+                return Err(lost(&path, "the image is missing"));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir(partial).map_err(io)?;
-            }
-            Err(error) => return Err(io(error)),
         }
         Ok(self.writer(partial))
     }
 
-    fn reopen(&self, partial: &Path, done: &Rows) -> Result<Option<Box<dyn Writer>>> {
-        let mut names = done.ranges().iter().flat_map(|rows| self.names_of(rows));
-        let is_whole = partial.is_dir() && names.all(|name| partial.join(name).is_file());
-        Ok(is_whole.then(|| self.writer(partial)))
+    fn discard(&self, partial: &Path) -> Result<()> {
+        let io = |error| file_error::io("discard", partial, error);
+        match state_of("discard", partial)? {
+            None => return Ok(()),
+            Some(state) if state.is_dir() => {}
+            Some(_) => return Err(file_error::refused("discard", partial, NOT_PARTIAL)),
+        }
+        let ours: HashSet<&OsString> = self.names.iter().collect();
+        let entries = fs::read_dir(partial).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let entries = entries.map_err(io)?;
+        for entry in &entries {
+            let is_ours =
+                ours.contains(&entry.file_name()) && entry.file_type().map_err(io)?.is_file();
+            if !is_ours {
+                return Err(file_error::refused("discard", &entry.path(), NOT_PARTIAL));
+            }
+        }
+        for entry in entries {
+            fs::remove_file(entry.path())
+                .map_err(|error| file_error::io("discard", &entry.path(), error))?;
+        }
+        fs::remove_dir(partial).map_err(io)
     }
 }
 
