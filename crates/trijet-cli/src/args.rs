@@ -338,7 +338,7 @@ pub(crate) struct MapOptions {
     /// The input: an .npy file, a raw file, or a folder of PNG images of one size.
     pub(crate) input: PathBuf,
     /// The output: an .npy file, a folder of PNG images (a name without extension), or a raw file
-    /// (any other name).
+    /// (a name that promises no other format, for example .raw or .bin).
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     /// The operation to apply.
@@ -383,6 +383,12 @@ pub(crate) struct MapOptions {
     /// The element type of a raw input.
     #[arg(long, value_enum, requires = "shape")]
     pub(crate) dtype: Option<DtypeName>,
+    /// Take files for plain bytes whose names promise a format that is not supported, such as .tif
+    /// or .h5. An input with --shape and --dtype is then plain bytes whatever its name and its first
+    /// bytes are. Without this option, such files are refused. An output named .npy, or without
+    /// extension, is what it is without the option.
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// The device: auto, cuda:N or host.
     #[arg(long, default_value = "auto")]
     pub(crate) device: DeviceName,

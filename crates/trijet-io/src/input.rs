@@ -5,10 +5,10 @@
 
 use crate::array::Array;
 use crate::file_error;
-use crate::format::{Format, Found, Opened, of_input};
+use crate::format::promise::{by_name, by_start};
+use crate::format::{Format, Found, HEADERLESS, Opened, of_input};
 use crate::item::Item;
 use std::ffi::OsString;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trijet::pipeline::Layout;
@@ -29,7 +29,7 @@ pub struct Input {
 
 impl Input {
     /// Opens the input at `path`. A folder holds images, and an `.npy` file describes its own
-    /// array. For any other file, `array` describes the array.
+    /// array. For a file that promises no format, `array` describes the array.
     ///
     /// ```
     /// use trijet::Source;
@@ -48,11 +48,24 @@ impl Input {
     /// `Io` for a file that cannot be read or is damaged. `InvalidValue` for a format that is not
     /// supported, for a raw file if `array` is missing, and for any other file if `array` is given.
     pub fn open(path: &Path, array: Option<Array>) -> Result<Self> {
-        let metadata = fs::metadata(path).map_err(|error| file_error::io("open", path, error))?;
-        let found = Found { path, is_folder: metadata.is_dir() };
-        let Some(format) = of_input(&found) else {
-            return Err(file_error::refused("open", path, "the format is not supported"));
-        };
+        refuse_stream(path)?;
+        let found = Found::at(path)?;
+        match of_input(&found) {
+            Some(format) => Self::of_format(format, path, array),
+            None => Err(file_error::refused("open", path, promise_of(&found))),
+        }
+    }
+
+    /// Opens the file at `path` as headerless bytes, whatever its name and its first bytes promise.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn headerless(path: &Path, array: Array) -> Result<Self> {
+        refuse_stream(path)?;
+        Self::of_format(HEADERLESS, path, Some(array))
+    }
+
+    fn of_format(format: &'static dyn Format, path: &Path, array: Option<Array>) -> Result<Self> {
         let opened = format.open(path, array)?;
         let names = opened.items.iter().map(|item| item.name.clone());
         let names = names.filter(|name| !name.is_empty()).collect();
@@ -110,6 +123,28 @@ impl Input {
         files.extend(self.names().iter().map(|name| self.path().join(name)));
         files
     }
+}
+
+/// Refuses the name of the standard input.
+fn refuse_stream(path: &Path) -> Result<()> {
+    if path == Path::new("-") {
+        let cause = "standard input is not supported yet; give the name of a file (./- if it is -)";
+        return Err(file_error::refused("open", path, cause));
+    }
+    Ok(())
+}
+
+/// Why a file that promises a format is not an input.
+fn promise_of(found: &Found<'_>) -> String {
+    let (what, name) = match by_name(found.path) {
+        Some(name) => ("the name promises", name),
+        None => ("it begins as", by_start(&found.start).unwrap_or("unknown")),
+    };
+    let more = match name {
+        "PNG" => "single images are not supported: give their folder",
+        _ => "this format is not supported",
+    };
+    format!("{what} a file of {name}; {more}; --raw, --shape and --dtype take it for plain bytes")
 }
 
 impl Source for Input {

@@ -36,10 +36,13 @@
 //!    in any order. Both take multiples of their granule only: 1 row, or the rows of an image where
 //!    the format can only encode an image as a whole. A granule divides the number of rows.
 //! 3. **Return.** What is written and read again is equal, byte for byte.
-//! 4. **Resume.** A partial output is continued only if it can hold the rows that are done. A format
+//! 4. **Probe.** No two formats claim one file, by its name or its first bytes. A raw file promises
+//!    nothing: a file that promises a format that is not in the table is refused, unless
+//!    [`Input::headerless`] or [`Target::or_headerless`] takes it for plain bytes.
+//! 5. **Resume.** A partial output is continued only if it can hold the rows that are done. A format
 //!    checks what it knows without reading them: the size and the header of a file, or that a file
 //!    exists for each image.
-//! 5. **Property.** A format creates its output where nothing exists, and discards only what it has
+//! 6. **Property.** A format creates its output where nothing exists, and discards only what it has
 //!    created. It follows no link.
 //!
 //! # Partial outputs

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::testing::Prng;
-use trijet_io::format::{FORMATS, Format, Opened, Plan};
+use trijet_io::format::{FORMATS, Format, Found, Opened, Plan};
 use trijet_io::{Array, Dtype, Rows};
 
 /// An array that a format can hold, its plan, and a folder for its output.
@@ -63,6 +63,12 @@ impl Case {
     fn part<'a>(&self, data: &'a [u8], rows: &Range<u64>) -> &'a [u8] {
         let at = |row: u64| usize::try_from(row * self.array.layout().row_bytes).unwrap();
         &data[at(rows.start)..at(rows.end)]
+    }
+
+    /// A name of an output that the format claims.
+    fn written_as(&self) -> &'static str {
+        let names = ["out.npy", "out", "out.raw"];
+        names.into_iter().find(|name| self.format.claims_output(Path::new(name))).unwrap()
     }
 
     /// Opens an output of the format. A description is given where it is needed.
@@ -166,6 +172,42 @@ fn a_discarded_output_is_gone_and_nothing_else_is_discarded() {
         fs::rename(&mine, &partial).unwrap();
         assert!(case.plan.discard(&partial).is_err(), "{case}: a folder of the user");
         assert_eq!(fs::read(partial.join("thesis.tex")).unwrap(), b"precious", "{case}");
+    }
+}
+
+#[test]
+fn no_format_claims_a_file_of_another_one() {
+    for case in cases() {
+        // A name that promises nothing, and the one that the format writes to.
+        for name in ["finished", "finished.dat", case.written_as()] {
+            let path = case.folder.path().join(name);
+            let mut writer = case.plan.create(&path).unwrap();
+            writer.write(0..case.array.layout().rows, &case.data()).unwrap();
+            drop(writer);
+            let found = Found::at(&path).unwrap();
+            let claim = |format: &&&dyn Format| format.claims_input(&found);
+            let claims: Vec<&str> = FORMATS.iter().filter(claim).map(|f| f.name()).collect();
+            assert_eq!(claims, [case.format.name()], "{case} at {name}");
+            case.plan.discard(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_name_of_an_output_has_one_format_or_none() {
+    for (name, expected) in [
+        ("a.npy", &["npy"][..]),
+        ("a.NPY", &["npy"]),
+        ("a", &["png"]),
+        ("a.raw", &["raw"]),
+        ("a.bin", &["raw"]),
+        ("a.b.dat", &["raw"]),
+        ("a.png", &[]),
+        ("a.ome.tif", &[]),
+    ] {
+        let claim = |format: &&&dyn Format| format.claims_output(Path::new(name));
+        let claims: Vec<&str> = FORMATS.iter().filter(claim).map(|f| f.name()).collect();
+        assert_eq!(claims, expected, "{name}");
     }
 }
 

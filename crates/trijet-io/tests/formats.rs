@@ -183,6 +183,64 @@ fn a_raw_file_needs_its_array_and_exactly_its_size() {
     demand(both, ErrorKind::InvalidValue, "a.npy", &["remove --shape and --dtype"]);
 }
 
+/// Such files were once read as headerless bytes.
+#[test]
+fn a_file_that_promises_another_format_is_raw_only_if_the_user_says_so() {
+    let workdir = Workdir::new();
+    let array = || Array::new(Dtype::U8, vec![32]).unwrap();
+    let check = |name: &str, start: &[u8], words: &[&str]| {
+        let mut bytes = start.to_vec();
+        bytes.resize(32, 7);
+        let path = workdir.file(name, &bytes);
+        for described in [None, Some(array())] {
+            let words = [words, &["--raw"]].concat();
+            demand(Input::open(&path, described), ErrorKind::InvalidValue, name, &words);
+        }
+        assert_eq!(whole(&Input::headerless(&path, array()).unwrap()), bytes, "{name}");
+    };
+    for (name, format) in [
+        ("a.tif", "TIFF"),
+        ("a.TIFF", "TIFF"),
+        ("a.ome.tif", "TIFF"),
+        ("a.jpg", "JPEG"),
+        ("a.h5", "HDF5"),
+        ("a.hdf5", "HDF5"),
+        ("a.npz", "NumPy archive"),
+        ("a.exr", "OpenEXR"),
+        ("a.mat", "MATLAB"),
+        ("a.nii.gz", "gzip"),
+        ("a.csv", "text"),
+        ("a.png", "folder"),
+    ] {
+        check(name, b"", &["name promises", format]);
+    }
+    for (start, format) in [
+        (&b"II*\0"[..], "TIFF"),
+        (b"MM\0*", "TIFF"),
+        (b"II+\0", "TIFF"),
+        (b"\x89HDF\r\n\x1a\n", "HDF5"),
+        (b"PK\x03\x04", "ZIP"),
+        (b"\xff\xd8\xff\xe0", "JPEG"),
+        (b"\x89PNG\r\n\x1a\n", "folder"),
+        (b"SIMPLE  =", "FITS"),
+    ] {
+        check("scan.raw", start, &["begins as", format]);
+    }
+    let folder = workdir.folder("a.zarr");
+    demand(Input::open(&folder, None), ErrorKind::InvalidValue, "a.zarr", &["Zarr"]);
+    demand(Input::open("-".as_ref(), None), ErrorKind::InvalidValue, "-", &["standard input"]);
+    let raw = Input::headerless("-".as_ref(), array());
+    demand(raw, ErrorKind::InvalidValue, "-", &["standard input"]);
+}
+
+#[test]
+fn an_npy_file_of_another_name_is_recognized_by_its_first_bytes() {
+    let workdir = Workdir::new();
+    let path = workdir.file("a.dat", &npy(&dictionary("|u1", "False", "(2,)"), &[4, 5]));
+    let input = Input::open(&path, None).unwrap();
+    assert_eq!((input.format().name(), whole(&input)), ("npy", vec![4, 5]));
+}
+
 #[test]
 fn a_path_that_is_not_a_file_is_refused() {
     let workdir = Workdir::new();

@@ -162,6 +162,40 @@ fn an_array_that_is_not_an_image_is_not_written_as_png() {
     demand(target, ErrorKind::InvalidValue, "one.png", &["folder"]);
 }
 
+/// Such outputs once held headerless bytes, and `-` was a folder.
+#[test]
+fn a_name_that_promises_another_format_is_raw_only_if_the_user_says_so() {
+    let workdir = Workdir::new();
+    let array = workdir.input.array();
+    for name in [
+        "a.tif",
+        "a.tiff",
+        "a.jpg",
+        "a.h5",
+        "a.hdf5",
+        "a.npz",
+        "a.zarr",
+        "a.ome.tif",
+        "a.EXR",
+        "a.mat",
+    ] {
+        let path = workdir.path(name);
+        let target = Target::new(&path, array.clone(), &workdir.input);
+        demand(target, ErrorKind::InvalidValue, name, &["promises", "cannot be written", "--raw"]);
+        let target = Target::or_headerless(&path, array.clone(), &workdir.input).unwrap();
+        assert_eq!(target.format().name(), "raw", "{name}");
+    }
+    for (name, format) in [("a.npy", "npy"), ("a", "png"), ("a.raw", "raw")] {
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        let target = Target::or_headerless(&workdir.path(name), array, &workdir.input).unwrap();
+        assert_eq!(target.format().name(), format, "{name}");
+    }
+    for describe in [Target::new, Target::or_headerless] {
+        let target = describe("-".as_ref(), array.clone(), &workdir.input);
+        demand(target, ErrorKind::InvalidValue, "-", &["standard output is not supported"]);
+    }
+}
+
 #[test]
 fn nothing_that_exists_is_overwritten() {
     let workdir = Workdir::new();

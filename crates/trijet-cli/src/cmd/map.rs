@@ -52,14 +52,18 @@ fn progress_bar(rows: u64) -> ProgressBar {
 }
 
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
-    let raw = match (&options.shape, options.dtype) {
+    let described = match (&options.shape, options.dtype) {
         (Some(shape), Some(dtype)) => Some(Array::new(dtype.into(), shape.0.clone())?),
         _ => None,
     };
-    let input = Input::open(&options.input, raw)?;
+    let input = match described {
+        Some(array) if options.raw => Input::headerless(&options.input, array)?,
+        described => Input::open(&options.input, described)?,
+    };
     let array = input.array().clone();
     let operation = Operation::new(options, &array)?;
-    let target = Target::new(&options.output, array.clone(), &input)?;
+    let describe = if options.raw { Target::or_headerless } else { Target::new };
+    let target = describe(&options.output, array.clone(), &input)?;
     let device = super::open(options.device, &options.check)?;
     operation.load(&device, array.dtype())?;
     let cancel = cancel_on_interrupt()?;

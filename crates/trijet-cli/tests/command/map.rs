@@ -79,6 +79,28 @@ fn a_raw_file_takes_its_shape_from_the_user() {
 }
 
 #[test]
+fn the_option_raw_takes_files_for_plain_bytes() {
+    let workdir = Workdir::new();
+    let data = noise(12, 12);
+    workdir.file("in.tif", &data);
+    workdir.npy("in.npy", "|u1", &[12], &data);
+    let described = ["--shape", "12", "--dtype", "u8", "--op", "affine"];
+    let both = [&["in.tif", "-o", "out.h5"], &described[..]].concat();
+    workdir.map(&both).refused(1, &["in.tif", "TIFF", "--raw"]);
+    workdir.map(&[&both[..], &["--raw"]].concat()).done();
+    assert_eq!(workdir.read("out.h5"), data);
+    let output = ["in.npy", "-o", "out.tif", "--op", "affine"];
+    workdir.map(&output).refused(1, &["out.tif", "TIFF", "--raw"]);
+    workdir.map(&[&output[..], &["--raw"]].concat()).done();
+    assert_eq!(workdir.read("out.tif"), data);
+    for (input, output) in [("-", "out.npy"), ("in.npy", "-")] {
+        let standard = workdir.map(&[input, "-o", output, "--op", "affine"]);
+        standard.refused(1, &["standard", "not supported yet"]);
+    }
+    assert_eq!(workdir.names(), ["in.npy", "in.tif", "out.h5", "out.tif"]);
+}
+
+#[test]
 fn a_folder_of_images_gives_a_folder_of_images() {
     let workdir = Workdir::new();
     let narrow = noise(5 * 12 * 10, 6);

@@ -7,7 +7,7 @@ use crate::rows::Rows;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,15 +40,36 @@ pub trait Format: fmt::Debug + Sync {
 }
 
 /// What is known of an input before it is opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Found<'a> {
     /// The path of the input.
     pub path: &'a Path,
     /// Whether it is a folder.
     pub is_folder: bool,
+    /// The first bytes of a regular file, as many as tell formats apart.
+    pub start: Vec<u8>,
 }
 
-impl Found<'_> {
+/// The length of `Found::start`.
+const START_BYTES: u64 = 32;
+
+impl<'a> Found<'a> {
+    /// Looks at the input at `path`.
+    ///
+    /// # Errors
+    /// `Io` when it does not exist or cannot be read.
+    pub fn at(path: &'a Path) -> Result<Self> {
+        let io = |error| file_error::io("open", path, error);
+        let metadata = fs::metadata(path).map_err(io)?;
+        let mut start = Vec::new();
+        // Opening a pipe would wait for its writer.
+        if metadata.is_file() {
+            let file = File::open(path).map_err(io)?;
+            file.take(START_BYTES).read_to_end(&mut start).map_err(io)?;
+        }
+        Ok(Self { path, is_folder: metadata.is_dir(), start })
+    }
+
     /// Whether the name has this extension, in upper or lower case.
     #[must_use]
     pub fn has_extension(&self, extension: &str) -> bool {

@@ -4,10 +4,11 @@ mod contract;
 mod flat;
 mod images;
 mod npy;
+pub(crate) mod promise;
 mod raw;
 mod table;
 
 pub(crate) use contract::state_of;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};
 pub use images::Form;
-pub use table::{FORMATS, of_input, of_output};
+pub use table::{FORMATS, HEADERLESS, of_input, of_output};

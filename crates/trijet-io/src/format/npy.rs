@@ -9,6 +9,7 @@ use super::contract::{
     Format, Found, Opened, Plan, has_extension, open_regular, refuse_description,
 };
 use super::flat::{FlatPlan, FlatReader};
+use super::promise::by_name;
 use crate::array::{Array, Dtype};
 use crate::file_error;
 use std::ffi::OsString;
@@ -34,7 +35,8 @@ impl Format for Npy {
     }
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
-        !found.is_folder && found.has_extension("npy")
+        let begins_so = found.start.starts_with(MAGIC) && by_name(found.path).is_none();
+        !found.is_folder && (found.has_extension("npy") || begins_so)
     }
 
     fn claims_output(&self, path: &Path) -> bool {

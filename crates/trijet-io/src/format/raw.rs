@@ -1,7 +1,9 @@
-//! A raw file: the elements of an array and nothing else. The user describes the array.
+//! A raw file: the elements of an array and nothing else. The user describes the array. A file that
+//! promises a format is not a raw file.
 
 use super::contract::{Format, Found, Opened, Plan, open_regular};
 use super::flat::{FlatPlan, FlatReader};
+use super::promise::{by_name, is_free};
 use crate::array::Array;
 use crate::file_error;
 use std::ffi::OsString;
@@ -18,11 +20,11 @@ impl Format for Raw {
     }
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
-        !found.is_folder
+        !found.is_folder && is_free(found)
     }
 
     fn claims_output(&self, path: &Path) -> bool {
-        path.extension().is_some()
+        path.extension().is_some() && by_name(path).is_none()
     }
 
     fn open(&self, path: &Path, array: Option<Array>) -> Result<Opened> {

@@ -6,9 +6,11 @@ use super::npy::Npy;
 use super::raw::Raw;
 use std::path::Path;
 
-/// Every format. The first one that claims a file has it; raw files come last, because they are
-/// recognized by nothing.
+/// Every format. No two claim one file.
 pub static FORMATS: [&dyn Format; 3] = [&Images, &Npy, &Raw];
+
+/// The format of a file that is taken for headerless bytes, whatever it promises.
+pub static HEADERLESS: &dyn Format = &Raw;
 
 /// The format of an input.
 #[must_use]

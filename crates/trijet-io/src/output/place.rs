@@ -25,6 +25,10 @@ impl Place {
     pub(super) fn new(out: &Path) -> Result<Self> {
         // `components` drops a slash at the end, where no suffix could be appended.
         let out = out.components().as_path();
+        if out == Path::new("-") {
+            let cause = "standard output is not supported yet; give the name of a file";
+            return Err(file_error::refused("create", out, cause));
+        }
         if out.file_name().is_none() {
             return Err(file_error::refused("create", out, "is not the name of a file"));
         }

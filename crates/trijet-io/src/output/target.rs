@@ -3,7 +3,8 @@
 use super::place::Place;
 use crate::array::Array;
 use crate::file_error;
-use crate::format::{Format, Plan, of_output};
+use crate::format::promise::by_name;
+use crate::format::{Format, HEADERLESS, Plan, of_output};
 use crate::input::Input;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,19 +26,44 @@ impl Target {
     /// the names of the input's images.
     ///
     /// # Errors
-    /// `InvalidValue` when something exists at `path`, when it is the input or lies inside of it,
-    /// and when the array cannot be written in that format. `Io` when the folder of `path` is
+    /// `InvalidValue` when the name promises a format that cannot be written, when something exists
+    /// at `path`, when it is the input or lies inside of it, and when the array cannot be written in
+    /// that format. `Io` when the folder of `path` is
     /// missing or cannot be read.
     pub fn new(path: &Path, array: Array, input: &Input) -> Result<Self> {
+        match (of_output(path), by_name(path)) {
+            (Some(format), _) => Self::of_format(format, path, array, input),
+            (None, Some("PNG")) => {
+                let cause = "images are written to a folder; use a name without .png";
+                Err(file_error::refused("create", path, cause))
+            }
+            (None, name) => {
+                let name = name.unwrap_or("unknown");
+                let cause = format!(
+                    "the name promises a file of {name}, which cannot be written; use .npy, a name \
+                     without extension for a folder of images, or --raw for plain bytes"
+                );
+                Err(file_error::refused("create", path, cause))
+            }
+        }
+    }
+
+    /// As [`new`](Self::new), but a name that promises a format without support gives a raw file.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn or_headerless(path: &Path, array: Array, input: &Input) -> Result<Self> {
+        Self::of_format(of_output(path).unwrap_or(HEADERLESS), path, array, input)
+    }
+
+    fn of_format(
+        format: &'static dyn Format,
+        path: &Path,
+        array: Array,
+        input: &Input,
+    ) -> Result<Self> {
         let place = Place::new(path)?;
         place.check(input)?;
-        if place.out.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("png")) {
-            let cause = "images are written to a folder; use a name without .png";
-            return Err(file_error::refused("create", path, cause));
-        }
-        let Some(format) = of_output(&place.out) else {
-            return Err(file_error::refused("create", path, "the format is not supported"));
-        };
         let plan = format.plan(path, &array, input.names())?;
         Ok(Self { place, array, format, plan })
     }

@@ -7,6 +7,7 @@ mod write;
 pub use form::Form;
 
 use super::contract::{Format, Found, Opened, Plan, refuse_description};
+use super::promise::by_name;
 use crate::array::Array;
 use std::ffi::OsString;
 use std::path::Path;
@@ -22,7 +23,8 @@ impl Format for Images {
     }
 
     fn claims_input(&self, found: &Found<'_>) -> bool {
-        found.is_folder
+        // An array of Zarr is a folder, too.
+        found.is_folder && by_name(found.path) != Some("Zarr")
     }
 
     fn claims_output(&self, path: &Path) -> bool {
