@@ -335,7 +335,8 @@ run-time compiler is installed. `trijet devices` shows both.";
 #[derive(Debug, Args)]
 #[command(after_long_help = MAP_HELP, group(ArgGroup::new("operation").required(true)))]
 pub(crate) struct MapOptions {
-    /// The input: an .npy file, a raw file, or a folder of PNG images of one size.
+    /// The input: an .npy file, a raw file, or a folder of PNG images of one size. The images of a
+    /// folder are in the natural order of their names (im1, im2, im10); hidden files are skipped.
     pub(crate) input: PathBuf,
     /// The output: an .npy file, a folder of PNG images (a name without extension), or a raw file
     /// (a name that promises no other format, for example .raw or .bin).

@@ -273,6 +273,21 @@ fn a_folder_of_images_is_a_stack_in_the_order_of_the_names() {
     input.read(4..4, &mut []).unwrap();
 }
 
+/// They were once in the order im1, im10, im2, and hidden files were read.
+#[test]
+fn images_are_in_natural_order_without_hidden_files() {
+    let workdir = Workdir::new();
+    let folder = workdir.folder("stack");
+    for (name, pixel) in [("im10.png", 10), ("im2.PNG", 2), ("im1.png", 1), ("im09.png", 9)] {
+        png(&folder.join(name), [1, 1], GRAY8, &[pixel]);
+    }
+    fs::write(folder.join("._im1.png"), "no image").unwrap();
+    fs::write(folder.join(".png"), "no image").unwrap();
+    let input = Input::open(&folder, None).unwrap();
+    assert_eq!(input.names(), ["im1.png", "im2.PNG", "im09.png", "im10.png"]);
+    assert_eq!(whole(&input), [1, 2, 9, 10]);
+}
+
 #[test]
 #[should_panic(expected = "whole images")]
 fn half_an_image_is_a_programming_error() {

@@ -1,7 +1,7 @@
 //! `trijet map`: the output equals a reference, for every format and chunk size.
 
 use crate::reference::{affine, median};
-use crate::workdir::{Images, Workdir, bytes_of, data_of, noise, numbers_of, pixels_of};
+use crate::workdir::{Images, Workdir, bytes_of, data_of, decode, noise, numbers_of, pixels_of};
 
 #[test]
 fn the_median_equals_that_of_a_sorted_window() {
@@ -114,6 +114,22 @@ fn a_folder_of_images_gives_a_folder_of_images() {
     assert_eq!(pixels_of(&workdir.path("wide-clean")), median(&wide, [3, 6, 7], 1));
     assert_eq!(workdir.names(), ["narrow", "narrow-clean", "wide", "wide-clean"]);
     assert!(workdir.exists("narrow-clean/4.png"), "images keep their names");
+}
+
+/// The stack has more than ten images, whose order as numbers differs from that as text.
+#[test]
+fn the_images_of_a_folder_are_in_the_order_of_their_numbers() {
+    let workdir = Workdir::new();
+    let stack = noise(12 * 4 * 5, 13);
+    workdir.images("in", [5, 4], &Images::U8(&stack));
+    workdir.map(&["in", "-o", "out.raw", "--op", "affine"]).done();
+    assert_eq!(workdir.read("out.raw"), stack);
+    workdir.map(&["in", "-o", "out", "--op", "affine"]).done();
+    for n in 0..12 {
+        let image = decode(&workdir.path("out").join(format!("{n}.png")));
+        let expected: Vec<u16> = stack[n * 20..][..20].iter().copied().map(u16::from).collect();
+        assert_eq!(image, expected, "{n}.png");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! A folder of gray PNG images of one size and depth (8 or 16 bits), as one stack.
+//! A folder of gray PNG images of one size and depth (8 or 16 bits), as one stack. The order of the
+//! images is the natural order of their names; hidden files are skipped.
 
 mod form;
+mod order;
 mod read;
 mod write;
 

@@ -1,12 +1,12 @@
 //! Reading a folder of images.
 //!
-//! The order of the images is the byte order of their names. Chunks hold whole images, because a
-//! PNG file can only be decoded as a whole.
+//! Chunks hold whole images, because a PNG file can only be decoded as a whole.
 
 use super::form::{Form, decoding, swap_bytes};
+use super::order;
 use crate::array::{Array, Dtype};
 use crate::file_error;
-use crate::format::contract::{Opened, Reader, open_regular};
+use crate::format::contract::{Opened, Reader, has_extension, open_regular};
 use crate::item::Item;
 use png::Decoder;
 use std::ffi::OsString;
@@ -49,15 +49,18 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     Ok(Opened { array, granule: u64::from(form.height), items, reader })
 }
 
+/// The names of the images in their natural order. Files whose names begin with a dot are hidden:
+/// some systems keep notes of their own in them, such as `._a.png` beside `a.png`.
 fn png_names(folder: &Path) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
-        if Path::new(&name).extension().is_some_and(|kind| kind.eq_ignore_ascii_case("png")) {
+        let is_hidden = name.as_encoded_bytes().starts_with(b".");
+        if !is_hidden && has_extension(Path::new(&name), "png") {
             names.push(name);
         }
     }
-    names.sort();
+    order::sort(&mut names);
     Ok(names)
 }
 
