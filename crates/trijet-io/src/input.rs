@@ -9,6 +9,7 @@ use crate::format::promise::{by_name, by_start};
 use crate::format::{Format, Found, HEADERLESS, Opened, of_input};
 use crate::item::Item;
 use std::ffi::OsString;
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trijet::pipeline::Layout;
@@ -21,6 +22,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "all formats here are litt
 #[derive(Debug)]
 pub struct Input {
     path: PathBuf,
+    canonical: PathBuf,
     format: &'static dyn Format,
     opened: Opened,
     names: Vec<OsString>,
@@ -70,7 +72,8 @@ impl Input {
         let names = opened.items.iter().map(|item| item.name.clone());
         let names = names.filter(|name| !name.is_empty()).collect();
         let granule = opened.granule;
-        Ok(Self { path: path.to_owned(), format, opened, names, granule })
+        let canonical = fs::canonicalize(path).map_err(|e| file_error::io("open", path, e))?;
+        Ok(Self { path: path.to_owned(), canonical, format, opened, names, granule })
     }
 
     /// The element type and shape.
@@ -89,6 +92,12 @@ impl Input {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The path without links and relative parts: the same for every path of the input.
+    #[must_use]
+    pub fn canonical_path(&self) -> &Path {
+        &self.canonical
     }
 
     /// The files of the input when it was opened. Each holds an equal number of rows, in this

@@ -1,5 +1,6 @@
 //! The files of an input.
 
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -16,6 +17,12 @@ pub struct Item {
 }
 
 impl Item {
+    /// The state as a value of the journal. Equal values mean that the file has not changed.
+    pub(crate) fn stamp(&self) -> Value {
+        let (seconds, nanoseconds) = self.modified;
+        json!([self.name.to_string_lossy(), self.bytes, format!("{seconds}.{nanoseconds:09}")])
+    }
+
     /// The file `name` of an input, whose state is `metadata`.
     #[must_use]
     pub fn new(name: OsString, metadata: &Metadata) -> Self {

@@ -2,9 +2,11 @@
 //! resumed.
 //!
 //! The journal is a text file that only grows. Its first line, the header, identifies the run. Each
-//! further line is `{"rows":[a,b]}`, appended after these rows were written, so that every row named
-//! in the journal exists in the output. If the process dies, the last line may be incomplete; it is
-//! then ignored. The journal survives the death of the process, not a power failure.
+//! line `{"rows":[a,b]}` is appended after these rows were written, so that every row named in the
+//! journal exists in the output. Before the first rows that depend on a file of the input, a line
+//! `{"item":[n,[name,bytes,modified]]}` has the state of that file. If the process dies, the last
+//! line may be incomplete; it is then ignored. The journal survives the death of the process, not a
+//! power failure.
 //!
 //! A file is a journal if it begins as a header does, or is empty. Any other file under its name
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
@@ -14,6 +16,7 @@ use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::rows::Rows;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -31,17 +34,23 @@ pub struct Journal {
     path: PathBuf,
     /// This process has created the file.
     is_new: bool,
+    /// The states of files of the input that the journal has.
+    stamps: Stamps,
 }
+
+/// States of files of the input, by their index.
+type Stamps = BTreeMap<usize, Value>;
 
 /// What a journal says about the partial output beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// The rows that are written.
     pub done: Rows,
-    /// The circumstance that has changed since the journal was begun, with both values.
+    /// What has changed since the rows were written.
     pub changed: Option<String>,
     /// The length of the complete lines.
     end: u64,
+    stamps: Stamps,
 }
 
 impl Journal {
@@ -84,7 +93,7 @@ impl Journal {
         if !MAGIC.starts_with(&start) {
             return refused(NOT_OURS);
         }
-        Ok(Self { file, path: path.to_owned(), is_new })
+        Ok(Self { file, path: path.to_owned(), is_new, stamps: Stamps::new() })
     }
 
     /// Whether this process has created the file.
@@ -110,7 +119,8 @@ impl Journal {
     /// `Io`.
     pub fn begin(&mut self, fingerprint: &Fingerprint) -> Result<()> {
         self.cut(0)?;
-        self.line(&json!(["trijet journal", 1, fingerprint.fields()]))
+        self.stamps.clear();
+        self.write(&format!("{}\n", json!(["trijet journal", 1, fingerprint.fields()])))
     }
 
     /// Whether the journal names a job, which must be that of `fingerprint`. A journal whose header
@@ -129,7 +139,9 @@ impl Journal {
     /// As [`is_begun`](Self::is_begun), and `Io` when a complete line is damaged.
     pub fn read(&self, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
         let Some((header, mut end)) = self.header(fingerprint)? else { return Ok(None) };
-        let mut done = Rows::default();
+        let (mut done, mut stamps) = (Rows::default(), Stamps::new());
+        // The states of files when the rows that depend on them were written.
+        let mut used = Stamps::new();
         let mut reader = self.reader(end)?;
         let mut line = Vec::new();
         loop {
@@ -138,13 +150,23 @@ impl Journal {
             if line.pop() != Some(b'\n') {
                 break;
             }
-            done.insert(rows_of(&line, fingerprint.rows()).ok_or_else(|| {
-                let cause = format!("the line at byte {end} is damaged; --restart starts over");
-                file_error::damaged("journal", &self.path, cause)
-            })?);
+            match entry_of(&line, fingerprint) {
+                Some(Entry::Item(index, stamp)) => drop(stamps.insert(index, stamp)),
+                Some(Entry::Rows(rows)) => {
+                    for index in fingerprint.items_of(&rows) {
+                        used.insert(index, stamps.get(&index).cloned().unwrap_or(Value::Null));
+                    }
+                    done.insert(rows);
+                }
+                None => {
+                    let cause = format!("the line at byte {end} is damaged; --restart starts over");
+                    return Err(file_error::damaged("journal", &self.path, cause));
+                }
+            }
             end += bytes as u64;
         }
-        Ok(Some(Progress { done, changed: fingerprint.changed(&header), end }))
+        let changed = fingerprint.changed(&header).or_else(|| changed_items(&used, fingerprint));
+        Ok(Some(Progress { done, changed, end, stamps }))
     }
 
     /// Continues the journal after the complete lines.
@@ -152,15 +174,26 @@ impl Journal {
     /// # Errors
     /// `Io`.
     pub fn resume(&mut self, progress: &Progress) -> Result<()> {
+        self.stamps.clone_from(&progress.stamps);
         self.cut(progress.end)
     }
 
-    /// Adds a line for `rows`, which are written.
+    /// Adds a line for `rows`, which are written, and a line for each file on which they depend and
+    /// whose state the journal does not have.
     ///
     /// # Errors
     /// `Io`.
-    pub fn append(&mut self, rows: &Range<u64>) -> Result<()> {
-        self.line(&json!({ "rows": [rows.start, rows.end] }))
+    pub fn append(&mut self, fingerprint: &Fingerprint, rows: &Range<u64>) -> Result<()> {
+        let mut lines = String::new();
+        for index in fingerprint.items_of(rows) {
+            let Some(stamp) = fingerprint.stamp(index) else { continue };
+            if self.stamps.get(&index) != Some(&stamp) {
+                lines.push_str(&format!("{}\n", json!({ "item": [index, stamp] })));
+                self.stamps.insert(index, stamp);
+            }
+        }
+        lines.push_str(&format!("{}\n", json!({ "rows": [rows.start, rows.end] })));
+        self.write(&lines)
     }
 
     /// Deletes the journal of a run that is finished, or that has written nothing.
@@ -209,21 +242,54 @@ impl Journal {
         self.file.set_len(bytes).map_err(|error| self.io(error))
     }
 
-    /// Appends a line with one write, so that only the last line can be incomplete.
-    fn line(&mut self, value: &Value) -> Result<()> {
-        let line = format!("{value}\n");
+    /// Appends lines with one write, so that only the end of the file can be incomplete.
+    fn write(&mut self, lines: &str) -> Result<()> {
         let end = self.file.metadata().map_err(|error| self.io(error))?.len();
-        self.file.write_all_at(line.as_bytes(), end).map_err(|error| self.io(error))
+        self.file.write_all_at(lines.as_bytes(), end).map_err(|error| self.io(error))
     }
 }
 
 /// The refusal of a file that the program has not written.
 const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
-/// The rows that a line names; `None` when the line is damaged or the output has no such rows.
-fn rows_of(line: &[u8], rows: u64) -> Option<Range<u64>> {
-    let value: Value = serde_json::from_slice(line).ok()?;
+/// A line of the journal after the header.
+enum Entry {
+    Item(usize, Value),
+    Rows(Range<u64>),
+}
+
+/// The content of a line; `None` when the line is damaged or the output has no such rows.
+fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
+    let mut value: Value = serde_json::from_slice(line).ok()?;
+    if let Some([index, stamp]) = value.get_mut("item").and_then(|item| {
+        item.as_array_mut().and_then(|pair| <&mut [Value; 2]>::try_from(pair.as_mut_slice()).ok())
+    }) {
+        return Some(Entry::Item(usize::try_from(index.as_u64()?).ok()?, stamp.take()));
+    }
     let [start, end] = value.get("rows")?.as_array()?.as_slice() else { return None };
     let (start, end) = (start.as_u64()?, end.as_u64()?);
-    (start < end && end <= rows).then_some(start..end)
+    (start < end && end <= fingerprint.rows()).then_some(Entry::Rows(start..end))
+}
+
+/// The most changed files that a message names.
+const NAMES_MAX: usize = 3;
+
+/// The files that have changed since the rows that depend on them were written.
+fn changed_items(used: &Stamps, fingerprint: &Fingerprint) -> Option<String> {
+    let mut indices = Vec::new();
+    for (index, stamp) in used {
+        if fingerprint.stamp(*index).as_ref() != Some(stamp) {
+            indices.push(*index);
+        }
+    }
+    let named = indices.iter().take(NAMES_MAX).map(|&index| fingerprint.item_name(index));
+    let names = named.collect::<Vec<_>>().join(", ");
+    match indices.len() {
+        0 => None,
+        count if count > NAMES_MAX => {
+            let more = count - NAMES_MAX;
+            Some(format!("the input has changed since its rows were done: {names} and {more} more"))
+        }
+        _ => Some(format!("the input has changed since its rows were done: {names}")),
+    }
 }

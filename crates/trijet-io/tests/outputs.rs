@@ -539,7 +539,7 @@ fn an_incomplete_last_line_is_ignored() {
     let whole = fs::read(&journal).unwrap();
     let lines: Vec<usize> =
         whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4, "a header, the input, and two chunks");
     // Without a header there is no partial output yet.
     for length in lines[0] + 1..=whole.len() {
         fs::write(&journal, &whole[..length]).unwrap();
@@ -553,7 +553,7 @@ fn an_incomplete_last_line_is_ignored() {
         })
         .unwrap();
         let mut output = workdir.resume(&target);
-        let rows = lines.iter().filter(|&&end| end < length).count().saturating_sub(1);
+        let rows = lines.iter().filter(|&&end| end < length).count().saturating_sub(2);
         assert_eq!(output.missing(), only(rows as u64..4), "{length} of {} bytes", whole.len());
         // The next line must not be appended to the incomplete one.
         output.write(3..4, &DATA[12..]).unwrap();
@@ -597,7 +597,7 @@ fn another_job_is_not_resumed() {
     other(&workdir.input, "median 5", &target, &["operation", "median 3", "median 5"]);
     let array = Array::new(Dtype::U16, vec![2, 4]).unwrap();
     let wide = Target::new(&workdir.path("out.npy"), array, &workdir.input).unwrap();
-    other(&workdir.input, "median 3", &wide, &["output_form", "[4, 2]", "[2, 4]"]);
+    other(&workdir.input, "median 3", &wide, &["output_array", "[4, 2]", "[2, 4]"]);
 }
 
 /// The job is the same, so that it may start over.
@@ -621,6 +621,93 @@ fn a_job_whose_input_has_changed_is_not_resumed_but_starts_over() {
     );
     let output = Output::open(&target, &run, Start::Restart).unwrap();
     assert_eq!(output.missing(), only(0..4));
+}
+
+/// A stack of four images of one pixel, in the folder `stack`.
+fn stack(workdir: &Workdir) -> PathBuf {
+    let folder = workdir.path("stack");
+    fs::create_dir(&folder).unwrap();
+    for n in 0..4 {
+        png(&folder.join(format!("{n}.png")), [2, 1], GRAY16, &[0, n, 0, n]);
+    }
+    folder
+}
+
+/// Changes an image, so that its size changes, too.
+fn change(image: &Path) {
+    png(image, [2, 1], GRAY16, &[250, 1, 77, 3]);
+    let mut bytes = fs::read(image).unwrap();
+    bytes.push(0);
+    fs::write(image, bytes).unwrap();
+}
+
+/// The repair of a damaged image once changed the fingerprint of the whole folder.
+#[test]
+fn an_image_may_change_until_its_rows_are_done() {
+    let workdir = Workdir::new();
+    let folder = stack(&workdir);
+    let open = |start, halo| {
+        let input = Input::open(&folder, None).unwrap();
+        let target = Target::new(&workdir.path("out.npy"), input.array().clone(), &input).unwrap();
+        let run = Fingerprint::new(&input, "copy", &target).halo(halo);
+        Output::open(&target, &run, start)
+    };
+    let mut output = open(Start::New, 0).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    output.write(3..4, &DATA[12..]).unwrap();
+    drop(output);
+    change(&folder.join("2.png"));
+    let mut output = open(Start::Resume, 0).unwrap();
+    assert_eq!(output.missing(), only(1..3));
+    output.write(2..3, &DATA[8..12]).unwrap();
+    drop(output);
+    assert_eq!(open(Start::Resume, 0).unwrap().missing(), only(1..2));
+    change(&folder.join("3.png"));
+    change(&folder.join("1.png"));
+    let words = ["changed", "3.png", "3 rows", "--restart"];
+    let error = demand(open(Start::Resume, 0), ErrorKind::InvalidValue, "out.npy", &words);
+    assert!(!error.to_string().contains("1.png"), "{error}");
+    // Rows that depend on their neighbours depend on the images of these.
+    let mut output = open(Start::Restart, 1).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    drop(output);
+    fs::File::options().append(true).open(folder.join("1.png")).unwrap().set_len(99).unwrap();
+    let resumed = open(Start::Resume, 1);
+    demand(resumed, ErrorKind::InvalidValue, "out.npy", &["changed", "1.png"]);
+}
+
+#[test]
+fn images_that_are_exchanged_are_not_resumed() {
+    let workdir = Workdir::new();
+    let folder = stack(&workdir);
+    let open = |start| {
+        let input = Input::open(&folder, None).unwrap();
+        let target = Target::new(&workdir.path("out.npy"), input.array().clone(), &input).unwrap();
+        Output::open(&target, &Fingerprint::new(&input, "copy", &target), start)
+    };
+    let mut output = open(Start::New).unwrap();
+    output.write(1..2, &DATA[4..8]).unwrap();
+    drop(output);
+    fs::rename(folder.join("0.png"), folder.join("7.png")).unwrap();
+    // The second image is another one now.
+    demand(open(Start::Resume), ErrorKind::InvalidValue, "out.npy", &["changed", "2.png"]);
+}
+
+#[test]
+fn every_path_of_an_input_resumes_every_other_one() {
+    let workdir = Workdir::new();
+    symlink("in.npy", workdir.path("link.npy")).unwrap();
+    symlink(".", workdir.path("here")).unwrap();
+    let target = workdir.target("out.npy");
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    drop(output);
+    for path in ["link.npy", "here/in.npy", "./in.npy"] {
+        let input = Input::open(&workdir.path(path), None).unwrap();
+        let run = Fingerprint::new(&input, "copy", &target);
+        let output = Output::open(&target, &run, Start::Resume).unwrap();
+        assert_eq!(output.missing(), only(1..4), "{path}");
+    }
 }
 
 #[test]

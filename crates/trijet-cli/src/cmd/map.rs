@@ -70,7 +70,8 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
     let layout = input.layout();
-    let fingerprint = Fingerprint::new(&input, &operation.description(), &target);
+    let fingerprint =
+        Fingerprint::new(&input, &operation.description(), &target).halo(operation.halo(layout));
     let start = match (options.resume, options.restart) {
         (true, _) => Start::Resume,
         (_, true) => Start::Restart,

@@ -37,7 +37,9 @@ pub(super) fn median_of(array: &Array, radius: u32) -> Result<Operation> {
             refused(format!("a side has {pixels} pixels; at most 2^32 - 1 are supported"))
         })
     };
-    Ok(Operation::Median { radius, width: side(width)?, height: side(height)? })
+    // Images without pixels have no chunk, and kernels are loaded for at least one pixel.
+    let (width, height) = (side(width)?.max(1), side(height)?.max(1));
+    Ok(Operation::Median { radius, width, height })
 }
 
 impl Operation {
@@ -83,7 +85,7 @@ impl Operation {
 
     /// The number of rows that a chunk reads before and after its own; none if chunks are whole
     /// images.
-    fn halo(&self, layout: Layout) -> u64 {
+    pub(super) fn halo(&self, layout: Layout) -> u64 {
         match self {
             Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,
             Self::Median { radius, .. } => u64::from(*radius),

@@ -1,7 +1,7 @@
 //! Runs that are stopped by Ctrl-C or killed, and then resumed.
 
 use crate::reference::median;
-use crate::workdir::{Ran, Workdir, bytes_of, data_of, noise, numbers_of};
+use crate::workdir::{Images, Ran, Workdir, bytes_of, data_of, noise, numbers_of, pixels_of};
 use std::fs;
 use std::process::{Child, Command};
 
@@ -190,8 +190,43 @@ fn a_changed_input_is_not_resumed() {
     fs::remove_file(workdir.path("in.npy")).unwrap();
     workdir.npy("in.npy", "<u2", &[2, 1024, 256], &data);
     let resumed = workdir.trijet(&[&RUN[..], &["--resume"]].concat());
-    resumed.refused(1, &["out.npy.journal", "another job", "[4, 512, 256]", "[2, 1024, 256]"]);
+    let words = ["out.npy", "cannot be resumed", "[4, 512, 256]", "[2, 1024, 256]"];
+    resumed.refused(1, &words);
     stopped(&workdir);
+}
+
+/// A repaired image once changed the input as a whole, so that the resume that the error promises was
+/// refused.
+#[test]
+fn a_run_continues_when_its_damaged_image_is_repaired() {
+    let workdir = Workdir::new();
+    let stack = noise(4 * 4096, 5);
+    workdir.images("in", [64, 64], &Images::U8(&stack));
+    let good = workdir.read("in/2.png");
+    let mut damaged = good.clone();
+    damaged[good.len() / 2] ^= 0x55;
+    workdir.file("in/2.png", &damaged);
+    let run = ["in", "-o", "out", "--op", "affine", "--chunk", "1", "--depth", "1"];
+    workdir.map(&run).refused(1, &["in/2.png", "damaged PNG", "128 of 256 rows", "--resume"]);
+    fs::remove_file(workdir.path("in/2.png")).unwrap();
+    workdir.file("in/2.png", &good);
+    let report = workdir.map(&[&run[..], &["--resume", "--json"]].concat()).json();
+    assert_eq!(report["rows"].as_u64(), Some(128));
+    let expected: Vec<u16> = stack.into_iter().map(u16::from).collect();
+    assert!(pixels_of(&workdir.path("out")) == expected, "wrong pixels");
+}
+
+#[test]
+fn a_relative_and_an_absolute_path_of_an_input_resume_each_other() {
+    let (workdir, data) = workdir();
+    let run = Running::until(&workdir, 3, &[]);
+    run.signal("KILL");
+    drop(run.end());
+    let absolute = workdir.path("in.npy").to_str().unwrap().to_owned();
+    let mut run = RUN;
+    run[1] = &absolute;
+    workdir.trijet(&[&run[..], &["--resume"]].concat()).done();
+    right(&workdir, &data);
 }
 
 /// The first run is suspended, so that it keeps its lock while the second run tries to take it.

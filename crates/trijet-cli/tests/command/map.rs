@@ -168,12 +168,26 @@ fn the_result_does_not_depend_on_chunks_and_slots() {
 #[test]
 fn an_array_without_elements_gives_an_output_without_elements() {
     let workdir = Workdir::new();
-    workdir.npy("in.npy", "<u2", &[0, 4, 5], &[]);
-    workdir.map(&["in.npy", "-o", "median.npy", "--op", "median"]).done();
-    assert_eq!(data_of(&workdir.read("median.npy"), "<u2", "(0, 4, 5)"), [0; 0]);
+    // Images without rows or columns once left a partial output that could not be continued.
+    for (n, shape) in [[0, 4, 5], [4, 0, 5], [4, 5, 0], [0, 0, 0]].iter().enumerate() {
+        let (input, output) = (format!("in{n}.npy"), format!("median{n}.npy"));
+        workdir.npy(&input, "<u2", shape, &[]);
+        workdir.map(&[&input, "-o", &output, "--op", "median"]).done();
+        let [count, rows, columns] = shape;
+        let shape = format!("({count}, {rows}, {columns})");
+        assert_eq!(data_of(&workdir.read(&output), "<u2", &shape), [0; 0]);
+        let images = format!("images{n}");
+        let written = workdir.map(&[&input, "-o", &images, "--op", "median"]);
+        if *rows == 0 || *columns == 0 {
+            written.refused(1, &[&images, "cannot have"]);
+        } else {
+            written.done();
+        }
+    }
     workdir.npy("flat.npy", "|u1", &[0], &[]);
     workdir.map(&["flat.npy", "-o", "affine.npy", "--op", "affine", "--chunk", "1"]).done();
     assert_eq!(data_of(&workdir.read("affine.npy"), "|u1", "(0,)"), [0; 0]);
+    assert!(!workdir.names().iter().any(|name| name.contains("partial")), "nothing is left");
 }
 
 #[test]

@@ -56,6 +56,7 @@ pub struct Output {
     writer: Box<dyn Writer>,
     journal: Journal,
     done: Rows,
+    fingerprint: Fingerprint,
 }
 
 impl Output {
@@ -74,16 +75,21 @@ impl Output {
             Err(error) if journal.is_new() => return Err(forget(&journal, error)),
             Err(error) => return Err(error),
         };
+        let of = |writer, journal, done| Self {
+            target: target.clone(),
+            writer,
+            journal,
+            done,
+            fingerprint: fingerprint.clone(),
+        };
         if let Some((writer, done)) = kept {
-            return Ok(Self { target: target.clone(), writer, journal, done });
+            return Ok(of(writer, journal, done));
         }
         // The old partial output goes first, so that no partial output is without its journal.
         target.plan.discard(&target.place.partial)?;
         journal.begin(fingerprint)?;
         match target.plan.create(&target.place.partial) {
-            Ok(writer) => {
-                Ok(Self { target: target.clone(), writer, journal, done: Rows::default() })
-            }
+            Ok(writer) => Ok(of(writer, journal, Rows::default())),
             Err(error) => Err(forget(&journal, error)),
         }
     }
@@ -197,7 +203,7 @@ impl Sink for Output {
             return Ok(());
         }
         self.writer.write(rows.clone(), bytes)?;
-        self.journal.append(&rows)?;
+        self.journal.append(&self.fingerprint, &rows)?;
         self.done.insert(rows);
         Ok(())
     }

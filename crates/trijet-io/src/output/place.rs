@@ -44,11 +44,10 @@ impl Place {
     /// Refuses an output that exists or that would damage the input.
     pub(super) fn check(&self, input: &Input) -> Result<()> {
         let refused = |cause: String| Err(file_error::refused("create", &self.out, cause));
-        let source = fs::canonicalize(input.path())
-            .map_err(|error| file_error::io("create", input.path(), error))?;
+        let source = input.canonical_path();
         if fs::canonicalize(self.parent()?)
             .map_err(|error| file_error::io("create", &self.out, error))?
-            .starts_with(&source)
+            .starts_with(source)
         {
             return refused(format!("is inside the input {}", input.path().display()));
         }
