@@ -17,8 +17,8 @@ use trijet_io::Dtype;
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
 /// and writing overlap. Without a GPU the same commands run on the CPU.
 ///
-/// Exit status: 0 on success, 1 on failure, 2 for wrong usage, 130 after Ctrl-C (`map --resume`
-/// continues such a run).
+/// Exit status: 0 on success, 1 on failure, 2 for wrong usage, and 128 plus its number after a
+/// signal: 130 after Ctrl-C, 143 after SIGTERM (`map --resume` continues such a run).
 #[derive(Debug, Parser)]
 #[command(name = "trijet", version, max_term_width = 100, verbatim_doc_comment)]
 pub(crate) struct Options {

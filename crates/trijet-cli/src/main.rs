@@ -7,9 +7,6 @@ use args::{Command, Options};
 use std::process::ExitCode;
 use trijet::ErrorKind;
 
-/// The exit status after Ctrl-C, as shells define it: 128 plus the number of the signal.
-const INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
     let outcome = match Options::of_this_process() {
         Command::Devices(options) => cmd::devices::run(&options).map(|()| ExitCode::SUCCESS),
@@ -38,7 +35,7 @@ fn main() -> ExitCode {
                 source = cause.source();
             }
             match error.kind() {
-                ErrorKind::Cancelled => ExitCode::from(INTERRUPTED),
+                ErrorKind::Cancelled => ExitCode::from(cmd::stop::status()),
                 _ => ExitCode::FAILURE,
             }
         }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::operation::Operation;
+use super::stop::cancel_on_signals;
 use super::verdict::Live;
 use super::{print, print_stderr, report};
 use crate::args::MapOptions;
@@ -10,32 +11,12 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Layout};
 use trijet::trace::summary::Audience;
-use trijet::{Bytes, Cancel, Error, ErrorKind, Pipeline, Result, Source};
+use trijet::{Bytes, Error, Pipeline, Result, Source};
 use trijet_io::{Array, Fingerprint, Input, Output, Start, Target};
 
 /// The bytes that measure the link before a run: enough for a stable rate, few compared to the run.
 fn calibration_bytes(layout: Layout) -> Result<Bytes> {
     Ok(Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20)))
-}
-
-/// Makes the first Ctrl-C end the run between two chunks, and the second one immediately.
-fn cancel_on_interrupt() -> Result<Cancel> {
-    let cancel = Cancel::new();
-    let interrupted = cancel.clone();
-    let handler = move || {
-        if interrupted.is_cancelled() {
-            std::process::exit(130);
-        }
-        print_stderr(
-            "\nstopping after the chunks in flight; press Ctrl-C again to stop immediately",
-        );
-        interrupted.cancel();
-    };
-    ctrlc::set_handler(handler).map_err(|e| {
-        Error::new(ErrorKind::Unsupported, "map", "cannot install a handler for Ctrl-C")
-            .caused_by(e)
-    })?;
-    Ok(cancel)
 }
 
 /// A progress bar, which is hidden unless standard error is a terminal.
@@ -66,7 +47,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let target = describe(&options.output, array.clone(), &input)?;
     let device = super::open(options.device, &options.check)?;
     operation.load(&device, array.dtype())?;
-    let cancel = cancel_on_interrupt()?;
+    let cancel = cancel_on_signals()?;
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
     let layout = input.layout();
@@ -109,6 +90,9 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let verdict = Live::of(&device);
     if options.json {
         let mut value = report::json(&report);
+        value["input"] = options.input.display().to_string().into();
+        value["output"] = target.path().display().to_string().into();
+        value["operation"] = operation.description().into();
         verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {

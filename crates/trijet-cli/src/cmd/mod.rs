@@ -10,6 +10,7 @@ pub(crate) mod overlap;
 mod progress;
 mod report;
 pub(crate) mod shell;
+pub(crate) mod stop;
 pub(crate) mod trace;
 mod user_kernel;
 mod verdict;

@@ -1,9 +1,9 @@
-//! Runs that are stopped by Ctrl-C or killed, and then resumed.
+//! Runs that are stopped by a signal or killed, and then resumed.
 
 use crate::reference::median;
 use crate::workdir::{Images, Ran, Workdir, bytes_of, data_of, noise, numbers_of, pixels_of};
 use std::fs;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 const SHAPE: [usize; 3] = [4, 512, 256];
 const ROWS: usize = SHAPE[0] * SHAPE[1];
@@ -111,15 +111,39 @@ fn right(workdir: &Workdir, data: &[u8]) {
     assert!(data_of(&workdir.read("out.npy"), "<u2", "(4, 512, 256)") == expected, "wrong pixels");
 }
 
+/// The run with small chunks as another program starts it, which may ignore a signal.
+fn started_by(workdir: &Workdir, program: &str, args: &[&str]) -> Command {
+    let trijet = workdir.command(&[&RUN[..], &SMALL_CHUNKS].concat());
+    let mut command = Command::new(program);
+    command.args(args).arg(trijet.get_program()).args(trijet.get_args());
+    command.current_dir(workdir.path(".")).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// SIGTERM and SIGHUP once ended the run without a word.
 #[test]
-fn ctrl_c_ends_with_status_130_and_the_run_can_be_resumed() {
-    let (workdir, data) = workdir();
-    let run = Running::until(&workdir, 3, &[]);
+fn a_signal_ends_with_its_status_and_the_run_can_be_resumed() {
+    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let (workdir, data) = workdir();
+        let command = started_by(&workdir, "env", &["--default-signal=HUP"]);
+        let run = Running::of(command, &workdir, 3);
+        run.signal(signal);
+        run.end().refused(status, &["stopping", "out.npy is not finished", "--resume"]);
+        stopped(&workdir);
+        finished(&workdir, &SMALL_CHUNKS);
+        right(&workdir, &data);
+    }
+}
+
+#[test]
+fn a_run_without_a_terminal_outlives_its_hangup() {
+    let (workdir, _) = workdir();
+    let ignoring = ["-c", "trap '' HUP; exec \"$0\" \"$@\""];
+    let run = Running::of(started_by(&workdir, "sh", &ignoring), &workdir, 3);
+    run.signal("HUP");
     run.signal("INT");
     run.end().refused(130, &["stopping", "out.npy is not finished", "--resume"]);
-    stopped(&workdir);
-    finished(&workdir, &SMALL_CHUNKS);
-    right(&workdir, &data);
 }
 
 /// The message of the handler cannot be printed, and the run stops all the same.

@@ -213,6 +213,11 @@ fn the_report_as_json_counts_rows_and_bytes() {
         assert_eq!(report[field].as_u64(), Some(number), "{field} of {report:#}");
     }
     assert_eq!(report["bytes_out"].as_u64(), Some(256));
+    for (field, words) in
+        [("input", "in.npy"), ("output", "out.npy"), ("operation", "affine scale=1 offset=0")]
+    {
+        assert_eq!(report[field], words, "{report:#}");
+    }
     assert!(report["device"].as_str().unwrap().contains("host device"));
     assert!(report["elapsed_ns"].as_u64().unwrap() > 0);
     let engines: Vec<_> =

@@ -1,0 +1,62 @@
+//! Signals that stop a run between two chunks: Ctrl-C, SIGTERM and SIGHUP.
+#![forbid(unsafe_code)]
+
+use super::print_stderr;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread;
+use trijet::{Cancel, Error, ErrorKind, Result};
+
+/// The signal that has stopped the run; 0 before.
+static STOPPED_BY: AtomicI32 = AtomicI32::new(0);
+
+/// The exit status of a process that a signal has ended, as shells define it.
+fn status_of(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// The exit status of a run that was cancelled.
+pub(crate) fn status() -> u8 {
+    status_of(STOPPED_BY.load(Ordering::SeqCst))
+}
+
+/// Makes the first signal end the run between two chunks, and the second one immediately.
+pub(super) fn cancel_on_signals() -> Result<Cancel> {
+    let refused = |error: std::io::Error| {
+        Error::new(ErrorKind::Unsupported, "map", "cannot install a handler for signals")
+            .caused_by(error)
+    };
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
+    // A program under `nohup` outlives its terminal.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP).map_err(refused)?;
+    }
+    let cancel = Cancel::new();
+    let stopped = cancel.clone();
+    let wait = move || {
+        for signal in signals.forever() {
+            if stopped.is_cancelled() {
+                std::process::exit(i32::from(status_of(signal)));
+            }
+            let again = if signal == SIGINT { "press Ctrl-C again" } else { "signal again" };
+            print_stderr(format_args!(
+                "\nstopping after the chunks in flight; {again} to stop immediately"
+            ));
+            STOPPED_BY.store(signal, Ordering::SeqCst);
+            stopped.cancel();
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(refused)?;
+    Ok(cancel)
+}
+
+/// Whether this process was started with a signal ignored. Where the system does not tell, it was
+/// not.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_else(|_| String::new());
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
