@@ -2,6 +2,7 @@
 //! `cargo xtask browser` opens them.
 
 use std::path::Path;
+use trijet::check::Options;
 use trijet::check::lint::lints;
 use trijet::pipeline::{Calibration, Schedule};
 use trijet::sim::{Executor, HostConfig, Order};
@@ -10,7 +11,7 @@ use trijet::trace::dag::{Dag, Kernels};
 use trijet::trace::html::{HazardNote, Page};
 use trijet::trace::summary::{Settings, summarize};
 use trijet::trace::{Asked, DeviceId, Engine, LaneId, Op, OpKind, Position, Site, Times};
-use trijet::{Bytes, Device, Nanos, Pipeline, Report};
+use trijet::{Builder, Bytes, Device, Nanos, Pipeline, Report};
 
 const CHUNKS: u64 = 60;
 const CHUNK: Bytes = Bytes(1 << 16);
@@ -22,9 +23,13 @@ fn keep(name: &str, bytes: &[u8]) {
 
 /// A pipeline of 60 chunks on the modelled clock.
 fn run(more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
+    run_on(Device::builder(), more)
+}
+
+fn run_on(builder: Builder, more: impl FnOnce(Pipeline<'_>) -> Pipeline<'_>) -> Report {
     let executor = Executor::Virtual(Order::Greedy);
     let config = HostConfig { executor, ..HostConfig::default() };
-    let device = Device::host(config).expect("a host device").remove(0);
+    let device = builder.host(config).open().expect("a host device");
     let calibration = Calibration::measure(&device, Bytes(4 << 20)).expect("a calibration");
     let len = Bytes(CHUNKS * CHUNK.0).to_usize() / size_of::<u32>();
     let input = device.pinned::<u32>(len).expect("page-locked memory");
@@ -62,6 +67,22 @@ fn a_page_of_sixty_chunks_is_small_and_repeats() {
     assert!(page.len() < 200_000, "{} bytes", page.len());
     keep("plain.html", page.as_bytes());
     assert!(pipeline().page().render() == page, "equal runs, different pages");
+}
+
+/// The checker that runs along has seen the calibration, and so has other numbers than the trace.
+#[test]
+fn a_finding_of_the_live_checker_marks_the_operations_of_the_trace() {
+    let builder = Device::builder().check(Options::default());
+    let report = run_on(builder, |pipeline| pipeline.drop_wait(90));
+    let (live, checked) = (report.page().hazards, damaged().page().hazards);
+    assert!(!checked.is_empty());
+    let marked = |hazards: &[HazardNote]| {
+        let mut pairs: Vec<_> = hazards.iter().map(|note| (note.first, note.second)).collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    assert_eq!(marked(&live), marked(&checked));
+    assert!(report.page().render().contains("error[RACE/"));
 }
 
 #[test]

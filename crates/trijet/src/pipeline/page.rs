@@ -3,7 +3,7 @@
 
 use super::report::Report;
 use crate::base::ledger::Op;
-use crate::check::{Finding, Names};
+use crate::check::{Finding, Names, Party};
 use crate::device::driver::Clock;
 use crate::trace::html::{HazardNote, Page};
 use crate::trace::{chrome, perfetto};
@@ -74,17 +74,29 @@ impl Report {
         }
     }
 
-    /// The checker's findings as texts.
+    /// The checker's findings about operations of the trace, as texts.
     fn notes(&self) -> Vec<HazardNote> {
         let Some(found) = &self.found else { return Vec::new() };
         let names = self.names();
-        let index = |op: u64| usize::try_from(op).expect("the trace is in memory");
-        let note = |finding: &Finding| HazardNote {
-            text: finding.text(&names),
-            first: finding.first.as_ref().map(|party| index(party.op)),
-            second: index(finding.second.op),
+        let note = |finding: &Finding| {
+            Some(HazardNote {
+                text: finding.text(&names),
+                first: finding.first.as_ref().and_then(|party| self.index_of(party)),
+                second: self.index_of(&finding.second)?,
+            })
         };
-        found.findings.iter().map(note).collect()
+        found.findings.iter().filter_map(note).collect()
+    }
+
+    /// The operation of the trace that a finding names. A checker that runs along has numbers of its
+    /// own, and knows operations of other runs and threads, which the trace does not have.
+    fn index_of(&self, party: &Party) -> Option<usize> {
+        let is = |op: &Op| op.position == party.position && op.kind == party.kind;
+        let index = usize::try_from(party.op).expect("a ledger in memory");
+        match self.ops.get(index) {
+            Some(op) if is(op) => Some(index),
+            _ => self.ops.iter().position(is),
+        }
     }
 
     /// Names for the texts of findings: streams have the names that the timeline gives them.
