@@ -399,6 +399,11 @@ pub(crate) struct MapOptions {
     /// The number of chunks in flight.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
+    /// Save a timeline of the run, with the hazards that --check has found. The extension chooses the
+    /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
+    /// PyTorch's traces, .ledger for `trijet check`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -466,10 +471,10 @@ pub(crate) struct OverlapOptions {
     /// The file of that picture.
     #[arg(long, value_name = "FILE", default_value = "damaged.png")]
     pub(crate) picture: PathBuf,
-    /// Save a trace of the tuned schedule. The extension chooses the format: .html is a page for a
-    /// browser, .pftrace is for Perfetto, .json for tools that read PyTorch's traces, .ledger for
-    /// `trijet check`.
-    #[arg(long, value_name = "FILE", conflicts_with = "drop_wait")]
+    /// Save a trace of the tuned schedule, or of the run without a wait. The extension chooses the
+    /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
+    /// PyTorch's traces, .ledger for `trijet check`.
+    #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Where the traced runs take the times of single operations from.
     #[arg(long, value_enum, default_value_t = TimesName::Events)]

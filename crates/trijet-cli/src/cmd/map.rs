@@ -8,10 +8,13 @@ use super::{print, print_stderr, report};
 use crate::args::MapOptions;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Layout};
 use trijet::trace::summary::Audience;
 use trijet::{Bytes, Error, Pipeline, Result, Source};
+use trijet_cli::timeline;
+use trijet_io::file_error;
 use trijet_io::{Array, Fingerprint, Input, Output, Start, Target};
 
 /// The bytes that measure the link before a run: enough for a stable rate, few compared to the run.
@@ -32,19 +35,51 @@ fn progress_bar(rows: u64) -> ProgressBar {
     }
 }
 
+fn open_input(options: &MapOptions) -> Result<Input> {
+    match (&options.shape, options.dtype) {
+        (Some(shape), Some(dtype)) => {
+            let array = Array::new(dtype.into(), shape.0.clone())?;
+            match options.raw {
+                true => Input::headerless(&options.input, array),
+                false => Input::open(&options.input, Some(array)),
+            }
+        }
+        _ => Input::open(&options.input, None),
+    }
+}
+
+/// The file of the timeline. It is refused before the run where it could only fail after it.
+fn open_trace(options: &MapOptions, input: &Input, out: &Path) -> Result<Option<timeline::Target>> {
+    let Some(path) = &options.trace else { return Ok(None) };
+    let target = timeline::Target::new(path)?;
+    let folder = |path: &Path| {
+        path.parent().and_then(|parent| Path::new(".").join(parent).canonicalize().ok())
+    };
+    if path.file_name() == out.file_name() && folder(path) == folder(out) {
+        return Err(file_error::refused("trace", path, "is the output; choose another name"));
+    }
+    if input.layout().rows == 0 {
+        let cause = "there is nothing to trace, because the input has no elements";
+        return Err(file_error::refused("trace", path, cause));
+    }
+    Ok(Some(target))
+}
+
+fn start_of(options: &MapOptions) -> Start {
+    match (options.resume, options.restart) {
+        (true, _) => Start::Resume,
+        (_, true) => Start::Restart,
+        _ => Start::New,
+    }
+}
+
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
-    let described = match (&options.shape, options.dtype) {
-        (Some(shape), Some(dtype)) => Some(Array::new(dtype.into(), shape.0.clone())?),
-        _ => None,
-    };
-    let input = match described {
-        Some(array) if options.raw => Input::headerless(&options.input, array)?,
-        described => Input::open(&options.input, described)?,
-    };
+    let input = open_input(options)?;
     let array = input.array().clone();
     let operation = Operation::new(options, &array)?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
     let target = describe(&options.output, array.clone(), &input)?;
+    let trace = open_trace(options, &input, target.path())?;
     let device = super::open(options.device, &options.check)?;
     operation.load(&device, array.dtype())?;
     let cancel = cancel_on_signals()?;
@@ -53,14 +88,9 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let layout = input.layout();
     let fingerprint =
         Fingerprint::new(&input, &operation.description(), &target).halo(operation.halo(layout));
-    let start = match (options.resume, options.restart) {
-        (true, _) => Start::Resume,
-        (_, true) => Start::Restart,
-        _ => Start::New,
-    };
     // What can fail without the output comes first.
     let calibration = Calibration::measure(&device, calibration_bytes(layout)?)?;
-    let mut output = Output::open(&target, &fingerprint, start)?;
+    let mut output = Output::open(&target, &fingerprint, start_of(options))?;
     if options.resume && output.done().count() == 0 {
         print_stderr("there is nothing to resume: the run starts from the beginning");
     }
@@ -88,6 +118,12 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         Err(error) => return Err(explain(error, output, &target)),
     };
     let verdict = Live::of(&device);
+    let job = format!("{}: {array}, {}", target.path().display(), operation.description());
+    if let Some(trace) = &trace {
+        trace.write(&report, &job).map_err(|error| {
+            error.context(format!("{} is complete, but has no timeline", target.path().display()))
+        })?;
+    }
     if options.json {
         let mut value = report::json(&report);
         value["input"] = options.input.display().to_string().into();
@@ -96,8 +132,11 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {
-        print(format_args!("{}: {array}, {}", target.path().display(), operation.description()))?;
+        print(job)?;
         print(&report)?;
+        if let Some(trace) = &trace {
+            print(format_args!("timeline: {}", trace.path().display()))?;
+        }
         verdict.print()?;
     }
     device.close()?;

@@ -151,7 +151,7 @@ fn run_job<T: Pixel>(
     if let Some(number) = options.drop_wait {
         steps.expect(PREPARATIONS + damage::STEPS);
         let mut job = prepare((options, device), images, fill, &mut steps)?;
-        return damage::run(&mut job, number, options, (&progress, steps));
+        return damage::run(&mut job, number, options, trace.as_ref(), (&progress, steps));
     }
     if !options.json {
         print(&description)?;

@@ -2,6 +2,9 @@
 
 use crate::reference::{affine, median};
 use crate::workdir::{Images, Workdir, bytes_of, data_of, decode, noise, numbers_of, pixels_of};
+use std::collections::HashSet;
+use trijet::trace::Engine;
+use trijet::trace::file::Reader;
 
 #[test]
 fn the_median_equals_that_of_a_sorted_window() {
@@ -199,6 +202,58 @@ fn the_report_names_the_output_the_device_and_the_operation() {
     for words in ["out.npy", "u8 [8, 8]", "median radius=2", "host device (CPU threads)"] {
         assert!(printed.contains(words), "`{printed}` does not contain `{words}`");
     }
+}
+
+#[test]
+fn a_run_is_traced_in_every_format() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[4, 16, 8], &noise(1024, 14));
+    let run = |name: &str, more: &[&str]| {
+        let (out, trace) = (format!("{name}.npy"), name.to_owned());
+        let job = ["in.npy", "-o", &out, "--op", "median", "--chunk", "256", "--trace", &trace];
+        workdir.map(&[&job[..], more].concat()).done()
+    };
+    assert!(run("run.ledger", &[]).contains("timeline: run.ledger"));
+    let ledger = workdir.read("run.ledger");
+    let ops: Vec<_> = Reader::new(&ledger[..]).unwrap().map(Result::unwrap).collect();
+    for engine in [Engine::Upload, Engine::Compute, Engine::Download] {
+        let of = ops.iter().filter(|op| op.engine == engine);
+        let chunks: HashSet<_> = of.filter_map(|op| op.chunk).collect();
+        assert_eq!(chunks.len(), 4, "{engine:?}");
+    }
+    workdir.trijet(&["check", "run.ledger"]).done();
+    run("run.html", &[]);
+    run("checked.html", &["--check"]);
+    let page = |name: &str| String::from_utf8(workdir.read(name)).unwrap();
+    assert!(page("run.html").contains("median radius=1"));
+    assert!(page("run.html").contains("This run was not checked for hazards."));
+    assert!(!page("checked.html").contains("This run was not checked for hazards."));
+    let trace: serde_json::Value = {
+        run("run.json", &["--json"]);
+        serde_json::from_slice(&workdir.read("run.json")).unwrap()
+    };
+    assert!(!trace["traceEvents"].as_array().unwrap().is_empty());
+    run("run.pftrace", &[]);
+    assert!(workdir.read("run.pftrace").len() > 100);
+}
+
+#[test]
+fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[8, 8], &noise(64, 15));
+    workdir.npy("empty.npy", "|u1", &[0, 8], &[]);
+    workdir.file("taken.html", b"mine");
+    for (input, out, trace, words) in [
+        ("in.npy", "out.npy", "out.txt", ".html, .pftrace, .json or .ledger"),
+        ("in.npy", "out.npy", "taken.html", "already exists"),
+        ("in.npy", "out.npy", "nowhere/out.html", "folder does not exist"),
+        ("in.npy", "out.ledger", "./out.ledger", "is the output"),
+        ("empty.npy", "out.npy", "out.html", "nothing to trace"),
+    ] {
+        let run = [input, "-o", out, "--op", "median", "--trace", trace];
+        workdir.map(&run).refused(1, &[trace, words]);
+    }
+    assert_eq!(workdir.names(), ["empty.npy", "in.npy", "taken.html"]);
 }
 
 #[test]

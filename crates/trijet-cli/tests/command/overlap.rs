@@ -273,6 +273,28 @@ fn a_timeline_in_json_is_valid_json() {
     }
 }
 
+/// The two options were once refused together.
+#[test]
+fn the_timeline_of_a_run_without_a_wait_shows_its_hazard() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[8, 64, 64], &noise(64 * 64 * 2 * 8, 3));
+    let job = [&SMALL[..], &["in.npy", "--drop-wait", "1", "--chunk", "8KiB"]].concat();
+    let printed = workdir.trijet(&[&job[..], &["--trace", "run.ledger"]].concat()).done();
+    assert!(printed.contains("timeline: run.ledger"), "{printed}");
+    let ran = workdir.trijet(&["check", "run.ledger", "--json"]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(ran.code, Some(1), "{report:#}");
+    let found = report["findings"].as_array().unwrap();
+    assert!(found[0]["class"].as_str().unwrap().starts_with("RACE/"), "{report:#}");
+    for (name, more) in [("a.html", &[][..]), ("b.html", &["--check"])] {
+        let ran = workdir.trijet(&[&job[..], &["--trace", name], more].concat());
+        assert_eq!(ran.code, Some(i32::from(!more.is_empty())), "{}", ran.err);
+        let page = String::from_utf8(workdir.read(name)).unwrap();
+        assert!(page.contains("without wait 1") && page.contains("#hazard=0"), "{name}");
+        assert!(page.contains("error[RACE/"), "{name}");
+    }
+}
+
 #[test]
 fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
     let workdir = Workdir::new();
@@ -285,8 +307,6 @@ fn a_timeline_that_cannot_be_written_is_refused_before_the_run() {
     ] {
         workdir.trijet(&[&SMALL[..], &["--trace", name]].concat()).refused(1, &[name, words]);
     }
-    let both = [&SMALL[..], &["--trace", "out.html", "--drop-wait", "1"]].concat();
-    workdir.trijet(&both).refused(2, &["--trace", "cannot be used"]);
     assert_eq!(
         (workdir.names(), workdir.read("taken.html")),
         (vec!["taken.html".into()], b"mine".into())

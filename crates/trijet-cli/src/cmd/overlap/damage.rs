@@ -16,6 +16,7 @@ use trijet::trace::Position;
 use trijet::{Error, ErrorKind, Report, Result};
 use trijet_bench::progress::Steps;
 use trijet_cli::picture::{Crop, write_difference};
+use trijet_cli::timeline;
 
 /// The side of the picture, in pixels.
 const SIDE: usize = 512;
@@ -27,6 +28,7 @@ pub(super) fn run<T: Pixel>(
     job: &mut Job<T>,
     number: u64,
     options: &OverlapOptions,
+    trace: Option<&timeline::Target>,
     (progress, mut steps): (&Progress, Steps<'_>),
 ) -> Result<ExitCode> {
     if let Some(input) = &options.input {
@@ -58,6 +60,9 @@ pub(super) fn run<T: Pixel>(
     } else {
         None
     };
+    if let Some(trace) = trace {
+        trace.write(&report, &format!("{}, without wait {number}", job.description()))?;
+    }
     let verdict = Live::of(&job.device);
     if options.json {
         let mut value = serde_json::json!({
@@ -89,6 +94,9 @@ pub(super) fn run<T: Pixel>(
         None => print("no pixel is wrong: in this run the order was right by chance")?,
     }
     print_races(&races, &names)?;
+    if let Some(trace) = trace {
+        print(format_args!("timeline: {}", trace.path().display()))?;
+    }
     verdict.print()?;
     Ok(verdict.exit_code())
 }
