@@ -248,7 +248,8 @@ impl From<TimesName> for TimesFrom {
 pub(crate) enum Op {
     /// The median of each pixel's neighbourhood, which removes salt-and-pepper noise.
     Median,
-    /// scale * x + offset; integers are rounded and saturated.
+    /// scale * x + offset: a product and a sum in f32, each rounded. For integers the result is
+    /// rounded to the nearest one, ties to even, and held to the range of the type.
     Affine,
 }
 

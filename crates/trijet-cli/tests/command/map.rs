@@ -35,8 +35,14 @@ fn the_default_radius_of_the_median_is_1() {
 }
 
 #[test]
-fn affine_is_rounded_and_saturated() {
+fn affine_is_rounded_and_saturated_as_its_help_says() {
     let workdir = Workdir::new();
+    let help = workdir.trijet(&["map", "--help"]).done();
+    let help: Vec<&str> = help.split_whitespace().collect();
+    for rule in ["a product and a sum in f32, each rounded", "ties to even, and held to the range"]
+    {
+        assert!(help.join(" ").contains(rule), "{rule}");
+    }
     let bytes: Vec<u8> = (0..=255).collect();
     let numbers = numbers_of(&noise(600, 4));
     workdir.npy("u8.npy", "|u1", &[256], &bytes);
@@ -65,6 +71,9 @@ fn affine_does_not_round_floats() {
         .map(&["in.npy", "-o", "out.npy", "--op", "affine", "--scale", "-1.1", "--offset", "1e-3"])
         .done();
     let expected: Vec<f32> = numbers.iter().map(|x| -1.1 * x + 1e-3).collect();
+    // The product is rounded before the sum, which makes a difference to some of the numbers.
+    let fused = numbers.iter().map(|x| x.mul_add(-1.1, 1e-3));
+    assert!(fused.zip(&expected).any(|(fused, twice)| fused != *twice));
     assert_eq!(data_of(&workdir.read("out.npy"), "<f4", "(3, 4, 5)"), bytes(&expected));
 }
 
