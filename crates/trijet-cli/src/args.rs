@@ -9,9 +9,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
-use trijet::Bytes;
 use trijet::kernels::median::RADIUS_MAX;
 use trijet::trace::TimesFrom;
+use trijet::{Bytes, Nanos};
 use trijet_io::Dtype;
 
 /// Process arrays and image stacks that are larger than the GPU: reading, upload, kernels, download
@@ -171,6 +171,21 @@ fn radius(text: &str) -> Result<u32, String> {
         return Ok(radius);
     }
     Err(format!("radius {radius} is out of range: 1 to {RADIUS_MAX}"))
+}
+
+/// Parses a time with a unit: 12s, 1.5s, 500ms, 20us or 7ns.
+fn time(text: &str) -> Result<Nanos, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => return Err(format!("`{text}` is not a time: write it like 12s, 500ms, 20us or 7ns")),
+    };
+    let number = digits.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
+    let number = number.ok_or_else(|| format!("`{digits}` is not a number of `{text}`"))?;
+    Ok(Nanos::from_seconds(number * unit))
 }
 
 /// Parses a shape: `512x2048` or `10,512,2048`.
@@ -520,6 +535,7 @@ Examples:
   trijet trace -- python3 train.py
   trijet trace -o run.trijet -- ./a.out --steps 100
   trijet trace --read run.trijet --json
+  trijet trace --read run.trijet -o part.html --from 2s --to 3s
 
 The program may be written in any language: the CUDA driver loads the tracing library into it.
 The program keeps its standard input and output. The summary goes to standard error; JSON goes
@@ -534,9 +550,15 @@ traced, it is 1.";
 #[derive(Debug, Args)]
 #[command(after_long_help = TRACE_HELP)]
 pub(crate) struct TraceOptions {
-    /// Save the trace to this file.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "read")]
+    /// Save the trace to this file. With the extension .html, write a page for a browser instead.
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Begin the timeline of the page at this time of the trace, for example 12s or 500ms.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
+    pub(crate) from: Option<Nanos>,
+    /// End the timeline of the page at this time of the trace.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "output")]
+    pub(crate) to: Option<Nanos>,
     /// Print JSON instead of text.
     #[arg(long)]
     pub(crate) json: bool,

@@ -11,7 +11,7 @@ use std::path::Path;
 use trijet::kernels::{ArgBlock, Code, Dynamic, KernelSpec, Shape};
 use trijet::{Args, Device, Element, Error, ErrorKind, Kernel, Result, Stream, View, ViewMut};
 use trijet_cli::digest::Digest;
-use trijet_cli::format::Dtype;
+use trijet_io::Dtype;
 
 /// Checks that the first arguments are a span that the kernel reads and a span that it writes.
 fn one_in_one_out(args: &ArgBlock) -> std::result::Result<(), String> {

@@ -11,6 +11,7 @@ mod check;
 mod checked;
 mod devices;
 mod doctor;
+mod documents;
 #[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;
 mod interruption;

@@ -11,6 +11,7 @@ type Test = (&'static str, fn());
 
 pub(crate) const ALL: &[Test] = &[
     ("a_plain_program_is_traced_to_its_end", plain),
+    ("a_page_is_written_of_a_run_and_of_a_part_of_it", page),
     ("a_program_that_closes_all_descriptors_keeps_its_files", close_descriptors),
     ("a_program_without_descriptors_is_traced", no_descriptors),
     ("a_program_without_memory_goes_on_and_losses_are_counted", no_memory),
@@ -36,6 +37,22 @@ fn plain() {
     assert_eq!((traced.status, traced.processes()), (Some(0), vec![(5000, true)]), "{traced:?}");
     assert!(traced.first("command").as_str().unwrap().contains("traced"), "{traced:?}");
     assert_eq!(place.kept(), 1);
+}
+
+fn page() {
+    let place = Place::new();
+    let traced = place.trace("plain 5000");
+    assert_eq!(traced.status, Some(0), "{traced:?}");
+    let call =
+        ["trace", "--read", "kept.trijet", "-o", "part.html", "--from", "1ms", "--to", "2ms"];
+    let ran = Command::new(env!("CARGO_BIN_EXE_trijet"))
+        .args(call)
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let page = String::from_utf8(place.read("part.html")).unwrap();
+    assert!(page.contains("stand_in_kernel") && page.contains("1.00 ms"), "{}", page.len());
 }
 
 fn close_descriptors() {

@@ -26,6 +26,7 @@ const NOT_STARTED: u8 = 126;
 pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else {
         let file = options.read.as_deref().expect("clap demands a command or a file");
+        show::check_output(options)?;
         show::file(file, options)?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -33,9 +34,7 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
         let cause = format!("{INJECTION} is set: another tool traces this program; unset it first");
         return Err(Error::new(ErrorKind::InvalidValue, "trace", cause));
     }
-    if let Some(output) = &options.output {
-        show::check_output(output)?;
-    }
+    show::check_output(options)?;
     let folder = Folder::create()?;
     let mut command = Command::new(program);
     command.args(arguments).env(RECORDINGS, folder.path()).env(INJECTION, folder.library());

@@ -11,16 +11,33 @@ use std::process::ExitCode;
 use trijet::probe::{Library, libraries};
 use trijet::trace::activity::ProcessTrace;
 use trijet::trace::process_file;
-use trijet::{Error, ErrorKind, Result};
-use trijet_cli::profile::{Process, analyse, json, text};
+use trijet::{Error, ErrorKind, Nanos, Result};
+use trijet_cli::profile::{PageOptions, Process, analyse, json, page, text};
 
-/// Refuses an output that exists.
-pub(super) fn check_output(output: &Path) -> Result<()> {
+/// Refuses an output that exists, and options that it has no use for.
+pub(super) fn check_output(options: &TraceOptions) -> Result<()> {
+    let Some(output) = &options.output else { return Ok(()) };
+    let refused = |cause: &str| {
+        let cause = format!("{}: {cause}", output.display());
+        Err(Error::new(ErrorKind::InvalidValue, "save the trace", cause))
+    };
     if fs::symlink_metadata(output).is_ok() {
-        let cause = format!("{}: already exists", output.display());
-        return Err(Error::new(ErrorKind::InvalidValue, "save the trace", cause));
+        return refused("already exists");
+    }
+    if is_page(output) {
+        return Ok(());
+    }
+    if options.read.is_some() {
+        return refused("a saved trace can be written as a page; use a name with .html");
+    }
+    if options.from.is_some() || options.to.is_some() {
+        return refused("--from and --to choose the timeline of a page; use a name with .html");
     }
     Ok(())
+}
+
+fn is_page(output: &Path) -> bool {
+    output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"))
 }
 
 /// Reads the traces in a file.
@@ -38,19 +55,43 @@ pub(super) fn file(file: &Path, options: &TraceOptions) -> Result<()> {
         return Err(Error::new(ErrorKind::Io, "read trace", cause));
     }
     let processes: Vec<Process> = traces.iter().map(analyse).collect();
+    if let Some(output) = &options.output {
+        write_page(output, &traces, &processes, options)?;
+    }
     if options.json {
         return print(format_args!("{:#}", json(&processes, None)));
     }
     print(text(&processes).trim_end())
 }
 
+/// Writes the page of a trace.
+fn write_page(
+    output: &Path,
+    traces: &[ProcessTrace],
+    processes: &[Process],
+    options: &TraceOptions,
+) -> Result<()> {
+    let window = (options.from.is_some() || options.to.is_some())
+        .then(|| options.from.unwrap_or_default()..options.to.unwrap_or(Nanos(u64::MAX)));
+    let works = processes.iter().find(|process| !process.devices.is_empty());
+    let title = works.or(processes.first()).map_or("", |process| &process.command);
+    let settings = PageOptions { title: title.to_owned(), window };
+    let bytes = page(traces, processes, &settings);
+    create(output, |mut file| file.write_all(&bytes))
+}
+
 /// Shows the traces of all processes of a run, and saves them if that was requested. Without a trace
 /// the status is a failure.
 pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode> {
-    let mut processes = Vec::new();
+    let (mut processes, mut kept) = (Vec::new(), Vec::new());
+    let output = options.output.as_deref();
     for file in files {
         match load(file) {
-            Ok(traces) => processes.extend(traces.iter().map(analyse)),
+            Ok(traces) => {
+                processes.extend(traces.iter().map(analyse));
+                // A page needs all traces at once.
+                kept.extend(output.filter(|output| is_page(output)).map(|_| traces));
+            }
             Err(error) => print_stderr(format_args!("error: {error}")),
         }
     }
@@ -63,8 +104,13 @@ pub(super) fn run(files: &[PathBuf], options: &TraceOptions) -> Result<ExitCode>
         }
         reason(&processes)
     });
-    if let (Some(output), None) = (&options.output, &missing) {
-        save(files, output)?;
+    match output.filter(|_| missing.is_none()) {
+        Some(output) if is_page(output) => {
+            let traces: Vec<_> = kept.into_iter().flatten().collect();
+            write_page(output, &traces, &processes, options)?;
+        }
+        Some(output) => create(output, |file| join(files, file))?,
+        None => {}
     }
     if options.json {
         print(format_args!("{:#}", json(&processes, missing.as_deref())))?;
@@ -94,19 +140,20 @@ fn reason(processes: &[Process]) -> String {
     "the program did not initialise CUDA".to_owned()
 }
 
-/// Joins the files into one.
-fn save(files: &[PathBuf], output: &Path) -> Result<()> {
+/// Creates a file that does not exist, and has `write` write it.
+fn create(output: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<()> {
     let written = OpenOptions::new().write(true).create_new(true).open(output).and_then(|file| {
-        let joined = join(files, file);
-        if joined.is_err() {
+        let written = write(file);
+        if written.is_err() {
             // Half a trace is of no use. If it cannot be removed, the first error is reported.
             let _removed = fs::remove_file(output);
         }
-        joined
+        written
     });
     written.map_err(|error| failed("save the trace", &error).context(output.display().to_string()))
 }
 
+/// Joins the files of processes into one.
 fn join(files: &[PathBuf], into: File) -> io::Result<()> {
     let mut into = BufWriter::new(into);
     for file in files {

@@ -1,0 +1,45 @@
+"""A data-parallel training of two ranks for a number of seconds, for `trijet trace`. Its batches are
+copied from pageable memory, which a trace must find, and its all-reduces run under the backward pass.
+
+    torchrun --nproc_per_node 2 trace_ranks.py SECONDS"""
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def main():
+    seconds = float(sys.argv[1])
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl")
+    layer = lambda: torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, dropout=0.0)
+    network = torch.nn.Sequential(*[layer() for _ in range(8)]).cuda().bfloat16()
+    network = torch.nn.parallel.DistributedDataParallel(network, device_ids=[rank])
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
+    batch = torch.rand(8, 512, 1024)
+    begin, steps, counted = time.perf_counter(), 0, None
+    flag = torch.zeros(1, device="cuda")
+    while True:
+        optimizer.zero_grad()
+        network(batch.cuda().bfloat16()).float().pow(2).mean().backward()
+        optimizer.step()
+        steps += 1
+        now = time.perf_counter() - begin
+        if counted is None and now >= 5.0:
+            counted = (now, steps)
+        if steps % 20 == 0:
+            flag.fill_(float(now >= seconds))
+            dist.broadcast(flag, 0)
+            if flag.item() > 0:
+                break
+    if rank == 0:
+        now = time.perf_counter() - begin
+        rate = (steps - counted[1]) / (now - counted[0])
+        print(f"{steps} steps in {now:.1f} s, {rate:.2f} steps/s after the warm-up")
+    dist.destroy_process_group()
+
+
+main()

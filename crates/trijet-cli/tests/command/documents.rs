@@ -1,0 +1,133 @@
+//! Every command line of the documents and of the help runs, and ends as the documents say.
+
+use crate::workdir::{Images, Ran, Workdir};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// The end of a command line that needs what this machine may lack: the words of the line, its exit
+/// status, and words of its error. All other lines succeed.
+const OTHER_ENDS: &[(&str, i32, &str)] = &[
+    // A kernel of one's own runs on a GPU only.
+    ("--kernel gain.cu", 1, "GPU"),
+    ("--kernel blur.cu", 1, "GPU"),
+    ("--device cuda:1", 1, "libcuda"),
+    // These programs do not use CUDA, which is an error of a trace.
+    ("trace -- python3 train.py", 1, "nothing was traced"),
+    ("trace -o run.trijet", 1, "nothing was traced"),
+];
+
+/// Lines that a reader completes: they contain a word in capitals, or name a file of the reader's own.
+fn is_pattern(line: &str) -> bool {
+    let in_capitals = |word: &str| {
+        word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || "[]|.".contains(c))
+    };
+    line.split(' ').any(in_capitals)
+}
+
+/// The arguments of each call of `trijet` in a line of a document.
+fn calls(line: &str) -> Vec<String> {
+    let line = line.split("  #").next().unwrap_or_default();
+    let arguments = |call: &str| {
+        let call = call.trim();
+        let rest = call
+            .strip_prefix("trijet ")
+            .or_else(|| call.strip_prefix("cargo run --release -- "))?;
+        (!is_pattern(rest)).then(|| rest.to_owned())
+    };
+    line.split(" && ").filter_map(arguments).collect()
+}
+
+/// The command lines in the code blocks of a document.
+fn of_document(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced || line.starts_with("    ") {
+            found.extend(calls(line));
+        }
+    }
+    found
+}
+
+/// A folder with the files that the lines name.
+fn prepared() -> Workdir {
+    let workdir = Workdir::new();
+    let pixels: Vec<u8> =
+        (0..2 * 3 * 16 * 24u32).flat_map(|n| n.to_le_bytes()).take(2304).collect();
+    workdir.npy("stack.npy", "<u2", &[3, 16, 24], &pixels);
+    workdir.npy("in.npy", "<u2", &[3, 16, 24], &pixels);
+    workdir.images("scans", [8, 8], &Images::U8(&[7; 128]));
+    workdir.file("in.raw", &vec![1; 4096 * 4096 * 2]);
+    workdir.file("train.py", b"print('trained')\n");
+    workdir.file("a.out", b"#!/bin/sh\nexit 0\n");
+    let mut rights = fs::metadata(workdir.path("a.out")).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o755);
+    fs::set_permissions(workdir.path("a.out"), rights).unwrap();
+    let mut trace = Vec::new();
+    trijet::trace::process_file::header(&mut trace, 1, 130_001, trijet::Nanos(5));
+    workdir.file("run.trijet", &trace);
+    let small = ["--size", "8MiB", "--repeats", "1", "--device", "host"];
+    let call = [&["overlap", "--trace", "run.ledger"], &small[..]].concat();
+    assert_eq!(workdir.trijet(&call).code, Some(0));
+    let template = workdir.trijet(&["map", "--kernel-template"]).done();
+    workdir.file("gain.cu", template.as_bytes());
+    let template = workdir.trijet(&["map", "--kernel-template", "halo"]).done();
+    workdir.file("blur.cu", template.as_bytes());
+    workdir
+}
+
+/// Runs one line, whose output may go to a file.
+fn run(workdir: &Workdir, line: &str) -> Ran {
+    let (line, _) = line.split_once(" > ").unwrap_or((line, ""));
+    // A line runs again under another output, and outputs are not replaced.
+    for output in
+        ["clean.npy", "out.npy", "out.raw", "run.html", "run.json", "run.pftrace", "run.ledger"]
+    {
+        if line.contains(output) && !line.contains("--read") && !line.contains("check") {
+            drop(fs::remove_file(workdir.path(output)));
+        }
+    }
+    workdir.trijet(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+fn check(workdir: &Workdir, lines: &BTreeSet<String>) {
+    for line in lines {
+        let other = OTHER_ENDS.iter().find(|end| line.contains(end.0));
+        let (status, words) = other.map_or((0, ""), |end| (end.1, end.2));
+        if line.contains("-o run.trijet") {
+            drop(fs::remove_file(workdir.path("run.trijet")));
+        }
+        let ran = run(workdir, line);
+        assert_eq!(ran.code, Some(status), "`trijet {line}`: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(words), "`trijet {line}`: {}", ran.err);
+    }
+}
+
+#[test]
+fn every_command_line_of_the_documents_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut documents = vec![root.join("README.md")];
+    documents.extend(fs::read_dir(root.join("docs")).unwrap().map(|file| file.unwrap().path()));
+    documents.retain(|file| file.extension().is_some_and(|kind| kind == "md"));
+    let lines: BTreeSet<String> =
+        documents.iter().flat_map(|file| of_document(&fs::read_to_string(file).unwrap())).collect();
+    assert!(lines.len() > 10, "{lines:?}");
+    check(&prepared(), &lines);
+}
+
+#[test]
+fn every_example_of_the_help_runs() {
+    let workdir = prepared();
+    let mut lines = BTreeSet::new();
+    for command in ["map", "overlap", "doctor", "trace", "check", "devices", "bench"] {
+        let help = workdir.trijet(&[command, "--help"]).done();
+        let examples = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+        lines.extend(examples.flat_map(calls));
+    }
+    assert!(lines.len() > 10, "{lines:?}");
+    check(&workdir, &lines);
+}
