@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod values;
 
 use args::{Command, Options};
 use std::process::ExitCode;

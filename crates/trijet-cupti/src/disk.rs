@@ -45,6 +45,8 @@ pub(crate) struct Disk {
     /// The open file, which this process keeps locked; `None` where descriptors are shared with the
     /// program.
     kept: Option<File>,
+    /// The file that `trijet trace` keeps locked, open under the same condition.
+    tracer: Option<File>,
 }
 
 fn append(path: &Path) -> io::Result<File> {
@@ -66,7 +68,14 @@ impl Disk {
         let found = file.metadata()?;
         file.write_all(first)?;
         let folder_name = CString::new(folder.as_os_str().as_bytes())?;
-        Ok(Self { folder, path, folder_name, identity: (found.dev(), found.ino()), kept: None })
+        Ok(Self {
+            folder,
+            path,
+            folder_name,
+            identity: (found.dev(), found.ino()),
+            kept: None,
+            tracer: None,
+        })
     }
 
     /// Opens and locks the file for as long as this process lives, on a thread that has a table of
@@ -77,6 +86,7 @@ impl Disk {
             Ok(file)
         });
         self.kept = opened.ok();
+        self.tracer = File::open(self.folder.join(TRACER)).ok();
     }
 
     /// Appends whole blocks.
@@ -102,10 +112,16 @@ impl Disk {
         file.write_all(blocks).map_err(|_| Stop::Lost)
     }
 
-    /// Whether `trijet trace` still runs: it keeps a file of the folder locked.
+    /// Whether `trijet trace` still runs: it keeps a file of the folder locked. If the file cannot be
+    /// opened although it is there, it is taken to run.
     pub(crate) fn is_wanted(&self) -> bool {
-        let tracer = File::open(self.folder.join(TRACER));
-        tracer.is_ok_and(|tracer| tracer.try_lock_shared().is_err())
+        if let Some(tracer) = &self.tracer {
+            return tracer.try_lock_shared().is_err();
+        }
+        match File::open(self.folder.join(TRACER)) {
+            Ok(tracer) => tracer.try_lock_shared().is_err(),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Removes the file and, if no other process has one, its folder. Failures leave them.

@@ -86,6 +86,8 @@ struct Handed {
 /// How far the recording is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
+    /// The thread has not opened its file.
+    Starting,
     Running,
     /// The process exits: the thread writes what there is, and the end.
     Ending,
@@ -203,7 +205,7 @@ impl Recorder {
             disk: Mutex::new(None),
             handed: Mutex::new(Handed {
                 full: Vec::with_capacity(BUFFERS_MAX),
-                progress: Progress::Running,
+                progress: Progress::Starting,
             }),
             changed: Condvar::new(),
             own_time: AtomicU64::new(0),
@@ -292,6 +294,11 @@ impl Recorder {
                 .stack_size(STACK_BYTES)
                 .spawn(|| guarded(|| self.write()))
         });
+        if started.is_ok() {
+            // What the program does next, such as a limit on open files, must not come first.
+            let starting = |handed: &mut Handed| handed.progress == Progress::Starting;
+            let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
+        }
         if let Err(error) = started {
             let mut sink = Sink::default();
             let words = format!("the thread of the recorder was not started: {error}");
@@ -309,6 +316,7 @@ impl Recorder {
         {
             disk.keep_open();
         }
+        self.begin_running();
         let mut flushed = Instant::now();
         let stopped = loop {
             let ending = self.wait();
@@ -350,6 +358,15 @@ impl Recorder {
 
     fn disk(&self) -> MutexGuard<'_, Option<Disk>> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_running(&self) {
+        let mut handed = self.handed();
+        if handed.progress == Progress::Starting {
+            handed.progress = Progress::Running;
+        }
+        drop(handed);
+        self.changed.notify_all();
     }
 
     /// Waits until there is something to do. Whether the process exits.
@@ -394,7 +411,7 @@ impl Recorder {
             sink.staged.clear();
             file::trouble(&mut sink.staged, words);
         }
-        if self.handed().progress == Progress::Running {
+        if self.handed().progress != Progress::Ending {
             self.disable();
         }
         sink.totals.declined = self.buffers.declined();
@@ -549,7 +566,7 @@ extern "C" fn ended() {
             unsafe { flush(1) };
         }
         let mut handed = recorder.handed();
-        if handed.progress == Progress::Running {
+        if handed.progress != Progress::Done {
             handed.progress = Progress::Ending;
         }
         recorder.changed.notify_all();

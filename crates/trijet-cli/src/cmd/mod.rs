@@ -15,7 +15,8 @@ pub(crate) mod trace;
 mod user_kernel;
 mod verdict;
 
-use crate::args::{DeviceName, LiveCheck};
+use crate::args::LiveCheck;
+use crate::values::DeviceName;
 use std::fmt::Display;
 use std::io::{ErrorKind as Io, Write, stderr, stdout};
 use trijet::check::Options;

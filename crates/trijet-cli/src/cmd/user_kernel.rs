@@ -5,7 +5,7 @@
 //! This is the only unsafe code of the command. Users who name a kernel on the command line are
 //! responsible for it, as for any program that they run.
 
-use crate::args::{KernelArg, Scalar};
+use crate::values::{KernelArg, Scalar};
 use std::borrow::Cow;
 use std::path::Path;
 use trijet::kernels::{ArgBlock, Code, Dynamic, KernelSpec, Shape};

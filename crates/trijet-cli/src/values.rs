@@ -1,0 +1,155 @@
+//! The values of options, and their parsers.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::str::FromStr;
+use trijet::kernels::median::RADIUS_MAX;
+use trijet::{Bytes, Nanos};
+
+/// The device to run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeviceName {
+    Auto,
+    Cuda(u32),
+    Host,
+}
+
+impl FromStr for DeviceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "host" => Ok(Self::Host),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|number| number.parse().ok())
+                .map(Self::Cuda)
+                .ok_or_else(|| format!("unknown device `{text}`: use auto, cuda:N or host")),
+        }
+    }
+}
+
+/// Parses a number of bytes with an optional unit, as the command prints sizes: 4194304, 64KiB, 1.5MiB,
+/// "1.50 MiB".
+pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "KiB" | "K" => 10,
+        "MiB" | "M" => 20,
+        "GiB" | "G" => 30,
+        "TiB" | "T" => 40,
+        unit => return Err(format!("unknown unit `{unit}`: use B, KiB, MiB, GiB or TiB")),
+    };
+    let wrong = || format!("`{text}` is not a number of bytes");
+    let (whole, part) = digits.trim_end().split_once('.').unwrap_or((digits.trim_end(), "0"));
+    let number = |digits: &str| digits.parse::<u64>().ok().filter(|_| !digits.starts_with('+'));
+    let (Some(whole), Some(parts), 1..=9) = (number(whole), number(part), part.len()) else {
+        return Err(wrong());
+    };
+    let scale = 10_u128.pow(u32::try_from(part.len()).map_err(|_| wrong())?);
+    let parts = (u128::from(parts) << shift) / scale;
+    match u64::try_from((u128::from(whole) << shift) + parts) {
+        Ok(bytes) if bytes > 0 => Ok(Bytes(bytes)),
+        _ => Err(format!("`{text}` is out of range: 1 B to 2^64 - 1 B")),
+    }
+}
+
+/// Parses a number that is neither infinite nor NaN.
+pub(crate) fn finite(text: &str) -> Result<f32, String> {
+    let number: f32 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if number.is_finite() { Ok(number) } else { Err(format!("`{text}` is not a finite number")) }
+}
+
+/// Parses the radius of the median filter.
+pub(crate) fn radius(text: &str) -> Result<u32, String> {
+    let radius: u32 = text.parse().map_err(|_| format!("`{text}` is not a radius"))?;
+    if (1..=RADIUS_MAX).contains(&radius) {
+        return Ok(radius);
+    }
+    Err(format!("radius {radius} is out of range: 1 to {RADIUS_MAX}"))
+}
+
+/// Parses a time with a unit: 12s, 1.5s, 500ms, 20us or 7ns.
+pub(crate) fn time(text: &str) -> Result<Nanos, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => return Err(format!("`{text}` is not a time: write it like 12s, 500ms, 20us or 7ns")),
+    };
+    let number = digits.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
+    let number = number.ok_or_else(|| format!("`{digits}` is not a number of `{text}`"))?;
+    Ok(Nanos::from_seconds(number * unit))
+}
+
+/// Parses a shape: `512x2048` or `10,512,2048`.
+pub(crate) fn shape(text: &str) -> Result<Shape, String> {
+    let dimension = |part: &str| part.trim().parse::<u64>().map_err(|_| text.to_owned());
+    text.split([',', 'x'])
+        .map(dimension)
+        .collect::<Result<_, _>>()
+        .map(Shape)
+        .map_err(|text| format!("`{text}` is not a shape: write it like 512x2048"))
+}
+
+/// The dimensions of an array, slowest first.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape(pub(crate) Vec<u64>);
+
+/// An argument of a user's kernel: a name for messages, and a value with its type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KernelArg {
+    pub(crate) name: String,
+    pub(crate) value: Scalar,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scalar {
+    F32(f32),
+    F64(f64),
+    I32(i32),
+    I64(i64),
+    U32(u32),
+    U64(u64),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::F32(v) => write!(f, "{v}f32"),
+            Self::F64(v) => write!(f, "{v}f64"),
+            Self::I32(v) => write!(f, "{v}i32"),
+            Self::I64(v) => write!(f, "{v}i64"),
+            Self::U32(v) => write!(f, "{v}u32"),
+            Self::U64(v) => write!(f, "{v}u64"),
+        }
+    }
+}
+
+impl FromStr for KernelArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is not an argument: write it like gain=2.5, n=3, n=3u64 or x=1f64")
+        };
+        let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+        let kinds = ["f32", "f64", "i32", "i64", "u32", "u64"];
+        let kind = kinds.into_iter().find(|kind| value.ends_with(kind));
+        let number = &value[..value.len() - kind.map_or(0, str::len)];
+        let plain = if number.contains(['.', 'e']) { "f32" } else { "i32" };
+        let value = match kind.unwrap_or(plain) {
+            "f32" => number.parse().ok().map(Scalar::F32),
+            "f64" => number.parse().ok().map(Scalar::F64),
+            "i32" => number.parse().ok().map(Scalar::I32),
+            "i64" => number.parse().ok().map(Scalar::I64),
+            "u32" => number.parse().ok().map(Scalar::U32),
+            _ => number.parse().ok().map(Scalar::U64),
+        };
+        Ok(Self { name: name.to_owned(), value: value.ok_or_else(wrong)? })
+    }
+}
