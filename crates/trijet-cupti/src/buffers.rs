@@ -24,7 +24,7 @@ const LAYOUT: Layout = match Layout::from_size_align(BUFFER_BYTES, ALIGN) {
 /// The address and the length that refuse a request for a buffer.
 pub const NONE: (*mut u8, usize) = (std::ptr::null_mut(), 0);
 
-/// A buffer of [`BUFFER_BYTES`] that this process owns. Every byte is initialised.
+/// A buffer of 1 MiB that this process owns. Every byte is initialised.
 #[derive(Debug)]
 pub struct Buffer(*mut u8);
 

@@ -4,6 +4,8 @@
 //! This program is both the tests and the traced programs: with the variable `TRACED_PROGRAM` it is
 //! the program of that name.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 mod programs;
 mod run;
 mod tests;
