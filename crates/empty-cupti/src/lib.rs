@@ -20,7 +20,7 @@ const CALL: u32 = 5;
 /// The name of every kernel.
 const NAME: &CStr = c"stand_in_kernel";
 
-/// What the callbacks were, and the buffer that is being filled.
+/// The registered callbacks, and the buffer that is being filled.
 struct State {
     callbacks: Option<(Request, Complete)>,
     enabled: u64,

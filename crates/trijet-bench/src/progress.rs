@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step<'a> {
-    /// What the step does.
+    /// The text that names the step.
     pub what: &'a str,
     /// Its number, from 1.
     pub number: u64,

@@ -16,6 +16,7 @@ pub mod disk;
 mod entry;
 pub mod file;
 pub mod layout;
+mod questions;
 pub mod recorder;
 pub mod search;
 mod sink;

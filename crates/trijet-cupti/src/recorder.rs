@@ -32,13 +32,14 @@ use crate::buffers::{self, BUFFERS_MAX, Buffer, Buffers};
 use crate::disk::{Disk, Stop};
 use crate::file;
 use crate::layout::{self, kinds};
+use crate::questions::is_question;
 use crate::search;
 use crate::sink::Sink;
 use crate::system::{self, Library};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -67,13 +68,11 @@ struct Recorder {
     buffers: Buffers,
     /// The file, until the recording ends.
     disk: Mutex<Option<Disk>>,
-    /// What callbacks hand to the thread of the recorder.
+    /// The full buffers and the progress, which callbacks and the thread of the recorder share.
     handed: Mutex<Handed>,
     changed: Condvar,
     /// The time spent in the code of the recorder, in nanoseconds.
     own_time: AtomicU64,
-    /// Whether CUPTI must not be called any more.
-    ended: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -209,7 +208,6 @@ impl Recorder {
             }),
             changed: Condvar::new(),
             own_time: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
         }
     }
 
@@ -285,7 +283,7 @@ impl Recorder {
 
     /// Starts the thread of the recorder, which writes to `disk`.
     fn run(&'static self, disk: Disk) {
-        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+        *self.disk() = Some(disk);
         // Without an exit handler the last second is lost, and the file has no end.
         let _registered = system::at_exit(ended);
         let started = system::with_blocked_signals(|| {
@@ -294,16 +292,18 @@ impl Recorder {
                 .stack_size(STACK_BYTES)
                 .spawn(|| guarded(|| self.write()))
         });
-        if started.is_ok() {
-            // What the program does next, such as a limit on open files, must not come first.
-            let starting = |handed: &mut Handed| handed.progress == Progress::Starting;
-            let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
-        }
-        if let Err(error) = started {
-            let mut sink = Sink::default();
-            let words = format!("the thread of the recorder was not started: {error}");
-            file::trouble(&mut sink.staged, &words);
-            self.finish(None, sink);
+        match started {
+            Ok(_) => {
+                // What the program does next, such as a limit on open files, must not come first.
+                let starting = |handed: &mut Handed| handed.progress == Progress::Starting;
+                let _begun = self.changed.wait_timeout_while(self.handed(), EXIT_WAIT, starting);
+            }
+            Err(error) => {
+                let mut sink = Sink::default();
+                let words = format!("the thread of the recorder was not started: {error}");
+                file::trouble(&mut sink.staged, &words);
+                self.finish(None, sink);
+            }
         }
     }
 
@@ -457,55 +457,6 @@ impl Recorder {
     }
 }
 
-/// Whether a function of CUDA neither enqueues nor waits nor allocates: it answers a question, or
-/// changes a setting. The name may have the suffix of a version.
-fn is_question(name: &str) -> bool {
-    const PREFIXES: [&str; 27] = [
-        "cudaGet",
-        "cudaPeek",
-        "cudaSetDevice",
-        "cudaDeviceGet",
-        "cudaDriverGet",
-        "cudaRuntimeGet",
-        "cudaStreamGet",
-        "cudaStreamIsCapturing",
-        "cudaEventCreate",
-        "cudaEventDestroy",
-        "cudaEventQuery",
-        "cudaEventElapsedTime",
-        "cudaFuncGet",
-        "cudaFuncSet",
-        "cudaOccupancy",
-        "cudaPointerGet",
-        "cudaThreadExchange",
-        "cuGet",
-        "cuCtxGet",
-        "cuCtxSet",
-        "cuCtxPush",
-        "cuCtxPop",
-        "cuDeviceGet",
-        "cuDriverGet",
-        "cuOccupancy",
-        "cuPointer",
-        "cuThreadExchange",
-    ];
-    const DRIVER: [&str; 12] = [
-        "cuDevicePrimaryCtxGet",
-        "cuStreamGet",
-        "cuStreamIsCapturing",
-        "cuEventCreate",
-        "cuEventDestroy",
-        "cuEventQuery",
-        "cuEventElapsedTime",
-        "cuFuncGet",
-        "cuFuncSet",
-        "cuKernelGet",
-        "cuKernelSet",
-        "cuLibraryGet",
-    ];
-    PREFIXES.iter().chain(&DRIVER).any(|prefix| name.starts_with(prefix))
-}
-
 /// The callback of the subscription. No domain is enabled, so CUPTI does not call it.
 extern "C" fn called(_: *mut c_void, _: c_int, _: u32, _: *const c_void) {}
 
@@ -552,10 +503,7 @@ extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid
 extern "C" fn ended() {
     guarded(|| {
         let Some(recorder) = RECORDER.get() else { return };
-        if !recorder.is_at_home()
-            || recorder.ended.swap(true, Ordering::Relaxed)
-            || recorder.handed().progress == Progress::Done
-        {
+        if !recorder.is_at_home() || recorder.handed().progress == Progress::Done {
             return;
         }
         if let Some(flush) = recorder.api.flush {
@@ -574,35 +522,4 @@ extern "C" fn ended() {
         // After this time the process exits all the same, and the end of the file may be missing.
         drop(recorder.changed.wait_timeout_while(handed, EXIT_WAIT, writing));
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_question;
-
-    #[test]
-    fn calls_that_enqueue_wait_or_allocate_are_recorded() {
-        for name in [
-            "cudaLaunchKernel_v7000",
-            "cudaMemcpyAsync_v3020",
-            "cudaStreamSynchronize_v3020",
-            "cudaStreamWaitEvent_v3020",
-            "cudaEventRecord_v3020",
-            "cudaEventSynchronize_v3020",
-            "cudaMalloc_v3020",
-            "cudaDeviceSynchronize_v3020",
-            "cudaGraphLaunch_v10000",
-            "cuLaunchKernelEx",
-            "cuMemcpyHtoDAsync_v2",
-            "cuCtxSynchronize",
-            "cuMemAlloc_v2",
-            "cuModuleLoadData",
-            "cuStreamWaitEvent",
-        ] {
-            assert!(!is_question(name), "{name}");
-        }
-        for name in ["cudaGetDevice_v3020", "cuCtxGetCurrent", "cudaEventQuery_v3020"] {
-            assert!(is_question(name), "{name}");
-        }
-    }
 }

@@ -88,7 +88,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let layout = input.layout();
     let fingerprint =
         Fingerprint::new(&input, &operation.description(), &target).halo(operation.halo(layout));
-    // What can fail without the output comes first.
+    // Steps that can fail without the output come before it.
     let calibration = Calibration::measure(&device, calibration_bytes(layout)?)?;
     let mut output = Output::open(&target, &fingerprint, start_of(options))?;
     if options.resume && output.done().count() == 0 {

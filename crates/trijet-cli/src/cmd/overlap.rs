@@ -96,7 +96,7 @@ pub(crate) fn run(options: &OverlapOptions) -> Result<ExitCode> {
     }
 }
 
-/// What a run of the command works with.
+/// The options, the timeline file and the device of a run.
 struct Setting<'a> {
     options: &'a OverlapOptions,
     trace: Option<timeline::Target>,

@@ -24,7 +24,7 @@ const ALL_TRACKS_MAX: usize = 2 * TRACKS_MAX;
 /// The most devices whose figures a page has.
 const SECTIONS_MAX: usize = 64;
 
-/// What the page of a program shows.
+/// The title and the window of the page of a program.
 #[derive(Debug, Clone, Default)]
 pub struct PageOptions {
     /// The title of the page, such as the traced command.

@@ -39,7 +39,7 @@ pub(crate) fn run(options: &TraceOptions) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(arguments).env(RECORDINGS, folder.path()).env(INJECTION, folder.library());
     let mut signals = Signals::receive()?;
-    let mut child = match program::start(command) {
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return Ok(not_started(program, &error)),
     };

@@ -16,7 +16,7 @@ use signal_hook::iterator::exfiltrator::origin::{Origin, WithOrigin};
 use signal_hook::low_level::pipe;
 use signal_hook::low_level::siginfo::Cause;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use trijet::Result;
 
 /// The signals that are sent on.
@@ -89,11 +89,6 @@ pub(super) fn until_all_ended(folder: &Folder) -> Result<()> {
         running = folder.running();
     }
     Ok(())
-}
-
-/// Starts the program.
-pub(super) fn start(mut command: Command) -> std::io::Result<Child> {
-    command.spawn()
 }
 
 fn send_on(origin: &Origin, program: &Child) {
