@@ -384,6 +384,7 @@ impl Recorder {
         let mut disk = self.disk();
         let Some(disk) = disk.as_mut() else { return Err(Stop::Lost) };
         loop {
+            // `while let` would hold the lock during its body, and a callback would wait for it.
             let Some((buffer, valid)) = self.handed().full.pop() else { break };
             self.api.walk(buffer.bytes(valid), |bytes| {
                 if sink.totals.activities < file::ACTIVITIES_MAX {
@@ -395,20 +396,22 @@ impl Recorder {
             self.buffers.keep(buffer);
             if sink.staged.len() >= STAGED_BYTES {
                 disk.append(&sink.staged)?;
-                sink.staged.clear();
+                sink.written();
             }
         }
         sink.totals.dropped += self.api.dropped_number();
-        let result = if sink.staged.is_empty() { Ok(()) } else { disk.append(&sink.staged) };
-        sink.staged.clear();
-        result
+        if !sink.staged.is_empty() {
+            disk.append(&sink.staged)?;
+            sink.written();
+        }
+        Ok(())
     }
 
     /// Ends the recording.
     fn finish(&self, stopped: Option<Stop>, mut sink: Sink) {
         if stopped == Some(Stop::Full) {
             let words = "the disk is nearly full; later activities were not traced";
-            sink.staged.clear();
+            sink.discard();
             file::trouble(&mut sink.staged, words);
         }
         if self.handed().progress != Progress::Ending {

@@ -44,6 +44,8 @@ pub(crate) struct Sink {
     /// The names of the functions that were looked up.
     functions: HashMap<(Api, u32), u32>,
     pub(crate) totals: Totals,
+    /// The activities among the staged blocks.
+    staged_activities: u64,
 }
 
 impl Sink {
@@ -52,6 +54,20 @@ impl Sink {
         self.staged.try_reserve(2 * BLOCK_BYTES_MAX).is_ok()
             && self.names.try_reserve(1).is_ok()
             && self.functions.try_reserve(1).is_ok()
+    }
+
+    /// The staged blocks are in the file.
+    pub(crate) fn written(&mut self) {
+        self.staged.clear();
+        self.staged_activities = 0;
+    }
+
+    /// Discards the staged blocks. Their activities count as dropped, because the end of a trace
+    /// counts those that are in the file.
+    pub(crate) fn discard(&mut self) {
+        self.totals.activities -= self.staged_activities;
+        self.totals.dropped += self.staged_activities;
+        self.written();
     }
 
     /// Stages one record.
@@ -82,6 +98,7 @@ impl Sink {
             }
         };
         self.totals.activities += 1;
+        self.staged_activities += 1;
         file::activity(&mut self.staged, &row);
     }
 
@@ -172,6 +189,27 @@ mod tests {
             .collect();
         assert_eq!(numbers[..4], [0, 1, NO_NAME, 2]);
         assert_eq!((sink.totals.activities, sink.totals.unknown), (12, 1));
+    }
+
+    /// The reader refuses a trace whose end counts other activities than it has.
+    #[test]
+    fn the_totals_count_what_is_in_the_file() {
+        let (mut sink, texts) = (Sink::default(), Numbers(Cell::new(0)));
+        let mut file = Vec::new();
+        for round in 0..3 {
+            for _ in 0..=round {
+                sink.take(Some(Record::Plain(row(kind::FILL))), &texts);
+            }
+            if round < 2 {
+                file.append(&mut sink.staged.clone());
+                sink.written();
+            }
+        }
+        sink.discard();
+        assert!(sink.staged.is_empty());
+        let written = blocks(&file).iter().filter(|block| block.0 == file::ACTIVITY.0).count();
+        assert_eq!(sink.totals.activities, written as u64);
+        assert_eq!((sink.totals.activities, sink.totals.dropped), (3, 3));
     }
 
     #[test]
