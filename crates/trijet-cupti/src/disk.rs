@@ -18,6 +18,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const TRACER: &str = "tracer";
 /// The extension of the file of a process.
 pub const EXTENSION: &str = "trijet";
+/// The tracing library in that folder.
+pub const LIBRARY: &str = "libtrijet_trace.so";
 
 /// The least bytes that stay free on the disk: the traced program may need them.
 const FREE_BYTES_MIN: u64 = 256 << 20;
@@ -124,11 +126,22 @@ impl Disk {
         }
     }
 
-    /// Removes the file and, if no other process has one, its folder. Failures leave them.
+    /// Removes the file and, if no other process has one, the files of `trijet trace` and the folder.
+    /// Failures leave them.
     pub(crate) fn remove(&self) {
+        let is_trace = |file: &std::fs::DirEntry| {
+            file.path().extension().is_some_and(|extension| extension == EXTENSION)
+        };
         let removed = std::fs::remove_file(&self.path)
-            .and_then(|()| std::fs::remove_file(self.folder.join(TRACER)))
-            .and_then(|()| std::fs::remove_dir(&self.folder));
+            .and_then(|()| std::fs::read_dir(&self.folder))
+            .and_then(|files| {
+                if files.flatten().any(|file| is_trace(&file)) {
+                    return Ok(());
+                }
+                std::fs::remove_file(self.folder.join(TRACER))?;
+                std::fs::remove_file(self.folder.join(LIBRARY))?;
+                std::fs::remove_dir(&self.folder)
+            });
         drop(removed);
     }
 }

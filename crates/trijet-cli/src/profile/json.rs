@@ -36,7 +36,7 @@ fn process(one: &Process) -> Value {
         "span_ns": one.span.0,
         "tracing_overhead_ns": {
             "cupti": one.overhead.0,
-            "callbacks": one.end.map(|end| end.own_time.0),
+            "recorder": one.end.map(|end| end.own_time.0),
         },
         "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
     })

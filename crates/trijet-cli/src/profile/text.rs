@@ -99,7 +99,7 @@ impl Display for Process {
         if let Some(end) = &self.end {
             writeln!(
                 f,
-                "  tracing took {} in CUPTI ({:.2} % of {}) and {} in the callbacks of trijet",
+                "  tracing took {} in CUPTI ({:.2} % of {}) and {} in the recorder of trijet",
                 self.overhead,
                 percent(self.overhead, self.span),
                 self.span,

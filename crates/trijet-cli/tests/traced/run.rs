@@ -31,9 +31,14 @@ impl Place {
 
     /// The call of `trijet trace` on this program.
     pub(crate) fn command(&self, program: &str) -> Command {
+        self.command_to("kept.trijet", program)
+    }
+
+    /// The same with another output.
+    pub(crate) fn command_to(&self, output: &str, program: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trijet"));
         command
-            .args(["trace", "--json", "-o", "kept.trijet", "--"])
+            .args(["trace", "--json", "-o", output, "--"])
             .arg(std::env::current_exe().unwrap())
             .current_dir(&self.0)
             .env(PROGRAM, program)

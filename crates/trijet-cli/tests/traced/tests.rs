@@ -41,6 +41,8 @@ fn plain() {
 
 fn page() {
     let place = Place::new();
+    let traced = place.finished(place.command_to("whole.html", "plain 5000").spawn().unwrap());
+    assert_eq!(traced.status, Some(0), "{traced:?}");
     let traced = place.trace("plain 5000");
     assert_eq!(traced.status, Some(0), "{traced:?}");
     let call =
@@ -51,8 +53,12 @@ fn page() {
         .output()
         .unwrap();
     assert!(ran.status.success(), "{ran:?}");
-    let page = String::from_utf8(place.read("part.html")).unwrap();
-    assert!(page.contains("stand_in_kernel") && page.contains("1.00 ms"), "{}", page.len());
+    let page = |name| String::from_utf8(place.read(name)).unwrap();
+    let (whole, part) = (page("whole.html"), page("part.html"));
+    assert!(
+        whole.contains("stand_in_kernel") && !whole.contains("The timeline shows the trace from")
+    );
+    assert!(part.contains("The timeline shows the trace from 1.00 ms to 2.00 ms"));
 }
 
 fn close_descriptors() {
@@ -212,15 +218,7 @@ fn killed_tracer() {
     let program: i32 = String::from_utf8(program.stdout).unwrap().trim().parse().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    let left = || {
-        let folder = std::fs::read_dir(place.path("tmp")).unwrap().next();
-        let files = folder.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
-        let mut traces = files.into_iter().flatten().filter(|file| {
-            file.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "trijet")
-        });
-        traces.next().is_some()
-    };
-    while left() {
+    while std::fs::read_dir(place.path("tmp")).unwrap().next().is_some() {
         std::thread::yield_now();
     }
     // The program was not disturbed.

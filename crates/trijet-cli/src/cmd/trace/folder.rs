@@ -9,12 +9,11 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
-use trijet_cupti::disk::{EXTENSION, TRACER};
+use trijet_cupti::disk::{EXTENSION, LIBRARY, TRACER};
 use trijet_cupti::recorder::RECORDINGS;
 
 /// The tracing library, which the build script compiled.
-const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet_trace.so"));
-const LIBRARY_NAME: &str = "libtrijet_trace.so";
+const LIBRARY_BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtrijet_trace.so"));
 
 /// The folder of one run. It is removed when it is dropped.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ impl Folder {
         let folder = TempDir::with_prefix("trijet-trace-")
             .map_err(|error| failed("create a folder for traces", &error))?;
         let here = folder.path();
-        let write = || fs::write(here.join(LIBRARY_NAME), LIBRARY);
+        let write = || fs::write(here.join(LIBRARY), LIBRARY_BYTES);
         write().map_err(|error| failed("write the tracing library", &error))?;
         let tracer = File::create(here.join(TRACER)).and_then(|file| {
             file.lock()?;
@@ -53,7 +52,7 @@ impl Folder {
     }
 
     pub(super) fn library(&self) -> PathBuf {
-        self.path().join(LIBRARY_NAME)
+        self.path().join(LIBRARY)
     }
 
     /// The files of processes, in the order in which they were created.
