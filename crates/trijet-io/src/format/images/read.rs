@@ -72,23 +72,30 @@ fn header(folder: &Path, name: &OsString) -> Result<(Form, Item)> {
     Ok((Form::of("open", &path, info)?, Item::new(name.clone(), &metadata)))
 }
 
-impl ImagesReader {
-    fn decode(&self, path: &Path, into: &mut [u8]) -> Result<()> {
-        let (file, _) = open_regular(path)?;
-        let damaged = |error| decoding("read", path, error);
-        let mut reader = Decoder::new(BufReader::new(file)).read_info().map_err(damaged)?;
-        // The file may have been replaced since it was opened.
-        if Form::of("read", path, reader.info())? != self.form {
-            let cause = format!("the file has changed: it was {} when it was opened", self.form);
-            return Err(file_error::damaged("read", path, cause));
-        }
-        reader.next_frame(into).map_err(damaged)?;
-        reader.finish().map_err(damaged)?;
-        if self.form.dtype == Dtype::U16 {
-            swap_bytes(into);
-        }
-        Ok(())
+/// Reads the images with these `names` of one form, one after the other.
+pub(super) fn decode(folder: &Path, names: &[OsString], form: Form, into: &mut [u8]) -> Result<()> {
+    let Some(bytes) = into.len().checked_div(names.len()) else { return Ok(()) };
+    for (name, image) in names.iter().zip(into.chunks_exact_mut(bytes)) {
+        decode_one(&folder.join(name), form, image)?;
     }
+    Ok(())
+}
+
+fn decode_one(path: &Path, form: Form, into: &mut [u8]) -> Result<()> {
+    let (file, _) = open_regular(path)?;
+    let damaged = |error| decoding("read", path, error);
+    let mut reader = Decoder::new(BufReader::new(file)).read_info().map_err(damaged)?;
+    // The file may have been replaced since it was opened.
+    if Form::of("read", path, reader.info())? != form {
+        let cause = format!("the file has changed: it was {form} before");
+        return Err(file_error::damaged("read", path, cause));
+    }
+    reader.next_frame(into).map_err(damaged)?;
+    reader.finish().map_err(damaged)?;
+    if form.dtype == Dtype::U16 {
+        swap_bytes(into);
+    }
+    Ok(())
 }
 
 impl Reader for ImagesReader {
@@ -101,10 +108,6 @@ impl Reader for ImagesReader {
         assert!(whole, "chunks hold whole images");
         let first = usize::try_from(rows.start / height).expect("an index of `names`");
         let count = usize::try_from((rows.end - rows.start) / height).expect("fits in memory");
-        let bytes = into.len() / count;
-        for (name, image) in self.names[first..].iter().zip(into.chunks_exact_mut(bytes)) {
-            self.decode(&self.folder.join(name), image)?;
-        }
-        Ok(())
+        decode(&self.folder, &self.names[first..first + count], self.form, into)
     }
 }
