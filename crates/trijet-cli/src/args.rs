@@ -275,9 +275,13 @@ pub(crate) struct MapOptions {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) check: LiveCheck,
-    /// Continue an interrupted run of the same job. The output is the same, byte for byte.
+    /// Continue an interrupted run of the same job. The output is the same, byte for byte. Rows that
+    /// differ from what the run has written, such as after a loss of power, are computed again.
     #[arg(long)]
     pub(crate) resume: bool,
+    /// With --resume, trust the rows that are done, without reading them.
+    #[arg(long, requires = "resume")]
+    pub(crate) unverified: bool,
     /// Discard what an interrupted run of the same job has written, and start over. Without this
     /// option or --resume such a run is kept, and the command fails.
     #[arg(long, conflicts_with = "resume")]

@@ -2,11 +2,11 @@
 //! resumed.
 //!
 //! The journal is a text file that only grows. Its first line, the header, identifies the run. Each
-//! line `{"rows":[a,b]}` is appended after these rows were written, so that every row named in the
-//! journal exists in the output. Before the first rows that depend on a file of the input, a line
-//! `{"item":[n,[name,bytes,modified]]}` has the state of that file. If the process dies, the last
-//! line may be incomplete; it is then ignored. The journal survives the death of the process, not a
-//! power failure.
+//! line `{"rows":[a,b],"xxh3":"hash"}` is appended after these rows were written, so that every row
+//! named in the journal exists in the output. The hash is that of their bytes. If a later run finds
+//! other bytes there, it appends a line `{"lost":[a,b]}`. Before the first rows that depend on a file
+//! of the input, a line `{"item":[n,[name,bytes,modified]]}` has the state of that file. If the
+//! process dies, the last line may be incomplete; it is then ignored.
 //!
 //! A file is a journal if it begins as a header does, or is empty. Any other file under its name
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
@@ -15,6 +15,7 @@
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::rows::Rows;
+use crate::verify::Written;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
 
 /// The first bytes of every journal. The number counts the forms of the file.
-const MAGIC: &[u8] = br#"["trijet journal",1,"#;
+const MAGIC: &[u8] = br#"["trijet journal",2,"#;
 
 /// The open and locked journal of one output.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub struct Progress {
     pub done: Rows,
     /// What has changed since the rows were written.
     pub changed: Option<String>,
+    /// The same rows, as they were written.
+    pub(crate) written: Vec<Written>,
     /// The length of the complete lines.
     end: u64,
     stamps: Stamps,
@@ -120,7 +123,7 @@ impl Journal {
     pub fn begin(&mut self, fingerprint: &Fingerprint) -> Result<()> {
         self.cut(0)?;
         self.stamps.clear();
-        self.write(&format!("{}\n", json!(["trijet journal", 1, fingerprint.fields()])))
+        self.write(&format!("{}\n", json!(["trijet journal", 2, fingerprint.fields()])))
     }
 
     /// Whether the journal names a job, which must be that of `fingerprint`. A journal whose header
@@ -139,7 +142,7 @@ impl Journal {
     /// As [`is_begun`](Self::is_begun), and `Io` when a complete line is damaged.
     pub fn read(&self, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
         let Some((header, mut end)) = self.header(fingerprint)? else { return Ok(None) };
-        let (mut done, mut stamps) = (Rows::default(), Stamps::new());
+        let (mut hashes, mut stamps) = (BTreeMap::new(), Stamps::new());
         // The states of files when the rows that depend on them were written.
         let mut used = Stamps::new();
         let mut reader = self.reader(end)?;
@@ -152,12 +155,13 @@ impl Journal {
             }
             match entry_of(&line, fingerprint) {
                 Some(Entry::Item(index, stamp)) => drop(stamps.insert(index, stamp)),
-                Some(Entry::Rows(rows)) => {
-                    for index in fingerprint.items_of(&rows) {
+                Some(Entry::Rows(one)) => {
+                    for index in fingerprint.items_of(&one.rows) {
                         used.insert(index, stamps.get(&index).cloned().unwrap_or(Value::Null));
                     }
-                    done.insert(rows);
+                    hashes.insert((one.rows.start, one.rows.end), one.hash);
                 }
+                Some(Entry::Lost(rows)) => drop(hashes.remove(&(rows.start, rows.end))),
                 None => {
                     let cause = format!("the line at byte {end} is damaged; --restart starts over");
                     return Err(file_error::damaged("journal", &self.path, cause));
@@ -166,7 +170,13 @@ impl Journal {
             end += bytes as u64;
         }
         let changed = fingerprint.changed(&header).or_else(|| changed_items(&used, fingerprint));
-        Ok(Some(Progress { done, changed, end, stamps }))
+        let written: Vec<_> = hashes
+            .into_iter()
+            .map(|((start, end), hash)| Written { rows: start..end, hash })
+            .collect();
+        let mut done = Rows::default();
+        written.iter().for_each(|one| done.insert(one.rows.clone()));
+        Ok(Some(Progress { done, changed, written, end, stamps }))
     }
 
     /// Continues the journal after the complete lines.
@@ -178,12 +188,17 @@ impl Journal {
         self.cut(progress.end)
     }
 
-    /// Adds a line for `rows`, which are written, and a line for each file on which they depend and
-    /// whose state the journal does not have.
+    /// Adds a line for `rows`, which are written, with the hash of their `bytes`, and a line for each
+    /// file on which they depend and whose state the journal does not have.
     ///
     /// # Errors
     /// `Io`.
-    pub fn append(&mut self, fingerprint: &Fingerprint, rows: &Range<u64>) -> Result<()> {
+    pub fn append(
+        &mut self,
+        fingerprint: &Fingerprint,
+        rows: &Range<u64>,
+        bytes: &[u8],
+    ) -> Result<()> {
         let mut lines = String::new();
         for index in fingerprint.items_of(rows) {
             let Some(stamp) = fingerprint.stamp(index) else { continue };
@@ -192,8 +207,20 @@ impl Journal {
                 self.stamps.insert(index, stamp);
             }
         }
-        lines.push_str(&format!("{}\n", json!({ "rows": [rows.start, rows.end] })));
+        let Written { rows, hash } = Written::new(rows.clone(), bytes);
+        let line = json!({ "rows": [rows.start, rows.end], "xxh3": format!("{hash:016x}") });
+        lines.push_str(&format!("{line}\n"));
         self.write(&lines)
+    }
+
+    /// Adds lines that say that the output does not have these rows, each range of which was written
+    /// together.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn lose(&mut self, ranges: &[Range<u64>]) -> Result<()> {
+        let line = |rows: &Range<u64>| format!("{}\n", json!({ "lost": [rows.start, rows.end] }));
+        self.write(&ranges.iter().map(line).collect::<String>())
     }
 
     /// Deletes the journal of a run that is finished, or that has written nothing.
@@ -255,7 +282,8 @@ const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 /// A line of the journal after the header.
 enum Entry {
     Item(usize, Value),
-    Rows(Range<u64>),
+    Rows(Written),
+    Lost(Range<u64>),
 }
 
 /// The content of a line; `None` when the line is damaged or the output has no such rows.
@@ -266,9 +294,16 @@ fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
     }) {
         return Some(Entry::Item(usize::try_from(index.as_u64()?).ok()?, stamp.take()));
     }
-    let [start, end] = value.get("rows")?.as_array()?.as_slice() else { return None };
-    let (start, end) = (start.as_u64()?, end.as_u64()?);
-    (start < end && end <= fingerprint.rows()).then_some(Entry::Rows(start..end))
+    let range = |name| {
+        let [start, end] = value.get(name)?.as_array()?.as_slice() else { return None };
+        let (start, end) = (start.as_u64()?, end.as_u64()?);
+        (start < end && end <= fingerprint.rows()).then_some(start..end)
+    };
+    if let Some(rows) = range("lost") {
+        return Some(Entry::Lost(rows));
+    }
+    let hash = u64::from_str_radix(value.get("xxh3")?.as_str()?, 16).ok()?;
+    Some(Entry::Rows(Written { rows: range("rows")?, hash }))
 }
 
 /// The most changed files that a message names.

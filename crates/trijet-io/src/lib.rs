@@ -41,7 +41,8 @@
 //!    [`Input::headerless`] or [`Target::or_headerless`] takes it for plain bytes.
 //! 5. **Resume.** A partial output is continued only if it can hold the rows that are done. A format
 //!    checks what it knows without reading them: the size and the header of a file, or that a file
-//!    exists for each image.
+//!    exists for each image. A writer reads rows that were written, and returns the bytes that were
+//!    written, or fails, or returns what another program or a loss of power left there.
 //! 6. **Property.** A format creates its output where nothing exists, and discards only what it has
 //!    created. It follows no link.
 //!
@@ -50,7 +51,9 @@
 //! An output is written at `OUT.partial`, and `OUT.journal` names its job and the rows that are
 //! done. When no row is missing, the partial output gets its final name and the journal is deleted.
 //! A run that is stopped leaves both. [`Start`] says what becomes of them; files without a journal
-//! of the same job are never changed.
+//! of the same job are never changed. The journal has a hash of the rows of each write. A run that
+//! continues reads the rows again, on as many threads as there are processors, at most 16, and
+//! computes those again that differ.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -62,6 +65,7 @@ mod item;
 mod journal;
 mod output;
 mod rows;
+mod verify;
 
 pub use array::{Array, Dtype};
 pub use fingerprint::Fingerprint;

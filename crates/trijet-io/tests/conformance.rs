@@ -140,6 +140,11 @@ fn a_partial_output_is_continued_only_if_it_has_the_rows() {
         write(0..half, &mut *case.plan.create(&case.partial()).unwrap());
         let mut writer = case.plan.reopen(&case.partial(), &done).unwrap();
         write(half..rows, &mut *writer);
+        for rows in case.ranges() {
+            let mut read = vec![0; case.part(&data, &rows).len()];
+            writer.read(rows.clone(), &mut read).unwrap();
+            assert_eq!(read, case.part(&data, &rows), "{case}: {rows:?}");
+        }
         let mut read = vec![0; data.len()];
         case.open(&case.partial()).reader.read(0..rows, &mut read).unwrap();
         assert_eq!(read, data, "{case}");

@@ -317,7 +317,7 @@ fn a_file_that_is_not_a_journal_is_never_changed() {
             assert_eq!(everything(&workdir), before, "{start:?}");
         }
     };
-    for text in ["Dear diary", "{}\n", "[\"trijet journal\",2,{}]\n", "[\"trijet\"]\n"] {
+    for text in ["Dear diary", "{}\n", "[\"trijet journal\",1,{}]\n", "[\"trijet\"]\n"] {
         fs::write(&journal, text).unwrap();
         refused(&["not a journal", "move it elsewhere"]);
     }
@@ -413,7 +413,7 @@ fn a_partial_output_without_rows_is_replaced() {
             drop(workdir.begin(&target, "copy", start).unwrap());
         }
         // The run died before it had created its partial output.
-        for header in ["", "[\"trijet jour", "[\"trijet journal\",1,{\"input\""] {
+        for header in ["", "[\"trijet jour", "[\"trijet journal\",2,{\"input\""] {
             workdir.begin(&target, "copy", Start::New).unwrap().stop().unwrap();
             fs::write(workdir.path(&format!("{name}.journal")), header).unwrap();
             let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
@@ -562,6 +562,70 @@ fn an_incomplete_last_line_is_ignored() {
     }
 }
 
+/// After a loss of power, and when another program has changed the partial output.
+#[test]
+fn a_resumed_run_writes_rows_again_that_are_not_as_they_were_written() {
+    for (name, first) in [("out.npy", "out.npy.partial"), ("images", "images.partial/000001.png")] {
+        let workdir = Workdir::new();
+        let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+        let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+        for rows in 0..3 {
+            let at = rows * 4;
+            output.write(rows as u64..rows as u64 + 1, &DATA[at..at + 4]).unwrap();
+        }
+        drop(output);
+        let damaged = workdir.path(first);
+        let mut bytes = fs::read(&damaged).unwrap();
+        if name == "images" {
+            bytes.clear();
+        } else {
+            // The second row is zero, as in a part of a file that never reached the disk.
+            let end = bytes.len();
+            bytes[end - 12..end - 8].fill(0);
+        }
+        fs::write(&damaged, bytes).unwrap();
+        let output = workdir.begin(&target, "copy", Start::ResumeUnverified).unwrap();
+        assert_eq!((output.missing(), output.lost()), (only(3..4), &[][..]), "{name}");
+        drop(output);
+        let mut output = workdir.resume(&target);
+        assert_eq!(
+            (output.missing(), output.lost()),
+            (vec![1..2, 3..4], &only(1..2)[..]),
+            "{name}"
+        );
+        output.write(3..4, &DATA[12..]).unwrap();
+        drop(output);
+        // The loss is in the journal, so it is not found again.
+        let mut output = workdir.resume(&target);
+        assert_eq!((output.missing(), output.lost()), (only(1..2), &[][..]), "{name}");
+        output.write(1..2, &DATA[4..8]).unwrap();
+        drop(output);
+        let mut output = workdir.resume(&target);
+        assert_eq!((output.missing().len(), output.lost().len()), (0, 0), "{name}");
+        output.finish().unwrap();
+        let mut bytes = [0; 16];
+        Input::open(&workdir.path(name), None).unwrap().read(0..4, &mut bytes).unwrap();
+        assert_eq!(bytes, DATA, "{name}");
+    }
+}
+
+/// The journal names rows of which the partial output has nothing.
+#[test]
+fn rows_that_were_never_written_are_lost() {
+    let workdir = Workdir::new();
+    let target = workdir.target("out.npy");
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    drop(output);
+    let journal = workdir.path("out.npy.journal");
+    let text = fs::read_to_string(&journal).unwrap();
+    let line = text.lines().last().unwrap();
+    fs::write(&journal, format!("{text}{}\n", line.replace("[0,1]", "[1,3]"))).unwrap();
+    let output = workdir.resume(&target);
+    assert_eq!((output.missing(), output.lost()), (only(1..4), &only(1..3)[..]));
+}
+
 #[test]
 fn a_damaged_line_in_the_middle_is_an_error() {
     let workdir = Workdir::new();
@@ -569,13 +633,18 @@ fn a_damaged_line_in_the_middle_is_an_error() {
     drop(workdir.begin(&target, "copy", Start::New).unwrap());
     let journal = workdir.path("out.npy.journal");
     let header = fs::read_to_string(&journal).unwrap();
-    for line in ["garbage", "{\"rows\":[0]}", "{\"rows\":[2,1]}", "{\"rows\":[0,5]}", "{}", ""] {
-        fs::write(&journal, format!("{header}{line}\n{{\"rows\":[0,1]}}\n")).unwrap();
+    let sound = r#"{"rows":[0,1],"xxh3":"0123456789abcdef"}"#;
+    let rows = |rows: &str| sound.replace("[0,1]", rows);
+    let mut lines = ["[0]", "[2,1]", "[0,5]"].map(rows).to_vec();
+    lines.extend(["garbage", "{}", "", "{\"rows\":[0,1]}", "{\"lost\":[0,5]}"].map(String::from));
+    lines.push(sound.replace("0123", "word"));
+    for line in lines {
+        fs::write(&journal, format!("{header}{line}\n{sound}\n")).unwrap();
         let resumed = workdir.begin(&target, "copy", Start::Resume);
         let at = format!("byte {}", header.len());
         demand(resumed, ErrorKind::Io, "out.npy.journal", &["damaged", &at]);
     }
-    fs::write(&journal, "[\"trijet journal\",1,damaged]\n").unwrap();
+    fs::write(&journal, "[\"trijet journal\",2,damaged]\n").unwrap();
     for start in STARTS {
         let words = ["header is damaged", "delete the file"];
         demand(workdir.begin(&target, "copy", start), ErrorKind::Io, "out.npy.journal", &words);

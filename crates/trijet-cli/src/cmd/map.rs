@@ -66,10 +66,11 @@ fn open_trace(options: &MapOptions, input: &Input, out: &Path) -> Result<Option<
 }
 
 fn start_of(options: &MapOptions) -> Start {
-    match (options.resume, options.restart) {
-        (true, _) => Start::Resume,
-        (_, true) => Start::Restart,
-        _ => Start::New,
+    match (options.resume, options.unverified, options.restart) {
+        (true, false, _) => Start::Resume,
+        (true, true, _) => Start::ResumeUnverified,
+        (false, _, true) => Start::Restart,
+        (false, _, false) => Start::New,
     }
 }
 
@@ -91,7 +92,9 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     // Steps that can fail without the output come before it.
     let calibration = Calibration::measure(&device, calibration_bytes(layout)?)?;
     let mut output = Output::open(&target, &fingerprint, start_of(options))?;
-    if options.resume && output.done().count() == 0 {
+    if !output.lost().is_empty() {
+        print_stderr(lost_words(&output, &target));
+    } else if options.resume && output.done().count() == 0 {
         print_stderr("there is nothing to resume: the run starts from the beginning");
     }
     let todo = output.missing();
@@ -141,6 +144,24 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     device.close()?;
     Ok(verdict.exit_code())
+}
+
+/// The most ranges of rows that a message names.
+const RANGES_MAX: usize = 4;
+
+/// What became of the rows of an earlier run that are not as it has written them.
+fn lost_words(output: &Output, target: &Target) -> String {
+    let ranges = output.lost();
+    let named = ranges.iter().take(RANGES_MAX).map(|rows| format!("{}..{}", rows.start, rows.end));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match ranges.len().saturating_sub(RANGES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more ranges"),
+    };
+    format!(
+        "{}: rows {named}{more} were done, but are not as they were written; they are computed again",
+        target.path().display()
+    )
 }
 
 /// Adds what became of the output.

@@ -121,6 +121,23 @@ fn started_by(workdir: &Workdir, program: &str, args: &[&str]) -> Command {
     command
 }
 
+/// The first rows of the partial output are zero, as after a loss of power.
+#[test]
+fn rows_that_were_lost_are_named_and_computed_again() {
+    let (workdir, data) = workdir();
+    drop(Running::until(&workdir, 3, &[]));
+    stopped(&workdir);
+    let mut partial = workdir.read("out.npy.partial");
+    let first = partial.len() - data.len();
+    assert!(partial[first..first + SHAPE[2] * 2].iter().any(|&byte| byte != 0));
+    partial[first..first + SHAPE[2] * 2].fill(0);
+    fs::write(workdir.path("out.npy.partial"), partial).unwrap();
+    let ran = workdir.trijet(&[&RUN[..], &["--resume"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("out.npy: rows 0..1 were done, but are not as"), "{}", ran.err);
+    right(&workdir, &data);
+}
+
 /// SIGTERM and SIGHUP once ended the run without a word.
 #[test]
 fn a_signal_ends_with_its_status_and_the_run_can_be_resumed() {

@@ -131,13 +131,20 @@ pub trait Plan: fmt::Debug + Send + Sync {
 }
 
 /// Writes the rows of a partial output, in any order.
-pub trait Writer: fmt::Debug + Send {
+pub trait Writer: fmt::Debug + Send + Sync {
     /// Writes `rows`, which are multiples of the granule. Rows that were written before are
     /// replaced.
     ///
     /// # Errors
     /// `Io`.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+
+    /// Reads `rows`, which are multiples of the granule and were written, into a buffer of their
+    /// length. Several threads may read at once.
+    ///
+    /// # Errors
+    /// `Io` for a file that cannot be read or is damaged.
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
 }
 
 /// Refuses a description of the array where the files have one.

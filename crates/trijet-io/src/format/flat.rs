@@ -77,7 +77,8 @@ impl Plan for FlatPlan {
 
     fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         let io = |error| file_error::io("create", partial, error);
-        let file = File::options().write(true).create_new(true).open(partial).map_err(io)?;
+        let file =
+            File::options().read(true).write(true).create_new(true).open(partial).map_err(io)?;
         let bytes = self.header.len() as u64 + self.data_bytes;
         match file.write_all_at(&self.header, 0).and_then(|()| file.set_len(bytes)) {
             Ok(()) => Ok(self.writer(file, partial)),
@@ -133,6 +134,12 @@ impl Writer for FlatWriter {
         self.file
             .write_all_at(bytes, self.data_start + rows.start * self.row_bytes)
             .map_err(|error| file_error::io("write", &self.path, error))
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        self.file
+            .read_exact_at(into, self.data_start + rows.start * self.row_bytes)
+            .map_err(|error| file_error::io("read", &self.path, error))
     }
 }
 

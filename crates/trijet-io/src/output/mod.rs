@@ -14,6 +14,7 @@ use crate::fingerprint::Fingerprint;
 use crate::format::{Writer, state_of};
 use crate::journal::{Journal, Progress};
 use crate::rows::Rows;
+use crate::verify::differing;
 use std::fs;
 use std::ops::Range;
 use trijet::{Error, Result, Sink};
@@ -23,8 +24,11 @@ use trijet::{Error, Result, Sink};
 pub enum Start {
     /// It is kept, and the new run is refused. A partial output without rows is replaced.
     New,
-    /// It is continued. Without one, the output starts over.
+    /// It is continued. Rows that are not as they were written are written again. Without a partial
+    /// output, the output starts over.
     Resume,
+    /// It is continued, and its rows are not verified.
+    ResumeUnverified,
     /// It is discarded.
     Restart,
 }
@@ -56,6 +60,7 @@ pub struct Output {
     writer: Box<dyn Writer>,
     journal: Journal,
     done: Rows,
+    lost: Vec<Range<u64>>,
     fingerprint: Fingerprint,
 }
 
@@ -75,21 +80,22 @@ impl Output {
             Err(error) if journal.is_new() => return Err(forget(&journal, error)),
             Err(error) => return Err(error),
         };
-        let of = |writer, journal, done| Self {
+        let of = |kept: Kept, journal| Self {
             target: target.clone(),
-            writer,
+            writer: kept.writer,
             journal,
-            done,
+            done: kept.done,
+            lost: kept.lost,
             fingerprint: fingerprint.clone(),
         };
-        if let Some((writer, done)) = kept {
-            return Ok(of(writer, journal, done));
+        if let Some(kept) = kept {
+            return Ok(of(kept, journal));
         }
         // The old partial output goes first, so that no partial output is without its journal.
         target.plan.discard(&target.place.partial)?;
         journal.begin(fingerprint)?;
         match target.plan.create(&target.place.partial) {
-            Ok(writer) => Ok(of(writer, journal, Rows::default())),
+            Ok(writer) => Ok(of(Kept { writer, done: Rows::default(), lost: Vec::new() }, journal)),
             Err(error) => Err(forget(&journal, error)),
         }
     }
@@ -114,6 +120,13 @@ impl Output {
         &self.done
     }
 
+    /// The rows of an earlier run that were not as that run had written them, in ascending order.
+    /// They are missing until they are written again.
+    #[must_use]
+    pub fn lost(&self) -> &[Range<u64>] {
+        &self.lost
+    }
+
     /// The rows that are not written yet, in ascending order.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
@@ -130,6 +143,13 @@ fn forget(journal: &Journal, error: Error) -> Error {
     }
 }
 
+/// A partial output with its rows.
+struct Kept {
+    writer: Box<dyn Writer>,
+    done: Rows,
+    lost: Vec<Range<u64>>,
+}
+
 /// Opens the partial output of an earlier run to continue it; `None` if the output starts over.
 /// Changes nothing when it fails.
 fn kept(
@@ -137,7 +157,7 @@ fn kept(
     fingerprint: &Fingerprint,
     start: Start,
     journal: &mut Journal,
-) -> Result<Option<(Box<dyn Writer>, Rows)>> {
+) -> Result<Option<Kept>> {
     let place = &target.place;
     // Another run may have finished this output before it gave up the lock.
     place.check_free()?;
@@ -168,8 +188,21 @@ fn kept(
         return Err(file_error::refused("resume", &place.out, cause));
     }
     let writer = target.plan.reopen(&place.partial, &progress.done)?;
+    let lost = match start {
+        Start::ResumeUnverified => Vec::new(),
+        _ => differing(&*writer, &progress.written, target.layout()),
+    };
     journal.resume(&progress)?;
-    Ok(Some((writer, progress.done)))
+    journal.lose(&lost)?;
+    let mut done = Rows::default();
+    let is_lost = |rows: &Range<u64>| {
+        let key = |rows: &Range<u64>| (rows.start, rows.end);
+        lost.binary_search_by_key(&key(rows), key).is_ok()
+    };
+    for one in progress.written.iter().filter(|one| !is_lost(&one.rows)) {
+        done.insert(one.rows.clone());
+    }
+    Ok(Some(Kept { writer, done, lost }))
 }
 
 /// The refusal to start a job over of which a part is done.
@@ -203,7 +236,7 @@ impl Sink for Output {
             return Ok(());
         }
         self.writer.write(rows.clone(), bytes)?;
-        self.journal.append(&self.fingerprint, &rows)?;
+        self.journal.append(&self.fingerprint, &rows, bytes)?;
         self.done.insert(rows);
         Ok(())
     }

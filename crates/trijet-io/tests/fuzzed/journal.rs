@@ -63,7 +63,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let again = journal.read(&fingerprint).expect("it was accepted before");
     assert_eq!(again, Some(progress));
     if let Some(missing) = rows.missing(ROWS).first() {
-        journal.append(&fingerprint, missing).expect("space for a line");
+        journal.append(&fingerprint, missing, &[]).expect("space for a line");
         let more = journal.read(&fingerprint).expect("the line is ours").expect("some lines");
         assert!(!more.done.missing(ROWS).contains(missing), "{more:?}");
     }

@@ -1,6 +1,7 @@
 //! Writing a folder with a PNG file for each image of the stack.
 
 use super::form::Form;
+use super::read::decode;
 use crate::array::{Array, Dtype};
 use crate::file_error;
 use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of};
@@ -46,8 +47,10 @@ impl ImagesPlan {
         Ok(Self { names, form: Form { width, height, dtype } })
     }
 
-    /// The names of the images that hold `rows`.
+    /// The names of the images that hold `rows`, which are whole images.
     fn names_of(&self, rows: &Range<u64>) -> &[OsString] {
+        let whole = [rows.start, rows.end].iter().all(|row| row.is_multiple_of(self.granule()));
+        assert!(whole, "chunks hold whole images: see `Target::granule`");
         let index = |row: u64| usize::try_from(row / self.granule()).expect("an index of names");
         &self.names[index(rows.start)..index(rows.end)]
     }
@@ -117,9 +120,6 @@ struct ImagesWriter {
 impl Writer for ImagesWriter {
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let form = self.plan.form;
-        let whole =
-            [rows.start, rows.end].iter().all(|row| row.is_multiple_of(self.plan.granule()));
-        assert!(whole, "chunks hold whole images: see `Target::granule`");
         let image_bytes = usize::try_from(form.image_bytes()).expect("`bytes` holds one");
         let images = bytes.chunks_exact(image_bytes);
         for (name, image) in self.plan.names_of(&rows).iter().zip(images) {
@@ -129,5 +129,9 @@ impl Writer for ImagesWriter {
             fs::write(&path, file).map_err(|error| file_error::io("write", &path, error))?;
         }
         Ok(())
+    }
+
+    fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+        decode(&self.folder, self.plan.names_of(&rows), self.plan.form, into)
     }
 }
