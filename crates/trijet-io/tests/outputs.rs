@@ -10,6 +10,8 @@ use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use trijet::{ErrorKind, Sink, Source};
@@ -251,6 +253,48 @@ fn a_file_that_appears_under_the_final_name_is_not_overwritten() {
     demand(output.finish(), ErrorKind::InvalidValue, "out.raw", &["already exists"]);
     assert_eq!(fs::read(workdir.path("out.raw")).unwrap(), b"precious");
     assert_eq!(fs::read(workdir.path("out.raw.partial")).unwrap(), DATA);
+}
+
+/// The output and another program create the same name at the same time.
+#[test]
+fn a_final_name_belongs_to_the_first_that_creates_it() {
+    let workdir = Workdir::new();
+    let out = workdir.path("out.raw");
+    for round in 0..100 {
+        let target = workdir.target("out.raw");
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+        output.write(0..4, &DATA).unwrap();
+        let ready = Barrier::new(2);
+        let (finished, created) = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                ready.wait();
+                File::create_new(&out).is_ok()
+            });
+            ready.wait();
+            (output.finish().is_ok(), other.join().unwrap())
+        });
+        assert_ne!(finished, created, "round {round}");
+        assert_eq!(fs::read(&out).unwrap().is_empty(), created, "round {round}");
+        drop(output);
+        fs::remove_file(&out).unwrap();
+        if !finished {
+            workdir.begin(&target, "copy", Start::Resume).unwrap().finish().unwrap();
+            fs::remove_file(&out).unwrap();
+        }
+    }
+}
+
+/// A plain rename replaces an empty folder.
+#[test]
+fn a_folder_that_appears_under_the_final_name_is_not_replaced() {
+    let workdir = Workdir::new();
+    let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
+    let target = Target::new(&workdir.path("images"), array, &workdir.input).unwrap();
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+    output.write(0..4, &DATA).unwrap();
+    fs::create_dir(workdir.path("images")).unwrap();
+    demand(output.finish(), ErrorKind::InvalidValue, "images", &["already exists"]);
+    assert_eq!(fs::read_dir(workdir.path("images")).unwrap().count(), 0);
 }
 
 /// Everything in the folder of a test: the bytes of files, and the targets of links.

@@ -15,7 +15,6 @@ use crate::format::{Writer, state_of};
 use crate::journal::{Journal, Progress};
 use crate::rows::Rows;
 use crate::verify::differing;
-use std::fs;
 use std::ops::Range;
 use trijet::{Error, Result, Sink};
 
@@ -247,10 +246,7 @@ impl Sink for Output {
             let cause = format!("rows {}..{} were not written", rows.start, rows.end);
             return Err(file_error::damaged("finish", &place.partial, cause));
         }
-        // A file with this name may have appeared since the run began.
-        place.check_free()?;
-        fs::rename(&place.partial, &place.out)
-            .map_err(|error| file_error::io("finish", &place.out, error))?;
+        place.publish()?;
         self.journal.remove()
     }
 }

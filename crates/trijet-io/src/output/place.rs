@@ -4,11 +4,13 @@
 use crate::file_error;
 use crate::format::state_of;
 use crate::input::Input;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use trijet::Result;
+use trijet::{Error, Result};
 
 /// The paths that a run uses for its output.
 #[derive(Debug, Clone)]
@@ -69,8 +71,28 @@ impl Place {
     pub(super) fn check_free(&self) -> Result<()> {
         match state_of("create", &self.out)? {
             None => Ok(()),
-            Some(_) => Err(file_error::refused("create", &self.out, "already exists")),
+            Some(_) => Err(self.taken()),
         }
+    }
+
+    /// Gives the complete output its final name. A file with this name may have appeared since the
+    /// run began; it is never replaced.
+    pub(super) fn publish(&self) -> Result<()> {
+        match renameat_with(CWD, &self.partial, CWD, &self.out, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => Err(self.taken()),
+            // The file system or the kernel has no such call.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                self.check_free()?;
+                fs::rename(&self.partial, &self.out)
+                    .map_err(|error| file_error::io("finish", &self.out, error))
+            }
+            Err(error) => Err(file_error::io("finish", &self.out, error.into())),
+        }
+    }
+
+    fn taken(&self) -> Error {
+        file_error::refused("create", &self.out, "already exists")
     }
 
     fn parent(&self) -> Result<&Path> {
