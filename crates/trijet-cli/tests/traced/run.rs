@@ -31,14 +31,16 @@ impl Place {
 
     /// The call of `trijet trace` on this program.
     pub(crate) fn command(&self, program: &str) -> Command {
-        self.command_to("kept.trijet", program)
+        self.command_with(&["-o", "kept.trijet"], program)
     }
 
-    /// The same with another output.
-    pub(crate) fn command_to(&self, output: &str, program: &str) -> Command {
+    /// The same with other options.
+    pub(crate) fn command_with(&self, options: &[&str], program: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trijet"));
         command
-            .args(["trace", "--json", "-o", output, "--"])
+            .args(["trace", "--json"])
+            .args(options)
+            .arg("--")
             .arg(std::env::current_exe().unwrap())
             .current_dir(&self.0)
             .env(PROGRAM, program)
