@@ -161,6 +161,10 @@ impl Source for Input {
         self.array().layout().granule(self.granule)
     }
 
+    fn is_parallel(&self) -> bool {
+        true
+    }
+
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let wanted = (rows.end - rows.start) * self.array().layout().row_bytes;
         assert_eq!(into.len() as u64, wanted, "the buffer has the length of the rows");

@@ -188,17 +188,13 @@ impl Journal {
         self.cut(progress.end)
     }
 
-    /// Adds a line for `rows`, which are written, with the hash of their `bytes`, and a line for each
-    /// file on which they depend and whose state the journal does not have.
+    /// Adds a line for rows that are written, and a line for each file on which they depend and whose
+    /// state the journal does not have.
     ///
     /// # Errors
     /// `Io`.
-    pub fn append(
-        &mut self,
-        fingerprint: &Fingerprint,
-        rows: &Range<u64>,
-        bytes: &[u8],
-    ) -> Result<()> {
+    pub fn append(&mut self, fingerprint: &Fingerprint, written: &Written) -> Result<()> {
+        let Written { rows, hash } = written;
         let mut lines = String::new();
         for index in fingerprint.items_of(rows) {
             let Some(stamp) = fingerprint.stamp(index) else { continue };
@@ -207,7 +203,6 @@ impl Journal {
                 self.stamps.insert(index, stamp);
             }
         }
-        let Written { rows, hash } = Written::new(rows.clone(), bytes);
         let line = json!({ "rows": [rows.start, rows.end], "xxh3": format!("{hash:016x}") });
         lines.push_str(&format!("{line}\n"));
         self.write(&lines)

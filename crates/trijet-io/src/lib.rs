@@ -74,3 +74,4 @@ pub use item::Item;
 pub use journal::{Journal, Progress};
 pub use output::{Output, Start, Target};
 pub use rows::Rows;
+pub use verify::Written;

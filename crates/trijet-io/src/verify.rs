@@ -20,14 +20,16 @@ const THREADS_MAX: usize = 16;
 
 /// Rows that were written together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
+pub struct Written {
     pub(crate) rows: Range<u64>,
     /// The hash of their bytes.
     pub(crate) hash: u64,
 }
 
 impl Written {
-    pub(crate) fn new(rows: Range<u64>, bytes: &[u8]) -> Self {
+    /// These rows with these bytes.
+    #[must_use]
+    pub fn new(rows: Range<u64>, bytes: &[u8]) -> Self {
         Self { rows, hash: xxh3_64(bytes) }
     }
 }

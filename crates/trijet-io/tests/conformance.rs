@@ -88,7 +88,7 @@ impl std::fmt::Display for Case {
 fn what_is_written_by_rows_in_any_order_reads_back() {
     for case in cases() {
         let data = case.data();
-        let mut writer = case.plan.create(&case.partial()).unwrap();
+        let writer = case.plan.create(&case.partial()).unwrap();
         for rows in case.ranges() {
             writer.write(rows.clone(), case.part(&data, &rows)).unwrap();
         }
@@ -109,7 +109,7 @@ fn what_is_written_by_rows_in_any_order_reads_back() {
 fn an_input_is_read_in_multiples_of_its_granule() {
     for case in cases() {
         let data = case.data();
-        let mut writer = case.plan.create(&case.partial()).unwrap();
+        let writer = case.plan.create(&case.partial()).unwrap();
         writer.write(0..case.array.layout().rows, &data).unwrap();
         let opened = case.open(&case.partial());
         let (rows, granule) = (opened.array.layout().rows, opened.granule);
@@ -133,13 +133,13 @@ fn a_partial_output_is_continued_only_if_it_has_the_rows() {
         let half = rows / case.plan.granule() / 2 * case.plan.granule();
         let mut done = Rows::default();
         done.insert(0..half);
-        let write = |rows: Range<u64>, writer: &mut dyn trijet_io::format::Writer| {
+        let write = |rows: Range<u64>, writer: &dyn trijet_io::format::Writer| {
             writer.write(rows.clone(), case.part(&data, &rows)).unwrap();
         };
         assert!(case.plan.reopen(&case.partial(), &done).is_err(), "{case}: missing");
         write(0..half, &mut *case.plan.create(&case.partial()).unwrap());
-        let mut writer = case.plan.reopen(&case.partial(), &done).unwrap();
-        write(half..rows, &mut *writer);
+        let writer = case.plan.reopen(&case.partial(), &done).unwrap();
+        write(half..rows, &*writer);
         for rows in case.ranges() {
             let mut read = vec![0; case.part(&data, &rows).len()];
             writer.read(rows.clone(), &mut read).unwrap();
@@ -160,7 +160,7 @@ fn a_discarded_output_is_gone_and_nothing_else_is_discarded() {
     for case in cases() {
         let partial = case.partial();
         case.plan.discard(&partial).unwrap();
-        let mut writer = case.plan.create(&partial).unwrap();
+        let writer = case.plan.create(&partial).unwrap();
         writer.write(0..case.array.layout().rows, &case.data()).unwrap();
         drop(writer);
         assert!(case.plan.create(&partial).is_err(), "{case}: create replaces nothing");
@@ -186,7 +186,7 @@ fn no_format_claims_a_file_of_another_one() {
         // A name that promises nothing, and the one that the format writes to.
         for name in ["finished", "finished.dat", case.written_as()] {
             let path = case.folder.path().join(name);
-            let mut writer = case.plan.create(&path).unwrap();
+            let writer = case.plan.create(&path).unwrap();
             writer.write(0..case.array.layout().rows, &case.data()).unwrap();
             drop(writer);
             let found = Found::at(&path).unwrap();

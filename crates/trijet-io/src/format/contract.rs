@@ -130,14 +130,14 @@ pub trait Plan: fmt::Debug + Send + Sync {
     fn discard(&self, partial: &Path) -> Result<()>;
 }
 
-/// Writes the rows of a partial output, in any order.
+/// Writes the rows of a partial output, in any order, from several threads at once.
 pub trait Writer: fmt::Debug + Send + Sync {
     /// Writes `rows`, which are multiples of the granule. Rows that were written before are
-    /// replaced.
+    /// replaced. No two threads write the same rows at once.
     ///
     /// # Errors
     /// `Io`.
-    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+    fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
     /// Reads `rows`, which are multiples of the granule and were written, into a buffer of their
     /// length. Several threads may read at once.

@@ -130,7 +130,7 @@ struct FlatWriter {
 }
 
 impl Writer for FlatWriter {
-    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+    fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         self.file
             .write_all_at(bytes, self.data_start + rows.start * self.row_bytes)
             .map_err(|error| file_error::io("write", &self.path, error))
@@ -152,7 +152,7 @@ mod tests {
     fn a_full_disk_is_an_error_that_names_the_file() {
         let path = Path::new("/dev/full");
         let file = File::options().write(true).open(path).expect("every Linux has it");
-        let mut flat = FlatWriter { file, path: path.to_owned(), data_start: 0, row_bytes: 4 };
+        let flat = FlatWriter { file, path: path.to_owned(), data_start: 0, row_bytes: 4 };
         let error = flat.write(1..2, &[1, 2, 3, 4]).expect_err("the device is always full");
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains("/dev/full: no space left"), "{error}");

@@ -14,8 +14,10 @@ use crate::fingerprint::Fingerprint;
 use crate::format::{Writer, state_of};
 use crate::journal::{Journal, Progress};
 use crate::rows::Rows;
-use crate::verify::differing;
+use crate::verify::{Written, differing};
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use trijet::pipeline::ParallelSink;
 use trijet::{Error, Result, Sink};
 
 /// What becomes of the partial output of an earlier run of the same job.
@@ -57,10 +59,16 @@ pub enum Start {
 pub struct Output {
     target: Target,
     writer: Box<dyn Writer>,
-    journal: Journal,
-    done: Rows,
+    record: Mutex<Record>,
     lost: Vec<Range<u64>>,
     fingerprint: Fingerprint,
+}
+
+/// The rows that are done, in memory and in the journal.
+#[derive(Debug)]
+struct Record {
+    journal: Journal,
+    done: Rows,
 }
 
 impl Output {
@@ -82,8 +90,7 @@ impl Output {
         let of = |kept: Kept, journal| Self {
             target: target.clone(),
             writer: kept.writer,
-            journal,
-            done: kept.done,
+            record: Mutex::new(Record { journal, done: kept.done }),
             lost: kept.lost,
             fingerprint: fingerprint.clone(),
         };
@@ -105,18 +112,18 @@ impl Output {
     /// # Errors
     /// `Io` when a file cannot be deleted.
     pub fn stop(self) -> Result<u64> {
-        let rows = self.done.count();
+        let rows = self.record().done.count();
         if rows == 0 {
             self.target.plan.discard(&self.target.place.partial)?;
-            self.journal.remove()?;
+            self.record().journal.remove()?;
         }
         Ok(rows)
     }
 
     /// The rows that this run or an earlier one has written.
     #[must_use]
-    pub fn done(&self) -> &Rows {
-        &self.done
+    pub fn done(&self) -> Rows {
+        self.record().done.clone()
     }
 
     /// The rows of an earlier run that were not as that run had written them, in ascending order.
@@ -129,7 +136,13 @@ impl Output {
     /// The rows that are not written yet, in ascending order.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
-        self.done.missing(self.target.layout().rows)
+        self.record().done.missing(self.target.layout().rows)
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        // A thread that panics under this lock leaves a journal without one of its lines, and rows
+        // that are written again.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -225,8 +238,8 @@ fn unfinished(
     file_error::refused("create", &target.place.out, cause)
 }
 
-impl Sink for Output {
-    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+impl ParallelSink for Output {
+    fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let layout = self.target.layout();
         assert!(rows.start <= rows.end && rows.end <= layout.rows, "the rows are in the output");
         let wanted = (rows.end - rows.start) * layout.row_bytes;
@@ -235,9 +248,21 @@ impl Sink for Output {
             return Ok(());
         }
         self.writer.write(rows.clone(), bytes)?;
-        self.journal.append(&self.fingerprint, &rows, bytes)?;
-        self.done.insert(rows);
+        let written = Written::new(rows.clone(), bytes);
+        let mut record = self.record();
+        record.journal.append(&self.fingerprint, &written)?;
+        record.done.insert(rows);
         Ok(())
+    }
+}
+
+impl Sink for Output {
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        self.write_part(rows, bytes)
+    }
+
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        Some(self)
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -247,6 +272,6 @@ impl Sink for Output {
             return Err(file_error::damaged("finish", &place.partial, cause));
         }
         place.publish()?;
-        self.journal.remove()
+        self.record().journal.remove()
     }
 }

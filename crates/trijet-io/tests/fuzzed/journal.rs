@@ -2,7 +2,7 @@
 
 use crate::workdir;
 use std::fs;
-use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Rows, Target};
+use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Rows, Target, Written};
 
 /// The rows of the input: one byte each.
 const ROWS: u64 = 16;
@@ -63,7 +63,9 @@ pub(crate) fn check(bytes: &[u8]) {
     let again = journal.read(&fingerprint).expect("it was accepted before");
     assert_eq!(again, Some(progress));
     if let Some(missing) = rows.missing(ROWS).first() {
-        journal.append(&fingerprint, missing, &[]).expect("space for a line");
+        journal
+            .append(&fingerprint, &Written::new(missing.clone(), &[]))
+            .expect("space for a line");
         let more = journal.read(&fingerprint).expect("the line is ours").expect("some lines");
         assert!(!more.done.missing(ROWS).contains(missing), "{more:?}");
     }

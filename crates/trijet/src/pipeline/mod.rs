@@ -44,6 +44,6 @@ pub use progress::Progress;
 pub use report::{Cold, EngineReport, Report};
 pub use rows::{rows_from_fn, rows_from_iter, rows_of, rows_to_fn};
 pub use schedule::Schedule;
-pub use sink::Sink;
+pub use sink::{ParallelSink, Sink};
 pub use source::Source;
 pub use stage::StageCx;

@@ -5,7 +5,7 @@ use super::layout::Layout;
 use crate::base::error::Result;
 use std::ops::Range;
 
-/// Where results go. Called in the order of the rows.
+/// Where results go. Called in the order of the rows, unless it is [parallel](Sink::parallel).
 ///
 /// A `Vec` is a sink that appends the results, and a slice one that puts each row at its place.
 ///
@@ -52,11 +52,26 @@ pub trait Sink: Send {
     /// `Io`, with the file and what failed. The pipeline adds the chunk.
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
+    /// The sink for several threads, if it takes rows in any order. By default it does not.
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        None
+    }
+
     /// Called once after the last row, and not after an error.
     ///
     /// # Errors
     /// `Io`, with the file and what failed.
     fn finish(&mut self) -> Result<()>;
+}
+
+/// A sink that several threads use at once, each for other rows, in any order.
+pub trait ParallelSink: Sync {
+    /// As [`Sink::write`]. The rows are a part of a chunk, and a multiple of the granule of the
+    /// layout.
+    ///
+    /// # Errors
+    /// As [`Sink::write`].
+    fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 }
 
 /// A sink that is chosen when the program runs.
@@ -67,6 +82,10 @@ impl<S: Sink + ?Sized> Sink for Box<S> {
 
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         (**self).write(rows, bytes)
+    }
+
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        (**self).parallel()
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -82,6 +101,10 @@ impl<S: Sink + ?Sized> Sink for &mut S {
 
     fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         (**self).write(rows, bytes)
+    }
+
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        (**self).parallel()
     }
 
     fn finish(&mut self) -> Result<()> {

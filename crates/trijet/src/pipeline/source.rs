@@ -9,7 +9,7 @@ use std::ops::Range;
 ///
 /// A run reads forwards, one chunk at a time: each call begins at the first row of the call before
 /// or after it. Rows may be read again, since the halos of chunks overlap and tuning reads the
-/// first chunk more than once.
+/// first chunk more than once. A [parallel](Source::is_parallel) source is read by several threads.
 ///
 /// ```
 /// use std::ops::Range;
@@ -52,7 +52,14 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
-    /// Fills `into` with the rows; it is exactly as long as they are.
+    /// Whether several threads may read at once, each a part of a chunk, in any order. By default
+    /// they may not.
+    fn is_parallel(&self) -> bool {
+        false
+    }
+
+    /// Fills `into` with the rows, which are a multiple of the granule of the layout or end where
+    /// the data end. It is exactly as long as they are.
     ///
     /// # Errors
     /// `Io`, with the file and what failed. The pipeline adds the chunk.
@@ -69,6 +76,10 @@ impl<S: Source + ?Sized> Source for &S {
         (**self).check()
     }
 
+    fn is_parallel(&self) -> bool {
+        (**self).is_parallel()
+    }
+
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         (**self).read(rows, into)
     }
@@ -81,6 +92,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn check(&self) -> Result<()> {
         (**self).check()
+    }
+
+    fn is_parallel(&self) -> bool {
+        (**self).is_parallel()
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {

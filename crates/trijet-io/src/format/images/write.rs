@@ -118,7 +118,7 @@ struct ImagesWriter {
 }
 
 impl Writer for ImagesWriter {
-    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+    fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let form = self.plan.form;
         let image_bytes = usize::try_from(form.image_bytes()).expect("`bytes` holds one");
         let images = bytes.chunks_exact(image_bytes);
