@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::{Resources, Slot, Streams};
+use super::builder::{Input, Output};
 use super::cancel::Cancel;
-use super::host_work::HostSpans;
+use super::crew::{Crew, Grain};
+use super::host_work::{HostSpans, HostWork};
 use super::plan::Chunk;
 use super::progress::Tally;
 use super::reader::Reader;
@@ -15,6 +17,7 @@ use super::stage::{StageCx, Stages};
 use super::validate::Job;
 use super::writer::Writer;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::panic::caught;
 use crate::base::units::Bytes;
 use crate::memory::{View, ViewMut};
 
@@ -69,12 +72,15 @@ pub(super) fn drive(job: &mut Job<'_>, resources: &mut Resources, spans: &HostSp
     let Resources { plan, streams, slots, pinned_in, pinned_out } = resources;
     let (pinned_in, pinned_out) = (std::mem::take(pinned_in), std::mem::take(pinned_out));
     let tally = Tally::new(plan, job.layout.rows, settings.progress.as_ref());
-    let (place, row_in, row_out) = (settings.host_work, stages.row_in(), stages.row_out());
+    let place = settings.host_work;
+    let crews = Crews::start(place, input, output)?;
+    let grain = |row_bytes| Grain { row_bytes, granule: job.layout.granule };
+    let (grain_in, grain_out) = (grain(stages.row_in()), grain(stages.row_out()));
     std::thread::scope(|scope| {
-        let reading = (&*input, row_in, &spans.read);
-        let mut reader = Reader::start(scope, place, reading, &plan.chunks, pinned_in);
-        let writing = (output, row_out, &spans.write, &tally);
-        let mut writer = Writer::start(scope, place, writing, pinned_out);
+        let reading = (&*input, grain_in, &spans.read, crews.source.as_ref());
+        let mut reader = Reader::start(scope, place, reading, &plan.chunks, pinned_in)?;
+        let writing = (grain_out, &spans.write, &tally, crews.sink.as_ref());
+        let mut writer = Writer::start(scope, place, output, writing, pinned_out)?;
         let driven = plan.chunks.iter().try_for_each(|chunk| {
             check(&settings.cancel, chunk)?;
             let slot = turn(chunk.index, slots.len());
@@ -83,11 +89,44 @@ pub(super) fn drive(job: &mut Job<'_>, resources: &mut Resources, spans: &HostSp
                 writer.lend(chunk, |output| submit(chunk, streams, slot, stages, input, output))
             })
         });
-        let written = writer.finish(&driven);
+        let written = writer.finish();
         let read = reader.finish();
         // The side that failed has the cause; the others only found its channel closed.
         read.and(written).and(driven)
-    })
+    })?;
+    finish(output, place)
+}
+
+/// Finishes the sink of a run that went well.
+fn finish(output: &mut Output<'_>, place: HostWork) -> Result<()> {
+    match output {
+        Output::Pinned { .. } => Ok(()),
+        Output::Sink(sink) if place == HostWork::Inline => sink.finish(),
+        // A panic of a sink is an error, as on the threads that write.
+        Output::Sink(sink) => caught(|| sink.finish()).unwrap_or_else(|words| {
+            let cause = format!("it panicked: {words}");
+            Err(Error::new(ErrorKind::Panicked, "sink", cause))
+        }),
+    }
+}
+
+/// The crews of a run, for a source and a sink that several threads may use.
+#[derive(Default)]
+struct Crews {
+    source: Option<Crew>,
+    sink: Option<Crew>,
+}
+
+impl Crews {
+    fn start(place: HostWork, input: &Input<'_>, output: &Output<'_>) -> Result<Self> {
+        if place == HostWork::Inline {
+            return Ok(Self::default());
+        }
+        let reads = matches!(input, Input::Source(source) if source.is_parallel());
+        let writes = matches!(output, Output::Sink(sink) if sink.parallel().is_some());
+        let crew = |side, wanted: bool| wanted.then(|| Crew::start(side)).transpose();
+        Ok(Self { source: crew("source", reads)?, sink: crew("sink", writes)? })
+    }
 }
 
 /// Fails when the run was cancelled.

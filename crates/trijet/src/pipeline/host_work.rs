@@ -4,7 +4,7 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::Mutex;
-use std::thread::ScopedJoinHandle;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 /// Where source and sink are called.
@@ -63,6 +63,21 @@ impl HostSpans {
 /// cause.
 pub(super) fn closed(side: &'static str) -> Error {
     Error::new(ErrorKind::Io, side, "its thread ended before the last chunk")
+}
+
+/// Starts a thread for a side.
+///
+/// # Errors
+/// `Io` when the system does not start a thread.
+pub(super) fn spawn<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    side: &'static str,
+    work: impl FnOnce() -> Result<()> + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, Result<()>>> {
+    let thread = Builder::new().name(format!("trijet-{side}"));
+    thread.spawn_scoped(scope, work).map_err(|error| {
+        Error::new(ErrorKind::Io, side, "its thread could not be started").caused_by(error)
+    })
 }
 
 /// Waits for the thread of a side, and returns its error.

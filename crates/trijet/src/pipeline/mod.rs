@@ -14,6 +14,7 @@ mod allocate;
 mod builder;
 mod calibrate;
 mod cancel;
+mod crew;
 mod drive;
 mod element;
 mod host_work;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::plan::{Chunk, Plan};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The progress of a run, in rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct Progress {
 
 pub(super) type OnProgress<'a> = Box<dyn Fn(Progress) + Sync + 'a>;
 
-/// Counts the finished rows of a run, and reports them to its user.
+/// Counts the finished rows of a run, and reports them to its user, one report at a time.
 pub(super) struct Tally<'a> {
-    rows_done: AtomicU64,
+    rows_done: Mutex<u64>,
     rows: u64,
     report: Option<&'a OnProgress<'a>>,
 }
@@ -26,15 +26,16 @@ pub(super) struct Tally<'a> {
 impl<'a> Tally<'a> {
     /// Starts with the rows that the plan leaves out: an earlier run finished them.
     pub(super) fn new(plan: &Plan, rows: u64, report: Option<&'a OnProgress<'a>>) -> Self {
-        let rows_done = AtomicU64::new(rows.saturating_sub(plan.rows_out()));
+        let rows_done = Mutex::new(rows.saturating_sub(plan.rows_out()));
         Self { rows_done, rows, report }
     }
 
     pub(super) fn finished(&self, chunk: &Chunk) {
-        let rows = chunk.rows_out();
-        let rows_done = self.rows_done.fetch_add(rows, Ordering::Relaxed) + rows;
+        // A report that panics ends its run, and with it the count.
+        let mut rows_done = self.rows_done.lock().unwrap_or_else(PoisonError::into_inner);
+        *rows_done += chunk.rows_out();
         if let Some(report) = self.report {
-            report(Progress { rows_done, rows: self.rows });
+            report(Progress { rows_done: *rows_done, rows: self.rows });
         }
     }
 }

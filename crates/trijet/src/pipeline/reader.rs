@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::builder::Input;
-use super::host_work::{HostWork, Spans, closed, join};
+use super::crew::{Crew, Grain};
+use super::host_work::{HostWork, Spans, closed, join, spawn};
 use super::plan::Chunk;
+use super::schedule::turn;
 use super::source::Source;
 use crate::base::error::Result;
 use crate::base::units::Bytes;
@@ -12,20 +14,33 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// A source, the bytes of its rows, and where the times of its calls go.
+/// The chunks that a parallel source reads at once. While the last parts of one are read, the threads
+/// that are done read the next one.
+const CHUNKS_AT_ONCE: usize = 2;
+
+/// A source, its rows, and where the times of its calls go.
+#[derive(Clone, Copy)]
 struct Reading<'env> {
     source: &'env dyn Source,
-    row_bytes: u64,
+    grain: Grain,
     spans: &'env Spans,
+    crew: Option<&'env Crew>,
 }
 
 impl Reading<'_> {
     /// Reads one chunk into `buffer`, after the upload that still uses it.
     fn read(&self, chunk: &Chunk, buffer: &mut PinnedBuffer<u8>) -> Result<()> {
-        let bytes = Bytes(chunk.rows_in() * self.row_bytes).to_usize();
+        let bytes = Bytes(chunk.rows_in() * self.grain.row_bytes).to_usize();
         let mut guard = buffer.write().map_err(|error| chunk.context("upload", error))?;
+        let into = &mut guard[..bytes];
         self.spans
-            .time(|| self.source.read(chunk.input.clone(), &mut guard[..bytes]))
+            .time(|| match self.crew {
+                Some(crew) => {
+                    let read = |rows, part: &mut [u8]| self.source.read(rows, part);
+                    crew.read(&chunk.input, self.grain, into, read)
+                }
+                None => self.source.read(chunk.input.clone(), into),
+            })
             .map_err(|error| chunk.context("source", error))
     }
 }
@@ -42,32 +57,50 @@ enum Reads<'scope, 'env> {
         reading: Reading<'env>,
         free: VecDeque<PinnedBuffer<u8>>,
     },
-    Thread {
-        free: Sender<PinnedBuffer<u8>>,
-        filled: Receiver<PinnedBuffer<u8>>,
-        thread: ScopedJoinHandle<'scope, Result<()>>,
-    },
+    /// Threads that take the chunks in turn.
+    Threads(Vec<Side<'scope>>),
+}
+
+/// A thread that reads chunks.
+struct Side<'scope> {
+    free: Sender<PinnedBuffer<u8>>,
+    filled: Receiver<PinnedBuffer<u8>>,
+    thread: ScopedJoinHandle<'scope, Result<()>>,
 }
 
 impl<'scope, 'env> Reader<'scope, 'env> {
-    /// Starts to read `chunks` of the input, whose rows have the given bytes.
+    /// Starts to read `chunks` of the input.
     pub(super) fn start(
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
-        (input, row_bytes, spans): (&'env Input<'_>, u64, &'env Spans),
+        (input, grain, spans, crew): (&'env Input<'_>, Grain, &'env Spans, Option<&'env Crew>),
         chunks: &'env [Chunk],
         buffers: Vec<PinnedBuffer<u8>>,
-    ) -> Self {
+    ) -> Result<Self> {
+        let row_bytes = grain.row_bytes;
         let source = match input {
-            Input::Pinned { bytes, .. } => return Self { row_bytes, reads: Reads::Pinned(*bytes) },
+            Input::Pinned { bytes, .. } => {
+                return Ok(Self { row_bytes, reads: Reads::Pinned(*bytes) });
+            }
             Input::Source(source) => &**source,
         };
-        let reading = Reading { source, row_bytes, spans };
+        let reading = Reading { source, grain, spans, crew };
         let reads = match host_work {
             HostWork::Inline => Reads::Inline { reading, free: buffers.into() },
-            HostWork::Threads => thread(scope, reading, chunks, buffers),
+            HostWork::Threads => {
+                let count = if crew.is_some() { CHUNKS_AT_ONCE.min(buffers.len()) } else { 1 };
+                let mut dealt: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+                for (number, buffer) in buffers.into_iter().enumerate() {
+                    dealt[number % count].push(buffer);
+                }
+                let start = |(first, buffers)| {
+                    let chunks = chunks.iter().skip(first).step_by(count);
+                    Side::start(scope, reading, chunks, buffers)
+                };
+                Reads::Threads(dealt.into_iter().enumerate().map(start).collect::<Result<_>>()?)
+            }
         };
-        Self { row_bytes, reads }
+        Ok(Self { row_bytes, reads })
     }
 
     /// Calls `upload`, which enqueues the upload of the chunk, with the chunk's input.
@@ -90,53 +123,58 @@ impl<'scope, 'env> Reader<'scope, 'env> {
                 free.push_back(buffer);
                 Ok(())
             }
-            Reads::Thread { free, filled, .. } => {
+            Reads::Threads(sides) => {
+                let side = turn(chunk.index, sides.len());
+                let Side { free, filled, .. } = &sides[side];
                 let buffer = filled.recv().map_err(|_| closed("source"))?;
                 upload(buffer.slice(..bytes))?;
-                // A thread that has read every chunk needs no more buffers.
+                // A thread that has read all its chunks needs no more buffers.
                 drop(free.send(buffer));
                 Ok(())
             }
         }
     }
 
-    /// Ends the thread and returns its error.
+    /// Ends the threads and returns their first error.
     pub(super) fn finish(self) -> Result<()> {
         match self.reads {
             Reads::Pinned(_) | Reads::Inline { .. } => Ok(()),
-            Reads::Thread { free, filled, thread } => {
-                drop((free, filled));
-                join("source", thread)
+            Reads::Threads(sides) => {
+                let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
+                let ended: Vec<_> = threads.into_iter().map(|one| join("source", one)).collect();
+                ended.into_iter().collect()
             }
         }
     }
 }
 
-/// A thread that reads each chunk into the next free buffer.
-fn thread<'scope, 'env>(
-    scope: &'scope Scope<'scope, 'env>,
-    reading: Reading<'env>,
-    chunks: &'env [Chunk],
-    buffers: Vec<PinnedBuffer<u8>>,
-) -> Reads<'scope, 'env> {
-    let (free, free_in) = channel();
-    let (filled_out, filled) = sync_channel(buffers.len());
-    for buffer in buffers {
-        // The receiver is alive: it moves into the thread below.
-        drop(free.send(buffer));
-    }
-    let thread = scope.spawn(move || -> Result<()> {
-        let (free_in, filled_out): (Receiver<PinnedBuffer<u8>>, SyncSender<_>) =
-            (free_in, filled_out);
-        for chunk in chunks {
-            // The run closes this channel when it is cancelled. That is no error of the source.
-            let Ok(mut buffer) = free_in.recv() else { return Ok(()) };
-            reading.read(chunk, &mut buffer)?;
-            if filled_out.send(buffer).is_err() {
-                return Ok(());
-            }
+impl<'scope> Side<'scope> {
+    /// Starts a thread that reads each of `chunks` into the next free buffer.
+    fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        reading: Reading<'env>,
+        chunks: impl Iterator<Item = &'env Chunk> + Send + 'scope,
+        buffers: Vec<PinnedBuffer<u8>>,
+    ) -> Result<Self> {
+        let (free, free_in) = channel();
+        let (filled_out, filled) = sync_channel(buffers.len());
+        for buffer in buffers {
+            // The receiver is alive: it moves into the thread below.
+            drop(free.send(buffer));
         }
-        Ok(())
-    });
-    Reads::Thread { free, filled, thread }
+        let thread = spawn(scope, "source", move || {
+            let (free_in, filled_out): (Receiver<PinnedBuffer<u8>>, SyncSender<_>) =
+                (free_in, filled_out);
+            for chunk in chunks {
+                // The run closes this channel when it is cancelled. That is no error of the source.
+                let Ok(mut buffer) = free_in.recv() else { return Ok(()) };
+                reading.read(chunk, &mut buffer)?;
+                if filled_out.send(buffer).is_err() {
+                    return Ok(());
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Self { free, filled, thread })
+    }
 }

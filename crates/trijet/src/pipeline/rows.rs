@@ -72,6 +72,10 @@ impl<T: Element, D: AsRef<[T]> + Send + Sync> Source for Memory<T, D> {
         Ok(())
     }
 
+    fn is_parallel(&self) -> bool {
+        true
+    }
+
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         let first = index(rows.start) * self.row_len;
         let end = index(rows.end) * self.row_len;

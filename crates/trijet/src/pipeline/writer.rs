@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::builder::Output;
-use super::host_work::{HostWork, Spans, closed, join};
+use super::crew::{Crew, Grain};
+use super::host_work::{HostWork, Spans, closed, join, spawn};
 use super::plan::Chunk;
 use super::progress::Tally;
-use super::sink::Sink;
+use super::schedule::turn;
+use super::sink::{ParallelSink, Sink};
 use crate::base::error::Result;
 use crate::base::units::Bytes;
 use crate::memory::{PinnedBuffer, ViewMut};
@@ -13,10 +15,20 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// A sink, the bytes of its rows, and where the times and the count of its rows go.
+/// The chunks that a parallel sink takes at once. While the last parts of one are written, the
+/// threads that are done write the next one.
+const CHUNKS_AT_ONCE: usize = 2;
+
+/// How a sink takes the bytes of a chunk.
+enum Taking<'env> {
+    InOrder(&'env mut dyn Sink),
+    InParts(&'env dyn ParallelSink, &'env Crew),
+}
+
+/// A sink, its rows, and where the times and the count of its rows go.
 struct Writing<'env> {
-    sink: &'env mut dyn Sink,
-    row_bytes: u64,
+    sink: Taking<'env>,
+    grain: Grain,
     spans: &'env Spans,
     tally: &'env Tally<'env>,
 }
@@ -24,11 +36,16 @@ struct Writing<'env> {
 impl Writing<'_> {
     /// Writes one chunk from `buffer`, after its download.
     fn write(&mut self, chunk: &Chunk, buffer: &PinnedBuffer<u8>) -> Result<()> {
-        let bytes = Bytes(chunk.rows_out() * self.row_bytes).to_usize();
+        let bytes = Bytes(chunk.rows_out() * self.grain.row_bytes).to_usize();
         let guard = buffer.read().map_err(|error| chunk.context("download", error))?;
-        self.spans
-            .time(|| self.sink.write(chunk.rows.clone(), &guard[..bytes]))
-            .map_err(|error| chunk.context("sink", error))?;
+        let bytes = &guard[..bytes];
+        let write = || match &mut self.sink {
+            Taking::InOrder(sink) => sink.write(chunk.rows.clone(), bytes),
+            Taking::InParts(sink, crew) => {
+                crew.write(&chunk.rows, self.grain, bytes, |rows, part| sink.write_part(rows, part))
+            }
+        };
+        self.spans.time(write).map_err(|error| chunk.context("sink", error))?;
         self.tally.finished(chunk);
         Ok(())
     }
@@ -36,13 +53,6 @@ impl Writing<'_> {
 
 /// A chunk on its way out, and the buffer that its download fills.
 type Outgoing<'env> = (&'env Chunk, PinnedBuffer<u8>);
-
-/// What the thread of a writer is told. A channel that closes without `Finish` means that the run
-/// failed.
-enum Message<'env> {
-    Chunk(Outgoing<'env>),
-    Finish,
-}
 
 /// Where the results of chunks go.
 pub(super) struct Writer<'scope, 'env> {
@@ -61,42 +71,62 @@ enum Writes<'scope, 'env> {
         pending: VecDeque<Outgoing<'env>>,
         failed: bool,
     },
-    Thread {
-        free: Receiver<PinnedBuffer<u8>>,
-        filled: Sender<Message<'env>>,
-        thread: ScopedJoinHandle<'scope, Result<()>>,
-    },
+    /// Threads that take the chunks in turn.
+    Threads(Vec<Side<'scope, 'env>>),
+}
+
+/// A thread that writes chunks.
+struct Side<'scope, 'env> {
+    free: Receiver<PinnedBuffer<u8>>,
+    filled: Sender<Outgoing<'env>>,
+    thread: ScopedJoinHandle<'scope, Result<()>>,
 }
 
 impl<'scope, 'env> Writer<'scope, 'env> {
-    /// Starts to write to the output, whose rows have the given bytes.
+    /// Starts to write to the output.
     pub(super) fn start(
         scope: &'scope Scope<'scope, 'env>,
         host_work: HostWork,
-        (output, row_bytes, spans, tally): (
-            &'env mut Output<'_>,
-            u64,
-            &'env Spans,
-            &'env Tally<'env>,
-        ),
+        output: &'env mut Output<'_>,
+        (grain, spans, tally, crew): (Grain, &'env Spans, &'env Tally<'env>, Option<&'env Crew>),
         buffers: Vec<PinnedBuffer<u8>>,
-    ) -> Self {
+    ) -> Result<Self> {
+        let row_bytes = grain.row_bytes;
         let sink = match output {
             Output::Pinned { target, .. } => {
                 let writes = Writes::Pinned { target: target.reborrow(), tally };
-                return Self { row_bytes, writes };
+                return Ok(Self { row_bytes, writes });
             }
             Output::Sink(sink) => &mut **sink,
         };
-        let writing = Writing { sink, row_bytes, spans, tally };
-        let writes = match host_work {
-            HostWork::Inline => {
-                let (free, pending) = (buffers.into(), VecDeque::new());
-                Writes::Inline { writing, free, pending, failed: false }
+        let writing = |sink| Writing { sink, grain, spans, tally };
+        let writes = match (host_work, crew) {
+            (HostWork::Inline, _) => Writes::Inline {
+                writing: writing(Taking::InOrder(sink)),
+                free: buffers.into(),
+                pending: VecDeque::new(),
+                failed: false,
+            },
+            (HostWork::Threads, Some(crew)) if sink.parallel().is_some() => {
+                let sink: &'env dyn Sink = sink;
+                let count = CHUNKS_AT_ONCE.min(buffers.len());
+                let mut dealt: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+                for (number, buffer) in buffers.into_iter().enumerate() {
+                    dealt[number % count].push(buffer);
+                }
+                let parts = sink.parallel();
+                let start = |buffers| {
+                    let sink = parts.ok_or_else(|| closed("sink"))?;
+                    Side::start(scope, writing(Taking::InParts(sink, crew)), buffers)
+                };
+                Writes::Threads(dealt.into_iter().map(start).collect::<Result<_>>()?)
             }
-            HostWork::Threads => thread(scope, writing, buffers),
+            (HostWork::Threads, _) => {
+                let writing = writing(Taking::InOrder(sink));
+                Writes::Threads(vec![Side::start(scope, writing, buffers)?])
+            }
         };
-        Self { row_bytes, writes }
+        Ok(Self { row_bytes, writes })
     }
 
     /// Calls `download`, which enqueues the download of the chunk, with the memory for its results.
@@ -128,60 +158,55 @@ impl<'scope, 'env> Writer<'scope, 'env> {
                 pending.push_back((chunk, buffer));
                 Ok(())
             }
-            Writes::Thread { free, filled, .. } => {
+            Writes::Threads(sides) => {
+                let side = turn(chunk.index, sides.len());
+                let Side { free, filled, .. } = &sides[side];
                 let mut buffer = free.recv().map_err(|_| closed("sink"))?;
                 download(buffer.slice_mut(..bytes))?;
-                filled.send(Message::Chunk((chunk, buffer))).map_err(|_| closed("sink"))
+                filled.send((chunk, buffer)).map_err(|_| closed("sink"))
             }
         }
     }
 
-    /// Writes what is left, and finishes the sink if the run went well.
-    pub(super) fn finish(self, run: &Result<()>) -> Result<()> {
+    /// Writes what is left.
+    pub(super) fn finish(self) -> Result<()> {
         match self.writes {
             Writes::Pinned { .. } => Ok(()),
             // After an error of its own a sink is not called again.
             Writes::Inline { failed: true, .. } => Ok(()),
             Writes::Inline { mut writing, pending, .. } => {
-                for (chunk, buffer) in pending {
-                    writing.write(chunk, &buffer)?;
-                }
-                if run.is_ok() { writing.sink.finish() } else { Ok(()) }
+                pending.iter().try_for_each(|(chunk, buffer)| writing.write(chunk, buffer))
             }
-            Writes::Thread { free, filled, thread } => {
-                if run.is_ok() {
-                    // The channel of a thread that failed is closed; joining returns its error.
-                    drop(filled.send(Message::Finish));
-                }
-                drop((free, filled));
-                join("sink", thread)
+            Writes::Threads(sides) => {
+                let threads: Vec<_> = sides.into_iter().map(|side| side.thread).collect();
+                let ended: Vec<_> = threads.into_iter().map(|one| join("sink", one)).collect();
+                ended.into_iter().collect()
             }
         }
     }
 }
 
-/// A thread that writes each chunk from the buffer that it is sent.
-fn thread<'scope, 'env>(
-    scope: &'scope Scope<'scope, 'env>,
-    mut writing: Writing<'env>,
-    buffers: Vec<PinnedBuffer<u8>>,
-) -> Writes<'scope, 'env> {
-    let (free_out, free) = channel();
-    let (filled, filled_in) = channel::<Message<'env>>();
-    for buffer in buffers {
-        // The receiver is alive: the run has it until its end.
-        drop(free_out.send(buffer));
-    }
-    let thread = scope.spawn(move || -> Result<()> {
-        while let Ok(message) = filled_in.recv() {
-            let Message::Chunk((chunk, buffer)) = message else {
-                return writing.sink.finish();
-            };
-            writing.write(chunk, &buffer)?;
-            // A run that has submitted every chunk needs no more buffers.
+impl<'scope, 'env> Side<'scope, 'env> {
+    /// Starts a thread that writes each chunk from the buffer that it is sent.
+    fn start(
+        scope: &'scope Scope<'scope, 'env>,
+        mut writing: Writing<'env>,
+        buffers: Vec<PinnedBuffer<u8>>,
+    ) -> Result<Self> {
+        let (free_out, free) = channel();
+        let (filled, filled_in) = channel::<Outgoing<'env>>();
+        for buffer in buffers {
+            // The receiver is alive: the run has it until its end.
             drop(free_out.send(buffer));
         }
-        Ok(())
-    });
-    Writes::Thread { free, filled, thread }
+        let thread = spawn(scope, "sink", move || {
+            while let Ok((chunk, buffer)) = filled_in.recv() {
+                writing.write(chunk, &buffer)?;
+                // A run that has submitted every chunk needs no more buffers.
+                drop(free_out.send(buffer));
+            }
+            Ok(())
+        })?;
+        Ok(Self { free, filled, thread })
+    }
 }
