@@ -4,6 +4,7 @@
 //! because `pread` and `pwrite` do not use the position of the file.
 
 use super::contract::{NOT_PARTIAL, Opened, Plan, Reader, Writer, lost, state_of};
+use super::ways::Ways;
 use crate::array::Array;
 use crate::file_error;
 use crate::item::Item;
@@ -66,6 +67,7 @@ impl FlatPlan {
             path: partial.to_owned(),
             data_start: self.header.len() as u64,
             row_bytes: self.row_bytes,
+            ways: Ways::new(self.header.len() as u64 + self.data_bytes),
         })
     }
 }
@@ -127,12 +129,13 @@ struct FlatWriter {
     path: PathBuf,
     data_start: u64,
     row_bytes: u64,
+    ways: Ways,
 }
 
 impl Writer for FlatWriter {
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all_at(bytes, self.data_start + rows.start * self.row_bytes)
+        self.ways
+            .write_at(&self.file, bytes, self.data_start + rows.start * self.row_bytes)
             .map_err(|error| file_error::io("write", &self.path, error))
     }
 
@@ -152,7 +155,8 @@ mod tests {
     fn a_full_disk_is_an_error_that_names_the_file() {
         let path = Path::new("/dev/full");
         let file = File::options().write(true).open(path).expect("every Linux has it");
-        let flat = FlatWriter { file, path: path.to_owned(), data_start: 0, row_bytes: 4 };
+        let (path, ways) = (path.to_owned(), Ways::new(8));
+        let flat = FlatWriter { file, path, data_start: 0, row_bytes: 4, ways };
         let error = flat.write(1..2, &[1, 2, 3, 4]).expect_err("the device is always full");
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains("/dev/full: no space left"), "{error}");

@@ -3,10 +3,12 @@
 mod contract;
 mod flat;
 mod images;
+mod mapping;
 mod npy;
 pub(crate) mod promise;
 mod raw;
 mod table;
+mod ways;
 
 pub(crate) use contract::state_of;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};

@@ -1,0 +1,202 @@
+//! Writing a file through mappings of it.
+//!
+//! A write call locks the whole file, so several threads write a file no faster than one or two. Into
+//! a mapping they write at once. But memory that maps a file raises a signal, which ends the process,
+//! when the file was cut or the disk is full. So the bytes are copied by the kernel, with
+//! `process_vm_writev` from this process to itself, which returns an error there.
+//!
+//! A file is mapped by windows, which are unmapped when they are full. Otherwise every page of the
+//! file would count as memory of the process.
+
+use memmap2::{MmapOptions, MmapRaw};
+use nix::sys::uio::{RemoteIoVec, process_vm_writev};
+use nix::unistd::getpid;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The bytes of a window. It is a multiple of the size of any page.
+const WINDOW_BYTES: u64 = 64 << 20;
+/// The most windows at once. Rows of a resumed run may leave windows that are never full.
+const WINDOWS_MAX: usize = 16;
+
+/// A mapped part of a file, and how many of its bytes were written.
+#[derive(Debug)]
+struct Window {
+    map: Arc<MmapRaw>,
+    written: u64,
+    /// The number of the last write in this window, counted over all windows.
+    used: u64,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// By their numbers in the file.
+    windows: BTreeMap<u64, Window>,
+    writes: u64,
+}
+
+/// The windows of a file.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    file_bytes: u64,
+    open: Mutex<Open>,
+}
+
+impl Mapping {
+    /// The windows of a file of `file_bytes` bytes, none of which is mapped.
+    pub(super) fn new(file_bytes: u64) -> Self {
+        Self { file_bytes, open: Mutex::default() }
+    }
+
+    /// Writes `bytes` at `offset`, within the size of the file.
+    ///
+    /// # Errors
+    /// Of the system: the file cannot be mapped, or a page of it cannot be written, because the file
+    /// was cut or the disk is full.
+    pub(super) fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut rest = bytes;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let number = at / WINDOW_BYTES;
+            let window = self.range(number);
+            let here = usize::try_from(window.end.saturating_sub(at)).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at(rest.len().min(here));
+            let map = self.window(file, number)?;
+            let inside = usize::try_from(at - window.start).unwrap_or(usize::MAX);
+            copy(now, &map, inside)?;
+            self.wrote(number, now.len() as u64);
+            at += now.len() as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a window.
+    fn range(&self, number: u64) -> Range<u64> {
+        let start = number * WINDOW_BYTES;
+        start..(start + WINDOW_BYTES).min(self.file_bytes)
+    }
+
+    /// The window of this number, mapped.
+    fn window(&self, file: &File, number: u64) -> io::Result<Arc<MmapRaw>> {
+        let mut open = self.open();
+        open.writes += 1;
+        let used = open.writes;
+        if let Some(window) = open.windows.get_mut(&number) {
+            window.used = used;
+            return Ok(Arc::clone(&window.map));
+        }
+        if open.windows.len() == WINDOWS_MAX {
+            let oldest = open.windows.iter().min_by_key(|(_, window)| window.used);
+            let oldest = oldest.map(|(number, _)| *number);
+            // A write that still uses it has a share of the map.
+            oldest.and_then(|number| open.windows.remove(&number));
+        }
+        let range = self.range(number);
+        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let map = Arc::new(MmapOptions::new().offset(range.start).len(len).map_raw(file)?);
+        open.windows.insert(number, Window { map: Arc::clone(&map), written: 0, used });
+        Ok(map)
+    }
+
+    /// Counts the bytes that were written in a window, and forgets a window that is full.
+    fn wrote(&self, number: u64, bytes: u64) {
+        let range = self.range(number);
+        let mut open = self.open();
+        let full = open.windows.get_mut(&number).is_some_and(|window| {
+            window.written += bytes;
+            window.written >= range.end - range.start
+        });
+        let unmapped = full.then(|| open.windows.remove(&number));
+        // Unmapping takes milliseconds, in which the others shall not wait for the lock.
+        drop(open);
+        drop(unmapped);
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Copies `bytes` to `offset` in a mapping that has room for them.
+fn copy(bytes: &[u8], map: &MmapRaw, offset: usize) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let left = &bytes[done..];
+        let base = map.as_mut_ptr().addr() + offset + done;
+        let to = RemoteIoVec { base, len: left.len() };
+        match process_vm_writev(getpid(), &[IoSlice::new(left)], &[to])? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => done += count,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn file(bytes: u64) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn bytes_arrive_at_their_places_across_windows() {
+        let bytes = WINDOW_BYTES + 5000;
+        let file = file(bytes);
+        let mapping = Mapping::new(bytes);
+        for (offset, len) in [(0, 10), (WINDOW_BYTES - 7, 4000), (bytes - 900, 900), (4095, 2)] {
+            let data: Vec<u8> = (0u8..=250)
+                .cycle()
+                .skip(1 + usize::try_from(offset % 7).unwrap())
+                .take(len)
+                .collect();
+            mapping.write_at(&file, &data, offset).unwrap();
+            let mut found = vec![0; data.len()];
+            file.read_exact_at(&mut found, offset).unwrap();
+            assert!(found == data, "{offset}");
+        }
+        assert_eq!(file.metadata().unwrap().len(), bytes);
+    }
+
+    #[test]
+    fn a_window_is_unmapped_when_it_is_full() {
+        let file = file(3 * WINDOW_BYTES / 2);
+        let mapping = Mapping::new(3 * WINDOW_BYTES / 2);
+        let half = vec![1; usize::try_from(WINDOW_BYTES / 2).unwrap()];
+        let open = || mapping.open().windows.keys().copied().collect::<Vec<_>>();
+        for (part, left) in [(1, vec![0]), (2, vec![0]), (0, vec![])] {
+            mapping.write_at(&file, &half, part * WINDOW_BYTES / 2).unwrap();
+            assert_eq!(open(), left, "after part {part}");
+        }
+    }
+
+    #[test]
+    fn few_windows_are_mapped_at_once() {
+        let file = file(40 * WINDOW_BYTES);
+        let mapping = Mapping::new(40 * WINDOW_BYTES);
+        for number in 0..40 {
+            mapping.write_at(&file, &[7], number * WINDOW_BYTES).unwrap();
+        }
+        assert_eq!(mapping.open().windows.len(), WINDOWS_MAX);
+    }
+
+    /// The memory would raise SIGBUS, which ends the process.
+    #[test]
+    fn a_file_that_was_cut_is_an_error() {
+        let file = file(1 << 20);
+        let mapping = Mapping::new(1 << 20);
+        mapping.write_at(&file, &[7], 0).unwrap();
+        file.set_len(4096).unwrap();
+        mapping.write_at(&file, &[7; 4096], 0).unwrap();
+        let error = mapping.write_at(&file, &[7; 8192], 1 << 19).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(nix::libc::EFAULT), "{error}");
+    }
+}
