@@ -12,14 +12,37 @@ use std::path::Path;
 use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Layout};
 use trijet::trace::summary::Audience;
-use trijet::{Bytes, Error, Pipeline, Result, Source};
+use trijet::{Bytes, Device, Error, Pipeline, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::file_error;
 use trijet_io::{Array, Fingerprint, Input, Output, Start, Target};
 
-/// The bytes that measure the link before a run: enough for a stable rate, few compared to the run.
-fn calibration_bytes(layout: Layout) -> Result<Bytes> {
-    Ok(Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20)))
+/// Measures the link of a device that copies, with enough bytes for a stable rate, and few compared
+/// to the run.
+fn calibrate(device: &Device, layout: Layout) -> Result<Option<Calibration>> {
+    if device.info().integrated {
+        return Ok(None);
+    }
+    let bytes = Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20));
+    Calibration::measure(device, bytes).map(Some)
+}
+
+/// Adds the settings that may be missing.
+fn with_settings<'a>(
+    mut pipeline: Pipeline<'a>,
+    options: &MapOptions,
+    calibration: Option<&Calibration>,
+) -> Pipeline<'a> {
+    if let Some(calibration) = calibration {
+        pipeline = pipeline.calibrated(calibration);
+    }
+    if let Some(chunk) = options.chunk {
+        pipeline = pipeline.chunk(chunk);
+    }
+    if let Some(depth) = options.depth {
+        pipeline = pipeline.depth(depth);
+    }
+    pipeline
 }
 
 /// A progress bar, which is hidden unless standard error is a terminal.
@@ -90,7 +113,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let fingerprint =
         Fingerprint::new(&input, &operation.description(), &target).halo(operation.halo(layout));
     // Steps that can fail without the output come before it.
-    let calibration = Calibration::measure(&device, calibration_bytes(layout)?)?;
+    let calibration = calibrate(&device, layout)?;
     let mut output = Output::open(&target, &fingerprint, start_of(options))?;
     if !output.lost().is_empty() {
         print_stderr(lost_words(&output, &target));
@@ -100,20 +123,13 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let todo = output.missing();
     let bar = progress_bar(layout.rows);
     let pipeline = Pipeline::on(&device).source(input);
-    let mut pipeline = operation
+    let pipeline = operation
         .stage(pipeline, array.dtype(), layout)
         .sink(&mut output)
         .rows(todo)
         .cancel_with(&cancel)
-        .calibrated(&calibration)
         .on_progress(|progress| bar.set_position(progress.rows_done));
-    if let Some(chunk) = options.chunk {
-        pipeline = pipeline.chunk(chunk);
-    }
-    if let Some(depth) = options.depth {
-        pipeline = pipeline.depth(depth);
-    }
-    let outcome = pipeline.run();
+    let outcome = with_settings(pipeline, options, calibration.as_ref()).run();
     bar.finish_and_clear();
     let audience = if options.chunk.is_some() { Audience::User } else { Audience::UserOfTuned };
     let report = match outcome {

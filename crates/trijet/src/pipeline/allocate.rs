@@ -3,7 +3,7 @@
 
 use super::builder::{Input, Output};
 use super::plan::{Chunk, Plan};
-use super::schedule::{StageId, Table};
+use super::schedule::{Schedule, StageId, Table};
 use super::validate::Job;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::units::Bytes;
@@ -40,8 +40,14 @@ impl Streams {
     }
 }
 
-/// The buffers of one chunk in flight: the input, then each stage's output.
-pub(super) struct Slot(pub(super) Vec<Buffer<u8>>);
+/// The memory of the device for one chunk in flight.
+pub(super) struct Slot {
+    /// The input, then each stage's output.
+    pub(super) buffers: Vec<Buffer<u8>>,
+    /// The stages use the memory of source and sink in place. The first and the last buffer are
+    /// empty then.
+    pub(super) in_place: bool,
+}
 
 /// Everything a run allocates.
 pub(super) struct Resources {
@@ -85,14 +91,23 @@ impl Resources {
         let table = Table::new(plan.schedule, stages.stages.len(), slots);
         let streams = Streams::open(&job.device, table)?;
         let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());
+        let last = stages.stages.len();
+        // Without a stage, only copies bring the input to the output.
+        let in_place = job.device.info().integrated && last > 0 && plan.schedule == Schedule::Tuned;
         let slot = |index: usize| {
             let stream = &streams.all()[index % streams.all().len()];
             let buffer = |(place, row): (usize, &u64)| {
-                let rows = if place == 0 { rows_in } else { rows_out };
+                let rows = match place {
+                    0 if in_place => 0,
+                    0 => rows_in,
+                    place if in_place && place == last => 0,
+                    _ => rows_out,
+                };
                 let bytes = Bytes(rows.saturating_mul(*row));
                 stream.alloc::<u8>(bytes.to_usize())?.expect_crossing(Some(stream))
             };
-            stages.row_bytes.iter().enumerate().map(buffer).collect::<Result<_>>().map(Slot)
+            let buffers = stages.row_bytes.iter().enumerate().map(buffer).collect::<Result<_>>()?;
+            Ok(Slot { buffers, in_place })
         };
         // One more than there are slots: the host fills one while the others are in flight.
         let pinned = |bytes: u64| -> Result<Vec<PinnedBuffer<u8>>> {

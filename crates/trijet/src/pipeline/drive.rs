@@ -21,7 +21,8 @@ use crate::base::panic::caught;
 use crate::base::units::Bytes;
 use crate::memory::{View, ViewMut};
 
-/// Enqueues one chunk.
+/// Enqueues one chunk. Where the device has the memory of the host, the first stage reads the input
+/// and the last one writes the output in place.
 pub(super) fn submit(
     chunk: &Chunk,
     streams: &Streams,
@@ -31,20 +32,32 @@ pub(super) fn submit(
     mut output: ViewMut<'_, u8>,
 ) -> Result<()> {
     let at = |stage: StageId| move |error| chunk.context(stage, error);
-    let mut target = slot.0[0].slice_mut(..input.len());
-    let upload = streams.of(StageId::Upload, chunk);
-    upload.copy(&input, &mut target).map_err(at(StageId::Upload))?;
+    let last = stages.stages.len();
+    let in_place = slot.in_place;
+    if !in_place {
+        let mut target = slot.buffers[0].slice_mut(..input.len());
+        let upload = streams.of(StageId::Upload, chunk);
+        upload.copy(&input, &mut target).map_err(at(StageId::Upload))?;
+    }
     let mut held = input.len();
     for (index, stage) in stages.stages.iter().enumerate() {
         let id = StageId::Kernels(index);
         let cx = StageCx { stream: streams.of(id, chunk), chunk };
-        let (before, after) = slot.0.split_at_mut(index + 1);
+        let (before, after) = slot.buffers.split_at_mut(index + 1);
         let out = Bytes(chunk.rows_out() * stages.row_bytes[index + 1]).to_usize();
-        let (x, y) = (before[index].slice(..held), after[0].slice_mut(..out));
+        let x = if in_place && index == 0 { input } else { before[index].slice(..held) };
+        let y = if in_place && index + 1 == last {
+            output.reborrow()
+        } else {
+            after[0].slice_mut(..out)
+        };
         (stage.run)(&cx, x, y).map_err(at(id))?;
         held = out;
     }
-    let result = slot.0[stages.stages.len()].slice(..output.len());
+    if in_place {
+        return Ok(());
+    }
+    let result = slot.buffers[last].slice(..output.len());
     let download = streams.of(StageId::Download, chunk);
     download.copy(&result, &mut output).map_err(at(StageId::Download))
 }
@@ -55,7 +68,7 @@ pub(super) fn load(resources: &mut Resources, stages: &Stages<'_>) -> Result<()>
     let stream = resources.streams.first();
     let Some(slot) = resources.slots.first_mut() else { return Ok(()) };
     for (index, stage) in stages.stages.iter().enumerate() {
-        let (before, after) = slot.0.split_at_mut(index + 1);
+        let (before, after) = slot.buffers.split_at_mut(index + 1);
         let cx = StageCx { stream, chunk: &chunk };
         (stage.run)(&cx, before[index].slice(..0), after[0].slice_mut(..0))
             .map_err(|e| e.context(format!("stage {index}, loading")))?;

@@ -71,7 +71,7 @@ impl Measurement {
         resources: Resources,
         outcome: Result<()>,
     ) -> Result<Report> {
-        let Resources { plan, streams, .. } = resources;
+        let Resources { plan, streams, slots, .. } = resources;
         let ends = finish(&job.device, &streams, &outcome);
         streams.all().iter().for_each(|stream| stream.lane().end_trace(&self.tracer));
         drop(self.host_calls);
@@ -93,6 +93,7 @@ impl Measurement {
             bytes_in: Bytes(plan.rows_in() * job.stages.row_in()),
             bytes_out: Bytes(plan.rows_out() * job.stages.row_out()),
             rows: plan.rows_out(),
+            in_place: slots.first().is_some_and(|slot| slot.in_place),
         };
         let calibration = job.settings.calibration.as_ref();
         let report = Report::new(job.device.info(), plan, measured, calibration);

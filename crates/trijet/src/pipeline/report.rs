@@ -43,6 +43,7 @@ pub(super) struct Measured {
     pub(super) bytes_in: Bytes,
     pub(super) bytes_out: Bytes,
     pub(super) rows: u64,
+    pub(super) in_place: bool,
 }
 
 /// The time before the first chunk, on the host's clock.
@@ -107,10 +108,14 @@ pub struct Report {
     pub plan: Plan,
     /// Rows produced.
     pub rows: u64,
-    /// Bytes uploaded, halos included.
+    /// Bytes that the first stage reads, halos included. They are uploaded, unless the run was
+    /// [in place](Report::in_place).
     pub bytes_in: Bytes,
-    /// Bytes downloaded.
+    /// Bytes of the results, which are downloaded unless the run was in place.
     pub bytes_out: Bytes,
+    /// The stages used the memory of source and sink, because the device has the memory of the
+    /// host: nothing was copied.
+    pub in_place: bool,
     /// T: from the begin of the run to the end of its last operation, on the device's clock; the
     /// figures of [`Report::summary`] are about the same time unless [`Report::timed`] says more.
     pub elapsed: Nanos,
@@ -180,6 +185,7 @@ impl Report {
             rows: measured.rows,
             bytes_in: measured.bytes_in,
             bytes_out: measured.bytes_out,
+            in_place: measured.in_place,
             elapsed: measured.elapsed,
             wall: measured.wall,
             bound: None,
@@ -229,7 +235,8 @@ impl Report {
 
     /// Computes the figures that follow from the trace and from isolated work.
     fn judge(&mut self) {
-        let copies = self.alone.link.as_ref().map(|link| link.bound(self.bytes_in, self.bytes_out));
+        let link = self.alone.link.as_ref().filter(|_| !self.in_place);
+        let copies = link.map(|link| link.bound(self.bytes_in, self.bytes_out));
         let Some(window) = self.window.clone() else {
             self.bound = copies;
             return;
@@ -439,10 +446,11 @@ impl fmt::Display for Report {
         writeln!(f, "{}: {}", self.device, self.clock_words())?;
         writeln!(
             f,
-            "{} in, {} out; {}; chunks: {}; slots: {}",
+            "{} in, {} out; {}{}; chunks: {}; slots: {}",
             self.bytes_in,
             self.bytes_out,
             plan.schedule_name(),
+            if self.in_place { ", in place" } else { "" },
             self.chunks(),
             plan.depth
         )?;

@@ -23,7 +23,9 @@ pub enum Schedule {
     /// A stream for each engine: upload, compute, download.
     RoleStreams,
     /// A stream for each copy engine, two for kernels that chunks take in turn, and chunk sizes
-    /// that a measurement of the first chunks decides.
+    /// that a measurement of the first chunks decides. On a device that has the memory of the host
+    /// ([`DeviceInfo::integrated`](crate::DeviceInfo::integrated)), nothing is copied: the
+    /// first stage reads the page-locked input, and the last one writes the page-locked output.
     #[default]
     Tuned,
 }

@@ -1,6 +1,7 @@
 //! Pipelines: every byte arrives once and in order, with every schedule, in every order of the
 //! device, and after errors.
 
+mod in_place;
 mod parallel;
 mod rows;
 
@@ -436,6 +437,7 @@ fn too_little_memory_means_smaller_chunks() {
         .source(Memory::new(bytes.clone(), 100))
         .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)))
         .sink(Collect::new(&landed))
+        .schedule(Schedule::RoleStreams)
         .chunk(Bytes(50_000))
         .run()
         .expect("smaller chunks fit");
@@ -450,6 +452,7 @@ fn too_little_memory_for_a_row_is_an_error_that_says_what_was_asked_for() {
     let error = Pipeline::on(&device)
         .source(Memory::new(noise(2, 200_000), 100_000))
         .stage::<u8, u8>(|s, x, mut y| s.copy(&x, &mut y))
+        .schedule(Schedule::RoleStreams)
         .sink(Collect::new(&landed))
         .run()
         .expect_err("a row does not fit");

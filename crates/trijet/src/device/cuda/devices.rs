@@ -49,6 +49,7 @@ impl CudaDriver {
             shared_bytes: self.attribute(ordinal, 8)?,
             shared_bytes_optin: self.attribute(ordinal, 97)?,
             driver_version: self.version,
+            integrated: self.attribute(ordinal, 18)? == 1,
             clock: Clock::Device,
         })
     }

@@ -75,6 +75,9 @@ pub struct DeviceInfo {
     /// The version of CUDA that the driver supports, as `1000 * major + 10 * minor`; 0 on the host
     /// device.
     pub driver_version: i32,
+    /// Whether its memory is that of the host, so that kernels use page-locked memory as fast as
+    /// their own.
+    pub integrated: bool,
     /// The origin of its times.
     pub clock: Clock,
 }

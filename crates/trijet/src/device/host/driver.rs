@@ -57,6 +57,7 @@ impl Core for HostDriver {
             shared_bytes: SHARED_BYTES,
             shared_bytes_optin: SHARED_BYTES_OPTIN,
             driver_version: 0,
+            integrated: clock == Clock::Processor,
             clock,
         })
     }
