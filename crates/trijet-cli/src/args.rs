@@ -265,6 +265,10 @@ pub(crate) struct MapOptions {
     /// The number of chunks in flight.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) depth: Option<usize>,
+    /// The most memory of the host that the run may use, for example 16GiB [default: what is
+    /// available]. Chunks are made smaller until they fit.
+    #[arg(long, value_parser = bytes)]
+    pub(crate) memory: Option<Bytes>,
     /// Save a timeline of the run, with the hazards that --check has found. The extension chooses the
     /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
     /// PyTorch's traces, .ledger for `trijet check`.

@@ -1,6 +1,7 @@
 //! `trijet map`: applies an operation to an array that may be larger than the GPU's memory.
 #![forbid(unsafe_code)]
 
+use super::memory;
 use super::operation::Operation;
 use super::stop::cancel_on_signals;
 use super::verdict::Live;
@@ -32,7 +33,11 @@ fn with_settings<'a>(
     mut pipeline: Pipeline<'a>,
     options: &MapOptions,
     calibration: Option<&Calibration>,
+    memory: Option<Bytes>,
 ) -> Pipeline<'a> {
+    if let Some(memory) = memory {
+        pipeline = pipeline.host_memory(memory);
+    }
     if let Some(calibration) = calibration {
         pipeline = pipeline.calibrated(calibration);
     }
@@ -113,6 +118,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let fingerprint =
         Fingerprint::new(&input, &operation.description(), &target).halo(operation.halo(layout));
     // Steps that can fail without the output come before it.
+    let memory = memory::for_chunks(options.memory)?;
     let calibration = calibrate(&device, layout)?;
     let mut output = Output::open(&target, &fingerprint, start_of(options))?;
     if !output.lost().is_empty() {
@@ -129,7 +135,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         .rows(todo)
         .cancel_with(&cancel)
         .on_progress(|progress| bar.set_position(progress.rows_done));
-    let outcome = with_settings(pipeline, options, calibration.as_ref()).run();
+    let outcome = with_settings(pipeline, options, calibration.as_ref(), memory).run();
     bar.finish_and_clear();
     let audience = if options.chunk.is_some() { Audience::User } else { Audience::UserOfTuned };
     let report = match outcome {

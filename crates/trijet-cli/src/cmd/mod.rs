@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod map;
+mod memory;
 mod operation;
 pub(crate) mod overlap;
 mod progress;

@@ -225,10 +225,11 @@ fn a_run_is_traced_in_every_format() {
     assert!(run("run.ledger", &[]).contains("timeline: run.ledger"));
     let ledger = workdir.read("run.ledger");
     let ops: Vec<_> = Reader::new(&ledger[..]).unwrap().map(Result::unwrap).collect();
-    for engine in [Engine::Upload, Engine::Compute, Engine::Download] {
+    // A host device on CPU threads has the memory of the host, so nothing is copied.
+    for (engine, wanted) in [(Engine::Upload, 0), (Engine::Compute, 4), (Engine::Download, 0)] {
         let of = ops.iter().filter(|op| op.engine == engine);
         let chunks: HashSet<_> = of.filter_map(|op| op.chunk).collect();
-        assert_eq!(chunks.len(), 4, "{engine:?}");
+        assert_eq!(chunks.len(), wanted, "{engine:?}");
     }
     workdir.trijet(&["check", "run.ledger"]).done();
     run("run.html", &[]);

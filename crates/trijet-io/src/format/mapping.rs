@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The bytes of a window. It is a multiple of the size of any page.
-const WINDOW_BYTES: u64 = 64 << 20;
+const WINDOW_BYTES: u64 = 16 << 20;
 /// The most windows at once. Rows of a resumed run may leave windows that are never full.
 const WINDOWS_MAX: usize = 16;
 

@@ -1,11 +1,12 @@
 //! The second step of a run: its streams, and the memory of its slots.
 #![forbid(unsafe_code)]
 
+use super::budget::Need;
 use super::builder::{Input, Output};
 use super::plan::{Chunk, Plan};
 use super::schedule::{Schedule, StageId, Table};
 use super::validate::Job;
-use crate::base::error::{ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 use crate::memory::{Buffer, PinnedBuffer};
 use crate::stream::{Device, Stream};
@@ -61,15 +62,15 @@ pub(super) struct Resources {
 }
 
 impl Resources {
-    /// Allocates for the plan that the job asks for; while that does not fit into memory, for one
-    /// with smaller chunks.
+    /// Allocates for the plan that the job asks for; while that does not fit into memory or into the
+    /// limit of the job, for one with smaller chunks.
     pub(super) fn allocate(job: &Job<'_>) -> Result<Self> {
         let layout = job.layout;
         let mut rows_max = u64::MAX;
         loop {
             let plan = Plan::new(layout, &job.settings.plan, rows_max)?;
             let chunk_rows = plan.chunk_rows;
-            match Self::try_allocate(job, plan) {
+            match check(job, &plan).and_then(|()| Self::try_allocate(job, plan)) {
                 Err(error)
                     if error.kind() == ErrorKind::OutOfMemory && chunk_rows > layout.granule =>
                 {
@@ -125,5 +126,21 @@ impl Resources {
             Output::Pinned { .. } => Vec::new(),
         };
         Ok(Self { plan, streams, slots, pinned_in, pinned_out })
+    }
+}
+
+/// Refuses a plan that needs more memory of the host than the job may use.
+fn check(job: &Job<'_>, plan: &Plan) -> Result<()> {
+    let need = Need::of(job, plan);
+    match job.settings.host_memory {
+        Some(limit) if !need.fits(limit) => {
+            let cause = format!(
+                "{} slots need {} of the host's memory, and the run may use {limit}",
+                plan.slots(),
+                need.pinned
+            );
+            Err(Error::new(ErrorKind::OutOfMemory, "pipeline", cause))
+        }
+        _ => Ok(()),
     }
 }

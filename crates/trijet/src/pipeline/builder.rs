@@ -68,9 +68,19 @@ pub(super) struct Settings<'a> {
     pub(super) cancel: Cancel,
     pub(super) progress: Option<OnProgress<'a>>,
     pub(super) calibration: Option<Calibration>,
-    pub(super) traced: bool,
+    pub(super) traced: Traced,
+    pub(super) host_memory: Option<Bytes>,
     pub(super) times: TimesFrom,
     pub(super) drop_wait: Option<u64>,
+}
+
+/// Whether the operations of a run are traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Traced {
+    Yes,
+    No,
+    /// No, because the trace would not fit into the memory that the run may use.
+    TooLarge,
 }
 
 impl Default for Settings<'_> {
@@ -89,7 +99,8 @@ impl Default for Settings<'_> {
             cancel: Cancel::default(),
             progress: None,
             calibration: None,
-            traced: true,
+            traced: Traced::Yes,
+            host_memory: None,
             times: TimesFrom::Events,
             drop_wait: None,
         }
@@ -207,6 +218,15 @@ impl<'a> Pipeline<'a> {
         self
     }
 
+    /// Limits the memory of the host that the run allocates: page-locked memory, and what the trace of
+    /// the chunks keeps. Chunks are made smaller until they fit. If the trace alone does not fit, the
+    /// run is [untraced](Self::untraced), and its report says so. There is no limit by default.
+    #[must_use]
+    pub fn host_memory(mut self, most: Bytes) -> Self {
+        self.settings.host_memory = Some(most);
+        self
+    }
+
     /// Produces only these ranges of rows, sorted and disjoint: those that an earlier run left
     /// undone.
     #[must_use]
@@ -248,7 +268,7 @@ impl<'a> Pipeline<'a> {
     /// elapsed time, and no engines.
     #[must_use]
     pub fn untraced(mut self) -> Self {
-        self.settings.traced = false;
+        self.settings.traced = Traced::No;
         self
     }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::{Resources, Streams};
+use super::builder::Traced;
 use super::host_work::HostSpans;
 use super::report::{Cold, Measured, Report};
 use super::validate::Job;
@@ -48,11 +49,12 @@ impl Measurement {
     pub(super) fn begin(job: &Job<'_>, streams: &Streams, setup: Instant) -> Result<Self> {
         let setup = setup.elapsed();
         let (device, settings) = (&job.device, &job.settings);
-        let tracer = Arc::new(match settings.traced {
+        let traced = settings.traced == Traced::Yes;
+        let tracer = Arc::new(match traced {
             true => Tracer::new(device.shared().domain.driver(), settings.times)?,
             false => Tracer::default(),
         });
-        let host_calls = settings.traced.then(|| HostCalls::trace(device, &tracer));
+        let host_calls = traced.then(|| HostCalls::trace(device, &tracer));
         if host_calls.is_some() {
             streams.all().iter().try_for_each(|s| s.lane().begin_trace(&tracer))?;
         }
@@ -93,6 +95,7 @@ impl Measurement {
             bytes_in: Bytes(plan.rows_in() * job.stages.row_in()),
             bytes_out: Bytes(plan.rows_out() * job.stages.row_out()),
             rows: plan.rows_out(),
+            without_trace: job.settings.traced == Traced::TooLarge,
             in_place: slots.first().is_some_and(|slot| slot.in_place),
         };
         let calibration = job.settings.calibration.as_ref();

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod allocate;
+mod budget;
 mod builder;
 mod calibrate;
 mod cancel;

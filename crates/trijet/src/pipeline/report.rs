@@ -44,6 +44,8 @@ pub(super) struct Measured {
     pub(super) bytes_out: Bytes,
     pub(super) rows: u64,
     pub(super) in_place: bool,
+    /// There is no trace, although one was asked for.
+    pub(super) without_trace: bool,
 }
 
 /// The time before the first chunk, on the host's clock.
@@ -136,6 +138,7 @@ pub struct Report {
     /// What limits the run: the engine, the direction of the host or the link that needs the most
     /// time; `None` when the run was not traced.
     pub limit: Option<Limit>,
+    without_trace: bool,
     pub(super) window: Option<Range<u64>>,
     pub(super) summary: Option<Summary>,
     pub(super) found: Option<Verdict>,
@@ -186,6 +189,7 @@ impl Report {
             bytes_in: measured.bytes_in,
             bytes_out: measured.bytes_out,
             in_place: measured.in_place,
+            without_trace: measured.without_trace,
             elapsed: measured.elapsed,
             wall: measured.wall,
             bound: None,
@@ -432,6 +436,10 @@ impl Report {
             self.instead.iter().map(|why| format!("not CUPTI: {why}")).collect();
         if self.times == TimeSource::EventPairs {
             words.extend(queued(&self.ops).iter().map(ToString::to_string));
+        }
+        if self.without_trace {
+            words
+                .push("the trace of so many chunks exceeds the memory that the run may use".into());
         }
         if self.untimed > 0 {
             words.push(format!("{} operations have no time", self.untimed));

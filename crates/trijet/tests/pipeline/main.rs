@@ -2,6 +2,7 @@
 //! device, and after errors.
 
 mod in_place;
+mod memory;
 mod parallel;
 mod rows;
 

@@ -1,0 +1,51 @@
+//! The limit of the host's memory: chunks get smaller until they fit, and a trace that does not fit is
+//! left out, in words.
+
+use crate::{Memory, noise, threads};
+use trijet::testing::WORK;
+use trijet::{Bytes, ErrorKind, Pipeline, Report, Result};
+
+/// A run over 1000 rows of 100 bytes with two slots, in chunks of 100 rows if they fit.
+fn run(limit: Bytes, chunk: Bytes) -> Result<Report> {
+    let bytes = noise(4, 100_000);
+    let mut results: Vec<u8> = Vec::new();
+    let report = Pipeline::on(&threads())
+        .source(Memory::new(bytes.clone(), 100))
+        .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)))
+        .sink(&mut results)
+        .chunk(chunk)
+        .depth(2)
+        .host_memory(limit)
+        .run()?;
+    assert_eq!(results, bytes);
+    Ok(report)
+}
+
+/// The buffers that two slots need for chunks of so many rows: three for the source and three for the
+/// sink.
+fn pinned(rows: u64) -> u64 {
+    6 * rows * 100
+}
+
+#[test]
+fn chunks_get_smaller_until_they_fit() {
+    let trace = 64 << 20;
+    for (limit, rows) in [(pinned(100) + trace, 100), (pinned(99), 50), (pinned(1), 1)] {
+        let report = run(Bytes(limit), Bytes(10_000)).expect("a smaller chunk fits");
+        assert_eq!(report.plan.chunk_rows, rows, "{limit}");
+    }
+    let error = run(Bytes(pinned(1) - 1), Bytes(10_000)).expect_err("no chunk fits");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    let words = error.to_string();
+    assert!(words.contains("the run may use 599 B"), "{words}");
+}
+
+#[test]
+fn a_trace_that_does_not_fit_is_left_out_in_words() {
+    let with = run(Bytes(pinned(100) + (1 << 20)), Bytes(10_000)).expect("it fits");
+    assert!(!with.ops.is_empty() && with.warnings().is_empty(), "{with}");
+    // Ten chunks leave no memory for their trace.
+    let without = run(Bytes(pinned(100)), Bytes(10_000)).expect("it fits");
+    assert!(without.ops.is_empty());
+    assert!(without.to_string().contains("exceeds the memory that the run may use"), "{without}");
+}
