@@ -12,6 +12,9 @@
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
 //! keeps other runs from writing the same output.
 
+mod entry;
+
+use self::entry::{Entry, entry_of};
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
 use crate::rows::Rows;
@@ -273,33 +276,6 @@ impl Journal {
 
 /// The refusal of a file that the program has not written.
 const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
-
-/// A line of the journal after the header.
-enum Entry {
-    Item(usize, Value),
-    Rows(Written),
-    Lost(Range<u64>),
-}
-
-/// The content of a line; `None` when the line is damaged or the output has no such rows.
-fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
-    let mut value: Value = serde_json::from_slice(line).ok()?;
-    if let Some([index, stamp]) = value.get_mut("item").and_then(|item| {
-        item.as_array_mut().and_then(|pair| <&mut [Value; 2]>::try_from(pair.as_mut_slice()).ok())
-    }) {
-        return Some(Entry::Item(usize::try_from(index.as_u64()?).ok()?, stamp.take()));
-    }
-    let range = |name| {
-        let [start, end] = value.get(name)?.as_array()?.as_slice() else { return None };
-        let (start, end) = (start.as_u64()?, end.as_u64()?);
-        (start < end && end <= fingerprint.rows()).then_some(start..end)
-    };
-    if let Some(rows) = range("lost") {
-        return Some(Entry::Lost(rows));
-    }
-    let hash = u64::from_str_radix(value.get("xxh3")?.as_str()?, 16).ok()?;
-    Some(Entry::Rows(Written { rows: range("rows")?, hash }))
-}
 
 /// The most changed files that a message names.
 const NAMES_MAX: usize = 3;

@@ -1,0 +1,33 @@
+//! The lines of a journal after its header.
+
+use crate::fingerprint::Fingerprint;
+use crate::verify::Written;
+use serde_json::Value;
+use std::ops::Range;
+
+/// A line of the journal after the header.
+pub(super) enum Entry {
+    Item(usize, Value),
+    Rows(Written),
+    Lost(Range<u64>),
+}
+
+/// The content of a line; `None` when the line is damaged or the output has no such rows.
+pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> {
+    let mut value: Value = serde_json::from_slice(line).ok()?;
+    if let Some([index, stamp]) = value.get_mut("item").and_then(|item| {
+        item.as_array_mut().and_then(|pair| <&mut [Value; 2]>::try_from(pair.as_mut_slice()).ok())
+    }) {
+        return Some(Entry::Item(usize::try_from(index.as_u64()?).ok()?, stamp.take()));
+    }
+    let range = |name| {
+        let [start, end] = value.get(name)?.as_array()?.as_slice() else { return None };
+        let (start, end) = (start.as_u64()?, end.as_u64()?);
+        (start < end && end <= fingerprint.rows()).then_some(start..end)
+    };
+    if let Some(rows) = range("lost") {
+        return Some(Entry::Lost(rows));
+    }
+    let hash = u64::from_str_radix(value.get("xxh3")?.as_str()?, 16).ok()?;
+    Some(Entry::Rows(Written { rows: range("rows")?, hash }))
+}
