@@ -2,67 +2,21 @@
 //! stopped run can be resumed.
 #![expect(clippy::unwrap_used, reason = "a helper that fails should fail its test")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod workdir;
 
 use common::{GRAY8, GRAY16, demand, dictionary, npy, png};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};
 use std::fs::{self, File};
-use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
-use tempfile::TempDir;
 use trijet::{ErrorKind, Sink, Source};
 use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Output, Start, Target};
-
-/// A folder with an input of four rows, each of two 16-bit elements.
-struct Workdir {
-    folder: TempDir,
-    input: Input,
-}
-
-const DATA: [u8; 16] = [1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8, 0];
-
-impl Workdir {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("in.npy");
-        fs::write(&path, npy(&dictionary("<u2", "False", "(4, 2)"), &DATA)).unwrap();
-        let input = Input::open(&path, None).unwrap();
-        Self { folder, input }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn target(&self, name: &str) -> Target {
-        Target::new(&self.path(name), self.input.array().clone(), &self.input).unwrap()
-    }
-
-    fn begin(&self, target: &Target, operation: &str, start: Start) -> trijet::Result<Output> {
-        Output::open(target, &Fingerprint::new(&self.input, operation, target), start)
-    }
-
-    fn resume(&self, target: &Target) -> Output {
-        self.begin(target, "copy", Start::Resume).unwrap()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.path()).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-/// A list of one range, for comparisons.
-fn only(rows: Range<u64>) -> Vec<Range<u64>> {
-    vec![rows]
-}
+use workdir::{DATA, STARTS, Workdir, everything, only};
 
 #[test]
 fn the_final_name_appears_when_the_output_is_complete() {
@@ -296,30 +250,6 @@ fn a_folder_that_appears_under_the_final_name_is_not_replaced() {
     demand(output.finish(), ErrorKind::InvalidValue, "images", &["already exists"]);
     assert_eq!(fs::read_dir(workdir.path("images")).unwrap().count(), 0);
 }
-
-/// Everything in the folder of a test: the bytes of files, and the targets of links.
-fn everything(workdir: &Workdir) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut found = Vec::new();
-    let mut folders = vec![workdir.folder.path().to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let metadata = fs::symlink_metadata(&path).unwrap();
-            if metadata.is_symlink() {
-                let target = fs::read_link(&path).unwrap();
-                found.push((path, target.into_os_string().into_encoded_bytes()));
-            } else if metadata.is_dir() {
-                folders.push(path);
-            } else {
-                found.push((path.clone(), fs::read(path).unwrap()));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-const STARTS: [Start; 3] = [Start::New, Start::Resume, Start::Restart];
 
 #[test]
 fn a_partial_output_without_a_journal_is_never_changed() {
