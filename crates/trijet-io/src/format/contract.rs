@@ -4,11 +4,13 @@ use crate::array::Array;
 use crate::file_error;
 use crate::item::Item;
 use crate::rows::Rows;
+use rustix::fs::OFlags;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use trijet::{Error, Result};
@@ -145,6 +147,24 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Io` for a file that cannot be read or is damaged.
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()>;
+
+    /// The open file or folder that is the partial output. It stays the same, whatever is done to
+    /// its name.
+    fn root(&self) -> &File;
+
+    /// Waits until everything that was written before the call is on the disk, with the names of
+    /// its files. Threads may write meanwhile.
+    ///
+    /// # Errors
+    /// `Io`. What was written since the last call that succeeded may be lost then, even if a later
+    /// call succeeds.
+    fn sync(&self) -> Result<()>;
+
+    /// Says why a partial output without missing rows is not a complete output.
+    ///
+    /// # Errors
+    /// `InvalidValue` when something lies in it that is not part of the output. `Io`.
+    fn check_complete(&self) -> Result<()>;
 }
 
 /// Refuses a description of the array where the files have one.
@@ -156,6 +176,9 @@ pub(super) fn refuse_description(path: &Path, array: Option<&Array>) -> Result<(
     Ok(())
 }
 
+/// The flags that open a file itself, and not what a link at its name points to.
+pub(crate) const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
+
 /// The refusal of a path where no partial output lies.
 pub(super) const NOT_PARTIAL: &str = "is not partial output of this job; move it elsewhere";
 
@@ -165,12 +188,45 @@ pub(super) fn lost(path: &Path, cause: impl fmt::Display) -> Error {
     file_error::damaged("resume", path, cause)
 }
 
+/// Refuses a file of a partial output that is not a regular file, or that has another name, under
+/// which it may be a backup. Its bytes are about to be replaced.
+pub(super) fn check_own(op: &'static str, path: &Path, state: &Metadata) -> Result<()> {
+    if !state.is_file() {
+        return Err(file_error::refused(op, path, NOT_PARTIAL));
+    }
+    if state.nlink() != 1 {
+        let cause = "the file has another name, a hard link, and would change under both; replace \
+                     it by a copy";
+        return Err(file_error::refused(op, path, cause));
+    }
+    Ok(())
+}
+
 /// The state of what lies at `path`, whose links are not followed; `None` if nothing does.
 pub(crate) fn state_of(op: &'static str, path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(file_error::io(op, path, error)),
+    }
+}
+
+/// Whether the open file or folder is what lies at `path`, whose links are not followed.
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until the names of a folder are on the disk. Some file systems have no such call, and keep
+/// names in another way.
+pub(crate) fn sync_folder(folder: &File) -> io::Result<()> {
+    match folder.sync_all() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        done => done,
     }
 }
 

@@ -3,7 +3,9 @@
 //! The size of the file is exactly what the array needs. All threads share one file descriptor,
 //! because `pread` and `pwrite` do not use the position of the file.
 
-use super::contract::{NOT_PARTIAL, Opened, Plan, Reader, Writer, lost, state_of};
+use super::contract::{
+    NOFOLLOW, NOT_PARTIAL, Opened, Plan, Reader, Writer, check_own, lost, state_of,
+};
 use super::ways::Ways;
 use crate::array::Array;
 use crate::file_error;
@@ -12,7 +14,7 @@ use crate::rows::Rows;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use trijet::Result;
 
@@ -97,13 +99,14 @@ impl Plan for FlatPlan {
         let Some(state) = state_of("resume", partial)? else {
             return Err(lost(partial, "the partial output is missing"));
         };
-        if !state.is_file() {
-            return Err(file_error::refused("resume", partial, NOT_PARTIAL));
-        }
+        check_own("resume", partial, &state)?;
         if state.len() != bytes {
             return Err(lost(partial, format!("has {} bytes instead of {bytes}", state.len())));
         }
-        let file = File::options().read(true).write(true).open(partial).map_err(io)?;
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(NOFOLLOW);
+        let file = options.open(partial).map_err(io)?;
+        check_own("resume", partial, &file.metadata().map_err(io)?)?;
         let mut found = vec![0; self.header.len()];
         file.read_exact_at(&mut found, 0).map_err(io)?;
         if found != self.header {
@@ -143,6 +146,19 @@ impl Writer for FlatWriter {
         self.file
             .read_exact_at(into, self.data_start + rows.start * self.row_bytes)
             .map_err(|error| file_error::io("read", &self.path, error))
+    }
+
+    fn root(&self) -> &File {
+        &self.file
+    }
+
+    fn sync(&self) -> Result<()> {
+        // The name is as durable as the folder, which the output synchronizes.
+        self.file.sync_all().map_err(|error| file_error::io("synchronize", &self.path, error))
+    }
+
+    fn check_complete(&self) -> Result<()> {
+        Ok(())
     }
 }
 

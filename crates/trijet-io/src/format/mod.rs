@@ -10,7 +10,7 @@ mod raw;
 mod table;
 mod ways;
 
-pub(crate) use contract::state_of;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};
+pub(crate) use contract::{NOFOLLOW, is_at, state_of};
 pub use images::Form;
 pub use table::{FORMATS, HEADERLESS, of_input, of_output};

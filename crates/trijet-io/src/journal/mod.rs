@@ -17,6 +17,7 @@ mod entry;
 use self::entry::{Entry, entry_of};
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
+use crate::format::{NOFOLLOW, is_at};
 use crate::rows::Rows;
 use crate::verify::Written;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
 
@@ -69,7 +70,7 @@ impl Journal {
         let io = |error| file_error::io("journal", path, error);
         let refused = |cause| Err(file_error::refused("journal", path, cause));
         let mut options = File::options();
-        options.read(true).write(true);
+        options.read(true).write(true).custom_flags(NOFOLLOW);
         let (file, is_new) = match fs::symlink_metadata(path) {
             Ok(metadata) if !metadata.is_file() => return refused(NOT_OURS),
             Ok(_) => (options.open(path).map_err(io)?, false),
@@ -88,10 +89,14 @@ impl Journal {
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
         // The name may have changed its file before the lock was taken.
-        let (opened, named) = (file.metadata(), fs::symlink_metadata(path));
-        let (opened, named) = (opened.map_err(io)?, named.map_err(io)?);
-        if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
+        if !is_at(&file, path).map_err(io)? {
             return refused("the file was replaced while it was opened; run the command again");
+        }
+        if file.metadata().map_err(io)?.nlink() != 1 {
+            return refused(
+                "the file has another name, a hard link, and would change under both; replace it by \
+                 a copy",
+            );
         }
         let mut start = Vec::new();
         let most = MAGIC.len() as u64;
@@ -226,6 +231,10 @@ impl Journal {
     /// # Errors
     /// `Io`.
     pub fn remove(&self) -> Result<()> {
+        if !is_at(&self.file, &self.path).map_err(|error| self.io(error))? {
+            let cause = "the journal was replaced during the run, and is not deleted";
+            return Err(file_error::refused("journal", &self.path, cause));
+        }
         fs::remove_file(&self.path).map_err(|error| self.io(error))
     }
 

@@ -271,7 +271,8 @@ impl Sink for Output {
             let cause = format!("rows {}..{} were not written", rows.start, rows.end);
             return Err(file_error::damaged("finish", &place.partial, cause));
         }
-        place.publish()?;
+        self.writer.check_complete()?;
+        place.publish(self.writer.root())?;
         self.record().journal.remove()
     }
 }

@@ -2,12 +2,12 @@
 //! not the input.
 
 use crate::file_error;
-use crate::format::state_of;
+use crate::format::{is_at, state_of};
 use crate::input::Input;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
@@ -75,9 +75,14 @@ impl Place {
         }
     }
 
-    /// Gives the complete output its final name. A file with this name may have appeared since the
-    /// run began; it is never replaced.
-    pub(super) fn publish(&self) -> Result<()> {
+    /// Gives the complete output, whose file or folder is `root`, its final name. A file with this
+    /// name may have appeared since the run began; it is never replaced.
+    pub(super) fn publish(&self, root: &File) -> Result<()> {
+        let io = |error| file_error::io("finish", &self.partial, error);
+        if !is_at(root, &self.partial).map_err(io)? {
+            let cause = "is not the partial output of this run any more: it was moved or replaced";
+            return Err(file_error::refused("finish", &self.partial, cause));
+        }
         match renameat_with(CWD, &self.partial, CWD, &self.out, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(self.taken()),

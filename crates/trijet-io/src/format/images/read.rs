@@ -9,7 +9,7 @@ use crate::file_error;
 use crate::format::contract::{Opened, Reader, has_extension, open_regular};
 use crate::item::Item;
 use png::Decoder;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::ops::Range;
@@ -72,17 +72,24 @@ fn header(folder: &Path, name: &OsString) -> Result<(Form, Item)> {
     Ok((Form::of("open", &path, info)?, Item::new(name.clone(), &metadata)))
 }
 
-/// Reads the images with these `names` of one form, one after the other.
-pub(super) fn decode(folder: &Path, names: &[OsString], form: Form, into: &mut [u8]) -> Result<()> {
+/// Reads the images with these `names` of one form, one after the other. `open` opens an image of
+/// the folder at `path`.
+pub(super) fn decode(
+    path: &Path,
+    names: &[OsString],
+    form: Form,
+    into: &mut [u8],
+    open: impl Fn(&OsStr, &Path) -> Result<File>,
+) -> Result<()> {
     let Some(bytes) = into.len().checked_div(names.len()) else { return Ok(()) };
     for (name, image) in names.iter().zip(into.chunks_exact_mut(bytes)) {
-        decode_one(&folder.join(name), form, image)?;
+        let path = path.join(name);
+        decode_one(&path, open(name, &path)?, form, image)?;
     }
     Ok(())
 }
 
-fn decode_one(path: &Path, form: Form, into: &mut [u8]) -> Result<()> {
-    let (file, _) = open_regular(path)?;
+fn decode_one(path: &Path, file: File, form: Form, into: &mut [u8]) -> Result<()> {
     let damaged = |error| decoding("read", path, error);
     let mut reader = Decoder::new(BufReader::new(file)).read_info().map_err(damaged)?;
     // The file may have been replaced since it was opened.
@@ -108,6 +115,7 @@ impl Reader for ImagesReader {
         assert!(whole, "chunks hold whole images");
         let first = usize::try_from(rows.start / height).expect("an index of `names`");
         let count = usize::try_from((rows.end - rows.start) / height).expect("fits in memory");
-        decode(&self.folder, &self.names[first..first + count], self.form, into)
+        let open = |_: &OsStr, path: &Path| Ok(open_regular(path)?.0);
+        decode(&self.folder, &self.names[first..first + count], self.form, into, open)
     }
 }

@@ -4,15 +4,19 @@ use super::form::Form;
 use super::read::decode;
 use crate::array::{Array, Dtype};
 use crate::file_error;
-use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of};
+use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of, sync_folder};
 use crate::rows::Rows;
-use std::collections::HashSet;
-use std::ffi::OsString;
-use std::fs;
-use std::io;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat, unlinkat};
+use rustix::io::{Errno, retry_on_intr};
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::mem;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trijet::Result;
 
 /// The names of the images, and the form that they share.
@@ -55,8 +59,17 @@ impl ImagesPlan {
         &self.names[index(rows.start)..index(rows.end)]
     }
 
-    fn writer(&self, folder: &Path) -> Box<dyn Writer> {
-        Box::new(ImagesWriter { folder: folder.to_owned(), plan: self.clone() })
+    /// The writer of the folder at `path`, which is not a link.
+    fn writer(&self, op: &'static str, path: &Path) -> Result<ImagesWriter> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(CWD, path, flags, Mode::empty())
+            .map_err(|error| file_error::io(op, path, error.into()))?;
+        Ok(ImagesWriter {
+            folder: folder.into(),
+            path: path.to_owned(),
+            plan: self.clone(),
+            unsynced: Mutex::new(BTreeMap::new()),
+        })
     }
 }
 
@@ -67,23 +80,32 @@ impl Plan for ImagesPlan {
 
     fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
         fs::create_dir(partial).map_err(|error| file_error::io("create", partial, error))?;
-        Ok(self.writer(partial))
+        match self.writer("create", partial) {
+            Ok(writer) => Ok(Box::new(writer)),
+            Err(error) => match fs::remove_dir(partial) {
+                Ok(()) => Err(error),
+                Err(second) => Err(error.context(second.to_string())),
+            },
+        }
     }
 
     fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>> {
-        let Some(state) = state_of("resume", partial)? else {
-            return Err(lost(partial, "the partial output is missing"));
-        };
-        if !state.is_dir() {
-            return Err(file_error::refused("resume", partial, NOT_PARTIAL));
+        match state_of("resume", partial)? {
+            None => return Err(lost(partial, "the partial output is missing")),
+            Some(state) if state.is_dir() => {}
+            Some(_) => return Err(file_error::refused("resume", partial, NOT_PARTIAL)),
         }
+        let writer = self.writer("resume", partial)?;
         for name in done.ranges().iter().flat_map(|rows| self.names_of(rows)) {
-            let path = partial.join(name);
-            if !state_of("resume", &path)?.is_some_and(|state| state.is_file()) {
-                return Err(lost(&path, "the image is missing"));
+            match writer.state_of("resume", name)? {
+                None => return Err(lost(&partial.join(name), "the image is missing")),
+                Some(state) if is_regular(&state) => {}
+                Some(_) => {
+                    return Err(file_error::refused("resume", &partial.join(name), NOT_PARTIAL));
+                }
             }
         }
-        Ok(self.writer(partial))
+        Ok(Box::new(writer))
     }
 
     fn discard(&self, partial: &Path) -> Result<()> {
@@ -111,10 +133,60 @@ impl Plan for ImagesPlan {
     }
 }
 
+/// The images of a folder. All calls are relative to the open folder, so that they reach it under
+/// any name.
 #[derive(Debug)]
 struct ImagesWriter {
-    folder: PathBuf,
+    folder: File,
+    /// The name of the folder when it was opened, for messages.
+    path: PathBuf,
     plan: ImagesPlan,
+    /// The images that may not be on the disk yet. Some are open: the system may forget an error of
+    /// a file that is closed.
+    unsynced: Mutex<BTreeMap<OsString, Option<File>>>,
+}
+
+/// The most images that are kept open until they are on the disk.
+const OPEN_MAX: usize = 128;
+
+impl ImagesWriter {
+    fn unsynced(&self) -> MutexGuard<'_, BTreeMap<OsString, Option<File>>> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_of(&self, op: &'static str, name: &OsStr) -> Result<Option<Stat>> {
+        match statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(state) => Ok(Some(state)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(file_error::io(op, &self.path.join(name), error.into())),
+        }
+    }
+
+    fn open(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || openat(&self.folder, name, flags, Mode::from_raw_mode(0o666));
+        Ok(retry_on_intr(open)?.into())
+    }
+
+    /// Creates an image. One of an earlier run is deleted, not overwritten: it may have another
+    /// name, under which it is a backup.
+    fn create(&self, name: &OsStr) -> Result<File> {
+        let io = |error| file_error::io("write", &self.path.join(name), error);
+        let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        match self.open(name, new) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map_err(io),
+        }
+        if self.state_of("write", name)?.is_some_and(|state| !is_regular(&state)) {
+            return Err(file_error::refused("write", &self.path.join(name), NOT_PARTIAL));
+        }
+        unlinkat(&self.folder, name, AtFlags::empty()).map_err(|error| io(error.into()))?;
+        self.open(name, new).map_err(io)
+    }
+}
+
+fn is_regular(state: &Stat) -> bool {
+    FileType::from_raw_mode(state.st_mode).is_file()
 }
 
 impl Writer for ImagesWriter {
@@ -123,15 +195,58 @@ impl Writer for ImagesWriter {
         let image_bytes = usize::try_from(form.image_bytes()).expect("`bytes` holds one");
         let images = bytes.chunks_exact(image_bytes);
         for (name, image) in self.plan.names_of(&rows).iter().zip(images) {
-            let path = self.folder.join(name);
-            let file =
-                form.encode(image).map_err(|error| file_error::damaged("write", &path, error))?;
-            fs::write(&path, file).map_err(|error| file_error::io("write", &path, error))?;
+            let path = || self.path.join(name);
+            let bytes =
+                form.encode(image).map_err(|error| file_error::damaged("write", &path(), error))?;
+            let mut file = self.create(name)?;
+            file.write_all(&bytes).map_err(|error| file_error::io("write", &path(), error))?;
+            let mut unsynced = self.unsynced();
+            let file = (unsynced.len() < OPEN_MAX).then_some(file);
+            unsynced.insert(name.clone(), file);
         }
         Ok(())
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
-        decode(&self.folder, self.plan.names_of(&rows), self.plan.form, into)
+        let open = |name: &OsStr, path: &Path| {
+            // Opening a pipe would wait for its writer.
+            let file = self.open(name, OFlags::RDONLY | OFlags::NONBLOCK);
+            let file = file.map_err(|error| file_error::io("read", path, error))?;
+            match file.metadata() {
+                Ok(state) if state.is_file() => Ok(file),
+                Ok(_) => Err(file_error::refused("read", path, NOT_PARTIAL)),
+                Err(error) => Err(file_error::io("read", path, error)),
+            }
+        };
+        decode(&self.path, self.plan.names_of(&rows), self.plan.form, into, open)
+    }
+
+    fn root(&self) -> &File {
+        &self.folder
+    }
+
+    fn sync(&self) -> Result<()> {
+        let unsynced = mem::take(&mut *self.unsynced());
+        for (name, file) in unsynced {
+            let file = file.map_or_else(|| self.open(&name, OFlags::RDONLY), Ok);
+            file.and_then(|file| file.sync_all())
+                .map_err(|error| file_error::io("synchronize", &self.path.join(&name), error))?;
+        }
+        sync_folder(&self.folder).map_err(|error| file_error::io("synchronize", &self.path, error))
+    }
+
+    fn check_complete(&self) -> Result<()> {
+        let io = |error: Errno| file_error::io("finish", &self.path, error.into());
+        let ours: HashSet<&OsStr> = self.plan.names.iter().map(OsString::as_os_str).collect();
+        for entry in Dir::read_from(&self.folder).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            // Some systems keep hidden notes of their own in a folder.
+            if !name.as_bytes().starts_with(b".") && !ours.contains(name) {
+                let cause = "is not part of this output; move it elsewhere and use --resume";
+                return Err(file_error::refused("finish", &self.path.join(name), cause));
+            }
+        }
+        Ok(())
     }
 }
