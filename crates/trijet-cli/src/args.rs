@@ -280,16 +280,23 @@ pub(crate) struct MapOptions {
     #[command(flatten)]
     pub(crate) check: LiveCheck,
     /// Continue an interrupted run of the same job. The output is the same, byte for byte. Rows that
-    /// differ from what the run has written, such as after a loss of power, are computed again.
+    /// differ from what the run has written, such as after a loss of power, are computed again. If
+    /// the output is complete already, and is that of this job, the command succeeds at once.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// With --resume, trust the rows that are done, without reading them.
+    /// With --resume, trust the rows that are known to have reached the disk, without reading them.
     #[arg(long, requires = "resume")]
     pub(crate) unverified: bool,
     /// Discard what an interrupted run of the same job has written, and start over. Without this
     /// option or --resume such a run is kept, and the command fails.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) restart: bool,
+    /// Do not wait for the disk. Without this option, rows are brought to the disk while the run goes
+    /// on, and the output and its name are on the disk when the command ends with success. With it, a
+    /// loss of power may take bytes of an output that was complete, and all rows of a run that was
+    /// not. A process that dies costs nothing in either case.
+    #[arg(long)]
+    pub(crate) no_sync: bool,
 }
 
 impl MapOptions {

@@ -6,10 +6,18 @@ mod values;
 
 use args::{Command, Options};
 use std::process::ExitCode;
-use trijet::ErrorKind;
+use trijet::{Error, ErrorKind, Result};
 
 fn main() -> ExitCode {
-    let outcome = match Options::of_this_process() {
+    let command = Options::of_this_process();
+    match cmd::stop::outlive_file_limit().and_then(|()| run(command)) {
+        Ok(code) => code,
+        Err(error) => failed(&error),
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
         Command::Devices(options) => cmd::devices::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Map(options) => cmd::map::run(&options),
         Command::Overlap(options) => cmd::overlap::run(&options),
@@ -24,21 +32,20 @@ fn main() -> ExitCode {
             cmd::shell::completions(shell).map(|()| ExitCode::SUCCESS)
         }
         Command::Man(options) => cmd::shell::man(&options).map(|()| ExitCode::SUCCESS),
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => {
-            cmd::print_stderr(format_args!("error: {error}"));
-            let message = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source.filter(|cause| !message.ends_with(&cause.to_string())) {
-                cmd::print_stderr(format_args!("  caused by: {cause}"));
-                source = cause.source();
-            }
-            match error.kind() {
-                ErrorKind::Cancelled => ExitCode::from(cmd::stop::status()),
-                _ => ExitCode::FAILURE,
-            }
-        }
+    }
+}
+
+/// Prints an error, and returns the exit status.
+fn failed(error: &Error) -> ExitCode {
+    cmd::print_stderr(format_args!("error: {error}"));
+    let message = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source.filter(|cause| !message.ends_with(&cause.to_string())) {
+        cmd::print_stderr(format_args!("  caused by: {cause}"));
+        source = cause.source();
+    }
+    match error.kind() {
+        ErrorKind::Cancelled => ExitCode::from(cmd::stop::status()),
+        _ => ExitCode::FAILURE,
     }
 }

@@ -4,9 +4,16 @@ use crate::input::Input;
 use crate::item::Item;
 use crate::output::target::Target;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::fs;
 use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 use trijet::Source;
 use trijet::pipeline::Layout;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The most files that a message names.
+const NAMES_MAX: usize = 3;
 
 /// The fields that identify a job. The others describe its circumstances, which may change.
 const JOB: [&str; 3] = ["input", "operation", "output_format"];
@@ -19,8 +26,10 @@ pub struct Fingerprint {
     fields: Map<String, Value>,
     operation: String,
     rows: u64,
+    path: PathBuf,
     items: Vec<Item>,
     item_rows: u64,
+    granule: u64,
     halo: u64,
 }
 
@@ -43,7 +52,8 @@ impl Fingerprint {
         let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let item_rows = (rows / items.len() as u64).max(1);
         let (operation, rows) = (operation.to_owned(), target.layout().rows);
-        Self { fields, operation, rows, items, item_rows, halo: 0 }
+        let (path, granule) = (input.canonical_path().to_owned(), target.granule());
+        Self { fields, operation, rows, path, items, item_rows, granule, halo: 0 }
     }
 
     /// Says that a row of the output depends on `rows` rows of the input before it and after it.
@@ -54,11 +64,19 @@ impl Fingerprint {
     }
 
     /// The name of a file of the input, for messages.
-    pub(crate) fn item_name(&self, index: usize) -> String {
+    fn item_name(&self, index: usize) -> String {
         match self.items.get(index) {
             Some(item) if !item.name.is_empty() => item.name.display().to_string(),
-            _ => "the file".to_owned(),
+            _ => self.path.display().to_string(),
         }
+    }
+
+    /// The names of these files of the input, for messages, which name the first few.
+    pub(crate) fn names_of(&self, indices: BTreeSet<usize>) -> String {
+        let more = indices.len().saturating_sub(NAMES_MAX);
+        let named = indices.into_iter().take(NAMES_MAX).map(|index| self.item_name(index));
+        let names = named.collect::<Vec<_>>().join(", ");
+        if more == 0 { names } else { format!("{names} and {more} more") }
     }
 
     /// The state of a file of the input.
@@ -86,9 +104,32 @@ impl Fingerprint {
         &self.operation
     }
 
-    /// The number of rows of the output.
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
+    /// Whether a write of `rows` is possible: they are in the output, and whole images of a format
+    /// that takes whole images.
+    pub(crate) fn has(&self, rows: &Range<u64>) -> bool {
+        let is_edge = |row: u64| row.is_multiple_of(self.granule);
+        rows.start < rows.end && rows.end <= self.rows && is_edge(rows.start) && is_edge(rows.end)
+    }
+
+    /// The indices of the files of the input that are not as they were when it was opened.
+    pub(crate) fn changed_items(&self) -> BTreeSet<usize> {
+        let is_changed = |(index, item): (usize, &Item)| {
+            let state = fs::metadata(self.path_of(item));
+            let is_same = state.is_ok_and(|state| Item::new(item.name.clone(), &state) == *item);
+            (!is_same).then_some(index)
+        };
+        self.items.iter().enumerate().filter_map(is_changed).collect()
+    }
+
+    /// The path of a file of the input.
+    fn path_of(&self, item: &Item) -> PathBuf {
+        if item.name.is_empty() { self.path.clone() } else { self.path.join(&item.name) }
+    }
+
+    /// A number that is the same for runs of this job whose input has not changed.
+    pub(crate) fn job_hash(&self) -> u128 {
+        let stamps: Vec<Value> = self.items.iter().map(Item::stamp).collect();
+        xxh3_128(json!([self.fields, stamps]).to_string().as_bytes())
     }
 
     /// The first field in which `header` belongs to another job, with both values.

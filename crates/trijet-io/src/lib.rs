@@ -54,9 +54,37 @@
 //! An output is written at `OUT.partial`, and `OUT.journal` names its job and the rows that are
 //! done. When no row is missing, the partial output gets its final name and the journal is deleted.
 //! A run that is stopped leaves both. [`Start`] says what becomes of them; files without a journal
-//! of the same job are never changed. The journal has a hash of the rows of each write. A run that
-//! continues reads the rows again, on as many threads as there are processors, at most 16, and
-//! computes those again that differ.
+//! of the same job are never changed, and what is discarded stays until the first row of the new run
+//! arrives. The journal has a hash of the rows of each write. A run that continues reads the rows
+//! again, on as many threads as there are processors, at most 16, and computes those again that
+//! differ. If the name is too long for a suffix, those of the partial output and of the journal are
+//! cut off, and end with a hash of the name.
+//!
+//! The journal has the name, size, time of modification and inode of each file of the input. A file
+//! that has changed since its rows were done makes a run start over, and one that changes during the
+//! run makes it fail: the output is not given its final name, and the rows that depend on the file
+//! are not kept.
+//!
+//! A finished output has an extended attribute, `user.trijet.job`, with a hash of its job and the
+//! time of its last change, where the file system has such attributes. By it,
+//! [`Target::is_finished`] recognizes the output of a job that is run again.
+//!
+//! # Durability
+//!
+//! By default ([`Durability::OnDisk`]) a thread brings rows to the disk while others are written: when
+//! 16 MiB or a quarter of a second wait for it. The journal then says which rows are safe.
+//! [`Sink::finish`](trijet::Sink::finish) orders the rest: the rows, then the state of the file or the
+//! folder, then the final name, then the folder that has it. Each step is on the disk before the next
+//! begins, and before it returns. A disk that reports an error fails the run, and rows that may be
+//! lost by it are not kept.
+//!
+//! | | survives the death of the process | survives a loss of power |
+//! |---|---|---|
+//! | final name | means a complete output | means a complete output |
+//! | after success | the output | the output |
+//! | a run under way | all rows that were written | the rows that were on the disk; others are found by their hash and computed again |
+//!
+//! With [`Durability::InMemory`] the last column is empty: nothing waits for the disk.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -75,6 +103,6 @@ pub use fingerprint::Fingerprint;
 pub use input::Input;
 pub use item::Item;
 pub use journal::{Journal, Progress};
-pub use output::{Output, Start, Target};
+pub use output::{Durability, Output, Start, Stopped, Target};
 pub use rows::Rows;
 pub use verify::Written;

@@ -33,6 +33,19 @@ impl Rows {
         self.ranges.splice(from..to, [merged]);
     }
 
+    /// Takes `rows` out of the set.
+    pub(crate) fn remove(&mut self, rows: Range<u64>) {
+        let mut rest = Vec::with_capacity(self.ranges.len() + 1);
+        for range in &self.ranges {
+            rest.push(range.start..range.end.min(rows.start.max(range.start)));
+            rest.push(range.start.max(rows.end.min(range.end))..range.end);
+        }
+        if !rows.is_empty() {
+            rest.retain(|range| !range.is_empty());
+            self.ranges = rest;
+        }
+    }
+
     /// The ranges in ascending order; no two overlap or touch.
     #[must_use]
     pub fn ranges(&self) -> &[Range<u64>] {
@@ -57,5 +70,29 @@ impl Rows {
         missing.push(next..rows);
         missing.retain(|range| !range.is_empty());
         missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_rows_are_missing() {
+        for start in 0..7 {
+            for end in start..8 {
+                let mut rows = Rows::default();
+                rows.insert(1..3);
+                rows.insert(4..7);
+                rows.remove(start..end);
+                for row in 0..8 {
+                    let is_in = (1..3).contains(&row) || (4..7).contains(&row);
+                    let is_left = is_in && !(start..end).contains(&row);
+                    let found = rows.ranges().iter().any(|range| range.contains(&row));
+                    assert_eq!(found, is_left, "{row} after {start}..{end}: {rows:?}");
+                }
+                assert!(rows.ranges().iter().all(|range| !range.is_empty()), "{rows:?}");
+            }
+        }
     }
 }

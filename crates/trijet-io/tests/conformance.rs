@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use trijet::testing::Prng;
@@ -177,6 +178,30 @@ fn a_discarded_output_is_gone_and_nothing_else_is_discarded() {
         fs::rename(&mine, &partial).unwrap();
         assert!(case.plan.discard(&partial).is_err(), "{case}: a folder of the user");
         assert_eq!(fs::read(partial.join("thesis.tex")).unwrap(), b"precious", "{case}");
+    }
+}
+
+#[test]
+fn a_synchronized_output_is_the_one_that_was_opened() {
+    for case in cases() {
+        let partial = case.partial();
+        let writer = case.plan.create(&partial).unwrap();
+        let identity = |state: fs::Metadata| (state.dev(), state.ino());
+        writer.sync().unwrap();
+        writer.write(0..case.array.layout().rows, &case.data()).unwrap();
+        writer.sync().unwrap();
+        writer.check_complete().unwrap();
+        let moved = case.folder.path().join("moved");
+        fs::rename(&partial, &moved).unwrap();
+        let root = identity(writer.root().metadata().unwrap());
+        assert_eq!(identity(fs::metadata(&moved).unwrap()), root, "{case}");
+        writer.write(0..case.array.layout().rows, &case.data()).unwrap();
+        writer.sync().unwrap();
+        let data = case.data();
+        let mut read = vec![0; data.len()];
+        case.open(&moved).reader.read(0..case.array.layout().rows, &mut read).unwrap();
+        assert_eq!(read, data, "{case}");
+        case.plan.check_discard(&moved).unwrap();
     }
 }
 

@@ -357,7 +357,7 @@ fn a_damaged_image_is_found_at_open_or_at_the_read() {
     let input = Input::open(&folder, None).unwrap();
     demand(input.read(4..8, &mut [0; 16]), ErrorKind::Io, "b.png", &["damaged PNG"]);
     png(&b, [2, 8], GRAY8, &[7; 16]);
-    demand(input.read(4..8, &mut [0; 16]), ErrorKind::Io, "b.png", &["changed", "4x4"]);
+    demand(input.read(4..8, &mut [0; 16]), ErrorKind::Io, "b.png", &["changed"]);
 }
 
 proptest! {

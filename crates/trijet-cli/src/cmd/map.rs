@@ -8,15 +8,16 @@ use super::verdict::Live;
 use super::{print, print_stderr, report};
 use crate::args::MapOptions;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use trijet::pipeline::{Calibration, Layout};
 use trijet::trace::summary::Audience;
-use trijet::{Bytes, Device, Error, Pipeline, Result, Source};
+use trijet::{Bytes, Device, Error, Pipeline, Report, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::file_error;
-use trijet_io::{Array, Fingerprint, Input, Output, Start, Target};
+use trijet_io::{Array, Durability, Fingerprint, Input, Output, Start, Stopped, Target};
 
 /// Measures the link of a device that copies, with enough bytes for a stable rate, and few compared
 /// to the run.
@@ -109,18 +110,24 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let describe = if options.raw { Target::or_headerless } else { Target::new };
     let target = describe(&options.output, array.clone(), &input)?;
     let trace = open_trace(options, &input, target.path())?;
-    let device = super::open(options.device, &options.check)?;
-    operation.load(&device, array.dtype())?;
-    let cancel = cancel_on_signals()?;
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
     let layout = input.layout();
     let fingerprint =
         Fingerprint::new(&input, &operation.description(), &target).halo(operation.halo(layout));
+    if !options.resume {
+        target.check_free()?;
+    } else if target.is_finished(&fingerprint)? {
+        return say_finished(options, &target, &operation);
+    }
+    let device = super::open(options.device, &options.check)?;
+    operation.load(&device, array.dtype())?;
+    let cancel = cancel_on_signals()?;
     // Steps that can fail without the output come before it.
     let memory = memory::for_chunks(options.memory)?;
     let calibration = calibrate(&device, layout)?;
-    let mut output = Output::open(&target, &fingerprint, start_of(options))?;
+    let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
+    let mut output = Output::open(&target, &fingerprint, start_of(options))?.durability(durability);
     if !output.lost().is_empty() {
         print_stderr(lost_words(&output, &target));
     } else if options.resume && output.done().count() == 0 {
@@ -142,30 +149,67 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         Ok(report) => report.for_audience(audience),
         Err(error) => return Err(explain(error, output, &target)),
     };
+    let done = Done { options, target: &target, operation: &operation, trace };
+    say_done(&report, device, &done).map_err(|error| error.context(complete_words(&target)))
+}
+
+/// A job whose output is complete.
+struct Done<'a> {
+    options: &'a MapOptions,
+    target: &'a Target,
+    operation: &'a Operation,
+    trace: Option<timeline::Target>,
+}
+
+/// Writes the timeline, and prints the report.
+fn say_done(report: &Report, device: Device, done: &Done<'_>) -> Result<ExitCode> {
+    let Done { options, target, operation, trace } = done;
     let verdict = Live::of(&device);
-    let job = format!("{}: {array}, {}", target.path().display(), operation.description());
-    if let Some(trace) = &trace {
-        trace.write(&report, &job).map_err(|error| {
-            error.context(format!("{} is complete, but has no timeline", target.path().display()))
-        })?;
+    let (out, array) = (target.path().display(), target.array());
+    let job = format!("{out}: {array}, {}", operation.description());
+    if let Some(trace) = trace {
+        trace.write(report, &job).map_err(|error| error.context("there is no timeline"))?;
     }
     if options.json {
-        let mut value = report::json(&report);
-        value["input"] = options.input.display().to_string().into();
-        value["output"] = target.path().display().to_string().into();
-        value["operation"] = operation.description().into();
+        let mut value = report::json(report);
+        add_job(&mut value, options, target, operation);
         verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {
         print(job)?;
-        print(&report)?;
-        if let Some(trace) = &trace {
+        print(report)?;
+        if let Some(trace) = trace {
             print(format_args!("timeline: {}", trace.path().display()))?;
         }
         verdict.print()?;
     }
     device.close()?;
     Ok(verdict.exit_code())
+}
+
+/// What is true of the output after an error that came later.
+fn complete_words(target: &Target) -> String {
+    format!("{} is complete", target.path().display())
+}
+
+/// Adds the names of the job to the report.
+fn add_job(value: &mut Value, options: &MapOptions, target: &Target, operation: &Operation) {
+    value["input"] = options.input.display().to_string().into();
+    value["output"] = target.path().display().to_string().into();
+    value["operation"] = operation.description().into();
+}
+
+/// Ends a run that finds its output complete, so that a run that is repeated until it succeeds ends.
+fn say_finished(options: &MapOptions, target: &Target, operation: &Operation) -> Result<ExitCode> {
+    if options.json {
+        let mut value = json!({ "rows": 0 });
+        add_job(&mut value, options, target, operation);
+        print(format_args!("{value:#}"))?;
+    } else {
+        let complete = complete_words(target);
+        print(format_args!("{complete}: an earlier run of this job has finished it"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The most ranges of rows that a message names.
@@ -190,10 +234,14 @@ fn lost_words(output: &Output, target: &Target) -> String {
 fn explain(error: Error, output: Output, target: &Target) -> Error {
     let (out, rows) = (target.path().display(), target.layout().rows);
     match output.stop() {
-        Ok(0) => error.context(format!("{out}: no row was finished, so nothing is kept")),
-        Ok(done) => error.context(format!(
+        Ok(Stopped::Nothing) => {
+            error.context(format!("{out}: no row was finished, so nothing is kept"))
+        }
+        Ok(Stopped::Rows(done)) => error.context(format!(
             "{out} is not finished: {done} of {rows} rows are kept; use --resume to continue"
         )),
+        // The error says that it is complete.
+        Ok(Stopped::Complete) => error,
         Err(second) => error.context(second.to_string()),
     }
 }

@@ -1,11 +1,14 @@
-//! Signals that stop a run between two chunks: Ctrl-C, SIGTERM and SIGHUP.
+//! Signals that stop a run between two chunks, Ctrl-C, SIGTERM and SIGHUP, and the one of a file
+//! that is too large, which stops nothing.
 #![forbid(unsafe_code)]
 
 use super::print_stderr;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::fs;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use trijet::{Cancel, Error, ErrorKind, Result};
 
@@ -24,10 +27,6 @@ pub(crate) fn status() -> u8 {
 
 /// Makes the first signal end the run between two chunks, and the second one immediately.
 pub(super) fn cancel_on_signals() -> Result<Cancel> {
-    let refused = |error: std::io::Error| {
-        Error::new(ErrorKind::Unsupported, "map", "cannot install a handler for signals")
-            .caused_by(error)
-    };
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
     // A program under `nohup` outlives its terminal.
     if !is_ignored(SIGHUP) {
@@ -50,6 +49,19 @@ pub(super) fn cancel_on_signals() -> Result<Cancel> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(refused)?;
     Ok(cancel)
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error. By default the system ends
+/// the process with a signal.
+pub(crate) fn outlive_file_limit() -> Result<()> {
+    let is_reached = Arc::new(AtomicBool::new(false));
+    // The write reports it, so the flag is not read.
+    flag::register(SIGXFSZ, is_reached).map(drop).map_err(refused)
+}
+
+fn refused(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unsupported, "signals", "cannot install a handler for signals")
+        .caused_by(error)
 }
 
 /// Whether this process was started with a signal ignored. Where the system does not tell, it was

@@ -12,6 +12,7 @@ mod checked;
 mod devices;
 mod doctor;
 mod documents;
+mod endings;
 #[path = "../../../trijet-io/tests/common/files.rs"]
 mod files;
 mod interruption;

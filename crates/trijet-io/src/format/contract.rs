@@ -125,10 +125,16 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// them.
     fn reopen(&self, partial: &Path, done: &Rows) -> Result<Box<dyn Writer>>;
 
+    /// Says why [`discard`](Self::discard) would not delete what lies at `partial`.
+    ///
+    /// # Errors
+    /// `InvalidValue` when something else than a partial output lies there or in it. `Io`.
+    fn check_discard(&self, partial: &Path) -> Result<()>;
+
     /// Deletes the partial output of an earlier run, if there is one.
     ///
     /// # Errors
-    /// `InvalidValue` when something else lies there or in it; nothing is changed then. `Io`.
+    /// As [`check_discard`](Self::check_discard); nothing is changed then. `Io`.
     fn discard(&self, partial: &Path) -> Result<()>;
 }
 

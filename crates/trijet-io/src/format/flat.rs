@@ -13,6 +13,7 @@ use crate::item::Item;
 use crate::rows::Rows;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -115,13 +116,20 @@ impl Plan for FlatPlan {
         Ok(self.writer(file, partial))
     }
 
-    fn discard(&self, partial: &Path) -> Result<()> {
+    fn check_discard(&self, partial: &Path) -> Result<()> {
         match state_of("discard", partial)? {
-            None => Ok(()),
-            Some(state) if state.is_file() => {
-                fs::remove_file(partial).map_err(|error| file_error::io("discard", partial, error))
+            Some(state) if !state.is_file() => {
+                Err(file_error::refused("discard", partial, NOT_PARTIAL))
             }
-            Some(_) => Err(file_error::refused("discard", partial, NOT_PARTIAL)),
+            _ => Ok(()),
+        }
+    }
+
+    fn discard(&self, partial: &Path) -> Result<()> {
+        self.check_discard(partial)?;
+        match fs::remove_file(partial) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done.map_err(|error| file_error::io("discard", partial, error)),
         }
     }
 }

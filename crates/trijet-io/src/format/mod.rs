@@ -11,6 +11,6 @@ mod table;
 mod ways;
 
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};
-pub(crate) use contract::{NOFOLLOW, is_at, state_of};
+pub(crate) use contract::{NOFOLLOW, is_at, state_of, sync_folder};
 pub use images::Form;
 pub use table::{FORMATS, HEADERLESS, of_input, of_output};

@@ -7,9 +7,13 @@ use std::ops::Range;
 
 /// A line of the journal after the header.
 pub(super) enum Entry {
+    /// The number of the partial output in its file system.
+    Root(u64),
     Item(usize, Value),
     Rows(Written),
     Lost(Range<u64>),
+    /// The rows of all lines before this byte are on the disk.
+    Synced(u64),
 }
 
 /// The content of a line; `None` when the line is damaged or the output has no such rows.
@@ -23,8 +27,15 @@ pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> 
     let range = |name| {
         let [start, end] = value.get(name)?.as_array()?.as_slice() else { return None };
         let (start, end) = (start.as_u64()?, end.as_u64()?);
-        (start < end && end <= fingerprint.rows()).then_some(start..end)
+        fingerprint.has(&(start..end)).then_some(start..end)
     };
+    let number = |name| value.get(name)?.as_u64();
+    if let Some(root) = number("root") {
+        return Some(Entry::Root(root));
+    }
+    if let Some(end) = number("synced") {
+        return Some(Entry::Synced(end));
+    }
     if let Some(rows) = range("lost") {
         return Some(Entry::Lost(rows));
     }

@@ -1,12 +1,14 @@
 //! The journal of a run: the rows of the output that are written, so that a stopped run can be
 //! resumed.
 //!
-//! The journal is a text file that only grows. Its first line, the header, identifies the run. Each
-//! line `{"rows":[a,b],"xxh3":"hash"}` is appended after these rows were written, so that every row
-//! named in the journal exists in the output. The hash is that of their bytes. If a later run finds
-//! other bytes there, it appends a line `{"lost":[a,b]}`. Before the first rows that depend on a file
-//! of the input, a line `{"item":[n,[name,bytes,modified]]}` has the state of that file. If the
-//! process dies, the last line may be incomplete; it is then ignored.
+//! The journal is a text file that only grows. Its first line, the header, identifies the run. The
+//! line `{"root":n}` has the inode of the partial output. Each line `{"rows":[a,b],"xxh3":"hash"}` is
+//! appended after these rows were written, so that every row named in the journal exists in the
+//! output. The hash is that of their bytes. If the bytes prove to be lost, a line `{"lost":[a,b]}`
+//! follows. Before the first rows that depend on a file of the input, a line
+//! `{"item":[n,[name,bytes,modified,inode]]}` has the state of that file. A line `{"synced":n}` says
+//! that the rows of the lines before byte n have reached the disk. If the process dies, the last line
+//! may be incomplete; it is then ignored, as are lines that a loss of power has replaced by zeros.
 //!
 //! A file is a journal if it begins as a header does, or is empty. Any other file under its name
 //! belongs to the user and is never changed; a symbolic link is not followed. A lock on the file
@@ -21,7 +23,7 @@ use crate::format::{NOFOLLOW, is_at};
 use crate::rows::Rows;
 use crate::verify::Written;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
 
 /// The first bytes of every journal. The number counts the forms of the file.
-const MAGIC: &[u8] = br#"["trijet journal",2,"#;
+const MAGIC: &[u8] = br#"["trijet journal",3,"#;
 
 /// The open and locked journal of one output.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ pub struct Journal {
 type Stamps = BTreeMap<usize, Value>;
 
 /// What a journal says about the partial output beside it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// The rows that are written.
     pub done: Rows,
@@ -55,6 +57,10 @@ pub struct Progress {
     pub changed: Option<String>,
     /// The same rows, as they were written.
     pub(crate) written: Vec<Written>,
+    /// Those of them that may not be on the disk.
+    pub(crate) unsynced: Vec<Written>,
+    /// The number of the partial output in its file system.
+    pub(crate) root: Option<u64>,
     /// The length of the complete lines.
     end: u64,
     stamps: Stamps,
@@ -131,7 +137,7 @@ impl Journal {
     pub fn begin(&mut self, fingerprint: &Fingerprint) -> Result<()> {
         self.cut(0)?;
         self.stamps.clear();
-        self.write(&format!("{}\n", json!(["trijet journal", 2, fingerprint.fields()])))
+        self.write(&format!("{}\n", json!(["trijet journal", 3, fingerprint.fields()])))
     }
 
     /// Whether the journal names a job, which must be that of `fingerprint`. A journal whose header
@@ -153,38 +159,50 @@ impl Journal {
         let (mut hashes, mut stamps) = (BTreeMap::new(), Stamps::new());
         // The states of files when the rows that depend on them were written.
         let mut used = Stamps::new();
+        let (mut root, mut synced) = (None, 0);
         let mut reader = self.reader(end)?;
         let mut line = Vec::new();
         loop {
             line.clear();
             let bytes = reader.read_until(b'\n', &mut line).map_err(|error| self.io(error))?;
-            if line.pop() != Some(b'\n') {
+            // A loss of power leaves zeros where lines never reached the disk.
+            if line.pop() != Some(b'\n') || line.contains(&0) {
                 break;
             }
+            let next = end + bytes as u64;
             match entry_of(&line, fingerprint) {
+                Some(Entry::Root(number)) => root = Some(number),
                 Some(Entry::Item(index, stamp)) => drop(stamps.insert(index, stamp)),
                 Some(Entry::Rows(one)) => {
                     for index in fingerprint.items_of(&one.rows) {
                         used.insert(index, stamps.get(&index).cloned().unwrap_or(Value::Null));
                     }
-                    hashes.insert((one.rows.start, one.rows.end), one.hash);
+                    hashes.insert((one.rows.start, one.rows.end), (one.hash, next));
                 }
                 Some(Entry::Lost(rows)) => drop(hashes.remove(&(rows.start, rows.end))),
+                Some(Entry::Synced(before)) => synced = before.min(end),
                 None => {
                     let cause = format!("the line at byte {end} is damaged; --restart starts over");
                     return Err(file_error::damaged("journal", &self.path, cause));
                 }
             }
-            end += bytes as u64;
+            end = next;
         }
-        let changed = fingerprint.changed(&header).or_else(|| changed_items(&used, fingerprint));
-        let written: Vec<_> = hashes
-            .into_iter()
-            .map(|((start, end), hash)| Written { rows: start..end, hash })
-            .collect();
-        let mut done = Rows::default();
-        written.iter().for_each(|one| done.insert(one.rows.clone()));
-        Ok(Some(Progress { done, changed, written, end, stamps }))
+        let mut progress = Progress { root, end, stamps, ..Progress::default() };
+        let mut needed = BTreeSet::new();
+        for ((start, end), (hash, at)) in hashes {
+            let one = Written { rows: start..end, hash };
+            needed.extend(fingerprint.items_of(&one.rows));
+            progress.done.insert(one.rows.clone());
+            if at > synced {
+                progress.unsynced.push(one.clone());
+            }
+            progress.written.push(one);
+        }
+        used.retain(|index, _| needed.contains(index));
+        progress.changed =
+            fingerprint.changed(&header).or_else(|| changed_items(&used, fingerprint));
+        Ok(Some(progress))
     }
 
     /// Continues the journal after the complete lines.
@@ -224,6 +242,46 @@ impl Journal {
     pub(crate) fn lose(&mut self, ranges: &[Range<u64>]) -> Result<()> {
         let line = |rows: &Range<u64>| format!("{}\n", json!({ "lost": [rows.start, rows.end] }));
         self.write(&ranges.iter().map(line).collect::<String>())
+    }
+
+    /// Adds a line with the number of the partial output in its file system.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn name_root(&mut self, root: u64) -> Result<()> {
+        self.write(&format!("{}\n", json!({ "root": root })))
+    }
+
+    /// Adds a line that says that the rows of all lines before the byte `end` are on the disk.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn mark_synced(&mut self, end: u64) -> Result<()> {
+        self.write(&format!("{}\n", json!({ "synced": end })))
+    }
+
+    /// The length of the file.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn end(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|error| self.io(error))?.len())
+    }
+
+    /// Another handle of the file. The file stays locked until it is closed, too.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn handle(&self) -> Result<File> {
+        self.file.try_clone().map_err(|error| self.io(error))
+    }
+
+    /// Waits until the lines are on the disk.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| self.io(error))
     }
 
     /// Deletes the journal of a run that is finished, or that has written nothing.
@@ -278,7 +336,7 @@ impl Journal {
 
     /// Appends lines with one write, so that only the end of the file can be incomplete.
     fn write(&mut self, lines: &str) -> Result<()> {
-        let end = self.file.metadata().map_err(|error| self.io(error))?.len();
+        let end = self.end()?;
         self.file.write_all_at(lines.as_bytes(), end).map_err(|error| self.io(error))
     }
 }
@@ -286,25 +344,15 @@ impl Journal {
 /// The refusal of a file that the program has not written.
 const NOT_OURS: &str = "is not a journal of this program; move it elsewhere";
 
-/// The most changed files that a message names.
-const NAMES_MAX: usize = 3;
-
 /// The files that have changed since the rows that depend on them were written.
 fn changed_items(used: &Stamps, fingerprint: &Fingerprint) -> Option<String> {
-    let mut indices = Vec::new();
-    for (index, stamp) in used {
-        if fingerprint.stamp(*index).as_ref() != Some(stamp) {
-            indices.push(*index);
-        }
+    let is_changed =
+        |(index, stamp): &(&usize, &Value)| fingerprint.stamp(**index).as_ref() != Some(*stamp);
+    let changed: BTreeSet<usize> =
+        used.iter().filter(is_changed).map(|(index, _)| *index).collect();
+    if changed.is_empty() {
+        return None;
     }
-    let named = indices.iter().take(NAMES_MAX).map(|&index| fingerprint.item_name(index));
-    let names = named.collect::<Vec<_>>().join(", ");
-    match indices.len() {
-        0 => None,
-        count if count > NAMES_MAX => {
-            let more = count - NAMES_MAX;
-            Some(format!("the input has changed since its rows were done: {names} and {more} more"))
-        }
-        _ => Some(format!("the input has changed since its rows were done: {names}")),
-    }
+    let names = fingerprint.names_of(changed);
+    Some(format!("the input has changed since its rows were done: {names}"))
 }

@@ -1,37 +1,57 @@
 //! Output files. A file or folder with the final name is always complete.
 //!
 //! Rows are written to `OUT.partial`, in any order, and `OUT.journal` lists them. `finish` renames
-//! the partial output to `OUT` when no row is missing. An output that is dropped before stays on
-//! the disk, so that the run can be resumed.
+//! the partial output to `OUT` when no row is missing. An output that is dropped before stays there,
+//! so that the run can be resumed. Nothing of an earlier run is discarded before the first row of the
+//! new run arrives.
 
+mod earlier;
+mod finished;
+mod partial;
 mod place;
 pub(crate) mod target;
 
+pub use earlier::Start;
 pub use target::Target;
 
+use self::earlier::{Found, Kept, kept};
+use self::partial::Partial;
+use self::place::Place;
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
-use crate::format::{Writer, state_of};
-use crate::journal::{Journal, Progress};
+use crate::journal::Journal;
 use crate::rows::Rows;
-use crate::verify::{Written, differing};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
 use trijet::pipeline::ParallelSink;
 use trijet::{Error, Result, Sink};
 
-/// What becomes of the partial output of an earlier run of the same job.
+/// Whether a run waits for the disk. In either case a process that dies costs no rows, and a run
+/// that continues after a loss of power has right rows only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// It is kept, and the new run is refused. A partial output without rows is replaced.
-    New,
-    /// It is continued. Rows that are not as they were written are written again. Without a partial
-    /// output, the output starts over.
-    Resume,
-    /// It is continued, and its rows are not verified.
-    ResumeUnverified,
-    /// It is discarded.
-    Restart,
+pub enum Durability {
+    /// Rows are brought to the disk while the run goes on. When [`finish`](Sink::finish) returns, the
+    /// output and its name are on the disk. After a loss of power the final name means a complete
+    /// output, and a run that was under way loses the work of its last moments.
+    OnDisk,
+    /// The system writes the output to the disk when it chooses, as it does for most programs. After
+    /// a loss of power an output that was complete may lack bytes, and a run that was under way may
+    /// lose all of its work.
+    InMemory,
+}
+
+/// What an output leaves behind that has been stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Nothing.
+    Nothing,
+    /// This number of rows, to be resumed.
+    Rows(u64),
+    /// The complete output, under its final name.
+    Complete,
 }
 
 /// An output being written.
@@ -58,21 +78,33 @@ pub enum Start {
 #[derive(Debug)]
 pub struct Output {
     target: Target,
-    writer: Box<dyn Writer>,
-    record: Mutex<Record>,
-    lost: Vec<Range<u64>>,
     fingerprint: Fingerprint,
+    durability: Durability,
+    lost: Vec<Range<u64>>,
+    /// What the first write begins with. `None` afterwards.
+    ready: Mutex<Option<Ready>>,
+    run: OnceLock<Run>,
+    is_complete: AtomicBool,
 }
 
-/// The rows that are done, in memory and in the journal.
+/// An output of which nothing is written in this run yet.
 #[derive(Debug)]
-struct Record {
-    journal: Journal,
-    done: Rows,
+enum Ready {
+    /// The rows `earlier` of an earlier run are discarded by the first write.
+    New { journal: Journal, earlier: u64 },
+    /// The rows of an earlier run are continued.
+    Kept(Arc<Partial>),
+}
+
+/// An output to which this run writes.
+#[derive(Debug)]
+struct Run {
+    partial: Arc<Partial>,
+    synchronizer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Output {
-    /// Opens `target` for writing.
+    /// Opens `target` for writing. What lies there stays as it is until the first row is written.
     ///
     /// # Errors
     /// `InvalidValue` when a partial output of this job exists and [`Start::New`] does not say what
@@ -87,43 +119,76 @@ impl Output {
             Err(error) if journal.is_new() => return Err(forget(&journal, error)),
             Err(error) => return Err(error),
         };
-        let of = |kept: Kept, journal| Self {
-            target: target.clone(),
-            writer: kept.writer,
-            record: Mutex::new(Record { journal, done: kept.done }),
-            lost: kept.lost,
-            fingerprint: fingerprint.clone(),
+        let (ready, lost) = match kept {
+            Found::Kept(Kept { writer, done, lost }) => {
+                let partial = Partial::new(&target.place, fingerprint, writer, journal, done)?;
+                (Ready::Kept(Arc::new(partial)), lost)
+            }
+            Found::Nothing { earlier } => (Ready::New { journal, earlier }, Vec::new()),
         };
-        if let Some(kept) = kept {
-            return Ok(of(kept, journal));
-        }
-        // The old partial output goes first, so that no partial output is without its journal.
-        target.plan.discard(&target.place.partial)?;
-        journal.begin(fingerprint)?;
-        match target.plan.create(&target.place.partial) {
-            Ok(writer) => Ok(of(Kept { writer, done: Rows::default(), lost: Vec::new() }, journal)),
-            Err(error) => Err(forget(&journal, error)),
-        }
+        Ok(Self {
+            target: target.clone(),
+            fingerprint: fingerprint.clone(),
+            durability: Durability::OnDisk,
+            lost,
+            ready: Mutex::new(Some(ready)),
+            run: OnceLock::new(),
+            is_complete: AtomicBool::new(false),
+        })
+    }
+
+    /// Chooses whether the run waits for the disk. It does, unless this says otherwise.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
     }
 
     /// Ends a run that has failed or was cancelled. A partial output without rows is deleted, with
-    /// its journal; any other is kept, to be resumed. Returns the number of rows that are kept.
+    /// its journal; any other is kept, to be resumed.
     ///
     /// # Errors
-    /// `Io` when a file cannot be deleted.
-    pub fn stop(self) -> Result<u64> {
-        let rows = self.record().done.count();
+    /// `Io` when a file cannot be deleted, or cannot be brought to the disk.
+    pub fn stop(self) -> Result<Stopped> {
+        self.end_thread();
+        if self.is_complete.load(Ordering::Relaxed) {
+            return Ok(Stopped::Complete);
+        }
+        let ready = self.ready().take();
+        let partial = match ready {
+            Some(Ready::New { journal, earlier }) if journal.is_new() => {
+                journal.remove()?;
+                return Ok(Stopped::of(earlier));
+            }
+            Some(Ready::New { earlier, .. }) => return Ok(Stopped::of(earlier)),
+            Some(Ready::Kept(partial)) => partial,
+            None => match self.run.get() {
+                Some(run) => Arc::clone(&run.partial),
+                None => return Ok(Stopped::Nothing),
+            },
+        };
+        let synced = match self.durability {
+            Durability::OnDisk => partial.sync(),
+            Durability::InMemory => Ok(()),
+        };
+        let record = partial.record();
+        let rows = record.done.count();
         if rows == 0 {
             self.target.plan.discard(&self.target.place.partial)?;
-            self.record().journal.remove()?;
+            record.journal.remove()?;
         }
-        Ok(rows)
+        synced.map(|()| Stopped::of(rows))
     }
 
     /// The rows that this run or an earlier one has written.
     #[must_use]
     pub fn done(&self) -> Rows {
-        self.record().done.clone()
+        let of = |partial: &Partial| partial.record().done.clone();
+        match (&*self.ready(), self.run.get()) {
+            (Some(Ready::Kept(partial)), _) => of(partial),
+            (_, Some(run)) => of(&run.partial),
+            _ => Rows::default(),
+        }
     }
 
     /// The rows of an earlier run that were not as that run had written them, in ascending order.
@@ -136,14 +201,117 @@ impl Output {
     /// The rows that are not written yet, in ascending order.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
-        self.record().done.missing(self.target.layout().rows)
+        self.done().missing(self.target.layout().rows)
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
-        // A thread that panics under this lock leaves a journal without one of its lines, and rows
-        // that are written again.
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
+        // A thread that panics under this lock leaves an output that was not begun.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The partial output, which is created by the first call.
+    fn partial(&self) -> Result<&Partial> {
+        if let Some(run) = self.run.get() {
+            return Ok(&run.partial);
+        }
+        let mut ready = self.ready();
+        if let Some(run) = self.run.get() {
+            return Ok(&run.partial);
+        }
+        let partial = match ready.take() {
+            Some(Ready::Kept(partial)) => partial,
+            Some(Ready::New { journal, .. }) => Arc::new(self.create(journal)?),
+            None => {
+                let cause = "the output could not be created: see the first error";
+                return Err(file_error::damaged("write", &self.target.place.out, cause));
+            }
+        };
+        let synchronizer = match self.durability {
+            Durability::OnDisk => Some(spawn(&self.target.place, &partial)?),
+            Durability::InMemory => None,
+        };
+        let run = Run { partial, synchronizer: Mutex::new(synchronizer) };
+        Ok(&self.run.get_or_init(|| run).partial)
+    }
+
+    /// Creates the partial output in place of that of an earlier run.
+    fn create(&self, mut journal: Journal) -> Result<Partial> {
+        let (place, plan) = (&self.target.place, &self.target.plan);
+        // The old partial output goes first, so that no partial output is without its journal.
+        plan.discard(&place.partial)?;
+        journal.begin(&self.fingerprint)?;
+        if self.durability == Durability::OnDisk {
+            journal.sync()?;
+        }
+        let writer = match plan.create(&place.partial) {
+            Ok(writer) => writer,
+            Err(error) => return Err(forget(&journal, error)),
+        };
+        let state = writer.root().metadata();
+        let state = state.map_err(|error| file_error::io("create", &place.partial, error))?;
+        journal.name_root(state.ino())?;
+        Partial::new(place, &self.fingerprint, writer, journal, Rows::default())
+    }
+
+    /// Ends the thread that brings rows to the disk.
+    fn end_thread(&self) {
+        let Some(run) = self.run.get() else { return };
+        run.partial.end();
+        let mut synchronizer = run.synchronizer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = synchronizer.take() {
+            // It panics only with an allocation that fails. The rows are synchronized again then.
+            drop(thread.join());
+        }
+    }
+
+    /// Refuses a complete output whose input has changed during the run. The rows that depend on a
+    /// file that has changed are not kept.
+    fn check_input(&self, partial: &Partial) -> Result<()> {
+        let changed = self.fingerprint.changed_items();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let mut record = partial.record();
+        let written = record.journal.read(&self.fingerprint)?.map_or_else(Vec::new, |p| p.written);
+        let is_affected = |rows: &Range<u64>| {
+            self.fingerprint.items_of(rows).any(|index| changed.contains(&index))
+        };
+        let ranges: Vec<_> = written.into_iter().map(|one| one.rows).filter(is_affected).collect();
+        record.lose(&ranges)?;
+        let cause = format!(
+            "the input has changed during the run: {}; the rows that depend on it are not kept",
+            self.fingerprint.names_of(changed)
+        );
+        Err(file_error::damaged("finish", &self.target.place.out, cause))
+    }
+}
+
+impl Stopped {
+    fn of(rows: u64) -> Self {
+        if rows == 0 { Self::Nothing } else { Self::Rows(rows) }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.end_thread();
+        if let Some(Ready::New { journal, .. }) = &*self.ready()
+            && journal.is_new()
+        {
+            // An empty journal does no harm.
+            drop(journal.remove());
+        }
+    }
+}
+
+/// Starts the thread that brings rows to the disk.
+fn spawn(place: &Place, partial: &Arc<Partial>) -> Result<JoinHandle<()>> {
+    let partial = Arc::clone(partial);
+    let thread = thread::Builder::new().name("synchronizer".to_owned());
+    thread.spawn(move || partial.synchronize()).map_err(|error| {
+        let cause = "the thread that brings the output to the disk cannot be created";
+        file_error::io("synchronize", &place.out, error).context(cause)
+    })
 }
 
 /// Deletes the journal of an output that could not be created. If that fails too, the first error
@@ -155,89 +323,6 @@ fn forget(journal: &Journal, error: Error) -> Error {
     }
 }
 
-/// A partial output with its rows.
-struct Kept {
-    writer: Box<dyn Writer>,
-    done: Rows,
-    lost: Vec<Range<u64>>,
-}
-
-/// Opens the partial output of an earlier run to continue it; `None` if the output starts over.
-/// Changes nothing when it fails.
-fn kept(
-    target: &Target,
-    fingerprint: &Fingerprint,
-    start: Start,
-    journal: &mut Journal,
-) -> Result<Option<Kept>> {
-    let place = &target.place;
-    // Another run may have finished this output before it gave up the lock.
-    place.check_free()?;
-    if !journal.is_begun(fingerprint)? {
-        return match state_of("create", &place.partial)? {
-            None => Ok(None),
-            Some(_) => {
-                let cause = "exists, but has no journal that names its job; move it elsewhere";
-                Err(file_error::refused("create", &place.partial, cause))
-            }
-        };
-    }
-    if start == Start::Restart {
-        return Ok(None);
-    }
-    let Some(progress) = journal.read(fingerprint)?.filter(|progress| progress.done.count() > 0)
-    else {
-        return Ok(None);
-    };
-    if start == Start::New {
-        return Err(unfinished(target, fingerprint, journal, &progress));
-    }
-    if let Some(changed) = &progress.changed {
-        let cause = format!(
-            "cannot be resumed: {changed}; use --restart to discard the {} rows that are done",
-            progress.done.count()
-        );
-        return Err(file_error::refused("resume", &place.out, cause));
-    }
-    let writer = target.plan.reopen(&place.partial, &progress.done)?;
-    let lost = match start {
-        Start::ResumeUnverified => Vec::new(),
-        _ => differing(&*writer, &progress.written, target.layout()),
-    };
-    journal.resume(&progress)?;
-    journal.lose(&lost)?;
-    let mut done = Rows::default();
-    let is_lost = |rows: &Range<u64>| {
-        let key = |rows: &Range<u64>| (rows.start, rows.end);
-        lost.binary_search_by_key(&key(rows), key).is_ok()
-    };
-    for one in progress.written.iter().filter(|one| !is_lost(&one.rows)) {
-        done.insert(one.rows.clone());
-    }
-    Ok(Some(Kept { writer, done, lost }))
-}
-
-/// The refusal to start a job over of which a part is done.
-fn unfinished(
-    target: &Target,
-    fingerprint: &Fingerprint,
-    journal: &Journal,
-    progress: &Progress,
-) -> Error {
-    let (done, rows) = (progress.done.count(), target.layout().rows);
-    let when = match journal.modified() {
-        Ok(when) => when,
-        Err(error) => return error,
-    };
-    let cause = format!(
-        "{done} of {rows} rows of this job ({}) are done in {}, the last on {when}; use --resume to \
-         continue, or --restart to discard them",
-        fingerprint.operation(),
-        target.place.partial.display(),
-    );
-    file_error::refused("create", &target.place.out, cause)
-}
-
 impl ParallelSink for Output {
     fn write_part(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         let layout = self.target.layout();
@@ -247,12 +332,7 @@ impl ParallelSink for Output {
         if rows.is_empty() {
             return Ok(());
         }
-        self.writer.write(rows.clone(), bytes)?;
-        let written = Written::new(rows.clone(), bytes);
-        let mut record = self.record();
-        record.journal.append(&self.fingerprint, &written)?;
-        record.done.insert(rows);
-        Ok(())
+        self.partial()?.write(rows, bytes)
     }
 }
 
@@ -271,8 +351,25 @@ impl Sink for Output {
             let cause = format!("rows {}..{} were not written", rows.start, rows.end);
             return Err(file_error::damaged("finish", &place.partial, cause));
         }
-        self.writer.check_complete()?;
-        place.publish(self.writer.root())?;
-        self.record().journal.remove()
+        let partial = self.partial()?;
+        self.end_thread();
+        let is_durable = self.durability == Durability::OnDisk;
+        if is_durable {
+            partial.sync()?;
+        }
+        partial.writer().check_complete()?;
+        self.check_input(partial)?;
+        partial.set_finished(is_durable)?;
+        place.publish(partial.writer().root())?;
+        self.is_complete.store(true, Ordering::Relaxed);
+        let named = if is_durable { partial.sync_names() } else { Ok(()) };
+        let complete = format!("{} is complete", place.out.display());
+        named.map_err(|error| {
+            error.context(format!("{complete}, but may lose its name with a loss of power"))
+        })?;
+        let removed = partial.record().journal.remove();
+        removed.map_err(|error| {
+            error.context(format!("{complete}, but its journal could not be deleted"))
+        })
     }
 }

@@ -6,11 +6,12 @@ use crate::format::{is_at, state_of};
 use crate::input::Input;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use trijet::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The paths that a run uses for its output.
 #[derive(Debug, Clone)]
@@ -31,13 +32,14 @@ impl Place {
             let cause = "standard output is not supported yet; give the name of a file";
             return Err(file_error::refused("create", out, cause));
         }
-        if out.file_name().is_none() {
+        let Some(name) = out.file_name() else {
             return Err(file_error::refused("create", out, "is not the name of a file"));
-        }
+        };
+        let stem = short_name(name);
         let suffixed = |suffix: &str| {
-            let mut name = OsString::from(out);
+            let mut name = stem.clone();
             name.push(suffix);
-            PathBuf::from(name)
+            out.with_file_name(name)
         };
         let (partial, journal) = (suffixed(".partial"), suffixed(".journal"));
         Ok(Self { out: out.to_owned(), partial, journal })
@@ -63,7 +65,7 @@ impl Place {
         if fs::canonicalize(&self.partial).is_ok_and(|partial| source.starts_with(partial)) {
             return refused(format!("the input is inside {}", self.partial.display()));
         }
-        self.check_free()
+        Ok(())
     }
 
     /// Refuses an output that exists. A dangling link exists too: writing through it would create
@@ -100,11 +102,16 @@ impl Place {
         file_error::refused("create", &self.out, "already exists")
     }
 
-    fn parent(&self) -> Result<&Path> {
-        let parent = match self.out.parent() {
+    /// The folder of the output.
+    pub(super) fn folder(&self) -> &Path {
+        match self.out.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
-        };
+        }
+    }
+
+    fn parent(&self) -> Result<&Path> {
+        let parent = self.folder();
         let cause = match fs::metadata(parent) {
             Ok(metadata) if metadata.is_dir() => return Ok(parent),
             Ok(_) => format!("{} is not a folder", parent.display()),
@@ -115,6 +122,22 @@ impl Place {
         };
         Err(file_error::refused("create", &self.out, cause))
     }
+}
+
+/// The most bytes of a name on Linux (`NAME_MAX`), without the longest suffix.
+const NAME_BYTES_MAX: usize = 255 - ".partial".len();
+
+/// The name, if a suffix fits behind it. A longer name is cut off, and ends with a hash of the whole.
+fn short_name(name: &OsStr) -> OsString {
+    let bytes = name.as_encoded_bytes();
+    if bytes.len() <= NAME_BYTES_MAX {
+        return name.to_owned();
+    }
+    let hash = format!("-{:016x}", xxh3_64(bytes));
+    let text = name.to_string_lossy();
+    let mut short = OsString::from(&text[..text.floor_char_boundary(NAME_BYTES_MAX - hash.len())]);
+    short.push(hash);
+    short
 }
 
 /// A number that is the same for all paths of one file.

@@ -26,10 +26,9 @@ impl Target {
     /// the names of the input's images.
     ///
     /// # Errors
-    /// `InvalidValue` when the name promises a format that cannot be written, when something exists
-    /// at `path`, when it is the input or lies inside of it, and when the array cannot be written in
-    /// that format. `Io` when the folder of `path` is
-    /// missing or cannot be read.
+    /// `InvalidValue` when the name promises a format that cannot be written, when `path` is the input
+    /// or lies inside of it, and when the array cannot be written in that format. `Io` when the folder
+    /// of `path` is missing or cannot be read.
     pub fn new(path: &Path, array: Array, input: &Input) -> Result<Self> {
         match (of_output(path), by_name(path)) {
             (Some(format), _) => Self::of_format(format, path, array, input),
@@ -66,6 +65,15 @@ impl Target {
         place.check(input)?;
         let plan = format.plan(path, &array, input.names())?;
         Ok(Self { place, array, format, plan })
+    }
+
+    /// Refuses an output that exists. [`crate::Output::open`] refuses it, too; this is for a program
+    /// with much to do before.
+    ///
+    /// # Errors
+    /// `InvalidValue` when something exists at the final path. `Io` when that is not known.
+    pub fn check_free(&self) -> Result<()> {
+        self.place.check_free()
     }
 
     /// The final path.

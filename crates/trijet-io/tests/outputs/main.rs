@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod durability;
 mod ownership;
 mod workdir;
 
@@ -16,7 +17,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, SystemTime};
 use trijet::{ErrorKind, Sink, Source};
-use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Output, Start, Target};
+use trijet_io::{Array, Dtype, Fingerprint, Input, Journal, Output, Start, Stopped, Target};
 use workdir::{DATA, STARTS, Workdir, everything, only};
 
 #[test]
@@ -156,7 +157,10 @@ fn a_name_that_promises_another_format_is_raw_only_if_the_user_says_so() {
 #[test]
 fn nothing_that_exists_is_overwritten() {
     let workdir = Workdir::new();
-    let target = |path: &Path| Target::new(path, workdir.input.array().clone(), &workdir.input);
+    let target = |path: &Path| {
+        let target = Target::new(path, workdir.input.array().clone(), &workdir.input)?;
+        target.check_free().map(|()| target)
+    };
     let refused = |name: &str, words: &str| {
         demand(target(&workdir.path(name)), ErrorKind::InvalidValue, name, &[words]);
     };
@@ -384,17 +388,29 @@ fn a_partial_output_without_rows_is_replaced() {
         let workdir = Workdir::new();
         let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
         let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
+        let journal = workdir.path(&format!("{name}.journal"));
         for start in STARTS {
-            drop(workdir.begin(&target, "copy", start).unwrap());
-        }
-        // The run died before it had created its partial output.
-        for header in ["", "[\"trijet jour", "[\"trijet journal\",2,{\"input\""] {
-            workdir.begin(&target, "copy", Start::New).unwrap().stop().unwrap();
-            fs::write(workdir.path(&format!("{name}.journal")), header).unwrap();
-            let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+            let mut output = workdir.begin(&target, "copy", start).unwrap();
             output.write(0..1, &DATA[..4]).unwrap();
             drop(output);
-            workdir.begin(&target, "copy", Start::Restart).unwrap().stop().unwrap();
+            // The run died before it had written a row.
+            let text = fs::read_to_string(&journal).unwrap();
+            let lines: String = text.split_inclusive('\n').take(2).collect();
+            fs::write(&journal, lines).unwrap();
+        }
+        workdir.begin(&target, "copy", Start::New).unwrap().finish().unwrap_err();
+        // The run died before it had created its partial output.
+        for header in ["", "[\"trijet jour", "[\"trijet journal\",3,{\"input\""] {
+            let partial = workdir.path(&format!("{name}.partial"));
+            let removed = if name == "images" {
+                fs::remove_dir_all(partial)
+            } else {
+                fs::remove_file(partial)
+            };
+            removed.unwrap();
+            fs::write(&journal, header).unwrap();
+            let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+            output.write(0..1, &DATA[..4]).unwrap();
         }
     }
 }
@@ -406,11 +422,11 @@ fn a_run_that_ends_without_rows_leaves_nothing() {
         let array = Array::new(Dtype::U16, vec![4, 1, 2]).unwrap();
         let target = Target::new(&workdir.path(name), array, &workdir.input).unwrap();
         let output = workdir.begin(&target, "copy", Start::New).unwrap();
-        assert_eq!(output.stop().unwrap(), 0);
+        assert_eq!(output.stop().unwrap(), Stopped::Nothing);
         assert_eq!(workdir.names(), ["in.npy"]);
         let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
         output.write(1..3, &DATA[4..12]).unwrap();
-        assert_eq!(output.stop().unwrap(), 2);
+        assert_eq!(output.stop().unwrap(), Stopped::Rows(2));
         assert_eq!(workdir.names().len(), 3, "{name}");
     }
 }
@@ -505,6 +521,36 @@ fn rows_that_could_not_be_written_are_not_in_the_journal() {
 
 #[test]
 fn an_incomplete_last_line_is_ignored() {
+    for cut in 0.. {
+        let workdir = Workdir::new();
+        let target = workdir.target("out.npy");
+        let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+        output.write(0..1, &DATA[..4]).unwrap();
+        output.write(1..2, &DATA[4..8]).unwrap();
+        drop(output);
+        let journal = workdir.path("out.npy.journal");
+        let whole = fs::read_to_string(&journal).unwrap();
+        let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+        assert_eq!(lines.len(), 5, "a header, the partial output, the input, and two chunks");
+        let length = whole.len() - cut;
+        // Without a header there is no partial output yet.
+        if length <= lines[0].len() {
+            return;
+        }
+        fs::write(&journal, &whole[..length]).unwrap();
+        let mut output = workdir.resume(&target);
+        let rows = whole[..length].matches('\n').count().saturating_sub(3);
+        assert_eq!(output.missing(), only(rows as u64..4), "{length} of {} bytes", whole.len());
+        // The next line must not be appended to the incomplete one.
+        output.write(3..4, &DATA[12..]).unwrap();
+        drop(output);
+        assert_eq!(workdir.resume(&target).missing(), only(rows as u64..3));
+    }
+}
+
+/// A loss of power may leave a file with the right length and zeros at its end.
+#[test]
+fn zeros_in_place_of_lines_are_ignored() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
     let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
@@ -512,30 +558,12 @@ fn an_incomplete_last_line_is_ignored() {
     output.write(1..2, &DATA[4..8]).unwrap();
     drop(output);
     let journal = workdir.path("out.npy.journal");
-    let whole = fs::read(&journal).unwrap();
-    let lines: Vec<usize> =
-        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
-    assert_eq!(lines.len(), 4, "a header, the input, and two chunks");
-    // Without a header there is no partial output yet.
-    for length in lines[0] + 1..=whole.len() {
-        fs::write(&journal, &whole[..length]).unwrap();
-        fs::write(workdir.path("out.npy.partial"), {
-            let mut partial = common::npy(
-                &format!("{:117}\n", "{'descr': '<u2', 'fortran_order': False, 'shape': (4, 2), }"),
-                &DATA,
-            );
-            partial.truncate(144);
-            partial
-        })
-        .unwrap();
-        let mut output = workdir.resume(&target);
-        let rows = lines.iter().filter(|&&end| end < length).count().saturating_sub(2);
-        assert_eq!(output.missing(), only(rows as u64..4), "{length} of {} bytes", whole.len());
-        // The next line must not be appended to the incomplete one.
-        output.write(3..4, &DATA[12..]).unwrap();
-        drop(output);
-        assert_eq!(workdir.resume(&target).missing(), only(rows as u64..3));
-    }
+    let mut text = fs::read(&journal).unwrap();
+    let last = text.iter().rposition(|&byte| byte == b'{').unwrap();
+    text[last..].fill(0);
+    text.extend(b"\0\0\n{\"rows\":[2,3],\"xxh3\":\"0123456789abcdef\"}\n");
+    fs::write(&journal, text).unwrap();
+    assert_eq!(workdir.resume(&target).missing(), only(1..4));
 }
 
 /// After a loss of power, and when another program has changed the partial output.
@@ -550,7 +578,8 @@ fn a_resumed_run_writes_rows_again_that_are_not_as_they_were_written() {
             let at = rows * 4;
             output.write(rows as u64..rows as u64 + 1, &DATA[at..at + 4]).unwrap();
         }
-        drop(output);
+        // What is stopped is known to be on the disk.
+        assert_eq!(output.stop().unwrap(), Stopped::Rows(3));
         let damaged = workdir.path(first);
         let mut bytes = fs::read(&damaged).unwrap();
         if name == "images" {
@@ -606,9 +635,12 @@ fn rows_that_were_never_written_are_lost() {
 fn a_damaged_line_in_the_middle_is_an_error() {
     let workdir = Workdir::new();
     let target = workdir.target("out.npy");
-    drop(workdir.begin(&target, "copy", Start::New).unwrap());
+    let mut output = workdir.begin(&target, "copy", Start::New).unwrap();
+    output.write(0..1, &DATA[..4]).unwrap();
+    drop(output);
     let journal = workdir.path("out.npy.journal");
-    let header = fs::read_to_string(&journal).unwrap();
+    let header =
+        fs::read_to_string(&journal).unwrap().split_inclusive('\n').next().unwrap().to_owned();
     let sound = r#"{"rows":[0,1],"xxh3":"0123456789abcdef"}"#;
     let rows = |rows: &str| sound.replace("[0,1]", rows);
     let mut lines = ["[0]", "[2,1]", "[0,5]"].map(rows).to_vec();
@@ -620,7 +652,7 @@ fn a_damaged_line_in_the_middle_is_an_error() {
         let at = format!("byte {}", header.len());
         demand(resumed, ErrorKind::Io, "out.npy.journal", &["damaged", &at]);
     }
-    fs::write(&journal, "[\"trijet journal\",2,damaged]\n").unwrap();
+    fs::write(&journal, "[\"trijet journal\",3,damaged]\n").unwrap();
     for start in STARTS {
         let words = ["header is damaged", "delete the file"];
         demand(workdir.begin(&target, "copy", start), ErrorKind::Io, "out.npy.journal", &words);

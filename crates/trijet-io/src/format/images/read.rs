@@ -11,7 +11,7 @@ use crate::item::Item;
 use png::Decoder;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use trijet::Result;
@@ -20,6 +20,7 @@ use trijet::Result;
 struct ImagesReader {
     folder: PathBuf,
     names: Vec<OsString>,
+    items: Vec<Item>,
     form: Form,
 }
 
@@ -45,7 +46,8 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     let shape = vec![names.len() as u64, u64::from(form.height), u64::from(form.width)];
     let array = Array::new(form.dtype, shape)
         .map_err(|error| error.context(format!("open {}", folder.display())))?;
-    let reader = Box::new(ImagesReader { folder: folder.to_owned(), names, form });
+    let reader =
+        Box::new(ImagesReader { folder: folder.to_owned(), names, items: items.clone(), form });
     Ok(Opened { array, granule: u64::from(form.height), items, reader })
 }
 
@@ -64,10 +66,31 @@ fn png_names(folder: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
+/// A reader whose reads are repeated when a signal interrupts them. The decoder takes that for an
+/// error.
+struct Whole<R>(R);
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(into) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl<R: Seek> Seek for Whole<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
 fn header(folder: &Path, name: &OsString) -> Result<(Form, Item)> {
     let path = folder.join(name);
     let (file, metadata) = open_regular(&path)?;
-    let mut decoder: Decoder<BufReader<File>> = Decoder::new(BufReader::new(file));
+    let mut decoder = Decoder::new(BufReader::new(Whole(file)));
     let info = decoder.read_header_info().map_err(|error| decoding("open", &path, error))?;
     Ok((Form::of("open", &path, info)?, Item::new(name.clone(), &metadata)))
 }
@@ -79,7 +102,7 @@ pub(super) fn decode(
     names: &[OsString],
     form: Form,
     into: &mut [u8],
-    open: impl Fn(&OsStr, &Path) -> Result<File>,
+    mut open: impl FnMut(&OsStr, &Path) -> Result<File>,
 ) -> Result<()> {
     let Some(bytes) = into.len().checked_div(names.len()) else { return Ok(()) };
     for (name, image) in names.iter().zip(into.chunks_exact_mut(bytes)) {
@@ -89,9 +112,10 @@ pub(super) fn decode(
     Ok(())
 }
 
-fn decode_one(path: &Path, file: File, form: Form, into: &mut [u8]) -> Result<()> {
+fn decode_one(path: &Path, file: impl Read + Seek, form: Form, into: &mut [u8]) -> Result<()> {
     let damaged = |error| decoding("read", path, error);
-    let mut reader = Decoder::new(BufReader::new(file)).read_info().map_err(damaged)?;
+    let file = BufReader::new(Whole(file));
+    let mut reader = Decoder::new(file).read_info().map_err(damaged)?;
     // The file may have been replaced since it was opened.
     if Form::of("read", path, reader.info())? != form {
         let cause = format!("the file has changed: it was {form} before");
@@ -115,7 +139,54 @@ impl Reader for ImagesReader {
         assert!(whole, "chunks hold whole images");
         let first = usize::try_from(rows.start / height).expect("an index of `names`");
         let count = usize::try_from((rows.end - rows.start) / height).expect("fits in memory");
-        let open = |_: &OsStr, path: &Path| Ok(open_regular(path)?.0);
+        let mut items = self.items[first..first + count].iter();
+        let open = |name: &OsStr, path: &Path| {
+            let (file, metadata) = open_regular(path)?;
+            let item = Item::new(name.to_owned(), &metadata);
+            if items.next() != Some(&item) {
+                let cause = "the file has changed since the run began";
+                return Err(file_error::damaged("read", path, cause));
+            }
+            Ok(file)
+        };
         decode(&self.folder, &self.names[first..first + count], self.form, into, open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    /// A reader of which every other read is interrupted by a signal.
+    struct Interrupted(Cursor<Vec<u8>>, bool);
+
+    impl Read for Interrupted {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            let few = into.len().min(7);
+            if self.1 {
+                Err(io::ErrorKind::Interrupted.into())
+            } else {
+                self.0.read(&mut into[..few])
+            }
+        }
+    }
+
+    impl Seek for Interrupted {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    #[test]
+    fn a_read_that_a_signal_interrupts_is_repeated() {
+        let form = Form { width: 5, height: 3, dtype: Dtype::U8 };
+        let pixels: Vec<u8> = (0..15).collect();
+        let file = form.encode(&pixels).expect("one image");
+        let mut read = [0; 15];
+        decode_one(Path::new("a.png"), Interrupted(Cursor::new(file), false), form, &mut read)
+            .expect("a sound image");
+        assert_eq!(read, *pixels);
     }
 }

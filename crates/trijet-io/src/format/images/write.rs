@@ -108,28 +108,34 @@ impl Plan for ImagesPlan {
         Ok(Box::new(writer))
     }
 
-    fn discard(&self, partial: &Path) -> Result<()> {
-        let io = |error| file_error::io("discard", partial, error);
+    fn check_discard(&self, partial: &Path) -> Result<()> {
         match state_of("discard", partial)? {
             None => return Ok(()),
             Some(state) if state.is_dir() => {}
             Some(_) => return Err(file_error::refused("discard", partial, NOT_PARTIAL)),
         }
-        let ours: HashSet<&OsString> = self.names.iter().collect();
-        let entries = fs::read_dir(partial).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let entries = entries.map_err(io)?;
-        for entry in &entries {
-            let is_ours =
-                ours.contains(&entry.file_name()) && entry.file_type().map_err(io)?.is_file();
-            if !is_ours {
-                return Err(file_error::refused("discard", &entry.path(), NOT_PARTIAL));
+        let writer = self.writer("discard", partial)?;
+        let ours: HashSet<&OsStr> = self.names.iter().map(OsString::as_os_str).collect();
+        for name in writer.names("discard")? {
+            let state = writer.state_of("discard", &name)?;
+            if !ours.contains(&*name) || state.is_some_and(|state| !is_regular(&state)) {
+                return Err(file_error::refused("discard", &partial.join(name), NOT_PARTIAL));
             }
         }
-        for entry in entries {
-            fs::remove_file(entry.path())
-                .map_err(|error| file_error::io("discard", &entry.path(), error))?;
+        Ok(())
+    }
+
+    fn discard(&self, partial: &Path) -> Result<()> {
+        self.check_discard(partial)?;
+        if state_of("discard", partial)?.is_none() {
+            return Ok(());
         }
-        fs::remove_dir(partial).map_err(io)
+        let writer = self.writer("discard", partial)?;
+        for name in writer.names("discard")? {
+            unlinkat(&writer.folder, &*name, AtFlags::empty())
+                .map_err(|error| file_error::io("discard", &partial.join(&name), error.into()))?;
+        }
+        fs::remove_dir(partial).map_err(|error| file_error::io("discard", partial, error))
     }
 }
 
@@ -160,6 +166,20 @@ impl ImagesWriter {
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(file_error::io(op, &self.path.join(name), error.into())),
         }
+    }
+
+    /// The names in the folder.
+    fn names(&self, op: &'static str) -> Result<Vec<OsString>> {
+        let io = |error: Errno| file_error::io(op, &self.path, error.into());
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.folder).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        Ok(names)
     }
 
     fn open(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
@@ -236,13 +256,10 @@ impl Writer for ImagesWriter {
     }
 
     fn check_complete(&self) -> Result<()> {
-        let io = |error: Errno| file_error::io("finish", &self.path, error.into());
         let ours: HashSet<&OsStr> = self.plan.names.iter().map(OsString::as_os_str).collect();
-        for entry in Dir::read_from(&self.folder).map_err(io)? {
-            let entry = entry.map_err(io)?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        for name in self.names("finish")? {
             // Some systems keep hidden notes of their own in a folder.
-            if !name.as_bytes().starts_with(b".") && !ours.contains(name) {
+            if !name.as_bytes().starts_with(b".") && !ours.contains(&*name) {
                 let cause = "is not part of this output; move it elsewhere and use --resume";
                 return Err(file_error::refused("finish", &self.path.join(name), cause));
             }

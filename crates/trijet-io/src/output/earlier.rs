@@ -1,0 +1,140 @@
+//! What an earlier run of a job has left, and what becomes of it.
+
+use super::target::Target;
+use crate::file_error;
+use crate::fingerprint::Fingerprint;
+use crate::format::{Writer, state_of};
+use crate::journal::{Journal, Progress};
+use crate::rows::Rows;
+use crate::verify::differing;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use trijet::{Error, Result};
+
+/// What becomes of the partial output of an earlier run of the same job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It is kept, and the new run is refused. A partial output without rows is replaced.
+    New,
+    /// It is continued. Rows that are not as they were written are written again. Without a partial
+    /// output, the output starts over.
+    Resume,
+    /// It is continued. Rows that are known to have reached the disk are not verified.
+    ResumeUnverified,
+    /// It is discarded.
+    Restart,
+}
+
+/// What an earlier run has left.
+pub(super) enum Found {
+    Kept(Kept),
+    /// Nothing that is kept. If the first row is written, the rows `earlier` are discarded.
+    Nothing {
+        earlier: u64,
+    },
+}
+
+/// A partial output with its rows.
+pub(super) struct Kept {
+    pub(super) writer: Box<dyn Writer>,
+    pub(super) done: Rows,
+    pub(super) lost: Vec<Range<u64>>,
+}
+
+/// Looks for the partial output of an earlier run, and opens it to continue it. Changes nothing when
+/// it fails.
+pub(super) fn kept(
+    target: &Target,
+    fingerprint: &Fingerprint,
+    start: Start,
+    journal: &mut Journal,
+) -> Result<Found> {
+    let place = &target.place;
+    // Another run may have finished this output before it gave up the lock.
+    place.check_free()?;
+    let state = state_of("create", &place.partial)?;
+    if !journal.is_begun(fingerprint)? {
+        return match state {
+            None => Ok(Found::Nothing { earlier: 0 }),
+            Some(_) => {
+                let cause = "exists, but has no journal that names its job; move it elsewhere";
+                Err(file_error::refused("create", &place.partial, cause))
+            }
+        };
+    }
+    let progress = match journal.read(fingerprint) {
+        Ok(progress) => progress.unwrap_or_default(),
+        // A damaged journal, too, may be discarded.
+        Err(_) if start == Start::Restart => Progress::default(),
+        Err(error) => return Err(error),
+    };
+    let earlier = progress.done.count();
+    // A copy has another number than the original.
+    let is_other = state.is_some_and(|state| progress.root.is_some_and(|own| own != state.ino()));
+    if earlier == 0 || start == Start::Restart {
+        target.plan.check_discard(&place.partial)?;
+        if is_other {
+            return Err(file_error::refused("create", &place.partial, REPLACED));
+        }
+        return Ok(Found::Nothing { earlier });
+    }
+    if start == Start::New {
+        return Err(unfinished(target, fingerprint, journal, &progress));
+    }
+    if let Some(changed) = &progress.changed {
+        let cause = format!(
+            "cannot be resumed: {changed}; use --restart to discard the {earlier} rows that are done"
+        );
+        return Err(file_error::refused("resume", &place.out, cause));
+    }
+    let writer = target.plan.reopen(&place.partial, &progress.done)?;
+    let doubtful = match start {
+        Start::ResumeUnverified if !is_other => &progress.unsynced,
+        _ => &progress.written,
+    };
+    let lost = differing(&*writer, doubtful, target.layout());
+    if is_other && lost.len() == progress.written.len() {
+        return Err(file_error::refused("resume", &place.partial, REPLACED));
+    }
+    journal.resume(&progress)?;
+    if is_other {
+        let root = writer.root().metadata();
+        let root = root.map_err(|error| file_error::io("resume", &place.partial, error))?;
+        journal.name_root(root.ino())?;
+    }
+    journal.lose(&lost)?;
+    let mut done = Rows::default();
+    let is_lost = |rows: &Range<u64>| {
+        let key = |rows: &Range<u64>| (rows.start, rows.end);
+        lost.binary_search_by_key(&key(rows), key).is_ok()
+    };
+    for one in progress.written.iter().filter(|one| !is_lost(&one.rows)) {
+        done.insert(one.rows.clone());
+    }
+    Ok(Found::Kept(Kept { writer, done, lost }))
+}
+
+/// The refusal of something that lies in place of the partial output.
+const REPLACED: &str =
+    "is not the partial output that the journal beside it names; move both elsewhere";
+
+/// The refusal to start a job over of which a part is done.
+fn unfinished(
+    target: &Target,
+    fingerprint: &Fingerprint,
+    journal: &Journal,
+    progress: &Progress,
+) -> Error {
+    let (done, rows) = (progress.done.count(), target.layout().rows);
+    let when = match journal.modified() {
+        Ok(when) => when,
+        Err(error) => return error,
+    };
+    let cause = format!(
+        "{done} of {rows} rows of this job ({}) are done in {}, the last on {when}; use --resume to \
+         continue, or --restart to discard them",
+        fingerprint.operation(),
+        target.place.partial.display(),
+    );
+    file_error::refused("create", &target.place.out, cause)
+}

@@ -1,0 +1,328 @@
+//! A partial output with its journal: the rows that are written, and those that are on the disk.
+//!
+//! A line of the journal follows each write at once, so that a process that is killed loses nothing.
+//! The system may write the line to the disk before the rows, so a loss of power may take rows that
+//! the journal names. After each synchronization of the partial output a further line says which of
+//! the lines before it are safe from that. A run that continues verifies the others in any case.
+
+use super::finished;
+use super::place::Place;
+use crate::file_error;
+use crate::fingerprint::Fingerprint;
+use crate::format::{Writer, sync_folder};
+use crate::journal::Journal;
+use crate::rows::Rows;
+use crate::verify::Written;
+use std::fs::File;
+use std::mem;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use trijet::{Error, ErrorKind, Result};
+
+/// A synchronization begins when this many bytes wait for it. More bytes would wait for the last one
+/// at the end of the run; fewer would make the disk write in small pieces.
+const BATCH_BYTES: u64 = 16 << 20;
+/// Rows wait no longer than this for a synchronization to begin.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// What the threads of a run share.
+#[derive(Debug)]
+pub(super) struct Partial {
+    writer: Box<dyn Writer>,
+    fingerprint: Fingerprint,
+    folder: PathBuf,
+    /// A second handle of the journal, to synchronize it while lines are appended.
+    journal: File,
+    record: Mutex<Record>,
+    changed: Condvar,
+}
+
+/// The rows of a partial output.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) journal: Journal,
+    pub(super) done: Rows,
+    /// The ranges of rows that may not be on the disk, and their bytes.
+    unsynced: Vec<Range<u64>>,
+    unsynced_bytes: u64,
+    /// The name of the partial output is on the disk.
+    is_named: bool,
+    /// A synchronization has failed. No later one can be trusted: the system reports an error once.
+    is_broken: bool,
+    /// Its error, until it is reported.
+    error: Option<Error>,
+    /// The run needs no further synchronization in the background.
+    is_over: bool,
+}
+
+impl Partial {
+    /// The partial output that `writer` writes, of whose rows `done` are in the journal.
+    pub(super) fn new(
+        place: &Place,
+        fingerprint: &Fingerprint,
+        writer: Box<dyn Writer>,
+        journal: Journal,
+        done: Rows,
+    ) -> Result<Self> {
+        Ok(Self {
+            writer,
+            fingerprint: fingerprint.clone(),
+            folder: place.folder().to_owned(),
+            journal: journal.handle()?,
+            record: Mutex::new(Record {
+                journal,
+                done,
+                unsynced: Vec::new(),
+                unsynced_bytes: 0,
+                is_named: false,
+                is_broken: false,
+                error: None,
+                is_over: false,
+            }),
+            changed: Condvar::new(),
+        })
+    }
+
+    pub(super) fn record(&self) -> MutexGuard<'_, Record> {
+        // A thread that panics under this lock leaves a journal without one of its lines, and rows
+        // that are written again.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn writer(&self) -> &dyn Writer {
+        &*self.writer
+    }
+
+    /// Writes `rows`, and a line of the journal for them.
+    pub(super) fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        self.writer.write(rows.clone(), bytes)?;
+        let written = Written::new(rows.clone(), bytes);
+        let mut record = self.record();
+        if record.is_broken {
+            return Err(record.failure());
+        }
+        record.journal.append(&self.fingerprint, &written)?;
+        record.done.insert(rows.clone());
+        let is_first = record.unsynced.is_empty();
+        record.unsynced.push(rows);
+        record.unsynced_bytes += bytes.len() as u64;
+        let is_due = record.unsynced_bytes >= BATCH_BYTES;
+        drop(record);
+        if is_first || is_due {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Brings rows to the disk while others are written, until [`end`](Self::end). Fails no call
+    /// here: the next write reports the error.
+    pub(super) fn synchronize(&self) {
+        loop {
+            let mut record = self.record();
+            while record.unsynced.is_empty() && !record.is_over {
+                record = self.changed.wait(record).unwrap_or_else(PoisonError::into_inner);
+            }
+            let is_early =
+                |record: &mut Record| record.unsynced_bytes < BATCH_BYTES && !record.is_over;
+            let waited = self.changed.wait_timeout_while(record, INTERVAL, is_early);
+            let (record, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if record.is_over {
+                return;
+            }
+            drop(record);
+            if let Err(error) = self.sync() {
+                self.record().error = Some(error);
+                return;
+            }
+        }
+    }
+
+    /// Makes [`synchronize`](Self::synchronize) return.
+    pub(super) fn end(&self) {
+        self.record().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until all rows that were written before the call are on the disk, and then says so in
+    /// the journal. Rows that may be lost by an error are written again by a later run.
+    pub(super) fn sync(&self) -> Result<()> {
+        let mut record = self.record();
+        if record.is_broken {
+            return Err(record.failure());
+        }
+        let ranges = mem::take(&mut record.unsynced);
+        record.unsynced_bytes = 0;
+        let (end, is_named) = (record.journal.end()?, record.is_named);
+        drop(record);
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let named = || if is_named { Ok(()) } else { self.sync_names() };
+        let synced = self.writer.sync().and_then(|()| named());
+        let mut record = self.record();
+        if let Err(error) = synced {
+            record.is_broken = true;
+            let unsynced = mem::take(&mut record.unsynced);
+            let all: Vec<Range<u64>> = ranges.into_iter().chain(unsynced).collect();
+            return Err(match record.lose(&all) {
+                Ok(()) => error,
+                Err(second) => error.context(second.to_string()),
+            });
+        }
+        record.is_named = true;
+        record.journal.mark_synced(end)?;
+        drop(record);
+        self.journal.sync_data().map_err(|error| file_error::io("journal", &self.folder, error))
+    }
+
+    /// Marks the complete output as finished. If it is to be durable, it then waits until its state is
+    /// on the disk.
+    pub(super) fn set_finished(&self, is_durable: bool) -> Result<()> {
+        let root = self.writer.root();
+        // Without the mark the output is as complete.
+        drop(finished::set(&self.fingerprint, root));
+        if !is_durable {
+            return Ok(());
+        }
+        sync_folder(root).map_err(|error| file_error::io("synchronize", &self.folder, error))
+    }
+
+    /// Waits until the names in the folder of the output are on the disk.
+    pub(super) fn sync_names(&self) -> Result<()> {
+        File::open(&self.folder)
+            .and_then(|folder| sync_folder(&folder))
+            .map_err(|error| file_error::io("synchronize", &self.folder, error))
+    }
+}
+
+impl Record {
+    /// Says that the output does not have these ranges, each of which was written together.
+    pub(super) fn lose(&mut self, ranges: &[Range<u64>]) -> Result<()> {
+        for range in ranges {
+            self.done.remove(range.clone());
+        }
+        self.journal.lose(ranges)
+    }
+
+    /// The error of the synchronization that failed. Only the first caller gets its cause.
+    fn failure(&mut self) -> Error {
+        let later = || {
+            let cause = "the output could not be brought to the disk: see the first error";
+            Error::new(ErrorKind::Io, "synchronize", cause)
+        };
+        self.error.take().unwrap_or_else(later)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{Array, Dtype};
+    use crate::input::Input;
+    use crate::output::target::Target;
+    use std::fs;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+    use tempfile::TempDir;
+
+    /// A writer whose synchronization says that it has begun, and ends as the test says.
+    #[derive(Debug)]
+    struct Slow {
+        file: File,
+        begun: Sender<()>,
+        end: Mutex<Receiver<Result<()>>>,
+    }
+
+    impl Writer for Slow {
+        fn write(&self, _rows: Range<u64>, _bytes: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn read(&self, _rows: Range<u64>, _into: &mut [u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn root(&self) -> &File {
+            &self.file
+        }
+
+        fn sync(&self) -> Result<()> {
+            self.begun.send(()).expect("the test waits");
+            self.end.lock().expect("no thread panics").recv().expect("the test sends")
+        }
+
+        fn check_complete(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A partial output of four rows in a folder, and the channels of its writer.
+    fn partial() -> (TempDir, Partial, Receiver<()>, Sender<Result<()>>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("in.raw");
+        fs::write(&path, [1, 2, 3, 4]).expect("a small file");
+        let array = Array::new(Dtype::U8, vec![4]).expect("a small array");
+        let input = Input::open(&path, Some(array.clone())).expect("a sound file");
+        let target = Target::new(&folder.path().join("out.raw"), array, &input).expect("new");
+        let fingerprint = Fingerprint::new(&input, "copy", &target);
+        let mut journal = Journal::lock(&target.place.journal).expect("no other run");
+        journal.begin(&fingerprint).expect("a small file");
+        let (begun, begins) = channel();
+        let (ends, end) = channel();
+        let file = File::open(&path).expect("it exists");
+        let writer = Box::new(Slow { file, begun, end: Mutex::new(end) });
+        let partial = Partial::new(&target.place, &fingerprint, writer, journal, Rows::default());
+        (folder, partial.expect("a handle"), begins, ends)
+    }
+
+    fn journal(folder: &TempDir) -> String {
+        fs::read_to_string(folder.path().join("out.raw.journal")).expect("it exists")
+    }
+
+    #[test]
+    fn the_journal_says_that_rows_are_on_the_disk_when_they_are() {
+        let (folder, partial, begins, ends) = partial();
+        partial.write(0..1, &[1]).expect("nothing fails");
+        thread::scope(|scope| {
+            scope.spawn(|| partial.synchronize());
+            begins.recv().expect("a synchronization begins");
+            // Rows that are written meanwhile do not wait for it, and are not part of it.
+            let before = journal(&folder).len();
+            partial.write(1..2, &[2]).expect("nothing fails");
+            assert!(!journal(&folder).contains("synced"));
+            ends.send(Ok(())).expect("the writer waits");
+            begins.recv().expect("another one begins for the second row");
+            assert!(journal(&folder).contains(&format!("{{\"synced\":{before}}}\n")));
+            ends.send(Ok(())).expect("the writer waits");
+            partial.end();
+        });
+        assert_eq!(partial.record().done.count(), 2);
+    }
+
+    /// The system reports such an error once, and takes the rows for written afterwards.
+    #[test]
+    fn rows_are_lost_when_their_synchronization_fails() {
+        let (folder, partial, begins, ends) = partial();
+        partial.write(0..1, &[1]).expect("nothing fails");
+        ends.send(Ok(())).expect("the writer is there");
+        partial.sync().expect("the first one succeeds");
+        partial.write(1..2, &[2]).expect("nothing fails");
+        thread::scope(|scope| {
+            scope.spawn(|| partial.synchronize());
+            begins.recv().expect("the first one began");
+            begins.recv().expect("a synchronization begins");
+            partial.write(2..3, &[3]).expect("the failure is not known yet");
+            let error = Error::new(ErrorKind::Io, "synchronize", "the disk is broken");
+            ends.send(Err(error)).expect("the writer waits");
+        });
+        assert_eq!(partial.record().done.count(), 1);
+        let text = journal(&folder);
+        assert!(text.ends_with("{\"lost\":[1,2]}\n{\"lost\":[2,3]}\n"), "{text}");
+        let error = partial.write(3..4, &[4]).expect_err("the run has failed");
+        assert!(error.to_string().contains("the disk is broken"), "{error}");
+        partial.sync().expect_err("a later one proves nothing");
+        assert_eq!(partial.record().done.count(), 1);
+    }
+}
