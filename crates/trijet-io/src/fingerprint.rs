@@ -2,6 +2,7 @@
 
 use crate::input::Input;
 use crate::item::Item;
+use crate::output::shard::Shard;
 use crate::output::target::Target;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 const NAMES_MAX: usize = 3;
 
 /// The fields that identify a job. The others describe its circumstances, which may change.
-const JOB: [&str; 3] = ["input", "operation", "output_format"];
+const JOB: [&str; 4] = ["input", "operation", "output_format", "shards"];
 
 /// The identity of a run: its job, and the circumstances on which the output depends. The partial
 /// output of a job belongs to that job alone. It is continued only if the circumstances are the
@@ -48,6 +49,7 @@ impl Fingerprint {
             ("operation", json!(operation)),
             ("output_format", json!(target.format().name())),
             ("output_array", json!(target.array().to_string())),
+            ("shards", json!(target.shard().map_or(1, Shard::count))),
         ];
         let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let item_rows = (rows / items.len() as u64).max(1);
@@ -129,7 +131,10 @@ impl Fingerprint {
     /// A number that is the same for runs of this job whose input has not changed.
     pub(crate) fn job_hash(&self) -> u128 {
         let stamps: Vec<Value> = self.items.iter().map(Item::stamp).collect();
-        xxh3_128(json!([self.fields, stamps]).to_string().as_bytes())
+        let mut fields = self.fields.clone();
+        // The output does not depend on it.
+        fields.remove("shards");
+        xxh3_128(json!([fields, stamps]).to_string().as_bytes())
     }
 
     /// The first field in which `header` belongs to another job, with both values.

@@ -103,6 +103,6 @@ pub use fingerprint::Fingerprint;
 pub use input::Input;
 pub use item::Item;
 pub use journal::{Journal, Progress};
-pub use output::{Durability, Output, Start, Stopped, Target};
+pub use output::{Durability, Output, Shard, Start, Stopped, Target};
 pub use rows::Rows;
 pub use verify::Written;

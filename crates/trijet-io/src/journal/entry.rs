@@ -14,6 +14,8 @@ pub(super) enum Entry {
     Lost(Range<u64>),
     /// The rows of all lines before this byte are on the disk.
     Synced(u64),
+    /// All rows of this process are written, and are on the disk if they are to be.
+    Finished,
 }
 
 /// The content of a line; `None` when the line is damaged or the output has no such rows.
@@ -35,6 +37,9 @@ pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> 
     }
     if let Some(end) = number("synced") {
         return Some(Entry::Synced(end));
+    }
+    if value.get("finished").is_some() {
+        return Some(Entry::Finished);
     }
     if let Some(rows) = range("lost") {
         return Some(Entry::Lost(rows));

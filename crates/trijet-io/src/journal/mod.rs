@@ -7,7 +7,9 @@
 //! output. The hash is that of their bytes. If the bytes prove to be lost, a line `{"lost":[a,b]}`
 //! follows. Before the first rows that depend on a file of the input, a line
 //! `{"item":[n,[name,bytes,modified,inode]]}` has the state of that file. A line `{"synced":n}` says
-//! that the rows of the lines before byte n have reached the disk. If the process dies, the last line
+//! that the rows of the lines before byte n have reached the disk. Where several processes write one
+//! output, each has a journal of its own, and `{"finished":true}` is the last line of one that has
+//! nothing left to do. If the process dies, the last line
 //! may be incomplete; it is then ignored, as are lines that a loss of power has replaced by zeros.
 //!
 //! A file is a journal if it begins as a header does, or is empty. Any other file under its name
@@ -61,6 +63,8 @@ pub struct Progress {
     pub(crate) unsynced: Vec<Written>,
     /// The number of the partial output in its file system.
     pub(crate) root: Option<u64>,
+    /// The process of the journal has written all of its rows.
+    pub(crate) is_finished: bool,
     /// The length of the complete lines.
     end: u64,
     stamps: Stamps,
@@ -75,25 +79,79 @@ impl Journal {
     pub fn lock(path: &Path) -> Result<Self> {
         let io = |error| file_error::io("journal", path, error);
         let refused = |cause| Err(file_error::refused("journal", path, cause));
+        let (file, is_new) = Self::open(path)?;
+        match file.try_lock() {
+            Ok(()) => Self::locked(file, path, is_new),
+            Err(TryLockError::WouldBlock) => {
+                refused("another run is writing this output; wait for it or choose another output")
+            }
+            Err(TryLockError::Error(error)) => Err(io(error)),
+        }
+    }
+
+    /// Opens or creates the journal that several processes share, and waits until no other one has
+    /// locked it. Each has it for moments.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock), but for another run.
+    pub(crate) fn wait(path: &Path) -> Result<Self> {
+        let io = |error| file_error::io("journal", path, error);
+        loop {
+            let (file, is_new) = Self::open(path)?;
+            file.lock().map_err(io)?;
+            // The process that had it may have deleted it.
+            if is_at(&file, path).map_err(io)? {
+                return Self::locked(file, path, is_new);
+            }
+        }
+    }
+
+    /// What the journal at `path` says, which may be that of a running process. `None` if there is no
+    /// journal, or if it names no job.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn peek(path: &Path, fingerprint: &Fingerprint) -> Result<Option<Progress>> {
+        let file = match File::options().read(true).custom_flags(NOFOLLOW).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(file_error::io("journal", path, error)),
+        };
+        let journal = Self { file, path: path.to_owned(), is_new: false, stamps: Stamps::new() };
+        journal.read(fingerprint)
+    }
+
+    /// Opens the file of a journal, and whether this call has created it.
+    fn open(path: &Path) -> Result<(File, bool)> {
+        let io = |error| file_error::io("journal", path, error);
         let mut options = File::options();
         options.read(true).write(true).custom_flags(NOFOLLOW);
-        let (file, is_new) = match fs::symlink_metadata(path) {
-            Ok(metadata) if !metadata.is_file() => return refused(NOT_OURS),
-            Ok(_) => (options.open(path).map_err(io)?, false),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (options.create_new(true).open(path).map_err(io)?, true)
+        loop {
+            match fs::symlink_metadata(path) {
+                Ok(metadata) if !metadata.is_file() => {
+                    return Err(file_error::refused("journal", path, NOT_OURS));
+                }
+                Ok(_) => match options.open(path) {
+                    // Another process has deleted it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    opened => return Ok((opened.map_err(io)?, false)),
+                },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    match options.clone().create_new(true).open(path) {
+                        // Another process has created it.
+                        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                        opened => return Ok((opened.map_err(io)?, true)),
+                    }
+                }
+                Err(error) => return Err(io(error)),
             }
-            Err(error) => return Err(io(error)),
-        };
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return refused(
-                    "another run is writing this output; wait for it or choose another output",
-                );
-            }
-            Err(TryLockError::Error(error)) => return Err(io(error)),
         }
+    }
+
+    /// The journal in a file that this process has locked.
+    fn locked(file: File, path: &Path, is_new: bool) -> Result<Self> {
+        let io = |error| file_error::io("journal", path, error);
+        let refused = |cause| Err(file_error::refused("journal", path, cause));
         // The name may have changed its file before the lock was taken.
         if !is_at(&file, path).map_err(io)? {
             return refused("the file was replaced while it was opened; run the command again");
@@ -159,7 +217,7 @@ impl Journal {
         let (mut hashes, mut stamps) = (BTreeMap::new(), Stamps::new());
         // The states of files when the rows that depend on them were written.
         let mut used = Stamps::new();
-        let (mut root, mut synced) = (None, 0);
+        let (mut root, mut synced, mut is_finished) = (None, 0, false);
         let mut reader = self.reader(end)?;
         let mut line = Vec::new();
         loop {
@@ -170,7 +228,11 @@ impl Journal {
                 break;
             }
             let next = end + bytes as u64;
-            match entry_of(&line, fingerprint) {
+            let entry = entry_of(&line, fingerprint);
+            // Rows that are lost or written after this line are not part of what it says.
+            is_finished = matches!(entry, Some(Entry::Finished))
+                || is_finished && !matches!(entry, Some(Entry::Lost(_) | Entry::Rows(_)));
+            match entry {
                 Some(Entry::Root(number)) => root = Some(number),
                 Some(Entry::Item(index, stamp)) => drop(stamps.insert(index, stamp)),
                 Some(Entry::Rows(one)) => {
@@ -181,6 +243,7 @@ impl Journal {
                 }
                 Some(Entry::Lost(rows)) => drop(hashes.remove(&(rows.start, rows.end))),
                 Some(Entry::Synced(before)) => synced = before.min(end),
+                Some(Entry::Finished) => {}
                 None => {
                     let cause = format!("the line at byte {end} is damaged; --restart starts over");
                     return Err(file_error::damaged("journal", &self.path, cause));
@@ -188,7 +251,7 @@ impl Journal {
             }
             end = next;
         }
-        let mut progress = Progress { root, end, stamps, ..Progress::default() };
+        let mut progress = Progress { root, end, stamps, is_finished, ..Progress::default() };
         let mut needed = BTreeSet::new();
         for ((start, end), (hash, at)) in hashes {
             let one = Written { rows: start..end, hash };
@@ -258,6 +321,14 @@ impl Journal {
     /// `Io`.
     pub(crate) fn mark_synced(&mut self, end: u64) -> Result<()> {
         self.write(&format!("{}\n", json!({ "synced": end })))
+    }
+
+    /// Adds a line that says that this process has written all of its rows.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn mark_finished(&mut self) -> Result<()> {
+        self.write(&format!("{}\n", json!({ "finished": true })))
     }
 
     /// The length of the file.

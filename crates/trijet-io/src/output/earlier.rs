@@ -56,6 +56,8 @@ pub(super) fn kept(
     if !journal.is_begun(fingerprint)? {
         return match state {
             None => Ok(Found::Nothing { earlier: 0 }),
+            // Another process of the job may have created it.
+            Some(_) if place.shared.is_some() => Ok(Found::Nothing { earlier: 0 }),
             Some(_) => {
                 let cause = "exists, but has no journal that names its job; move it elsewhere";
                 Err(file_error::refused("create", &place.partial, cause))
@@ -71,6 +73,10 @@ pub(super) fn kept(
     let earlier = progress.done.count();
     // A copy has another number than the original.
     let is_other = state.is_some_and(|state| progress.root.is_some_and(|own| own != state.ino()));
+    if (earlier == 0 || start == Start::Restart) && place.shared.is_some() {
+        // The rows of the other processes stay.
+        return Ok(Found::Nothing { earlier });
+    }
     if earlier == 0 || start == Start::Restart {
         target.plan.check_discard(&place.partial)?;
         if is_other {
@@ -125,7 +131,8 @@ fn unfinished(
     journal: &Journal,
     progress: &Progress,
 ) -> Error {
-    let (done, rows) = (progress.done.count(), target.layout().rows);
+    let (done, rows) = (progress.done.count(), target.rows());
+    let rows = rows.end - rows.start;
     let when = match journal.modified() {
         Ok(when) => when,
         Err(error) => return error,

@@ -9,9 +9,12 @@ mod earlier;
 mod finished;
 mod partial;
 mod place;
+pub(crate) mod shard;
+mod sharing;
 pub(crate) mod target;
 
 pub use earlier::Start;
+pub use shard::Shard;
 pub use target::Target;
 
 use self::earlier::{Found, Kept, kept};
@@ -173,9 +176,13 @@ impl Output {
         };
         let record = partial.record();
         let rows = record.done.count();
-        if rows == 0 {
-            self.target.plan.discard(&self.target.place.partial)?;
-            record.journal.remove()?;
+        match &self.target.place.shared {
+            Some(shared) if rows == 0 => self.leave(shared, &record.journal)?,
+            None if rows == 0 => {
+                self.target.plan.discard(&self.target.place.partial)?;
+                record.journal.remove()?;
+            }
+            _ => {}
         }
         synced.map(|()| Stopped::of(rows))
     }
@@ -201,7 +208,10 @@ impl Output {
     /// The rows that are not written yet, in ascending order.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
-        self.done().missing(self.target.layout().rows)
+        let own = self.target.rows();
+        let all = self.done().missing(own.end).into_iter();
+        let missing = all.map(|rows| rows.start.max(own.start)..rows.end);
+        missing.filter(|rows| !rows.is_empty()).collect()
     }
 
     fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
@@ -237,6 +247,9 @@ impl Output {
     /// Creates the partial output in place of that of an earlier run.
     fn create(&self, mut journal: Journal) -> Result<Partial> {
         let (place, plan) = (&self.target.place, &self.target.plan);
+        if let Some(shared) = &place.shared {
+            return self.join(shared, journal);
+        }
         // The old partial output goes first, so that no partial output is without its journal.
         plan.discard(&place.partial)?;
         journal.begin(&self.fingerprint)?;
@@ -359,6 +372,22 @@ impl Sink for Output {
         }
         partial.writer().check_complete()?;
         self.check_input(partial)?;
+        match &place.shared {
+            Some(shared) => self.finish_shard(shared, partial),
+            None => self.publish(partial, |partial| partial.record().journal.remove()),
+        }
+    }
+}
+
+impl Output {
+    /// Gives the complete output its final name, and then has `forget` delete what is left of the run.
+    fn publish(
+        &self,
+        partial: &Partial,
+        forget: impl FnOnce(&Partial) -> Result<()>,
+    ) -> Result<()> {
+        let place = &self.target.place;
+        let is_durable = self.durability == Durability::OnDisk;
         partial.set_finished(is_durable)?;
         place.publish(partial.writer().root())?;
         self.is_complete.store(true, Ordering::Relaxed);
@@ -367,8 +396,7 @@ impl Sink for Output {
         named.map_err(|error| {
             error.context(format!("{complete}, but may lose its name with a loss of power"))
         })?;
-        let removed = partial.record().journal.remove();
-        removed.map_err(|error| {
+        forget(partial).map_err(|error| {
             error.context(format!("{complete}, but its journal could not be deleted"))
         })
     }

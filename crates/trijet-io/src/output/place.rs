@@ -1,6 +1,7 @@
 //! The paths of an output, and the rules for them: no existing file is overwritten, and above all
 //! not the input.
 
+use super::shard::Shard;
 use crate::file_error;
 use crate::format::{is_at, state_of};
 use crate::input::Input;
@@ -20,8 +21,12 @@ pub(super) struct Place {
     pub(super) out: PathBuf,
     /// The path of the output while it is being written.
     pub(super) partial: PathBuf,
-    /// The path of the journal, which lists the rows that are written.
+    /// The path of the journal, which lists the rows that are written. Several processes that write
+    /// one output have one each.
     pub(super) journal: PathBuf,
+    /// The path of the journal that they share: it names their job, and its lock is for creating and
+    /// finishing the output.
+    pub(super) shared: Option<PathBuf>,
 }
 
 impl Place {
@@ -35,14 +40,30 @@ impl Place {
         let Some(name) = out.file_name() else {
             return Err(file_error::refused("create", out, "is not the name of a file"));
         };
-        let stem = short_name(name);
+        let stem = short_name(name, NAME_BYTES_MAX - ".partial".len());
         let suffixed = |suffix: &str| {
             let mut name = stem.clone();
             name.push(suffix);
             out.with_file_name(name)
         };
         let (partial, journal) = (suffixed(".partial"), suffixed(".journal"));
-        Ok(Self { out: out.to_owned(), partial, journal })
+        Ok(Self { out: out.to_owned(), partial, journal, shared: None })
+    }
+
+    /// The paths of one of several processes.
+    pub(super) fn of_shard(mut self, shard: Shard) -> Self {
+        let journal = self.journal_of(shard);
+        self.shared = Some(std::mem::replace(&mut self.journal, journal));
+        self
+    }
+
+    /// The path of the journal of one of several processes.
+    pub(super) fn journal_of(&self, shard: Shard) -> PathBuf {
+        let suffix = format!(".{}-of-{}.journal", shard.index(), shard.count());
+        let name = self.out.file_name().unwrap_or_default();
+        let mut name = short_name(name, NAME_BYTES_MAX - suffix.len());
+        name.push(suffix);
+        self.out.with_file_name(name)
     }
 
     /// Refuses an output that exists or that would damage the input.
@@ -124,18 +145,19 @@ impl Place {
     }
 }
 
-/// The most bytes of a name on Linux (`NAME_MAX`), without the longest suffix.
-const NAME_BYTES_MAX: usize = 255 - ".partial".len();
+/// The most bytes of a name on Linux (`NAME_MAX`).
+const NAME_BYTES_MAX: usize = 255;
 
-/// The name, if a suffix fits behind it. A longer name is cut off, and ends with a hash of the whole.
-fn short_name(name: &OsStr) -> OsString {
+/// The name, if it has at most `most` bytes. A longer name is cut off, and ends with a hash of the
+/// whole.
+fn short_name(name: &OsStr, most: usize) -> OsString {
     let bytes = name.as_encoded_bytes();
-    if bytes.len() <= NAME_BYTES_MAX {
+    if bytes.len() <= most {
         return name.to_owned();
     }
     let hash = format!("-{:016x}", xxh3_64(bytes));
     let text = name.to_string_lossy();
-    let mut short = OsString::from(&text[..text.floor_char_boundary(NAME_BYTES_MAX - hash.len())]);
+    let mut short = OsString::from(&text[..text.floor_char_boundary(most - hash.len())]);
     short.push(hash);
     short
 }

@@ -1,11 +1,13 @@
 //! The description of an output: its path, its array and its format.
 
 use super::place::Place;
+use super::shard::Shard;
 use crate::array::Array;
 use crate::file_error;
 use crate::format::promise::by_name;
 use crate::format::{Format, HEADERLESS, Plan, of_output};
 use crate::input::Input;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use trijet::Result;
@@ -18,6 +20,7 @@ pub struct Target {
     array: Array,
     format: &'static dyn Format,
     pub(super) plan: Arc<dyn Plan>,
+    shard: Option<Shard>,
 }
 
 impl Target {
@@ -64,7 +67,7 @@ impl Target {
         let place = Place::new(path)?;
         place.check(input)?;
         let plan = format.plan(path, &array, input.names())?;
-        Ok(Self { place, array, format, plan })
+        Ok(Self { place, array, format, plan, shard: None })
     }
 
     /// Refuses an output that exists. [`crate::Output::open`] refuses it, too; this is for a program
@@ -74,6 +77,32 @@ impl Target {
     /// `InvalidValue` when something exists at the final path. `Io` when that is not known.
     pub fn check_free(&self) -> Result<()> {
         self.place.check_free()
+    }
+
+    /// Describes the part of the output that one of several processes writes. The last one that has
+    /// written its part gives the output its final name.
+    ///
+    /// # Panics
+    /// When the target describes a part already.
+    #[must_use]
+    pub fn of_shard(mut self, shard: Shard) -> Self {
+        assert!(self.shard.is_none(), "a shard has no shards");
+        self.place = self.place.of_shard(shard);
+        self.shard = Some(shard);
+        self
+    }
+
+    /// The part of the output that is written, if several processes write it.
+    #[must_use]
+    pub fn shard(&self) -> Option<Shard> {
+        self.shard
+    }
+
+    /// The rows that are written.
+    #[must_use]
+    pub fn rows(&self) -> Range<u64> {
+        let layout = self.layout();
+        self.shard.map_or(0..layout.rows, |shard| shard.rows(layout))
     }
 
     /// The final path.

@@ -6,6 +6,7 @@
 mod common;
 mod durability;
 mod ownership;
+mod shards;
 mod workdir;
 
 use common::{GRAY8, GRAY16, demand, dictionary, npy, png};

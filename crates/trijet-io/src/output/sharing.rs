@@ -1,0 +1,99 @@
+//! What the processes that write one output do together: the first one creates the partial output,
+//! and the last one gives it its final name.
+//!
+//! A process knows the others by their journals. It looks at them while it has the lock of the shared
+//! journal, so that one of two processes that finish at the same time sees that both have.
+
+use super::partial::Partial;
+use super::{Output, forget};
+use crate::file_error;
+use crate::format::state_of;
+use crate::journal::Journal;
+use crate::rows::Rows;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use trijet::Result;
+
+impl Output {
+    /// Creates the partial output, or opens that of another process of the job.
+    pub(super) fn join(&self, shared: &Path, mut journal: Journal) -> Result<Partial> {
+        let (place, plan) = (&self.target.place, &self.target.plan);
+        let created = (|| {
+            let mut shared = Journal::wait(shared)?;
+            // The others may have finished the output since this process began.
+            place.check_free()?;
+            let exists = state_of("create", &place.partial)?.is_some();
+            match (shared.is_begun(&self.fingerprint)?, exists) {
+                (true, true) => return plan.reopen(&place.partial, &Rows::default()),
+                (false, true) => {
+                    let cause = "exists, but has no journal that names its job; move it elsewhere";
+                    return Err(file_error::refused("create", &place.partial, cause));
+                }
+                (true, false) => {}
+                (false, false) => {
+                    shared.begin(&self.fingerprint)?;
+                    shared.sync()?;
+                }
+            }
+            plan.create(&place.partial)
+        })();
+        let writer = match created {
+            Ok(writer) => writer,
+            Err(error) => return Err(forget(&journal, error)),
+        };
+        let state = writer.root().metadata();
+        let state = state.map_err(|error| file_error::io("create", &place.partial, error))?;
+        journal.begin(&self.fingerprint)?;
+        journal.name_root(state.ino())?;
+        journal.sync()?;
+        Partial::new(place, &self.fingerprint, writer, journal, Rows::default())
+    }
+
+    /// Ends a process that has written nothing. The last one deletes the partial output.
+    pub(super) fn leave(&self, shared: &Path, journal: &Journal) -> Result<()> {
+        let shared = Journal::wait(shared)?;
+        journal.remove()?;
+        for path in self.journals() {
+            if state_of("journal", &path)?.is_some() {
+                return Ok(());
+            }
+        }
+        self.target.plan.discard(&self.target.place.partial)?;
+        shared.remove()
+    }
+
+    /// Ends a process that has written all of its rows. The last one gives the output its name.
+    pub(super) fn finish_shard(&self, shared: &Path, partial: &Partial) -> Result<()> {
+        let mut record = partial.record();
+        record.journal.mark_finished()?;
+        record.journal.sync()?;
+        drop(record);
+        let shared = Journal::wait(shared)?;
+        let root = partial.writer().root().metadata();
+        let root =
+            root.map_err(|error| file_error::io("finish", &self.target.place.partial, error))?;
+        for path in self.journals() {
+            let of_it = Journal::peek(&path, &self.fingerprint)?;
+            let is_done = of_it.is_some_and(|one| {
+                one.is_finished && one.changed.is_none() && one.root == Some(root.ino())
+            });
+            if !is_done {
+                // Its process gives the output its name.
+                return if shared.is_new() { shared.remove() } else { Ok(()) };
+            }
+        }
+        self.publish(partial, |_| {
+            for path in self.journals() {
+                fs::remove_file(&path).map_err(|error| file_error::io("journal", &path, error))?;
+            }
+            shared.remove()
+        })
+    }
+
+    /// The paths of the journals of all processes.
+    fn journals(&self) -> impl Iterator<Item = std::path::PathBuf> {
+        let shards = self.target.shard().into_iter().flat_map(super::Shard::all);
+        shards.map(|shard| self.target.place.journal_of(shard))
+    }
+}
