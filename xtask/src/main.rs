@@ -3,6 +3,7 @@
 mod browser;
 mod bundle;
 mod explore;
+mod files;
 mod fuzz;
 mod lint;
 mod loom;
@@ -22,6 +23,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   explore [--programs N] [--seed S] [--search N]
                run random programs; with --search, compare the exhaustive search of each small
                program with N random orders
+  files        let every file call of `trijet map` fail, kill its runs, and cut the power of its disk
   fuzz [SECONDS [TARGET]]
                run all fuzz targets, or one, for SECONDS each (default: 60)
   loom         try every order of the steps of code that threads share without a lock
@@ -33,7 +35,7 @@ const USAGE: &str = "usage: cargo xtask <task>
                generate the .ptx beside every kernel source; with --check, only compare, assemble
                and lint
 
-browser, miri and perfetto print SKIPPED where their tools are missing.";
+browser, files, miri and perfetto print SKIPPED where their tools are missing.";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["browser"] => browser::run(),
         ["bundle", ..] => bundle::run(&args[1..]).map_err(Into::into),
         ["explore", ..] => explore::run(&args[1..]),
+        ["files"] => files::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["loom"] => loom::run(),
         ["miri"] => miri::run(),

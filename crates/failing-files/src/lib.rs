@@ -1,0 +1,148 @@
+//! Functions of the C library that work on files, one call of which fails. `LD_PRELOAD` puts them in
+//! front of those of the C library.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `FAILING_FILES_ROOT` | the folder whose files are watched, without links |
+//! | `FAILING_FILES_LOG` | the file to which each watched call appends a line: its name and its file |
+//! | `FAILING_FILES_AT` | the number of the watched call that fails, from 1 |
+//! | `FAILING_FILES_FAULT` | `error=N` with the number of an error; `short`: a part of the bytes; `tear`: a part of the bytes, then death; `before` and `after`: death before or after the call |
+//!
+//! Every function makes the system call itself, so that none of the C library is needed behind it.
+
+mod fault;
+mod target;
+
+use fault::call;
+use libc::{
+    AT_FDCWD, AT_REMOVEDIR, c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, size_t, ssize_t,
+};
+use target::Target;
+
+macro_rules! opens {
+    ($($name:ident $at:ident)*) => {$(
+        /// Opens a file. The mode is garbage where the caller gives none, and is not used then.
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+            // SAFETY: the promise of this function.
+            unsafe { $at(AT_FDCWD, path, flags, mode) }
+        }
+
+        /// Opens a file in a folder.
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $at(
+            folder: c_int,
+            path: *const c_char,
+            flags: c_int,
+            mode: mode_t,
+        ) -> c_int {
+            // SAFETY: in C, a path ends with a zero.
+            let target = unsafe { Target::of_name(folder, path) };
+            let opened = call("open", &target, None, |_| {
+                // SAFETY: the caller's arguments are those of the system call.
+                unsafe { libc::syscall(libc::SYS_openat, folder, path, flags, mode) }
+            });
+            number(opened)
+        }
+    )*};
+}
+
+opens! { open openat open64 openat64 }
+
+macro_rules! transfers {
+    ($($name:ident $label:literal $buffer:ty, $system:ident $(, $at:ident)?;)*) => {$(
+        /// Moves bytes between a file and memory.
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(file: c_int, buffer: $buffer, bytes: size_t $(, $at: off_t)?) -> ssize_t {
+            let moved = call($label, &Target::open(file), Some(bytes), |bytes| {
+                // SAFETY: the buffer holds as many bytes as the caller says, and `bytes` is no more.
+                unsafe { libc::syscall(libc::$system, file, buffer, bytes $(, $at)?) }
+            });
+            isize::try_from(moved).unwrap_or(-1)
+        }
+    )*};
+}
+
+transfers! {
+    read "read" *mut c_void, SYS_read;
+    pread "read" *mut c_void, SYS_pread64, at;
+    pread64 "read" *mut c_void, SYS_pread64, at;
+    write "write" *const c_void, SYS_write;
+    pwrite "write" *const c_void, SYS_pwrite64, at;
+    pwrite64 "write" *const c_void, SYS_pwrite64, at;
+}
+
+macro_rules! on_open_files {
+    ($($name:ident $label:literal $system:ident ($($argument:ident: $type:ty),*);)*) => {$(
+        /// Acts on an open file.
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(file: c_int $(, $argument: $type)*) -> c_int {
+            let done = call($label, &Target::open(file), None, |_| {
+                // SAFETY: the arguments pass through as they came.
+                unsafe { libc::syscall(libc::$system, file $(, $argument)*) }
+            });
+            number(done)
+        }
+    )*};
+}
+
+on_open_files! {
+    ftruncate "truncate" SYS_ftruncate(bytes: off_t);
+    ftruncate64 "truncate" SYS_ftruncate(bytes: off_t);
+    fsync "sync" SYS_fsync();
+    fdatasync "sync" SYS_fdatasync();
+    flock "lock" SYS_flock(operation: c_int);
+    fsetxattr "mark" SYS_fsetxattr(name: *const c_char, value: *const c_void, bytes: size_t, flags: c_int);
+}
+
+macro_rules! on_names {
+    ($($name:ident $label:literal ($($argument:ident: $type:ty),*)
+        [$folder:expr, $path:ident] $system:ident($($passed:expr),*);)*) => {$(
+        /// Acts on a name.
+        ///
+        /// # Safety
+        /// As in C.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            // SAFETY: the path is a string of C.
+            let target = unsafe { Target::of_name($folder, $path) };
+            let done = call($label, &target, None, |_| {
+                // SAFETY: the call is the one that the C library makes.
+                unsafe { libc::syscall(libc::$system, $($passed),*) }
+            });
+            number(done)
+        }
+    )*};
+}
+
+on_names! {
+    unlink "unlink" (path: *const c_char) [AT_FDCWD, path] SYS_unlinkat(AT_FDCWD, path, 0);
+    unlinkat "unlink" (folder: c_int, path: *const c_char, flags: c_int)
+        [folder, path] SYS_unlinkat(folder, path, flags);
+    rmdir "unlink" (path: *const c_char) [AT_FDCWD, path] SYS_unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+    mkdir "mkdir" (path: *const c_char, mode: mode_t)
+        [AT_FDCWD, path] SYS_mkdirat(AT_FDCWD, path, mode);
+    rename "rename" (path: *const c_char, to: *const c_char)
+        [AT_FDCWD, path] SYS_renameat2(AT_FDCWD, path, AT_FDCWD, to, 0);
+    renameat2 "rename" (folder: c_int, path: *const c_char, new: c_int, to: *const c_char, flags: c_uint)
+        [folder, path] SYS_renameat2(folder, path, new, to, flags);
+    statx "state" (folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, state: *mut c_void)
+        [folder, path] SYS_statx(folder, path, flags, mask, state);
+}
+
+/// The result of a call whose values are small.
+fn number(result: c_long) -> c_int {
+    c_int::try_from(result).unwrap_or(-1)
+}

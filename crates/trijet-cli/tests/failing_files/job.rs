@@ -1,0 +1,170 @@
+//! Small jobs of every format, and runs of them of which one file call fails.
+
+use crate::files::{GRAY8, dictionary, npy, png};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// The side of an image, and the number of images.
+const SIDE: usize = 8;
+const IMAGES: usize = 4;
+/// A run that takes longer hangs: others take less than a second.
+const SECONDS_MAX: &str = "120";
+
+/// The input and the output of a job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) input: &'static str,
+    pub(crate) output: &'static str,
+}
+
+pub(crate) const JOBS: [Job; 4] = [
+    Job { input: "in.npy", output: "out.npy" },
+    Job { input: "in.raw", output: "out.raw" },
+    Job { input: "in", output: "out" },
+    Job { input: "in", output: "out.npy" },
+];
+
+/// What becomes of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Error(i32),
+    Short,
+    Tear,
+    Before,
+    After,
+}
+
+impl Fault {
+    fn words(self) -> String {
+        match self {
+            Self::Error(number) => format!("error={number}"),
+            Self::Short => "short".to_owned(),
+            Self::Tear => "tear".to_owned(),
+            Self::Before => "before".to_owned(),
+            Self::After => "after".to_owned(),
+        }
+    }
+
+    /// Whether the process dies of it.
+    pub(crate) fn kills(self) -> bool {
+        matches!(self, Self::Tear | Self::Before | Self::After)
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The exit status; `None` for a process that was killed.
+    pub(crate) code: Option<i32>,
+    pub(crate) error: String,
+    /// The calls on files, in their order.
+    pub(crate) calls: Vec<String>,
+}
+
+/// A folder with the input of a job.
+pub(crate) struct Place {
+    folder: TempDir,
+    job: Job,
+}
+
+impl Place {
+    pub(crate) fn new(job: Job) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Self { folder, job };
+        let pixels: Vec<u8> =
+            (0..IMAGES * SIDE * SIDE).map(|n| u8::try_from(n * 7 % 251).unwrap()).collect();
+        let path = place.path(job.input);
+        match job.input {
+            "in" => {
+                fs::create_dir(&path).unwrap();
+                let side = u32::try_from(SIDE).unwrap();
+                for (n, image) in pixels.chunks(SIDE * SIDE).enumerate() {
+                    png(&path.join(format!("{n}.png")), [side, side], GRAY8, image);
+                }
+            }
+            "in.npy" => {
+                let shape = format!("({IMAGES}, {SIDE}, {SIDE})");
+                fs::write(&path, npy(&dictionary("|u1", "False", &shape), &pixels)).unwrap();
+            }
+            _ => fs::write(&path, &pixels).unwrap(),
+        }
+        place
+    }
+
+    /// The folder, without links.
+    fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root().join(name)
+    }
+
+    /// The bytes of the output by file name; `None` if nothing has the final name.
+    pub(crate) fn output(&self) -> Option<BTreeMap<PathBuf, Vec<u8>>> {
+        let path = self.path(self.job.output);
+        let state = fs::symlink_metadata(&path).ok()?;
+        let read = |path: &Path| fs::read(path).unwrap();
+        if !state.is_dir() {
+            return Some(BTreeMap::from([(PathBuf::new(), read(&path))]));
+        }
+        let entries = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap());
+        Some(entries.map(|entry| (entry.file_name().into(), read(&entry.path()))).collect())
+    }
+
+    /// The names in the folder, without the input and the output.
+    pub(crate) fn others(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.root()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != self.job.input && name != self.job.output).collect()
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new("timeout");
+        command
+            .args(["--kill-after=5", SECONDS_MAX, env!("CARGO_BIN_EXE_trijet"), "map"])
+            .arg(self.path(self.job.input))
+            .arg("-o")
+            .arg(self.path(self.job.output))
+            .args(["--op", "affine", "--scale", "2", "--device", "host", "--chunk", "64"])
+            .args(more)
+            .env("TRIJET_LIBCUDA", "/nonexistent/libcuda.so.1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if self.job.input == "in.raw" {
+            let shape = format!("{IMAGES}x{SIDE}x{SIDE}");
+            command.args(["--shape", &shape, "--dtype", "u8"]);
+        }
+        command
+    }
+
+    /// Starts the job.
+    pub(crate) fn start(&self, more: &[&str]) -> Child {
+        self.command(more).spawn().unwrap()
+    }
+
+    /// Runs the job. The call with this number has the fault.
+    pub(crate) fn run(&self, more: &[&str], fault: Option<(usize, Fault)>) -> Ended {
+        let library = std::env::current_exe().unwrap().with_file_name("libfailing_files.so");
+        assert!(library.exists(), "{} is built with the tests", library.display());
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = self.command(more);
+        command
+            .env("LD_PRELOAD", library)
+            .env("FAILING_FILES_ROOT", self.root())
+            .env("FAILING_FILES_LOG", log.path());
+        if let Some((at, fault)) = fault {
+            command.env("FAILING_FILES_AT", at.to_string());
+            command.env("FAILING_FILES_FAULT", fault.words());
+        }
+        let output = command.output().unwrap();
+        let log = fs::read(log.path()).unwrap();
+        let calls = String::from_utf8_lossy(&log).lines().map(str::to_owned).collect();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ended { code: output.status.code(), error, calls }
+    }
+}
