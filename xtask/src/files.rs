@@ -30,10 +30,11 @@ pub(crate) fn run() -> Result<()> {
     if !status.success() {
         return Err("files: a file call that fails has a wrong end".into());
     }
+    fs::create_dir_all(folder())?;
+    // A task that was killed leaves its file systems.
+    unmount()?;
     let cut = power_cuts();
-    for mount in ["inner", "copy", "outer"] {
-        drop(shell(&format!("umount '{}' 2>/dev/null", folder().join(mount).display())));
-    }
+    unmount()?;
     match cut? {
         Some(reason) => println!("SKIPPED losses of power: {reason}"),
         None => println!("{} losses of power had no wrong bytes", CUTS * OUTPUTS.len() as u64),
@@ -62,7 +63,6 @@ fn demand(line: &str) -> Result<()> {
 
 /// Cuts the power at many moments. Returns why there were none.
 fn power_cuts() -> Result<Option<String>> {
-    fs::create_dir_all(folder())?;
     let make = "mkdir -p outer inner copy && truncate -s 3G outer.img && mkfs.ext4 -q -F outer.img \
                 && mount -o loop outer.img outer";
     if let Err(error) = demand(make) {
@@ -126,6 +126,11 @@ fn until_written(run: &mut Child, output: &str, cut: u64) -> Result<()> {
         yield_now();
     }
     Ok(())
+}
+
+/// Takes the file systems away, where there are some.
+fn unmount() -> Result<()> {
+    shell("fsfreeze -u outer; umount inner; umount copy; umount outer").map(drop)
 }
 
 /// Starts a run. Its input is outside of the disk that loses its power.

@@ -43,6 +43,8 @@ pub struct Journal {
     path: PathBuf,
     /// This process has created the file.
     is_new: bool,
+    /// A write has failed.
+    is_broken: bool,
     /// The states of files of the input that the journal has.
     stamps: Stamps,
 }
@@ -168,7 +170,7 @@ impl Journal {
         if !MAGIC.starts_with(&start) {
             return refused(NOT_OURS);
         }
-        Ok(Self { file, path: path.to_owned(), is_new, stamps: Stamps::new() })
+        Ok(Self { file, path: path.to_owned(), is_new, is_broken: false, stamps: Stamps::new() })
     }
 
     /// Whether this process has created the file.
@@ -284,17 +286,19 @@ impl Journal {
     /// `Io`.
     pub fn append(&mut self, fingerprint: &Fingerprint, written: &Written) -> Result<()> {
         let Written { rows, hash } = written;
-        let mut lines = String::new();
+        let (mut lines, mut stamps) = (String::new(), Stamps::new());
         for index in fingerprint.items_of(rows) {
             let Some(stamp) = fingerprint.stamp(index) else { continue };
             if self.stamps.get(&index) != Some(&stamp) {
                 lines.push_str(&format!("{}\n", json!({ "item": [index, stamp] })));
-                self.stamps.insert(index, stamp);
+                stamps.insert(index, stamp);
             }
         }
         let line = json!({ "rows": [rows.start, rows.end], "xxh3": format!("{hash:016x}") });
         lines.push_str(&format!("{line}\n"));
-        self.write(&lines)
+        self.write(&lines)?;
+        self.stamps.extend(stamps);
+        Ok(())
     }
 
     /// Adds lines that say that the output does not have these rows, each range of which was written
@@ -405,10 +409,18 @@ impl Journal {
         self.file.set_len(bytes).map_err(|error| self.io(error))
     }
 
-    /// Appends lines with one write, so that only the end of the file can be incomplete.
+    /// Appends lines with one write, so that only the end of the file can be incomplete. After a
+    /// failure nothing more is appended, so that an incomplete line stays the last one.
     fn write(&mut self, lines: &str) -> Result<()> {
+        if self.is_broken {
+            let cause = "nothing is added to the journal after an error: see the first one";
+            return Err(file_error::damaged("journal", &self.path, cause));
+        }
         let end = self.end()?;
-        self.file.write_all_at(lines.as_bytes(), end).map_err(|error| self.io(error))
+        self.file.write_all_at(lines.as_bytes(), end).map_err(|error| {
+            self.is_broken = true;
+            file_error::io("journal", &self.path, error)
+        })
     }
 }
 
