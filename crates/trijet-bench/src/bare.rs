@@ -1,7 +1,7 @@
 //! Bare driver calls: what an operation costs without the library.
 //!
 //! The functions are those that the library calls, looked up in the same driver. Apart from
-//! `manual.rs`, the unsafe code of this crate is in this file and the folder below it.
+//! `manual.rs` and `mapping.rs`, the unsafe code of this crate is in this file and the folder below it.
 
 pub(crate) mod chain;
 pub(crate) mod lab;

@@ -9,15 +9,21 @@ pub mod check;
 pub mod doctor;
 pub mod enqueue;
 mod manual;
+mod mapping;
 pub mod overlap;
 pub mod pitfalls;
 pub mod progress;
 pub mod results;
+mod rounds;
+mod setting;
 pub mod simulate;
+pub mod staging;
 pub mod stats;
 
+pub use setting::Setting;
+
 /// The names of the benchmarks.
-pub const NAMES: [&str; 5] = ["overlap", "enqueue", "virtual", "check", "pitfalls"];
+pub const NAMES: [&str; 6] = ["overlap", "enqueue", "virtual", "check", "pitfalls", "staging"];
 
 /// Whether a benchmark runs on the device that it is given. The others open devices of their own.
 #[must_use]
@@ -28,18 +34,20 @@ pub fn uses_device(name: &str) -> bool {
 /// Runs a benchmark by its name. Its steps go to `steps` when they begin.
 ///
 /// # Errors
-/// `InvalidValue` for an unknown name or a wrong result; every error of the device.
+/// `InvalidValue` for an unknown name or a wrong result; `Cancelled`; every error of the device.
 pub fn run(
     name: &str,
-    device: &trijet::Device,
+    setting: &Setting<'_>,
     steps: &mut progress::Steps<'_>,
 ) -> trijet::Result<results::Results> {
+    let device = setting.device;
     match name {
         "overlap" => overlap::run(device, steps),
         "enqueue" => enqueue::run(device, steps),
         "virtual" => simulate::run(steps),
         "check" => check::run(steps),
         "pitfalls" => pitfalls::run(device, steps),
+        "staging" => staging::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,
             "bench",

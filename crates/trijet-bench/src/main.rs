@@ -3,13 +3,14 @@
 
 use clap::Parser;
 use std::process::ExitCode;
-use trijet::{Device, Select};
+use trijet::{Cancel, Device, Select};
+use trijet_bench::Setting;
 use trijet_bench::progress::{Step, Steps};
 
 /// Benchmarks of trijet. The results go to standard output, and the steps to standard error.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The benchmark: overlap, enqueue, virtual, pitfalls or check; check needs no GPU.
+    /// The benchmark: overlap, enqueue, virtual, pitfalls, staging or check; check needs no GPU.
     name: String,
     /// The number of the CUDA device.
     #[arg(long, default_value_t = 0)]
@@ -24,7 +25,11 @@ fn main() -> ExitCode {
     let device = Device::open(select);
     let mut show = |step: Step<'_>| eprintln!("[{}/{}] {}", step.number, step.of, step.what);
     let mut steps = Steps::new(&mut show);
-    match device.and_then(|device| trijet_bench::run(&options.name, &device, &mut steps)) {
+    let outcome = device.and_then(|device| {
+        let setting = Setting { device: &device, cancel: Cancel::new() };
+        trijet_bench::run(&options.name, &setting, &mut steps)
+    });
+    match outcome {
         Ok(results) => {
             print!("{results}");
             ExitCode::SUCCESS

@@ -29,7 +29,7 @@ pub enum Row {
         /// The name of the figure.
         what: String,
         /// The unit of the figures.
-        unit: &'static str,
+        unit: String,
         /// The samples.
         samples: Samples,
         /// The bound of the same run in the same unit, if one is known.
@@ -70,11 +70,11 @@ impl Results {
     pub fn push(
         &mut self,
         what: impl Into<String>,
-        unit: &'static str,
+        unit: &str,
         samples: Samples,
         bound: Option<f64>,
     ) {
-        self.rows.push(Row::Figure { what: what.into(), unit, samples, bound });
+        self.rows.push(Row::Figure { what: what.into(), unit: unit.to_owned(), samples, bound });
     }
 
     /// Adds a note.

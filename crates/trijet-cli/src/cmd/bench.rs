@@ -5,7 +5,8 @@ use super::progress::Progress;
 use super::verdict::Live;
 use crate::args::BenchOptions;
 use std::process::ExitCode;
-use trijet::{Error, ErrorKind, Result};
+use trijet::{Cancel, Error, ErrorKind, Result};
+use trijet_bench::Setting;
 use trijet_bench::progress::{Step, Steps};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
@@ -19,7 +20,8 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     let device = super::open(options.device, &options.check)?;
     let progress = Progress::new();
     let mut show = |step: Step<'_>| progress.show(step);
-    let results = trijet_bench::run(&options.name, &device, &mut Steps::new(&mut show))?;
+    let setting = Setting { device: &device, cancel: Cancel::new() };
+    let results = trijet_bench::run(&options.name, &setting, &mut Steps::new(&mut show))?;
     drop(progress);
     super::print(results.to_string().trim_end())?;
     let verdict = Live::of(&device);

@@ -1,0 +1,13 @@
+//! Files in memory. They have a file of their own because a mapping is unsafe: a change of the file
+//! by another process changes the bytes under a reference.
+
+use memmap2::Mmap;
+use std::fs::File;
+use std::io::Result;
+
+/// Maps a file that this process made, to be read.
+pub(crate) fn readable(file: &File) -> Result<Mmap> {
+    // SAFETY: the benchmark made the file in a folder of its own, with a name that it gave to no
+    // other process, or with none. Its length stays as it is while the mapping lives.
+    unsafe { Mmap::map(file) }
+}

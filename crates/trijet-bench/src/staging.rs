@@ -1,0 +1,277 @@
+//! Uploads from ordinary memory: a pipeline from a vector and from a mapped file, beside the link,
+//! copies within the host, and the driver's own copy of pageable memory. Times are those of the host,
+//! from the call to its end.
+#![forbid(unsafe_code)]
+
+use crate::mapping;
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Side, Value, round, warm_up};
+use crate::setting::Setting;
+use crate::stats::Samples;
+
+use memmap2::Mmap;
+use serde::Deserialize;
+use std::fs::File;
+use std::io::Write;
+use std::thread;
+use std::time::Instant;
+use trijet::pipeline::{Calibration, rows_of, rows_to_fn};
+use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Result};
+
+/// Words of a row.
+const ROW: usize = 512;
+
+#[derive(Debug, Deserialize)]
+struct Definition {
+    marker: u8,
+    readers: usize,
+    threads: Vec<usize>,
+    gpu: Size,
+    host: Size,
+}
+
+#[derive(Debug, Deserialize)]
+struct Size {
+    bytes: u64,
+    repeats: usize,
+}
+
+fn failed(what: &str) -> impl Fn(std::io::Error) -> Error {
+    move |error| {
+        let cause = format!("{what}: {error}");
+        Error::new(ErrorKind::Io, "bench staging", cause).caused_by(error)
+    }
+}
+
+fn wrong(what: String) -> Error {
+    Error::new(ErrorKind::InvalidValue, "bench staging", what)
+}
+
+/// A mapped file as words.
+struct Words(Mmap);
+
+impl AsRef<[u64]> for Words {
+    fn as_ref(&self) -> &[u64] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+/// What the programs use: the data twice, and what they copy to.
+struct Bench<'a> {
+    device: &'a Device,
+    calibration: Calibration,
+    marker: u8,
+    data: Vec<u64>,
+    file: Words,
+}
+
+impl<'a> Bench<'a> {
+    fn new(device: &'a Device, definition: &Definition, bytes: u64) -> Result<Self> {
+        let calibration = Calibration::measure(device, Bytes(bytes))?;
+        let words = bytes / size_of::<u64>() as u64;
+        let data: Vec<u64> = (0..words).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        let file = mapped(&data).map_err(failed("cannot map a temporary file"))?;
+        Ok(Self { device, calibration, marker: definition.marker, data, file: Words(file) })
+    }
+
+    /// Brings every byte of a source back through a pipeline without a stage.
+    fn verify(&self, name: &str, source: &(impl AsRef<[u64]> + Send + Sync)) -> Result<()> {
+        let mut back: Vec<u64> = Vec::with_capacity(self.data.len());
+        let pipeline = Pipeline::on(self.device).calibrated(&self.calibration).untraced();
+        pipeline.source(rows_of(source, ROW)).sink(&mut back).run()?;
+        if back != self.data {
+            return Err(wrong(format!("{name}: the device has other bytes than the source")));
+        }
+        Ok(())
+    }
+
+    /// Uploads a source. Returns the time in milliseconds.
+    fn upload(&self, source: &(impl AsRef<[u64]> + Send + Sync)) -> Result<f64> {
+        let marker = self.marker;
+        let mut received = 0;
+        let count = |_, bytes: &[u8]| {
+            received += bytes.iter().filter(|byte| **byte == marker).count();
+            Ok(())
+        };
+        let start = Instant::now();
+        Pipeline::on(self.device)
+            .calibrated(&self.calibration)
+            .untraced()
+            .source(rows_of(source, ROW))
+            .stage::<u64, u8>(|s, _, mut y| s.fill_bytes(&mut y, marker))
+            .sink(rows_to_fn(count))
+            .run()?;
+        let time = start.elapsed().as_secs_f64() * 1e3;
+        if received != self.data.len() {
+            let words = self.data.len();
+            return Err(wrong(format!("the sink received {received} markers for {words} words")));
+        }
+        Ok(time)
+    }
+
+    /// Copies the data within the host. Returns the time in milliseconds.
+    fn copy(&self, target: &mut [u64], threads: usize) -> Result<f64> {
+        target.fill(0);
+        let part = self.data.len().div_ceil(threads);
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for (target, source) in target.chunks_mut(part).zip(self.data.chunks(part)) {
+                scope.spawn(|| target.copy_from_slice(source));
+            }
+        });
+        let time = start.elapsed().as_secs_f64() * 1e3;
+        if *target != *self.data {
+            return Err(wrong(format!("{threads} threads copied other bytes")));
+        }
+        Ok(time)
+    }
+}
+
+/// The data in a file without a name, mapped.
+fn mapped(data: &[u64]) -> std::io::Result<Mmap> {
+    let mut file: File = tempfile::tempfile()?;
+    file.write_all(bytemuck::cast_slice(data))?;
+    mapping::readable(&file)
+}
+
+/// The driver's own copy of pageable memory. Returns the time in milliseconds.
+fn driver_copies(bench: &Bench<'_>) -> Result<impl FnMut() -> Result<f64>> {
+    let stream = bench.device.stream()?;
+    let mut source = bench.device.pageable::<u64>(bench.data.len())?;
+    source.write()?.copy_from_slice(&bench.data);
+    let mut target = stream.alloc::<u64>(bench.data.len())?;
+    let mut back: PinnedBuffer<u64> = bench.device.pinned(bench.data.len())?;
+    Ok(move || {
+        stream.fill_bytes(&mut target, 0)?;
+        stream.synchronize()?;
+        let start = Instant::now();
+        stream.copy(&source, &mut target)?;
+        stream.synchronize()?;
+        let time = start.elapsed().as_secs_f64() * 1e3;
+        stream.copy(&target, &mut back)?;
+        if *back.read()? != *source.read()? {
+            return Err(wrong("the driver copied other bytes".to_owned()));
+        }
+        Ok(time)
+    })
+}
+
+fn side<'a>(name: String, mut run: impl FnMut() -> Result<f64> + 'a) -> Side<'a> {
+    Side::new(name, move || {
+        Ok(vec![Value { what: String::new(), unit: "ms".to_owned(), value: run()? }])
+    })
+}
+
+fn definition() -> Result<Definition> {
+    toml::from_str(include_str!("../definitions/staging.toml")).map_err(|e| {
+        Error::new(ErrorKind::InvalidValue, "bench", "the definition does not parse").caused_by(e)
+    })
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong result; `Io` without room for a temporary file; `Cancelled`; every
+/// error of the device.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let definition = definition()?;
+    let is_gpu = setting.device.info().compute.0 > 0;
+    measure(setting, &definition, if is_gpu { &definition.gpu } else { &definition.host }, steps)
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    size: &Size,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    steps.expect(2 + size.repeats as u64);
+    steps.begin("measuring the link");
+    let bench = Bench::new(setting.device, definition, size.bytes)?;
+    let mut target: Vec<Vec<u64>> = Vec::new();
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let threads: Vec<usize> = definition.threads.iter().copied().filter(|t| *t <= cores).collect();
+    target.resize_with(threads.len(), || vec![0; bench.data.len()]);
+    steps.begin("verifying both sources, and a run of each program");
+    bench.verify("a vector", &bench.data)?;
+    bench.verify("a mapped file", &bench.file)?;
+    let mut sides = vec![
+        side("pipeline from a vector".to_owned(), || bench.upload(&bench.data)),
+        side("pipeline from a mapped file".to_owned(), || bench.upload(&bench.file)),
+    ];
+    let bench = &bench;
+    for (threads, mut target) in threads.into_iter().zip(target) {
+        let run = move || bench.copy(&mut target, threads);
+        sides.push(side(copy_name(threads), run));
+    }
+    if setting.device.info().compute.0 > 0 {
+        sides.push(side("driver's copy of pageable memory".to_owned(), driver_copies(bench)?));
+    }
+    warm_up(&mut sides, &setting.cancel)?;
+    for number in 0..size.repeats {
+        steps.begin(&format!("round {} of {}", number + 1, size.repeats));
+        round(&mut sides, number, &setting.cancel)?;
+    }
+    let mut results = Results::of_device(setting.device);
+    results.note("verified", VERIFIED);
+    let mut link = Samples::default();
+    link.push(bench.calibration.upload.seconds() * 1e3);
+    let link_ms = link.quantile(0.5);
+    results.push("link: upload alone (best)", "ms", link, None);
+    let copy = sides.iter().find(|side| side.name == copy_name(definition.readers));
+    let bound = copy.map(|side| side.median("").max(link_ms));
+    for side in &sides {
+        for figure in &side.figures {
+            let of_pipeline = side.name.starts_with("pipeline");
+            let bound = bound.filter(|_| of_pipeline);
+            results.push(side.name.clone(), &figure.unit, figure.samples.clone(), bound);
+        }
+    }
+    Ok(results)
+}
+
+fn copy_name(threads: usize) -> String {
+    format!("copy within the host, threads={threads}")
+}
+
+const VERIFIED: &str = "every byte of both sources came back once; the sink received a marker for \
+                        each word in every run; the copies were compared in every run";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Step;
+    use trijet::check::Options;
+    use trijet::sim::{Executor, HostConfig, Order};
+
+    #[test]
+    fn uploads_have_a_bound_and_no_finding() -> Result<()> {
+        let executor = Executor::Virtual(Order::Greedy);
+        let config = HostConfig { executor, ..HostConfig::default() };
+        let device = Device::builder().host(config).check(Options::default()).open()?;
+        let size = Size { bytes: 1 << 20, repeats: 2 };
+        let mut begun = Vec::new();
+        let mut show = |step: Step<'_>| begun.push((step.number, step.of));
+        let setting = Setting::for_tests(&device);
+        let printed = measure(&setting, &definition()?, &size, &mut Steps::new(&mut show))?;
+        let printed = printed.to_string();
+        assert_eq!(begun, [(1, 4), (2, 4), (3, 4), (4, 4)], "every step is announced");
+        for name in ["pipeline from a vector", "pipeline from a mapped file"] {
+            let row = printed.lines().find(|row| row.contains(name)).expect("a row");
+            let cells: Vec<&str> = row.split(',').collect();
+            assert!(cells[11].parse::<f64>().is_ok_and(|bound| bound > 0.0), "{row}");
+        }
+        assert!(printed.contains("copy within the host, threads=1"), "{printed}");
+        let verdict = device.verdict().expect("the device has a checker");
+        assert_eq!(verdict.findings, [], "{verdict}");
+        Ok(())
+    }
+
+    #[test]
+    fn the_bound_of_the_definition_is_measured() {
+        let definition = definition().expect("the definition parses");
+        assert!(definition.threads.contains(&definition.readers));
+        assert!(definition.gpu.bytes.is_multiple_of((ROW * 8) as u64));
+    }
+}
