@@ -42,10 +42,7 @@ head_lines() { # what
     echo "# commit: $(cat "$bundle/COMMIT")"
 }
 
-trijet 150 bench overlap --device cuda:0 >"$out/overlap.csv"
-{
-    timeout 60 python3 "$peers/overlap_torch.py" || note pytorch "failed with status $?"
-} | rows >>"$out/overlap.csv"
+trijet 300 bench overlap --device cuda:0 >"$out/overlap.csv"
 
 trijet 60 bench enqueue --device cuda:0 >"$out/enqueue.csv"
 TRIJET_LIBCUDA="$bundle/libempty_cuda.so" trijet 60 bench enqueue --device cuda:0 |

@@ -1,12 +1,10 @@
 """The peer of `trijet bench overlap` in PyTorch: 1 GiB through upload, a small kernel and download,
-with a stream for each slot. Prints rows of results without their first five cells."""
-import statistics
+with a stream for each slot. The argument is the number of samples of each figure."""
 import sys
 
 import torch
 
 TOTAL = 1 << 30
-REPEATS = 20
 
 
 def once(x, y, slots, streams, chunk):
@@ -31,6 +29,8 @@ def once(x, y, slots, streams, chunk):
 
 
 def main():
+    repeats = int(sys.argv[1])
+    print(f"note\tpytorch {torch.__version__}")
     x = torch.randint(0, 1 << 30, (TOTAL // 4,), dtype=torch.int32).pin_memory()
     y = torch.empty_like(x).pin_memory()
     for mib in (1, 4, 16, 64):
@@ -42,10 +42,9 @@ def main():
             once(x, y, slots, streams, chunk)
             if not torch.equal(y, x ^ 1):
                 sys.exit(f"wrong result at {mib} MiB, {lanes} streams")
-            times = [once(x, y, slots, streams, chunk) for _ in range(REPEATS)]
-            print(f"pytorch slot-streams chunk={mib}MiB slots={lanes},ms,"
-                  f"{statistics.median(times):.3f},{min(times):.3f},{max(times):.3f},{REPEATS},,,"
-                  f"pytorch {torch.__version__}")
+            for _ in range(repeats):
+                time = once(x, y, slots, streams, chunk)
+                print(f"pytorch slot-streams chunk={mib}MiB slots={lanes}\tms\t{time:.4f}")
 
 
 main()

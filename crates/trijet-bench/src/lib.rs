@@ -11,7 +11,9 @@ pub mod enqueue;
 mod manual;
 mod mapping;
 pub mod overlap;
+mod peer;
 pub mod pitfalls;
+mod process;
 pub mod progress;
 pub mod results;
 mod rounds;
@@ -42,7 +44,7 @@ pub fn run(
 ) -> trijet::Result<results::Results> {
     let device = setting.device;
     match name {
-        "overlap" => overlap::run(device, steps),
+        "overlap" => overlap::run(setting, steps),
         "enqueue" => enqueue::run(device, steps),
         "virtual" => simulate::run(steps),
         "check" => check::run(steps),

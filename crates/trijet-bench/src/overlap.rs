@@ -3,10 +3,14 @@
 //! operation to the end of the last.
 #![forbid(unsafe_code)]
 
+use crate::peer::{Peer, Scripts};
 use crate::progress::Steps;
 use crate::results::Results;
+use crate::rounds::{Side, round};
+use crate::setting::Setting;
 use crate::stats::Samples;
 use serde::Deserialize;
+use std::cell::RefCell;
 use trijet::pipeline::{Calibration, Schedule};
 use trijet::testing::WORK;
 use trijet::{Bytes, Device, Error, ErrorKind, PinnedBuffer, Pipeline, Report, Result};
@@ -32,6 +36,11 @@ struct Definition {
     heavy: f64,
     heavy_chunks_mib: Vec<u64>,
     heavy_slots: Vec<usize>,
+    /// The repeats of a peer are spread over this many starts of it.
+    #[serde(default)]
+    peer_starts: usize,
+    #[serde(default)]
+    peers: Vec<Peer>,
 }
 
 /// One configuration: a row of the results.
@@ -141,9 +150,10 @@ fn cases(definition: &Definition, heavy_rounds: u32) -> Vec<Case> {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong result; `OutOfMemory`; every error of the device.
-pub fn run(device: &Device, steps: &mut Steps<'_>) -> Result<Results> {
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let Definitions { gpu, host } = definitions()?;
-    measure(device, if device.info().compute.0 > 0 { &gpu } else { &host }, steps)
+    let is_gpu = setting.device.info().compute.0 > 0;
+    measure(setting, if is_gpu { &gpu } else { &host }, steps)
 }
 
 fn definitions() -> Result<Definitions> {
@@ -152,8 +162,60 @@ fn definitions() -> Result<Definitions> {
     })
 }
 
-fn measure(device: &Device, definition: &Definition, steps: &mut Steps<'_>) -> Result<Results> {
-    steps.expect(3 + definition.repeats as u64);
+/// The peers that can run here, and why the others cannot.
+struct Peers<'a> {
+    sides: Vec<Side<'a>>,
+    missing: Vec<(&'a str, String)>,
+}
+
+impl<'a> Peers<'a> {
+    /// What the peers print as a note goes to `notes`.
+    fn new(
+        definition: &'a Definition,
+        scripts: &'a Scripts,
+        notes: &'a RefCell<Vec<String>>,
+    ) -> Self {
+        let (mut sides, mut missing) = (Vec::new(), Vec::new());
+        let repeats = definition.repeats.div_ceil(definition.peer_starts.max(1)).to_string();
+        for peer in &definition.peers {
+            if let Some(why) = peer.missing() {
+                missing.push((peer.name.as_str(), why));
+                continue;
+            }
+            let number = sides.len();
+            notes.borrow_mut().push(String::new());
+            let words = [scripts.words(), ("repeats", vec![repeats.clone()])];
+            sides.push(Side::new(&peer.name, move || {
+                let outcome = peer.run(&words)?;
+                notes.borrow_mut()[number] = outcome.note;
+                Ok(outcome.values)
+            }));
+        }
+        Self { sides, missing }
+    }
+
+    fn add_to(self, results: &mut Results, notes: &[String], bound: f64) {
+        for (side, note) in self.sides.into_iter().zip(notes) {
+            for figure in side.figures {
+                results.push_with(figure.what, &figure.unit, figure.samples, Some(bound), note);
+            }
+        }
+        for (name, why) in self.missing {
+            results.note(name, why);
+        }
+    }
+}
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let device = setting.device;
+    let (scripts, notes) = (Scripts::new()?, RefCell::default());
+    let mut peers = Peers::new(definition, &scripts, &notes);
+    let starts = if peers.sides.is_empty() { 0 } else { definition.peer_starts };
+    steps.expect(3 + (definition.repeats + starts) as u64);
     steps.begin("measuring the link");
     let elements = Bytes(definition.bytes / 4).to_usize();
     let mut bench = Bench { device, x: device.pinned(elements)?, y: device.pinned(elements)? };
@@ -183,6 +245,12 @@ fn measure(device: &Device, definition: &Definition, steps: &mut Steps<'_>) -> R
         for (case, samples) in cases.iter().zip(&mut samples) {
             samples.push(bench.run(*case)?.elapsed.seconds() * 1e3);
         }
+        // The last start follows the last repeat.
+        if starts > 0 && repeat * starts % definition.repeats < starts {
+            let start = repeat * starts / definition.repeats;
+            steps.begin(&format!("peers, {start} of {starts}"));
+            round(&mut peers.sides, start, &setting.cancel)?;
+        }
     }
     let mut results = Results::of_device(device);
     results
@@ -205,6 +273,7 @@ fn measure(device: &Device, definition: &Definition, steps: &mut Steps<'_>) -> R
             results.push(format!("kernel alone, {}", case.name()), "ms", one(kernel), None);
         }
     }
+    peers.add_to(&mut results, &notes.borrow(), bound);
     Ok(results)
 }
 
@@ -220,6 +289,15 @@ mod tests {
         let executor = Executor::Virtual(Order::Greedy);
         let config = HostConfig { executor, ..HostConfig::default() };
         let device = Device::builder().host(config).check(Options::default()).open()?;
+        let missing = toml::from_str(
+            "name = 'no peer'\nprobe = ['no-such-program']\ncommand = []\nlimit_s = 1",
+        );
+        let missing = missing.expect("a peer");
+        let fake = toml::from_str(
+            "name = 'a peer'\nprobe = ['true']\nlimit_s = 60
+             command = ['sh', '-c', 'printf \"note\\\\tversion 1\\\\npeer slots=1\\\\tms\\\\t{repeats}\\\\n\"']",
+        );
+        let fake = fake.expect("another peer");
         let small = Definition {
             bytes: 3 << 20,
             repeats: 1,
@@ -229,11 +307,18 @@ mod tests {
             heavy: 0.0,
             heavy_chunks_mib: vec![1],
             heavy_slots: vec![2],
+            peer_starts: 1,
+            peers: vec![missing, fake],
         };
         let mut begun = Vec::new();
         let mut show = |step: Step<'_>| begun.push((step.number, step.of));
-        measure(&device, &small, &mut Steps::new(&mut show))?;
-        assert_eq!(begun, [(1, 4), (2, 4), (3, 4), (4, 4)], "every step is announced");
+        let setting = Setting::for_tests(&device);
+        let printed = measure(&setting, &small, &mut Steps::new(&mut show))?.to_string();
+        assert!(printed.contains(",no peer,,,,,,,,not run: `no-such-program`"), "{printed}");
+        let row =
+            printed.lines().find(|row| row.contains(",peer slots=1,ms,1.000")).expect("a row");
+        assert!(row.contains(",1.000,1.000,1,") && row.ends_with(",version 1"), "{row}");
+        assert_eq!(begun, [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)], "every step is announced");
         let verdict = device.verdict().expect("the device has a checker");
         assert_eq!(verdict.findings, [], "{verdict}");
         assert!(verdict.accesses > 100, "{verdict}");

@@ -34,6 +34,8 @@ pub enum Row {
         samples: Samples,
         /// The bound of the same run in the same unit, if one is known.
         bound: Option<f64>,
+        /// A remark; may be empty.
+        note: String,
     },
     /// A sentence about what was verified or observed.
     Note {
@@ -74,7 +76,20 @@ impl Results {
         samples: Samples,
         bound: Option<f64>,
     ) {
-        self.rows.push(Row::Figure { what: what.into(), unit: unit.to_owned(), samples, bound });
+        self.push_with(what, unit, samples, bound, "");
+    }
+
+    /// Adds a figure with a remark.
+    pub fn push_with(
+        &mut self,
+        what: impl Into<String>,
+        unit: &str,
+        samples: Samples,
+        bound: Option<f64>,
+        note: impl Into<String>,
+    ) {
+        let (what, unit, note) = (what.into(), unit.to_owned(), note.into());
+        self.rows.push(Row::Figure { what, unit, samples, bound, note });
     }
 
     /// Adds a note.
@@ -90,18 +105,19 @@ impl fmt::Display for Results {
         writeln!(f, "{HEADER}")?;
         for row in &self.rows {
             match row {
-                Row::Figure { what, unit, samples, bound } => {
+                Row::Figure { what, unit, samples, bound, note } => {
                     let median = samples.quantile(0.5);
                     let (min, max) = (samples.quantile(0.0), samples.quantile(1.0));
-                    write!(f, "{facts},{},{unit}", cell(what))?;
+                    write!(f, "{facts},{},{}", cell(what), cell(unit))?;
                     write!(f, ",{},{},{}", number(median), number(min), number(max))?;
                     write!(f, ",{}", samples.count())?;
                     match bound {
                         Some(bound) => {
-                            writeln!(f, ",{},{:.4},", number(*bound), bound / median)?;
+                            write!(f, ",{},{:.4}", number(*bound), bound / median)?;
                         }
-                        None => writeln!(f, ",,,")?,
+                        None => write!(f, ",,")?,
                     }
+                    writeln!(f, ",{}", cell(note))?;
                 }
                 Row::Note { what, note } => {
                     writeln!(f, "{facts},{},,,,,,,,{}", cell(what), cell(note))?;
@@ -204,7 +220,7 @@ mod tests {
             samples.push(value);
         }
         results.push("a launch, one stream", "ns", samples.clone(), None);
-        results.push("upload", "ms", samples, Some(1.0));
+        results.push_with("upload", "ms", samples, Some(1.0), "3, 1 and 2");
         results.note("verified", "bytes,\nand \"words\"");
         let text = results.to_string();
         let rows: Vec<Vec<String>> = text.lines().map(cells).collect();
@@ -219,7 +235,7 @@ mod tests {
         );
         assert_eq!(
             rows[2][5..],
-            ["upload", "ms", "2.000", "1.000", "3.000", "3", "1.000", "0.5000", ""]
+            ["upload", "ms", "2.000", "1.000", "3.000", "3", "1.000", "0.5000", "3, 1 and 2"]
         );
         assert!(text.ends_with(",verified,,,,,,,,\"bytes, and \"\"words\"\"\"\n"), "{text}");
     }

@@ -1,0 +1,196 @@
+//! Peers: other people's programs, or such as they would write, that a definition names. They run
+//! as commands and are never linked.
+//!
+//! A definition gives a peer a `probe`, a command that succeeds where the peer can run. Where it
+//! fails, the results have a row that says why. A peer whose probe succeeds must succeed itself.
+//! On standard output, a peer prints its figures, a line each: the name, the unit and the value with
+//! tabs between them. A line of `note`, a tab and a text goes to the last column of the results.
+//! Other lines are refused.
+//!
+//! The scripts are part of this program, so peers run where no copy of the repository is.
+#![forbid(unsafe_code)]
+
+use crate::process::{self, Ran};
+use crate::rounds::Value;
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+use trijet::{Error, ErrorKind, Result};
+
+/// The scripts that definitions name as `{scripts}/NAME`.
+const SCRIPTS: [(&str, &str); 1] =
+    [("overlap_torch.py", include_str!("../peers/overlap_torch.py"))];
+
+/// The longest time of a probe.
+const PROBE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A peer, as a definition describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    probe: Vec<String>,
+    command: Vec<String>,
+    limit_s: u64,
+}
+
+/// What a run of a peer gave.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) values: Vec<Value>,
+    pub(crate) note: String,
+    /// From the start of the process to its end.
+    pub(crate) seconds: f64,
+}
+
+/// The words that take the place of a name in brackets.
+pub(crate) type Words<'a> = (&'a str, Vec<String>);
+
+impl Peer {
+    /// Says why the peer cannot run here.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let probed = process::run(&self.probe, PROBE_LIMIT);
+        probed.err().map(|why| format!("not run: {why}"))
+    }
+
+    /// Runs the peer once.
+    ///
+    /// # Errors
+    /// `Unsupported` when it fails or prints something else than figures.
+    pub(crate) fn run(&self, words: &[Words<'_>]) -> Result<Outcome> {
+        let failed = |why: String| {
+            Error::new(ErrorKind::Unsupported, "run a peer", format!("{}: {why}", self.name))
+        };
+        let command = filled(&self.command, words).map_err(failed)?;
+        let limit = Duration::from_secs(self.limit_s);
+        process::run(&command, limit).and_then(outcome).map_err(failed)
+    }
+}
+
+/// The figures that a peer printed.
+fn outcome(ran: Ran) -> std::result::Result<Outcome, String> {
+    let (mut values, mut note) = (Vec::new(), String::new());
+    for line in ran.out.lines() {
+        let cells: Vec<&str> = line.split('\t').collect();
+        match cells[..] {
+            ["note", text] => text.clone_into(&mut note),
+            [what, unit, value] => match value.parse() {
+                Ok(value) => values.push(Value { what: what.into(), unit: unit.into(), value }),
+                Err(_) => return Err(format!("printed `{line}`, where `{value}` is not a number")),
+            },
+            _ => return Err(format!("printed `{line}`, which is not a name, a unit and a value")),
+        }
+    }
+    Ok(Outcome { values, note, seconds: ran.seconds })
+}
+
+/// A command in which `{NAME}` is replaced. An argument that is nothing else becomes all words of
+/// that name; within an argument, the name stands for the words with spaces between them.
+///
+/// # Errors
+/// The name that is not among `words`.
+pub(crate) fn filled(
+    command: &[String],
+    words: &[Words<'_>],
+) -> std::result::Result<Vec<String>, String> {
+    let mut arguments = Vec::new();
+    for argument in command {
+        let whole = words.iter().find(|(name, _)| *argument == format!("{{{name}}}"));
+        if let Some((_, words)) = whole {
+            arguments.extend(words.iter().cloned());
+            continue;
+        }
+        let pieces = argument.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        match pieces {
+            None => arguments.push(argument.clone()),
+            Some((name, _)) => {
+                let found = words.iter().find(|(known, _)| *known == name);
+                let (_, words) = found.ok_or_else(|| format!("nothing is called `{name}`"))?;
+                arguments.push(argument.replace(&format!("{{{name}}}"), &words.join(" ")));
+            }
+        }
+    }
+    Ok(arguments)
+}
+
+/// The scripts in a folder that goes when this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Scripts(TempDir);
+
+impl Scripts {
+    /// Writes the scripts.
+    ///
+    /// # Errors
+    /// `Io` when the folder of temporary files has no room.
+    pub(crate) fn new() -> Result<Self> {
+        let written = tempfile::tempdir().and_then(|folder| {
+            for (name, text) in SCRIPTS {
+                fs::write(folder.path().join(name), text)?;
+            }
+            Ok(Self(folder))
+        });
+        written.map_err(|error| {
+            let cause = format!("cannot write the scripts of the peers: {error}");
+            Error::new(ErrorKind::Io, "bench", cause).caused_by(error)
+        })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The folder as the words of `{scripts}`.
+    pub(crate) fn words(&self) -> Words<'static> {
+        ("scripts", vec![self.folder().display().to_string()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(probe: &str, script: &str) -> Peer {
+        let shell = |script: &str| ["sh", "-c", script].map(str::to_owned).to_vec();
+        Peer { name: "a peer".to_owned(), probe: shell(probe), command: shell(script), limit_s: 60 }
+    }
+
+    #[test]
+    fn a_peer_that_cannot_run_here_says_why() {
+        let missing = peer("echo 'No module named cupy' >&2; exit 1", "true").missing();
+        assert_eq!(missing.as_deref(), Some("not run: exit status: 1: No module named cupy"));
+        assert_eq!(peer("true", "false").missing(), None);
+    }
+
+    #[test]
+    fn a_peer_that_fails_although_it_can_run_is_an_error_with_its_name() {
+        let error = peer("true", "echo broken >&2; exit 2").run(&[]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("a peer: exit status: 2: broken"), "{text}");
+    }
+
+    #[test]
+    fn figures_and_notes_are_read_and_other_lines_refused() -> Result<()> {
+        let script = "printf 'note\\tversion 3\\nslots=1\\tms\\t2.5\\nslots=2\\tms\\t4\\n'";
+        let Outcome { values, note, seconds } = peer("true", script).run(&[])?;
+        let value = |what: &str, value| Value { what: what.into(), unit: "ms".into(), value };
+        assert_eq!(values, [value("slots=1", 2.5), value("slots=2", 4.0)]);
+        assert_eq!(note, "version 3");
+        assert!(seconds > 0.0);
+        for script in ["echo hello", "printf 'a\\tms\\tfast\\n'"] {
+            let error = peer("true", script).run(&[]).unwrap_err().to_string();
+            assert!(error.contains("a peer: printed `"), "{error}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn names_in_brackets_are_replaced_and_unknown_ones_refused() {
+        let words = [("in", vec!["x.raw".to_owned()]), ("op", vec!["a".into(), "b".into()])];
+        let command = ["{in}", "{op}", "to/{in}", "none"].map(str::to_owned);
+        assert_eq!(filled(&command, &words).unwrap(), ["x.raw", "a", "b", "to/x.raw", "none"]);
+        let unknown = filled(&["{out}".to_owned()], &words);
+        assert_eq!(unknown.unwrap_err(), "nothing is called `out`");
+    }
+}
