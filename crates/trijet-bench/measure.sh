@@ -4,7 +4,7 @@
 #   crates/trijet-bench/measure.sh OUT
 #
 # Run it from the root of the repository. It writes one file for each benchmark to OUT. The peers
-# need nvcc and python3 with PyTorch. If one is missing, the results say so.
+# need nvcc, and python3 with PyTorch and CuPy. If one is missing, the results say so.
 set -uo pipefail
 out="$1"
 bundle="$PWD/bundle"
@@ -49,6 +49,10 @@ TRIJET_LIBCUDA="$bundle/libempty_cuda.so" trijet 60 bench enqueue --device cuda:
     tail -n +2 >>"$out/enqueue.csv"
 
 trijet 100 bench pitfalls --device cuda:0 >"$out/pitfalls.csv"
+
+trijet 560 bench files --device cuda:0 >"$out/files.csv"
+
+trijet 60 bench staging --device cuda:0 >"$out/staging.csv"
 
 trijet 200 bench virtual --device host >"$out/virtual.csv"
 

@@ -8,6 +8,7 @@ mod bare;
 pub mod check;
 pub mod doctor;
 pub mod enqueue;
+pub mod files;
 mod manual;
 mod mapping;
 pub mod overlap;
@@ -25,12 +26,21 @@ pub mod stats;
 pub use setting::Setting;
 
 /// The names of the benchmarks.
-pub const NAMES: [&str; 6] = ["overlap", "enqueue", "virtual", "check", "pitfalls", "staging"];
+pub const NAMES: [&str; 7] =
+    ["overlap", "enqueue", "virtual", "check", "pitfalls", "files", "staging"];
 
-/// Whether a benchmark runs on the device that it is given. The others open devices of their own.
+/// Whether a benchmark runs on the device that it is given. The others open devices of their own, or
+/// start commands that do.
 #[must_use]
 pub fn uses_device(name: &str) -> bool {
-    !["virtual", "check"].contains(&name)
+    !["virtual", "check", "files"].contains(&name)
+}
+
+/// Whether a benchmark has large files while it runs. It ends with `Cancelled`, and removes them,
+/// when [`Setting::cancel`] is cancelled; a process that a signal ends would leave them.
+#[must_use]
+pub fn has_files(name: &str) -> bool {
+    name == "files"
 }
 
 /// Runs a benchmark by its name. Its steps go to `steps` when they begin.
@@ -49,6 +59,7 @@ pub fn run(
         "virtual" => simulate::run(steps),
         "check" => check::run(steps),
         "pitfalls" => pitfalls::run(device, steps),
+        "files" => files::run(setting, steps),
         "staging" => staging::run(setting, steps),
         _ => Err(trijet::Error::new(
             trijet::ErrorKind::InvalidValue,

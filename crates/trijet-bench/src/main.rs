@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use trijet::{Cancel, Device, Select};
 use trijet_bench::Setting;
@@ -10,7 +11,7 @@ use trijet_bench::progress::{Step, Steps};
 /// Benchmarks of trijet. The results go to standard output, and the steps to standard error.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The benchmark: overlap, enqueue, virtual, pitfalls, staging or check; check needs no GPU.
+    /// The benchmark: overlap, enqueue, virtual, pitfalls, files, staging or check; check needs no GPU.
     name: String,
     /// The number of the CUDA device.
     #[arg(long, default_value_t = 0)]
@@ -26,7 +27,9 @@ fn main() -> ExitCode {
     let mut show = |step: Step<'_>| eprintln!("[{}/{}] {}", step.number, step.of, step.what);
     let mut steps = Steps::new(&mut show);
     let outcome = device.and_then(|device| {
-        let setting = Setting { device: &device, cancel: Cancel::new() };
+        let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trijet-bench"));
+        let trijet = own.with_file_name("trijet");
+        let setting = Setting { device: &device, trijet, cancel: Cancel::new() };
         trijet_bench::run(&options.name, &setting, &mut steps)
     });
     match outcome {

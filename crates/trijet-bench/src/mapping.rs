@@ -1,7 +1,7 @@
 //! Files in memory. They have a file of their own because a mapping is unsafe: a change of the file
 //! by another process changes the bytes under a reference.
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 use std::fs::File;
 use std::io::Result;
 
@@ -10,4 +10,11 @@ pub(crate) fn readable(file: &File) -> Result<Mmap> {
     // SAFETY: the benchmark made the file in a folder of its own, with a name that it gave to no
     // other process, or with none. Its length stays as it is while the mapping lives.
     unsafe { Mmap::map(file) }
+}
+
+/// Maps a file that this process made, to be written. The file gets what is written.
+pub(crate) fn writable(file: &File) -> Result<MmapMut> {
+    // SAFETY: the file lies in a folder that the benchmark made for itself. The programs that it
+    // starts there have ended before it maps a file, and it starts none before it drops the mapping.
+    unsafe { MmapMut::map_mut(file) }
 }

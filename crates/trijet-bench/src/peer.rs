@@ -20,8 +20,12 @@ use tempfile::TempDir;
 use trijet::{Error, ErrorKind, Result};
 
 /// The scripts that definitions name as `{scripts}/NAME`.
-const SCRIPTS: [(&str, &str); 1] =
-    [("overlap_torch.py", include_str!("../peers/overlap_torch.py"))];
+const SCRIPTS: [(&str, &str); 4] = [
+    ("overlap_torch.py", include_str!("../peers/overlap_torch.py")),
+    ("files_cupy_rule.py", include_str!("../peers/files_cupy_rule.py")),
+    ("files_cupy_loop.py", include_str!("../peers/files_cupy_loop.py")),
+    ("files_cupy_streams.py", include_str!("../peers/files_cupy_streams.py")),
+];
 
 /// The longest time of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(60);
@@ -45,7 +49,7 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
 }
 
-/// The words that take the place of a name in brackets.
+/// A name, and the words that take the place of it in brackets.
 pub(crate) type Words<'a> = (&'a str, Vec<String>);
 
 impl Peer {
@@ -53,6 +57,12 @@ impl Peer {
     pub(crate) fn missing(&self) -> Option<String> {
         let probed = process::run(&self.probe, PROBE_LIMIT);
         probed.err().map(|why| format!("not run: {why}"))
+    }
+
+    /// The script of the command.
+    #[cfg(test)]
+    pub(crate) fn script(&self) -> Option<&str> {
+        self.command.iter().find_map(|argument| argument.strip_prefix("{scripts}/"))
     }
 
     /// Runs the peer once.
@@ -102,17 +112,29 @@ pub(crate) fn filled(
             arguments.extend(words.iter().cloned());
             continue;
         }
-        let pieces = argument.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-        match pieces {
-            None => arguments.push(argument.clone()),
-            Some((name, _)) => {
-                let found = words.iter().find(|(known, _)| *known == name);
-                let (_, words) = found.ok_or_else(|| format!("nothing is called `{name}`"))?;
-                arguments.push(argument.replace(&format!("{{{name}}}"), &words.join(" ")));
-            }
-        }
+        arguments.push(within(argument, words)?);
     }
     Ok(arguments)
+}
+
+/// An argument in which each name in brackets, of lower-case letters, is replaced.
+fn within(argument: &str, words: &[Words<'_>]) -> std::result::Result<String, String> {
+    let (mut filled, mut rest) = (String::new(), argument);
+    while let Some((before, after)) = rest.split_once('{') {
+        filled += before;
+        let name = after.split_once('}').map_or("", |(name, _)| name);
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase()) {
+            // A bracket of the command's own.
+            filled.push('{');
+            rest = after;
+            continue;
+        }
+        let found = words.iter().find(|(known, _)| *known == name);
+        let (_, words) = found.ok_or_else(|| format!("nothing is called `{name}`"))?;
+        filled += &words.join(" ");
+        rest = &after[name.len() + 1..];
+    }
+    Ok(filled + rest)
 }
 
 /// The scripts in a folder that goes when this value is dropped.
@@ -188,8 +210,11 @@ mod tests {
     #[test]
     fn names_in_brackets_are_replaced_and_unknown_ones_refused() {
         let words = [("in", vec!["x.raw".to_owned()]), ("op", vec!["a".into(), "b".into()])];
-        let command = ["{in}", "{op}", "to/{in}", "none"].map(str::to_owned);
-        assert_eq!(filled(&command, &words).unwrap(), ["x.raw", "a", "b", "to/x.raw", "none"]);
+        let command = ["{in}", "{op}", "{in}x{op}!", "no{ne {} ${X}"].map(str::to_owned);
+        assert_eq!(
+            filled(&command, &words).unwrap(),
+            ["x.raw", "a", "b", "x.rawxa b!", "no{ne {} ${X}"]
+        );
         let unknown = filled(&["{out}".to_owned()], &words);
         assert_eq!(unknown.unwrap_err(), "nothing is called `out`");
     }

@@ -27,7 +27,7 @@ pub(crate) struct Ran {
 /// Runs a program with its arguments and waits until it ends.
 ///
 /// # Errors
-/// Why it did not succeed, with the last line of its standard error.
+/// Why it did not succeed, with the line of its standard error that says so.
 pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     let [program, arguments @ ..] = words else { return Err("no command is given".to_owned()) };
     let file = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
@@ -43,12 +43,17 @@ pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     let seconds = start.elapsed().as_secs_f64();
     if !status.success() {
         let text = text_of(&mut err);
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        let last = last.unwrap_or("without a word").trim();
-        let last: String = last.chars().take(ERROR_CHARS_MAX).collect();
-        return Err(format!("{status}: {last}"));
+        let why: String = telling(&text).chars().take(ERROR_CHARS_MAX).collect();
+        return Err(format!("{status}: {why}"));
     }
     Ok(Ran { seconds, out: text_of(&mut out) })
+}
+
+/// The first line that begins with `error`, as ours do, or else the last line, as Python's.
+fn telling(text: &str) -> &str {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let last = lines.clone().next_back();
+    lines.find(|line| line.starts_with("error")).or(last).unwrap_or("without a word")
 }
 
 /// Waits until the process ends, and ends it after `limit`.
@@ -106,7 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_with_the_last_line_of_its_error() {
+    fn a_failure_is_told_with_the_line_that_says_why() {
+        let told =
+            shell("echo 'error: no --x'; printf 'error: no --x\n\nUsage: y\n' >&2; false", LONG);
+        assert_eq!(told.unwrap_err(), "exit status: 1: error: no --x");
         let told = shell("echo first >&2; echo 'No module named cupy' >&2; exit 3", LONG);
         assert_eq!(told.unwrap_err(), "exit status: 3: No module named cupy");
         let told = shell("kill -9 $$", LONG).unwrap_err();

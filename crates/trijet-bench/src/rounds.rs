@@ -19,9 +19,8 @@ pub(crate) struct Value {
     pub(crate) value: f64,
 }
 
-#[cfg(test)]
 impl Value {
-    fn seconds(what: &str, value: f64) -> Self {
+    pub(crate) fn seconds(what: &str, value: f64) -> Self {
         Self { what: what.to_owned(), unit: "s".to_owned(), value }
     }
 }
@@ -37,9 +36,13 @@ pub(crate) struct Figure {
 /// A program that is compared with others.
 pub(crate) struct Side<'a> {
     pub(crate) name: String,
+    /// It runs in one of this many rounds.
+    every: usize,
     run: Box<dyn FnMut() -> Result<Vec<Value>> + 'a>,
     /// The figures of all rounds, in the order in which the program gave them first.
     pub(crate) figures: Vec<Figure>,
+    /// The figures of the warm-up.
+    pub(crate) warm: Vec<Value>,
 }
 
 impl std::fmt::Debug for Side<'_> {
@@ -54,7 +57,14 @@ impl<'a> Side<'a> {
         name: impl Into<String>,
         run: impl FnMut() -> Result<Vec<Value>> + 'a,
     ) -> Self {
-        Self { name: name.into(), run: Box::new(run), figures: Vec::new() }
+        let (figures, warm) = (Vec::new(), Vec::new());
+        Self { name: name.into(), every: 1, run: Box::new(run), figures, warm }
+    }
+
+    /// Lets the program run in the first of every `rounds` rounds only.
+    pub(crate) fn every(mut self, rounds: usize) -> Self {
+        self.every = rounds.max(1);
+        self
     }
 
     /// The median of a figure; NaN without samples.
@@ -71,7 +81,11 @@ impl<'a> Side<'a> {
                 "a signal stopped the benchmark",
             ));
         }
-        (self.run)().map_err(|error| error.context(self.name.clone()))
+        (self.run)().map_err(|error| match cancel.is_cancelled() {
+            // The signal has ended a command, too.
+            true => stopped(),
+            false => error.context(self.name.clone()),
+        })
     }
 
     fn keep(&mut self, values: Vec<Value>) {
@@ -86,18 +100,22 @@ impl<'a> Side<'a> {
     }
 }
 
+fn stopped() -> Error {
+    Error::new(ErrorKind::Cancelled, "bench", "a signal stopped the benchmark")
+}
+
 /// Runs every program once.
 ///
 /// # Errors
 /// The first error of a program, with its name; `Cancelled`.
 pub(crate) fn warm_up(sides: &mut [Side<'_>], cancel: &Cancel) -> Result<()> {
     for side in sides {
-        side.once(cancel)?;
+        side.warm = side.once(cancel)?;
     }
     Ok(())
 }
 
-/// Runs every program of a round, counted from 0, and keeps the figures.
+/// Runs the programs that take part in a round, counted from 0, and keeps their figures.
 ///
 /// # Errors
 /// The first error of a program, with its name; `Cancelled`.
@@ -105,8 +123,10 @@ pub(crate) fn round(sides: &mut [Side<'_>], number: usize, cancel: &Cancel) -> R
     let count = sides.len();
     for place in 0..count {
         let side = &mut sides[(number + place) % count];
-        let values = side.once(cancel)?;
-        side.keep(values);
+        if number.is_multiple_of(side.every) {
+            let values = side.once(cancel)?;
+            side.keep(values);
+        }
     }
     Ok(())
 }
@@ -126,14 +146,14 @@ mod tests {
     #[test]
     fn programs_run_in_turn_and_each_round_begins_with_the_next_one() -> Result<()> {
         let ran = RefCell::default();
-        let mut sides = [named("a", &ran), named("b", &ran), named("c", &ran)];
+        let mut sides = [named("a", &ran), named("b", &ran), named("c", &ran).every(2)];
         warm_up(&mut sides, &Cancel::new())?;
         for number in 0..4 {
             round(&mut sides, number, &Cancel::new())?;
         }
         let order = sides.map(|side| (side.name.clone(), side.figures[0].samples.count()));
-        assert_eq!(order.map(|(_, count)| count), [4, 4, 4], "the warm-up is not counted");
-        let rounds = ["abc", "abc", "bca", "cab", "abc"].concat();
+        assert_eq!(order.map(|(_, count)| count), [4, 4, 2], "the warm-up is not counted");
+        let rounds = ["abc", "abc", "ba", "cab", "ab"].concat();
         assert_eq!(ran.into_inner().concat(), rounds);
         Ok(())
     }
@@ -152,6 +172,7 @@ mod tests {
         let [side] = sides;
         assert_eq!((side.median("own"), side.median("whole")), (2.0, 3.0));
         assert_eq!(side.figures[0].samples.spread(), 1.5);
+        assert_eq!(side.warm[0].value, 100.0);
         assert!(side.median("other").is_nan());
         Ok(())
     }
@@ -170,13 +191,17 @@ mod tests {
 
     #[test]
     fn a_signal_stops_before_the_next_run() {
-        let (ran, cancel) = (RefCell::default(), Cancel::new());
-        let stop = || {
+        let ran = RefCell::default();
+        let stop = |cancel: &Cancel, fails: bool| {
             cancel.cancel();
-            Ok(Vec::new())
+            let failure = Error::new(ErrorKind::Io, "run", "ended by the signal, too");
+            if fails { Err(failure) } else { Ok(Vec::new()) }
         };
-        let mut sides = [Side::new("stop", stop), named("next", &ran)];
-        let error = warm_up(&mut sides, &cancel).unwrap_err();
-        assert_eq!((error.kind(), ran.borrow().len()), (ErrorKind::Cancelled, 0));
+        for fails in [false, true] {
+            let cancel = Cancel::new();
+            let mut sides = [Side::new("stop", || stop(&cancel, fails)), named("next", &ran)];
+            let error = warm_up(&mut sides, &cancel).unwrap_err();
+            assert_eq!((error.kind(), ran.borrow().len()), (ErrorKind::Cancelled, 0));
+        }
     }
 }

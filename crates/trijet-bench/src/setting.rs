@@ -1,6 +1,7 @@
 //! What a benchmark runs on.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use trijet::{Cancel, Device};
 
 /// What a benchmark runs on.
@@ -8,6 +9,8 @@ use trijet::{Cancel, Device};
 pub struct Setting<'a> {
     /// The device.
     pub device: &'a Device,
+    /// The command `trijet`, for benchmarks that start it.
+    pub trijet: PathBuf,
     /// Ends the benchmark before its next run. Only benchmarks with runs of seconds look at it.
     pub cancel: Cancel,
 }
@@ -15,6 +18,6 @@ pub struct Setting<'a> {
 #[cfg(test)]
 impl<'a> Setting<'a> {
     pub(crate) fn for_tests(device: &'a Device) -> Self {
-        Self { device, cancel: Cancel::new() }
+        Self { device, trijet: PathBuf::new(), cancel: Cancel::new() }
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::progress::Progress;
+use super::stop::cancel_on_signals;
 use super::verdict::Live;
 use crate::args::BenchOptions;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use trijet_bench::progress::{Step, Steps};
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     if options.check.check && !trijet_bench::uses_device(&options.name) {
         let cause = format!(
-            "`{}` opens devices of its own, which `--check` does not see; leave `--check` out",
+            "`{}` uses devices of its own, which `--check` does not see; leave `--check` out",
             options.name
         );
         return Err(Error::new(ErrorKind::InvalidValue, "bench", cause));
@@ -20,7 +21,15 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     let device = super::open(options.device, &options.check)?;
     let progress = Progress::new();
     let mut show = |step: Step<'_>| progress.show(step);
-    let setting = Setting { device: &device, cancel: Cancel::new() };
+    let cancel = match trijet_bench::has_files(&options.name) {
+        true => cancel_on_signals("when the programs in progress have ended")?,
+        false => Cancel::new(),
+    };
+    let trijet = std::env::current_exe().map_err(|error| {
+        let cause = format!("cannot find out where this command lies: {error}");
+        Error::new(ErrorKind::Io, "bench", cause).caused_by(error)
+    })?;
+    let setting = Setting { device: &device, trijet, cancel };
     let results = trijet_bench::run(&options.name, &setting, &mut Steps::new(&mut show))?;
     drop(progress);
     super::print(results.to_string().trim_end())?;

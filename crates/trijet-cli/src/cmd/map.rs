@@ -122,7 +122,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     }
     let device = super::open(options.device, &options.check)?;
     operation.load(&device, array.dtype())?;
-    let cancel = cancel_on_signals()?;
+    let cancel = cancel_on_signals("after the chunks in flight")?;
     // Steps that can fail without the output come before it.
     let memory = memory::for_chunks(options.memory)?;
     let calibration = calibrate(&device, layout)?;

@@ -1,5 +1,5 @@
-//! Signals that stop a run between two chunks, Ctrl-C, SIGTERM and SIGHUP, and the one of a file
-//! that is too large, which stops nothing.
+//! Signals that stop a run between two chunks, or a benchmark between two runs, Ctrl-C, SIGTERM and
+//! SIGHUP, and the one of a file that is too large, which stops nothing.
 #![forbid(unsafe_code)]
 
 use super::print_stderr;
@@ -25,8 +25,9 @@ pub(crate) fn status() -> u8 {
     status_of(STOPPED_BY.load(Ordering::SeqCst))
 }
 
-/// Makes the first signal end the run between two chunks, and the second one immediately.
-pub(super) fn cancel_on_signals() -> Result<Cancel> {
+/// Makes the first signal end the run at the next point where it can, which `when` says, and the
+/// second one immediately.
+pub(super) fn cancel_on_signals(when: &'static str) -> Result<Cancel> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(refused)?;
     // A program under `nohup` outlives its terminal.
     if !is_ignored(SIGHUP) {
@@ -40,9 +41,7 @@ pub(super) fn cancel_on_signals() -> Result<Cancel> {
                 std::process::exit(i32::from(status_of(signal)));
             }
             let again = if signal == SIGINT { "press Ctrl-C again" } else { "signal again" };
-            print_stderr(format_args!(
-                "\nstopping after the chunks in flight; {again} to stop immediately"
-            ));
+            print_stderr(format_args!("\nstopping {when}; {again} to stop immediately"));
             STOPPED_BY.store(signal, Ordering::SeqCst);
             stopped.cancel();
         }

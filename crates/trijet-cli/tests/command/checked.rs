@@ -141,15 +141,15 @@ fn doctor_has_no_finding() {
     without_finding(&Workdir::new().trijet(&call).json());
 }
 
-/// On a driver of empty functions, which the host time of calls is measured with.
 #[test]
 fn a_benchmark_that_uses_no_device_of_ours_refuses_the_checker() {
-    for name in ["virtual", "check"] {
+    for name in ["virtual", "check", "files"] {
         let bench = ["bench", name, "--device", "host", "--check"];
         Workdir::new().trijet(&bench).refused(1, &[name, "leave `--check` out"]);
     }
 }
 
+/// On a driver of empty functions, which the host time of calls is measured with.
 #[test]
 fn the_benchmark_of_calls_has_no_finding() {
     let workdir = Workdir::new();

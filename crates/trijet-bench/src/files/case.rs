@@ -1,0 +1,204 @@
+//! One case: a job with its place and its output. The command, the peers and the threads run in turn.
+#![forbid(unsafe_code)]
+
+use super::definition::{Definition, Job, Output};
+use super::plain::{self, Way};
+use super::stack::{Hashes, Stack, failed};
+use crate::peer::{Peer, Scripts, Words, filled};
+use crate::process;
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::rounds::{Figure, Side, Value, round, warm_up};
+use crate::setting::Setting;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use trijet::{Error, ErrorKind, Result};
+
+/// The time of a command's whole process; and of the run in it, from the allocation of its buffers
+/// to the last write, as it says itself.
+const PROCESS: &str = "process";
+const RUN: &str = "run";
+/// The name of the command in the results.
+const OURS: &str = "trijet map";
+/// The bytes of an existing output before a run.
+const OLD: u8 = 0xa5;
+
+/// The input in a folder.
+pub(super) fn input(folder: &Path) -> PathBuf {
+    folder.join("in.raw")
+}
+
+pub(super) struct Comparison<'a> {
+    pub(super) name: String,
+    pub(super) setting: &'a Setting<'a>,
+    pub(super) definition: &'a Definition,
+    pub(super) job: &'a Job,
+    pub(super) output: Output,
+    pub(super) stack: &'a Stack,
+    /// What the job gives, and the input.
+    pub(super) expected: &'a Hashes,
+    pub(super) unchanged: &'a Hashes,
+    pub(super) folder: &'a Path,
+    pub(super) scripts: &'a Scripts,
+    /// Those that can run here.
+    pub(super) peers: &'a [&'a Peer],
+}
+
+impl<'a> Comparison<'a> {
+    fn out(&self) -> PathBuf {
+        self.folder.join("out.raw")
+    }
+
+    /// Removes the output, or makes one with other bytes.
+    fn prepare(&self) -> Result<()> {
+        let prepared = match self.output {
+            Output::New => match fs::remove_file(self.out()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+            Output::Existing => plain::fill(self.stack, &self.out(), OLD),
+        };
+        prepared.map_err(failed)
+    }
+
+    fn verify(&self, expected: &Hashes) -> Result<()> {
+        self.stack.verify(&self.out(), expected).map_err(failed)
+    }
+
+    /// The words of the definition's commands.
+    fn words(&self) -> Vec<Words<'static>> {
+        let info = self.setting.device.info();
+        let device = match info.compute.0 > 0 {
+            true => format!("cuda:{}", self.setting.device.id().0),
+            false => "host".to_owned(),
+        };
+        let size = self.stack.size;
+        let path = |path: &Path| vec![path.display().to_string()];
+        vec![
+            self.scripts.words(),
+            ("trijet", path(&self.setting.trijet)),
+            ("in", path(&input(self.folder))),
+            ("out", path(&self.out())),
+            ("pages", vec![size.pages.to_string()]),
+            ("height", vec![size.height.to_string()]),
+            ("width", vec![size.width.to_string()]),
+            ("device", vec![device]),
+            ("op", self.job.op.options()),
+            ("rule", self.job.op.rule()),
+        ]
+    }
+
+    /// The command, unless it cannot write such an output.
+    fn ours(&'a self) -> Option<Side<'a>> {
+        let over = match self.output {
+            Output::New => &[][..],
+            Output::Existing if self.definition.over_existing.is_empty() => return None,
+            Output::Existing => &self.definition.over_existing,
+        };
+        Some(Side::new(OURS, move || {
+            let broken = |why| Error::new(ErrorKind::Unsupported, "run the command", why);
+            let mut command = filled(&self.definition.command, &self.words()).map_err(broken)?;
+            command.extend_from_slice(over);
+            self.prepare()?;
+            let limit = Duration::from_secs(self.definition.limit_s);
+            let ran = process::run(&command, limit).map_err(broken)?;
+            self.verify(self.expected)?;
+            let mut values = vec![Value::seconds(PROCESS, ran.seconds)];
+            let report: serde_json::Value = serde_json::from_str(&ran.out)
+                .map_err(|error| broken(format!("printed no JSON: {error}")))?;
+            // A device with modelled times has none of its own.
+            let ns = |key: &str| report[key].as_f64();
+            if let (Some(setup_ns), Some(wall_ns)) = (ns("cold_setup_ns"), ns("wall_ns")) {
+                values.push(Value::seconds(RUN, (setup_ns + wall_ns) * 1e-9));
+            }
+            Ok(values)
+        }))
+    }
+
+    fn peer(&'a self, peer: &'a Peer) -> Side<'a> {
+        let side = Side::new(&peer.name, move || {
+            self.prepare()?;
+            let outcome = peer.run(&self.words())?;
+            self.verify(self.expected)?;
+            let mut values = vec![Value::seconds(PROCESS, outcome.seconds)];
+            values.extend(outcome.values);
+            Ok(values)
+        });
+        side.every(self.definition.peers_every)
+    }
+
+    fn plain(&'a self, way: Way, threads: usize) -> Side<'a> {
+        Side::new(format!("plain threads={threads} {}", way.name()), move || {
+            self.prepare()?;
+            let (from, to) = (input(self.folder), self.out());
+            let seconds = plain::copy(way, threads, self.stack, &from, &to).map_err(failed)?;
+            self.verify(self.unchanged)?;
+            Ok(vec![Value::seconds(RUN, seconds)])
+        })
+    }
+
+    /// The fastest of the threads that only move bytes, after a run of all of them.
+    fn fastest(&'a self, results: &mut Results) -> Result<Vec<Side<'a>>> {
+        let counts = self.definition.threads.iter().filter(|count| **count <= self.stack.threads);
+        let mut sides: Vec<_> =
+            counts.flat_map(|count| Way::ALL.map(|way| self.plain(way, *count))).collect();
+        warm_up(&mut sides, &self.setting.cancel)?;
+        let seconds = |side: &Side<'_>| side.warm.first().map_or(f64::INFINITY, |warm| warm.value);
+        sides.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+        let tried = sides.iter().map(|side| format!("{} {:.3} s", side.name, seconds(side)));
+        let tried = tried.collect::<Vec<_>>().join(", ");
+        results.note(format!("{}: plain threads in the warm-up", self.name), tried);
+        sides.truncate(self.definition.plain_kept);
+        Ok(sides)
+    }
+
+    /// Runs the case and adds its rows.
+    pub(super) fn run(
+        &'a self,
+        repeats: usize,
+        steps: &mut Steps<'_>,
+        results: &mut Results,
+    ) -> Result<()> {
+        steps.begin(&format!("{}: warm-up", self.name));
+        let ours = self.ours();
+        if ours.is_none() {
+            let why = "not applicable: the definition names no option that writes over an output";
+            results.note(format!("{}: {OURS}", self.name), why);
+        }
+        let peers = self.peers.iter().map(|peer| self.peer(peer));
+        let mut sides: Vec<Side<'_>> = ours.into_iter().chain(peers).collect();
+        let commands = sides.len();
+        warm_up(&mut sides, &self.setting.cancel)?;
+        sides.extend(self.fastest(results)?);
+        for number in 0..repeats {
+            steps.begin(&format!("{}: round {} of {repeats}", self.name, number + 1));
+            round(&mut sides, number, &self.setting.cancel)?;
+        }
+        self.report(&sides, commands, results);
+        fs::remove_file(self.out()).map_err(failed)
+    }
+
+    /// One row for each figure; the first `commands` of the programs are commands.
+    fn report(&self, sides: &[Side<'_>], commands: usize, results: &mut Results) {
+        let (commands, plain) = sides.split_at(commands);
+        let bound = plain.iter().map(|side| side.median(RUN)).reduce(f64::min);
+        for side in sides {
+            for figure in &side.figures {
+                let name = format!("{}: {}, {}", self.name, side.name, figure.what);
+                let mut note = self.rate(figure);
+                for peer in commands.iter().filter(|peer| side.name == OURS && peer.name != OURS) {
+                    let times = peer.median(&figure.what) / figure.samples.quantile(0.5);
+                    note += &format!("; {times:.2} times as fast as {}", peer.name);
+                }
+                let samples = figure.samples.clone();
+                results.push_with(name, &figure.unit, samples, bound, note);
+            }
+        }
+    }
+
+    fn rate(&self, figure: &Figure) -> String {
+        let rate = self.stack.bytes() as f64 / figure.samples.quantile(0.5) / 1e9;
+        format!("{rate:.3} GB/s in; spread {:.3}", figure.samples.spread())
+    }
+}

@@ -1,0 +1,152 @@
+//! From file to file: `trijet map` as a person runs it, beside threads that only move the same bytes
+//! and beside peers. The definition says what runs and what each output must be.
+//!
+//! A run of a command has two times: that of its process, from start to end, and that of the run in
+//! it, as the command itself says. Threads of this process have one. The bound of a case is the
+//! fastest way to move its bytes without a GPU.
+#![forbid(unsafe_code)]
+
+mod case;
+mod definition;
+mod place;
+mod plain;
+mod share;
+mod stack;
+
+use crate::peer::Scripts;
+use crate::progress::Steps;
+use crate::results::Results;
+use crate::setting::Setting;
+use case::Comparison;
+use definition::{Definition, Kind, definition};
+use stack::{Hashes, Stack, failed};
+use std::path::{Path, PathBuf};
+use std::thread;
+use tempfile::TempDir;
+use trijet::{Error, ErrorKind, Result};
+
+/// Both files, and space for what else the file system keeps.
+const ROOM: f64 = 2.2;
+
+/// The sizes that a run uses, by the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    Gpu,
+    Host,
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// `InvalidValue` for a wrong output or a wrong definition; `Unsupported` for a command that fails;
+/// `Io`; `Cancelled`.
+pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
+    let is_gpu = setting.device.info().compute.0 > 0;
+    measure(setting, &definition()?, if is_gpu { Scale::Gpu } else { Scale::Host }, steps)
+}
+
+/// A folder with the input, or why there is none.
+type Place<'a> = std::result::Result<(TempDir, &'a Path), String>;
+
+fn measure(
+    setting: &Setting<'_>,
+    definition: &Definition,
+    scale: Scale,
+    steps: &mut Steps<'_>,
+) -> Result<Results> {
+    let size = if scale == Scale::Gpu { definition.sizes.gpu } else { definition.sizes.host };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let stack = Stack { size, piece_bytes: definition.piece_bytes, threads };
+    let scripts = Scripts::new()?;
+    let mut results = Results::of_device(setting.device);
+    let bytes = stack.bytes();
+    let text =
+        format!("{} images of {} x {}, u16, {bytes} bytes", size.pages, size.height, size.width);
+    results.note("input", text);
+    results.note("verified", "the output of every run, by its hashes; the rules by the definition");
+    steps.begin("computing what the outputs must be, and writing the inputs");
+    let expected = expected(definition, scale, &stack)?;
+    let tmpfs = place(Kind::Tmpfs, &definition.places.tmpfs, &stack)?;
+    let disk = place(Kind::Disk, &definition.places.disk, &stack)?;
+    let cases: usize = definition.jobs.iter().map(|job| job.cases.len()).sum();
+    steps.expect((cases * (1 + size.repeats)) as u64);
+    let (mut peers, mut missing) = (Vec::new(), Vec::new());
+    for peer in &definition.peers {
+        match peer.missing() {
+            None => peers.push(peer),
+            Some(why) => missing.push((peer, why)),
+        }
+    }
+    let unchanged = stack.unchanged().map_err(failed)?;
+    for (job, expected) in definition.jobs.iter().zip(&expected) {
+        for case in &job.cases {
+            let name = format!("{}, {}", job.op.name(), case.name());
+            let place = if case.place == Kind::Tmpfs { &tmpfs } else { &disk };
+            let folder = match place {
+                Ok((folder, _)) => folder.path(),
+                Err(why) => {
+                    results.note(name, format!("not run: {why}"));
+                    continue;
+                }
+            };
+            let comparison = Comparison {
+                name,
+                setting,
+                definition,
+                job,
+                output: case.output,
+                stack: &stack,
+                expected,
+                unchanged: &unchanged,
+                folder,
+                scripts: &scripts,
+                peers: &peers,
+            };
+            comparison.run(size.repeats, steps, &mut results)?;
+            for (peer, why) in &missing {
+                results.note(format!("{}: {}", comparison.name, peer.name), why);
+            }
+        }
+    }
+    for (name, place) in [("folder of tmpfs", &tmpfs), ("folder of disk", &disk)] {
+        if let Ok((_, folder)) = place {
+            results.note(name, folder.display().to_string());
+        }
+    }
+    Ok(results)
+}
+
+/// A folder of a kind with the input in it. Only its absence is no error.
+fn place<'a>(kind: Kind, folders: &'a [PathBuf], stack: &Stack) -> Result<Place<'a>> {
+    #[expect(clippy::cast_possible_truncation, reason = "a number of bytes")]
+    #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
+    let room = (stack.bytes() as f64 * ROOM) as u64;
+    let found = place::find(kind, folders, room);
+    if let Ok((folder, _)) = &found {
+        stack.write(&case::input(folder.path())).map_err(failed)?;
+    }
+    Ok(found)
+}
+
+/// What each job must give, by the rule, which must agree with the digest of the definition.
+fn expected(definition: &Definition, scale: Scale, stack: &Stack) -> Result<Vec<Hashes>> {
+    let mut all = Vec::new();
+    for job in &definition.jobs {
+        let hashes = stack.expected(job.op).map_err(failed)?;
+        let digests = &job.expected;
+        let wanted = if scale == Scale::Gpu { &digests.gpu } else { &digests.host };
+        let found = hashes.digest();
+        if found != *wanted {
+            let cause = format!(
+                "the rule of {} gives the digest {found}, and the definition expects {wanted}",
+                job.op.name()
+            );
+            return Err(Error::new(ErrorKind::InvalidValue, "bench files", cause));
+        }
+        all.push(hashes);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

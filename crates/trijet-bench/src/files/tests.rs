@@ -1,0 +1,174 @@
+//! The benchmark with small files and shell commands in place of the programs.
+
+use super::definition::{Case, Op, Output, Size};
+use super::*;
+use crate::progress::Step;
+use std::fs;
+use trijet::{Device, Select};
+
+/// A command that does its work, where an output of an earlier run must be overwritten by consent.
+const OURS: &str = r#"test ! -e "$1" || test "$2" = --over || exit 9; cp "$0" "$1"
+echo '{"cold_setup_ns": 1e8, "wall_ns": 4e8}'"#;
+
+/// A peer with a script, whose arguments are the input and the output.
+fn peer(name: &str, script: &str) -> String {
+    format!(
+        "[[peers]]\nname = '{name}'\nprobe = ['true']\nlimit_s = 60\n\
+         command = ['sh', '-c', '''{script}''', '{{in}}', '{{out}}']\n"
+    )
+}
+
+/// The benchmark in a folder of its own. The affine map of 1 and 0 changes nothing, so that `cp`
+/// computes it.
+struct Small {
+    folder: TempDir,
+    definition: Definition,
+}
+
+impl Small {
+    fn new(peers: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "piece_bytes = 1000\nthreads = [1, 2]\nplain_kept = 1\npeers_every = 2\nlimit_s = 60\n\
+             command = ['sh', '-c', '''{OURS}''', '{{in}}', '{{out}}']\n\
+             over_existing = []\n\
+             [[jobs]]\nop = {{ affine = {{ scale = 1.0, offset = 0.0 }} }}\ncases = []\n\
+             expected = {{ gpu = '', host = '' }}\n\
+             [places]\ntmpfs = ['{0}']\ndisk = ['{0}']\n\
+             [sizes]\ngpu = {{ pages = 1, height = 1, width = 1, repeats = 1 }}\n\
+             host = {{ pages = 3, height = 20, width = 30, repeats = 3 }}\n{peers}",
+            folder.path().display()
+        );
+        let mut definition: Definition = toml::from_str(&text).expect("a definition");
+        let size = definition.sizes.host;
+        let stack = Stack { size, piece_bytes: definition.piece_bytes, threads: 1 };
+        let digest = stack.expected(definition.jobs[0].op).expect("hashes").digest();
+        definition.jobs[0].expected.host = digest;
+        Self { folder, definition }
+    }
+
+    /// The case whose place is that of the folder.
+    fn case(mut self, output: Output) -> Self {
+        let folders = [self.folder.path().to_owned()];
+        let is_disk = place::find(Kind::Disk, &folders, 1).is_ok();
+        let place = if is_disk { Kind::Disk } else { Kind::Tmpfs };
+        self.definition.jobs[0].cases.push(Case { place, output });
+        self
+    }
+
+    fn run(&self) -> Result<Vec<String>> {
+        let device = Device::open(Select::Host(0))?;
+        let setting = Setting::for_tests(&device);
+        let mut show = |_: Step<'_>| ();
+        let steps = &mut Steps::new(&mut show);
+        let results = measure(&setting, &self.definition, Scale::Host, steps)?.to_string();
+        let left = fs::read_dir(self.folder.path()).expect("the folder").count();
+        assert_eq!(left, 0, "the benchmark leaves no files");
+        Ok(results.lines().map(str::to_owned).collect())
+    }
+
+    /// The text of the error that ends the benchmark.
+    fn error(&self) -> String {
+        self.run().expect_err("the benchmark fails").to_string()
+    }
+}
+
+/// The rows whose name has `part`.
+fn rows<'a>(rows: &'a [String], part: &str) -> Vec<&'a str> {
+    rows.iter().map(String::as_str).filter(|row| row.contains(part)).collect()
+}
+
+#[test]
+fn every_program_has_its_times_beside_the_fastest_threads() -> Result<()> {
+    let good = peer("a good peer", "cp \"$0\" \"$1\"; printf 'run\\ts\\t2\\n'");
+    let printed = Small::new(&good).case(Output::New).run()?;
+    let ours = rows(&printed, "new output: trijet map, run");
+    assert!(ours.len() == 1 && ours[0].contains(",s,0.500,0.500,0.500,3,"), "{printed:#?}");
+    assert!(ours[0].contains("GB/s in; spread 0.000; 4.00 times as fast as a good peer"));
+    assert_eq!(rows(&printed, "new output: trijet map, process").len(), 1, "{printed:#?}");
+    // In two of three rounds.
+    let peer = rows(&printed, "new output: a good peer, run");
+    assert!(peer.len() == 1 && peer[0].contains(",s,2.000,2.000,2.000,2,"), "{printed:#?}");
+    let plain = rows(&printed, "new output: plain threads=");
+    assert!(plain.len() == 1 && plain[0].contains(",3,") && plain[0].contains(",1.0000,"));
+    let tried = rows(&printed, "plain threads in the warm-up");
+    assert!(tried.len() == 1 && tried[0].matches("plain threads=1 ").count() == 3, "{tried:?}");
+    Ok(())
+}
+
+#[test]
+fn a_peer_that_writes_wrong_bytes_fails_the_benchmark_and_is_named() {
+    let wrong = [
+        ("head -c 3600 /dev/zero >\"$1\"", "wrong bytes in 0..1000 of the output"),
+        ("cp \"$0\" \"$1\"; printf x >>\"$1\"", "the output has 3601 bytes, not 3600"),
+        ("true", "os error 2"),
+    ];
+    for (script, why) in wrong {
+        let told = Small::new(&peer("the bad peer", script)).case(Output::New).error();
+        assert!(told.contains("the bad peer") && told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn a_peer_that_leaves_the_bytes_of_an_existing_output_is_found() {
+    let lazy = peer("the lazy peer", "test -e \"$1\"");
+    let told = Small::new(&lazy).case(Output::Existing).error();
+    assert!(told.contains("the lazy peer") && told.contains("wrong bytes in 0..1000"), "{told}");
+}
+
+#[test]
+fn a_peer_that_cannot_run_here_has_a_row_in_every_case() -> Result<()> {
+    let none = peer("no peer", "true").replace("['true']", "['no-such-program']");
+    let small = Small::new(&none).case(Output::New).case(Output::Existing);
+    let printed = small.run()?;
+    let missing = rows(&printed, ": no peer");
+    let reason = "not run: `no-such-program` cannot be started";
+    assert!(missing.len() == 2 && missing.iter().all(|row| row.contains(reason)), "{printed:#?}");
+    Ok(())
+}
+
+#[test]
+fn the_command_runs_over_existing_pages_only_with_its_option() -> Result<()> {
+    let mut small = Small::new("").case(Output::Existing);
+    let printed = small.run()?;
+    let ours = rows(&printed, ": trijet map");
+    assert!(ours.len() == 1 && ours[0].contains("not applicable: "), "{printed:#?}");
+    small.definition.over_existing = vec!["--over".to_owned()];
+    let printed = small.run()?;
+    assert_eq!(rows(&printed, "over existing pages: trijet map, run").len(), 1, "{printed:#?}");
+    small.definition.over_existing = vec!["--wrong".to_owned()];
+    let told = small.error();
+    assert!(told.contains("trijet map") && told.contains("exit status: 9"), "{told}");
+    Ok(())
+}
+
+#[test]
+fn a_place_that_is_not_there_has_a_row() -> Result<()> {
+    let mut small = Small::new("").case(Output::New);
+    small.definition.places.disk = vec![PathBuf::from("no-such-folder")];
+    small.definition.places.tmpfs = Vec::new();
+    let printed = small.run()?;
+    assert!(rows(&printed, "not run: no").len() == 1, "{printed:#?}");
+    Ok(())
+}
+
+#[test]
+fn an_expectation_that_the_rule_does_not_give_is_an_error() {
+    let mut small = Small::new("").case(Output::New);
+    small.definition.jobs[0].op = Op::Median;
+    let told = small.error();
+    assert!(told.contains("the rule of median gives the digest"), "{told}");
+}
+
+#[test]
+fn the_definition_has_the_four_cases_and_peers_with_scripts() {
+    let definition = definition().expect("the definition parses");
+    assert_eq!(definition.jobs[0].cases.len(), 4);
+    let scripts = Scripts::new().expect("the scripts are written");
+    for peer in &definition.peers {
+        let name = peer.script().expect("a script");
+        assert!(scripts.folder().join(name).exists(), "{name}");
+    }
+    let Size { pages, height, width, .. } = definition.sizes.gpu;
+    assert_eq!(pages * height * width * 2, 2 << 30);
+}
