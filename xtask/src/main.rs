@@ -12,6 +12,7 @@ mod mutants;
 mod nvrtc;
 mod perfetto;
 mod ptx;
+mod results;
 mod tools;
 
 use std::process::ExitCode;
@@ -34,6 +35,9 @@ const USAGE: &str = "usage: cargo xtask <task>
   ptx [--check]
                generate the .ptx beside every kernel source; with --check, only compare, assemble
                and lint
+  results [--check]
+               write the tables of the documents from the results of the benchmarks; with --check,
+               only compare
 
 browser, files, miri and perfetto print SKIPPED where their tools are missing.";
 
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
         ["perfetto"] => perfetto::run(),
         ["ptx"] => ptx::generate(),
         ["ptx", "--check"] => ptx::check(),
+        ["results"] => results::write(),
+        ["results", "--check"] => results::check(),
         _ => Err(USAGE.into()),
     };
     match outcome {
