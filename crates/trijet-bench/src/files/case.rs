@@ -1,7 +1,7 @@
 //! One case: a job with its place and its output. The command, the peers and the threads run in turn.
 #![forbid(unsafe_code)]
 
-use super::definition::{Definition, Job, Output};
+use super::definition::{Case, Definition, End, Job, Kind, Output, Variant};
 use super::plain::{self, Way};
 use super::stack::{Hashes, Stack, failed};
 use crate::peer::{Peer, Scripts, Words, filled};
@@ -19,8 +19,8 @@ use trijet::{Error, ErrorKind, Result};
 /// to the last write, as it says itself.
 const PROCESS: &str = "process";
 const RUN: &str = "run";
-/// The name of the command in the results.
-const OURS: &str = "trijet map";
+/// The end of the names of threads that bring the output to the disk.
+const SYNCED: &str = ", synced";
 /// The bytes of an existing output before a run.
 const OLD: u8 = 0xa5;
 
@@ -34,7 +34,7 @@ pub(super) struct Comparison<'a> {
     pub(super) setting: &'a Setting<'a>,
     pub(super) definition: &'a Definition,
     pub(super) job: &'a Job,
-    pub(super) output: Output,
+    pub(super) case: Case,
     pub(super) stack: &'a Stack,
     /// What the job gives, and the input.
     pub(super) expected: &'a Hashes,
@@ -52,7 +52,7 @@ impl<'a> Comparison<'a> {
 
     /// Removes the output, or makes one with other bytes.
     fn prepare(&self) -> Result<()> {
-        let prepared = match self.output {
+        let prepared = match self.case.output {
             Output::New => match fs::remove_file(self.out()) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
@@ -89,17 +89,27 @@ impl<'a> Comparison<'a> {
         ]
     }
 
+    /// Whether bringing the output to the disk takes time.
+    fn waits(&self, end: End) -> bool {
+        end == End::Synced && self.case.place == Kind::Disk
+    }
+
+    /// Lets a program that waits for the disk run in some rounds only.
+    fn paced(&self, side: Side<'a>, end: End) -> Side<'a> {
+        if self.waits(end) { side.every(self.definition.slow_every) } else { side }
+    }
+
     /// The command, unless it cannot write such an output.
-    fn ours(&'a self) -> Option<Side<'a>> {
-        let over = match self.output {
+    fn ours(&'a self, variant: &'a Variant) -> Option<Side<'a>> {
+        let over = match self.case.output {
             Output::New => &[][..],
             Output::Existing if self.definition.over_existing.is_empty() => return None,
             Output::Existing => &self.definition.over_existing,
         };
-        Some(Side::new(OURS, move || {
+        let side = Side::new(&variant.name, move || {
             let broken = |why| Error::new(ErrorKind::Unsupported, "run the command", why);
             let mut command = filled(&self.definition.command, &self.words()).map_err(broken)?;
-            command.extend_from_slice(over);
+            command.extend(variant.options.iter().chain(over).cloned());
             self.prepare()?;
             let limit = Duration::from_secs(self.definition.limit_s);
             let ran = process::run(&command, limit).map_err(broken)?;
@@ -113,7 +123,8 @@ impl<'a> Comparison<'a> {
                 values.push(Value::seconds(RUN, (setup_ns + wall_ns) * 1e-9));
             }
             Ok(values)
-        }))
+        });
+        Some(self.paced(side, variant.end))
     }
 
     fn peer(&'a self, peer: &'a Peer) -> Side<'a> {
@@ -125,32 +136,43 @@ impl<'a> Comparison<'a> {
             values.extend(outcome.values);
             Ok(values)
         });
-        side.every(self.definition.peers_every)
+        side.every(self.definition.slow_every)
     }
 
-    fn plain(&'a self, way: Way, threads: usize) -> Side<'a> {
-        Side::new(format!("plain threads={threads} {}", way.name()), move || {
+    fn plain(&'a self, way: Way, threads: usize, end: End) -> Side<'a> {
+        let mark = if end == End::Synced { SYNCED } else { "" };
+        let name = format!("plain threads={threads} {}{mark}", way.name());
+        let side = Side::new(name, move || {
             self.prepare()?;
             let (from, to) = (input(self.folder), self.out());
-            let seconds = plain::copy(way, threads, self.stack, &from, &to).map_err(failed)?;
+            let copied = plain::copy(way, threads, end, self.stack, &from, &to);
+            let seconds = copied.map_err(failed)?;
             self.verify(self.unchanged)?;
             Ok(vec![Value::seconds(RUN, seconds)])
-        })
+        });
+        self.paced(side, end)
     }
 
-    /// The fastest of the threads that only move bytes, after a run of all of them.
+    /// The fastest of the threads that only move bytes, after a run of all of them. On a disk, the
+    /// same ways follow a second time and bring the output to the disk.
     fn fastest(&'a self, results: &mut Results) -> Result<Vec<Side<'a>>> {
         let counts = self.definition.threads.iter().filter(|count| **count <= self.stack.threads);
+        let ways: Vec<_> = counts.flat_map(|count| Way::ALL.map(|way| (way, *count))).collect();
         let mut sides: Vec<_> =
-            counts.flat_map(|count| Way::ALL.map(|way| self.plain(way, *count))).collect();
+            ways.iter().map(|(way, count)| self.plain(*way, *count, End::Written)).collect();
         warm_up(&mut sides, &self.setting.cancel)?;
         let seconds = |side: &Side<'_>| side.warm.first().map_or(f64::INFINITY, |warm| warm.value);
-        sides.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
-        let tried = sides.iter().map(|side| format!("{} {:.3} s", side.name, seconds(side)));
-        let tried = tried.collect::<Vec<_>>().join(", ");
-        results.note(format!("{}: plain threads in the warm-up", self.name), tried);
-        sides.truncate(self.definition.plain_kept);
-        Ok(sides)
+        let mut tried: Vec<_> = sides.into_iter().zip(ways).collect();
+        tried.sort_by(|(a, _), (b, _)| seconds(a).total_cmp(&seconds(b)));
+        let text = tried.iter().map(|(side, _)| format!("{} {:.3} s", side.name, seconds(side)));
+        let text = text.collect::<Vec<_>>().join(", ");
+        results.note(format!("{}: plain threads in the warm-up", self.name), text);
+        tried.truncate(self.definition.plain_kept);
+        let (mut kept, ways): (Vec<_>, Vec<_>) = tried.into_iter().unzip();
+        if self.waits(End::Synced) {
+            kept.extend(ways.into_iter().map(|(way, count)| self.plain(way, count, End::Synced)));
+        }
+        Ok(kept)
     }
 
     /// Runs the case and adds its rows.
@@ -161,10 +183,13 @@ impl<'a> Comparison<'a> {
         results: &mut Results,
     ) -> Result<()> {
         steps.begin(&format!("{}: warm-up", self.name));
-        let ours = self.ours();
-        if ours.is_none() {
+        let variants = &self.definition.variants;
+        let ours: Vec<_> = variants.iter().filter_map(|variant| self.ours(variant)).collect();
+        if ours.is_empty() {
             let why = "not applicable: the definition names no option that writes over an output";
-            results.note(format!("{}: {OURS}", self.name), why);
+            for variant in variants {
+                results.note(format!("{}: {}", self.name, variant.name), why);
+            }
         }
         let peers = self.peers.iter().map(|peer| self.peer(peer));
         let mut sides: Vec<Side<'_>> = ours.into_iter().chain(peers).collect();
@@ -179,15 +204,28 @@ impl<'a> Comparison<'a> {
         fs::remove_file(self.out()).map_err(failed)
     }
 
-    /// One row for each figure; the first `commands` of the programs are commands.
+    /// Whether the output of a program is on the disk at its end, which takes time here.
+    fn is_synced(&self, side: &Side<'_>) -> bool {
+        let variant = self.definition.variants.iter().find(|variant| variant.name == side.name);
+        let plain = if side.name.ends_with(SYNCED) { End::Synced } else { End::Written };
+        self.waits(variant.map_or(plain, |variant| variant.end))
+    }
+
+    /// One row for each figure; the first `commands` of the programs are commands. The bound is that
+    /// of the threads that end as the program does.
     fn report(&self, sides: &[Side<'_>], commands: usize, results: &mut Results) {
         let (commands, plain) = sides.split_at(commands);
-        let bound = plain.iter().map(|side| side.median(RUN)).reduce(f64::min);
+        let is_ours = |side: &Side<'_>| {
+            self.definition.variants.iter().any(|variant| variant.name == side.name)
+        };
         for side in sides {
+            let synced = self.is_synced(side);
+            let alike = plain.iter().filter(|plain| self.is_synced(plain) == synced);
+            let bound = alike.map(|plain| plain.median(RUN)).reduce(f64::min);
             for figure in &side.figures {
                 let name = format!("{}: {}, {}", self.name, side.name, figure.what);
                 let mut note = self.rate(figure);
-                for peer in commands.iter().filter(|peer| side.name == OURS && peer.name != OURS) {
+                for peer in commands.iter().filter(|peer| is_ours(side) && !is_ours(peer)) {
                     let times = peer.median(&figure.what) / figure.samples.quantile(0.5);
                     note += &format!("; {times:.2} times as fast as {}", peer.name);
                 }

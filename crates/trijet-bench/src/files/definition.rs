@@ -12,15 +12,34 @@ pub(super) struct Definition {
     pub(super) piece_bytes: u64,
     pub(super) threads: Vec<usize>,
     pub(super) plain_kept: usize,
-    pub(super) peers_every: usize,
+    pub(super) slow_every: usize,
     pub(super) limit_s: u64,
     pub(super) command: Vec<String>,
+    pub(super) variants: Vec<Variant>,
     pub(super) over_existing: Vec<String>,
     pub(super) jobs: Vec<Job>,
     pub(super) places: Places,
     pub(super) sizes: Sizes,
     #[serde(default)]
     pub(super) peers: Vec<Peer>,
+}
+
+/// A way to run the command.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Variant {
+    pub(super) name: String,
+    pub(super) options: Vec<String>,
+    pub(super) end: End,
+}
+
+/// Where the output is when a program ends: written, and so in the page cache at least, or on the
+/// disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum End {
+    Written,
+    Synced,
 }
 
 /// An operation, the cases that it runs in, and the digest of its result.

@@ -94,7 +94,7 @@ fn measure(
                 setting,
                 definition,
                 job,
-                output: case.output,
+                case: *case,
                 stack: &stack,
                 expected,
                 unchanged: &unchanged,

@@ -2,6 +2,7 @@
 //! which also computes can do.
 #![forbid(unsafe_code)]
 
+use super::definition::End;
 use super::share::each;
 use super::stack::Stack;
 use crate::mapping;
@@ -49,6 +50,7 @@ fn open(stack: &Stack, path: &Path) -> Result<File> {
 pub(super) fn copy(
     way: Way,
     threads: usize,
+    end: End,
     stack: &Stack,
     input: &Path,
     output: &Path,
@@ -73,6 +75,9 @@ pub(super) fn copy(
             to.copy_from_slice(buffer);
             Ok(())
         })?;
+    }
+    if end == End::Synced {
+        output.sync_all()?;
     }
     Ok(start.elapsed().as_secs_f64())
 }
@@ -105,11 +110,11 @@ mod tests {
             if output.exists() {
                 std::fs::remove_file(&output)?;
             }
-            assert!(copy(way, threads, &stack, &input, &output)? > 0.0);
+            assert!(copy(way, threads, End::Written, &stack, &input, &output)? > 0.0);
             stack.verify(&output, &expected)?;
             fill(&stack, &output, 7)?;
             assert!(std::fs::read(&output)?.iter().all(|byte| *byte == 7));
-            copy(way, threads, &stack, &input, &output)?;
+            copy(way, threads, End::Synced, &stack, &input, &output)?;
             stack.verify(&output, &expected)?;
         }
         Ok(())

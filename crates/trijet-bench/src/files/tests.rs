@@ -1,6 +1,6 @@
 //! The benchmark with small files and shell commands in place of the programs.
 
-use super::definition::{Case, Op, Output, Size};
+use super::definition::{Case, End, Op, Output, Size, Variant};
 use super::*;
 use crate::progress::Step;
 use std::fs;
@@ -29,8 +29,9 @@ impl Small {
     fn new(peers: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let text = format!(
-            "piece_bytes = 1000\nthreads = [1, 2]\nplain_kept = 1\npeers_every = 2\nlimit_s = 60\n\
+            "piece_bytes = 1000\nthreads = [1, 2]\nplain_kept = 1\nslow_every = 2\nlimit_s = 60\n\
              command = ['sh', '-c', '''{OURS}''', '{{in}}', '{{out}}']\n\
+             variants = [{{ name = 'trijet map', options = [], end = 'written' }}]\n\
              over_existing = []\n\
              [[jobs]]\nop = {{ affine = {{ scale = 1.0, offset = 0.0 }} }}\ncases = []\n\
              expected = {{ gpu = '', host = '' }}\n\
@@ -89,7 +90,8 @@ fn every_program_has_its_times_beside_the_fastest_threads() -> Result<()> {
     // In two of three rounds.
     let peer = rows(&printed, "new output: a good peer, run");
     assert!(peer.len() == 1 && peer[0].contains(",s,2.000,2.000,2.000,2,"), "{printed:#?}");
-    let plain = rows(&printed, "new output: plain threads=");
+    let mut plain = rows(&printed, "new output: plain threads=");
+    plain.retain(|row| !row.contains(", synced, run"));
     assert!(plain.len() == 1 && plain[0].contains(",3,") && plain[0].contains(",1.0000,"));
     let tried = rows(&printed, "plain threads in the warm-up");
     assert!(tried.len() == 1 && tried[0].matches("plain threads=1 ").count() == 3, "{tried:?}");
@@ -171,4 +173,23 @@ fn the_definition_has_the_four_cases_and_peers_with_scripts() {
     }
     let Size { pages, height, width, .. } = definition.sizes.gpu;
     assert_eq!(pages * height * width * 2, 2 << 30);
+}
+
+#[test]
+fn what_brings_its_output_to_the_disk_is_beside_threads_that_do_so_too() -> Result<()> {
+    let mut small = Small::new("").case(Output::New);
+    let synced = Variant { name: "synced map".to_owned(), options: vec![], end: End::Synced };
+    small.definition.variants.push(synced);
+    let printed = small.run()?;
+    // The quotes end with the name, so the other cells have no commas.
+    let cell = |part: &str, column: usize| {
+        let row = rows(&printed, part).pop()?;
+        let cells = row.rsplit_once("\",s,")?.1;
+        cells.split(',').nth(column).map(str::to_owned)
+    };
+    let is_disk = small.definition.jobs[0].cases[0].place == Kind::Disk;
+    let threads = if is_disk { ", synced, run\",s" } else { "plain threads=" };
+    assert_eq!(cell("synced map, run", 4), cell(threads, 0), "{printed:#?}");
+    assert!(cell("synced map, run", 4).is_some(), "{printed:#?}");
+    Ok(())
 }
