@@ -228,7 +228,8 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Produces only these ranges of rows, sorted and disjoint: those that an earlier run left
-    /// undone.
+    /// undone. They begin and end at multiples of the [granule](Layout::granule), or where the data
+    /// end.
     #[must_use]
     pub fn rows(mut self, todo: Vec<Range<u64>>) -> Self {
         self.settings.plan.todo = todo;

@@ -124,8 +124,8 @@ impl Plan {
     /// Plans a run over data of this layout, with chunks of at most `rows_max` rows.
     ///
     /// # Errors
-    /// `InvalidValue` for a depth of 0, empty rows, rows that are not sorted, a size that
-    /// overflows, or too many chunks.
+    /// `InvalidValue` for a depth of 0, empty rows, rows that are not sorted or not whole granules,
+    /// a size that overflows, or too many chunks.
     pub(crate) fn new(layout: Layout, options: &PlanOptions, rows_max: u64) -> Result<Self> {
         let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
         let total = layout.bytes()?;
@@ -140,6 +140,12 @@ impl Plan {
             )));
         }
         let granule = layout.granule;
+        let is_cut = |row: u64| row < layout.rows && !row.is_multiple_of(granule);
+        if let Some(range) = options.todo.iter().find(|r| is_cut(r.start) || is_cut(r.end)) {
+            return Err(invalid(&format!(
+                "rows {range:?} begin or end inside of a granule of {granule} rows; give whole ones"
+            )));
+        }
         let wanted = options.chunk.unwrap_or_else(|| usual_chunk(total));
         let whole = |rows: u64| (rows / granule * granule).max(granule);
         let wanted = wanted.0 / layout.row_bytes;

@@ -413,6 +413,36 @@ fn ranges_of_rows_that_are_not_sorted_are_refused() {
     }
 }
 
+/// The results of such ranges were once those of other rows.
+#[test]
+fn ranges_of_rows_that_cut_a_granule_are_refused() {
+    let device = threads();
+    struct Coarse<S>(S, u64);
+    impl<S: Source> Source for Coarse<S> {
+        fn layout(&self) -> Layout {
+            self.0.layout().granule(self.1)
+        }
+        fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
+            self.0.read(rows, into)
+        }
+    }
+    for todo in [1..2, 0..1, 1..4, 3..u64::MAX] {
+        let words = format!("rows {todo:?} begin or end inside of a granule of 2 rows");
+        refused(&words, |source| {
+            let cut = Pipeline::on(&device).source(Coarse(source, 2)).rows(vec![todo]);
+            cut.sink(&mut Vec::<u32>::new()).run().map(drop)
+        });
+    }
+    let numbers = numbers(5);
+    for todo in [0..u64::MAX, 2..5, 4..9, 4..5, 7..8] {
+        let wanted = &numbers[at(todo.start.min(5)) * WIDTH..at(todo.end.min(5)) * WIDTH];
+        let mut found: Vec<u32> = Vec::new();
+        let whole = Pipeline::on(&device).source(Coarse(rows_of(&numbers, WIDTH), 2));
+        whole.rows(vec![todo]).sink(&mut found).run().expect("whole granules");
+        assert_eq!(found, wanted);
+    }
+}
+
 #[test]
 fn functions_take_bytes_that_are_not_aligned() {
     let source = rows_from_fn(3, 1, |rows, values: &mut [u64]| {
