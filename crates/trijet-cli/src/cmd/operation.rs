@@ -125,7 +125,7 @@ impl Operation {
         y: ViewMut<'_, T>,
     ) -> Result<()> {
         let Self::Median { radius, width, height } = *self else { return self.user(s, x, y) };
-        let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
+        let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
         median(s, radius, Rows { width, height, first_out, first_in }, x, y)
     }
 
@@ -133,7 +133,7 @@ impl Operation {
         let Self::User { kernel, halo, row_len } = self else {
             return Err(refused("the median filter needs u8 or u16".to_owned()));
         };
-        let before = s.chunk().rows.start - s.chunk().input.start;
+        let before = s.y_rows().start - s.x_rows().start;
         kernel.launch(s, x, y, halo.map(|_| (*row_len, before)))
     }
 }

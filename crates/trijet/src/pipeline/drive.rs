@@ -42,7 +42,9 @@ pub(super) fn submit(
     let mut held = input.len();
     for (index, stage) in stages.stages.iter().enumerate() {
         let id = StageId::Kernels(index);
-        let cx = StageCx { stream: streams.of(id, chunk), chunk };
+        let x_rows = if index == 0 { &chunk.input } else { &chunk.rows };
+        let (x_rows, y_rows) = (x_rows.clone(), chunk.rows.clone());
+        let cx = StageCx { stream: streams.of(id, chunk), chunk, x_rows, y_rows };
         let (before, after) = slot.buffers.split_at_mut(index + 1);
         let out = Bytes(chunk.rows_out() * stages.row_bytes[index + 1]).to_usize();
         let x = if in_place && index == 0 { input } else { before[index].slice(..held) };
@@ -69,7 +71,7 @@ pub(super) fn load(resources: &mut Resources, stages: &Stages<'_>) -> Result<()>
     let Some(slot) = resources.slots.first_mut() else { return Ok(()) };
     for (index, stage) in stages.stages.iter().enumerate() {
         let (before, after) = slot.buffers.split_at_mut(index + 1);
-        let cx = StageCx { stream, chunk: &chunk };
+        let cx = StageCx { stream, chunk: &chunk, x_rows: 0..0, y_rows: 0..0 };
         (stage.run)(&cx, before[index].slice(..0), after[0].slice_mut(..0))
             .map_err(|e| e.context(format!("stage {index}, loading")))?;
     }

@@ -6,13 +6,15 @@ use super::plan::Chunk;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
-/// The stream on which a stage enqueues, and the chunk it works on.
+/// The stream on which a stage enqueues, the chunk it works on, and the rows of its spans.
 #[derive(Debug)]
 pub struct StageCx<'a> {
     pub(super) stream: &'a Stream,
     pub(super) chunk: &'a Chunk,
+    pub(super) x_rows: Range<u64>,
+    pub(super) y_rows: Range<u64>,
 }
 
 impl StageCx<'_> {
@@ -21,6 +23,18 @@ impl StageCx<'_> {
     #[must_use]
     pub fn chunk(&self) -> &Chunk {
         self.chunk
+    }
+
+    /// The rows of `x`, counted over all data.
+    #[must_use]
+    pub fn x_rows(&self) -> Range<u64> {
+        self.x_rows.clone()
+    }
+
+    /// The rows of `y`, counted over all data.
+    #[must_use]
+    pub fn y_rows(&self) -> Range<u64> {
+        self.y_rows.clone()
     }
 }
 

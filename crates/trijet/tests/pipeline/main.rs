@@ -216,7 +216,7 @@ impl Job {
             .source(source)
             .halo(u64::from(radius))
             .stage(move |s, x, y| {
-                let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
+                let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
                 median::<u16>(s, radius, Rows { width, height, first_out, first_in }, x, y)
             })
             .sink(Collect::new(&landed))

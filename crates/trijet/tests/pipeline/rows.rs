@@ -100,14 +100,14 @@ fn shift(
     y: ViewMut<'_, u32>,
     rows: u64,
 ) -> Result<()> {
-    let (chunk, mut y) = (s.chunk(), y);
+    let mut y = y;
     let elements = |row: u64| {
         let row = usize::try_from(row).expect("a small test");
         row * WIDTH..(row + 1) * WIDTH
     };
-    for row in chunk.rows.clone() {
-        let from = row.saturating_add_signed(by).min(rows - 1) - chunk.input.start;
-        let to = row - chunk.rows.start;
+    for row in s.y_rows() {
+        let from = row.saturating_add_signed(by).min(rows - 1) - s.x_rows().start;
+        let to = row - s.y_rows().start;
         let mut target = y.reborrow().slice(elements(to));
         s.copy(&x.slice(elements(from)), &mut target)?;
     }

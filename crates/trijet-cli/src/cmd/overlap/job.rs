@@ -94,7 +94,7 @@ impl<T: Pixel> Job<T> {
             .pinned_source(&self.data, width as usize)
             .halo(u64::from(radius))
             .stage::<T, T>(move |s, x, y| {
-                let (first_out, first_in) = (s.chunk().rows.start, s.chunk().input.start);
+                let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
                 clean(s, radius, Rows { width, height, first_out, first_in }, x, y)
             })
             .pinned_sink(&mut self.result)
