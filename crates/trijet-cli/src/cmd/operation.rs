@@ -101,8 +101,7 @@ impl Operation {
         dtype: Dtype,
         layout: Layout,
     ) -> Pipeline<'a> {
-        let pipeline = pipeline.halo(self.halo(layout));
-        match dtype {
+        let pipeline = match dtype {
             Dtype::U8 => pipeline.stage::<u8, u8>(|s, x, y| match self {
                 Self::Affine { scale, offset } => s.launch(&AFFINE_U8, (*scale, *offset, x, y)),
                 _ => self.run(s, x, y),
@@ -115,7 +114,8 @@ impl Operation {
                 Self::Affine { scale, offset } => s.launch(&AFFINE_F32, (*scale, *offset, x, y)),
                 _ => self.user(s, x, y),
             }),
-        }
+        };
+        pipeline.halo(self.halo(layout))
     }
 
     fn run<T: MedianPixel>(

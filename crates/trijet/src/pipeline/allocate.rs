@@ -68,7 +68,7 @@ impl Resources {
         let layout = job.layout;
         let mut rows_max = u64::MAX;
         loop {
-            let plan = Plan::new(layout, &job.settings.plan, rows_max)?;
+            let plan = Plan::new(layout, &job.settings.plan, &job.stages.reach, rows_max)?;
             let chunk_rows = plan.chunk_rows;
             match check(job, &plan).and_then(|()| Self::try_allocate(job, plan)) {
                 Err(error)
@@ -95,19 +95,20 @@ impl Resources {
         let last = stages.stages.len();
         // Without a stage, only copies bring the input to the output.
         let in_place = job.device.info().integrated && last > 0 && plan.schedule == Schedule::Tuned;
+        // The largest chunk at a place: near the ends of the data, chunks have less around them.
+        let largest = |place: usize| {
+            if in_place && (place == 0 || place == last) {
+                return Bytes(0);
+            }
+            let bytes = plan.chunks.iter().map(|c| stages.bytes(place, &stages.rows(place, c)));
+            Bytes(bytes.max().unwrap_or(0))
+        };
+        let places: Vec<Bytes> = (0..=last).map(largest).collect();
         let slot = |index: usize| {
             let stream = &streams.all()[index % streams.all().len()];
-            let buffer = |(place, row): (usize, &u64)| {
-                let rows = match place {
-                    0 if in_place => 0,
-                    0 => rows_in,
-                    place if in_place && place == last => 0,
-                    _ => rows_out,
-                };
-                let bytes = Bytes(rows.saturating_mul(*row));
-                stream.alloc::<u8>(bytes.to_usize())?.expect_crossing(Some(stream))
-            };
-            let buffers = stages.row_bytes.iter().enumerate().map(buffer).collect::<Result<_>>()?;
+            let buffer =
+                |bytes: &Bytes| stream.alloc::<u8>(bytes.to_usize())?.expect_crossing(Some(stream));
+            let buffers = places.iter().map(buffer).collect::<Result<_>>()?;
             Ok(Slot { buffers, in_place })
         };
         // One more than there are slots: the host fills one while the others are in flight.

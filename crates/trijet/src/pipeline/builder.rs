@@ -8,6 +8,7 @@ use super::host_work::HostWork;
 use super::layout::Layout;
 use super::plan::{ChunkChoice, Plan, PlanOptions, Ramp};
 use super::progress::{OnProgress, Progress};
+use super::reach::Reach;
 use super::schedule::Schedule;
 use super::sink::Sink;
 use super::source::Source;
@@ -59,6 +60,8 @@ pub struct Pipeline<'a> {
     pub(super) stages: Vec<Stage<'a>>,
     pub(super) output: Option<Output<'a>>,
     pub(super) settings: Settings<'a>,
+    /// What is wrong with the calls that made it.
+    mistake: Option<&'static str>,
 }
 
 /// How a pipeline runs.
@@ -92,7 +95,6 @@ impl Default for Settings<'_> {
                 chunk_choice: ChunkChoice::default(),
                 ramp: Ramp::Flat,
                 depth: None,
-                halo: 0,
                 todo: std::iter::once(0..u64::MAX).collect(),
             },
             host_work: HostWork::default(),
@@ -123,6 +125,7 @@ impl<'a> Pipeline<'a> {
             stages: Vec::new(),
             output: None,
             settings: Settings::default(),
+            mistake: None,
         }
     }
 
@@ -158,23 +161,64 @@ impl<'a> Pipeline<'a> {
         self
     }
 
-    /// Lets the first stage read this many rows on both sides of each chunk.
-    #[must_use]
-    pub fn halo(mut self, rows: u64) -> Self {
-        self.settings.plan.halo = rows;
-        self
-    }
-
-    /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`. `y` has the
-    /// rows of the chunk, each with as many elements as in `x`; the `x` of the first stage also has
-    /// the halo. The function is called with an empty chunk before the first one, which loads its
-    /// kernels.
+    /// Appends a stage: a function that enqueues kernels, which compute `y` from `x`, the rows of
+    /// the source or of the stage before. `y` has the rows [`StageCx::y_rows`], each with as many
+    /// elements as in `x`, and `x` has the same rows and the [halo](Self::halo) of the stage. The
+    /// function is called with an empty chunk before the first one, which loads its kernels.
     #[must_use]
     pub fn stage<T: Element, U: Element>(
         mut self,
         run: impl Fn(&StageCx<'_>, View<'_, T>, ViewMut<'_, U>) -> Result<()> + 'a,
     ) -> Self {
         self.stages.push(Stage::new(run));
+        self
+    }
+
+    /// Lets the stage that was appended last read this many rows before and after those that it
+    /// writes, as far as the data go.
+    ///
+    /// Each stage may have a halo. A stage before one with a halo also computes the rows in that
+    /// halo, so the bytes are the same as if the stages ran one after another, each over all data.
+    ///
+    /// ```
+    /// use trijet::Pipeline;
+    /// use trijet::pipeline::{StageCx, rows_of};
+    /// use trijet::{Bytes, Device, Result, Select, View, ViewMut};
+    /// /// Gives each row the value of the row before it; the first row keeps its own.
+    /// fn shift(s: &StageCx<'_>, x: View<'_, u32>, mut y: ViewMut<'_, u32>) -> Result<()> {
+    ///     let first = s.x_rows().start;
+    ///     for (n, row) in s.y_rows().enumerate() {
+    ///         let from = (row.saturating_sub(1) - first) as usize;
+    ///         s.copy(&x.slice(from..from + 1), &mut y.reborrow().slice(n..n + 1))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut moved: Vec<u32> = Vec::new();
+    /// let report = Pipeline::on(&device)
+    ///     .source(rows_of([0u32, 1, 2, 3, 4, 5], 1))
+    ///     .stage(shift)
+    ///     .halo(1)
+    ///     .stage(shift)
+    ///     .halo(1)
+    ///     .sink(&mut moved)
+    ///     .chunk(Bytes(8))
+    ///     .run()?;
+    /// assert_eq!(moved, [0, 0, 0, 1, 2, 3]);
+    /// // Two rows are written from up to two rows on each side.
+    /// assert_eq!(report.plan.chunks[1].input, 0..6);
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    #[must_use]
+    pub fn halo(mut self, rows: u64) -> Self {
+        match self.stages.last_mut() {
+            Some(stage) => stage.halo = rows,
+            None => {
+                self.mistake = Some(
+                    "`halo` was called before `stage`; call it after the stage that reads the halo",
+                );
+            }
+        }
         self
     }
 
@@ -291,14 +335,19 @@ impl<'a> Pipeline<'a> {
     /// The plan that a run follows if memory suffices.
     ///
     /// # Errors
-    /// `InvalidValue` when there is no source, its data are not whole rows, or the options do not
-    /// fit them.
+    /// `InvalidValue` when there is no source, its data are not whole rows, the options do not fit
+    /// them, or a halo has no stage.
     pub fn plan(&self) -> Result<Plan> {
-        Plan::new(self.layout()?, &self.settings.plan, u64::MAX)
+        let layout = self.layout()?;
+        let reach = Reach::new(layout, self.stages.iter().map(|stage| stage.halo));
+        Plan::new(layout, &self.settings.plan, &reach, u64::MAX)
     }
 
-    /// The layout of the input, after the checks of the input.
+    /// The layout of the input, after the checks of the input and of the calls.
     pub(super) fn layout(&self) -> Result<Layout> {
+        if let Some(mistake) = self.mistake {
+            return Err(invalid(mistake));
+        }
         let layout = match &self.input {
             Some(Input::Source(source)) => {
                 source.check()?;

@@ -42,11 +42,10 @@ pub(super) fn submit(
     let mut held = input.len();
     for (index, stage) in stages.stages.iter().enumerate() {
         let id = StageId::Kernels(index);
-        let x_rows = if index == 0 { &chunk.input } else { &chunk.rows };
-        let (x_rows, y_rows) = (x_rows.clone(), chunk.rows.clone());
+        let (x_rows, y_rows) = (stages.rows(index, chunk), stages.rows(index + 1, chunk));
+        let out = Bytes(stages.bytes(index + 1, &y_rows)).to_usize();
         let cx = StageCx { stream: streams.of(id, chunk), chunk, x_rows, y_rows };
         let (before, after) = slot.buffers.split_at_mut(index + 1);
-        let out = Bytes(chunk.rows_out() * stages.row_bytes[index + 1]).to_usize();
         let x = if in_place && index == 0 { input } else { before[index].slice(..held) };
         let y = if in_place && index + 1 == last {
             output.reborrow()

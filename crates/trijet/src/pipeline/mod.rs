@@ -24,6 +24,7 @@ mod measure;
 mod page;
 mod plan;
 mod progress;
+mod reach;
 mod reader;
 mod report;
 mod rows;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::layout::Layout;
+use super::reach::Reach;
 use super::schedule::Schedule;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
@@ -30,7 +31,7 @@ pub struct Chunk {
     pub index: u64,
     /// The rows it produces.
     pub rows: Range<u64>,
-    /// The rows it reads: its own and the halo, as far as the data go.
+    /// The rows it reads: its own and the halos of all stages, as far as the data go.
     pub input: Range<u64>,
 }
 
@@ -115,7 +116,6 @@ pub(crate) struct PlanOptions {
     pub(crate) chunk_choice: ChunkChoice,
     pub(crate) ramp: Ramp,
     pub(crate) depth: Option<usize>,
-    pub(crate) halo: u64,
     /// The rows to produce, sorted and disjoint.
     pub(crate) todo: Vec<Range<u64>>,
 }
@@ -126,7 +126,12 @@ impl Plan {
     /// # Errors
     /// `InvalidValue` for a depth of 0, empty rows, rows that are not sorted or not whole granules,
     /// a size that overflows, or too many chunks.
-    pub(crate) fn new(layout: Layout, options: &PlanOptions, rows_max: u64) -> Result<Self> {
+    pub(super) fn new(
+        layout: Layout,
+        options: &PlanOptions,
+        reach: &Reach,
+        rows_max: u64,
+    ) -> Result<Self> {
         let invalid = |cause: &str| Error::new(ErrorKind::InvalidValue, "plan", cause.to_owned());
         let total = layout.bytes()?;
         let depth = options.depth.unwrap_or(DEPTH);
@@ -165,12 +170,8 @@ impl Plan {
             let mut start = range.start;
             for size in sizes {
                 let rows = start..start + size;
-                let first = rows.start.saturating_sub(options.halo) / granule * granule;
-                let last = rows.end.saturating_add(options.halo).min(layout.rows);
-                let last = last.checked_next_multiple_of(granule).unwrap_or(u64::MAX);
-                let last = last.min(layout.rows);
                 let index = chunks.len() as u64;
-                chunks.push(Chunk { index, input: first..last, rows });
+                chunks.push(Chunk { index, input: reach.rows_at(0, &rows), rows });
                 start += size;
             }
         }
@@ -252,12 +253,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn options(ramp: Ramp, chunk: u64, halo: u64, todo: Range<u64>) -> PlanOptions {
+    fn options(ramp: Ramp, chunk: u64, todo: Range<u64>) -> PlanOptions {
         let chunk = Some(Bytes(chunk));
         let schedule = Schedule::RoleStreams;
         let todo = std::iter::once(todo).collect();
         let chunk_choice = ChunkChoice::Caller;
-        PlanOptions { schedule, chunk, chunk_choice, ramp, depth: None, halo, todo }
+        PlanOptions { schedule, chunk, chunk_choice, ramp, depth: None, todo }
     }
 
     proptest! {
@@ -272,7 +273,8 @@ mod tests {
             let layout = Layout::rows(rows, row_bytes).granule(granule);
             let shape = if ramped { Ramp::Both } else { Ramp::Flat };
             let start = (from * granule).min(rows);
-            let plan = Plan::new(layout, &options(shape, chunk, halo, start..rows), u64::MAX)?;
+            let reach = Reach::new(layout, [halo].into_iter());
+            let plan = Plan::new(layout, &options(shape, chunk, start..rows), &reach, u64::MAX)?;
             let mut at = start;
             for chunk in &plan.chunks {
                 prop_assert_eq!(chunk.rows.start, at);
@@ -290,7 +292,9 @@ mod tests {
     #[test]
     fn a_ramp_doubles_up_and_halves_down() {
         let layout = Layout::rows(1024, 1 << 20);
-        let plan = Plan::new(layout, &options(Ramp::Both, 16 << 20, 0, 0..1024), u64::MAX);
+        let (options, reach) =
+            (options(Ramp::Both, 16 << 20, 0..1024), Reach::new(layout, [].into_iter()));
+        let plan = Plan::new(layout, &options, &reach, u64::MAX);
         let plan = plan.expect("a plain plan");
         let sizes: Vec<_> = plan.chunks.iter().map(|c| c.rows.end - c.rows.start).collect();
         assert_eq!(sizes[..5], [1, 2, 4, 8, 16]);

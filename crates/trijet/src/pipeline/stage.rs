@@ -3,6 +3,7 @@
 
 use super::element::ElementType;
 use super::plan::Chunk;
+use super::reach::Reach;
 use crate::base::error::Result;
 use crate::memory::{Element, View, ViewMut};
 use crate::stream::Stream;
@@ -52,6 +53,8 @@ pub(super) struct Stage<'a> {
     pub(super) run: StageFn<'a>,
     pub(super) takes: ElementType,
     pub(super) gives: ElementType,
+    /// The rows that it reads before and after those that it writes.
+    pub(super) halo: u64,
 }
 
 impl<'a> Stage<'a> {
@@ -60,18 +63,30 @@ impl<'a> Stage<'a> {
     ) -> Self {
         let run: StageFn<'a> =
             Box::new(move |cx, x, y| run(cx, View::from_bytes(&x), ViewMut::from_bytes(y)));
-        Self { run, takes: ElementType::of::<T>(), gives: ElementType::of::<U>() }
+        Self { run, takes: ElementType::of::<T>(), gives: ElementType::of::<U>(), halo: 0 }
     }
 }
 
-/// The stages of a pipeline, with the bytes of a row before the first and after each.
+/// The stages of a pipeline, with the bytes of a row and the rows of a chunk before the first and
+/// after each.
 pub(super) struct Stages<'a> {
     pub(super) stages: Vec<Stage<'a>>,
     /// One more than there are stages.
     pub(super) row_bytes: Vec<u64>,
+    pub(super) reach: Reach,
 }
 
 impl Stages<'_> {
+    /// The rows of a chunk at a place: 0 is its input, and n the output of stage n - 1.
+    pub(super) fn rows(&self, place: usize, chunk: &Chunk) -> Range<u64> {
+        self.reach.rows_at(place, &chunk.rows)
+    }
+
+    /// The bytes of these rows at a place.
+    pub(super) fn bytes(&self, place: usize, rows: &Range<u64>) -> u64 {
+        (rows.end - rows.start).saturating_mul(self.row_bytes[place])
+    }
+
     /// The bytes of a row of the input.
     pub(super) fn row_in(&self) -> u64 {
         self.row_bytes[0]

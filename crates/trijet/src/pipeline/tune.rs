@@ -138,7 +138,7 @@ pub(super) fn tune(job: &mut Job<'_>) -> Result<()> {
         return Ok(());
     }
     let Some(model) = measure(job)? else { return Ok(()) };
-    let depth = Plan::new(layout, options, u64::MAX)?.depth;
+    let depth = Plan::new(layout, options, &job.stages.reach, u64::MAX)?.depth;
     let rows = options.todo.iter().map(|r| r.end.min(layout.rows).saturating_sub(r.start));
     let (chunk, shape) = model.choose(rows.sum(), layout, depth);
     job.settings.plan.chunk = Some(chunk);
@@ -157,7 +157,7 @@ fn measure(job: &Job<'_>) -> Result<Option<Model>> {
             depth: Some(1),
             ..job.settings.plan.clone()
         };
-        let mut plan = Plan::new(job.layout, &options, u64::MAX)?;
+        let mut plan = Plan::new(job.layout, &options, &job.stages.reach, u64::MAX)?;
         plan.chunks.truncate(1);
         let Some(chunk) = plan.chunks.first().cloned() else { return Ok(None) };
         let resources = match Resources::try_allocate(job, plan) {

@@ -4,6 +4,7 @@
 use super::builder::{Input, Output, Pipeline, Settings, invalid};
 use super::element::ElementType;
 use super::layout::Layout;
+use super::reach::Reach;
 use super::schedule::StageId;
 use super::stage::{Stage, Stages};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -22,12 +23,7 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     pub(super) fn validate(pipeline: Pipeline<'a>) -> Result<Self> {
         let layout = pipeline.layout()?;
-        let Pipeline { device, input, stages, output, settings } = pipeline;
-        if stages.is_empty() && settings.plan.halo > 0 {
-            return Err(invalid(
-                "it has a halo and no stage that reads it; add a stage or leave the halo out",
-            ));
-        }
+        let Pipeline { device, input, stages, output, settings, .. } = pipeline;
         let (stages, results) = check_stages(layout, stages)?;
         // There is an input, since it has a layout.
         let (Some(input), Some(output)) = (input, output) else {
@@ -64,7 +60,8 @@ fn check_stages(input: Layout, stages: Vec<Stage<'_>>) -> Result<(Stages<'_>, La
         layout.element = Some(stage.gives);
         row_bytes.push(layout.row_bytes);
     }
-    Ok((Stages { stages, row_bytes }, layout))
+    let reach = Reach::new(input, stages.iter().map(|stage| stage.halo));
+    Ok((Stages { stages, row_bytes, reach }, layout))
 }
 
 /// Refuses page-locked memory that has other elements than the results, or is too short for them.

@@ -1,6 +1,7 @@
 //! Pipelines: every byte arrives once and in order, with every schedule, in every order of the
 //! device, and after errors.
 
+mod halos;
 mod in_place;
 mod memory;
 mod parallel;
@@ -214,11 +215,11 @@ impl Job {
         let (width, height, radius) = (self.width, self.height, self.radius);
         let report = Pipeline::on(device)
             .source(source)
-            .halo(u64::from(radius))
             .stage(move |s, x, y| {
                 let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
                 median::<u16>(s, radius, Rows { width, height, first_out, first_in }, x, y)
             })
+            .halo(u64::from(radius))
             .sink(Collect::new(&landed))
             .schedule(schedule)
             .chunk(Bytes(chunk))
@@ -637,7 +638,8 @@ fn sizes_beyond_all_bounds_are_refused() {
     };
     let landed = Mutex::default();
     let kind = |pipeline: Pipeline<'_>| pipeline.run().expect_err("too much").kind();
-    let plan = of(100, 10, 1).halo(u64::MAX).plan().expect("all rows are read");
+    let all = of(100, 10, 1).stage::<u8, u8>(|_, _, _| Ok(())).halo(u64::MAX);
+    let plan = all.stage::<u8, u8>(|_, _, _| Ok(())).halo(1).plan().expect("all rows are read");
     assert!(plan.chunks.iter().all(|chunk| chunk.input == (0..100)));
     let plan = of((1 << 63) + 5, 1, 1 << 63).chunk(Bytes(1 << 63)).plan().expect("two chunks");
     assert_eq!(plan.chunks.len(), 2);

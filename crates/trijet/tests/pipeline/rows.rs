@@ -129,8 +129,8 @@ fn every_source_gives_the_halo_around_each_chunk() {
                 let mut found: Vec<u32> = Vec::new();
                 Pipeline::on(&device)
                     .source(source)
-                    .halo(by.unsigned_abs())
                     .stage::<u32, u32>(|s, x, y| shift(s, by, &x, y, rows as u64))
+                    .halo(by.unsigned_abs())
                     .sink(&mut found)
                     .chunk(Bytes((CHUNK * WIDTH * size_of::<u32>()) as u64))
                     .run()
@@ -174,8 +174,8 @@ fn a_run_reads_forwards() {
             let source = Watched { rows: 36, starts: Mutex::default() };
             Pipeline::on(device)
                 .source(&source)
-                .halo(2)
                 .stage::<u8, u8>(|s, x, mut y| s.copy(&x.slice(..y.len()), &mut y))
+                .halo(2)
                 .sink(rows_to_fn(|_, _: &[u8]| Ok(())))
                 .schedule(schedule)
                 .rows(todo.clone())

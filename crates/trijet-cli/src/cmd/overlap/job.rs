@@ -92,11 +92,11 @@ impl<T: Pixel> Job<T> {
         self.passes += 1;
         let mut pipeline = Pipeline::on(&self.device)
             .pinned_source(&self.data, width as usize)
-            .halo(u64::from(radius))
             .stage::<T, T>(move |s, x, y| {
                 let (first_out, first_in) = (s.y_rows().start, s.x_rows().start);
                 clean(s, radius, Rows { width, height, first_out, first_in }, x, y)
             })
+            .halo(u64::from(radius))
             .pinned_sink(&mut self.result)
             .schedule(schedule)
             .times(self.times)
