@@ -339,8 +339,11 @@ impl<'a> Pipeline<'a> {
     /// them, or a halo has no stage.
     pub fn plan(&self) -> Result<Plan> {
         let layout = self.layout()?;
-        let reach = Reach::new(layout, self.stages.iter().map(|stage| stage.halo));
-        Plan::new(layout, &self.settings.plan, &reach, u64::MAX)
+        Plan::new(layout, &self.settings.plan, &self.reach_in(layout), u64::MAX)
+    }
+
+    fn reach_in(&self, layout: Layout) -> Reach {
+        Reach::new(layout, self.stages.iter().map(|stage| stage.halo))
     }
 
     /// The layout of the input, after the checks of the input and of the calls.

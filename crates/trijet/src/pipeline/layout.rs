@@ -55,6 +55,20 @@ impl Layout {
         self
     }
 
+    /// How many rows before and after its own the results of a chunk depend on, after stages with
+    /// these halos. Chunks are whole granules, so each halo reaches into whole ones.
+    ///
+    /// ```
+    /// use trijet::pipeline::Layout;
+    /// assert_eq!(Layout::rows(1000, 1).reach([3, 0, 2]), 5);
+    /// assert_eq!(Layout::rows(1000, 1).granule(10).reach([3, 0, 11]), 30);
+    /// ```
+    #[must_use]
+    pub fn reach(&self, halos: impl IntoIterator<Item = u64>) -> u64 {
+        let whole = |halo: u64| halo.checked_next_multiple_of(self.granule).unwrap_or(u64::MAX);
+        halos.into_iter().map(whole).fold(0, u64::saturating_add)
+    }
+
     /// The bytes of all rows.
     ///
     /// # Errors

@@ -26,9 +26,7 @@ impl Reach {
     pub(super) fn new(layout: Layout, halos: impl DoubleEndedIterator<Item = u64>) -> Self {
         let mut around = vec![0u64];
         for halo in halos.rev() {
-            // Chunks are whole granules, so each halo reaches into whole ones.
-            let whole = halo.checked_next_multiple_of(layout.granule).unwrap_or(u64::MAX);
-            around.push(around[around.len() - 1].saturating_add(whole));
+            around.push(around[around.len() - 1].saturating_add(layout.reach([halo])));
         }
         around.reverse();
         Self { rows: layout.rows, around }

@@ -242,6 +242,26 @@ fn halos_take_part_in_the_memory_of_a_run() {
 }
 
 #[test]
+fn the_reach_of_halos_is_what_a_chunk_in_the_middle_reads() {
+    let device = threads();
+    for (granule, halos, reach) in
+        [(1, &[][..], 0), (1, &[3, 0, 2], 5), (10, &[3, 0, 11], 30), (10, &[10, 1], 20)]
+    {
+        let mut source = Memory::new(noise(1, 1000), 1);
+        source.layout = source.layout.granule(granule);
+        let todo = std::iter::once(500..510).collect();
+        let mut pipeline = Pipeline::on(&device).source(source).rows(todo);
+        for halo in halos {
+            pipeline = pipeline.stage::<u8, u8>(|_, _, _| Ok(())).halo(*halo);
+        }
+        let layout = Layout::rows(1000, 1).granule(granule);
+        assert_eq!(layout.reach(halos.iter().copied()), reach, "{granule}, {halos:?}");
+        let plan = pipeline.chunk(Bytes(1000)).plan().expect("one chunk");
+        assert_eq!(plan.chunks[0].input, 500 - reach..510 + reach, "{granule}, {halos:?}");
+    }
+}
+
+#[test]
 fn a_halo_without_a_stage_is_refused() {
     let device = threads();
     let words = "`halo` was called before `stage`";
