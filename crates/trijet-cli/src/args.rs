@@ -1,10 +1,12 @@
 //! The command line: its commands and options.
 #![forbid(unsafe_code)]
 
-use crate::values::{DeviceName, KernelArg, Shape, bytes, finite, radius, shape, time};
+use crate::steps::Steps;
+use crate::values::{DeviceName, Shape, bytes, radius, shape, time};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
-use clap::error::ErrorKind;
-use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,21 +35,19 @@ impl Options {
         if let Some(template) = map.and_then(|map| map.get_one("kernel_template")) {
             return Command::KernelTemplate(*template);
         }
-        let command = match Self::from_arg_matches(&matches) {
-            Ok(options) => options.command,
-            Err(error) => error.exit(),
-        };
-        if let Command::Map(map) = &command
-            && let Some((option, operation)) = map.unused_option()
-        {
-            let message = format!("{option} requires {operation}");
-            // The error shows the usage of the command that it belongs to.
-            let mut command = Self::command();
-            command.build();
-            let map = command.find_subcommand_mut("map").expect("`map` is a command");
-            map.error(ErrorKind::ArgumentConflict, message).exit();
-        }
-        command
+        Self::from_arg_matches(&matches)
+            .map_or_else(|error| wrong_usage(error, &matches), |options| options.command)
+    }
+}
+
+/// Prints an error with the usage of the command that it belongs to, and ends the process.
+fn wrong_usage(error: clap::Error, matches: &ArgMatches) -> ! {
+    let mut root = Options::command();
+    root.build();
+    let of = matches.subcommand_name().and_then(|name| root.find_subcommand_mut(name));
+    match of {
+        Some(command) => error.format(command).exit(),
+        None => error.exit(),
     }
 }
 
@@ -162,23 +162,15 @@ impl From<TimesName> for TimesFrom {
     }
 }
 
-/// A built-in operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Op {
-    /// The median of each pixel's neighbourhood, which removes salt-and-pepper noise.
-    Median,
-    /// scale * x + offset: a product and a sum in f32, each rounded. For integers the result is
-    /// rounded to the nearest one, ties to even, and held to the range of the type.
-    Affine,
-}
-
 /// The end of `trijet map --help`.
 const MAP_HELP: &str = "\
 Examples:
   trijet map stack.npy -o clean.npy --op median --radius 3
   trijet map scans/ -o scans-clean --op median
   trijet map in.raw -o out.raw --shape 4096x4096 --dtype u16 --op affine --scale 0.5
+  trijet map stack.npy -o clean.npy --op median:3 --op affine:0.5,3
   trijet map in.npy -o out.npy --kernel gain.cu --entry gain --arg factor=2.5
+  trijet map in.npy -o out.npy --op median:2 --kernel gain.cu --entry gain --arg factor=2.5
 
 The signature of your kernel:
 
@@ -191,7 +183,8 @@ The signature of your kernel:
 
 T is unsigned char for u8, unsigned short for u16 and float for f32. The kernel computes y[i] for
 every i < y_len, with one thread per element, in blocks of 256 threads. With --halo R, x begins
-rows_before rows before the first row of y: R, or less near the beginning of the array.
+rows_before rows before the first row of y: R, less near the beginning of the array, or more where
+the rows of a chunk are whole images of a folder.
 
 `trijet map --kernel-template` prints such a kernel, ready to compile, and `--kernel-template halo`
 one with a halo. A kernel of your own runs on a GPU only; without one it is still compiled, if the
@@ -199,7 +192,7 @@ run-time compiler is installed. `trijet devices` shows both.";
 
 /// The options of `trijet map`.
 #[derive(Debug, Args)]
-#[command(after_long_help = MAP_HELP, group(ArgGroup::new("operation").required(true)))]
+#[command(after_long_help = MAP_HELP, group(ArgGroup::new("operation").required(true).multiple(true)))]
 pub(crate) struct MapOptions {
     /// The input: an .npy file, a raw file, or a folder of PNG images of one size. The images of a
     /// folder are in the natural order of their names (im1, im2, im10); hidden files are skipped.
@@ -208,31 +201,8 @@ pub(crate) struct MapOptions {
     /// (a name that promises no other format, for example .raw or .bin).
     #[arg(short, long)]
     pub(crate) output: PathBuf,
-    /// The operation to apply.
-    #[arg(long, value_enum, group = "operation")]
-    pub(crate) op: Option<Op>,
-    /// The radius of the median filter, 1 to 7 [default: 1].
-    #[arg(long, value_parser = radius)]
-    pub(crate) radius: Option<u32>,
-    /// The factor of affine [default: 1].
-    #[arg(long, allow_negative_numbers = true, value_parser = finite)]
-    pub(crate) scale: Option<f32>,
-    /// The summand of affine [default: 0].
-    #[arg(long, allow_negative_numbers = true, value_parser = finite)]
-    pub(crate) offset: Option<f32>,
-    /// The file of your kernel: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin).
-    #[arg(long, value_name = "FILE", requires = "entry", group = "operation")]
-    pub(crate) kernel: Option<PathBuf>,
-    /// The name of your kernel in that file.
-    #[arg(long, requires = "kernel", conflicts_with = "op")]
-    pub(crate) entry: Option<String>,
-    /// A further argument of your kernel; may be repeated. 2.5 is a float, 3 an int, and 3u64 has
-    /// the type that it names.
-    #[arg(long = "arg", value_name = "NAME=VALUE", requires = "kernel", conflicts_with = "op")]
-    pub(crate) args: Vec<KernelArg>,
-    /// The number of rows that your kernel reads before and after those of a chunk.
-    #[arg(long, requires = "kernel", conflicts_with = "op")]
-    pub(crate) halo: Option<u64>,
+    #[command(flatten)]
+    pub(crate) steps: Steps,
     /// Print a kernel to begin with, and do nothing else.
     #[arg(
         long,
@@ -297,19 +267,6 @@ pub(crate) struct MapOptions {
     /// not. A process that dies costs nothing in either case.
     #[arg(long)]
     pub(crate) no_sync: bool,
-}
-
-impl MapOptions {
-    /// An option that this run would ignore, and the operation that it belongs to.
-    fn unused_option(&self) -> Option<(&'static str, &'static str)> {
-        let (median, affine) = ("--op median", "--op affine");
-        let given = [
-            ("--radius", median, self.radius.is_some() && self.op != Some(Op::Median)),
-            ("--scale", affine, self.scale.is_some() && self.op != Some(Op::Affine)),
-            ("--offset", affine, self.offset.is_some() && self.op != Some(Op::Affine)),
-        ];
-        given.into_iter().find(|given| given.2).map(|(option, operation, _)| (option, operation))
-    }
 }
 
 /// The end of `trijet overlap --help`.

@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod steps;
 mod values;
 
 use args::{Command, Options};

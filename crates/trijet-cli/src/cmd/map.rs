@@ -1,8 +1,8 @@
 //! `trijet map`: applies an operation to an array that may be larger than the GPU's memory.
 #![forbid(unsafe_code)]
 
+use super::chain::Chain;
 use super::memory;
-use super::operation::Operation;
 use super::stop::cancel_on_signals;
 use super::verdict::Live;
 use super::{print, print_stderr, report};
@@ -106,7 +106,7 @@ fn start_of(options: &MapOptions) -> Start {
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let input = open_input(options)?;
     let array = input.array().clone();
-    let operation = Operation::new(options, &array)?;
+    let chain = Chain::new(&options.steps, &array, &options.input)?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
     let target = describe(&options.output, array.clone(), &input)?;
     let trace = open_trace(options, &input, target.path())?;
@@ -114,14 +114,14 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let input = input.cut_at(granule);
     let layout = input.layout();
     let fingerprint =
-        Fingerprint::new(&input, &operation.description(), &target).halo(operation.halo(layout));
+        Fingerprint::new(&input, &chain.description(), &target).halo(chain.reach(layout));
     if !options.resume {
         target.check_free()?;
     } else if target.is_finished(&fingerprint)? {
-        return say_finished(options, &target, &operation);
+        return say_finished(options, &target, &chain);
     }
     let device = super::open(options.device, &options.check)?;
-    operation.load(&device, array.dtype())?;
+    chain.load(&device)?;
     let cancel = cancel_on_signals("after the chunks in flight")?;
     // Steps that can fail without the output come before it.
     let memory = memory::for_chunks(options.memory)?;
@@ -136,8 +136,8 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let todo = output.missing();
     let bar = progress_bar(layout.rows);
     let pipeline = Pipeline::on(&device).source(input);
-    let pipeline = operation
-        .stage(pipeline, array.dtype(), layout)
+    let pipeline = chain
+        .stages(pipeline, layout)
         .sink(&mut output)
         .rows(todo)
         .cancel_with(&cancel)
@@ -149,7 +149,7 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
         Ok(report) => report.for_audience(audience),
         Err(error) => return Err(explain(error, output, &target)),
     };
-    let done = Done { options, target: &target, operation: &operation, trace };
+    let done = Done { options, target: &target, chain: &chain, trace };
     say_done(&report, device, &done).map_err(|error| error.context(complete_words(&target)))
 }
 
@@ -157,22 +157,22 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
 struct Done<'a> {
     options: &'a MapOptions,
     target: &'a Target,
-    operation: &'a Operation,
+    chain: &'a Chain,
     trace: Option<timeline::Target>,
 }
 
 /// Writes the timeline, and prints the report.
 fn say_done(report: &Report, device: Device, done: &Done<'_>) -> Result<ExitCode> {
-    let Done { options, target, operation, trace } = done;
+    let Done { options, target, chain, trace } = done;
     let verdict = Live::of(&device);
     let (out, array) = (target.path().display(), target.array());
-    let job = format!("{out}: {array}, {}", operation.description());
+    let job = format!("{out}: {array}, {}", chain.description());
     if let Some(trace) = trace {
         trace.write(report, &job).map_err(|error| error.context("there is no timeline"))?;
     }
     if options.json {
         let mut value = report::json(report);
-        add_job(&mut value, options, target, operation);
+        add_job(&mut value, options, target, chain);
         verdict.add_to(&mut value);
         print(format_args!("{value:#}"))?;
     } else {
@@ -193,17 +193,17 @@ fn complete_words(target: &Target) -> String {
 }
 
 /// Adds the names of the job to the report.
-fn add_job(value: &mut Value, options: &MapOptions, target: &Target, operation: &Operation) {
+fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
     value["input"] = options.input.display().to_string().into();
     value["output"] = target.path().display().to_string().into();
-    value["operation"] = operation.description().into();
+    value["operation"] = chain.description().into();
 }
 
 /// Ends a run that finds its output complete, so that a run that is repeated until it succeeds ends.
-fn say_finished(options: &MapOptions, target: &Target, operation: &Operation) -> Result<ExitCode> {
+fn say_finished(options: &MapOptions, target: &Target, chain: &Chain) -> Result<ExitCode> {
     if options.json {
         let mut value = json!({ "rows": 0 });
-        add_job(&mut value, options, target, operation);
+        add_job(&mut value, options, target, chain);
         print(format_args!("{value:#}"))?;
     } else {
         let complete = complete_words(target);

@@ -1,6 +1,7 @@
 //! The commands.
 
 pub(crate) mod bench;
+mod chain;
 pub(crate) mod check;
 pub(crate) mod devices;
 pub(crate) mod doctor;

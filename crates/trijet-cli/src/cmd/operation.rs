@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::user_kernel::UserKernel;
-use crate::args::{MapOptions, Op};
+use crate::steps::{KernelStep, Step};
+use std::path::Path;
 use trijet::kernels::median::{MedianPixel, RADIUS_MAX, Rows, load, median};
 use trijet::kernels::{AFFINE_F32, AFFINE_U8, AFFINE_U16};
 use trijet::pipeline::{Layout, StageCx};
@@ -22,7 +23,7 @@ fn refused(cause: String) -> Error {
 }
 
 /// The median filter over the images of an array.
-pub(super) fn median_of(array: &Array, radius: u32) -> Result<Operation> {
+fn median_of(array: &Array, radius: u32) -> Result<Operation> {
     if array.dtype() == Dtype::F32 {
         return Err(refused("the median filter needs u8 or u16, but the input is f32".to_owned()));
     }
@@ -43,19 +44,17 @@ pub(super) fn median_of(array: &Array, radius: u32) -> Result<Operation> {
 }
 
 impl Operation {
-    pub(super) fn new(options: &MapOptions, array: &Array) -> Result<Self> {
-        if let (Some(path), Some(entry)) = (&options.kernel, &options.entry) {
-            let kernel = Box::new(UserKernel::read(path, entry, &options.args)?);
-            let row_len = array.layout().row_bytes / array.dtype().bytes();
-            return Ok(Self::User { kernel, halo: options.halo, row_len });
-        }
-        match options.op {
-            Some(Op::Affine) => Ok(Self::Affine {
-                scale: options.scale.unwrap_or(1.0),
-                offset: options.offset.unwrap_or(0.0),
-            }),
-            Some(Op::Median) | None => median_of(array, options.radius.unwrap_or(1))
-                .map_err(|error| error.context(options.input.display().to_string())),
+    /// The operation of a step, over the array of `input`.
+    pub(super) fn new(step: &Step, array: &Array, input: &Path) -> Result<Self> {
+        match step {
+            Step::Median { radius } => median_of(array, *radius)
+                .map_err(|error| error.context(input.display().to_string())),
+            Step::Affine { scale, offset } => Ok(Self::Affine { scale: *scale, offset: *offset }),
+            Step::Kernel(KernelStep { file, entry, args, halo }) => {
+                let kernel = Box::new(UserKernel::read(file, entry, args)?);
+                let row_len = array.layout().row_bytes / array.dtype().bytes();
+                Ok(Self::User { kernel, halo: *halo, row_len })
+            }
         }
     }
 
@@ -83,8 +82,8 @@ impl Operation {
         }
     }
 
-    /// The number of rows that a chunk reads before and after its own; none if chunks are whole
-    /// images.
+    /// The number of rows that it reads before and after those that it writes; none for a median of
+    /// whole images.
     pub(super) fn halo(&self, layout: Layout) -> u64 {
         match self {
             Self::Median { height, .. } if layout.granule == u64::from(*height) => 0,

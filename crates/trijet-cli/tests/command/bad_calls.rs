@@ -19,13 +19,11 @@ fn refused(workdir: &Workdir, code: i32, args: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn exactly_one_operation_is_needed() {
+fn an_operation_is_needed() {
     let workdir = workdir();
     refused(&workdir, 2, &[], &["--op <OP>", "--kernel <FILE>", "Usage: trijet map"]);
     refused(&workdir, 2, &["--op", "mean"], &["mean", "median", "affine"]);
     refused(&workdir, 2, &["--kernel", "k.cu"], &["--entry"]);
-    let both = ["--op", "median", "--kernel", "k.cu", "--entry", "k"];
-    refused(&workdir, 2, &both, &["--op", "--kernel", "cannot be used"]);
     workdir.trijet(&["map", "in.npy", "--op", "median"]).refused(2, &["--output"]);
     workdir.trijet(&[]).refused(2, &["Usage"]);
 }
@@ -166,7 +164,8 @@ fn requested_help_is_not_an_error() {
 fn an_option_of_another_operation_is_refused() {
     let workdir = workdir();
     for option in [&["--entry", "k"][..], &["--arg", "x=1"], &["--halo", "1"]] {
-        refused(&workdir, 2, &[&["--op", "median"], option].concat(), &[option[0], "--op"]);
+        let words = [option[0], "requires --kernel", "Usage: trijet map"];
+        refused(&workdir, 2, &[&["--op", "median"], option].concat(), &words);
     }
     let words = ["--radius", "--op median", "Usage: trijet map"];
     refused(&workdir, 2, &["--op", "affine", "--radius", "1"], &words);
@@ -175,6 +174,55 @@ fn an_option_of_another_operation_is_refused() {
     let kernel = ["--kernel", "k.cu", "--entry", "k"];
     refused(&workdir, 2, &[&kernel[..], &["--scale", "2"]].concat(), &["--scale", "--op affine"]);
     refused(&workdir, 2, &[&kernel[..], &["--radius", "2"]].concat(), &["--radius", "--op median"]);
+}
+
+#[test]
+fn values_of_an_operation_that_are_wrong_are_refused_with_the_right_form() {
+    let forms = [
+        ("median:", "median:RADIUS"),
+        ("median:0", "1 to 7; write median or median:RADIUS"),
+        ("median:8", "1 to 7"),
+        ("median:2,2", "median:RADIUS"),
+        ("affine:", "affine:SCALE,OFFSET"),
+        ("affine:,2", "affine:SCALE,OFFSET"),
+        ("affine:1,", "affine:SCALE,OFFSET"),
+        ("affine:1,2,3", "affine:SCALE,OFFSET"),
+        ("affine:nan", "`nan` is not a finite number; write affine"),
+        ("affine:1,inf", "`inf` is not a finite number"),
+        ("Median", "median:RADIUS, affine"),
+        ("", "median:RADIUS, affine"),
+        ("median=3", "median:RADIUS, affine"),
+    ];
+    let workdir = workdir();
+    for (op, words) in forms {
+        refused(&workdir, 2, &[&format!("--op={op}")], &["--op", words]);
+        refused(&workdir, 2, &["--op=affine", &format!("--op={op}")], &["--op", words]);
+    }
+}
+
+#[test]
+fn options_that_contradict_a_chain_are_refused() {
+    let workdir = workdir();
+    let usage = "Usage: trijet map";
+    let contradictions: [(&[&str], &str); 14] = [
+        (&["--op=median", "--op=median", "--radius=2"], "--radius is for a single operation"),
+        (&["--op=median", "--op=affine", "--radius=2"], "write --op median:RADIUS"),
+        (&["--op=median", "--op=affine", "--scale=2"], "write --op affine:SCALE,OFFSET"),
+        (&["--op=affine:2", "--op=affine", "--offset=2"], "--offset is for a single operation"),
+        (&["--op=median", "--kernel=k.cu", "--entry=k", "--radius=2"], "--radius is for a single"),
+        (&["--op=affine", "--kernel=k.cu", "--entry=k", "--radius=2"], "requires --op median"),
+        (&["--op=median:2", "--radius=2"], "--radius is given beside --op median with values"),
+        (&["--op=affine:2", "--offset=2"], "--offset is given beside --op affine with values"),
+        (&["--kernel=k.cu", "--entry=k", "--kernel=l.cu"], "--kernel l.cu requires --entry"),
+        (&["--kernel=k.cu", "--entry=k", "--entry=l"], "--entry is given twice for --kernel k.cu"),
+        (&["--kernel=k.cu", "--entry=k", "--halo=1", "--halo=1"], "--halo is given twice"),
+        (&["--entry=k", "--kernel=k.cu", "--kernel=l.cu", "--entry=l"], "before the first"),
+        (&["--arg=a=1", "--kernel=k.cu", "--entry=k", "--kernel=l.cu"], "--arg is before"),
+        (&["--kernel=k.cu", "--op=median", "--kernel=l.cu", "--entry=l"], "--kernel k.cu requires"),
+    ];
+    for (args, words) in contradictions {
+        refused(&workdir, 2, args, &[words, usage]);
+    }
 }
 
 /// Such a depth was once refused only after a partial output and a journal had been created.

@@ -71,13 +71,19 @@ fn inputs() -> (Workdir, Vec<(&'static str, Vec<&'static str>)>) {
 #[test]
 fn map_has_no_finding_for_any_operation_and_format() {
     let (workdir, inputs) = inputs();
-    let operations = [["--op", "median", "--radius", "2"], ["--op", "affine", "--scale", "0.5"]];
+    let operations = [
+        ["--op", "median", "--radius", "2"],
+        ["--op", "affine", "--scale", "0.5"],
+        ["--op", "median:3", "--op", "median:1"],
+        ["--op", "affine:2,-1", "--op", "median:2"],
+    ];
     for (input, arguments) in &inputs {
         for operation in &operations {
             for output in ["npy", "raw", "images"] {
+                let name = operation.concat().replace(['-', ':', ',', '.'], "");
                 let name = match output {
-                    "images" => format!("{input}-{}", operation[1]),
-                    kind => format!("{input}-{}.{kind}", operation[1]),
+                    "images" => format!("{input}-{name}"),
+                    kind => format!("{input}-{name}.{kind}"),
                 };
                 let sizes = ["--chunk=320", "--depth=2", "--check", "--json"];
                 let call = [&arguments[..], operation, &["-o", &name], &sizes].concat();
@@ -93,13 +99,16 @@ fn map_over_floats_and_without_elements_has_no_finding() {
     let floats: Vec<u8> = (0..400_u16).flat_map(|n| f32::from(n).to_le_bytes()).collect();
     workdir.npy("f32.npy", "<f4", &[400], &floats);
     workdir.npy("empty.npy", "<u2", &[0, 4, 5], &[]);
-    let run = |input, output| {
-        let call = [input, "-o", output, "--op", "affine", "--chunk=160", "--check", "--json"];
-        workdir.map(&call).json()
+    let run = |input, output, ops: &[&str]| {
+        let call = [input, "-o", output, "--chunk=160", "--check", "--json"];
+        workdir.map(&[&call[..], ops].concat()).json()
     };
-    without_finding(&run("f32.npy", "a.npy"));
+    let (one, two) = (["--op", "affine"], ["--op=affine:2", "--op=affine:0.5,3"]);
+    without_finding(&run("f32.npy", "a.npy", &one));
+    without_finding(&run("f32.npy", "c.npy", &two));
     // Without elements there is no access.
-    clean(&run("empty.npy", "b.npy"));
+    clean(&run("empty.npy", "b.npy", &one));
+    clean(&run("empty.npy", "d.npy", &two));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Runs that are stopped by a signal or killed, and then resumed.
 
-use crate::reference::median;
+use crate::reference::{affine, median};
 use crate::workdir::{Images, Ran, Workdir, bytes_of, data_of, noise, numbers_of, pixels_of};
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -220,6 +220,33 @@ fn another_run_is_not_resumed_and_the_difference_is_named() {
     assert!(before == kept(), "a refusal changed what was kept");
     stopped(&workdir);
     finished(&workdir, &["--chunk=64KiB"]);
+}
+
+/// A chain is a job of its own, and other operations or another order do not continue it.
+#[test]
+fn a_killed_chain_can_be_resumed() {
+    let (workdir, data) = workdir();
+    let ops = ["--op", "median:2", "--op", "affine:0.5,3", "--op", "median:1"];
+    let run = |output: &'static str, ops: &[&'static str]| {
+        [&["map", "in.npy", "-o", output, "--device", "host"], ops].concat()
+    };
+    let started = workdir.command(&[&run("out.npy", &ops)[..], &SMALL_CHUNKS].concat());
+    let killed = Running::of(started, &workdir, 3);
+    killed.signal("KILL");
+    assert_eq!(killed.end().code, None, "killed");
+    stopped(&workdir);
+    for other in [&ops[..2], &ops[..4], &[ops[0], ops[5], ops[2], ops[3], ops[4], ops[1]]] {
+        let resumed = workdir.trijet(&[&run("out.npy", other)[..], &["--resume"]].concat());
+        resumed.refused(1, &["out.npy.journal", "another job", "radius=2, then affine"]);
+    }
+    let missing = ROWS - (lines(&workdir) - 1);
+    let more = ["--resume", "--check", "--json", "--chunk=16KiB"];
+    let report = workdir.trijet(&[&run("out.npy", &ops)[..], &more].concat()).json();
+    assert_eq!(report["check"]["findings"], serde_json::json!([]), "{report:#}");
+    assert_eq!(report["rows"].as_u64(), Some(missing as u64), "{report:#}");
+    let expected = affine(&median(&numbers_of(&data), SHAPE, 2), 0.5, 3.0, 65_535);
+    let expected = bytes_of(&median(&expected, SHAPE, 1));
+    assert!(data_of(&workdir.read("out.npy"), "<u2", "(4, 512, 256)") == expected, "wrong pixels");
 }
 
 #[test]

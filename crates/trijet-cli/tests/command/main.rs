@@ -7,6 +7,7 @@ mod bad_calls;
 mod bad_files;
 mod bad_places;
 mod bench;
+mod chain;
 mod check;
 mod checked;
 mod devices;

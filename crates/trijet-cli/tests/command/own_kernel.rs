@@ -6,14 +6,14 @@ use crate::workdir::{Ran, Workdir, noise};
 use std::path::PathBuf;
 
 /// A kernel whose comment is the PTX that the empty compiler makes of it.
-const GAIN: &str = "\
+pub(crate) const GAIN: &str = "\
 // .entry gain(.param .u64 x, .param .u64 n, .param .u64 y, .param .u64 m, .param .f32 factor)
 extern \"C\" __global__ void gain(const unsigned char* x, unsigned long long n, unsigned char* y,
                                 unsigned long long m, float factor) {}
 ";
 
 /// The library with empty functions, which cargo built with the tests.
-fn empty() -> PathBuf {
+pub(crate) fn empty() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let file = program.with_file_name("libempty_cuda.so");
     assert!(file.exists(), "{} is built with the tests", file.display());

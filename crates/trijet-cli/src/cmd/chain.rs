@@ -1,0 +1,47 @@
+//! The operations of a run of `trijet map`: each is a stage of one pipeline.
+#![forbid(unsafe_code)]
+
+use super::operation::Operation;
+use crate::steps::Steps;
+use std::path::Path;
+use trijet::pipeline::Layout;
+use trijet::{Device, Pipeline, Result};
+use trijet_io::{Array, Dtype};
+
+/// The operations in their order. The elements have one type throughout.
+#[derive(Debug)]
+pub(super) struct Chain {
+    operations: Vec<Operation>,
+    dtype: Dtype,
+}
+
+impl Chain {
+    /// The operations over the array of `input`.
+    pub(super) fn new(steps: &Steps, array: &Array, input: &Path) -> Result<Self> {
+        let operations = steps.iter().map(|step| Operation::new(step, array, input));
+        Ok(Self { operations: operations.collect::<Result<_>>()?, dtype: array.dtype() })
+    }
+
+    /// A description of everything that the bytes of the result depend on.
+    pub(super) fn description(&self) -> String {
+        let all: Vec<String> = self.operations.iter().map(Operation::description).collect();
+        all.join(", then ")
+    }
+
+    /// Loads the kernels, so that their errors are reported before anything is written.
+    pub(super) fn load(&self, device: &Device) -> Result<()> {
+        self.operations.iter().try_for_each(|operation| operation.load(device, self.dtype))
+    }
+
+    /// The number of rows of the input before and after those of a chunk on which its results depend.
+    pub(super) fn reach(&self, layout: Layout) -> u64 {
+        layout.reach(self.operations.iter().map(|operation| operation.halo(layout)))
+    }
+
+    /// Appends the operations to a pipeline.
+    pub(super) fn stages<'a>(&'a self, pipeline: Pipeline<'a>, layout: Layout) -> Pipeline<'a> {
+        let stage =
+            |pipeline, operation: &'a Operation| operation.stage(pipeline, self.dtype, layout);
+        self.operations.iter().fold(pipeline, stage)
+    }
+}

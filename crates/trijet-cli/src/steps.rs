@@ -1,0 +1,266 @@
+//! The operations of `trijet map` on the command line, in the order in which they are applied.
+//!
+//! `--op` and `--kernel` may be repeated, and their places on the command line are their order. The
+//! options of a kernel belong to the `--kernel` before them; with one kernel, they may stand
+//! anywhere. `--radius`, `--scale` and `--offset` are for a single operation. Every contradiction
+//! is refused here, as wrong usage.
+#![forbid(unsafe_code)]
+
+use crate::values::{KernelArg, finite, radius};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Step {
+    Median { radius: u32 },
+    Affine { scale: f32, offset: f32 },
+    Kernel(KernelStep),
+}
+
+/// A kernel of the user, with its options.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KernelStep {
+    pub(crate) file: PathBuf,
+    pub(crate) entry: String,
+    pub(crate) args: Vec<KernelArg>,
+    pub(crate) halo: Option<u64>,
+}
+
+/// The operations of a run in their order; at least one.
+#[derive(Debug, Clone)]
+pub(crate) struct Steps(Vec<Step>);
+
+impl Steps {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Step> {
+        self.0.iter()
+    }
+}
+
+impl FromArgMatches for Steps {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let options = StepOptions::from_arg_matches(matches)?;
+        let steps = options.steps(matches);
+        steps.map(Self).map_err(|cause| clap::Error::raw(ErrorKind::ArgumentConflict, cause))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Steps {
+    fn augment_args(command: Command) -> Command {
+        StepOptions::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        StepOptions::augment_args_for_update(command)
+    }
+}
+
+/// The options of operations, as they are typed.
+#[derive(Debug, Args)]
+#[group(skip)]
+struct StepOptions {
+    /// An operation to apply; may be repeated, also beside --kernel. Each operation takes the result
+    /// of the one before it, in the order of the command line, in one pass over the file. The output
+    /// is that of a run for each operation.
+    #[arg(long, value_parser = OpParser, group = "operation")]
+    op: Vec<Op>,
+    /// The radius of a single median, 1 to 7 [default: 1].
+    #[arg(long, value_parser = radius)]
+    radius: Option<u32>,
+    /// The factor of a single affine [default: 1].
+    #[arg(long, allow_negative_numbers = true, value_parser = finite)]
+    scale: Option<f32>,
+    /// The summand of a single affine [default: 0].
+    #[arg(long, allow_negative_numbers = true, value_parser = finite)]
+    offset: Option<f32>,
+    /// The file of a kernel of yours: CUDA C++ (.cu), PTX (.ptx) or a cubin (.cubin). May be
+    /// repeated, also beside --op.
+    #[arg(long, value_name = "FILE", group = "operation")]
+    kernel: Vec<PathBuf>,
+    /// The name of your kernel in that file. With several kernels, this option and the next two
+    /// belong to the --kernel before them.
+    #[arg(long)]
+    entry: Vec<String>,
+    /// A further argument of your kernel; may be repeated. 2.5 is a float, 3 an int, and 3u64 has
+    /// the type that it names.
+    #[arg(long = "arg", value_name = "NAME=VALUE")]
+    args: Vec<KernelArg>,
+    /// The number of rows that your kernel reads before and after those that it writes.
+    #[arg(long)]
+    halo: Vec<u64>,
+}
+
+/// A built-in operation, as it is typed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Op {
+    Median(Option<u32>),
+    Affine(Option<(f32, f32)>),
+}
+
+fn op(text: &str) -> Result<Op, String> {
+    let (median, affine) =
+        ("median or median:RADIUS", "affine, affine:SCALE or affine:SCALE,OFFSET");
+    let (name, values) =
+        text.split_once(':').map_or((text, None), |(name, values)| (name, Some(values)));
+    let write = |form| move |cause| format!("{cause}; write {form}");
+    match (name, values) {
+        ("median", None) => Ok(Op::Median(None)),
+        ("median", Some(values)) => {
+            radius(values).map(|radius| Op::Median(Some(radius))).map_err(write(median))
+        }
+        ("affine", None) => Ok(Op::Affine(None)),
+        ("affine", Some(values)) => {
+            let (scale, offset) = values.split_once(',').unwrap_or((values, "0"));
+            let both = finite(scale).and_then(|scale| Ok((scale, finite(offset)?)));
+            both.map(|both| Op::Affine(Some(both))).map_err(write(affine))
+        }
+        _ => Err(format!("unknown operation `{name}`; write {median}, {affine}")),
+    }
+}
+
+/// Reads an operation. The help and the completions list the names.
+#[derive(Clone)]
+struct OpParser;
+
+impl TypedValueParser for OpParser {
+    type Value = Op;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Op, clap::Error> {
+        StringValueParser::new().try_map(|text| op(&text)).parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let median = "The median of each pixel's neighbourhood, which removes salt-and-pepper noise. \
+                      median:3 has radius 3";
+        let affine = "scale * x + offset: a product and a sum in f32, each rounded. For integers the \
+                      result is rounded to the nearest one, ties to even, and held to the range of \
+                      the type. affine:0.5,3 has scale 0.5 and offset 3";
+        let values = [("median", median), ("affine", affine)];
+        Some(Box::new(values.into_iter().map(|(name, help)| PossibleValue::new(name).help(help))))
+    }
+}
+
+/// A kernel and what was found of its options.
+struct Typed {
+    at: usize,
+    file: PathBuf,
+    entry: Option<String>,
+    args: Vec<KernelArg>,
+    halo: Option<u64>,
+}
+
+impl Typed {
+    fn step(self) -> Result<Step, String> {
+        let Self { file, entry, args, halo, .. } = self;
+        let Some(entry) = entry else {
+            let file = file.display();
+            return Err(format!("--kernel {file} requires --entry, the name of the kernel in it"));
+        };
+        Ok(Step::Kernel(KernelStep { file, entry, args, halo }))
+    }
+}
+
+/// The kernel that an option at this place belongs to.
+fn owner<'k>(kernels: &'k mut [Typed], at: usize, option: &str) -> Result<&'k mut Typed, String> {
+    let before = kernels.partition_point(|kernel| kernel.at < at);
+    match (kernels.len(), before) {
+        (0, _) => Err(format!("{option} requires --kernel")),
+        (1, _) => Ok(&mut kernels[0]),
+        (_, 0) => {
+            Err(format!("{option} is before the first of several --kernel; write it after its own"))
+        }
+        _ => Ok(&mut kernels[before - 1]),
+    }
+}
+
+fn once<T>(option: &str, held: &mut Option<T>, value: T, kernel: &str) -> Result<(), String> {
+    match held.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(format!("{option} is given twice for --kernel {kernel}")),
+    }
+}
+
+/// The values of an option, each with its place on the command line.
+fn placed<T>(matches: &ArgMatches, id: &str, values: Vec<T>) -> Vec<(usize, T)> {
+    matches.indices_of(id).into_iter().flatten().zip(values).collect()
+}
+
+impl StepOptions {
+    /// The operations in their order.
+    fn steps(mut self, matches: &ArgMatches) -> Result<Vec<Step>, String> {
+        let ops = placed(matches, "op", std::mem::take(&mut self.op));
+        let files = placed(matches, "kernel", std::mem::take(&mut self.kernel));
+        self.check(&ops, ops.len() + files.len())?;
+        let typed = |(at, file)| Typed { at, file, entry: None, args: Vec::new(), halo: None };
+        let mut kernels: Vec<Typed> = files.into_iter().map(typed).collect();
+        for (at, entry) in placed(matches, "entry", std::mem::take(&mut self.entry)) {
+            let kernel = owner(&mut kernels, at, "--entry")?;
+            once("--entry", &mut kernel.entry, entry, &kernel.file.display().to_string())?;
+        }
+        for (at, arg) in placed(matches, "args", std::mem::take(&mut self.args)) {
+            owner(&mut kernels, at, "--arg")?.args.push(arg);
+        }
+        for (at, halo) in placed(matches, "halo", std::mem::take(&mut self.halo)) {
+            let kernel = owner(&mut kernels, at, "--halo")?;
+            once("--halo", &mut kernel.halo, halo, &kernel.file.display().to_string())?;
+        }
+        let mut steps: Vec<(usize, Step)> =
+            ops.into_iter().map(|(at, op)| (at, self.step(op))).collect();
+        for kernel in kernels {
+            steps.push((kernel.at, kernel.step()?));
+        }
+        steps.sort_by_key(|step| step.0);
+        Ok(steps.into_iter().map(|step| step.1).collect())
+    }
+
+    /// Refuses options that `count` operations would ignore, or that contradict one.
+    fn check(&self, ops: &[(usize, Op)], count: usize) -> Result<(), String> {
+        let is_median = |op: &Op| matches!(op, Op::Median(_));
+        let given = [
+            ("--radius", self.radius.is_some(), "median", "median:RADIUS"),
+            ("--scale", self.scale.is_some(), "affine", "affine:SCALE,OFFSET"),
+            ("--offset", self.offset.is_some(), "affine", "affine:SCALE,OFFSET"),
+        ];
+        for (option, _, name, form) in given.into_iter().filter(|given| given.1) {
+            let mut of = ops.iter().map(|op| op.1).filter(|op| is_median(op) == (name == "median"));
+            let Some(first) = of.next() else {
+                return Err(format!("{option} requires --op {name}"));
+            };
+            if count > 1 {
+                return Err(format!(
+                    "{option} is for a single operation; among several, write --op {form}"
+                ));
+            }
+            if !matches!(first, Op::Median(None) | Op::Affine(None)) {
+                return Err(format!(
+                    "{option} is given beside --op {name} with values; write --op {form} without it"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&self, op: Op) -> Step {
+        match op {
+            Op::Median(radius) => Step::Median { radius: radius.or(self.radius).unwrap_or(1) },
+            Op::Affine(Some((scale, offset))) => Step::Affine { scale, offset },
+            Op::Affine(None) => Step::Affine {
+                scale: self.scale.unwrap_or(1.0),
+                offset: self.offset.unwrap_or(0.0),
+            },
+        }
+    }
+}
