@@ -6,9 +6,9 @@ use super::plan::Plan;
 use super::validate::Job;
 use crate::base::units::Bytes;
 
-/// What the trace of a chunk takes: upload, a kernel and download, with their waits, records and the
-/// accesses of the host, were measured as 11.5 KiB.
-const TRACED_CHUNK: Bytes = Bytes(12 << 10);
+/// What the trace of an operation of a chunk takes: upload, a kernel and download, with their waits,
+/// records and the accesses of the host, were measured as 11.5 KiB together.
+const TRACED_OPERATION: Bytes = Bytes(4 << 10);
 
 /// The page-locked memory of a plan, and the memory of its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +31,11 @@ impl Need {
             Output::Sink(_) => all(plan.rows_max(), stages.row_out()),
             Output::Pinned { .. } => 0,
         };
-        let chunks = plan.chunks.len() as u64;
+        // Upload, a kernel for each stage, download.
+        let operations = plan.chunks.len() as u64 * (stages.stages.len() as u64 + 2);
         Self {
             pinned: Bytes(read.saturating_add(written)),
-            trace: Bytes(chunks.saturating_mul(TRACED_CHUNK.0)),
+            trace: Bytes(operations.saturating_mul(TRACED_OPERATION.0)),
         }
     }
 

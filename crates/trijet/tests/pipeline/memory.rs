@@ -7,16 +7,19 @@ use trijet::{Bytes, ErrorKind, Pipeline, Report, Result};
 
 /// A run over 1000 rows of 100 bytes with two slots, in chunks of 100 rows if they fit.
 fn run(limit: Bytes, chunk: Bytes) -> Result<Report> {
+    run_stages(1, limit, chunk)
+}
+
+/// Such a run with several stages.
+fn run_stages(stages: usize, limit: Bytes, chunk: Bytes) -> Result<Report> {
     let bytes = noise(4, 100_000);
     let mut results: Vec<u8> = Vec::new();
-    let report = Pipeline::on(&threads())
-        .source(Memory::new(bytes.clone(), 100))
-        .stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)))
-        .sink(&mut results)
-        .chunk(chunk)
-        .depth(2)
-        .host_memory(limit)
-        .run()?;
+    let device = threads();
+    let mut pipeline = Pipeline::on(&device).source(Memory::new(bytes.clone(), 100));
+    for _ in 0..stages {
+        pipeline = pipeline.stage::<u32, u32>(|s, x, y| s.launch(&WORK, (0, x, y)));
+    }
+    let report = pipeline.sink(&mut results).chunk(chunk).depth(2).host_memory(limit).run()?;
     assert_eq!(results, bytes);
     Ok(report)
 }
@@ -48,4 +51,14 @@ fn a_trace_that_does_not_fit_is_left_out_in_words() {
     let without = run(Bytes(pinned(100)), Bytes(10_000)).expect("it fits");
     assert!(without.ops.is_empty());
     assert!(without.to_string().contains("exceeds the memory that the run may use"), "{without}");
+}
+
+/// The trace of a chunk has an operation for each stage.
+#[test]
+fn the_trace_of_more_stages_takes_more_memory() {
+    let limit = Bytes(pinned(100) + (200 << 10));
+    let with = run_stages(1, limit, Bytes(10_000)).expect("it fits");
+    assert!(!with.ops.is_empty(), "{with}");
+    let without = run_stages(10, limit, Bytes(10_000)).expect("it fits");
+    assert!(without.ops.is_empty(), "{without}");
 }
