@@ -119,8 +119,7 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(file_error::io("journal", path, error)),
         };
-        let journal = Self { file, path: path.to_owned(), is_new: false, stamps: Stamps::new() };
-        journal.read(fingerprint)
+        Self::of(file, path, false).read(fingerprint)
     }
 
     /// Opens the file of a journal, and whether this call has created it.
@@ -170,7 +169,12 @@ impl Journal {
         if !MAGIC.starts_with(&start) {
             return refused(NOT_OURS);
         }
-        Ok(Self { file, path: path.to_owned(), is_new, is_broken: false, stamps: Stamps::new() })
+        Ok(Self::of(file, path, is_new))
+    }
+
+    /// The journal in an open file, of which nothing was read.
+    fn of(file: File, path: &Path, is_new: bool) -> Self {
+        Self { file, path: path.to_owned(), is_new, is_broken: false, stamps: Stamps::new() }
     }
 
     /// Whether this process has created the file.
