@@ -95,7 +95,7 @@ fn the_last_process_gives_the_output_its_name() {
     }
 }
 
-/// Whoever is the last one, exactly one gives the name, and no one fails.
+/// Exactly one process gives the name, and none of them fails.
 #[test]
 fn processes_that_begin_and_finish_at_once_give_one_output() {
     for round in 0..20 {

@@ -1,0 +1,109 @@
+//! What `trijet map` says of a job: its report, and what became of the output.
+#![forbid(unsafe_code)]
+
+use crate::args::MapOptions;
+use crate::cmd::chain::Chain;
+use crate::cmd::verdict::Live;
+use crate::cmd::{print, report};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use trijet::{Device, Error, Report, Result};
+use trijet_cli::timeline;
+use trijet_io::{Output, Stopped, Target};
+
+/// A job whose output is complete.
+pub(super) struct Done<'a> {
+    pub(super) options: &'a MapOptions,
+    pub(super) target: &'a Target,
+    pub(super) chain: &'a Chain,
+    pub(super) trace: Option<timeline::Target>,
+}
+
+/// Writes the timeline, and prints the report.
+pub(super) fn say_done(report: &Report, device: Device, done: &Done<'_>) -> Result<ExitCode> {
+    let Done { options, target, chain, trace } = done;
+    let verdict = Live::of(&device);
+    let (out, array) = (target.path().display(), target.array());
+    let job = format!("{out}: {array}, {}", chain.description());
+    if let Some(trace) = trace {
+        trace.write(report, &job).map_err(|error| error.context("there is no timeline"))?;
+    }
+    if options.json {
+        let mut value = report::json(report);
+        add_job(&mut value, options, target, chain);
+        verdict.add_to(&mut value);
+        print(format_args!("{value:#}"))?;
+    } else {
+        print(job)?;
+        print(report)?;
+        if let Some(trace) = trace {
+            print(format_args!("timeline: {}", trace.path().display()))?;
+        }
+        verdict.print()?;
+    }
+    device.close()?;
+    Ok(verdict.exit_code())
+}
+
+/// What is true of the output after an error that came later.
+pub(super) fn complete_words(target: &Target) -> String {
+    format!("{} is complete", target.path().display())
+}
+
+/// Adds the names of the job to the report.
+pub(super) fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
+    value["input"] = options.input.display().to_string().into();
+    value["output"] = target.path().display().to_string().into();
+    value["operation"] = chain.description().into();
+}
+
+/// Ends a run that finds its output complete, so that a run that is repeated until it succeeds ends.
+pub(super) fn say_finished(
+    options: &MapOptions,
+    target: &Target,
+    chain: &Chain,
+) -> Result<ExitCode> {
+    if options.json {
+        let mut value = json!({ "rows": 0 });
+        add_job(&mut value, options, target, chain);
+        print(format_args!("{value:#}"))?;
+    } else {
+        let complete = complete_words(target);
+        print(format_args!("{complete}: an earlier run of this job has finished it"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The most ranges of rows that a message names.
+const RANGES_MAX: usize = 4;
+
+/// What became of the rows of an earlier run that are not as it has written them.
+pub(super) fn lost_words(output: &Output, target: &Target) -> String {
+    let ranges = output.lost();
+    let named = ranges.iter().take(RANGES_MAX).map(|rows| format!("{}..{}", rows.start, rows.end));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match ranges.len().saturating_sub(RANGES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more ranges"),
+    };
+    format!(
+        "{}: rows {named}{more} were done, but are not as they were written; they are computed again",
+        target.path().display()
+    )
+}
+
+/// Adds what became of the output.
+pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
+    let (out, rows) = (target.path().display(), target.layout().rows);
+    match output.stop() {
+        Ok(Stopped::Nothing) => {
+            error.context(format!("{out}: no row was finished, so nothing is kept"))
+        }
+        Ok(Stopped::Rows(done)) => error.context(format!(
+            "{out} is not finished: {done} of {rows} rows are kept; use --resume to continue"
+        )),
+        // The error says that it is complete.
+        Ok(Stopped::Complete) => error,
+        Err(second) => error.context(second.to_string()),
+    }
+}
