@@ -236,12 +236,12 @@ impl Output {
                 return Err(file_error::damaged("write", &self.target.place.out, cause));
             }
         };
-        let synchronizer = match self.durability {
-            Durability::OnDisk => Some(spawn(&self.target.place, &partial)?),
-            Durability::InMemory => None,
-        };
-        let run = Run { partial, synchronizer: Mutex::new(synchronizer) };
-        Ok(&self.run.get_or_init(|| run).partial)
+        let run = self.run.get_or_init(|| Run { partial, synchronizer: Mutex::new(None) });
+        if self.durability == Durability::OnDisk {
+            let thread = spawn(&self.target.place, &run.partial)?;
+            *run.synchronizer.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        }
+        Ok(&run.partial)
     }
 
     /// Creates the partial output in place of that of an earlier run.
@@ -260,10 +260,15 @@ impl Output {
             Ok(writer) => writer,
             Err(error) => return Err(forget(&journal, error)),
         };
-        let state = writer.root().metadata();
-        let state = state.map_err(|error| file_error::io("create", &place.partial, error))?;
-        journal.name_root(state.ino())?;
-        Partial::new(place, &self.fingerprint, writer, journal, Rows::default())
+        let named = writer.root().metadata();
+        let named = named.map_err(|error| file_error::io("create", &place.partial, error));
+        match named.and_then(|state| journal.name_root(state.ino())) {
+            Ok(()) => Partial::new(place, &self.fingerprint, writer, journal, Rows::default()),
+            Err(error) => Err(match plan.discard(&place.partial) {
+                Ok(()) => forget(&journal, error),
+                Err(second) => error.context(second.to_string()),
+            }),
+        }
     }
 
     /// Ends the thread that brings rows to the disk.
