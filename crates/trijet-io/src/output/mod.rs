@@ -87,6 +87,8 @@ pub struct Output {
     /// What the first write begins with. `None` afterwards.
     ready: Mutex<Option<Ready>>,
     run: OnceLock<Run>,
+    /// Why the partial output could not be created.
+    failed: OnceLock<String>,
     is_complete: AtomicBool,
 }
 
@@ -136,6 +138,7 @@ impl Output {
             lost,
             ready: Mutex::new(Some(ready)),
             run: OnceLock::new(),
+            failed: OnceLock::new(),
             is_complete: AtomicBool::new(false),
         })
     }
@@ -230,9 +233,13 @@ impl Output {
         }
         let partial = match ready.take() {
             Some(Ready::Kept(partial)) => partial,
-            Some(Ready::New { journal, .. }) => Arc::new(self.create(journal)?),
+            Some(Ready::New { journal, .. }) => {
+                let created = self.create(journal);
+                Arc::new(created.inspect_err(|error| drop(self.failed.set(error.to_string())))?)
+            }
             None => {
-                let cause = "the output could not be created: see the first error";
+                // Any of several threads may be the one whose error is reported.
+                let cause = self.failed.get().map_or("the output was stopped", String::as_str);
                 return Err(file_error::damaged("write", &self.target.place.out, cause));
             }
         };

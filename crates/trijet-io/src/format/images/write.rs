@@ -62,7 +62,7 @@ impl ImagesPlan {
     /// The writer of the folder at `path`, which is not a link.
     fn writer(&self, op: &'static str, path: &Path) -> Result<ImagesWriter> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat(CWD, path, flags, Mode::empty())
+        let folder = retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))
             .map_err(|error| file_error::io(op, path, error.into()))?;
         Ok(ImagesWriter {
             folder: folder.into(),
