@@ -1,8 +1,9 @@
 //! The command line: its commands and options.
 #![forbid(unsafe_code)]
 
+use crate::ranks::Rank;
 use crate::steps::Steps;
-use crate::values::{DeviceName, Shape, bytes, radius, shape, time};
+use crate::values::{DeviceName, MapDevice, Shape, bytes, radius, shape, time};
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{
     ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -226,9 +227,14 @@ pub(crate) struct MapOptions {
     /// extension, is what it is without the option.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// The device: auto, cuda:N or host.
+    /// The device: auto, cuda:N or host; or all, for all GPUs of this host at once.
     #[arg(long, default_value = "auto")]
-    pub(crate) device: DeviceName,
+    pub(crate) device: MapDevice,
+    /// Write the rows of shard I of N only (0/4 to 3/4). The last process that has finished its shard
+    /// gives the output its name, and any of them can be started again with --resume [default: as
+    /// torchrun, MPI or srun says, if one has started this process].
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<Rank>,
     /// The size of a chunk, for example 16MiB [default: tuned].
     #[arg(long, value_parser = bytes)]
     pub(crate) chunk: Option<Bytes>,

@@ -2,6 +2,7 @@
 
 mod args;
 mod cmd;
+mod ranks;
 mod steps;
 mod values;
 

@@ -30,6 +30,26 @@ impl FromStr for DeviceName {
     }
 }
 
+/// The devices of `trijet map`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MapDevice {
+    One(DeviceName),
+    /// Every GPU of the host.
+    All,
+}
+
+impl FromStr for MapDevice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let one = text.parse().map(Self::One);
+        one.map_err(|_| format!("unknown device `{text}`: use auto, all, cuda:N or host"))
+    }
+}
+
 /// Parses a number of bytes with an optional unit, as the command prints sizes: 4194304, 64KiB, 1.5MiB,
 /// "1.50 MiB".
 pub(crate) fn bytes(text: &str) -> Result<Bytes, String> {

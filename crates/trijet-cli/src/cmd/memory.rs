@@ -73,7 +73,7 @@ mod tests {
         let left = for_chunks(Some(Bytes(8 << 30))).unwrap().unwrap();
         assert!(left < Bytes((8 << 30) - BESIDE.0) && left > Bytes(6 << 30), "{left}");
         let error = for_chunks(Some(Bytes(1 << 20))).unwrap_err();
-        assert!(error.to_string().contains("--memory 1.00 MiB leaves nothing"), "{error}");
+        assert!(error.to_string().contains("--memory 1 MiB leaves nothing"), "{error}");
         assert!(for_chunks(None).unwrap().is_some_and(|bytes| bytes.0 > 0));
     }
 }

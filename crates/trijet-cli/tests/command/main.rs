@@ -22,6 +22,7 @@ mod overlap;
 mod own_kernel;
 mod printing;
 mod reference;
+mod shards;
 mod shell;
 mod trace;
 mod workdir;

@@ -217,6 +217,13 @@ impl Output {
         missing.filter(|rows| !rows.is_empty()).collect()
     }
 
+    /// Whether this run has given the output its final name. A process that has finished its rows
+    /// leaves that to the last one.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Relaxed)
+    }
+
     fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
         // A thread that panics under this lock leaves an output that was not begun.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,69 +1,24 @@
 //! `trijet map`: applies an operation to an array that may be larger than the GPU's memory.
 #![forbid(unsafe_code)]
 
+mod devices;
+mod run;
 mod words;
 
-use self::words::{Done, complete_words, explain, lost_words, say_done, say_finished};
+use self::run::Setup;
+use self::words::{Done, explain, lost_words, say_done, say_finished};
 use super::chain::Chain;
-use super::memory;
 use super::print_stderr;
 use super::stop::cancel_on_signals;
 use crate::args::MapOptions;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use crate::ranks::{self, Rank};
 use std::path::Path;
 use std::process::ExitCode;
-use trijet::pipeline::{Calibration, Layout};
 use trijet::trace::summary::Audience;
-use trijet::{Bytes, Device, Pipeline, Result, Source};
+use trijet::{Error, ErrorKind, Result, Source};
 use trijet_cli::timeline;
 use trijet_io::file_error;
-use trijet_io::{Array, Durability, Fingerprint, Input, Output, Start, Target};
-
-/// Measures the link of a device that copies, with enough bytes for a stable rate, and few compared
-/// to the run.
-fn calibrate(device: &Device, layout: Layout) -> Result<Option<Calibration>> {
-    if device.info().integrated {
-        return Ok(None);
-    }
-    let bytes = Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20));
-    Calibration::measure(device, bytes).map(Some)
-}
-
-/// Adds the settings that may be missing.
-fn with_settings<'a>(
-    mut pipeline: Pipeline<'a>,
-    options: &MapOptions,
-    calibration: Option<&Calibration>,
-    memory: Option<Bytes>,
-) -> Pipeline<'a> {
-    if let Some(memory) = memory {
-        pipeline = pipeline.host_memory(memory);
-    }
-    if let Some(calibration) = calibration {
-        pipeline = pipeline.calibrated(calibration);
-    }
-    if let Some(chunk) = options.chunk {
-        pipeline = pipeline.chunk(chunk);
-    }
-    if let Some(depth) = options.depth {
-        pipeline = pipeline.depth(depth);
-    }
-    pipeline
-}
-
-/// A progress bar, which is hidden unless standard error is a terminal.
-fn progress_bar(rows: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {len} rows, {eta} left");
-    let bar = ProgressBar::new(rows);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
+use trijet_io::{Array, Durability, Fingerprint, Input, Output, Shard, Start, Target};
 
 fn open_input(options: &MapOptions) -> Result<Input> {
     match (&options.shape, options.dtype) {
@@ -104,12 +59,25 @@ fn start_of(options: &MapOptions) -> Start {
     }
 }
 
+/// The rank of this process, if several processes do the job.
+fn rank_of(options: &MapOptions) -> Result<Option<Rank>> {
+    if let Some(shard) = &options.shard {
+        return Ok(Some(shard.clone()));
+    }
+    ranks::of_environment(|name| std::env::var(name).ok())
+        .map_err(|cause| Error::new(ErrorKind::InvalidValue, "map", cause))
+}
+
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
+    let rank = rank_of(options)?;
     let input = open_input(options)?;
     let array = input.array().clone();
     let chain = Chain::new(&options.steps, &array, &options.input)?;
     let describe = if options.raw { Target::or_headerless } else { Target::new };
-    let target = describe(&options.output, array.clone(), &input)?;
+    let mut target = describe(&options.output, array.clone(), &input)?;
+    if let Some(shard) = rank.as_ref().and_then(|rank| Shard::new(rank.index, rank.count)) {
+        target = target.of_shard(shard);
+    }
     let trace = open_trace(options, &input, target.path())?;
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
@@ -121,35 +89,34 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     } else if target.is_finished(&fingerprint)? {
         return say_finished(options, &target, &chain);
     }
-    let device = super::open(options.device, &options.check)?;
-    chain.load(&device)?;
+    let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
+    devices.iter().try_for_each(|device| chain.load(device))?;
+    if let (Some(trace), true) = (&options.trace, devices.len() > 1) {
+        let cause = "a timeline is of one device; choose one with --device";
+        return Err(file_error::refused("trace", trace, cause));
+    }
     let cancel = cancel_on_signals("after the chunks in flight")?;
     // Steps that can fail without the output come before it.
-    let memory = memory::for_chunks(options.memory)?;
-    let calibration = calibrate(&device, layout)?;
+    let setup = Setup::new(options, &chain, &devices, layout)?;
     let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
     let mut output = Output::open(&target, &fingerprint, start_of(options))?.durability(durability);
+    if let Some(rank) = &rank {
+        let rows = target.rows();
+        print_stderr(format_args!("{rank}: rows {}..{} of {}", rows.start, rows.end, layout.rows));
+    }
     if !output.lost().is_empty() {
         print_stderr(lost_words(&output, &target));
     } else if options.resume && output.done().count() == 0 {
         print_stderr("there is nothing to resume: the run starts from the beginning");
     }
     let todo = output.missing();
-    let bar = progress_bar(layout.rows);
-    let pipeline = Pipeline::on(&device).source(input);
-    let pipeline = chain
-        .stages(pipeline, layout)
-        .sink(&mut output)
-        .rows(todo)
-        .cancel_with(&cancel)
-        .on_progress(|progress| bar.set_position(progress.rows_done));
-    let outcome = with_settings(pipeline, options, calibration.as_ref(), memory).run();
-    bar.finish_and_clear();
+    let outcome = setup.run(&input, &mut output, &todo, &cancel);
     let audience = if options.chunk.is_some() { Audience::User } else { Audience::UserOfTuned };
-    let report = match outcome {
-        Ok(report) => report.for_audience(audience),
+    let reports: Vec<_> = match outcome {
+        Ok(reports) => reports.into_iter().map(|report| report.for_audience(audience)).collect(),
         Err(error) => return Err(explain(error, output, &target)),
     };
-    let done = Done { options, target: &target, chain: &chain, trace };
-    say_done(&report, device, &done).map_err(|error| error.context(complete_words(&target)))
+    let is_complete = output.is_complete();
+    let done = Done { options, target: &target, chain: &chain, trace, is_complete };
+    say_done(&reports, devices, &done).map_err(|error| error.context(done.words()))
 }

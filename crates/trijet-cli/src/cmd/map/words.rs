@@ -11,47 +11,92 @@ use trijet::{Device, Error, Report, Result};
 use trijet_cli::timeline;
 use trijet_io::{Output, Stopped, Target};
 
-/// A job whose output is complete.
+/// A job whose rows are done.
 pub(super) struct Done<'a> {
     pub(super) options: &'a MapOptions,
     pub(super) target: &'a Target,
     pub(super) chain: &'a Chain,
     pub(super) trace: Option<timeline::Target>,
+    /// The output has its final name. Other processes may still write their rows.
+    pub(super) is_complete: bool,
 }
 
-/// Writes the timeline, and prints the report.
-pub(super) fn say_done(report: &Report, device: Device, done: &Done<'_>) -> Result<ExitCode> {
-    let Done { options, target, chain, trace } = done;
-    let verdict = Live::of(&device);
+impl Done<'_> {
+    /// What is true of the output after an error that came later.
+    pub(super) fn words(&self) -> String {
+        if self.is_complete {
+            return complete_words(self.target);
+        }
+        let (rows, out) = (self.target.rows(), self.target.path().display());
+        format!(
+            "rows {}..{} of {out} are done; it gets its name when all processes have finished",
+            rows.start, rows.end
+        )
+    }
+}
+
+/// Writes the timeline, and prints the report of each device.
+pub(super) fn say_done(
+    reports: &[Report],
+    devices: Vec<Device>,
+    done: &Done<'_>,
+) -> Result<ExitCode> {
+    let Done { options, target, chain, trace, .. } = done;
+    let verdicts: Vec<_> = devices.iter().map(Live::of).collect();
     let (out, array) = (target.path().display(), target.array());
     let job = format!("{out}: {array}, {}", chain.description());
-    if let Some(trace) = trace {
+    if let (Some(trace), [report]) = (trace, reports) {
         trace.write(report, &job).map_err(|error| error.context("there is no timeline"))?;
     }
     if options.json {
-        let mut value = report::json(report);
-        add_job(&mut value, options, target, chain);
-        verdict.add_to(&mut value);
-        print(format_args!("{value:#}"))?;
+        print(format_args!("{:#}", json_of(reports, &verdicts, done)))?;
     } else {
         print(job)?;
-        print(report)?;
-        if let Some(trace) = trace {
-            print(format_args!("timeline: {}", trace.path().display()))?;
+        for (report, verdict) in reports.iter().zip(&verdicts) {
+            print(report)?;
+            if let Some(trace) = trace {
+                print(format_args!("timeline: {}", trace.path().display()))?;
+            }
+            verdict.print()?;
         }
-        verdict.print()?;
+        if !done.is_complete {
+            print(done.words())?;
+        }
     }
-    device.close()?;
-    Ok(verdict.exit_code())
+    for device in devices {
+        device.close()?;
+    }
+    let is_clean = verdicts.iter().all(|verdict| verdict.exit_code() == ExitCode::SUCCESS);
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The report of the one device, or the reports of all, with the names of the job.
+fn json_of(reports: &[Report], verdicts: &[Live], done: &Done<'_>) -> Value {
+    let of = |(report, verdict): (&Report, &Live)| {
+        let mut value = report::json(report);
+        verdict.add_to(&mut value);
+        value
+    };
+    let mut values: Vec<Value> = reports.iter().zip(verdicts).map(of).collect();
+    let mut value = match values.len() {
+        1 => values.swap_remove(0),
+        _ => json!({ "rows": reports.iter().map(|r| r.rows).sum::<u64>(), "devices": values }),
+    };
+    add_job(&mut value, done.options, done.target, done.chain);
+    if done.target.shard().is_some() {
+        let rows = done.target.rows();
+        value["shard"] = json!({ "rows": [rows.start, rows.end], "is_complete": done.is_complete });
+    }
+    value
 }
 
 /// What is true of the output after an error that came later.
-pub(super) fn complete_words(target: &Target) -> String {
+fn complete_words(target: &Target) -> String {
     format!("{} is complete", target.path().display())
 }
 
 /// Adds the names of the job to the report.
-pub(super) fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
+fn add_job(value: &mut Value, options: &MapOptions, target: &Target, chain: &Chain) {
     value["input"] = options.input.display().to_string().into();
     value["output"] = target.path().display().to_string().into();
     value["operation"] = chain.description().into();
@@ -94,7 +139,8 @@ pub(super) fn lost_words(output: &Output, target: &Target) -> String {
 
 /// Adds what became of the output.
 pub(super) fn explain(error: Error, output: Output, target: &Target) -> Error {
-    let (out, rows) = (target.path().display(), target.layout().rows);
+    let (out, rows) = (target.path().display(), target.rows());
+    let rows = rows.end - rows.start;
     match output.stop() {
         Ok(Stopped::Nothing) => {
             error.context(format!("{out}: no row was finished, so nothing is kept"))

@@ -1,0 +1,243 @@
+//! The run of a job: a pipeline on each of its devices, into one output.
+#![forbid(unsafe_code)]
+
+use super::devices::shares;
+use crate::args::MapOptions;
+use crate::cmd::chain::Chain;
+use crate::cmd::memory;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use trijet::pipeline::{Calibration, Layout, ParallelSink, Progress};
+use trijet::{Bytes, Cancel, Device, Error, ErrorKind, Pipeline, Report, Result, Sink, Source};
+use trijet_io::{Input, Output};
+
+/// What every pipeline of a job needs.
+pub(super) struct Setup<'a> {
+    pub(super) options: &'a MapOptions,
+    pub(super) chain: &'a Chain,
+    pub(super) devices: &'a [Device],
+    calibrations: Vec<Option<Calibration>>,
+    /// The memory of the host for the chunks of a device.
+    memory: Option<Bytes>,
+}
+
+impl<'a> Setup<'a> {
+    /// Prepares what may fail before there is an output.
+    pub(super) fn new(
+        options: &'a MapOptions,
+        chain: &'a Chain,
+        devices: &'a [Device],
+        layout: Layout,
+    ) -> Result<Self> {
+        let memory = memory::for_chunks(options.memory)?;
+        let memory = memory.map(|bytes| Bytes(bytes.0 / devices.len().max(1) as u64));
+        let calibrations = devices.iter().map(|device| calibrate(device, layout));
+        let calibrations = calibrations.collect::<Result<_>>()?;
+        Ok(Self { options, chain, devices, calibrations, memory })
+    }
+
+    /// Computes the rows `todo` of the output and finishes it. Returns a report of each device.
+    pub(super) fn run(
+        &self,
+        input: &Input,
+        output: &mut Output,
+        todo: &[Range<u64>],
+        cancel: &Cancel,
+    ) -> Result<Vec<Report>> {
+        let bar = progress_bar(todo.iter().map(|rows| rows.end - rows.start).sum());
+        let ran = match self.devices {
+            [_] => {
+                self.pipeline(0, input, todo, cancel, &bar).sink(output).run().map(|one| vec![one])
+            }
+            _ => self.run_on_all(input, output, todo, cancel, &bar),
+        };
+        bar.finish_and_clear();
+        ran
+    }
+
+    /// Runs a pipeline on every device, each with its share of the rows.
+    fn run_on_all(
+        &self,
+        input: &Input,
+        output: &mut Output,
+        todo: &[Range<u64>],
+        cancel: &Cancel,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Report>> {
+        let shares = shares(todo, self.devices.len(), input.layout().granule);
+        let shared = &*output;
+        let reports = thread::scope(|scope| {
+            let start = |(number, share): (usize, &'_ Vec<Range<u64>>)| {
+                let share = share.clone();
+                scope.spawn(move || {
+                    let run = self.pipeline(number, input, &share, cancel, bar);
+                    let ran = run.sink(Part(shared)).run();
+                    if ran.is_err() {
+                        // The others end after the chunks in flight.
+                        cancel.cancel();
+                    }
+                    ran.map_err(|error| error.context(format!("device {number}")))
+                })
+            };
+            let threads: Vec<_> = shares.iter().enumerate().map(start).collect();
+            let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+            let panicked = |_| Err(Error::new(ErrorKind::Panicked, "map", "a thread panicked"));
+            ended.into_iter().map(|ran| ran.unwrap_or_else(panicked)).collect::<Vec<_>>()
+        });
+        let reports = first_cause(reports)?;
+        output.finish()?;
+        Ok(reports)
+    }
+
+    /// The pipeline of a device, which has no sink yet.
+    fn pipeline<'p>(
+        &'p self,
+        number: usize,
+        input: &'p Input,
+        todo: &[Range<u64>],
+        cancel: &Cancel,
+        bar: &'p ProgressBar,
+    ) -> Pipeline<'p> {
+        let counted = AtomicU64::new(0);
+        let own: u64 = todo.iter().map(|rows| rows.end - rows.start).sum();
+        let advance = move |progress: Progress| {
+            let done = progress.rows_done + own - progress.rows;
+            bar.inc(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
+        };
+        let layout = input.layout();
+        let mut pipeline = self
+            .chain
+            .stages(Pipeline::on(&self.devices[number]).source(input), layout)
+            .rows(todo.to_vec())
+            .cancel_with(cancel)
+            .on_progress(advance);
+        if let Some(memory) = self.memory {
+            pipeline = pipeline.host_memory(memory);
+        }
+        if let Some(calibration) = &self.calibrations[number] {
+            pipeline = pipeline.calibrated(calibration);
+        }
+        if let Some(chunk) = self.options.chunk {
+            pipeline = pipeline.chunk(chunk);
+        }
+        if let Some(depth) = self.options.depth {
+            pipeline = pipeline.depth(depth);
+        }
+        pipeline
+    }
+}
+
+/// The reports, or the error of the device that failed first: the others were cancelled.
+fn first_cause(ran: Vec<Result<Report>>) -> Result<Vec<Report>> {
+    let mut cancelled = None;
+    let mut reports = Vec::new();
+    for one in ran {
+        match one {
+            Ok(report) => reports.push(report),
+            Err(error) if error.kind() == ErrorKind::Cancelled => cancelled = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    cancelled.map_or(Ok(reports), Err)
+}
+
+/// An output that several pipelines write, which is finished after all of them.
+struct Part<'a>(&'a Output);
+
+impl Sink for Part<'_> {
+    fn write(&mut self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
+        self.0.write_part(rows, bytes)
+    }
+
+    fn parallel(&self) -> Option<&dyn ParallelSink> {
+        Some(self.0)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Measures the link of a device that copies, with enough bytes for a stable rate, and few compared
+/// to the run.
+fn calibrate(device: &Device, layout: Layout) -> Result<Option<Calibration>> {
+    if device.info().integrated {
+        return Ok(None);
+    }
+    let bytes = Bytes((layout.bytes()? / 8).clamp(1 << 20, 64 << 20));
+    Calibration::measure(device, bytes).map(Some)
+}
+
+/// A progress bar, which is hidden unless standard error is a terminal.
+fn progress_bar(rows: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {len} rows, {eta} left");
+    let bar = ProgressBar::new(rows);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Command, Options};
+    use clap::Parser;
+    use std::fs;
+    use trijet::Select;
+    use trijet_io::{Array, Dtype, Fingerprint, Start, Target};
+
+    /// A job over 1000 rows of 64 bytes on several host devices: the output, or the error.
+    fn run_on(count: usize, rows_of_input: u64) -> Result<Vec<u8>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let data: Vec<u8> = (0..64_000_u32).map(|n| n.to_le_bytes()[0] % 100).collect();
+        fs::write(path("in.raw"), &data).unwrap();
+        let array = Array::new(Dtype::U8, vec![1000, 64]).unwrap();
+        let input = Input::open(&path("in.raw"), Some(array.clone())).unwrap();
+        let call =
+            ["trijet", "map", "in.raw", "-o", "out.raw", "--op", "affine:2,1", "--chunk=640"];
+        let Command::Map(options) = Options::try_parse_from(call).unwrap().command else {
+            panic!("`map` is the command")
+        };
+        let chain = Chain::new(&options.steps, &array, &path("in.raw")).unwrap();
+        let target = Target::new(&path("out.raw"), array, &input).unwrap();
+        let run = Fingerprint::new(&input, "affine", &target);
+        let mut output = Output::open(&target, &run, Start::New).unwrap();
+        let devices: Vec<_> =
+            (0..count).map(|_| Device::open(Select::Host(0))).collect::<Result<_>>().unwrap();
+        let setup = Setup::new(&options, &chain, &devices, input.layout()).unwrap();
+        if rows_of_input < 1000 {
+            let file = fs::File::options().write(true).open(path("in.raw")).unwrap();
+            file.set_len(rows_of_input * 64).unwrap();
+        }
+        let todo = output.missing();
+        let reports = setup.run(&input, &mut output, &todo, &Cancel::new())?;
+        assert_eq!(reports.len(), count);
+        assert_eq!(reports.iter().map(|report| report.rows).sum::<u64>(), 1000);
+        Ok(fs::read(path("out.raw")).unwrap())
+    }
+
+    #[test]
+    fn several_devices_give_the_bytes_of_one() {
+        let one = run_on(1, 1000).unwrap();
+        assert_eq!((one[0], one[99], one.len()), (1, 199, 64_000));
+        for count in [2, 3] {
+            assert!(run_on(count, 1000).unwrap() == one, "{count} devices");
+        }
+    }
+
+    /// The second device cannot read its rows. The first one is stopped, and the error is the cause.
+    #[test]
+    fn a_device_that_fails_ends_the_others() {
+        let error = run_on(2, 600).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains("device 1"), "{error}");
+    }
+}

@@ -1,0 +1,92 @@
+//! A job of several processes: each writes its rows, and the output is that of one process.
+
+use crate::workdir::{Ran, Workdir, noise};
+
+const CALL: [&str; 6] = ["in.npy", "-o", "out.npy", "--op", "median:2", "--chunk=4096"];
+
+fn workdir() -> Workdir {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "<u2", &[6, 40, 32], &noise(6 * 40 * 32 * 2, 21));
+    workdir
+}
+
+/// What a run printed that succeeded. It may have said its rank.
+#[track_caller]
+fn printed(ran: Ran) -> String {
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    ran.out
+}
+
+/// What one process writes.
+fn alone() -> Vec<u8> {
+    let workdir = workdir();
+    workdir.map(&CALL).done();
+    workdir.read("out.npy")
+}
+
+#[test]
+fn shards_give_the_output_of_one_process() {
+    let workdir = workdir();
+    for shard in ["0/3", "2/3", "1/3"] {
+        assert!(!workdir.exists("out.npy"), "before {shard}");
+        let printed = printed(workdir.map(&[&CALL[..], &["--shard", shard]].concat()));
+        let is_last = shard == "1/3";
+        assert_eq!(printed.contains("when all processes have finished"), !is_last, "{printed}");
+    }
+    assert_eq!(workdir.read("out.npy"), alone());
+    assert!(!workdir.exists("out.npy.partial"));
+}
+
+/// The call as a launcher makes it.
+fn launched(workdir: &Workdir, variables: &[(&str, &str)], more: &[&str]) -> Ran {
+    let mut command = workdir.command(&[&["map"], &CALL[..], &["--device=host"], more].concat());
+    for (name, value) in variables {
+        command.env(name, value);
+    }
+    Ran::from(command.output().unwrap())
+}
+
+#[test]
+fn a_launcher_says_the_shard() {
+    let workdir = workdir();
+    for rank in ["1", "0"] {
+        let variables = [("RANK", rank), ("WORLD_SIZE", "2"), ("LOCAL_RANK", rank)];
+        let ran = launched(&workdir, &variables, &[]);
+        assert!(ran.err.contains(&format!("rank {rank} of 2 (torchrun): rows")), "{}", ran.err);
+        printed(ran);
+    }
+    assert_eq!(workdir.read("out.npy"), alone());
+    // A process that is started again finds the output complete.
+    let variables = [("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")];
+    let again = launched(&workdir, &variables, &["--resume"]);
+    assert!(printed(again).contains("an earlier run of this job has finished it"));
+    let refused = launched(&workdir, &[("PMI_RANK", "2"), ("PMI_SIZE", "2")], &[]);
+    assert!(refused.err.contains("PMI_RANK is 2 and PMI_SIZE is 2"), "{}", refused.err);
+}
+
+#[test]
+fn the_shard_is_in_the_json() {
+    let workdir = workdir();
+    let ran = workdir.map(&[&CALL[..], &["--shard", "1/2", "--json"]].concat());
+    let report: serde_json::Value = serde_json::from_str(&printed(ran)).unwrap();
+    assert_eq!(report["shard"]["rows"], serde_json::json!([120, 240]));
+    assert_eq!((&report["shard"]["is_complete"], &report["rows"]), (&false.into(), &120.into()));
+}
+
+#[test]
+fn a_shard_that_does_not_exist_is_wrong_usage() {
+    let workdir = workdir();
+    let ran = workdir.map(&[&CALL[..], &["--shard", "2/2"]].concat());
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(ran.err.contains("0/2 to 1/2"), "{}", ran.err);
+}
+
+/// Without a GPU, all devices are the host device.
+#[test]
+fn all_devices_are_the_host_device_where_there_is_no_gpu() {
+    let workdir = workdir();
+    let mut command = workdir.command(&[&["map"], &CALL[..], &["--device=all"]].concat());
+    command.env("TRIJET_LIBCUDA", "/nonexistent");
+    Ran::from(command.output().unwrap()).done();
+    assert_eq!(workdir.read("out.npy"), alone());
+}
