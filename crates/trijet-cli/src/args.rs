@@ -245,6 +245,10 @@ pub(crate) struct MapOptions {
     /// available]. Chunks are made smaller until they fit.
     #[arg(long, value_parser = bytes)]
     pub(crate) memory: Option<Bytes>,
+    /// Print what the job reads and writes, the memory that it needs, and the least time of its copies
+    /// on a modelled H200. Nothing is created, and no GPU is needed.
+    #[arg(long)]
+    pub(crate) plan: bool,
     /// Save a timeline of the run, with the hazards that --check has found. The extension chooses the
     /// format: .html is a page for a browser, .pftrace is for Perfetto, .json for tools that read
     /// PyTorch's traces, .ledger for `trijet check`.

@@ -318,3 +318,33 @@ fn the_report_advises_nothing_but_options_of_the_command() {
         assert_eq!(summary["contradictions"], 0, "the clocks of one machine");
     }
 }
+
+#[test]
+fn a_plan_says_what_a_job_needs_and_creates_nothing() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[4, 64, 64], &noise(4 * 64 * 64, 31));
+    let call =
+        ["in.npy", "-o", "out.npy", "--op", "median:2", "--chunk=1KiB", "--depth=2", "--plan"];
+    let words = workdir.map(&call).done();
+    assert!(words.contains("chunks: 16 of 1 KiB, 2 in flight"), "{words}");
+    assert!(words.contains("for the copies of a modelled H200"), "{words}");
+    let plan = workdir.map(&[&call[..], &["--json"]].concat()).json();
+    // 16 rows and two more on both sides, but at the ends of the stack.
+    assert_eq!(plan["bytes_in"].as_u64(), Some(64 * (16 * 20 - 4)));
+    assert_eq!(plan["bytes_out"].as_u64(), Some(64 * 256));
+    // Three buffers for the source and three for the sink.
+    assert_eq!(plan["pinned_bytes"].as_u64(), Some(3 * 64 * 20 + 3 * 64 * 16));
+    assert_eq!(plan["device_bytes"].as_u64(), Some(2 * 64 * (20 + 16)));
+    let less = workdir.map(&[&call[..], &["--shard=0/2", "--json"]].concat()).json();
+    assert_eq!((less["rows"].as_u64(), less["chunks"].as_u64()), (Some(128), Some(8)));
+    assert_eq!(workdir.names(), ["in.npy"]);
+}
+
+#[test]
+fn too_little_memory_is_refused_before_anything_is_created() {
+    let workdir = Workdir::new();
+    workdir.npy("in.npy", "|u1", &[64, 64], &noise(64 * 64, 32));
+    let call = ["in.npy", "-o", "out.npy", "--op", "affine", "--memory=1MiB"];
+    workdir.map(&call).refused(1, &["--memory 1 MiB leaves nothing for chunks"]);
+    assert_eq!(workdir.names(), ["in.npy"]);
+}

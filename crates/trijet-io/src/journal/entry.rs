@@ -14,6 +14,8 @@ pub(super) enum Entry {
     Lost(Range<u64>),
     /// The rows of all lines before this byte are on the disk.
     Synced(u64),
+    /// The time at which the partial output was created that several processes share.
+    Created(u64),
     /// All rows of this process are written, and are on the disk if they are to be.
     Finished,
 }
@@ -34,6 +36,9 @@ pub(super) fn entry_of(line: &[u8], fingerprint: &Fingerprint) -> Option<Entry> 
     let number = |name| value.get(name)?.as_u64();
     if let Some(root) = number("root") {
         return Some(Entry::Root(root));
+    }
+    if let Some(time) = number("created") {
+        return Some(Entry::Created(time));
     }
     if let Some(end) = number("synced") {
         return Some(Entry::Synced(end));

@@ -8,8 +8,9 @@
 //! follows. Before the first rows that depend on a file of the input, a line
 //! `{"item":[n,[name,bytes,modified,inode]]}` has the state of that file. A line `{"synced":n}` says
 //! that the rows of the lines before byte n have reached the disk. Where several processes write one
-//! output, each has a journal of its own, and `{"finished":true}` is the last line of one that has
-//! nothing left to do. If the process dies, the last line
+//! output, each has a journal of its own. `{"created":t}` has the time at which the partial output was
+//! created, so that one which was created again is known, and `{"finished":true}` is the last line of
+//! a process that has nothing left to do. If the process dies, the last line
 //! may be incomplete; it is then ignored, as are lines that a loss of power has replaced by zeros.
 //!
 //! A file is a journal if it begins as a header does, or is empty. Any other file under its name
@@ -65,6 +66,8 @@ pub struct Progress {
     pub(crate) unsynced: Vec<Written>,
     /// The number of the partial output in its file system.
     pub(crate) root: Option<u64>,
+    /// The time at which the partial output was created, if several processes share it.
+    pub(crate) created: Option<u64>,
     /// The process of the journal has written all of its rows.
     pub(crate) is_finished: bool,
     /// The length of the complete lines.
@@ -223,7 +226,7 @@ impl Journal {
         let (mut hashes, mut stamps) = (BTreeMap::new(), Stamps::new());
         // The states of files when the rows that depend on them were written.
         let mut used = Stamps::new();
-        let (mut root, mut synced, mut is_finished) = (None, 0, false);
+        let (mut root, mut created, mut synced, mut is_finished) = (None, None, 0, false);
         let mut reader = self.reader(end)?;
         let mut line = Vec::new();
         loop {
@@ -249,6 +252,7 @@ impl Journal {
                 }
                 Some(Entry::Lost(rows)) => drop(hashes.remove(&(rows.start, rows.end))),
                 Some(Entry::Synced(before)) => synced = before.min(end),
+                Some(Entry::Created(time)) => created = Some(time),
                 Some(Entry::Finished) => {}
                 None => {
                     let cause = format!("the line at byte {end} is damaged; --restart starts over");
@@ -257,7 +261,8 @@ impl Journal {
             }
             end = next;
         }
-        let mut progress = Progress { root, end, stamps, is_finished, ..Progress::default() };
+        let mut progress =
+            Progress { root, created, end, stamps, is_finished, ..Progress::default() };
         let mut needed = BTreeSet::new();
         for ((start, end), (hash, at)) in hashes {
             let one = Written { rows: start..end, hash };
@@ -329,6 +334,14 @@ impl Journal {
     /// `Io`.
     pub(crate) fn mark_synced(&mut self, end: u64) -> Result<()> {
         self.write(&format!("{}\n", json!({ "synced": end })))
+    }
+
+    /// Adds a line with the time at which the partial output of several processes was created.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn name_created(&mut self, time: u64) -> Result<()> {
+        self.write(&format!("{}\n", json!({ "created": time })))
     }
 
     /// Adds a line that says that this process has written all of its rows.

@@ -71,8 +71,13 @@ pub(super) fn kept(
         Err(error) => return Err(error),
     };
     let earlier = progress.done.count();
-    // A copy has another number than the original.
-    let is_other = state.is_some_and(|state| progress.root.is_some_and(|own| own != state.ino()));
+    let created = place.created(fingerprint)?;
+    let is_other = state.is_some_and(|state| match created {
+        // Another process has created it again.
+        Some(_) => progress.created != created,
+        // A copy has another number than the original.
+        None => progress.root.is_some_and(|own| own != state.ino()),
+    });
     if (earlier == 0 || start == Start::Restart) && place.shared.is_some() {
         // The rows of the other processes stay.
         return Ok(Found::Nothing { earlier });
@@ -107,6 +112,7 @@ pub(super) fn kept(
         let root = writer.root().metadata();
         let root = root.map_err(|error| file_error::io("resume", &place.partial, error))?;
         journal.name_root(root.ino())?;
+        created.map_or(Ok(()), |time| journal.name_created(time))?;
     }
     journal.lose(&lost)?;
     let mut done = Rows::default();

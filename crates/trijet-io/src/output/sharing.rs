@@ -5,47 +5,61 @@
 //! journal, so that one of two processes that finish at the same time sees that both have.
 
 use super::partial::Partial;
+use super::place::Place;
 use super::{Output, forget};
 use crate::file_error;
+use crate::fingerprint::Fingerprint;
 use crate::format::state_of;
 use crate::journal::Journal;
 use crate::rows::Rows;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::SystemTime;
 use trijet::Result;
 
 impl Output {
     /// Creates the partial output, or opens that of another process of the job.
     pub(super) fn join(&self, shared: &Path, mut journal: Journal) -> Result<Partial> {
         let (place, plan) = (&self.target.place, &self.target.plan);
-        let created = (|| {
+        let opened = (|| {
             let mut shared = Journal::wait(shared)?;
             // The others may have finished the output since this process began.
             place.check_free()?;
             let exists = state_of("create", &place.partial)?.is_some();
-            match (shared.is_begun(&self.fingerprint)?, exists) {
-                (true, true) => return plan.reopen(&place.partial, &Rows::default()),
-                (false, true) => {
+            let created = shared.read(&self.fingerprint)?.map(|shared| shared.created);
+            match (created, exists) {
+                (Some(Some(time)), true) => {
+                    return Ok((plan.reopen(&place.partial, &Rows::default())?, time));
+                }
+                // A process died before it could say that it had created the partial output.
+                (Some(None), true) => plan.discard(&place.partial)?,
+                (None, true) => {
                     let cause = "exists, but has no journal that names its job; move it elsewhere";
                     return Err(file_error::refused("create", &place.partial, cause));
                 }
-                (true, false) => {}
-                (false, false) => {
+                (Some(_), false) => {}
+                (None, false) => {
                     shared.begin(&self.fingerprint)?;
+                    // No partial output is without its journal.
                     shared.sync()?;
                 }
             }
-            plan.create(&place.partial)
+            let writer = plan.create(&place.partial)?;
+            let time = now();
+            shared.name_created(time)?;
+            shared.sync()?;
+            Ok((writer, time))
         })();
-        let writer = match created {
-            Ok(writer) => writer,
+        let (writer, created) = match opened {
+            Ok(opened) => opened,
             Err(error) => return Err(forget(&journal, error)),
         };
         let state = writer.root().metadata();
         let state = state.map_err(|error| file_error::io("create", &place.partial, error))?;
         journal.begin(&self.fingerprint)?;
         journal.name_root(state.ino())?;
+        journal.name_created(created)?;
         journal.sync()?;
         Partial::new(place, &self.fingerprint, writer, journal, Rows::default())
     }
@@ -70,13 +84,11 @@ impl Output {
         record.journal.sync()?;
         drop(record);
         let shared = Journal::wait(shared)?;
-        let root = partial.writer().root().metadata();
-        let root =
-            root.map_err(|error| file_error::io("finish", &self.target.place.partial, error))?;
+        let created = shared.read(&self.fingerprint)?.and_then(|shared| shared.created);
         for path in self.journals() {
             let of_it = Journal::peek(&path, &self.fingerprint)?;
             let is_done = of_it.is_some_and(|one| {
-                one.is_finished && one.changed.is_none() && one.root == Some(root.ino())
+                one.is_finished && one.changed.is_none() && one.created == created
             });
             if !is_done {
                 // Its process gives the output its name.
@@ -96,4 +108,19 @@ impl Output {
         let shards = self.target.shard().into_iter().flat_map(super::Shard::all);
         shards.map(|shard| self.target.place.journal_of(shard))
     }
+}
+
+impl Place {
+    /// The time at which the partial output was created, if several processes share it.
+    pub(super) fn created(&self, fingerprint: &Fingerprint) -> Result<Option<u64>> {
+        let Some(shared) = &self.shared else { return Ok(None) };
+        Ok(Journal::peek(shared, fingerprint)?.and_then(|shared| shared.created))
+    }
+}
+
+/// The nanoseconds since 1970: another number for each partial output that is created under the lock
+/// of the shared journal. Its number in the file system may be that of one that was deleted.
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -227,6 +227,26 @@ fn rows_of_a_partial_output_that_was_deleted_are_not_taken() {
     job.is_complete();
 }
 
+/// The process that creates the partial output may die before it can say so.
+#[test]
+fn a_process_that_died_while_it_created_the_output_leaves_the_way_free() {
+    for name in NAMES {
+        let job = Job::new(name);
+        let mut output = job.open(0, 2, Start::New).unwrap();
+        output.write(0..2, &job.data[..8]).unwrap();
+        drop(output);
+        let shared = job.workdir.path(&format!("{name}.journal"));
+        let text = fs::read_to_string(&shared).unwrap();
+        let header = text.lines().next().unwrap();
+        assert!(text.contains("created"), "{text}");
+        fs::write(&shared, format!("{header}\n")).unwrap();
+        fs::remove_file(job.workdir.path(&format!("{name}.0-of-2.journal"))).unwrap();
+        job.run(0, 2, Start::New);
+        job.run(1, 2, Start::New);
+        job.is_complete();
+    }
+}
+
 #[test]
 fn what_lies_in_the_way_is_never_changed() {
     let job = Job::new("out.npy");

@@ -1,12 +1,12 @@
 //! The second step of a run: its streams, and the memory of its slots.
 #![forbid(unsafe_code)]
 
-use super::budget::Need;
+use super::budget::{fitting, places};
 use super::builder::{Input, Output};
 use super::plan::{Chunk, Plan};
-use super::schedule::{Schedule, StageId, Table};
+use super::schedule::{StageId, Table};
 use super::validate::Job;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::units::Bytes;
 use crate::memory::{Buffer, PinnedBuffer};
 use crate::stream::{Device, Stream};
@@ -65,25 +65,7 @@ impl Resources {
     /// Allocates for the plan that the job asks for; while that does not fit into memory or into the
     /// limit of the job, for one with smaller chunks.
     pub(super) fn allocate(job: &Job<'_>) -> Result<Self> {
-        let layout = job.layout;
-        let mut rows_max = u64::MAX;
-        loop {
-            let plan = Plan::new(layout, &job.settings.plan, &job.stages.reach, rows_max)?;
-            let chunk_rows = plan.chunk_rows;
-            match check(job, &plan).and_then(|()| Self::try_allocate(job, plan)) {
-                Err(error)
-                    if error.kind() == ErrorKind::OutOfMemory && chunk_rows > layout.granule =>
-                {
-                    rows_max = chunk_rows / 2;
-                }
-                Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-                    let bytes = Bytes(chunk_rows.saturating_mul(layout.row_bytes));
-                    return Err(error
-                        .context(format!("no memory for chunks of {bytes}, the smallest ones")));
-                }
-                done => return done,
-            }
-        }
+        fitting(job, |plan| Self::try_allocate(job, plan))
     }
 
     /// Allocates for this plan.
@@ -92,18 +74,7 @@ impl Resources {
         let table = Table::new(plan.schedule, stages.stages.len(), slots);
         let streams = Streams::open(&job.device, table)?;
         let (rows_in, rows_out) = (plan.input_rows_max(), plan.rows_max());
-        let last = stages.stages.len();
-        // Without a stage, only copies bring the input to the output.
-        let in_place = job.device.info().integrated && last > 0 && plan.schedule == Schedule::Tuned;
-        // The largest chunk at a place: near the ends of the data, chunks have less around them.
-        let largest = |place: usize| {
-            if in_place && (place == 0 || place == last) {
-                return Bytes(0);
-            }
-            let bytes = plan.chunks.iter().map(|c| stages.bytes(place, &stages.rows(place, c)));
-            Bytes(bytes.max().unwrap_or(0))
-        };
-        let places: Vec<Bytes> = (0..=last).map(largest).collect();
+        let (places, in_place) = places(job, &plan);
         let slot = |index: usize| {
             let stream = &streams.all()[index % streams.all().len()];
             let buffer =
@@ -127,21 +98,5 @@ impl Resources {
             Output::Pinned { .. } => Vec::new(),
         };
         Ok(Self { plan, streams, slots, pinned_in, pinned_out })
-    }
-}
-
-/// Refuses a plan that needs more memory of the host than the job may use.
-fn check(job: &Job<'_>, plan: &Plan) -> Result<()> {
-    let need = Need::of(job, plan);
-    match job.settings.host_memory {
-        Some(limit) if !need.fits(limit) => {
-            let cause = format!(
-                "{} slots need {} of the host's memory, and the run may use {limit}",
-                plan.slots(),
-                need.pinned
-            );
-            Err(Error::new(ErrorKind::OutOfMemory, "pipeline", cause))
-        }
-        _ => Ok(()),
     }
 }

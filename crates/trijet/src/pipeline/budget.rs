@@ -3,12 +3,37 @@
 
 use super::builder::{Input, Output};
 use super::plan::Plan;
+use super::schedule::Schedule;
 use super::validate::Job;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 
 /// What the trace of an operation of a chunk takes: upload, a kernel and download, with their waits,
 /// records and the accesses of the host, were measured as 11.5 KiB together.
 const TRACED_OPERATION: Bytes = Bytes(4 << 10);
+
+/// What a run needs, before anything is allocated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// The plan, with chunks that fit into [`Pipeline::host_memory`](super::Pipeline::host_memory).
+    pub plan: Plan,
+    /// Page-locked memory of the host.
+    pub pinned: Bytes,
+    /// Memory of the host for the trace of the operations, about.
+    pub trace: Bytes,
+    /// Memory of the device.
+    pub device: Bytes,
+}
+
+impl Needs {
+    pub(super) fn of(job: &Job<'_>, plan: Plan) -> Self {
+        let Need { pinned, trace } = Need::of(job, &plan);
+        let slot: u64 = places(job, &plan).0.iter().map(|place| place.0).sum();
+        let device = Bytes(slot.saturating_mul(plan.slots() as u64));
+        Self { plan, pinned, trace, device }
+    }
+}
 
 /// The page-locked memory of a plan, and the memory of its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,5 +72,61 @@ impl Need {
     /// Whether the trace fits into what the page-locked memory leaves of a limit.
     pub(super) fn leaves_a_trace(self, limit: Bytes) -> bool {
         self.pinned.0.saturating_add(self.trace.0) <= limit.0
+    }
+}
+
+/// The largest chunk at each place of a slot, and whether the stages work in place.
+pub(super) fn places(job: &Job<'_>, plan: &Plan) -> (Vec<Bytes>, bool) {
+    let stages = &job.stages;
+    let last = stages.stages.len();
+    // Without a stage, only copies bring the input to the output.
+    let in_place = job.device.info().integrated && last > 0 && plan.schedule == Schedule::Tuned;
+    let largest = |place: usize| {
+        if in_place && (place == 0 || place == last) {
+            return Bytes(0);
+        }
+        // Near the ends of the data, chunks have less around them.
+        let bytes = plan.chunks.iter().map(|c| stages.bytes(place, &stages.rows(place, c)));
+        Bytes(bytes.max().unwrap_or(0))
+    };
+    ((0..=last).map(largest).collect(), in_place)
+}
+
+/// Calls `attempt` with the plan that the job asks for; while that does not fit into memory or into
+/// the limit of the job, with one of smaller chunks.
+pub(super) fn fitting<R>(job: &Job<'_>, mut attempt: impl FnMut(Plan) -> Result<R>) -> Result<R> {
+    let layout = job.layout;
+    let mut rows_max = u64::MAX;
+    loop {
+        let plan = Plan::new(layout, &job.settings.plan, &job.stages.reach, rows_max)?;
+        let chunk_rows = plan.chunk_rows;
+        match check(job, &plan).and_then(|()| attempt(plan)) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory && chunk_rows > layout.granule => {
+                rows_max = chunk_rows / 2;
+            }
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                let bytes = Bytes(chunk_rows.saturating_mul(layout.row_bytes));
+                return Err(
+                    error.context(format!("no memory for chunks of {bytes}, the smallest ones"))
+                );
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Refuses a plan that needs more memory of the host than the job may use.
+fn check(job: &Job<'_>, plan: &Plan) -> Result<()> {
+    let need = Need::of(job, plan);
+    match job.settings.host_memory {
+        Some(limit) if !need.fits(limit) => {
+            let cause = format!(
+                "{} slots need {} of the host's memory, and the run may use {limit}",
+                plan.slots(),
+                need.pinned
+            );
+            Err(Error::new(ErrorKind::OutOfMemory, "pipeline", cause))
+        }
+        _ => Ok(()),
     }
 }

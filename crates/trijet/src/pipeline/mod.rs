@@ -37,6 +37,7 @@ mod tune;
 mod validate;
 mod writer;
 
+pub use budget::Needs;
 pub use builder::Pipeline;
 pub use calibrate::Calibration;
 pub use cancel::Cancel;

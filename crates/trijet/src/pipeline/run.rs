@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::budget::Need;
+use super::budget::{Need, Needs, fitting};
 use super::builder::{Pipeline, Traced};
 use super::drive::{drive, load};
 use super::measure::Measurement;
@@ -26,6 +26,30 @@ impl Pipeline<'_> {
         let measurement = Measurement::begin(&job, &resources.streams, start)?;
         let outcome = drive(&mut job, &mut resources, &measurement.host_work);
         measurement.end(&job, resources, outcome)
+    }
+
+    /// The plan of a run with this source, these stages and this sink, and the memory that it needs.
+    /// Nothing is allocated and nothing is measured: a run that is tuned on a GPU may choose other
+    /// chunks, and one that finds too little memory on the device chooses smaller ones.
+    ///
+    /// ```
+    /// use trijet::Pipeline;
+    /// use trijet::pipeline::rows_of;
+    /// use trijet::{Bytes, Device, Select};
+    /// let device = Device::open(Select::Host(0))?;
+    /// let mut y: Vec<u8> = Vec::new();
+    /// let pipeline = Pipeline::on(&device).source(rows_of(vec![0u8; 8000], 10)).sink(&mut y);
+    /// let needs = pipeline.chunk(Bytes(1000)).depth(2).needs()?;
+    /// // Two slots on the device, and three buffers for the source and three for the sink.
+    /// assert_eq!((needs.plan.chunks.len(), needs.device, needs.pinned), (8, Bytes(2000), Bytes(6000)));
+    /// # Ok::<(), trijet::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), before the first chunk.
+    pub fn needs(self) -> Result<Needs> {
+        let job = Job::validate(self)?;
+        fitting(&job, |plan| Ok(Needs::of(&job, plan)))
     }
 }
 

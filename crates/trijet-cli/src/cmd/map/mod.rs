@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod devices;
+mod plan;
 mod run;
 mod words;
 
@@ -82,6 +83,9 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
     let layout = input.layout();
+    if options.plan {
+        return plan::show(options, &input, &target, &chain);
+    }
     let fingerprint =
         Fingerprint::new(&input, &chain.description(), &target).halo(chain.reach(layout));
     if !options.resume {

@@ -108,26 +108,36 @@ impl<'a> Setup<'a> {
             bar.inc(done.saturating_sub(counted.swap(done, Ordering::Relaxed)));
         };
         let layout = input.layout();
-        let mut pipeline = self
+        let pipeline = self
             .chain
             .stages(Pipeline::on(&self.devices[number]).source(input), layout)
             .rows(todo.to_vec())
             .cancel_with(cancel)
             .on_progress(advance);
-        if let Some(memory) = self.memory {
-            pipeline = pipeline.host_memory(memory);
+        let pipeline = settled(pipeline, self.options, self.memory);
+        match &self.calibrations[number] {
+            Some(calibration) => pipeline.calibrated(calibration),
+            None => pipeline,
         }
-        if let Some(calibration) = &self.calibrations[number] {
-            pipeline = pipeline.calibrated(calibration);
-        }
-        if let Some(chunk) = self.options.chunk {
-            pipeline = pipeline.chunk(chunk);
-        }
-        if let Some(depth) = self.options.depth {
-            pipeline = pipeline.depth(depth);
-        }
-        pipeline
     }
+}
+
+/// Adds the settings of the user, and the limit of the memory.
+pub(super) fn settled<'a>(
+    mut pipeline: Pipeline<'a>,
+    options: &MapOptions,
+    memory: Option<Bytes>,
+) -> Pipeline<'a> {
+    if let Some(memory) = memory {
+        pipeline = pipeline.host_memory(memory);
+    }
+    if let Some(chunk) = options.chunk {
+        pipeline = pipeline.chunk(chunk);
+    }
+    if let Some(depth) = options.depth {
+        pipeline = pipeline.depth(depth);
+    }
+    pipeline
 }
 
 /// The reports, or the error of the device that failed first: the others were cancelled.

@@ -1,0 +1,78 @@
+//! `trijet map --plan`: what a job would read, write, need and take. Nothing is created, and no GPU is
+//! needed.
+#![forbid(unsafe_code)]
+
+use super::run::settled;
+use crate::args::MapOptions;
+use crate::cmd::chain::Chain;
+use crate::cmd::memory;
+use crate::cmd::print;
+use serde_json::json;
+use std::process::ExitCode;
+use trijet::pipeline::{Calibration, rows_to_fn};
+use trijet::sim::{Executor, HostConfig, Order};
+use trijet::{Bytes, Device, Pipeline, Result, Source};
+use trijet_io::{Input, Target};
+
+/// The bytes that the copies of the model are measured with. Its rates do not depend on them.
+const MODELLED_BYTES: Bytes = Bytes(16 << 20);
+
+/// Prints the plan of a job on a modelled H200.
+pub(super) fn show(
+    options: &MapOptions,
+    input: &Input,
+    target: &Target,
+    chain: &Chain,
+) -> Result<ExitCode> {
+    let executor = Executor::Virtual(Order::Greedy);
+    let device = Device::builder().host(HostConfig { executor, ..HostConfig::default() }).open()?;
+    let (layout, own) = (input.layout(), target.rows());
+    let rows = own.end - own.start;
+    let pipeline = chain.stages(Pipeline::on(&device).source(input), layout);
+    let needs = settled(pipeline, options, memory::for_chunks(options.memory)?)
+        .rows(std::iter::once(own).filter(|rows| !rows.is_empty()).collect())
+        .sink(rows_to_fn(|_, _: &[u8]| Ok(())))
+        .needs()?;
+    let rows_in = needs.plan.chunks.iter().map(|chunk| chunk.input.end - chunk.input.start);
+    let read = Bytes(rows_in.sum::<u64>() * layout.row_bytes);
+    let written = Bytes(rows * layout.row_bytes);
+    let time = Calibration::measure(&device, MODELLED_BYTES)?.bound(read, written);
+    let chunk = Bytes(needs.plan.chunk_rows.min(needs.plan.rows_max()) * layout.row_bytes);
+    let (chunks, slots) = (needs.plan.chunks.len(), needs.plan.depth.min(needs.plan.chunks.len()));
+    if options.json {
+        return print(format_args!(
+            "{:#}",
+            json!({
+                "input": options.input.display().to_string(),
+                "output": target.path().display().to_string(),
+                "operation": chain.description(),
+                "rows": rows,
+                "bytes_in": read.0,
+                "bytes_out": written.0,
+                "chunks": chunks,
+                "chunk_bytes": chunk.0,
+                "slots": slots,
+                "pinned_bytes": needs.pinned.0,
+                "trace_bytes": needs.trace.0,
+                "device_bytes": needs.device.0,
+                "copies_ns": time.0,
+            })
+        ))
+        .map(|()| ExitCode::SUCCESS);
+    }
+    print(format_args!(
+        "{}: {}, {}\n\
+         reads {read}, writes {written} in {rows} rows\n\
+         chunks: {chunks} of {chunk}, {slots} in flight (a run on a GPU measures first, and may choose others)\n\
+         memory of the host: {} page-locked, about {} for the trace\n\
+         memory of the device: {}\n\
+         time: at least {time} for the copies of a modelled H200; reading, writing and kernels are not included",
+        target.path().display(),
+        target.array(),
+        chain.description(),
+        needs.pinned,
+        needs.trace,
+        needs.device,
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
