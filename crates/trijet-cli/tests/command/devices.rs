@@ -65,7 +65,7 @@ fn an_unknown_device_name_is_wrong_usage() {
     let workdir = Workdir::new();
     for name in ["gpu", "cuda", "cuda:", "cuda:-1", "cuda:x", "host:0", ""] {
         let map = ["map", "in.npy", "-o", "out.npy", "--op", "median", "--device", name];
-        workdir.trijet(&map).refused(2, &["--device", "auto, cuda:N or host"]);
+        workdir.trijet(&map).refused(2, &["--device", "auto, all, cuda:N or host"]);
     }
 }
 
