@@ -1,9 +1,8 @@
 //! The ways of writing rows to a file, and the choice between them by measurement.
 //!
 //! Which one is faster depends on the file system, on whether the pages of the file exist, and on the
-//! number of threads: on a host with 16 cores, calls write a new file on a disk at 5.0 GB/s and a
-//! mapping at 3.9; into a file in memory it is 3.5 against 6.0, and over existing pages of it 5
-//! against 21.
+//! number of threads: calls for a new file on most disks, a mapping for files in memory and over
+//! existing pages, the more the more threads write.
 
 use super::mapping::Mapping;
 use std::fs::File;

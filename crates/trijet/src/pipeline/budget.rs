@@ -8,8 +8,8 @@ use super::validate::Job;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::units::Bytes;
 
-/// What the trace of an operation of a chunk takes: upload, a kernel and download, with their waits,
-/// records and the accesses of the host, were measured as 11.5 KiB together.
+/// What the trace of an operation of a chunk takes at most: its entry, and those of its waits, its
+/// records and the accesses of the host to its memory.
 const TRACED_OPERATION: Bytes = Bytes(4 << 10);
 
 /// What a run needs, before anything is allocated.
