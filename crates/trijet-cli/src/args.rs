@@ -271,6 +271,10 @@ pub(crate) struct MapOptions {
     /// option or --resume such a run is kept, and the command fails.
     #[arg(long, conflicts_with = "resume")]
     pub(crate) restart: bool,
+    /// Write over the output if it exists, over its pages, which is faster than a new file. From the
+    /// first row on, the old output is lost: an interrupted run leaves a partial output, as any other.
+    #[arg(long, conflicts_with = "shard")]
+    pub(crate) overwrite: bool,
     /// Do not wait for the disk. Without this option, rows are brought to the disk while the run goes
     /// on, and the output and its name are on the disk when the command ends with success. With it, a
     /// loss of power may take bytes of an output that was complete, and all rows of a run that was

@@ -60,6 +60,9 @@
 //! differ. If the name is too long for a suffix, those of the partial output and of the journal are
 //! cut off, and end with a hash of the name.
 //!
+//! [`Target::overwrite`] has a run write over an output that exists. At its first row the output becomes
+//! the partial output, so its name means a complete output at any time. Its old rows are lost then.
+//!
 //! The journal has the name, size, time of modification and inode of each file of the input. A file
 //! that has changed since its rows were done makes a run start over, and one that changes during the
 //! run makes it fail: the output is not given its final name, and the rows that depend on the file

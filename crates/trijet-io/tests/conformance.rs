@@ -89,7 +89,7 @@ impl std::fmt::Display for Case {
 fn what_is_written_by_rows_in_any_order_reads_back() {
     for case in cases() {
         let data = case.data();
-        let writer = case.plan.create(&case.partial()).unwrap();
+        let writer = case.plan.create(&case.partial(), None).unwrap();
         for rows in case.ranges() {
             writer.write(rows.clone(), case.part(&data, &rows)).unwrap();
         }
@@ -110,7 +110,7 @@ fn what_is_written_by_rows_in_any_order_reads_back() {
 fn an_input_is_read_in_multiples_of_its_granule() {
     for case in cases() {
         let data = case.data();
-        let writer = case.plan.create(&case.partial()).unwrap();
+        let writer = case.plan.create(&case.partial(), None).unwrap();
         writer.write(0..case.array.layout().rows, &data).unwrap();
         let opened = case.open(&case.partial());
         let (rows, granule) = (opened.array.layout().rows, opened.granule);
@@ -138,7 +138,7 @@ fn a_partial_output_is_continued_only_if_it_has_the_rows() {
             writer.write(rows.clone(), case.part(&data, &rows)).unwrap();
         };
         assert!(case.plan.reopen(&case.partial(), &done).is_err(), "{case}: missing");
-        write(0..half, &mut *case.plan.create(&case.partial()).unwrap());
+        write(0..half, &mut *case.plan.create(&case.partial(), None).unwrap());
         let writer = case.plan.reopen(&case.partial(), &done).unwrap();
         write(half..rows, &*writer);
         for rows in case.ranges() {
@@ -161,10 +161,10 @@ fn a_discarded_output_is_gone_and_nothing_else_is_discarded() {
     for case in cases() {
         let partial = case.partial();
         case.plan.discard(&partial).unwrap();
-        let writer = case.plan.create(&partial).unwrap();
+        let writer = case.plan.create(&partial, None).unwrap();
         writer.write(0..case.array.layout().rows, &case.data()).unwrap();
         drop(writer);
-        assert!(case.plan.create(&partial).is_err(), "{case}: create replaces nothing");
+        assert!(case.plan.create(&partial, None).is_err(), "{case}: create replaces nothing");
         case.plan.discard(&partial).unwrap();
         assert!(fs::symlink_metadata(&partial).is_err(), "{case}");
         // Another file of the user, in each form that the partial output does not have.
@@ -173,7 +173,7 @@ fn a_discarded_output_is_gone_and_nothing_else_is_discarded() {
         fs::write(mine.join("thesis.tex"), "precious").unwrap();
         std::os::unix::fs::symlink(&mine, &partial).unwrap();
         assert!(case.plan.discard(&partial).is_err(), "{case}: a link");
-        assert!(case.plan.create(&partial).is_err(), "{case}: a link");
+        assert!(case.plan.create(&partial, None).is_err(), "{case}: a link");
         fs::remove_file(&partial).unwrap();
         fs::rename(&mine, &partial).unwrap();
         assert!(case.plan.discard(&partial).is_err(), "{case}: a folder of the user");
@@ -185,7 +185,7 @@ fn a_discarded_output_is_gone_and_nothing_else_is_discarded() {
 fn a_synchronized_output_is_the_one_that_was_opened() {
     for case in cases() {
         let partial = case.partial();
-        let writer = case.plan.create(&partial).unwrap();
+        let writer = case.plan.create(&partial, None).unwrap();
         let identity = |state: fs::Metadata| (state.dev(), state.ino());
         writer.sync().unwrap();
         writer.write(0..case.array.layout().rows, &case.data()).unwrap();
@@ -211,7 +211,7 @@ fn no_format_claims_a_file_of_another_one() {
         // A name that promises nothing, and the one that the format writes to.
         for name in ["finished", "finished.dat", case.written_as()] {
             let path = case.folder.path().join(name);
-            let writer = case.plan.create(&path).unwrap();
+            let writer = case.plan.create(&path, None).unwrap();
             writer.write(0..case.array.layout().rows, &case.data()).unwrap();
             drop(writer);
             let found = Found::at(&path).unwrap();

@@ -1,5 +1,6 @@
 //! The contract of a file format.
 
+use super::ahead::Ahead;
 use crate::array::Array;
 use crate::file_error;
 use crate::item::Item;
@@ -111,12 +112,32 @@ pub trait Plan: fmt::Debug + Send + Sync {
     /// The number of rows of which a write takes a multiple.
     fn granule(&self) -> u64;
 
-    /// Creates the partial output at `partial`, where nothing exists. Leaves nothing behind when
-    /// it fails.
+    /// Begins to make the pages of a new output in `folder`, which leaves nothing behind unless
+    /// [`create`](Self::create) gets it. `waits_for_disk` says whether the rows are brought to the disk
+    /// while they are written. `None` where it is not possible, or not worth it.
+    fn begin_ahead(&self, _folder: &Path, _waits_for_disk: bool) -> Option<Ahead> {
+        None
+    }
+
+    /// Creates the partial output at `partial`, where nothing exists, from what was begun `ahead`.
+    /// Leaves nothing behind when it fails.
     ///
     /// # Errors
     /// `Io`.
-    fn create(&self, partial: &Path) -> Result<Box<dyn Writer>>;
+    fn create(&self, partial: &Path, ahead: Option<Ahead>) -> Result<Box<dyn Writer>>;
+
+    /// Says why [`reuse`](Self::reuse) would not write over what lies at `path`, if anything does.
+    ///
+    /// # Errors
+    /// `InvalidValue` for anything else than an output of this format. `Io`.
+    fn check_reuse(&self, path: &Path) -> Result<()>;
+
+    /// Opens the complete output of an earlier run, which has the name `partial` now, to write all of
+    /// its rows again. Changes nothing before [`Writer::reset`].
+    ///
+    /// # Errors
+    /// As [`check_reuse`](Self::check_reuse).
+    fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>>;
 
     /// Opens the partial output of an earlier run.
     ///
@@ -146,6 +167,14 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Io`.
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
+
+    /// Gives a reused output all but its rows, such as its length and its header.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn reset(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Reads `rows`, which are multiples of the granule and were written, into a buffer of their
     /// length. Several threads may read at once.

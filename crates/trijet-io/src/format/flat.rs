@@ -3,6 +3,7 @@
 //! The size of the file is exactly what the array needs. All threads share one file descriptor,
 //! because `pread` and `pwrite` do not use the position of the file.
 
+use super::ahead::{Ahead, reserve};
 use super::contract::{
     NOFOLLOW, NOT_PARTIAL, Opened, Plan, Reader, Writer, check_own, lost, state_of,
 };
@@ -17,6 +18,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use trijet::Result;
 
 #[derive(Debug)]
@@ -64,15 +66,35 @@ impl FlatPlan {
         Self { header, data_bytes: array.bytes(), row_bytes: array.layout().row_bytes }
     }
 
-    fn writer(&self, file: File, partial: &Path) -> Box<dyn Writer> {
-        Box::new(FlatWriter {
+    fn file_bytes(&self) -> u64 {
+        self.header.len() as u64 + self.data_bytes
+    }
+
+    fn writer(&self, file: File, partial: &Path, ahead: Option<Ahead>) -> FlatWriter {
+        FlatWriter {
             file,
             path: partial.to_owned(),
-            data_start: self.header.len() as u64,
+            header: self.header.clone(),
+            file_bytes: self.file_bytes(),
             row_bytes: self.row_bytes,
-            ways: Ways::new(self.header.len() as u64 + self.data_bytes),
-        })
+            ways: Ways::new(self.file_bytes()),
+            ahead: Mutex::new(ahead),
+        }
     }
+}
+
+/// A new file at `path`: the one that was begun ahead, or another one where it cannot get this name.
+fn create(path: &Path, ahead: Option<Ahead>) -> io::Result<(File, Option<Ahead>)> {
+    if let Some(ahead) = ahead {
+        match ahead.name(path) {
+            Ok(file) => return Ok((file, Some(ahead))),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            // Some systems have no /proc.
+            Err(_) => drop(ahead),
+        }
+    }
+    let file = File::options().read(true).write(true).create_new(true).open(path)?;
+    Ok((file, None))
 }
 
 impl Plan for FlatPlan {
@@ -80,23 +102,48 @@ impl Plan for FlatPlan {
         1
     }
 
-    fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
+    fn begin_ahead(&self, folder: &Path, waits_for_disk: bool) -> Option<Ahead> {
+        Ahead::start(folder, self.file_bytes(), waits_for_disk)
+    }
+
+    fn create(&self, partial: &Path, ahead: Option<Ahead>) -> Result<Box<dyn Writer>> {
         let io = |error| file_error::io("create", partial, error);
-        let file =
-            File::options().read(true).write(true).create_new(true).open(partial).map_err(io)?;
-        let bytes = self.header.len() as u64 + self.data_bytes;
-        match file.write_all_at(&self.header, 0).and_then(|()| file.set_len(bytes)) {
-            Ok(()) => Ok(self.writer(file, partial)),
+        let (file, ahead) = create(partial, ahead).map_err(io)?;
+        let is_new = ahead.is_none();
+        let writer = self.writer(file, partial, ahead);
+        match writer.reset() {
+            Ok(()) => {
+                if is_new {
+                    reserve(&writer.file, self.file_bytes());
+                }
+                Ok(Box::new(writer))
+            }
             Err(error) => match fs::remove_file(partial) {
-                Ok(()) => Err(io(error)),
-                Err(second) => Err(io(error).context(second.to_string())),
+                Ok(()) => Err(error),
+                Err(second) => Err(error.context(second.to_string())),
             },
         }
     }
 
+    fn check_reuse(&self, path: &Path) -> Result<()> {
+        match state_of("overwrite", path)? {
+            None => Ok(()),
+            Some(state) if !state.is_file() => {
+                Err(file_error::refused("overwrite", path, "is not a regular file"))
+            }
+            Some(state) => check_own("overwrite", path, &state),
+        }
+    }
+
+    fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>> {
+        self.check_reuse(partial)?;
+        let file = open_own("overwrite", partial)?;
+        Ok(Box::new(self.writer(file, partial, None)))
+    }
+
     fn reopen(&self, partial: &Path, _done: &Rows) -> Result<Box<dyn Writer>> {
         let io = |error| file_error::io("resume", partial, error);
-        let bytes = self.header.len() as u64 + self.data_bytes;
+        let bytes = self.file_bytes();
         let Some(state) = state_of("resume", partial)? else {
             return Err(lost(partial, "the partial output is missing"));
         };
@@ -104,16 +151,13 @@ impl Plan for FlatPlan {
         if state.len() != bytes {
             return Err(lost(partial, format!("has {} bytes instead of {bytes}", state.len())));
         }
-        let mut options = File::options();
-        options.read(true).write(true).custom_flags(NOFOLLOW);
-        let file = options.open(partial).map_err(io)?;
-        check_own("resume", partial, &file.metadata().map_err(io)?)?;
+        let file = open_own("resume", partial)?;
         let mut found = vec![0; self.header.len()];
         file.read_exact_at(&mut found, 0).map_err(io)?;
         if found != self.header {
             return Err(lost(partial, "the header is damaged"));
         }
-        Ok(self.writer(file, partial))
+        Ok(Box::new(self.writer(file, partial, None)))
     }
 
     fn check_discard(&self, partial: &Path) -> Result<()> {
@@ -134,25 +178,55 @@ impl Plan for FlatPlan {
     }
 }
 
+/// Opens a file whose bytes are about to be replaced.
+fn open_own(op: &'static str, path: &Path) -> Result<File> {
+    let io = |error| file_error::io(op, path, error);
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(NOFOLLOW);
+    let file = options.open(path).map_err(io)?;
+    check_own(op, path, &file.metadata().map_err(io)?)?;
+    Ok(file)
+}
+
 #[derive(Debug)]
 struct FlatWriter {
     file: File,
     path: PathBuf,
-    data_start: u64,
+    header: Vec<u8>,
+    file_bytes: u64,
     row_bytes: u64,
     ways: Ways,
+    /// Makes pages of a new output until it is complete.
+    ahead: Mutex<Option<Ahead>>,
+}
+
+impl FlatWriter {
+    /// Where a row begins in the file.
+    fn offset(&self, row: u64) -> u64 {
+        self.header.len() as u64 + row * self.row_bytes
+    }
 }
 
 impl Writer for FlatWriter {
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()> {
         self.ways
-            .write_at(&self.file, bytes, self.data_start + rows.start * self.row_bytes)
-            .map_err(|error| file_error::io("write", &self.path, error))
+            .write_at(&self.file, bytes, self.offset(rows.start))
+            .map_err(|error| file_error::io("write", &self.path, error))?;
+        if let Some(ahead) = &*self.ahead.lock().unwrap_or_else(PoisonError::into_inner) {
+            ahead.wrote(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn reset(&self) -> Result<()> {
+        let written = self.file.write_all_at(&self.header, 0);
+        let sized = written.and_then(|()| self.file.set_len(self.file_bytes));
+        sized.map_err(|error| file_error::io("create", &self.path, error))
     }
 
     fn read(&self, rows: Range<u64>, into: &mut [u8]) -> Result<()> {
         self.file
-            .read_exact_at(into, self.data_start + rows.start * self.row_bytes)
+            .read_exact_at(into, self.offset(rows.start))
             .map_err(|error| file_error::io("read", &self.path, error))
     }
 
@@ -166,6 +240,8 @@ impl Writer for FlatWriter {
     }
 
     fn check_complete(&self) -> Result<()> {
+        // A page that is made later would change the time of the last change.
+        drop(self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     }
 }
@@ -179,8 +255,8 @@ mod tests {
     fn a_full_disk_is_an_error_that_names_the_file() {
         let path = Path::new("/dev/full");
         let file = File::options().write(true).open(path).expect("every Linux has it");
-        let (path, ways) = (path.to_owned(), Ways::new(8));
-        let flat = FlatWriter { file, path, data_start: 0, row_bytes: 4, ways };
+        let plan = FlatPlan { header: Vec::new(), data_bytes: 8, row_bytes: 4 };
+        let flat = plan.writer(file, path, None);
         let error = flat.write(1..2, &[1, 2, 3, 4]).expect_err("the device is always full");
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains("/dev/full: no space left"), "{error}");

@@ -1,5 +1,6 @@
 //! The file formats: their contract, their table, and each format in a file of its own.
 
+mod ahead;
 mod contract;
 mod flat;
 mod images;
@@ -10,6 +11,7 @@ mod raw;
 mod table;
 mod ways;
 
+pub use ahead::Ahead;
 pub use contract::{Format, Found, Opened, Plan, Reader, Writer};
 pub(crate) use contract::{NOFOLLOW, is_at, state_of, sync_folder};
 pub use images::Form;

@@ -51,7 +51,7 @@ pub(super) fn kept(
 ) -> Result<Found> {
     let place = &target.place;
     // Another run may have finished this output before it gave up the lock.
-    place.check_free()?;
+    target.check_free()?;
     let state = state_of("create", &place.partial)?;
     if !journal.is_begun(fingerprint)? {
         return match state {
@@ -89,6 +89,7 @@ pub(super) fn kept(
         }
         return Ok(Found::Nothing { earlier });
     }
+    place.check_free()?;
     if start == Start::New {
         return Err(unfinished(target, fingerprint, journal, &progress));
     }

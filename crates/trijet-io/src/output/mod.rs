@@ -7,6 +7,7 @@
 
 mod earlier;
 mod finished;
+mod overwrite;
 mod partial;
 mod place;
 pub(crate) mod shard;
@@ -22,6 +23,7 @@ use self::partial::Partial;
 use self::place::Place;
 use crate::file_error;
 use crate::fingerprint::Fingerprint;
+use crate::format::{Ahead, state_of};
 use crate::journal::Journal;
 use crate::rows::Rows;
 use std::ops::Range;
@@ -96,7 +98,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Ready {
     /// The rows `earlier` of an earlier run are discarded by the first write.
-    New { journal: Journal, earlier: u64 },
+    New { journal: Journal, earlier: u64, ahead: Option<Ahead> },
     /// The rows of an earlier run are continued.
     Kept(Arc<Partial>),
 }
@@ -129,7 +131,9 @@ impl Output {
                 let partial = Partial::new(&target.place, fingerprint, writer, journal, done)?;
                 (Ready::Kept(Arc::new(partial)), lost)
             }
-            Found::Nothing { earlier } => (Ready::New { journal, earlier }, Vec::new()),
+            Found::Nothing { earlier } => {
+                (Ready::New { journal, earlier, ahead: None }, Vec::new())
+            }
         };
         Ok(Self {
             target: target.clone(),
@@ -150,6 +154,22 @@ impl Output {
         self
     }
 
+    /// Begins to make the pages of a new output on a thread, for a run that has more to do before its
+    /// first row. Until then they belong to a file without a name, of which nothing is left if the
+    /// process ends. An output that several processes write, or that has pages already, stays as it is.
+    #[must_use]
+    pub fn begin_ahead(self) -> Self {
+        let Target { place, plan, overwrites, .. } = &self.target;
+        let reuses = *overwrites && !matches!(state_of("create", &place.out), Ok(None));
+        if let Some(Ready::New { earlier: 0, ahead, .. }) = &mut *self.ready()
+            && place.shared.is_none()
+            && !reuses
+        {
+            *ahead = plan.begin_ahead(place.folder(), self.durability == Durability::OnDisk);
+        }
+        self
+    }
+
     /// Ends a run that has failed or was cancelled. A partial output without rows is deleted, with
     /// its journal; any other is kept, to be resumed.
     ///
@@ -162,7 +182,7 @@ impl Output {
         }
         let ready = self.ready().take();
         let partial = match ready {
-            Some(Ready::New { journal, earlier }) if journal.is_new() => {
+            Some(Ready::New { journal, earlier, .. }) if journal.is_new() => {
                 journal.remove()?;
                 return Ok(Stopped::of(earlier));
             }
@@ -240,8 +260,8 @@ impl Output {
         }
         let partial = match ready.take() {
             Some(Ready::Kept(partial)) => partial,
-            Some(Ready::New { journal, .. }) => {
-                let created = self.create(journal);
+            Some(Ready::New { journal, ahead, .. }) => {
+                let created = self.create(journal, ahead);
                 Arc::new(created.inspect_err(|error| drop(self.failed.set(error.to_string())))?)
             }
             None => {
@@ -259,7 +279,7 @@ impl Output {
     }
 
     /// Creates the partial output in place of that of an earlier run.
-    fn create(&self, mut journal: Journal) -> Result<Partial> {
+    fn create(&self, mut journal: Journal, ahead: Option<Ahead>) -> Result<Partial> {
         let (place, plan) = (&self.target.place, &self.target.plan);
         if let Some(shared) = &place.shared {
             return self.join(shared, journal);
@@ -270,14 +290,22 @@ impl Output {
         if self.durability == Durability::OnDisk {
             journal.sync()?;
         }
-        let writer = match plan.create(&place.partial) {
-            Ok(writer) => writer,
+        let created = match self.take_over() {
+            Ok(None) => plan.create(&place.partial, ahead).map(|writer| (writer, false)),
+            Ok(Some(writer)) => Ok((writer, true)),
+            Err(error) => Err(error),
+        };
+        let (writer, is_reused) = match created {
+            Ok(created) => created,
             Err(error) => return Err(forget(&journal, error)),
         };
         let named = writer.root().metadata();
         let named = named.map_err(|error| file_error::io("create", &place.partial, error));
-        match named.and_then(|state| journal.name_root(state.ino())) {
+        let named = named.and_then(|state| journal.name_root(state.ino()));
+        match named.and_then(|()| if is_reused { writer.reset() } else { Ok(()) }) {
             Ok(()) => Partial::new(place, &self.fingerprint, writer, journal, Rows::default()),
+            // With its journal it is a partial output without rows.
+            Err(error) if is_reused => Err(error),
             Err(error) => Err(match plan.discard(&place.partial) {
                 Ok(()) => forget(&journal, error),
                 Err(second) => error.context(second.to_string()),

@@ -45,7 +45,7 @@ impl Output {
                     shared.sync()?;
                 }
             }
-            let writer = plan.create(&place.partial)?;
+            let writer = plan.create(&place.partial, None)?;
             let time = now();
             shared.name_created(time)?;
             shared.sync()?;

@@ -21,6 +21,7 @@ pub struct Target {
     format: &'static dyn Format,
     pub(super) plan: Arc<dyn Plan>,
     shard: Option<Shard>,
+    pub(super) overwrites: bool,
 }
 
 impl Target {
@@ -67,26 +68,44 @@ impl Target {
         let place = Place::new(path)?;
         place.check(input)?;
         let plan = format.plan(path, &array, input.names())?;
-        Ok(Self { place, array, format, plan, shard: None })
+        Ok(Self { place, array, format, plan, shard: None, overwrites: false })
     }
 
-    /// Refuses an output that exists. [`crate::Output::open`] refuses it, too; this is for a program
-    /// with much to do before.
+    /// Refuses an output that exists, or one that cannot be written over.
+    /// [`crate::Output::open`] refuses it, too; this is for a program with much to do before.
     ///
     /// # Errors
     /// `InvalidValue` when something exists at the final path. `Io` when that is not known.
     pub fn check_free(&self) -> Result<()> {
-        self.place.check_free()
+        if self.overwrites {
+            self.plan.check_reuse(&self.place.out)
+        } else {
+            self.place.check_free()
+        }
+    }
+
+    /// Writes over an output of the same format that exists at the final path: over its pages, which
+    /// is faster than to make new ones. The first row takes its name away, and the name comes back with
+    /// the last one. A run that is interrupted in between can be resumed, and the old rows are lost.
+    ///
+    /// # Panics
+    /// When the target describes a part of an output.
+    #[must_use]
+    pub fn overwrite(mut self) -> Self {
+        assert!(self.shard.is_none(), "an output of several processes is not written over");
+        self.overwrites = true;
+        self
     }
 
     /// Describes the part of the output that one of several processes writes. The last one that has
     /// written its part gives the output its final name.
     ///
     /// # Panics
-    /// When the target describes a part already.
+    /// When the target describes a part already, or is written over.
     #[must_use]
     pub fn of_shard(mut self, shard: Shard) -> Self {
         assert!(self.shard.is_none(), "a shard has no shards");
+        assert!(!self.overwrites, "an output of several processes is not written over");
         self.place = self.place.of_shard(shard);
         self.shard = Some(shard);
         self

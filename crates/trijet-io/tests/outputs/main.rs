@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod durability;
+mod overwrite;
 mod ownership;
 mod shards;
 mod workdir;

@@ -69,16 +69,35 @@ fn rank_of(options: &MapOptions) -> Result<Option<Rank>> {
         .map_err(|cause| Error::new(ErrorKind::InvalidValue, "map", cause))
 }
 
+/// The output, or this process's part of it.
+fn target_of(
+    options: &MapOptions,
+    array: &Array,
+    input: &Input,
+    rank: Option<&Rank>,
+) -> Result<Target> {
+    let describe = if options.raw { Target::or_headerless } else { Target::new };
+    let target = describe(&options.output, array.clone(), input)?;
+    match rank {
+        None if options.overwrite => Ok(target.overwrite()),
+        None => Ok(target),
+        Some(rank) if options.overwrite => {
+            let cause = format!("--overwrite is for one process, and this is {rank}");
+            Err(Error::new(ErrorKind::InvalidValue, "map", cause))
+        }
+        Some(rank) => match Shard::new(rank.index, rank.count) {
+            Some(shard) => Ok(target.of_shard(shard)),
+            None => Ok(target),
+        },
+    }
+}
+
 pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     let rank = rank_of(options)?;
     let input = open_input(options)?;
-    let array = input.array().clone();
-    let chain = Chain::new(&options.steps, &array, &options.input)?;
-    let describe = if options.raw { Target::or_headerless } else { Target::new };
-    let mut target = describe(&options.output, array.clone(), &input)?;
-    if let Some(shard) = rank.as_ref().and_then(|rank| Shard::new(rank.index, rank.count)) {
-        target = target.of_shard(shard);
-    }
+    let array = input.array();
+    let chain = Chain::new(&options.steps, array, &options.input)?;
+    let target = target_of(options, array, &input, rank.as_ref())?;
     let trace = open_trace(options, &input, target.path())?;
     let granule = target.granule().max(input.layout().granule);
     let input = input.cut_at(granule);
@@ -93,17 +112,18 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     } else if target.is_finished(&fingerprint)? {
         return say_finished(options, &target, &chain);
     }
+    let cancel = cancel_on_signals("after the chunks in flight")?;
+    // The pages of the output are made while the devices start, which takes half a second.
+    let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
+    let output = Output::open(&target, &fingerprint, start_of(options))?.durability(durability);
+    let mut output = output.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
     devices.iter().try_for_each(|device| chain.load(device))?;
     if let (Some(trace), true) = (&options.trace, devices.len() > 1) {
         let cause = "a timeline is of one device; choose one with --device";
         return Err(file_error::refused("trace", trace, cause));
     }
-    let cancel = cancel_on_signals("after the chunks in flight")?;
-    // Steps that can fail without the output come before it.
     let setup = Setup::new(options, &chain, &devices, layout)?;
-    let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
-    let mut output = Output::open(&target, &fingerprint, start_of(options))?.durability(durability);
     if let Some(rank) = &rank {
         let rows = target.rows();
         print_stderr(format_args!("{rank}: rows {}..{} of {}", rows.start, rows.end, layout.rows));

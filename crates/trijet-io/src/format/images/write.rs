@@ -4,6 +4,7 @@ use super::form::Form;
 use super::read::decode;
 use crate::array::{Array, Dtype};
 use crate::file_error;
+use crate::format::ahead::Ahead;
 use crate::format::contract::{NOT_PARTIAL, Plan, Writer, lost, state_of, sync_folder};
 use crate::rows::Rows;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat, unlinkat};
@@ -59,6 +60,24 @@ impl ImagesPlan {
         &self.names[index(rows.start)..index(rows.end)]
     }
 
+    /// Refuses, with `cause`, anything else at `path` than a folder with images of these names.
+    fn check_images(&self, op: &'static str, path: &Path, cause: &'static str) -> Result<()> {
+        match state_of(op, path)? {
+            None => return Ok(()),
+            Some(state) if state.is_dir() => {}
+            Some(_) => return Err(file_error::refused(op, path, cause)),
+        }
+        let writer = self.writer(op, path)?;
+        let ours: HashSet<&OsStr> = self.names.iter().map(OsString::as_os_str).collect();
+        for name in writer.names(op)? {
+            let state = writer.state_of(op, &name)?;
+            if !ours.contains(&*name) || state.is_some_and(|state| !is_regular(&state)) {
+                return Err(file_error::refused(op, &path.join(name), cause));
+            }
+        }
+        Ok(())
+    }
+
     /// The writer of the folder at `path`, which is not a link.
     fn writer(&self, op: &'static str, path: &Path) -> Result<ImagesWriter> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -78,7 +97,7 @@ impl Plan for ImagesPlan {
         u64::from(self.form.height)
     }
 
-    fn create(&self, partial: &Path) -> Result<Box<dyn Writer>> {
+    fn create(&self, partial: &Path, _ahead: Option<Ahead>) -> Result<Box<dyn Writer>> {
         fs::create_dir(partial).map_err(|error| file_error::io("create", partial, error))?;
         match self.writer("create", partial) {
             Ok(writer) => Ok(Box::new(writer)),
@@ -108,21 +127,19 @@ impl Plan for ImagesPlan {
         Ok(Box::new(writer))
     }
 
+    fn check_reuse(&self, path: &Path) -> Result<()> {
+        let cause = "is not an image of this output; move it elsewhere";
+        self.check_images("overwrite", path, cause)
+    }
+
+    /// Each image is created again when its rows arrive.
+    fn reuse(&self, partial: &Path) -> Result<Box<dyn Writer>> {
+        self.check_reuse(partial)?;
+        Ok(Box::new(self.writer("overwrite", partial)?))
+    }
+
     fn check_discard(&self, partial: &Path) -> Result<()> {
-        match state_of("discard", partial)? {
-            None => return Ok(()),
-            Some(state) if state.is_dir() => {}
-            Some(_) => return Err(file_error::refused("discard", partial, NOT_PARTIAL)),
-        }
-        let writer = self.writer("discard", partial)?;
-        let ours: HashSet<&OsStr> = self.names.iter().map(OsString::as_os_str).collect();
-        for name in writer.names("discard")? {
-            let state = writer.state_of("discard", &name)?;
-            if !ours.contains(&*name) || state.is_some_and(|state| !is_regular(&state)) {
-                return Err(file_error::refused("discard", &partial.join(name), NOT_PARTIAL));
-            }
-        }
-        Ok(())
+        self.check_images("discard", partial, NOT_PARTIAL)
     }
 
     fn discard(&self, partial: &Path) -> Result<()> {

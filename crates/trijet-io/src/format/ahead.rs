@@ -1,0 +1,279 @@
+//! The pages of a new file, made ahead by a thread.
+//!
+//! A new file has no pages, and to make them takes most of the time of writing it: a file in memory
+//! is written at 5 GB/s by as many threads as one likes, and over pages that exist at 20 to 30
+//! (`files-ways.txt`). A run has other things to do before its first row, such as to start CUDA. So the
+//! file is created without a name, a thread begins to make its pages, and the file gets its name when
+//! the first row arrives. A process that dies before leaves nothing behind.
+//!
+//! The thread stays a limited number of bytes ahead of the rows. On a disk, pages that were made too
+//! early would be written twice, and would displace the input from the page cache.
+
+use memmap2::{Advice, MmapOptions};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, fstatfs, fstatvfs, linkat};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// The bytes whose pages are made at once. Calls that write the file wait for those of a file in
+/// memory.
+const STEP_BYTES: u64 = 32 << 20;
+/// The thread stays at most this far ahead of the rows: the pages of half a second, in which CUDA
+/// starts.
+const AHEAD_BYTES: u64 = 4 << 30;
+/// Smaller files are written before a thread has begun.
+const FILE_MIN: u64 = 64 << 20;
+/// The kind of a file system in memory, as `statfs` says it.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+/// How the pages of a file are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Make {
+    /// By allocation, which makes the pages of a file in memory, and only reserves space on a disk.
+    Allocate,
+    /// By a mapping that is populated, which makes pages of any file.
+    Populate,
+}
+
+/// The rows that were written, and whether more pages are needed.
+#[derive(Debug, Default)]
+struct Written {
+    bytes: u64,
+    is_over: bool,
+}
+
+/// The next thing that the thread does.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Make(Range<u64>),
+    /// It is far enough ahead.
+    Wait,
+    End,
+}
+
+impl Written {
+    /// What follows pages that end at `at`, in a file of `bytes` bytes.
+    fn next(&self, at: u64, bytes: u64) -> Next {
+        // Rows arrive about in their order, and those that have arrived have pages.
+        let start = at.max(self.bytes / STEP_BYTES * STEP_BYTES);
+        if self.is_over || start >= bytes {
+            Next::End
+        } else if start >= self.bytes.saturating_add(AHEAD_BYTES) {
+            Next::Wait
+        } else {
+            Next::Make(start..bytes.min(start + STEP_BYTES))
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    file: File,
+    bytes: u64,
+    written: Mutex<Written>,
+    changed: Condvar,
+}
+
+/// A new file whose pages a thread makes until it is dropped.
+#[derive(Debug)]
+pub struct Ahead {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ahead {
+    /// A file without a name of `bytes` bytes, in `folder`. `None` where that is not possible, or not
+    /// worth it. On a disk it is worth it only if nothing waits for the disk, which would write the
+    /// pages before their rows.
+    pub(super) fn start(folder: &Path, bytes: u64, waits_for_disk: bool) -> Option<Self> {
+        if bytes < FILE_MIN {
+            return None;
+        }
+        let mut options = File::options();
+        let flags = OFlags::TMPFILE.bits().cast_signed();
+        let file = options.read(true).write(true).custom_flags(flags).open(folder).ok()?;
+        let is_tmpfs = u64::try_from(fstatfs(&file).ok()?.f_type).ok()? == TMPFS_MAGIC;
+        let make = match (is_tmpfs, waits_for_disk) {
+            (true, _) => Make::Allocate,
+            (false, false) => Make::Populate,
+            (false, true) => return None,
+        };
+        file.set_len(bytes).ok()?;
+        let (written, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { file, bytes, written, changed });
+        let own = Arc::clone(&shared);
+        let thread = Builder::new().name("pages".to_owned()).spawn(move || {
+            if make == Make::Populate {
+                reserve(&own.file, own.bytes);
+            }
+            own.make_pages(make);
+        });
+        Some(Self { shared, thread: Some(thread.ok()?) })
+    }
+
+    /// Gives the file a name that does not exist, and returns a second handle of it.
+    ///
+    /// # Errors
+    /// Of the system. The file keeps being without a name.
+    pub(super) fn name(&self, path: &Path) -> io::Result<File> {
+        let file = self.shared.file.try_clone()?;
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(file)
+    }
+
+    /// Counts bytes that were written.
+    pub(super) fn wrote(&self, bytes: u64) {
+        self.shared.written().bytes += bytes;
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.shared.written().is_over = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to report.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the pages that are not written yet. An error ends it, and the rows that need the page
+    /// report the cause.
+    fn make_pages(&self, make: Make) {
+        let mut at = 0;
+        while let Some(pages) = self.wait(at) {
+            let made = match make {
+                Make::Allocate => allocate(&self.file, pages.start, pages.end - pages.start),
+                Make::Populate => populate(&self.file, pages.start, pages.end - pages.start),
+            };
+            if made.is_err() {
+                return;
+            }
+            at = pages.end;
+        }
+    }
+
+    /// The next pages from `at` on, as soon as they are wanted. `None` at the end.
+    fn wait(&self, at: u64) -> Option<Range<u64>> {
+        let mut written = self.written();
+        loop {
+            match written.next(at, self.bytes) {
+                Next::Make(pages) => return Some(pages),
+                Next::End => return None,
+                Next::Wait => {}
+            }
+            written = self.changed.wait(written).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Reserves the space of a new file on a disk in one piece, which makes writing it faster. An error
+/// that matters comes again when the rows are written. A file that takes more than half of the free
+/// space keeps it for other programs until it needs it.
+pub(super) fn reserve(file: &File, bytes: u64) {
+    let free = fstatvfs(file).map(|state| state.f_bavail.saturating_mul(state.f_frsize));
+    if free.is_ok_and(|free| bytes <= free / 2) {
+        drop(allocate(file, 0, bytes));
+    }
+}
+
+fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    Ok(fallocate(file, FallocateFlags::empty(), offset, bytes)?)
+}
+
+fn populate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let len = usize::try_from(bytes).map_err(io::Error::other)?;
+    MmapOptions::new().offset(offset).len(len).map_raw(file)?.advise(Advice::PopulateWrite)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fstat;
+    use std::os::unix::fs::MetadataExt;
+
+    /// Until the first row the folder is empty, whatever becomes of the file.
+    #[test]
+    fn a_file_without_a_name_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let ahead = Ahead::start(folder.path(), FILE_MIN, false).expect("a file without a name");
+        drop(ahead);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_name_that_exists_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        std::fs::write(&path, "mine").unwrap();
+        let ahead = Ahead::start(folder.path(), FILE_MIN, false).expect("a file without a name");
+        let error = ahead.name(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_named_file_has_its_length_and_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let ahead = Ahead::start(folder.path(), FILE_MIN, false).expect("a file without a name");
+        let file = ahead.name(&path).unwrap();
+        ahead.wrote(FILE_MIN);
+        drop(ahead);
+        let (named, opened) = (path.metadata().unwrap(), file.metadata().unwrap());
+        assert_eq!((named.ino(), named.len(), named.nlink()), (opened.ino(), FILE_MIN, 1));
+    }
+
+    #[test]
+    fn both_ways_make_pages_and_change_no_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        for make in [Make::Allocate, Make::Populate] {
+            let file = tempfile::tempfile_in(folder.path()).unwrap();
+            let bytes = 3 * STEP_BYTES / 2;
+            file.set_len(bytes).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, b"row", STEP_BYTES + 7).unwrap();
+            let (written, changed) = (Mutex::default(), Condvar::new());
+            let shared = Shared { file, bytes, written, changed };
+            shared.make_pages(make);
+            let state = fstat(&shared.file).unwrap();
+            let has = u64::try_from(state.st_blocks).unwrap() * 512;
+            assert!(has >= bytes, "{make:?}: {has} of {bytes} bytes have pages");
+            let mut found = vec![1; usize::try_from(bytes).unwrap()];
+            std::os::unix::fs::FileExt::read_exact_at(&shared.file, &mut found, 0).unwrap();
+            let at = usize::try_from(STEP_BYTES).unwrap() + 7;
+            assert_eq!(&found[at..at + 3], b"row");
+            found[at..at + 3].fill(0);
+            assert!(found.iter().all(|byte| *byte == 0), "{make:?}");
+        }
+    }
+
+    #[test]
+    fn pages_are_made_a_limited_number_of_bytes_ahead() {
+        let written = |bytes, is_over| Written { bytes, is_over };
+        let file = 3 * AHEAD_BYTES + 5;
+        assert_eq!(written(0, false).next(0, file), Next::Make(0..STEP_BYTES));
+        assert_eq!(written(0, false).next(AHEAD_BYTES, file), Next::Wait);
+        let after = AHEAD_BYTES..AHEAD_BYTES + STEP_BYTES;
+        assert_eq!(written(1, false).next(AHEAD_BYTES, file), Next::Make(after));
+        // Rows that came first have pages.
+        let far = 2 * AHEAD_BYTES;
+        assert_eq!(written(far + 7, false).next(0, file), Next::Make(far..far + STEP_BYTES));
+        assert_eq!(written(file - 2, false).next(0, file), Next::Make(file - 5..file));
+        assert_eq!(written(file, false).next(file - 5, file), Next::Make(file - 5..file));
+        assert_eq!(written(far, false).next(file, file), Next::End);
+        assert_eq!(written(0, true).next(0, file), Next::End);
+    }
+}

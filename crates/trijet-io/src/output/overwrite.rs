@@ -1,0 +1,44 @@
+//! Writing over an output that exists: it becomes the partial output of the run.
+
+use super::Output;
+use crate::file_error;
+use crate::format::{Writer, state_of};
+use rustix::fs::{CWD, RenameFlags, rename, renameat_with};
+use rustix::io::Errno;
+use std::path::Path;
+use trijet::Result;
+
+impl Output {
+    /// Opens an output that exists, under the name of the partial output. `None` if there is none, or
+    /// if it is not to be written over. It keeps its own name when it cannot be opened.
+    pub(super) fn take_over(&self) -> Result<Option<Box<dyn Writer>>> {
+        let place = &self.target.place;
+        if !self.target.overwrites || !renamed(&place.out, &place.partial)? {
+            return Ok(None);
+        }
+        match self.target.plan.reuse(&place.partial) {
+            Ok(writer) => Ok(Some(writer)),
+            Err(error) => Err(match renamed(&place.partial, &place.out) {
+                Ok(_) => error,
+                Err(second) => error.context(second.to_string()),
+            }),
+        }
+    }
+}
+
+/// Renames what lies at `from`, and replaces nothing. Returns whether there was anything.
+fn renamed(from: &Path, to: &Path) -> Result<bool> {
+    let io = |error: Errno| file_error::io("overwrite", from, error.into());
+    let done = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The file system or the kernel has no such call.
+        Err(Errno::INVAL | Errno::NOSYS) if state_of("overwrite", to)?.is_none() => {
+            rename(from, to)
+        }
+        done => done,
+    };
+    match done {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(io(error)),
+    }
+}
