@@ -68,6 +68,7 @@ nothing! {
     cuStreamWaitEvent cuEventDestroy_v2 cuEventRecord
     cuMemPoolSetAttribute cuMemPoolTrimTo cuMemFreeAsync
     cuMemFreeHost cuMemcpyAsync cuMemcpyHtoDAsync_v2
+    cuMemHostRegister_v2 cuMemHostUnregister
     cuMemcpyDtoHAsync_v2 cuMemsetD8Async cuFuncLoad
     cuFuncSetAttribute cuLaunchKernelEx cuLaunchHostFunc
     cuDevicePrimaryCtxRelease_v2 cuMemPoolGetAttribute cuGetErrorName

@@ -228,3 +228,28 @@ fn a_fault_is_reported_and_nothing_hangs() {
         + &String::from_utf8_lossy(&child.stderr);
     assert!(child.status.success() && words.contains("1 passed"), "{words}");
 }
+
+/// Memory that is mapped after a release may have the address of the memory before. The driver must
+/// not take it for the pages that were locked there.
+#[test]
+fn page_locked_memory_of_any_size_is_copied_released_and_allocated_again() -> Result<()> {
+    let device = cuda();
+    let s = device.stream()?;
+    for (round, len) in
+        (0..6u8).flat_map(|round| [(8 << 20) - 1, (64 << 20) + 7].map(|n| (round, n)))
+    {
+        let (mut up, mut down) = (device.pinned::<u8>(len)?, device.pinned::<u8>(len)?);
+        let bytes = |n: usize| (n as u64).wrapping_mul(0x9e37_79b9).to_le_bytes()[2] ^ round;
+        up.write()?.iter_mut().enumerate().for_each(|(n, byte)| *byte = bytes(n));
+        let mut x = s.alloc::<u8>(len)?;
+        s.copy(&up, &mut x)?;
+        s.copy(&x, &mut down)?;
+        assert!(
+            down.read()?.iter().enumerate().all(|(n, byte)| *byte == bytes(n)),
+            "round {round}"
+        );
+        drop((up, down));
+        assert!(device.release_memory()?.0 >= 2 * len as u64);
+    }
+    Ok(())
+}

@@ -3,16 +3,20 @@
 use super::api::need;
 use super::context::{CudaDriver, cu, device_of, raw};
 use super::error::{INVALID_VALUE, check, refused};
+use super::locked::{self, MAPPED_MIN};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::base::units::Bytes;
 use crate::device::driver::{PoolHandle, StreamHandle};
 use crate::device::memory::{Memory, Space};
 use crate::device::region::HostBytes;
+use memmap2::MmapMut;
 use std::ffi::{c_uint, c_void};
+use std::mem::forget;
 use std::ptr::{NonNull, null_mut};
 
 const HOST_ALLOC_PORTABLE: c_uint = 1;
+const HOST_REGISTER_PORTABLE: c_uint = 1;
 
 impl CudaDriver {
     pub(super) fn alloc(
@@ -108,6 +112,9 @@ impl CudaDriver {
     pub(super) fn pinned_alloc(&self, device: DeviceId, bytes: Bytes) -> Result<Memory> {
         let _entered = self.enter("pinned alloc", device)?;
         let size = usize::try_from(bytes.0).unwrap_or(usize::MAX).max(1);
+        if let Some(memory) = self.locked_mapping(size) {
+            return Ok(memory);
+        }
         let mut base: *mut c_void = null_mut();
         cu!(
             self,
@@ -128,12 +135,73 @@ impl CudaDriver {
         Ok(Memory::new(Space::Pinned, base.as_ptr() as u64, bytes.0, Some(host)))
     }
 
+    /// A mapping of ours with locked pages. `None` where the driver should allocate the memory; if it
+    /// cannot either, it says why.
+    fn locked_mapping(&self, size: usize) -> Option<Memory> {
+        if size < MAPPED_MIN {
+            return None;
+        }
+        let mut mapping = locked::pages(size)?;
+        let base = NonNull::new(mapping.as_mut_ptr())?;
+        // If its pages are not locked, the mapping is unmapped here.
+        self.lock(base, size).ok()?;
+        self.locked.keep(mapping);
+        // SAFETY: the mapping has `size` zeroed bytes, and stays until `pinned_free`. The pool of
+        // page-locked memory calls that when no other token of the memory exists: false if a queued
+        // operation held no token. After a context error the pages stay mapped.
+        let host = unsafe { HostBytes::lent(base, size) };
+        Some(Memory::new(Space::Pinned, base.as_ptr() as u64, size as u64, Some(host)))
+    }
+
+    /// Locks the pages of a mapping.
+    fn lock(&self, base: NonNull<u8>, size: usize) -> Result<()> {
+        cu!(
+            self,
+            "cuMemHostRegister",
+            host_register(base.as_ptr().cast(), size, HOST_REGISTER_PORTABLE),
+            "the caller maps `size` bytes at the address, and unmaps them after `unlock` only: false \
+             if it unmapped them before, for the driver would take other memory at the address for \
+             these pages; the flag lets copies of every device use the memory"
+        )
+    }
+
+    /// Unlocks the pages of a mapping and unmaps it. If the driver refuses, it stays.
+    fn unlock(&self, mut mapping: MmapMut) -> Result<()> {
+        let unlocked = cu!(
+            self,
+            "cuMemHostUnregister",
+            host_unregister(mapping.as_mut_ptr().cast()),
+            "the address was registered by `locked_mapping`, and no operation of any device uses the \
+             memory any more: false while a copy of a second device is pending"
+        );
+        if unlocked.is_err() {
+            forget(mapping);
+        }
+        unlocked
+    }
+
+    /// Gives the page-locked memory back that has no owner at the end of the driver.
+    pub(super) fn unlock_all(&self) {
+        if self.locked.is_empty() {
+            return;
+        }
+        let Ok(_entered) = self.enter_any("close") else { return };
+        for mapping in self.locked.take_all() {
+            // After a context error, and while the process exits, the driver refuses the call. The
+            // mapping stays then.
+            let _refused = self.unlock(mapping);
+        }
+    }
+
     pub(super) fn pinned_free(&self, memory: &Memory) -> Result<()> {
         if memory.space() != Space::Pinned {
             let cause = format!("{} cannot be freed as page-locked memory", memory.space());
             return Err(refused("cuMemFreeHost", INVALID_VALUE, cause));
         }
         let _entered = self.enter_any("pinned free")?;
+        if let Some(mapping) = self.locked.take(memory.address()) {
+            return self.unlock(mapping);
+        }
         cu!(
             self,
             "cuMemFreeHost",

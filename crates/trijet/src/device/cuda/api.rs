@@ -151,6 +151,8 @@ symbols! { DriverApi,
     device_free = "cuMemFree_v2": fn(CuPtr);
     host_alloc = "cuMemHostAlloc": fn(*mut *mut c_void, usize, c_uint);
     host_free = "cuMemFreeHost": fn(*mut c_void);
+    host_register = "cuMemHostRegister_v2": fn(*mut c_void, usize, c_uint);
+    host_unregister = "cuMemHostUnregister": fn(*mut c_void);
     copy = "cuMemcpyAsync": fn(CuPtr, CuPtr, usize, Handle);
     copy_up = "cuMemcpyHtoDAsync_v2": fn(CuPtr, *const c_void, usize, Handle);
     copy_down = "cuMemcpyDtoHAsync_v2": fn(*mut c_void, CuPtr, usize, Handle);

@@ -7,6 +7,7 @@
 
 use super::api::{self, CuDevice, CuResult, DriverApi, Handle, need};
 use super::error::{INVALID_DEVICE, NOT_READY, check};
+use super::locked::LockedPages;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::DeviceId;
 use crate::device::driver::Readiness;
@@ -40,6 +41,8 @@ pub(in crate::device) struct CudaDriver {
     pub(super) api: DriverApi,
     pub(super) version: c_int,
     pub(super) contexts: Vec<OnceLock<Context>>,
+    /// The page-locked memory that lies in mappings of ours.
+    pub(super) locked: LockedPages,
 }
 
 /// A context that is current in this thread until the guard drops. Other libraries of the thread use
@@ -105,7 +108,8 @@ impl CudaDriver {
     /// `Unsupported` without a driver or with one that is too old; `NoDevice` without a GPU.
     pub(in crate::device) fn open() -> Result<Self> {
         let api = api::open_driver()?;
-        let mut this = Self { api, version: 0, contexts: Vec::new() };
+        let mut this =
+            Self { api, version: 0, contexts: Vec::new(), locked: LockedPages::default() };
         cu!(this, "cuInit", init(0), "0 is the only defined flag, and the call keeps nothing")?;
         let mut version = 0;
         cu!(
@@ -241,6 +245,7 @@ impl Drop for CudaDriver {
             // The contexts belong to the parent.
             return;
         }
+        self.unlock_all();
         let Some(release) = self.api.primary_release else { return };
         for context in self.contexts.iter().filter_map(OnceLock::get) {
             // SAFETY: `retain` retained the context, and nothing uses it after this drop: false if

@@ -14,6 +14,7 @@ mod error;
 mod events;
 mod interop;
 mod library;
+mod locked;
 mod modules;
 mod nvrtc;
 mod peers;
