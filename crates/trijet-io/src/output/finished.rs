@@ -1,19 +1,20 @@
 //! The mark of a finished output: an extended attribute that names its job.
 //!
 //! By the mark a later run of the same job knows that there is nothing left to do, so that a command
-//! that is repeated until it succeeds comes to an end. The mark has the time of the output's last
-//! change, so that an output that was changed later is not taken for complete. Without support by the
-//! file system there is no mark.
+//! that is repeated until it succeeds comes to an end. The mark has the time of the last change of the
+//! output, in a folder also of its files, so that an output that was changed later is not taken for
+//! complete. Without support by the file system there is no mark.
 
 use super::target::Target;
 use crate::fingerprint::Fingerprint;
 use crate::format::state_of;
 use crate::journal::Journal;
-use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
-use std::fs::{File, Metadata};
+use rustix::fs::{Dir, Mode, OFlags, XattrFlags, fgetxattr, fsetxattr, open, openat};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::SystemTime;
 use trijet::Result;
 
 /// Attributes of users begin with `user.`
@@ -21,24 +22,48 @@ const NAME: &str = "user.trijet.job";
 /// The most bytes of a mark. A longer one is not ours.
 const BYTES_MAX: usize = 256;
 
-/// What the mark of an output with this state says.
-fn mark_of(fingerprint: &Fingerprint, state: &Metadata) -> String {
-    let bytes = if state.is_dir() { 0 } else { state.len() };
-    let (seconds, nanoseconds) = (state.mtime(), state.mtime_nsec());
-    format!("1 {:032x} {seconds}.{nanoseconds:09} {bytes}", fingerprint.job_hash())
+/// The time of the last change in an output, and its bytes. Those of a folder are those of its files.
+fn extent(root: &File) -> io::Result<(SystemTime, u64)> {
+    let state = root.metadata()?;
+    if !state.is_dir() {
+        return Ok((state.modified()?, state.len()));
+    }
+    let (mut changed, mut bytes) = (state.modified()?, 0);
+    for entry in Dir::read_from(root)? {
+        let entry = entry?;
+        if matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let state =
+            File::from(openat(root, entry.file_name(), flags, Mode::empty())?).metadata()?;
+        changed = changed.max(state.modified()?);
+        bytes += state.len();
+    }
+    Ok((changed, bytes))
+}
+
+/// What the mark of an output says.
+fn mark_of(fingerprint: &Fingerprint, root: &File) -> io::Result<String> {
+    let (changed, bytes) = extent(root)?;
+    let since = changed.duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
+    let (seconds, nanoseconds) = (since.as_secs(), since.subsec_nanos());
+    Ok(format!("1 {:032x} {seconds}.{nanoseconds:09} {bytes}", fingerprint.job_hash()))
 }
 
 /// Marks the output that is open as `root`, and will not be changed any more.
 pub(super) fn set(fingerprint: &Fingerprint, root: &File) -> io::Result<()> {
-    let mark = mark_of(fingerprint, &root.metadata()?);
+    let mark = mark_of(fingerprint, root)?;
     Ok(fsetxattr(root, NAME, mark.as_bytes(), XattrFlags::empty())?)
 }
 
-/// Whether the output at `path`, whose state is `state`, has the mark of this job.
-fn is_set(fingerprint: &Fingerprint, path: &Path, state: &Metadata) -> bool {
+/// Whether the output at `path` has the mark of this job. One that cannot be read has none.
+fn is_set(fingerprint: &Fingerprint, path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let Ok(root) = open(path, flags, Mode::empty()).map(File::from) else { return false };
     let mut found = [0; BYTES_MAX];
-    let mark = mark_of(fingerprint, state);
-    lgetxattr(path, NAME, &mut found[..]).is_ok_and(|bytes| found[..bytes] == *mark.as_bytes())
+    let Ok(bytes) = fgetxattr(&root, NAME, &mut found[..]) else { return false };
+    mark_of(fingerprint, &root).is_ok_and(|mark| found[..bytes] == *mark.as_bytes())
 }
 
 impl Target {
@@ -50,7 +75,7 @@ impl Target {
     pub fn is_finished(&self, fingerprint: &Fingerprint) -> Result<bool> {
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };
-        let is_marked = is_set(fingerprint, &place.out, &state);
+        let is_marked = is_set(fingerprint, &place.out);
         let journal = match state_of("create", &place.journal)? {
             Some(_) => Journal::lock(&place.journal).ok(),
             None => None,

@@ -182,7 +182,8 @@ fn a_finished_output_is_known_to_be_that_of_its_job() {
         fs::remove_file(&journal).unwrap();
         let other = Fingerprint::new(&workdir.input, "median", &target);
         demand(target.is_finished(&other), ErrorKind::InvalidValue, name, &["already exists"]);
-        let changed = if name == "images" { "images/000009.png" } else { name };
+        let changed = if name == "images" { "images/000000.png" } else { name };
+        assert!(workdir.path(changed).exists());
         fs::write(workdir.path(changed), "edited").unwrap();
         demand(target.is_finished(&run), ErrorKind::InvalidValue, name, &["already exists"]);
     }
