@@ -101,6 +101,8 @@ macro_rules! on_open_files {
 on_open_files! {
     ftruncate "truncate" SYS_ftruncate(bytes: off_t);
     ftruncate64 "truncate" SYS_ftruncate(bytes: off_t);
+    fallocate "allocate" SYS_fallocate(mode: c_int, start: off_t, bytes: off_t);
+    fallocate64 "allocate" SYS_fallocate(mode: c_int, start: off_t, bytes: off_t);
     fsync "sync" SYS_fsync();
     fdatasync "sync" SYS_fdatasync();
     flock "lock" SYS_flock(operation: c_int);
@@ -138,6 +140,8 @@ on_names! {
         [AT_FDCWD, path] SYS_renameat2(AT_FDCWD, path, AT_FDCWD, to, 0);
     renameat2 "rename" (folder: c_int, path: *const c_char, new: c_int, to: *const c_char, flags: c_uint)
         [folder, path] SYS_renameat2(folder, path, new, to, flags);
+    linkat "link" (folder: c_int, path: *const c_char, new: c_int, to: *const c_char, flags: c_int)
+        [new, to] SYS_linkat(folder, path, new, to, flags);
     statx "state" (folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, state: *mut c_void)
         [folder, path] SYS_statx(folder, path, flags, mask, state);
 }

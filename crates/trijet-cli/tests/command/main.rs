@@ -19,6 +19,7 @@ mod files;
 mod interruption;
 mod map;
 mod overlap;
+mod overwrite;
 mod own_kernel;
 mod printing;
 mod reference;

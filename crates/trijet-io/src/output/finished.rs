@@ -71,7 +71,7 @@ impl Target {
     /// path, so that nothing is left to do. Deletes what is left of the journal of that run.
     ///
     /// # Errors
-    /// `InvalidValue` when something else lies there. `Io`.
+    /// `InvalidValue` when something else lies there that is not to be written over. `Io`.
     pub fn is_finished(&self, fingerprint: &Fingerprint) -> Result<bool> {
         let place = &self.place;
         let Some(state) = state_of("create", &place.out)? else { return Ok(false) };
@@ -89,7 +89,7 @@ impl Target {
             progress.changed.is_none() && is_whole && progress.root == Some(state.ino())
         });
         if !is_marked && !is_named {
-            return place.check_free().map(|()| false);
+            return self.check_free().map(|()| false);
         }
         let has_partial = state_of("create", &place.partial)?.is_some();
         if let (Some(journal), Some(_), false) = (journal, progress, has_partial) {

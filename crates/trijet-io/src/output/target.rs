@@ -10,8 +10,8 @@ use crate::input::Input;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use trijet::Result;
 use trijet::pipeline::Layout;
+use trijet::{ErrorKind, Result};
 
 /// A description of an output, before anything is written.
 #[derive(Debug, Clone)]
@@ -78,9 +78,18 @@ impl Target {
     /// `InvalidValue` when something exists at the final path. `Io` when that is not known.
     pub fn check_free(&self) -> Result<()> {
         if self.overwrites {
-            self.plan.check_reuse(&self.place.out)
-        } else {
-            self.place.check_free()
+            return self.plan.check_reuse(&self.place.out);
+        }
+        let is_free = self.place.check_free();
+        match self.shard {
+            Some(_) => is_free,
+            None => is_free.map_err(|error| match error.kind() {
+                ErrorKind::InvalidValue => {
+                    let cause = "already exists; use --overwrite to write over it";
+                    file_error::refused("create", &self.place.out, cause)
+                }
+                _ => error,
+            }),
         }
     }
 

@@ -48,6 +48,20 @@ fn an_output_is_written_over_in_its_own_file() {
     }
 }
 
+/// A command that is repeated with both options until it succeeds.
+#[test]
+fn the_output_of_another_job_is_no_end_of_this_one() {
+    let workdir = Workdir::new();
+    finish(&workdir, &workdir.target("out.raw"), "double", &OTHER);
+    let target = target(&workdir, "out.raw");
+    let job = |operation| Fingerprint::new(&workdir.input, operation, &target);
+    let (other, own) = (job("double"), job("copy"));
+    assert!(target.is_finished(&other).unwrap());
+    assert!(!target.is_finished(&own).unwrap());
+    finish(&workdir, &target, "copy", &DATA);
+    assert!(target.is_finished(&own).unwrap());
+}
+
 #[test]
 fn an_output_that_does_not_exist_is_created() {
     let workdir = Workdir::new();
