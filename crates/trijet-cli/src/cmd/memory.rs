@@ -6,7 +6,7 @@ use trijet::{Bytes, Error, ErrorKind, Result};
 
 /// What a run needs beside its chunks: mapped parts of the output, stacks, and decoded images. It is at
 /// most this much, and at most a quarter of the limit.
-const BESIDE: Bytes = Bytes(256 << 20);
+const BESIDE: Bytes = Bytes(512 << 20);
 
 /// The memory for the chunks of a run: the limit without what this process has already, or three
 /// quarters of what the system says is available. `None` if the system does not say.
