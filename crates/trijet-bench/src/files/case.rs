@@ -99,11 +99,9 @@ impl<'a> Comparison<'a> {
         if self.waits(end) { side.every(self.definition.slow_every) } else { side }
     }
 
-    /// The command, unless it cannot write such an output.
-    fn ours(&'a self, variant: &'a Variant) -> Option<Side<'a>> {
+    fn ours(&'a self, variant: &'a Variant) -> Side<'a> {
         let over = match self.case.output {
             Output::New => &[][..],
-            Output::Existing if self.definition.over_existing.is_empty() => return None,
             Output::Existing => &self.definition.over_existing,
         };
         let side = Side::new(&variant.name, move || {
@@ -124,7 +122,7 @@ impl<'a> Comparison<'a> {
             }
             Ok(values)
         });
-        Some(self.paced(side, variant.end))
+        self.paced(side, variant.end)
     }
 
     fn peer(&'a self, peer: &'a Peer) -> Side<'a> {
@@ -183,16 +181,9 @@ impl<'a> Comparison<'a> {
         results: &mut Results,
     ) -> Result<()> {
         steps.begin(&format!("{}: warm-up", self.name));
-        let variants = &self.definition.variants;
-        let ours: Vec<_> = variants.iter().filter_map(|variant| self.ours(variant)).collect();
-        if ours.is_empty() {
-            let why = "not applicable: the definition names no option that writes over an output";
-            for variant in variants {
-                results.note(format!("{}: {}", self.name, variant.name), why);
-            }
-        }
+        let ours = self.definition.variants.iter().map(|variant| self.ours(variant));
         let peers = self.peers.iter().map(|peer| self.peer(peer));
-        let mut sides: Vec<Side<'_>> = ours.into_iter().chain(peers).collect();
+        let mut sides: Vec<Side<'_>> = ours.chain(peers).collect();
         let commands = sides.len();
         warm_up(&mut sides, &self.setting.cancel)?;
         sides.extend(self.fastest(results)?);
