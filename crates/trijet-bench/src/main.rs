@@ -32,11 +32,12 @@ fn main() -> ExitCode {
         let setting = Setting { device: &device, trijet, cancel: Cancel::new() };
         trijet_bench::run(&options.name, &setting, &mut steps)
     });
-    match outcome {
-        Ok(results) => {
-            print!("{results}");
-            ExitCode::SUCCESS
-        }
+    let whole = outcome.and_then(|results| {
+        print!("{results}");
+        results.check_whole()
+    });
+    match whole {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

@@ -6,9 +6,10 @@
 //! `tail -n +2 NEW.csv >>crates/trijet-bench/results/<gpu>/<benchmark>.csv`.
 #![forbid(unsafe_code)]
 
+use crate::rounds::stopped;
 use crate::stats::Samples;
 use std::fmt;
-use trijet::{Device, DeviceInfo};
+use trijet::{Device, DeviceInfo, Result};
 
 /// The commit of the sources, if `cargo xtask bundle` built the program.
 pub const COMMIT: &str = match option_env!("TRIJET_COMMIT") {
@@ -52,6 +53,7 @@ pub struct Results {
     device: String,
     driver: String,
     rows: Vec<Row>,
+    is_stopped: bool,
 }
 
 impl Results {
@@ -59,13 +61,19 @@ impl Results {
     #[must_use]
     pub fn of_device(device: &Device) -> Self {
         let info = device.info();
-        Self { device: info.name.clone(), driver: driver(info), rows: Vec::new() }
+        Self {
+            device: info.name.clone(),
+            driver: driver(info),
+            rows: Vec::new(),
+            is_stopped: false,
+        }
     }
 
     /// Makes results of a part of the library that uses no driver, without rows.
     #[must_use]
     pub fn of_host(part: &str) -> Self {
-        Self { device: part.to_owned(), driver: "none".to_owned(), rows: Vec::new() }
+        let (device, driver) = (part.to_owned(), "none".to_owned());
+        Self { device, driver, rows: Vec::new(), is_stopped: false }
     }
 
     /// Adds a figure.
@@ -90,6 +98,20 @@ impl Results {
     ) {
         let (what, unit, note) = (what.into(), unit.to_owned(), note.into());
         self.rows.push(Row::Figure { what, unit, samples, bound, note });
+    }
+
+    /// Marks the results of a benchmark that was stopped after these rows.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopped = true;
+        self.note("stopped", "a signal stopped the benchmark; the cases that had ended have rows");
+    }
+
+    /// Fails if the benchmark was stopped before its end.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn check_whole(&self) -> Result<()> {
+        if self.is_stopped { Err(stopped()) } else { Ok(()) }
     }
 
     /// Adds a note.

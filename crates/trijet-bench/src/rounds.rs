@@ -75,11 +75,7 @@ impl<'a> Side<'a> {
 
     fn once(&mut self, cancel: &Cancel) -> Result<Vec<Value>> {
         if cancel.is_cancelled() {
-            return Err(Error::new(
-                ErrorKind::Cancelled,
-                "bench",
-                "a signal stopped the benchmark",
-            ));
+            return Err(stopped());
         }
         (self.run)().map_err(|error| match cancel.is_cancelled() {
             // The signal has ended a command, too.
@@ -100,7 +96,8 @@ impl<'a> Side<'a> {
     }
 }
 
-fn stopped() -> Error {
+/// The error of a benchmark that a signal has stopped.
+pub(crate) fn stopped() -> Error {
     Error::new(ErrorKind::Cancelled, "bench", "a signal stopped the benchmark")
 }
 

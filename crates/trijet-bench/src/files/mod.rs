@@ -39,7 +39,7 @@ enum Scale {
 ///
 /// # Errors
 /// `InvalidValue` for a wrong output or a wrong definition; `Unsupported` for a command that fails;
-/// `Io`; `Cancelled`.
+/// `Io`; `Cancelled` before the end of the first case. Later, the results say that they are not whole.
 pub fn run(setting: &Setting<'_>, steps: &mut Steps<'_>) -> Result<Results> {
     let is_gpu = setting.device.info().compute.0 > 0;
     measure(setting, &definition()?, if is_gpu { Scale::Gpu } else { Scale::Host }, steps)
@@ -78,6 +78,7 @@ fn measure(
         }
     }
     let unchanged = stack.unchanged().map_err(failed)?;
+    let mut has_ended = false;
     for (job, expected) in definition.jobs.iter().zip(&expected) {
         for case in &job.cases {
             let name = format!("{}, {}", job.op.name(), case.name());
@@ -102,7 +103,15 @@ fn measure(
                 scripts: &scripts,
                 peers: &peers,
             };
-            comparison.run(size.repeats, steps, &mut results)?;
+            match comparison.run(size.repeats, steps, &mut results) {
+                // What took minutes is not lost.
+                Err(error) if error.kind() == ErrorKind::Cancelled && has_ended => {
+                    results.stop();
+                    return Ok(results);
+                }
+                outcome => outcome?,
+            }
+            has_ended = true;
             for (peer, why) in &missing {
                 results.note(format!("{}: {}", comparison.name, peer.name), why);
             }

@@ -98,6 +98,32 @@ fn every_program_has_its_times_beside_the_fastest_threads() -> Result<()> {
     Ok(())
 }
 
+/// The benchmark takes minutes.
+#[test]
+fn a_benchmark_that_is_stopped_has_the_rows_of_the_cases_that_had_ended() -> Result<()> {
+    let device = Device::open(Select::Host(0))?;
+    for (after, cases) in [(1, 0), (2, 0), (6, 1), (9, 1)] {
+        let small = Small::new("").case(Output::New).case(Output::Existing);
+        let setting = Setting::for_tests(&device);
+        let mut show = |step: Step<'_>| {
+            if step.number == after {
+                setting.cancel.cancel();
+            }
+        };
+        let steps = &mut Steps::new(&mut show);
+        let outcome = measure(&setting, &small.definition, Scale::Host, steps);
+        let Ok(results) = outcome else {
+            assert_eq!((cases, outcome.unwrap_err().kind()), (0, ErrorKind::Cancelled), "{after}");
+            continue;
+        };
+        let printed: Vec<_> = results.to_string().lines().map(str::to_owned).collect();
+        assert_eq!(rows(&printed, "trijet map, run").len(), cases, "{after}: {printed:#?}");
+        assert!(results.check_whole().is_err_and(|e| e.kind() == ErrorKind::Cancelled));
+        assert_eq!(rows(&printed, "stopped,").len(), 1);
+    }
+    Ok(())
+}
+
 #[test]
 fn a_peer_that_writes_wrong_bytes_fails_the_benchmark_and_is_named() {
     let wrong = [

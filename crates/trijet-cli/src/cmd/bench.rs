@@ -33,6 +33,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitCode> {
     let results = trijet_bench::run(&options.name, &setting, &mut Steps::new(&mut show))?;
     drop(progress);
     super::print(results.to_string().trim_end())?;
+    results.check_whole()?;
     let verdict = Live::of(&device);
     verdict.print()?;
     device.close()?;

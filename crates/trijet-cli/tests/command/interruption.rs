@@ -313,6 +313,32 @@ fn a_second_run_for_the_same_output_is_refused() {
     finished(&workdir, &["--chunk=64KiB"]);
 }
 
+/// Losers of such a race once were told that their rows were kept.
+#[test]
+fn of_several_runs_at_once_one_writes_the_output_and_the_others_are_refused() {
+    for _ in 0..8 {
+        let workdir = Workdir::new();
+        workdir.npy("in.npy", "|u1", &[64, 64], &noise(64 * 64, 3));
+        let run = ["map", "in.npy", "-o", "out.npy", "--op", "affine:2", "--device=host", "--json"];
+        let runs: Vec<Running> =
+            (0..4).map(|_| Running(Some(workdir.command(&run).spawn().unwrap()))).collect();
+        let mut done = 0;
+        for run in runs {
+            let ran = run.end();
+            if ran.code == Some(0) {
+                done += 1;
+                continue;
+            }
+            let said = ["already exists", "another run is writing"];
+            assert!(said.iter().any(|words| ran.err.contains(words)), "{}", ran.err);
+            assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{}", ran.err);
+            assert!(!ran.err.contains("kept"), "{}", ran.err);
+        }
+        assert_eq!(done, 1);
+        assert_eq!(workdir.names(), ["in.npy", "out.npy"]);
+    }
+}
+
 /// Such a run once started over without a word.
 #[test]
 fn the_work_of_a_stopped_run_is_kept_until_the_user_decides() {
