@@ -18,7 +18,7 @@
 #![forbid(unsafe_code)]
 
 use super::allocate::Resources;
-use super::builder::Input;
+use super::builder::{Input, Output};
 use super::drive::{load, submit};
 use super::layout::Layout;
 use super::plan::{
@@ -47,6 +47,10 @@ const NEARLY_BEST: f64 = 1.02;
 const CLEARLY: f64 = 1.25;
 /// A smaller run ends before a measurement pays off.
 const WORTH_TUNING: Bytes = Bytes(32 << 20);
+/// The largest chunk of a run that has a source or a sink. Their threads copy each chunk, and small
+/// chunks stay in the caches of the processor: 1 GiB from ordinary memory took 25 ms in chunks of 16
+/// MiB and 30 ms in chunks of 32 (`staging-chunks.txt`).
+const STAGED_MAX: Bytes = Bytes(16 << 20);
 /// How much slower one direction of the link is while the other is busy (an H200: 55.5 to 50.8
 /// GB/s).
 const DUPLEX: f64 = 1.09;
@@ -102,15 +106,15 @@ impl Model {
         rows[2] > CLEARLY * rows[1]
     }
 
-    /// The size of a full chunk for `rows` rows, and whether to ramp.
-    fn choose(&self, rows: u64, layout: Layout, depth: usize) -> (Bytes, Ramp) {
+    /// The size of a full chunk for `rows` rows, at most `max`, and whether to ramp.
+    fn choose(&self, rows: u64, layout: Layout, depth: usize, max: Bytes) -> (Bytes, Ramp) {
         let shape = if self.is_limited() { Ramp::Both } else { Ramp::Flat };
         let granule = layout.granule;
         let candidates = std::iter::successors(Some(CHUNK_MIN.0), |bytes| Some(2 * bytes));
-        let timed = candidates.take_while(|bytes| *bytes <= CHUNK_MAX.0).filter_map(|bytes| {
+        let timed = candidates.take_while(|bytes| *bytes <= max.0).filter_map(|bytes| {
             let full = (bytes / layout.row_bytes / granule * granule).max(granule);
             // More chunks than this are never best, and the model would take seconds.
-            if rows / full > CANDIDATE_CHUNKS_MAX && bytes < CHUNK_MAX.0 {
+            if rows / full > CANDIDATE_CHUNKS_MAX && bytes < max.0 {
                 return None;
             }
             let sizes = match shape {
@@ -125,7 +129,7 @@ impl Model {
         let distance = |bytes: Bytes| (bytes.0 as f64 / usual).ln().abs();
         let good = timed.iter().filter(|(_, time)| *time <= NEARLY_BEST * least);
         let nearest = good.min_by(|a, b| distance(a.0).total_cmp(&distance(b.0)));
-        (nearest.map_or(CHUNK_MAX, |(bytes, _)| *bytes), shape)
+        (nearest.map_or(max, |(bytes, _)| *bytes), shape)
     }
 }
 
@@ -140,7 +144,10 @@ pub(super) fn tune(job: &mut Job<'_>) -> Result<()> {
     let Some(model) = measure(job)? else { return Ok(()) };
     let depth = Plan::new(layout, options, &job.stages.reach, u64::MAX)?.depth;
     let rows = options.todo.iter().map(|r| r.end.min(layout.rows).saturating_sub(r.start));
-    let (chunk, shape) = model.choose(rows.sum(), layout, depth);
+    let is_locked =
+        matches!((&job.input, &job.output), (Input::Pinned { .. }, Output::Pinned { .. }));
+    let max = if is_locked { CHUNK_MAX } else { STAGED_MAX };
+    let (chunk, shape) = model.choose(rows.sum(), layout, depth, max);
     job.settings.plan.chunk = Some(chunk);
     job.settings.plan.chunk_choice = ChunkChoice::Measurement;
     job.settings.plan.ramp = shape;
@@ -244,7 +251,8 @@ mod tests {
     fn balanced_directions_want_flat_chunks_near_the_root_of_all() {
         // sqrt(1 GiB * 4 us * 51 GB/s) is 14 MiB.
         for count in [1, 4] {
-            let (chunk, shape) = model(LINK, 3.0, LINK).choose(count << 18, gib(count), 3);
+            let (chunk, shape) =
+                model(LINK, 3.0, LINK).choose(count << 18, gib(count), 3, CHUNK_MAX);
             assert_eq!(shape, Ramp::Flat);
             assert!((12 << 20..=24 << 20).contains(&chunk.0), "{count} GiB: {chunk}");
         }
@@ -252,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_limiting_engine_wants_small_chunks_at_both_ends() {
-        let (_, shape) = model(LINK, 400.0, LINK).choose(1 << 18, gib(1), 3);
+        let (_, shape) = model(LINK, 400.0, LINK).choose(1 << 18, gib(1), 3, CHUNK_MAX);
         assert_eq!(shape, Ramp::Both);
     }
 
@@ -260,7 +268,14 @@ mod tests {
     #[test]
     fn a_large_fixed_cost_wants_larger_chunks() {
         let dear = Model([LINK, 3.0, LINK].map(|row| Line { fixed: 200_000.0, row }));
-        assert_eq!(dear.choose(1 << 18, gib(1), 3).0, CHUNK_MAX);
+        assert_eq!(dear.choose(1 << 18, gib(1), 3, CHUNK_MAX).0, CHUNK_MAX);
+    }
+
+    /// The threads that copy between ordinary and page-locked memory limit such a run.
+    #[test]
+    fn a_largest_size_is_kept_and_tried() {
+        let dear = Model([LINK, 3.0, LINK].map(|row| Line { fixed: 200_000.0, row }));
+        assert_eq!(dear.choose(1 << 18, gib(1), 3, STAGED_MAX).0, STAGED_MAX);
     }
 
     /// The chunk counts of one job once went from 7 to 46, because the best time of the model is
@@ -283,7 +298,7 @@ mod tests {
                 let chunks: Vec<_> = (0..20)
                     .map(|_| {
                         Model(rows.map(|row| Line { fixed: near(fixed, 0.3), row: near(row, 0.1) }))
-                            .choose(layout.rows, layout, 3)
+                            .choose(layout.rows, layout, 3, CHUNK_MAX)
                     })
                     .collect();
                 let sizes = || chunks.iter().map(|(chunk, _)| chunk.0);
