@@ -18,8 +18,7 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
         return Ok(available().map(|bytes| Bytes(bytes.0 / 4 * 3)));
     };
     let used = resident().unwrap_or(Bytes(0));
-    let beside = BESIDE.0.min(limit.0 / 4);
-    match limit.0.checked_sub(used.0 + beside) {
+    match limit.0.checked_sub(used.0 + beside_chunks(limit).0) {
         Some(left) if left > 0 => Ok(Some(Bytes(left))),
         _ => {
             let cause = format!(
@@ -28,6 +27,11 @@ pub(super) fn for_chunks(limit: Option<Bytes>) -> Result<Option<Bytes>> {
             Err(Error::new(ErrorKind::InvalidValue, "map", cause))
         }
     }
+}
+
+/// What a run with this limit may take beside its chunks.
+pub(super) fn beside_chunks(limit: Bytes) -> Bytes {
+    Bytes(BESIDE.0.min(limit.0 / 4))
 }
 
 /// The physical memory of this process.

@@ -168,6 +168,9 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Io`.
     fn write(&self, rows: Range<u64>, bytes: &[u8]) -> Result<()>;
 
+    /// Limits the memory that writing takes beside the rows, before the first one is written.
+    fn limit_memory(&self, _bytes: u64) {}
+
     /// Gives a reused output all but its rows, such as its length and its header.
     ///
     /// # Errors

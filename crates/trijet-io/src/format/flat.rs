@@ -218,6 +218,10 @@ impl Writer for FlatWriter {
         Ok(())
     }
 
+    fn limit_memory(&self, bytes: u64) {
+        self.ways.limit_memory(bytes);
+    }
+
     fn reset(&self) -> Result<()> {
         let written = self.file.write_all_at(&self.header, 0);
         let sized = written.and_then(|()| self.file.set_len(self.file_bytes));

@@ -15,12 +15,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of a window, a multiple of the size of any page. To map or to unmap one, the system waits
-/// for all copies that are under way, so small windows cost time: over existing pages 16 threads wrote
-/// 17 GB/s through windows of 16 MiB and 22 through windows of 128 MiB (`files-ways.txt`).
+/// The bytes of a window where memory is not limited. To map or to unmap one, the system waits for all
+/// copies that are under way, so small windows cost time: over existing pages 16 threads wrote 17 GB/s
+/// through windows of 16 MiB and 22 through windows of 128 MiB (`files-ways.txt`).
 const WINDOW_BYTES: u64 = 64 << 20;
+/// The bytes of the smallest window, a multiple of the size of any page.
+const WINDOW_MIN: u64 = 1 << 20;
 /// The most windows at once. Rows of a resumed run may leave windows that are never full.
 const WINDOWS_MAX: usize = 8;
 
@@ -44,13 +47,23 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct Mapping {
     file_bytes: u64,
+    window_bytes: AtomicU64,
     open: Mutex<Open>,
 }
 
 impl Mapping {
     /// The windows of a file of `file_bytes` bytes, none of which is mapped.
     pub(super) fn new(file_bytes: u64) -> Self {
-        Self { file_bytes, open: Mutex::default() }
+        Self { file_bytes, window_bytes: AtomicU64::new(WINDOW_BYTES), open: Mutex::default() }
+    }
+
+    /// Keeps all windows together within `bytes`, from now on. Returns whether that is possible. No
+    /// window may be mapped yet.
+    pub(super) fn limit_memory(&self, bytes: u64) -> bool {
+        let most = bytes / WINDOWS_MAX as u64;
+        let size = (1 << most.max(1).ilog2()).clamp(WINDOW_MIN, WINDOW_BYTES);
+        self.window_bytes.store(size, Ordering::Relaxed);
+        most >= WINDOW_MIN
     }
 
     /// Writes `bytes` at `offset`, within the size of the file.
@@ -62,7 +75,7 @@ impl Mapping {
         let mut rest = bytes;
         let mut at = offset;
         while !rest.is_empty() {
-            let number = at / WINDOW_BYTES;
+            let number = at / self.window_bytes.load(Ordering::Relaxed);
             let window = self.range(number);
             let here = usize::try_from(window.end.saturating_sub(at)).unwrap_or(usize::MAX);
             let (now, later) = rest.split_at(rest.len().min(here));
@@ -78,8 +91,9 @@ impl Mapping {
 
     /// The bytes of a window.
     fn range(&self, number: u64) -> Range<u64> {
-        let start = number * WINDOW_BYTES;
-        start..(start + WINDOW_BYTES).min(self.file_bytes)
+        let bytes = self.window_bytes.load(Ordering::Relaxed);
+        let start = number * bytes;
+        start..(start + bytes).min(self.file_bytes)
     }
 
     /// The window of this number, mapped.
@@ -188,6 +202,23 @@ mod tests {
             mapping.write_at(&file, &[7], number * WINDOW_BYTES).unwrap();
         }
         assert_eq!(mapping.open().windows.len(), WINDOWS_MAX);
+    }
+
+    #[test]
+    fn all_windows_together_stay_within_a_limit() {
+        for (limit, size) in [(1 << 40, 64), (512, 64), (511, 32), (50, 4), (8, 1)] {
+            let bytes = 40 * WINDOW_MIN;
+            let (file, mapping) = (file(bytes), Mapping::new(bytes));
+            assert!(mapping.limit_memory(limit << 20));
+            assert_eq!(mapping.window_bytes.load(Ordering::Relaxed), size << 20, "{limit} MiB");
+            for number in 0..40 {
+                mapping.write_at(&file, &[7], number * WINDOW_MIN).unwrap();
+            }
+            let open = mapping.open();
+            let mapped: usize = open.windows.values().map(|window| window.map.len()).sum();
+            assert!(mapped as u64 <= limit << 20, "{limit} MiB: {mapped} bytes");
+        }
+        assert!(!Mapping::new(1 << 30).limit_memory((8 << 20) - 1));
     }
 
     /// The memory would raise SIGBUS, which ends the process.

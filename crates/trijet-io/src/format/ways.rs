@@ -74,6 +74,13 @@ impl Ways {
         Self { file_bytes, mapping, can_map, trial: Mutex::default() }
     }
 
+    /// Keeps the mapped parts of the file within `bytes`. Nothing may be written yet.
+    pub(super) fn limit_memory(&self, bytes: u64) {
+        if !self.mapping.limit_memory(bytes) {
+            self.can_map.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Writes `bytes` at `offset`. Several threads may write at once.
     ///
     /// # Errors

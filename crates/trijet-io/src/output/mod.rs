@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use trijet::pipeline::ParallelSink;
-use trijet::{Error, Result, Sink};
+use trijet::{Bytes, Error, Result, Sink};
 
 /// Whether a run waits for the disk. In either case a process that dies costs no rows, and a run
 /// that continues after a loss of power has right rows only.
@@ -85,6 +85,8 @@ pub struct Output {
     target: Target,
     fingerprint: Fingerprint,
     durability: Durability,
+    /// The most memory that writing takes beside the rows.
+    memory: Option<u64>,
     lost: Vec<Range<u64>>,
     /// What the first write begins with. `None` afterwards.
     ready: Mutex<Option<Ready>>,
@@ -93,6 +95,9 @@ pub struct Output {
     failed: OnceLock<String>,
     is_complete: AtomicBool,
 }
+
+/// With less memory, no pages are made ahead on a disk.
+const AHEAD_MIN: u64 = 256 << 20;
 
 /// An output of which nothing is written in this run yet.
 #[derive(Debug)]
@@ -139,6 +144,7 @@ impl Output {
             target: target.clone(),
             fingerprint: fingerprint.clone(),
             durability: Durability::OnDisk,
+            memory: None,
             lost,
             ready: Mutex::new(Some(ready)),
             run: OnceLock::new(),
@@ -154,6 +160,14 @@ impl Output {
         self
     }
 
+    /// Limits the memory that writing takes beside the rows, such as for mapped parts of the file. It
+    /// is half a GiB at most, unless this says less.
+    #[must_use]
+    pub fn host_memory(mut self, most: Bytes) -> Self {
+        self.memory = Some(most.0);
+        self
+    }
+
     /// Begins to make the pages of a new output on a thread, for a run that has more to do before its
     /// first row. Until then they belong to a file without a name, of which nothing is left if the
     /// process ends. An output that several processes write, or that has pages already, stays as it is.
@@ -165,7 +179,10 @@ impl Output {
             && place.shared.is_none()
             && !reuses
         {
-            *ahead = plan.begin_ahead(place.folder(), self.durability == Durability::OnDisk);
+            // To make pages of a file on a disk takes memory of the process.
+            let is_limited = self.memory.is_some_and(|most| most < AHEAD_MIN);
+            let waits = self.durability == Durability::OnDisk || is_limited;
+            *ahead = plan.begin_ahead(place.folder(), waits);
         }
         self
     }
@@ -270,6 +287,9 @@ impl Output {
                 return Err(file_error::damaged("write", &self.target.place.out, cause));
             }
         };
+        if let Some(bytes) = self.memory {
+            partial.writer().limit_memory(bytes);
+        }
         let run = self.run.get_or_init(|| Run { partial, synchronizer: Mutex::new(None) });
         if self.durability == Durability::OnDisk {
             let thread = spawn(&self.target.place, &run.partial)?;

@@ -9,6 +9,7 @@ mod words;
 use self::run::Setup;
 use self::words::{Done, explain, lost_words, say_done, say_finished};
 use super::chain::Chain;
+use super::memory;
 use super::print_stderr;
 use super::stop::cancel_on_signals;
 use crate::args::MapOptions;
@@ -116,6 +117,10 @@ pub(crate) fn run(options: &MapOptions) -> Result<ExitCode> {
     // The pages of the output are made while the devices start, which takes half a second.
     let durability = if options.no_sync { Durability::InMemory } else { Durability::OnDisk };
     let output = Output::open(&target, &fingerprint, start_of(options))?.durability(durability);
+    let output = match options.memory {
+        Some(limit) => output.host_memory(memory::beside_chunks(limit)),
+        None => output,
+    };
     let mut output = output.begin_ahead();
     let devices = devices::open(options.device, rank.as_ref(), &options.check)?;
     devices.iter().try_for_each(|device| chain.load(device))?;
