@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use trijet::{Cancel, Device, Select};
+use trijet::{Cancel, Device, Error, ErrorKind, Result, Select};
 use trijet_bench::Setting;
 use trijet_bench::progress::{Step, Steps};
+use trijet_bench::results::Results;
 
 /// Benchmarks of trijet. The results go to standard output, and the steps to standard error.
 #[derive(Debug, Parser)]
@@ -19,20 +19,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    // The checker uses no device.
-    let is_of_host = options.name == "check";
-    let select = if is_of_host { Select::Host(0) } else { Select::Cuda(options.device) };
-    let device = Device::open(select);
-    let mut show = |step: Step<'_>| eprintln!("[{}/{}] {}", step.number, step.of, step.what);
-    let mut steps = Steps::new(&mut show);
-    let outcome = device.and_then(|device| {
-        let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trijet-bench"));
-        let trijet = own.with_file_name("trijet");
-        let setting = Setting { device: &device, trijet, cancel: Cancel::new() };
-        trijet_bench::run(&options.name, &setting, &mut steps)
-    });
-    let whole = outcome.and_then(|results| {
+    let whole = run(&Options::parse()).and_then(|results| {
         print!("{results}");
         results.check_whole()
     });
@@ -43,4 +30,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(options: &Options) -> Result<Results> {
+    // The checker uses no device.
+    let is_of_host = options.name == "check";
+    let select = if is_of_host { Select::Host(0) } else { Select::Cuda(options.device) };
+    let device = Device::open(select)?;
+    let own = std::env::current_exe().map_err(|error| {
+        let cause = format!("cannot find out where this program lies: {error}");
+        Error::new(ErrorKind::Io, "bench", cause).caused_by(error)
+    })?;
+    let trijet = own.with_file_name("trijet");
+    let setting = Setting { device: &device, trijet, cancel: Cancel::new() };
+    let mut show = |step: Step<'_>| eprintln!("[{}/{}] {}", step.number, step.of, step.what);
+    trijet_bench::run(&options.name, &setting, &mut Steps::new(&mut show))
 }

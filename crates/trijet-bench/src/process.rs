@@ -1,18 +1,19 @@
-//! A command that a benchmark runs: how long its process took, and what it printed.
+//! Commands that a benchmark runs: the time of the process, and its standard output.
 //!
-//! The output goes to files without names, so a command that prints much is not held up by a pipe
-//! that is read later. A command that takes too long is ended.
+//! The output goes to files without names, so a command that prints much does not wait for a reader.
+//! A command that takes too long is killed.
 #![forbid(unsafe_code)]
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most characters of an error that are repeated.
+/// The most characters of a line of standard error that an error repeats.
 const ERROR_CHARS_MAX: usize = 200;
 
 /// A process that succeeded.
@@ -27,7 +28,8 @@ pub(crate) struct Ran {
 /// Runs a program with its arguments and waits until it ends.
 ///
 /// # Errors
-/// Why it did not succeed, with the line of its standard error that says so.
+/// A program that cannot be started, fails, takes longer than `limit`, or whose output cannot be read.
+/// The error of a failure has the line of standard error that names its cause.
 pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     let [program, arguments @ ..] = words else { return Err("no command is given".to_owned()) };
     let file = || tempfile::tempfile().map_err(|error| format!("no temporary file: {error}"));
@@ -42,49 +44,57 @@ pub(crate) fn run(words: &[String], limit: Duration) -> Result<Ran, String> {
     let status = wait(child, limit)?;
     let seconds = start.elapsed().as_secs_f64();
     if !status.success() {
-        let text = text_of(&mut err);
-        let why: String = telling(&text).chars().take(ERROR_CHARS_MAX).collect();
-        return Err(format!("{status}: {why}"));
+        let text = text_of(&mut err)?;
+        let cause: String = cause_in(&text).chars().take(ERROR_CHARS_MAX).collect();
+        return Err(format!("{status}: {cause}"));
     }
-    Ok(Ran { seconds, out: text_of(&mut out) })
+    Ok(Ran { seconds, out: text_of(&mut out)? })
 }
 
-/// The first line that begins with `error`, as ours do, or else the last line, as Python's.
-fn telling(text: &str) -> &str {
+/// The line of standard error that names the cause: the first one that begins with `error`, as those
+/// of trijet do, or else the last one, as in Python.
+fn cause_in(text: &str) -> &str {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let last = lines.clone().next_back();
-    lines.find(|line| line.starts_with("error")).or(last).unwrap_or("without a word")
+    lines.find(|line| line.starts_with("error")).or(last).unwrap_or("standard error is empty")
 }
 
-/// Waits until the process ends, and ends it after `limit`.
+/// Waits until the process ends, and kills it after `limit`.
 fn wait(mut child: Child, limit: Duration) -> Result<ExitStatus, String> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let (ended, status) = channel();
-    // The receiver is alive until the thread has sent.
-    let waiting = thread::spawn(move || drop(ended.send(child.wait())));
-    let first = status.recv_timeout(limit);
-    if let (Err(RecvTimeoutError::Timeout), Some(pid)) = (&first, pid) {
-        // The thread has not seen the end of the process, so the number still belongs to it, or the
-        // process has ended meanwhile and is not to be ended any more.
-        let _ = kill_process(pid, Signal::KILL);
+    let pid = Pid::from_child(&child);
+    let (ended, has_ended) = channel();
+    thread::spawn(move || {
+        // `NOWAIT` leaves the status to `child`. Until that has read it, the number of the process
+        // goes to no other process, so `kill` below is safe.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let waited = retry_on_intr(|| waitid(WaitId::Pid(pid), options));
+        // After the limit, there is no receiver any more.
+        ended.send(waited.map(|_| ()))
+    });
+    let wait_failed = |error: io::Error| format!("cannot wait for the process: {error}");
+    let in_time = match has_ended.recv_timeout(limit) {
+        Ok(waited) => waited.map(|()| true).map_err(|error| wait_failed(error.into()))?,
+        Err(RecvTimeoutError::Timeout) => {
+            child.kill().map_err(|error| format!("cannot be killed: {error}"))?;
+            false
+        }
+        Err(RecvTimeoutError::Disconnected) => {
+            return Err("the thread that waited for the process panicked".to_owned());
+        }
+    };
+    let status = child.wait().map_err(wait_failed)?;
+    if in_time {
+        return Ok(status);
     }
-    if waiting.join().is_err() {
-        return Err("the thread that waited for the process panicked".to_owned());
-    }
-    match first {
-        Ok(Ok(status)) => Ok(status),
-        Ok(Err(error)) => Err(format!("cannot wait for the process: {error}")),
-        Err(_) => Err(format!("was ended, because it took longer than {} s", limit.as_secs_f64())),
-    }
+    Err(format!("was killed, because it took longer than {} s", limit.as_secs_f64()))
 }
 
-/// The text of a file from its begin. What is no UTF-8 is replaced.
-fn text_of(file: &mut File) -> String {
+/// The text of a file from its start. Bytes that are not UTF-8 are replaced.
+fn text_of(file: &mut File) -> Result<String, String> {
     let mut bytes = Vec::new();
-    match file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)) {
-        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => format!("its output cannot be read: {error}"),
-    }
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes));
+    read.map_err(|error| format!("its output cannot be read: {error}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -111,14 +121,23 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_with_the_line_that_says_why() {
+    fn a_failure_has_the_line_that_names_its_cause() {
         let told =
             shell("echo 'error: no --x'; printf 'error: no --x\n\nUsage: y\n' >&2; false", LONG);
         assert_eq!(told.unwrap_err(), "exit status: 1: error: no --x");
         let told = shell("echo first >&2; echo 'No module named cupy' >&2; exit 3", LONG);
         assert_eq!(told.unwrap_err(), "exit status: 3: No module named cupy");
         let told = shell("kill -9 $$", LONG).unwrap_err();
-        assert!(told.contains("signal: 9") && told.contains("without a word"), "{told}");
+        assert!(told.contains("signal: 9") && told.contains("standard error is empty"), "{told}");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_read_is_an_error() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let mut only_written = File::create(folder.path().join("out"))?;
+        let told = text_of(&mut only_written).unwrap_err();
+        assert!(told.starts_with("its output cannot be read: "), "{told}");
+        Ok(())
     }
 
     #[test]
@@ -128,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_takes_too_long_is_ended() {
+    fn a_command_that_takes_too_long_is_killed() {
         let told = shell("exec tail -f /dev/null", Duration::from_millis(20)).unwrap_err();
-        assert_eq!(told, "was ended, because it took longer than 0.02 s");
+        assert_eq!(told, "was killed, because it took longer than 0.02 s");
     }
 }
